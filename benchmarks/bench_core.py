@@ -1,0 +1,262 @@
+"""The core: small ops, training steps, hooks, deep graphs, and how long a program takes to get going.
+
+Every class does its work once in `setup`, so that no compilation is timed; compilation and cold start have
+benchmarks of their own at the end, each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+import fastgrad as fg
+import fastgrad.nn.functional as F
+
+CHAIN = 10
+SMALL, SMALL_BATCH = (64, 128, 128, 10), 32
+LARGE, LARGE_BATCH = (784, 1024, 1024, 10), 256
+
+
+def ones(count: int, requires_grad: bool = False) -> fg.Tensor:
+    """A vector of float32 ones."""
+    return fg.tensor(np.ones(count, np.float32), requires_grad=requires_grad)
+
+
+def normal(*shape: int) -> np.ndarray:
+    """The same normal numbers every time."""
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+class Mlp:
+    """A ReLU network with cross-entropy and SGD, and a step that trains it."""
+
+    def __init__(self, sizes: tuple[int, ...], batch: int) -> None:
+        pairs = list(pairwise(sizes))
+        self.weights = [fg.tensor(normal(a, b) / np.float32(a**0.5), requires_grad=True) for a, b in pairs]
+        self.biases = [fg.tensor(np.zeros(b, np.float32), requires_grad=True) for _, b in pairs]
+        self.x = fg.tensor(normal(batch, sizes[0]))
+        self.y = fg.tensor(np.random.default_rng(0).integers(0, sizes[-1], batch))
+        self.optimizer = fg.optim.SGD(self.weights + self.biases, lr=1e-3)
+
+    def loss(self) -> fg.Tensor:
+        h = self.x
+        for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            h = h @ weight + bias
+            if index < len(self.weights) - 1:
+                h = F.relu(h)
+        return F.cross_entropy(h, self.y)
+
+    def step(self) -> None:
+        self.optimizer.zero_grad()
+        self.loss().backward()
+        self.optimizer.step()
+
+
+class Chain:
+    """``h = h * y`` ten times on 16 numbers: what an op costs, forward and backward, besides its work."""
+
+    def setup(self) -> None:
+        self.x, self.y, self.g = ones(16, requires_grad=True), ones(16), ones(16)
+        self.time_forward_backward()
+
+    def time_forward(self) -> None:
+        h = self.x
+        for _ in range(CHAIN):
+            h = h * self.y
+
+    def time_forward_backward(self) -> None:
+        h = self.x
+        for _ in range(CHAIN):
+            h = h * self.y
+        h.backward(self.g)
+
+    def time_forward_no_grad(self) -> None:
+        with fg.no_grad():
+            self.time_forward()
+
+
+class SmallMlp:
+    """64-128-128-10, batch 32: one SGD step, where overhead rules."""
+
+    def setup(self) -> None:
+        self.mlp = Mlp(SMALL, SMALL_BATCH)
+        self.mlp.step()
+
+    def time_step(self) -> None:
+        self.mlp.step()
+
+    def time_forward(self) -> None:
+        self.mlp.loss()
+
+
+class LargeMlp:
+    """784-1024-1024-10, batch 256: one SGD step, where matrix products rule."""
+
+    def setup(self) -> None:
+        self.mlp = Mlp(LARGE, LARGE_BATCH)
+        self.mlp.step()
+
+    def time_step(self) -> None:
+        self.mlp.step()
+
+    def peakmem_step(self) -> None:
+        for _ in range(3):
+            self.mlp.step()
+
+
+class Elementwise:
+    """``sum(tanh(x*y) + exp(-x*x))`` on four million numbers, forward and backward."""
+
+    def setup(self) -> None:
+        numbers = normal(2, 4_000_000)
+        self.x, self.y = (fg.tensor(row, requires_grad=True) for row in numbers)
+        self.time_forward_backward()
+
+    def time_forward_backward(self) -> None:
+        x, y = self.x, self.y
+        x.grad = y.grad = None
+        (fg.tanh(x * y) + fg.exp(-x * x)).sum().backward()
+
+
+class Hooks:
+    """The chain with one hook on each of its ten nodes; subtract ``none`` for what ten hooks cost."""
+
+    KINDS = {
+        "none": lambda h: None,
+        "tensor": lambda h: h.register_hook(lambda g: None),
+        "tensor, new gradient": lambda h: h.register_hook(lambda g: g),
+        "retain_grad": lambda h: h.retain_grad(),
+        "node": lambda h: h.grad_fn.register_hook(lambda grad_inputs, grad_outputs: None),
+        "node prehook": lambda h: h.grad_fn.register_prehook(lambda grad_outputs: None),
+    }
+    params = list(KINDS)
+    param_names = ["hook"]
+
+    def setup(self, hook: str) -> None:
+        self.x, self.y, self.g = ones(16, requires_grad=True), ones(16), ones(16)
+        self.time_chain(hook)
+
+    def time_chain(self, hook: str) -> None:
+        attach = self.KINDS[hook]
+        h = self.x
+        for _ in range(CHAIN):
+            h = h * self.y
+            attach(h)
+        h.backward(self.g)
+
+
+class DeepGraph:
+    """A chain of 100,000 nodes: its backward pass, and dropping it without one."""
+
+    DEPTH = 100_000
+    # A graph serves one backward pass, so setup runs before every single timing.
+    number, repeat, warmup_time = 1, (3, 8, 20.0), 0
+    timeout = 120
+
+    def setup(self) -> None:
+        self.x, self.one = ones(1, requires_grad=True), ones(1)
+        self.build(100).backward(self.one)
+        self.end = self.build(self.DEPTH)
+
+    def build(self, depth: int) -> fg.Tensor:
+        h = self.x
+        for _ in range(depth):
+            h = h * self.one
+        return h
+
+    def time_backward(self) -> None:
+        self.end.backward(self.one)
+
+    def time_drop(self) -> None:
+        self.end = None
+
+
+class WideGraph:
+    """A node whose result is used 10,000 times."""
+
+    USERS = 10_000
+    number, repeat, warmup_time = 1, (3, 8, 20.0), 0
+
+    def setup(self) -> None:
+        self.x, self.one = ones(1, requires_grad=True), ones(1)
+        self.build(100).backward(self.one)
+        self.end = self.build(self.USERS)
+
+    def build(self, users: int) -> fg.Tensor:
+        shared = self.x * self.one
+        total = shared
+        for _ in range(users - 1):
+            total = total + shared
+        return total
+
+    def time_backward(self) -> None:
+        self.end.backward(self.one)
+
+
+STEP = """\
+import fastgrad as fg, fastgrad.nn.functional as F
+w = fg.randn(64, 10).requires_grad_()
+optimizer = fg.optim.SGD([w], lr=0.1)
+F.cross_entropy(F.relu(fg.randn(32, 64) @ w), fg.zeros(32, dtype=fg.int64)).backward()
+optimizer.step()
+"""
+DEMO_STEP = """\
+from fastgrad.demo import data, train
+digits = data.load()
+settings = train.Settings(epochs=1, batch_size=len(digits.train_y))
+train.train(settings, digits)
+"""
+
+
+def seconds(code: str, **environment: str) -> float:
+    """Run `code` in a fresh interpreter and return the seconds from start to exit."""
+    path = os.pathsep.join([str(Path(fg.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    start = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path, **environment}, check=True
+    )
+    return time.perf_counter() - start
+
+
+class Start:
+    """From the interpreter's start to its exit, with a warm cache: the fastest of several, in seconds."""
+
+    timeout = 300
+
+    def setup(self) -> None:
+        for code in (STEP, DEMO_STEP):
+            seconds(code)
+
+    def track_interpreter(self) -> float:
+        return min(seconds("pass") for _ in range(3))
+
+    def track_import(self) -> float:
+        return min(seconds("import fastgrad") for _ in range(3))
+
+    def track_first_step(self) -> float:
+        return min(seconds(STEP) for _ in range(3))
+
+    def track_demo_first_step(self) -> float:
+        return min(seconds(DEMO_STEP) for _ in range(3))
+
+    for _track in (track_interpreter, track_import, track_first_step, track_demo_first_step):
+        _track.unit = "s"
+
+
+class FirstRunEver:
+    """The first training step with an empty cache: what there is to compile."""
+
+    timeout = 300
+
+    def track_first_step(self) -> float:
+        with tempfile.TemporaryDirectory() as empty:
+            return seconds(STEP, FASTGRAD_CACHE=empty)
+
+    track_first_step.unit = "s"

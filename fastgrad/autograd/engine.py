@@ -1,0 +1,336 @@
+"""The Python side of a backward pass: its start, the hook boundaries, its end.
+
+The compiled sweep runs everything between two boundaries; see ``native.sweep`` for when it returns and why.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fastgrad.autograd import hooks as hooks_
+from fastgrad.autograd.hooks import _nodes, leaf_hooks, run_tensor_hooks, run_tuple_hooks
+from fastgrad.autograd.rules import apply_rules
+from fastgrad.errors import raise_status
+from fastgrad.functions.creation import ones_like
+from fastgrad.native import layout
+from fastgrad.native.layout import NODE
+from fastgrad.native.loader import TensorBase, rt, runtime_get
+from fastgrad.ops.registry import OPS
+
+_OP = NODE.fields["op"][0]
+_VARIABLE = NODE.fields["variable"][0]
+_sweep, _get, _set = rt.sweep, rt.task_get, rt.task_set
+GRADS, RESULTS, CAPTURES = 0, 1, 2
+
+
+def _sequence(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return [value] if isinstance(value, TensorBase) else list(value)
+
+
+def _root_gradient(output: Any, gradient: Any, index: int) -> Any:
+    if gradient is None:
+        if not output.requires_grad:
+            raise RuntimeError(f"element {index} of tensors does not require grad and does not have a grad_fn")
+        if output.numel() != 1:
+            raise RuntimeError(
+                "grad can be implicitly created only for scalar outputs; pass `gradient` with the shape of the output, "
+                f"{list(output.shape)}"
+            )
+        if not output.dtype.is_floating_point:
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
+        return ones_like(output)
+    if not isinstance(gradient, TensorBase):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+    if not output.requires_grad:
+        raise RuntimeError(f"element {index} of tensors does not require grad and does not have a grad_fn")
+    if tuple(gradient.shape) != tuple(output.shape):
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{index}] has a shape of {gradient.shape} and output[{index}] has a shape of "
+            f"{output.shape}."
+        )
+    return gradient if gradient.dtype is output.dtype else gradient.to(output.dtype)
+
+
+def _roots(outputs: Sequence[Any], gradients: Any) -> tuple[list[Any], list[Any]]:
+    roots = _sequence(outputs)
+    for t in roots:
+        if not isinstance(t, TensorBase):
+            raise TypeError(f"expected Tensors to differentiate, but got {type(t).__name__}")
+    grads = _sequence(gradients) if gradients is not None else [None] * len(roots)
+    if len(grads) != len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
+    return roots, [_root_gradient(o, g, k) for k, (o, g) in enumerate(zip(roots, grads, strict=True))]
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of tensors with regard to the leaves of their graph to the leaves' ``grad``.
+
+    Parameters
+    ----------
+    tensors : Tensor or sequence of Tensor
+        What to differentiate.
+    grad_tensors : Tensor or sequence of Tensor or None, optional
+        The vectors of the vector-Jacobian product, in the shapes of `tensors`; scalars may do without.
+    retain_graph : bool, optional
+        Keep what the graph saved, so that another pass can follow; by default the value of `create_graph`.
+    create_graph : bool
+        Record the pass itself, so that gradients can be differentiated.
+    inputs : Tensor or sequence of Tensor, optional
+        Only these get a ``grad``, which may be non-leaves.
+
+    Raises
+    ------
+    RuntimeError
+        If a tensor does not require grad, a gradient's shape does not fit, the graph was freed, or a saved tensor
+        was changed in place since.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.tensor([1.0, 2.0], requires_grad=True)
+    >>> fg.autograd.backward((x * x).sum())
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    roots, grads = _roots(tensors, grad_tensors)
+    wanted = None
+    if inputs is not None:
+        wanted = _sequence(inputs)
+        if not wanted:
+            raise RuntimeError("`inputs` argument to `backward` cannot be empty.")
+        for k, t in enumerate(wanted):
+            if not isinstance(t, TensorBase):
+                raise TypeError(f"all inputs have to be Tensors, but got {type(t).__name__}")
+            if not t.requires_grad:
+                raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
+            rt.retain_grad(t)
+    if create_graph:
+        warnings.warn(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+            "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this.",
+            stacklevel=3,
+        )
+    keep = create_graph if retain_graph is None else retain_graph
+    flags = layout.ACCUMULATE | (layout.KEEP_GRAPH if keep else 0) | (layout.CREATE_GRAPH if create_graph else 0)
+    if wanted is not None:
+        flags |= layout.FILTERED
+    _run(roots, grads, flags, wanted)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """The gradients of outputs with regard to inputs, as new tensors; no ``grad`` is touched.
+
+    Parameters
+    ----------
+    outputs, inputs : Tensor or sequence of Tensor
+    grad_outputs : Tensor or sequence of Tensor or None, optional
+        The vectors of the vector-Jacobian product.
+    retain_graph, create_graph : bool
+        As for `backward`.
+    allow_unused : bool, optional
+        Give None for inputs that the outputs do not depend on, instead of raising.
+    is_grads_batched : bool
+        Not supported.
+    materialize_grads : bool
+        Zeros in place of None; implies `allow_unused`.
+
+    Returns
+    -------
+    tuple of Tensor
+
+    Raises
+    ------
+    RuntimeError
+        As for `backward`, and if an input is not used and `allow_unused` is not set.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.tensor(3.0, requires_grad=True)
+    >>> fg.autograd.grad(x * x, x)
+    (tensor(6.),)
+    """
+    if is_grads_batched:
+        raise NotImplementedError("is_grads_batched=True is not supported; call grad once for each vector")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    wanted = _sequence(inputs)
+    if not wanted:
+        raise ValueError("grad requires non-empty inputs.")
+    for k, t in enumerate(wanted):
+        if not isinstance(t, TensorBase):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
+        if not t.requires_grad:
+            raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
+    roots, grads = _roots(outputs, grad_outputs)
+    keep = create_graph if retain_graph is None else retain_graph
+    flags = layout.FILTERED | (layout.KEEP_GRAPH if keep else 0) | (layout.CREATE_GRAPH if create_graph else 0)
+    found = _run(roots, grads, flags, wanted)
+    allowed = materialize_grads if allow_unused is None else allow_unused
+    results = []
+    for k, (reached, value) in enumerate(found):
+        if not reached and value is None and not allowed:
+            raise RuntimeError(
+                f"The differentiated Tensor at index {k} appears to not have been used in the graph. Set allow_unused=True "
+                "if this is the desired behavior."
+            )
+        if value is None and materialize_grads:
+            value = ones_like(wanted[k]) * 0
+        results.append(value)
+    return tuple(results)
+
+
+def _checked(status: int, what: str) -> None:
+    if status < 0:
+        raise_status(-status, what)
+
+
+def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | None) -> list[tuple[bool, Any]]:
+    """One pass; returns for each wanted tensor whether it was reached, and its gradient."""
+    mode = rt.get_mode()
+    task = rt.task_new(flags)
+    _checked(task, "backward")
+    try:
+        for output, gradient in zip(roots, grads, strict=True):
+            _checked(rt.task_root_tensor(task, output, gradient), "backward")
+        _checked(rt.task_discover(task), "backward")
+        captures = [] if wanted is None else [_want(task, t, bool(flags & layout.ACCUMULATE)) for t in wanted]
+        _checked(rt.task_start(task), "backward")
+        event = _sweep(task)
+        while event:
+            _EVENTS[event](task, flags)
+            event = _sweep(task)
+        if flags & layout.ACCUMULATE:
+            return []
+        return [(c >= 0, _get(task, CAPTURES, c) if c >= 0 else None) for c in captures]
+    finally:
+        rt.set_mode(mode)
+        rt.task_end(task)
+
+
+def _want(task: int, tensor: Any, run: bool) -> int:
+    node = rt.grad_node(tensor) or rt.leaf_node(tensor)
+    try:
+        index: int = rt.task_want(task, node, rt.field(tensor, hooks_.OUTPUT_NR), int(run))
+        if index < -1:
+            _checked(index + 1, "backward")
+        return index
+    finally:
+        rt.drop_handle(node)
+
+
+# --- boundaries ------------------------------------------------------------------------------------------------
+
+
+def _at_tensor_hooks(task: int, flags: int) -> None:
+    node = rt.task_node(task)
+    try:
+        if rt.node_field(node, _VARIABLE):
+            _run_one(task, 0, leaf_hooks(node, "_backward_hooks"))
+            return
+        for output, reference, hooks in list(_nodes[node].tensors):
+            if hooks is None:
+                tensor = reference()
+                hooks = tensor.__dict__.get("_backward_hooks") if tensor is not None else None
+            if hooks:
+                _run_one(task, output, hooks)
+    finally:
+        rt.drop_handle(node)
+
+
+def _run_one(task: int, output: int, hooks: Any) -> None:
+    if not hooks:
+        return
+    before = _get(task, GRADS, output)
+    after = run_tensor_hooks(hooks, before)
+    if after is not before:
+        _set(task, GRADS, output, after)
+
+
+def _values(task: int, which: int) -> tuple[Any, ...]:
+    return tuple([_get(task, which, k) for k in range(rt.task_count(task, which))])
+
+
+def _write(task: int, which: int, before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
+    for k, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old is not new:
+            _set(task, which, k, new)
+
+
+def _at_pre_hooks(task: int, flags: int) -> None:
+    node = rt.task_node(task)
+    try:
+        before = _values(task, GRADS)
+        _write(task, GRADS, before, run_tuple_hooks(_nodes[node].pres, before))
+    finally:
+        rt.drop_handle(node)
+
+
+def _at_post_hooks(task: int, flags: int) -> None:
+    node = rt.task_node(task)
+    try:
+        before = () if rt.node_field(node, _VARIABLE) else _values(task, RESULTS)
+        _write(task, RESULTS, before, run_tuple_hooks(_nodes[node].posts, before, _values(task, GRADS)))
+    finally:
+        rt.drop_handle(node)
+
+
+def _at_post_accumulate(task: int, flags: int) -> None:
+    node = rt.task_node(task)
+    try:
+        leaf = rt.node_variable(node)
+        for hook in list(leaf_hooks(node, "_post_accumulate_grad_hooks").values()):
+            result = hook(leaf)
+            if result is not None and result is not leaf:
+                if not isinstance(result, TensorBase):
+                    raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+    finally:
+        rt.drop_handle(node)
+
+
+def _at_apply(task: int, flags: int) -> None:
+    node = rt.task_node(task)
+    try:
+        for k, value in apply_rules(node, _values(task, GRADS)):
+            _set(task, RESULTS, k, value)
+    finally:
+        rt.drop_handle(node)
+
+
+def _failed(task: int, flags: int) -> None:
+    node = rt.task_node(task) if rt.task_count(task, GRADS) else 0
+    name = "backward"
+    if node:
+        name = OPS[rt.node_field(node, _OP)].node
+        rt.drop_handle(node)
+    raise_status(runtime_get("status"), name)
+
+
+_EVENTS: dict[int, Callable[[int, int], None]] = {
+    layout.AT_TENSOR_HOOKS: _at_tensor_hooks,
+    layout.AT_PRE_HOOKS: _at_pre_hooks,
+    layout.AT_APPLY: _at_apply,
+    layout.AT_POST_HOOKS: _at_post_hooks,
+    layout.AT_POST_ACCUMULATE: _at_post_accumulate,
+    layout.FAILED: _failed,
+}

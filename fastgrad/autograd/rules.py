@@ -1,0 +1,78 @@
+"""A node applied in Python: its op's rules on tensors, so that what they compute can be differentiated again."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fastgrad.errors import raise_status
+from fastgrad.native.layout import FREED_GRAPH, NODE
+from fastgrad.native.loader import rt
+from fastgrad.ops.registry import OPS, Op
+
+_OP, _N_IN = NODE.fields["op"][0], NODE.fields["n_in"][0]
+_N_ATTRS = NODE.fields["n_attrs"][0]
+MAX_SAVED_INPUTS = 4
+
+
+def apply_rules(node: int, grads: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
+    """Yield input number and gradient for each input that needs one."""
+    if all(g is None for g in grads):
+        return
+    status = rt.check_saved(node)
+    op = OPS[rt.node_field(node, _OP)]
+    if status and (_reads_saved(op) or status != FREED_GRAPH):
+        raise_status(status, op.node)
+    for k in range(rt.node_field(node, _N_IN)):
+        if not rt.node_edge(node, k, 0):
+            continue
+        rule = op.rules.get(min(k, 3))
+        if rule is None:
+            raise NotImplementedError(f"the derivative of {op.name} with regard to input {k} is not implemented")
+        names = _parameters(rule)
+        if grads[0] is None and "gs" not in names:
+            continue
+        yield k, rule(**{name: _argument(op, node, k, name, grads) for name in names})
+
+
+@functools.cache
+def _parameters(rule: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(rule).parameters)
+
+
+def _reads_saved(op: Op) -> bool:
+    inputs = {n.lstrip("*") for n in op.inputs}
+    return any(n in inputs or n in ("y", "y1") for rule in op.rules.values() for n in _parameters(rule))
+
+
+def _argument(op: Op, node: int, k: int, name: str, grads: tuple[Any, ...]) -> Any:
+    inputs = [n.lstrip("*") for n in op.inputs]
+    attrs = [n.lstrip("*") for n in op.attrs]
+    if name == "g":
+        return grads[0]
+    if name == "gs":
+        return grads
+    if name in ("y", "y1"):
+        which = ("y", "y1").index(name)
+        saved = rt.node_saved(node, MAX_SAVED_INPUTS + which)
+        return rt.attach_output(node, which, saved) if saved.dtype.is_floating_point else saved
+    if name in inputs:
+        return rt.node_saved(node, inputs.index(name))
+    star = len(attrs) - 1
+    count = rt.node_field(node, _N_ATTRS)
+    if name == "sizes":
+        meta = rt.node_meta(rt.node_edge(node, k, 0), rt.node_edge(node, k, 1))
+        return (len(meta) - 2, *meta[2:])
+    if name == "position":
+        return k
+    if name == "before":
+        return sum(rt.node_attr(node, star + i) for i in range(k))
+    if name == "own":
+        return rt.node_attr(node, star + k)
+    index = attrs.index(name)
+    if op.attrs[index].startswith("*"):
+        return tuple(rt.node_attr(node, i) for i in range(index, count))
+    return rt.node_attr(node, index) if index < count else 0
+

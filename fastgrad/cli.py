@@ -1,0 +1,205 @@
+"""The command ``fastgrad``: ``demo``, ``doctor`` and ``warmup``.
+
+Importing this module is cheap; every command imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fastgrad._version import __version__
+
+EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_MISSING_EXTRA, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+
+# What the demo needs: the name to import and the name to install.
+DEMO_PACKAGES = {"matplotlib": "matplotlib", "rich": "rich", "sklearn": "scikit-learn"}
+
+EPILOG = f"""\
+exit codes: {EXIT_OK} success, {EXIT_FAILURE} failure, {EXIT_USAGE} wrong usage, \
+{EXIT_MISSING_EXTRA} an optional package is missing, {EXIT_INTERRUPTED} interrupted"""
+
+
+class CommandError(Exception):
+    """A failure that is told to the user in a sentence, without a traceback."""
+
+    def __init__(self, message: str, code: int = EXIT_FAILURE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments after the program's name; by default those of the process.
+
+    Returns
+    -------
+    int
+        0 success, 1 failure, 3 an optional package is missing, 130 interrupted. Wrong usage leaves through
+        `SystemExit` with code 2, as argparse has it.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        arguments.command(arguments)
+    except CommandError as error:
+        print(f"fastgrad: {error}", file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        print("fastgrad: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return EXIT_OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fastgrad", description="An autograd runtime whose hot path is compiled by Numba.", epilog=EPILOG
+    )
+    parser.add_argument("--version", action="version", version=f"fastgrad {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    demo = commands.add_parser(
+        "demo",
+        help="train on handwritten digits and write a report",
+        description="Train a small network on 1,797 handwritten digits, with hooks on its gradients, and "
+        "write a report that opens in any browser.",
+    )
+    demo.add_argument("--epochs", type=_count, metavar="N", help="passes over the training set (default: 60)")
+    demo.add_argument("--batch-size", type=_count, metavar="N", help="digits in a step (default: 64)")
+    demo.add_argument(
+        "--seed", type=_natural, default=0, metavar="S", help="fixes weights and batches (default: 0)"
+    )
+    demo.add_argument(
+        "--report",
+        type=Path,
+        default=Path("fastgrad-report.html"),
+        metavar="PATH",
+        help="where the report goes (default: %(default)s)",
+    )
+    demo.add_argument("--quick", action="store_true", help="5 epochs and a rougher timing of the hooks")
+    demo.set_defaults(command=_demo)
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="describe this installation",
+        description="Print versions, CPU, BLAS, threads, cache and devices.",
+    )
+    doctor.set_defaults(command=_doctor)
+
+    warmup = commands.add_parser(
+        "warmup",
+        help="compile every kernel into the cache",
+        description="Compile every kernel into the cache, so that no program has to wait for one.",
+    )
+    warmup.set_defaults(command=_warmup)
+    return parser
+
+
+def _natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected a number of 0 or more, got {text}")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of 1 or more, got {text}")
+    return value
+
+
+# argparse names the type in its message for text that is no number.
+_natural.__name__ = _count.__name__ = "int"
+
+
+def _has(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def _require_demo_packages() -> None:
+    missing = [package for module, package in DEMO_PACKAGES.items() if not _has(module)]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        raise CommandError(
+            f"the demo needs {' and '.join(missing)}, which {verb} not installed; "
+            "install all that it needs with\n"
+            '    pip install "fastgrad[demo]"',
+            EXIT_MISSING_EXTRA,
+        )
+
+
+def _demo(arguments: argparse.Namespace) -> None:
+    _require_demo_packages()
+    report: Path = arguments.report
+    if report.is_dir() or not report.absolute().parent.is_dir():
+        raise CommandError(
+            f"--report: expected the path of a file in a folder that exists, got {str(report)!r}"
+        )
+    from fastgrad.demo import app
+    from fastgrad.demo.train import Settings
+
+    defaults = Settings()
+    settings = Settings(
+        epochs=arguments.epochs or (5 if arguments.quick else defaults.epochs),
+        batch_size=arguments.batch_size or defaults.batch_size,
+        seed=arguments.seed,
+    )
+    try:
+        app.run(settings, report, timing_rounds=3 if arguments.quick else 15)
+    except (OSError, ValueError) as error:
+        raise CommandError(str(error)) from error
+
+
+def _doctor(_: argparse.Namespace) -> None:
+    from fastgrad.debug import environment
+
+    sections = environment()
+    width = max((len(key) for rows in sections.values() for key in rows), default=0)
+    heading: Callable[[str], None] = print
+    if _has("rich"):
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(highlight=False, soft_wrap=True)
+
+        def heading(title: str) -> None:
+            console.print(Text(title, style="bold"))
+
+    for number, (title, rows) in enumerate(sections.items()):
+        if number:
+            print()
+        heading(title)
+        for key, value in rows.items():
+            print(f"  {key:<{width}}  {value}")
+
+
+def _warmup(_: argparse.Namespace) -> None:
+    import fastgrad as fg
+
+    start = time.perf_counter()
+    if _has("rich"):
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+        with Progress(*columns) as bar:
+            task = bar.add_task("", total=None)
+
+            def show(done: int, total: int, name: str) -> None:
+                bar.update(task, completed=done, total=total, description=name.replace("[", r"\["))
+
+            kernels = fg.warmup(show)
+    else:
+
+        def show(done: int, total: int, name: str) -> None:
+            print(f"{done:>{len(str(total))}}/{total}  {name}", flush=True)
+
+        kernels = fg.warmup(show)
+    print(f"{kernels} kernels are ready after {time.perf_counter() - start:.1f} s")

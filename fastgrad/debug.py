@@ -1,0 +1,103 @@
+"""Looking into the runtime: live counts, memory, the environment."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+
+from fastgrad import flags
+from fastgrad._version import __version__
+from fastgrad.native import cache, devices, layout
+from fastgrad.native.loader import rt, runtime_get, runtime_set
+
+
+def live() -> dict[str, int]:
+    """The numbers of live native records and the bytes of their buffers.
+
+    Returns
+    -------
+    dict
+        ``storages``, ``tensors``, ``nodes``, ``tasks``, ``tapes`` and ``bytes``.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> before = fg.debug.live()["tensors"]
+    >>> x = fg.zeros(3)
+    >>> fg.debug.live()["tensors"] - before
+    1
+    """
+    counts = {name: runtime_get("live", k) for k, name in enumerate(layout.KIND_NAMES)}
+    counts["bytes"] = runtime_get("live_bytes")
+    return counts
+
+
+def memory() -> dict[str, int]:
+    """Bytes in use, bytes at the highest point since `reset_peak`, and bytes kept for reuse."""
+    return {name: runtime_get(f"{name}_bytes") for name in ("live", "peak", "cached")}
+
+
+def reset_peak() -> None:
+    """Let the highest point start from what is in use now."""
+    runtime_set("peak_bytes", runtime_get("live_bytes"))
+
+
+def empty_cache() -> int:
+    """Give buffers that are kept for reuse back to the system; returns their bytes."""
+    return rt.empty_cache()  # type: ignore[no-any-return]
+
+
+def set_memory_limit(nbytes: int | None) -> None:
+    """Make allocations beyond this many live bytes fail with MemoryError; None lifts the limit."""
+    runtime_set("limit_bytes", nbytes or 0)
+
+
+def check() -> None:
+    """Raise RuntimeError if a kernel was found to have written outside its buffer (debug mode looks)."""
+    count = runtime_get("error", 7)
+    if count:
+        runtime_set("error", 0, 7)
+        raise RuntimeError(f"{count} buffers were found overwritten at their ends when they were freed")
+
+
+def environment() -> dict[str, dict[str, str]]:
+    """Versions, processor, libraries, cache and devices, by topic, as text."""
+    import importlib.metadata
+
+    import llvmlite.binding as llvm
+    import numpy as np
+
+    from fastgrad.kernels.gemm import describe_blas
+
+    features = llvm.get_host_cpu_features()
+    notable = [f for f in ("sse4.2", "avx", "avx2", "fma", "avx512f", "neon", "sve") if features.get(f)]
+    folder = cache.folder()
+    files = list(folder.glob("*.o"))
+    size = sum(f.stat().st_size for f in files)
+    return {
+        "versions": {
+            "fastgrad": __version__,
+            "python": platform.python_version(),
+            "numba": importlib.metadata.version("numba"),
+            "llvmlite": importlib.metadata.version("llvmlite"),
+            "numpy": np.__version__,
+        },
+        "processor": {
+            "name": llvm.get_host_cpu_name(),
+            "features": " ".join(notable),
+            "cores": str(os.cpu_count()),
+        },
+        "libraries": {
+            "matrix products": describe_blas(),
+            "threads": "kernels run on the calling thread; matrix products use the threads of BLAS",
+            "OPENBLAS_NUM_THREADS": os.environ.get("OPENBLAS_NUM_THREADS", "not set"),
+        },
+        "cache": {
+            "folder": str(folder),
+            "compiled": f"{len(files)} files, {size / 1024:.0f} KiB",
+            "runtime": "compiled" if any(f.name.startswith("runtime") for f in files) else "not compiled yet",
+        },
+        "devices": {name: "available" for name in devices.NAMES},
+        "mode": {"debug": "on" if flags.DEBUG else "off", "platform": sys.platform},
+    }

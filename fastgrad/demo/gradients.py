@@ -1,0 +1,152 @@
+"""The hooks of the demo: they write down how large the gradients are, and what that costs is measured.
+
+Every layer carries three hooks:
+
+- a tensor hook on its weight, called with the weight's gradient;
+- a pre-hook on the node that made its output, called with the gradient that arrives there;
+- a hook on the same node, called after it with the gradients that it passed on, the bias's among them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import fastgrad as fg
+from fastgrad.demo.model import Layer
+
+HOOKS_PER_LAYER = 3
+KINDS = ("weight", "output", "bias")
+
+Watch = Callable[[int, fg.Tensor], None]
+
+
+def norm(gradient: fg.Tensor) -> float:
+    """Compute the Euclidean norm, the root of the sum of squares, on NumPy's view of the gradient."""
+    flat = gradient.numpy().ravel()
+    return math.sqrt(np.dot(flat, flat))
+
+
+class GradientRecorder:
+    """Hooks that append gradient norms to lists.
+
+    Use as a context: the tensor hooks stand on the weights while it lasts. Node hooks belong to one graph, so
+    `watch` registers them anew in every forward pass.
+
+    Attributes
+    ----------
+    norms : dict
+        For each of the kinds ``weight``, ``output`` and ``bias`` one list per layer, one number per step.
+    """
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self._layers = layers
+        self._handles: list[Any] = []
+        self.norms: dict[str, list[list[float]]] = {kind: [[] for _ in layers] for kind in KINDS}
+
+    def __enter__(self) -> GradientRecorder:
+        for index, layer in enumerate(self._layers):
+            self._handles.append(layer.weight.register_hook(partial(self._on_weight, index)))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def watch(self, index: int, output: fg.Tensor) -> None:
+        """Hang a pre-hook and a hook on the node that made layer `index`'s output."""
+        node = output.grad_fn
+        node.register_prehook(partial(self._before_node, index))
+        node.register_hook(partial(self._after_node, index))
+
+    def _on_weight(self, index: int, gradient: fg.Tensor) -> None:
+        self.norms["weight"][index].append(norm(gradient))
+
+    def _before_node(self, index: int, grad_outputs: tuple[fg.Tensor, ...]) -> None:
+        self.norms["output"][index].append(norm(grad_outputs[0]))
+
+    def _after_node(self, index: int, grad_inputs: tuple[fg.Tensor, ...], _: tuple[fg.Tensor, ...]) -> None:
+        self.norms["bias"][index].append(norm(grad_inputs[1]))
+
+
+class SilentHooks(GradientRecorder):
+    """The same hooks with nothing to do: what they take is the cost of being called."""
+
+    def _on_weight(self, index: int, gradient: fg.Tensor) -> None:
+        pass
+
+    def _before_node(self, index: int, grad_outputs: tuple[fg.Tensor, ...]) -> None:
+        pass
+
+    def _after_node(self, index: int, grad_inputs: tuple[fg.Tensor, ...], _: tuple[fg.Tensor, ...]) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class HookCost:
+    """Microseconds of a training step.
+
+    Attributes
+    ----------
+    plain : float
+        A step without hooks.
+    called, recording : float
+        What one hook adds to it, registration included: one that does nothing, and one that takes a norm.
+    hooks : int
+        Hooks called in a step.
+    """
+
+    plain: float
+    called: float
+    recording: float
+    hooks: int
+
+    @property
+    def step_share(self) -> float:
+        """The recording hooks' part of a step without hooks."""
+        return self.recording * self.hooks / self.plain
+
+
+def measure_hooks(
+    step: Callable[[Watch | None], object], layers: Sequence[Layer], rounds: int = 15, steps: int = 40
+) -> HookCost:
+    """Time `step` with no hooks, with silent ones and with recording ones.
+
+    The three take turns, so that whatever else the machine does weighs on all three alike, and the fastest
+    turn of each is compared: the one least disturbed.
+
+    Parameters
+    ----------
+    step : callable
+        One training step; it is given the function that hangs hooks on a layer's output, or None.
+    layers : sequence of Layer
+        The network, for the hooks on its weights.
+    rounds, steps : int
+        How often the three take turns, and how many steps a turn lasts.
+    """
+
+    def turn(hooks: GradientRecorder | None) -> float:
+        watch = hooks.watch if hooks is not None else None
+        start = time.perf_counter()
+        for _ in range(steps):
+            step(watch)
+        return (time.perf_counter() - start) / steps * 1e6
+
+    plain, called, recording = [], [], []
+    for _ in range(rounds):
+        plain.append(turn(None))
+        with SilentHooks(layers) as silent:
+            called.append(turn(silent))
+        with GradientRecorder(layers) as recorder:
+            recording.append(turn(recorder))
+    count = HOOKS_PER_LAYER * len(layers)
+
+    base = min(plain)
+    return HookCost(base, (min(called) - base) / count, (min(recording) - base) / count, count)

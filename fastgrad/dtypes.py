@@ -1,0 +1,105 @@
+"""Element types, as objects with PyTorch's names and printing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastgrad.native import layout
+
+_NUMPY = {
+    "bool": np.bool_, "uint8": np.uint8, "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64,
+    "float16": np.float16, "float32": np.float32, "float64": np.float64,
+    "complex64": np.complex64, "complex128": np.complex128,
+}  # fmt: skip
+_TYPE_NAMES = {
+    "bool": "Bool", "uint8": "Byte", "int32": "Int", "int64": "Long", "float32": "Float", "float64": "Double",
+}  # fmt: skip
+
+
+class dtype:  # noqa: N801 - the name that PyTorch's users write
+    """An element type such as ``fastgrad.float32``.
+
+    Attributes
+    ----------
+    name : str
+    itemsize : int
+        Bytes of an element.
+    is_floating_point, is_complex : bool
+    """
+
+    __slots__ = ("code", "is_complex", "is_floating_point", "itemsize", "name", "numpy")
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        self.name = layout.DTYPES[code]
+        self.itemsize = layout.ITEMSIZES[code]
+        self.is_floating_point = layout.FLOAT16 <= code <= layout.FLOAT64
+        self.is_complex = code > layout.FLOAT64
+        self.numpy = np.dtype(_NUMPY[self.name]) if self.name in _NUMPY else None
+
+    @property
+    def type_name(self) -> str:
+        """The name that messages use: Float, Long, ..."""
+        return _TYPE_NAMES.get(self.name, self.name)
+
+    def __repr__(self) -> str:
+        return f"fastgrad.{self.name}"
+
+    def __reduce__(self) -> tuple[object, tuple[int]]:
+        return (of_code, (self.code,))
+
+
+ALL = tuple(dtype(code) for code in range(len(layout.DTYPES)))
+"""Every dtype by code; those that no kernel supports yet are not exported."""
+
+
+def of_code(code: int) -> dtype:
+    """The dtype object of a code."""
+    return ALL[code]
+
+
+bool_, uint8, int32, int64, float32, float64 = (ALL[code] for code in layout.SUPPORTED_DTYPES)
+_BY_NUMPY = {d.numpy: d for d in (bool_, uint8, int32, int64, float32, float64)}
+
+
+def of_numpy(array_dtype: np.dtype) -> dtype:
+    """The dtype of a NumPy dtype; TypeError where there is none."""
+    found = _BY_NUMPY.get(array_dtype)
+    if found is None:
+        names = ", ".join(d.name for d in _BY_NUMPY.values())
+        raise TypeError(f"can't convert np.ndarray of type {array_dtype}. The only supported types are: {names}.")
+    return found
+
+
+def as_dtype(value: object) -> dtype:
+    """A dtype from a dtype or from the types ``float``, ``int`` and ``bool``."""
+    if isinstance(value, dtype):
+        if value.code not in layout.SUPPORTED_DTYPES:
+            raise TypeError(f"dtype {value.name} is not supported yet")
+        return value
+    builtin = {float: get_default_dtype(), int: int64, bool: bool_}
+    if isinstance(value, type) and value in builtin:
+        return builtin[value]
+    raise TypeError(f"expected a fastgrad.dtype, but got {value!r}")
+
+
+def get_default_dtype() -> dtype:
+    """The dtype of tensors made from Python floats: float32 unless `set_default_dtype` changed it."""
+    from fastgrad.native.loader import runtime_get
+
+    return ALL[runtime_get("default_dtype")]
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Set the dtype of tensors made from Python floats.
+
+    Raises
+    ------
+    TypeError
+        If `d` is not a floating-point dtype.
+    """
+    from fastgrad.native.loader import runtime_set
+
+    if not isinstance(d, dtype) or d not in (float32, float64):
+        raise TypeError(f"only floating-point types are supported as the default type, but got {d!r}")
+    runtime_set("default_dtype", d.code)

@@ -1,0 +1,479 @@
+"""Making tensors: from data, filled, sequences, random."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fastgrad import dtypes
+from fastgrad.dtypes import dtype as DType  # noqa: N812
+from fastgrad.errors import raise_status
+from fastgrad.functions.arguments import as_sizes, is_tensor
+from fastgrad.native import devices, layout
+from fastgrad.native.loader import TensorBase, rt, runtime_get
+
+
+class device:  # noqa: N801 - PyTorch's name
+    """A place where tensors live, such as ``fastgrad.device("cpu")``."""
+
+    __slots__ = ("index", "type")
+
+    def __init__(self, type: Any, index: int | None = None) -> None:  # noqa: A002
+        if isinstance(type, device):
+            type, index = type.type, type.index  # noqa: A001
+        if not isinstance(type, str):
+            raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
+        name, _, number = type.partition(":")
+        if name not in devices.NAMES:
+            known = ", ".join(sorted(devices.NAMES))
+            raise RuntimeError(f"Expected one of {known} device type at start of device string: {name}")
+        self.type = name
+        self.index = int(number) if number else index
+
+    @property
+    def code(self) -> int:
+        """The device's column of the kernel table."""
+        return devices.NAMES[self.type]
+
+    def __repr__(self) -> str:
+        return f"device(type='{self.type}'" + (f", index={self.index})" if self.index is not None else ")")
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> Any:
+        return (device, (self.type, self.index))
+
+
+def _code(where: Any) -> int:
+    return 0 if where is None else device(where).code
+
+
+def _dtype_code(d: Any) -> int:
+    return runtime_get("default_dtype") if d is None else dtypes.as_dtype(d).code
+
+
+def _new(code: int, sizes: Sequence[int], where: Any = None) -> Any:
+    for s in sizes:
+        if s < 0:
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {s}: {list(sizes)}"
+            )
+    if len(sizes) > layout.MAX_DIMS:
+        raise RuntimeError(f"a tensor has at most {layout.MAX_DIMS} dimensions in fastgrad, but got {len(sizes)}: {list(sizes)}")
+    words = (ctypes.c_int64 * (len(sizes) + 1))(*sizes)
+    return rt.new(code, _code(where), len(sizes), ctypes.addressof(words))
+
+
+def _finish(out: Any, requires_grad: bool) -> Any:
+    if requires_grad:
+        out.requires_grad_()
+    return out
+
+
+def number_parts(value: Any) -> tuple[int, float, int]:
+    """A Python number as kind, float and int, as the runtime's entries take it."""
+    if isinstance(value, (bool, np.bool_)):
+        return 2, 0.0, int(value)
+    if isinstance(value, (int, np.integer)):
+        value = int(value)
+        if not -(1 << 63) <= value < 1 << 63:
+            raise RuntimeError("value cannot be converted to type int64_t without overflow")
+        return 0, 0.0, value
+    if isinstance(value, (float, np.floating)):
+        return 1, float(value), 0
+    if is_tensor(value):
+        return number_parts(value.item())
+    raise TypeError(f"expected a number, but got {type(value).__name__}")
+
+
+def fill_with(out: Any, value: Any) -> Any:
+    """Fill a fresh tensor with a number."""
+    status = rt.fill(out, *number_parts(value))
+    if status < 0:
+        raise_status(-status, "fill", (out,))
+    return out
+
+
+# --- from data -------------------------------------------------------------------------------------------------
+
+
+def from_numpy(ndarray: np.ndarray) -> Any:
+    """A tensor over the memory of an array: changes of one are changes of the other.
+
+    Parameters
+    ----------
+    ndarray : numpy.ndarray
+        Of a supported dtype, in native byte order and with non-negative strides.
+
+    Raises
+    ------
+    TypeError
+        If it is no array or of another dtype.
+    ValueError
+        If a stride is negative or not a multiple of the element size.
+
+    Examples
+    --------
+    >>> import fastgrad as fg, numpy as np
+    >>> a = np.zeros(2, np.float32)
+    >>> t = fg.from_numpy(a)
+    >>> a[0] = 1
+    >>> t
+    tensor([1., 0.])
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    d = dtypes.of_numpy(ndarray.dtype)
+    size = d.itemsize
+    if any(s < 0 for s in ndarray.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
+        )
+    if any(s % size for s in ndarray.strides) and ndarray.size > 1:
+        raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the array first.")
+    return _foreign(ndarray, d, ndarray.shape, [s // size for s in ndarray.strides], ndarray.ctypes.data)
+
+
+def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:
+    n = len(shape)
+    if n > layout.MAX_DIMS:
+        raise ValueError(f"a tensor has at most {layout.MAX_DIMS} dimensions in fastgrad, but the array has {n}")
+    words = (ctypes.c_int64 * (2 * n + 1))(*shape, *strides)
+    reach = sum((s - 1) * st for s, st in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+    return rt.foreign(d.code, 0, n, ctypes.addressof(words), address, reach * d.itemsize, id(owner))
+
+
+def _array_of(data: Any) -> np.ndarray:
+    """Python data as an array of a supported dtype."""
+    if isinstance(data, np.ndarray):
+        return data
+    if isinstance(data, (list, tuple)):
+        data = _plain(data)
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(f"expected sequences of equal lengths at every level: {error}") from None
+    if array.dtype == object or array.dtype.kind in "USOV":
+        raise TypeError(f"new(): invalid data type '{_odd_one(data)}'")
+    if array.dtype == np.float64 and not isinstance(data, np.generic):
+        return array.astype(dtypes.get_default_dtype().numpy)
+    return array
+
+
+def _plain(data: Any) -> Any:
+    if is_tensor(data):
+        return data.item() if data.dim() == 0 else _plain(data.tolist())
+    if isinstance(data, (list, tuple)):
+        return [_plain(x) for x in data]
+    return data
+
+
+def _odd_one(data: Any) -> str:
+    while isinstance(data, (list, tuple)) and data:
+        data = next((x for x in data if not isinstance(x, (int, float, bool))), data[0])
+    return type(data).__name__
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """A new tensor with a copy of data.
+
+    Parameters
+    ----------
+    data : number, nested sequence, numpy.ndarray or Tensor
+    dtype : dtype, optional
+        Inferred if not given: Python floats give the default dtype, ints int64, arrays keep theirs.
+    device : device or str, optional
+    requires_grad : bool
+
+    Returns
+    -------
+    Tensor
+        A leaf.
+
+    Raises
+    ------
+    ValueError
+        If nested sequences have different lengths.
+    TypeError
+        If an element is no number.
+    RuntimeError
+        If `requires_grad` and the dtype is not floating.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    if isinstance(data, TensorBase):
+        source = data.detach()
+        out = _new(source.dtype.code if dtype is None else _dtype_code(dtype), source.shape, device or source.device)
+        _copy(out, source)
+        return _finish(out, requires_grad)
+    if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
+        code = {bool: layout.BOOL, int: layout.INT64}.get(type(data), runtime_get("default_dtype"))
+        out = rt.number(*number_parts(data), code if dtype is None else _dtype_code(dtype), _code(device))
+        return _finish(out, requires_grad)
+    array = np.ascontiguousarray(_array_of(data)) if np.ndim(data) or not isinstance(data, np.ndarray) else data
+    array = array.reshape(np.shape(array) if np.ndim(data) else ())
+    if dtype is not None and dtypes.as_dtype(dtype).numpy != array.dtype:
+        array = array.astype(dtypes.as_dtype(dtype).numpy)
+    out = _new(dtypes.of_numpy(array.dtype).code, array.shape, device)
+    ctypes.memmove(out.data_ptr(), array.ctypes.data, array.nbytes)
+    return _finish(out, requires_grad)
+
+
+def _copy(out: Any, source: Any) -> None:
+    status = rt.copy(out, source)
+    if status < 0:
+        raise_status(-status, "copy_", (out, source))
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
+    if isinstance(data, TensorBase):
+        out = data if dtype is None else data.to(dtype)
+        return out if device is None else out.to(device)
+    if isinstance(data, np.ndarray) and device is None:
+        shared = from_numpy(data)
+        return shared if dtype is None else shared.to(dtype)
+    return tensor(data, dtype=dtype, device=device)
+
+
+asarray = as_tensor
+
+
+# --- filled ----------------------------------------------------------------------------------------------------
+
+
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """A tensor whose elements are not set."""
+    return _finish(_new(_dtype_code(dtype), as_sizes("empty", size), device), requires_grad)
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """A tensor filled with a number.
+
+    Parameters
+    ----------
+    size : sequence of int
+    fill_value : number
+    dtype : dtype, optional
+        That of the number if not given.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.full((2,), 7)
+    tensor([7, 7])
+    """
+    kind = number_parts(fill_value)[0]
+    if dtype is None:
+        code = (layout.INT64, runtime_get("default_dtype"), layout.BOOL)[kind]
+    else:
+        code = _dtype_code(dtype)
+    sizes = as_sizes("full", (size,) if isinstance(size, (tuple, list)) else size)
+    return _finish(fill_with(_new(code, sizes, device), fill_value), requires_grad)
+
+
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """A tensor of zeros."""
+    return _finish(fill_with(_new(_dtype_code(dtype), as_sizes("zeros", size), device), 0), requires_grad)
+
+
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """A tensor of ones."""
+    return _finish(fill_with(_new(_dtype_code(dtype), as_sizes("ones", size), device), 1), requires_grad)
+
+
+def _like(input: Any, dtype: Any, device: Any) -> Any:  # noqa: A002
+    return _new(input.dtype.code if dtype is None else _dtype_code(dtype), input.shape, device or input.device)
+
+
+def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """A tensor of the same sizes whose elements are not set."""
+    return _finish(_like(input, dtype, device), requires_grad)
+
+
+def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """A tensor of the same sizes filled with a number."""
+    return _finish(fill_with(_like(input, dtype, device), fill_value), requires_grad)
+
+
+def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """A tensor of the same sizes filled with zeros."""
+    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """A tensor of the same sizes filled with ones."""
+    return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """A matrix with ones on its diagonal."""
+    if n < 0 or (m is not None and m < 0):
+        raise RuntimeError(f"n must be greater or equal to 0, got {min(n, m or 0)}")
+    from fastgrad.functions.shape import diagonal
+
+    out = zeros(n, n if m is None else m, dtype=dtype, device=device)
+    if out.numel():
+        fill_with(diagonal(out), 1)
+    return _finish(out, requires_grad)
+
+
+# --- sequences -------------------------------------------------------------------------------------------------
+
+
+def _word(value: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+def _sequence(out: Any, start: float, step: float) -> Any:
+    from fastgrad.ops.random import SEQUENCE
+
+    if out.dtype.is_floating_point:
+        words = _word(float(start)), _word(float(step))
+    else:
+        words = int(start), int(step)
+    status = rt.sequence_fill(SEQUENCE.id, out, *words)
+    if status < 0:
+        raise_status(-status, "arange", (out,))
+    return out
+
+
+def arange(*bounds: Any, step: Any = 1, start: Any = None, end: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002, E501
+    """``start, start + step, ...`` below `end`.
+
+    Parameters
+    ----------
+    start, end, step : number
+        ``arange(end)``, ``arange(start, end)`` or ``arange(start, end, step)``.
+    dtype : dtype, optional
+        int64 if all bounds are whole numbers, else the default dtype.
+
+    Raises
+    ------
+    RuntimeError
+        If `step` is zero or leads away from `end`.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.arange(1, 7, 2)
+    tensor([1, 3, 5])
+    """
+    if end is None:
+        first, last, by = (0, *bounds, step) if len(bounds) == 1 else (*bounds, step) if len(bounds) == 2 else bounds
+    else:
+        first, last, by = bounds[0] if bounds else (start or 0), end, step
+    values = [v.item() if is_tensor(v) else v for v in (first, last, by)]
+    first, last, by = values
+    if by == 0:
+        raise RuntimeError("step must be nonzero")
+    if (last - first) * by < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if dtype is None:
+        dtype = dtypes.get_default_dtype() if any(isinstance(v, float) for v in values) else dtypes.int64
+    n = max(0, math.ceil((last - first) / by))
+    return _finish(_sequence(_new(_dtype_code(dtype), (n,), device), first, by), requires_grad)
+
+
+def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002, E501
+    """`steps` values from `start` to `end`, equally far from each other, both ends included."""
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    values = np.linspace(float(start), float(end), steps)
+    d = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    return tensor(values.astype(d.numpy), device=device, requires_grad=requires_grad)
+
+
+# --- random ----------------------------------------------------------------------------------------------------
+
+
+def rand(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """Random numbers from the uniform distribution on [0, 1)."""
+    from fastgrad.random import fill_uniform
+
+    out = _floating("rand", _new(_dtype_code(dtype), as_sizes("rand", size), device))
+    fill_uniform(out, 0.0, 1.0, generator)
+    return _finish(out, requires_grad)
+
+
+def randn(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """Random numbers from the standard normal distribution."""
+    from fastgrad.random import fill_normal
+
+    out = _floating("randn", _new(_dtype_code(dtype), as_sizes("randn", size), device))
+    fill_normal(out, 0.0, 1.0, generator)
+    return _finish(out, requires_grad)
+
+
+def _floating(name: str, out: Any) -> Any:
+    if not out.dtype.is_floating_point:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{out.dtype.type_name}'")
+    return out
+
+
+def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002, E501
+    """Random integers from `low` (0 if not given) up to, not including, `high`."""
+    from fastgrad.random import fill_integers
+
+    if size is None:
+        low, high, size = 0, low, high
+    if high <= low:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    out = _new(layout.INT64 if dtype is None else _dtype_code(dtype), tuple(size), device)
+    fill_integers(out, low, high, generator)
+    return _finish(out, requires_grad)
+
+
+def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """Uniform random numbers in the sizes of a tensor."""
+    return rand(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+    """Normal random numbers in the sizes of a tensor."""
+    return randn(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Any:  # noqa: A002
+    """Random integers in the sizes of a tensor."""
+    bounds = (0, low) if high is None else (low, high)
+    return randint(*bounds, tuple(input.shape), dtype=dtype or input.dtype)
+
+
+# --- promotion -------------------------------------------------------------------------------------------------
+
+
+def promote_types(a: DType, b: DType) -> DType:
+    """The smallest dtype that holds both."""
+    low, high = sorted((a.code, b.code))
+    if (low, high) == (layout.UINT8, layout.INT8):
+        return dtypes.of_code(layout.INT16)
+    if (low, high) == (layout.FLOAT16, layout.BFLOAT16):
+        return dtypes.of_code(layout.FLOAT32)
+    return dtypes.of_code(high)
+
+
+def result_type(a: Any, b: Any) -> DType:
+    """The dtype that an op over two operands (tensors, dtypes) gives."""
+    first = a.dtype if is_tensor(a) else a
+    second = b.dtype if is_tensor(b) else b
+    return promote_types(first, second)

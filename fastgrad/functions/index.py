@@ -1,0 +1,321 @@
+"""Indexing: ``x[...]`` for reading and writing, gathering and scattering.
+
+An index is taken apart into views (integers, slices, None, Ellipsis) and at most one group of index tensors, whose
+dimensions are brought next to each other, as NumPy and PyTorch define it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fastgrad import dtypes
+from fastgrad.errors import raise_status
+from fastgrad.functions.arguments import as_index, is_tensor, need_tensor
+from fastgrad.functions.creation import full, tensor, zeros
+from fastgrad.functions.shape import expand, permute, reshape, wrapped
+from fastgrad.native.layout import GRAD_ENABLED
+from fastgrad.native.loader import rt
+from fastgrad.ops.call import apply, invoke
+from fastgrad.ops.registry import BY_NAME
+
+_SELECT, _SLICE = BY_NAME["select"].id, BY_NAME["slice"].id
+_END = (1 << 63) - 1
+MAX_INDEX_TENSORS = 3
+
+
+def getitem(x: Any, index: Any) -> Any:
+    """``x[index]``: a view for integers and slices, a copy where an index is a tensor, a list or a mask."""
+    if type(index) is int:
+        if x.ndim == 0:
+            raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert it to a number")
+        return apply(_SELECT, 1, 0, x, 0, index)
+    out, advanced = _views(x, index)
+    return _take(out, advanced) if advanced else out
+
+
+def _is_advanced(item: Any) -> bool:
+    return (is_tensor(item) and (item.dim() > 0 or item.dtype in (dtypes.bool_, dtypes.uint8))) or isinstance(
+        item, (list, np.ndarray, tuple)
+    )
+
+
+def _items(x: Any, index: Any) -> list[Any]:
+    items = list(index) if isinstance(index, tuple) else [index]
+    consumed = 0
+    for item in items:
+        if item is None or item is Ellipsis or isinstance(item, bool):
+            continue
+        consumed += _mask_rank(item)
+    if sum(1 for i in items if i is Ellipsis) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if consumed > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+    rest = [slice(None)] * (x.ndim - consumed)
+    for k, item in enumerate(items):
+        if item is Ellipsis:
+            return items[:k] + rest + items[k + 1 :]
+    return items + rest
+
+
+def _mask_rank(item: Any) -> int:
+    if is_tensor(item) and item.dtype in (dtypes.bool_, dtypes.uint8):
+        return item.dim()
+    if isinstance(item, np.ndarray) and item.dtype == np.bool_:
+        return item.ndim
+    if isinstance(item, list):
+        array = np.asarray(item)
+        if array.dtype == np.bool_:
+            return array.ndim
+    return 1
+
+
+def _views(x: Any, index: Any) -> tuple[Any, list[tuple[int, Any]]]:
+    """Apply what is a view; returns the view and the index tensors with their dimensions."""
+    out = x
+    advanced: list[tuple[int, Any]] = []
+    dim = 0
+    for item in _items(x, index):
+        if item is None:
+            out = invoke(BY_NAME["unsqueeze"], (out,), dim)
+            dim += 1
+        elif isinstance(item, bool):
+            out = invoke(BY_NAME["unsqueeze"], (out,), dim)
+            advanced.append((dim, tensor([0] if item else [], dtype=dtypes.int64)))
+            dim += 1
+        elif isinstance(item, slice):
+            out = _slice(out, dim, item)
+            dim += 1
+        elif _is_advanced(item):
+            for part in _index_tensors(item, tuple(out.shape), dim):
+                advanced.append((dim, part))
+                dim += 1
+        else:
+            out = apply(_SELECT, 1, 0, out, dim, _integer(item))
+    return out, advanced
+
+
+def _integer(item: Any) -> int:
+    if is_tensor(item):
+        if item.dtype.is_floating_point:
+            raise IndexError(
+                f"tensors used as indices must be long, int, byte or bool tensors, but got {item.dtype.name}"
+            )
+        return int(item.item())
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise TypeError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+            f"(got {type(item).__name__})"
+        ) from None
+
+
+def _slice(x: Any, dim: int, item: slice) -> Any:
+    step = 1 if item.step is None else operator.index(item.step)
+    if step <= 0:
+        raise ValueError("step must be greater than zero")
+    if item == slice(None):
+        return x if x.ndim > 1 or x.ndim == 0 else apply(_SLICE, 1, 0, x, dim, 0, _END, 1)
+    start = 0 if item.start is None else _clamped(item.start)
+    stop = _END if item.stop is None else _clamped(item.stop)
+    return apply(_SLICE, 1, 0, x, dim, start, stop, step)
+
+
+def _clamped(value: Any) -> int:
+    return max(min(operator.index(value), _END), -_END)
+
+
+def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
+    """An index as int64 tensors: one, or for a mask one per dimension of the mask."""
+    if not is_tensor(item):
+        array = np.asarray(item)
+        if array.size == 0 and array.dtype != np.bool_:
+            array = array.astype(np.int64)
+        if array.dtype.kind not in "bui":
+            raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, but got {array.dtype}")
+        item = tensor(array if array.dtype == np.bool_ else array.astype(np.int64))
+    if item.dtype in (dtypes.bool_, dtypes.uint8):
+        for k in range(item.dim()):
+            if item.shape[k] != shape[dim + k]:
+                raise IndexError(
+                    f"The shape of the mask {list(item.shape)} at index {k} does not match the shape of the indexed "
+                    f"tensor {list(shape)} at index {dim + k}"
+                )
+        places = np.nonzero(item.detach().numpy()) if item.dim() else ()
+        return [tensor(np.ascontiguousarray(p)) for p in places]
+    if item.dtype.is_floating_point:
+        raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, but got {item.dtype.name}")
+    return [item if item.dtype is dtypes.int64 else item.to(dtypes.int64)]
+
+
+def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, list[Any], int]:
+    """Bring the indexed dimensions next to each other and the indices to one contiguous shape."""
+    if len(advanced) > MAX_INDEX_TENSORS:
+        raise NotImplementedError(f"indexing with more than {MAX_INDEX_TENSORS} index tensors at once is not supported yet")
+    dims = [d for d, _ in advanced]
+    indices = [i for _, i in advanced]
+    shape = np.broadcast_shapes(*_same_shapes(indices))
+    indices = [expand(i, shape).contiguous() for i in indices]
+    first = dims[0]
+    if dims != list(range(first, first + len(dims))):
+        rest = [d for d in range(x.ndim) if d not in dims]
+        x = permute(x, (*dims, *rest))
+        first = 0
+    return x, indices, first
+
+
+def _same_shapes(indices: Sequence[Any]) -> list[tuple[int, ...]]:
+    shapes = [tuple(i.shape) for i in indices]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        text = ", ".join(str(list(s)) for s in shapes)
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {text}"
+        ) from None
+    return shapes
+
+
+def _take(x: Any, advanced: list[tuple[int, Any]]) -> Any:
+    x, indices, first = _grouped(x, advanced)
+    return apply(BY_NAME["index"].id, 1 + len(indices), 0, x, *indices, first)
+
+
+# --- writing ---------------------------------------------------------------------------------------------------
+
+
+def setitem(x: Any, index: Any, value: Any) -> None:
+    """``x[index] = value``, in place; the value is broadcast and cast."""
+    target, advanced = _views(x, index)
+    if advanced:
+        _put(x, target, advanced, value)
+    elif is_tensor(value):
+        target.copy_(_leading_ones_dropped(value, target.dim()))
+    else:
+        write_number(target, value)
+
+
+def _leading_ones_dropped(value: Any, ndim: int) -> Any:
+    while value.dim() > ndim and value.shape[0] == 1:
+        value = value[0]
+    return value
+
+
+def write_number(target: Any, value: Any) -> None:
+    """Fill a tensor or view with a number, in place."""
+    if isinstance(value, (list, np.ndarray)):
+        target.copy_(tensor(value, dtype=target.dtype))
+    else:
+        target.fill_(value)
+
+
+def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) -> None:
+    view, indices, first = _grouped(target, advanced)
+    n = len(indices)
+    shape = (*view.shape[:first], *indices[0].shape, *view.shape[first + n :])
+    if not is_tensor(value):
+        value = full((), value, dtype=base.dtype) if np.ndim(value) == 0 else tensor(value)
+    if value.dtype is not base.dtype:
+        if value.dim() > 0:
+            raise RuntimeError(
+                f"Index put requires the source and destination dtypes match, got {base.dtype.type_name} for the "
+                f"destination and {value.dtype.type_name} for the source."
+            )
+        value = value.to(base.dtype)
+    try:
+        value = expand(_leading_ones_dropped(value, len(shape)), shape)
+    except RuntimeError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
+            f"{list(shape)}"
+        ) from None
+    if rt.get_mode() & GRAD_ENABLED and (base.requires_grad or value.requires_grad):
+        _put_recorded(base, view, indices, first, value)
+        return
+    _write(view, indices, first, value, accumulate=False)
+
+
+def _write(view: Any, indices: Sequence[Any], first: int, value: Any, *, accumulate: bool) -> None:
+    op = BY_NAME["index_put"]
+    work = view if view.is_contiguous() else view.contiguous()
+    apply(op.id, 2 + len(indices), -1, work, value.contiguous(), *indices, first, int(accumulate))
+    if work is not view:
+        status = rt.copy(view, work)
+        if status < 0:
+            raise_status(-status, "index_put", (view,))
+
+
+def _put_recorded(base: Any, view: Any, indices: Sequence[Any], first: int, value: Any) -> None:
+    """A write that autograd sees: the old value without the places, plus the value at them."""
+    from fastgrad.autograd.modes import no_grad
+
+    with no_grad():
+        keep = full((), True).expand(tuple(view.shape)).contiguous()
+        _write(keep, indices, first, full((), False).expand(tuple(value.shape)), accumulate=False)
+        # Of places that are written twice only the last write counts, forward and backward.
+        winner = zeros(tuple(view.shape), dtype=dtypes.int64)
+        order = tensor(np.arange(1, value.numel() + 1)).reshape(tuple(value.shape))
+        _write(winner, indices, first, order, accumulate=False)
+        counts = apply(BY_NAME["index"].id, 1 + len(indices), 0, winner, *indices, first) == order
+    spread = invoke(
+        BY_NAME["index_backward"], (value * counts.to(value.dtype), *indices), first, (view.dim(), *view.shape)
+    )
+    fresh = view * keep.to(view.dtype) + spread
+    view.copy_(fresh)
+
+
+# --- gather and scatter ----------------------------------------------------------------------------------------
+
+
+def gather(input: Any, dim: int, index: Any) -> Any:  # noqa: A002
+    """``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int
+    index : Tensor
+        int64, of as many dimensions as `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If the dtype, rank or sizes of the index do not fit or an index is out of range.
+    """
+    need_tensor("gather", input)
+    need_tensor("gather", index, "index")
+    return invoke(BY_NAME["gather"], (input, index), as_index("gather", "dim", dim))
+
+
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:  # noqa: A002
+    """A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
+    return invoke(BY_NAME["scatter_add"], (need_tensor("scatter_add", input), src, index), as_index("scatter_add", "dim", dim))
+
+
+def index_select(input: Any, dim: int, index: Any) -> Any:  # noqa: A002
+    """The slices of a dimension that a vector of indices names.
+
+    Raises
+    ------
+    IndexError
+        If the index has more than one dimension or a value out of range.
+    """
+    need_tensor("index_select", input)
+    need_tensor("index_select", index, "index")
+    if index.dim() > 1:
+        raise IndexError(f"index_select(): Index is supposed to be a vector, but got dim: {index.dim()}")
+    if index.dtype not in (dtypes.int64, dtypes.int32):
+        raise RuntimeError(f"index_select(): Expected dtype int32 or int64 for index, but got {index.dtype.name}")
+    d = wrapped("index_select", dim, input.dim())
+    flat = reshape(index.to(dtypes.int64), -1)
+    if input.dim() == 0:
+        return _take(reshape(input, 1), [(0, flat)]).reshape(())
+    if flat.numel() and int(flat.amin()) < 0:
+        raise IndexError(f"index_select(): index {int(flat.amin())} is out of range for dimension {d} with size {input.shape[d]}")
+    return _take(input, [(d, flat)])
+
+

@@ -1,0 +1,138 @@
+"""Matrix products in all their forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.shape import expand, reshape, squeeze, unsqueeze
+from fastgrad.ops.call import apply
+from fastgrad.ops.registry import BY_NAME
+
+_MM, _BMM = BY_NAME["mm"].id, BY_NAME["bmm"].id
+
+
+def mm(input: Any, mat2: Any) -> Any:  # noqa: A002
+    """The product of two matrices."""
+    _need_dims("mm", 2, input, mat2)
+    return apply(_MM, 2, 0, input, mat2)
+
+
+def bmm(input: Any, mat2: Any) -> Any:  # noqa: A002
+    """The products of two equally long batches of matrices."""
+    _need_dims("bmm", 3, input, mat2)
+    return apply(_BMM, 2, 0, input, mat2)
+
+
+def mv(input: Any, vec: Any) -> Any:  # noqa: A002
+    """The product of a matrix and a vector."""
+    if need_tensor("mv", input).dim() != 2 or need_tensor("mv", vec, "vec").dim() != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.dim()}, {vec.dim()}")
+    _need_inner("mv", input, vec)
+    return matmul(input, vec)
+
+
+def dot(input: Any, tensor: Any) -> Any:  # noqa: A002
+    """The sum of the products of two vectors' elements."""
+    if need_tensor("dot", input).dim() != 1 or need_tensor("dot", tensor, "tensor").dim() != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.dim()}D and {tensor.dim()}D tensors")
+    if input.dtype is not tensor.dtype:
+        raise RuntimeError(
+            f"dot : expected both vectors to have same dtype, but found {input.dtype.type_name} and "
+            f"{tensor.dtype.type_name}"
+        )
+    if input.shape[0] != tensor.shape[0]:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{input.shape[0]}] and src [{tensor.shape[0]}] to have the same "
+            "number of elements"
+        )
+    return matmul(input, tensor)
+
+
+def _need_dims(name: str, n: int, a: Any, b: Any) -> None:
+    for position, x in (("self", a), ("mat2", b)):
+        if need_tensor(name, x, position).dim() != n:
+            raise RuntimeError(f"{name}: {position} must be a {'matrix' if n == 2 else '3D tensor'}, but got {x.dim()}D")
+
+
+def _need_inner(name: str, a: Any, b: Any) -> None:
+    inner = b.shape[-2] if b.dim() > 1 else b.shape[0]
+    if a.shape[-1] != inner:
+        raise RuntimeError(
+            f"{name}: sizes {list(a.shape)} and {list(b.shape)} cannot be multiplied: the inner sizes {a.shape[-1]} and "
+            f"{inner} differ"
+        )
+
+
+def matmul(input: Any, other: Any) -> Any:  # noqa: A002
+    """The matrix product, with vectors as rows or columns and batches broadcast.
+
+    Parameters
+    ----------
+    input, other : Tensor
+        Of at least one dimension and one dtype.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    RuntimeError
+        If an operand is a scalar, or inner or batch sizes do not fit.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.matmul(fg.tensor([[1.0, 2.0]]), fg.tensor([3.0, 4.0]))
+    tensor([11.])
+    """
+    a, b = need_tensor("matmul", input), need_tensor("matmul", other, "other")
+    n, m = a.ndim, b.ndim
+    if n == 2 and m == 2:
+        return apply(_MM, 2, 0, a, b)
+    if n == 0 or m == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {m}D")
+    _need_inner("matmul", a, b)
+    if n == 1:
+        a = unsqueeze(a, 0)
+    if m == 1:
+        b = unsqueeze(b, 1)
+    if a.ndim == 2 and b.ndim == 2:
+        out = apply(_MM, 2, 0, a, b)
+    elif b.ndim == 2:
+        # one matrix for the whole batch: its rows are those of one tall matrix
+        shape = tuple(a.shape)
+        out = reshape(apply(_MM, 2, 0, reshape(a, -1, shape[-1]) if a.numel() else reshape(a, (_rows(shape), shape[-1])), b),
+                      (*shape[:-1], b.shape[-1]))  # fmt: skip
+    else:
+        out = _batched(a, b)
+    if n == 1:
+        out = squeeze(out, -2)
+    if m == 1:
+        out = squeeze(out, -1)
+    return out
+
+
+def _rows(shape: tuple[int, ...]) -> int:
+    rows = 1
+    for s in shape[:-1]:
+        rows *= s
+    return rows
+
+
+def _batched(a: Any, b: Any) -> Any:
+    sa, sb = tuple(a.shape), tuple(b.shape)
+    rank = max(len(sa), len(sb)) - 2
+    pa, pb = (1,) * (rank - len(sa) + 2) + sa[:-2], (1,) * (rank - len(sb) + 2) + sb[:-2]
+    batch = []
+    for x, y in zip(pa, pb, strict=True):
+        if x != y and 1 not in (x, y):
+            raise RuntimeError(f"matmul: batch sizes {list(sa[:-2])} and {list(sb[:-2])} do not broadcast: {x} against {y}")
+        batch.append(y if x == 1 else x)
+    total = 1
+    for s in batch:
+        total *= s
+    a = reshape(expand(a, (*batch, *sa[-2:])), (total, *sa[-2:]))
+    b = reshape(expand(b, (*batch, *sb[-2:])), (total, *sb[-2:]))
+    return reshape(apply(_BMM, 2, 0, a, b), (*batch, sa[-2], sb[-1]))

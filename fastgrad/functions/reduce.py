@@ -1,0 +1,234 @@
+"""Reductions: functions that take dimensions away."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fastgrad import dtypes
+from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import BY_NAME
+
+
+class ValuesIndices(NamedTuple):
+    """Extreme values along a dimension and where they stand."""
+
+    values: Any
+    indices: Any
+
+
+def _reduce(name: str, input: Any, dim: Any, keepdim: bool) -> Any:  # noqa: A002
+    need_tensor(name, input)
+    return invoke(BY_NAME[name], (input,), int(keepdim), as_dims(name, dim))
+
+
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:  # noqa: A001, A002
+    """The sum over dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+        Integers and bools are summed as int64.
+    dim : int or tuple of int, optional
+        All dimensions if not given.
+    keepdim : bool
+        Keep reduced dimensions with size 1.
+    dtype : dtype, optional
+        Cast to this before summing.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    IndexError
+        If a dimension is out of range.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.sum(fg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+    tensor([4., 6.])
+    """
+    if dtype is not None:
+        input = need_tensor("sum", input).to(dtype)  # noqa: A001
+    return _reduce("sum", input, dim, keepdim)
+
+
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:  # noqa: A002
+    """The mean over dimensions; of floating-point tensors only. See `sum` for the parameters."""
+    if dtype is not None:
+        input = need_tensor("mean", input).to(dtype)  # noqa: A001
+    return _reduce("mean", input, dim, keepdim)
+
+
+def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:  # noqa: A002
+    """The largest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+    return _reduce("amax", input, dim, keepdim)
+
+
+def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:  # noqa: A002
+    """The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+    return _reduce("amin", input, dim, keepdim)
+
+
+def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A001, A002
+    """Whether any element is not zero. See `sum` for the parameters."""
+    return _truth("any", input, dim, keepdim)
+
+
+def all(input: Any, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A001, A002
+    """Whether all elements are not zero. See `sum` for the parameters."""
+    return _truth("all", input, dim, keepdim)
+
+
+def _truth(name: str, input: Any, dim: Any, keepdim: bool) -> Any:  # noqa: A002
+    out = _reduce(name, input, dim, keepdim)
+    return out.to(dtypes.uint8) if input.dtype is dtypes.uint8 else out
+
+
+def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:  # noqa: A002
+    """The product over one dimension, or over all. See `sum` for the parameters."""
+    need_tensor("prod", input)
+    if dtype is not None:
+        input = input.to(dtype)  # noqa: A001
+    if dim is None:
+        return invoke(BY_NAME["prod"], (input.reshape(-1),), 0, 0)
+    return invoke(BY_NAME["prod"], (input,), as_index("prod", "dim", dim), int(keepdim))
+
+
+def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:  # noqa: A002
+    need_tensor(name, input)
+    if dim is None:
+        if input.numel() == 0:
+            raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
+        flat = input.reshape(-1)
+        out = invoke(BY_NAME[name], (flat,), 0, 0)
+        return out.reshape([1] * input.dim()) if keepdim else out
+    return invoke(BY_NAME[name], (input,), as_index(name, "dim", dim), int(keepdim))
+
+
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:  # noqa: A002
+    """The position of the largest value: the first of equals, a NaN before all.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int, optional
+        The dimension to search; without it the position in the flattened tensor.
+    keepdim : bool
+
+    Returns
+    -------
+    Tensor
+        Of dtype int64.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.argmax(fg.tensor([1.0, 3.0, 2.0]))
+    tensor(1)
+    """
+    return _arg("argmax", input, dim, keepdim)
+
+
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:  # noqa: A002
+    """The position of the smallest value. See `argmax`."""
+    return _arg("argmin", input, dim, keepdim)
+
+
+def _extreme(name: str, binary: str, over_all: Any, input: Any, dim: Any, keepdim: bool) -> Any:  # noqa: A002
+    need_tensor(name, input)
+    if is_tensor(dim):
+        return invoke(BY_NAME[binary], (input, dim))
+    if dim is None:
+        if input.numel() == 0:
+            raise RuntimeError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+                "with the 'dim' argument."
+            )
+        return over_all(input)
+    return ValuesIndices(*invoke(BY_NAME[name + "_dim"], (input,), as_index(name, "dim", dim), int(keepdim)))
+
+
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:  # noqa: A001, A002
+    """The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int or Tensor, optional
+    keepdim : bool
+
+    Returns
+    -------
+    Tensor or (values, indices)
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.max(fg.tensor([[1.0, 3.0], [4.0, 2.0]]), 1).indices
+    tensor([1, 0])
+    """
+    return _extreme("max", "maximum", amax, input, other if other is not None else dim, keepdim)
+
+
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:  # noqa: A001, A002
+    """The smallest element. See `max`."""
+    return _extreme("min", "minimum", amin, input, other if other is not None else dim, keepdim)
+
+
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:  # noqa: A002
+    """Running sums along a dimension."""
+    need_tensor("cumsum", input)
+    if dtype is not None:
+        input = input.to(dtype)  # noqa: A001
+    return invoke(BY_NAME["cumsum"], (input,), as_index("cumsum", "dim", dim), 0)
+
+
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:  # noqa: A002
+    """``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
+    need_tensor("logsumexp", input)
+    if not input.dtype.is_floating_point:
+        input = input.to(dtypes.get_default_dtype())  # noqa: A001
+    dims = as_dims("logsumexp", dim)
+    if len(dims) == 1:
+        return invoke(BY_NAME["logsumexp"], (input,), dims[0], int(keepdim))
+    from fastgrad.functions.shape import joined_dims
+
+    return joined_dims("logsumexp", input, dims, keepdim, lambda x: invoke(BY_NAME["logsumexp"], (x,), -1, 0))
+
+
+def _softmax(name: str, input: Any, dim: int | None, dtype: Any) -> Any:  # noqa: A002
+    need_tensor(name, input)
+    if dtype is not None:
+        input = input.to(dtype)  # noqa: A001
+    if dim is None:
+        dim = 0 if input.dim() in (0, 1, 3) else 1
+    return invoke(BY_NAME[name], (input,), as_index(name, "dim", dim), 0)
+
+
+def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:  # noqa: A002
+    """``exp(x) / sum(exp(x))`` along a dimension.
+
+    Parameters
+    ----------
+    input : Tensor
+        Floating point.
+    dim : int
+    dtype : dtype, optional
+        Cast to this before.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.softmax(fg.tensor([0.0, 0.0]), 0)
+    tensor([0.5000, 0.5000])
+    """
+    return _softmax("softmax", input, dim, dtype)
+
+
+def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:  # noqa: A002
+    """The logarithm of `softmax`, without overflow."""
+    return _softmax("log_softmax", input, dim, dtype)

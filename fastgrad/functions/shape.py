@@ -1,0 +1,346 @@
+"""Views, joining and splitting: functions that move elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, need_tensor
+from fastgrad.native.layout import MAX_DIMS
+from fastgrad.ops.call import apply, invoke
+from fastgrad.ops.registry import BY_NAME
+
+_VIEW, _TRANSPOSE, _T, _PERMUTE = (BY_NAME[n].id for n in ("view", "transpose", "t", "permute"))
+_SELECT, _SLICE, _EXPAND = (BY_NAME[n].id for n in ("select", "slice", "expand"))
+
+
+def wrapped(name: str, dim: int, ndim: int) -> int:
+    """A dimension counted from the front; IndexError if out of range."""
+    bound = ndim if ndim > 0 else 1
+    if not -bound <= dim < bound:
+        raise IndexError(
+            f"{name}: Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
+        )
+    return dim % bound
+
+
+def view(input: Any, *shape: Any) -> Any:  # noqa: A002
+    """The same memory with other sizes; raises where strides do not allow it.
+
+    Parameters
+    ----------
+    *shape : int
+        One may be -1 and is then inferred. A dtype instead reinterprets nothing here and raises.
+
+    Raises
+    ------
+    RuntimeError
+        If the number of elements differs or no view is possible; `reshape` copies then.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.arange(6).view(2, -1)
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
+    return apply(_VIEW, 1, 0, input, *as_sizes("view", shape))
+
+
+def reshape(input: Any, *shape: Any) -> Any:  # noqa: A002
+    """Other sizes over the same elements: a view where possible, a copy otherwise.
+
+    Raises
+    ------
+    RuntimeError
+        If the number of elements differs.
+    """
+    need_tensor("reshape", input)
+    sizes = as_sizes("reshape", shape)
+    if input.is_contiguous():
+        return apply(_VIEW, 1, 0, input, *sizes)
+    try:
+        return apply(_VIEW, 1, 0, input, *sizes)
+    except RuntimeError as error:
+        if "view size is not compatible" not in str(error):
+            raise
+    return apply(_VIEW, 1, 0, input.contiguous(), *sizes)
+
+
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:  # noqa: A002
+    """The dimensions from `start_dim` to `end_dim` as one."""
+    need_tensor("flatten", input)
+    ndim = input.dim()
+    if ndim == 0:
+        return reshape(input, 1)
+    start, end = wrapped("flatten", start_dim, ndim), wrapped("flatten", end_dim, ndim)
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if start == end:
+        return input
+    shape = tuple(input.shape)
+    length = 1
+    for s in shape[start : end + 1]:
+        length *= s
+    return reshape(input, (*shape[:start], length, *shape[end + 1 :]))
+
+
+def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:  # noqa: A002
+    """One dimension as several."""
+    d = wrapped("unflatten", dim, need_tensor("unflatten", input).dim())
+    shape = tuple(input.shape)
+    sizes = tuple(sizes)
+    if not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    known = 1
+    for s in sizes:
+        known *= s if s != -1 else 1
+    fits = shape[d] % known == 0 if -1 in sizes and known else known == shape[d]
+    if not fits:
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({shape[d]}) in the "
+            "input tensor"
+        )
+    return view(input, (*shape[:d], *sizes, *shape[d + 1 :]))
+
+
+def permute(input: Any, *dims: Any) -> Any:  # noqa: A002
+    """The dimensions in another order."""
+    return apply(_PERMUTE, 1, 0, input, 0, *as_sizes("permute", dims))
+
+
+def transpose(input: Any, dim0: int, dim1: int) -> Any:  # noqa: A002
+    """Two dimensions exchanged."""
+    return apply(_TRANSPOSE, 1, 0, input, as_index("transpose", "dim0", dim0), as_index("transpose", "dim1", dim1))
+
+
+swapaxes = swapdims = transpose
+
+
+def t(input: Any) -> Any:  # noqa: A002
+    """The transpose of a matrix; tensors of fewer dimensions as they are."""
+    n = need_tensor("t", input).dim()
+    if n > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {n}D")
+    return apply(_T, 1, 0, input, 0, 1 if n == 2 else 0)
+
+
+def movedim(input: Any, source: Any, destination: Any) -> Any:  # noqa: A002
+    """Dimensions moved to other places, the rest in their order."""
+    ndim = need_tensor("movedim", input).dim()
+    src = [wrapped("movedim", d, ndim) for d in as_dims("movedim", source)]
+    dst = [wrapped("movedim", d, ndim) for d in as_dims("movedim", destination)]
+    if len(src) != len(dst):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({src} dims) should contain the same number of dims "
+            f"as destination ({dst} dims)"
+        )
+    if len(set(src)) != len(src) or len(set(dst)) != len(dst):
+        raise RuntimeError(f"movedim: repeated dim in `source` ({src}) or `destination` ({dst})")
+    rest = iter(d for d in range(ndim) if d not in src)
+    place = dict(zip(dst, src, strict=True))
+    return permute(input, [place[k] if k in place else next(rest) for k in range(ndim)])
+
+
+moveaxis = movedim
+
+
+def squeeze(input: Any, dim: Any = None) -> Any:  # noqa: A002
+    """Without the dimensions of size 1, or without those named that have size 1."""
+    need_tensor("squeeze", input)
+    op = BY_NAME["squeeze"]
+    if dim is None:
+        return invoke(op, (input,), MAX_DIMS)
+    dims = sorted({wrapped("squeeze", d, input.dim()) for d in as_dims("squeeze", dim)}, reverse=True)
+    for d in dims or ():
+        input = invoke(op, (input,), d)  # noqa: A001
+    return input if dims else invoke(BY_NAME["alias"], (input,))
+
+
+def unsqueeze(input: Any, dim: int) -> Any:  # noqa: A002
+    """With a new dimension of size 1."""
+    return invoke(BY_NAME["unsqueeze"], (need_tensor("unsqueeze", input),), as_index("unsqueeze", "dim", dim))
+
+
+def expand(input: Any, *sizes: Any) -> Any:  # noqa: A002
+    """Dimensions of size 1 repeated without copying; -1 keeps a size."""
+    return apply(_EXPAND, 1, 0, input, *as_sizes("expand", sizes))
+
+
+def expand_as(input: Any, other: Any) -> Any:  # noqa: A002
+    """Expanded to the sizes of another tensor."""
+    return apply(_EXPAND, 1, 0, input, *need_tensor("expand_as", other, "other").shape)
+
+
+def broadcast_to(input: Any, size: Sequence[int]) -> Any:  # noqa: A002
+    """Expanded to sizes."""
+    return expand(input, tuple(size))
+
+
+def select(input: Any, dim: int, index: int) -> Any:  # noqa: A002
+    """The slice at one position of a dimension, which goes."""
+    return apply(_SELECT, 1, 0, input, as_index("select", "dim", dim), as_index("select", "index", index))
+
+
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:  # noqa: A002
+    """`length` positions of a dimension from `start` on."""
+    need_tensor("narrow", input)
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    return invoke(BY_NAME["narrow"], (input,), as_index("narrow", "dim", dim), as_index("narrow", "start", start), length)
+
+
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:  # noqa: A002
+    """A view of a diagonal, as last dimension."""
+    return invoke(BY_NAME["diagonal"], (need_tensor("diagonal", input),), offset, dim1, dim2)
+
+
+def tril(input: Any, diagonal: int = 0) -> Any:  # noqa: A002
+    """The lower triangle of the last two dimensions."""
+    return _triangle("tril", input, diagonal)
+
+
+def triu(input: Any, diagonal: int = 0) -> Any:  # noqa: A002
+    """The upper triangle of the last two dimensions."""
+    return _triangle("triu", input, diagonal)
+
+
+def _triangle(name: str, input: Any, diagonal: int) -> Any:  # noqa: A002
+    if need_tensor(name, input).dim() < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+    return invoke(BY_NAME[name], (input,), as_index(name, "diagonal", diagonal))
+
+
+# --- joining ---------------------------------------------------------------------------------------------------
+
+
+def _promoted(name: str, tensors: Any) -> list[Any]:
+    if is_tensor(tensors):
+        raise TypeError(f"{name}(): argument 'tensors' must be tuple of Tensors, not Tensor")
+    tensors = list(tensors)
+    if not tensors:
+        raise RuntimeError(f"{name}(): expected a non-empty list of Tensors")
+    for k, x in enumerate(tensors):
+        if not is_tensor(x):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
+    kinds = {x.dtype for x in tensors}
+    if len(kinds) > 1:
+        from fastgrad.functions.creation import result_type
+
+        target = tensors[0].dtype
+        for x in tensors[1:]:
+            target = result_type(target, x.dtype)
+        tensors = [x.to(target) for x in tensors]
+    return tensors
+
+
+def cat(tensors: Any, dim: int = 0) -> Any:
+    """Tensors one behind the other along a dimension; all other sizes must agree.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        One-dimensional tensors without elements are left out.
+    dim : int
+
+    Raises
+    ------
+    RuntimeError
+        If there are no tensors, or sizes do not agree.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.cat([fg.zeros(2), fg.ones(1)])
+    tensor([0., 0., 1.])
+    """
+    parts = _promoted("cat", tensors)
+    for k, x in enumerate(parts):
+        if x.dim() == 0:
+            raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
+    used = [x for x in parts if x.dim() != 1 or x.shape[0] != 0] or parts[:1]
+    d = wrapped("cat", as_index("cat", "dim", dim), used[0].dim())
+    lengths = [x.shape[d] if x.dim() > d else 0 for x in used]
+    return apply(BY_NAME["cat"].id, len(used), 0, *used, d, *lengths)
+
+
+concat = concatenate = cat
+
+
+def stack(tensors: Any, dim: int = 0) -> Any:
+    """Tensors of one shape along a new dimension."""
+    parts = _promoted("stack", tensors)
+    d = wrapped("stack", as_index("stack", "dim", dim), parts[0].dim() + 1)
+    return apply(BY_NAME["stack"].id, len(parts), 0, *parts, d)
+
+
+# --- splitting -------------------------------------------------------------------------------------------------
+
+
+def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:  # noqa: A002
+    """All slices along a dimension, as views."""
+    need_tensor("unbind", input)
+    if input.dim() == 0:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    d = wrapped("unbind", dim, input.dim())
+    n = input.shape[d]
+    return apply(BY_NAME["unbind"].id, 1, n, input, d) if n else ()
+
+
+def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:  # noqa: A002
+    """Views of runs of a dimension: of one length (the last may be shorter), or of the lengths given.
+
+    Raises
+    ------
+    RuntimeError
+        If lengths do not add up to the size of the dimension.
+    """
+    need_tensor("split", input)
+    if input.dim() == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    d = wrapped("split", dim, input.dim())
+    size = input.shape[d]
+    if isinstance(split_size_or_sections, (tuple, list)):
+        lengths = [as_index("split", "split_size", s) for s in split_size_or_sections]
+        if builtin_sum(lengths) != size or min(lengths, default=0) < 0:
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {d}), "
+                f"but got split_sizes={lengths}"
+            )
+    else:
+        step = as_index("split", "split_size", split_size_or_sections)
+        if step < 0 or (step == 0 and size != 0):
+            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
+        lengths = [min(step, size - at) for at in range(0, size, step)] if size else [0]
+    if not lengths:
+        return ()
+    return apply(BY_NAME["split"].id, 1, len(lengths), input, d, *lengths)  # type: ignore[no-any-return]
+
+
+builtin_sum = sum
+
+
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:  # noqa: A002
+    """At most `chunks` views of equal runs of a dimension."""
+    need_tensor("chunk", input)
+    if input.dim() == 0:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    d = wrapped("chunk", dim, input.dim())
+    size = input.shape[d]
+    step = -(-size // chunks)
+    if step == 0:
+        return split(input, [0] * chunks, d)
+    return split(input, step, d)
+
+
+def joined_dims(name: str, input: Any, dims: tuple[int, ...], keepdim: bool, reduce: Callable[[Any], Any]) -> Any:  # noqa: A002
+    """Reduce several dimensions with a reduction of one: they are moved to the end and joined."""
+    ndim = input.dim()
+    picked = sorted({wrapped(name, d, ndim) for d in dims}) if dims else list(range(ndim))
+    kept = [d for d in range(ndim) if d not in picked]
+    shape = tuple(input.shape)
+    out = reduce(reshape(permute(input, (*kept, *picked)), (*[shape[d] for d in kept], -1)))
+    return reshape(out, [1 if d in picked else shape[d] for d in range(ndim)]) if keepdim else out
+

@@ -1,0 +1,65 @@
+"""Compiling a row of the kernel table when it is first used: from declaration to address."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from fastgrad.native import cache, layout
+from fastgrad.native.loader import CompileNotice, load_object
+
+_key: str | None = None
+
+
+def kernels_key() -> str:
+    """What all kernels depend on: the sources that generate and compile them."""
+    global _key
+    if _key is None:
+        _key = cache.hash_package(
+            "kernels", "native/intrinsics.py", "native/pipeline.py", "native/compiler.py", "native/layout.py"
+        )
+    return _key
+
+
+def unit_name(kernel: Any, dtype: int, layout_class: int) -> str:
+    """The name of a kernel's object file: readable, and unique by content."""
+    parts: list[str | bytes] = [kernels_key(), kernel.builder, repr(sorted(kernel.options.items(), key=str))]
+    if kernel.requires:
+        parts.append(repr(_function(kernel.requires)()))
+    if kernel.formula is not None:
+        code = kernel.formula.__code__
+        parts += [code.co_code, repr(code.co_consts), repr(code.co_names)]
+    form = ("flat", "strided", "inplace", "other")[layout_class]
+    return f"{kernel.name}-{layout.DTYPES[dtype]}-{form}-{cache.hash_texts(*parts)}"
+
+
+def object_code(kernel: Any, dtype: int, layout_class: int) -> bytes:
+    """Object code of a kernel, from the cache or compiled now. The symbol is ``fastgrad_<unit name>``."""
+    name = unit_name(kernel, dtype, layout_class)
+
+    def compile_now() -> bytes:
+        CompileNotice.tell(f"kernel {kernel.name} ({layout.DTYPES[dtype]})")
+        from fastgrad.native.compiler import Export, compile_unit
+
+        function, options = _function(kernel.builder)(kernel, dtype, layout_class)
+        return compile_unit(name, [Export(symbol(name), function)], options=options)
+
+    return cache.get(name, compile_now)
+
+
+def symbol(name: str) -> str:
+    """The export of a unit: a name that LLVM's text form takes without quotes."""
+    return name.replace("-", "_")
+
+
+def _function(reference: str) -> Callable[..., Any]:
+    """The function ``module:name`` of this package."""
+    module, name = reference.split(":")
+    return getattr(importlib.import_module(f"fastgrad.kernels.{module}"), name)  # type: ignore[no-any-return]
+
+
+def compile_kernel(kernel: Any, dtype: int, layout_class: int) -> int:
+    """The address of a kernel in this process."""
+    code = object_code(kernel, dtype, layout_class)
+    return load_object(code)(f"fastgrad_{symbol(unit_name(kernel, dtype, layout_class))}")

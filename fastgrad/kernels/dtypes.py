@@ -1,0 +1,115 @@
+"""How elements of each dtype look to compiled loops: pointer, constants, the functions that formulas call `m`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from fastgrad.kernels import vecmath
+from fastgrad.native.intrinsics import _pointer_to
+from fastgrad.native.layout import BOOL, DTYPES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, UINT8
+from fastgrad.native.pipeline import NoaliasCompiler, RuntimeCompiler
+
+BASE: dict[str, Any] = {
+    "error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+}  # fmt: skip
+KERNEL: dict[str, Any] = {**BASE, "fastmath": {"contract"}, "pipeline_class": RuntimeCompiler}
+"""Numba options of a kernel: contraction to fma is allowed, nothing else that changes results."""
+LOOP: dict[str, Any] = {**KERNEL, "pipeline_class": NoaliasCompiler}
+"""The same for an inner loop whose pointers never overlap."""
+SUM: dict[str, Any] = {**LOOP, "fastmath": {"contract", "reassoc", "nsz"}}
+"""For a short sum whose order is free; longer sums add such blocks in float64."""
+INLINE: dict[str, Any] = {**KERNEL, "forceinline": True}
+
+
+class Element(NamedTuple):
+    """One dtype in compiled loops.
+
+    ``pointer(address)`` gives a typed pointer, ``constant(value)`` a constant, ``load(p, i)`` and
+    ``store(p, i, value)`` go through memory (a bool is a byte there), `math` is the vocabulary of formulas.
+    """
+
+    name: str
+    scalar: Any
+    pointer: Any
+    constant: Any
+    load: Any
+    store: Any
+    math: Any
+
+
+@intrinsic
+def _to_bool(context: Any, value: Any) -> Any:
+    def emit(inner: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return inner.cast(builder, args[0], signature.args[0], types.boolean)
+
+    return types.boolean(value), emit
+
+
+def _loader(boolean: bool) -> Any:
+    if boolean:
+
+        def load(p, i):  # type: ignore[no-untyped-def]
+            return p[i] != 0
+    else:
+
+        def load(p, i):  # type: ignore[no-untyped-def]
+            return p[i]
+
+    return njit(**INLINE)(load)
+
+
+def _storer(scalar: Any, boolean: bool) -> Any:
+    @intrinsic
+    def convert(context: Any, value: Any) -> Any:
+        target = types.uint8 if boolean else scalar
+
+        def emit(inner: Any, builder: Any, signature: Any, args: Any) -> Any:
+            source = signature.args[0]
+            if boolean:
+                truth = inner.cast(builder, args[0], source, types.boolean)
+                return builder.zext(truth, ir.IntType(8)) if truth.type.width == 1 else truth
+            if isinstance(source, types.Float) and isinstance(target, types.Integer) and target.bitwidth < 64:
+                wide = inner.cast(builder, args[0], source, types.int64)
+                return inner.cast(builder, wide, types.int64, target)
+            return inner.cast(builder, args[0], source, target)
+
+        return target(value), emit
+
+    def store(p, i, value):  # type: ignore[no-untyped-def]
+        p[i] = convert(value)
+
+    return njit(**INLINE)(store)
+
+
+def _element(code: int, scalar: Any, constant: Any, math: Any) -> Element:
+    boolean = code == BOOL
+    memory = types.uint8 if boolean else scalar
+    return Element(
+        DTYPES[code], scalar, _pointer_to(memory), constant, _loader(boolean), _storer(scalar, boolean), math
+    )
+
+
+ELEMENTS: dict[int, Element] = {
+    BOOL: _element(BOOL, types.boolean, np.bool_, vecmath.BOOL),
+    UINT8: _element(UINT8, types.uint8, np.uint8, vecmath.INT),
+    INT8: _element(INT8, types.int8, np.int8, vecmath.INT),
+    INT16: _element(INT16, types.int16, np.int16, vecmath.INT),
+    INT32: _element(INT32, types.int32, np.int32, vecmath.INT),
+    INT64: _element(INT64, types.int64, np.int64, vecmath.INT),
+    FLOAT32: _element(FLOAT32, types.float32, np.float32, vecmath.F32),
+    FLOAT64: _element(FLOAT64, types.float64, np.float64, vecmath.F64),
+}
+
+
+def specialise(formula: Callable[..., Any], element: Element) -> Any:
+    """A formula of an op for one dtype: `m` and ``c`` become those of the dtype, and the loop inlines it."""
+    names = {**formula.__globals__, "m": element.math, "c": element.constant}
+    copy = FunctionType(formula.__code__, names, formula.__name__, formula.__defaults__, formula.__closure__)
+    return njit(**INLINE)(copy)

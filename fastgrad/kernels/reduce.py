@@ -1,0 +1,262 @@
+"""Kernels of reductions over any dimensions.
+
+Frame: address of the result, address of the input, elements reduced to one, number of results; then, for the kept
+and for the reduced dimensions, their number, sizes and strides, innermost first and neighbours merged.
+
+Note [Order of sums]: a sum runs over blocks of at most 512 contiguous elements, added in vector lanes, and the
+blocks are added in float64. The order depends on sizes and strides alone, never on threads. Where the kept dimension
+is the contiguous one, eight rows are added at a time, element by element, onto float64 partial sums of 64 columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, SUM, Element
+from fastgrad.native.intrinsics import _stack_words, advance, f64s, words
+from fastgrad.native.layout import BOOL, FLOAT32, FLOAT64, INT64, MAX_DIMS
+
+KEPT = 4
+REDUCED = 5 + 2 * MAX_DIMS
+BLOCK = 512
+COLUMNS = 64
+_columns = _stack_words(COLUMNS)
+_counters = _stack_words(2 * MAX_DIMS)
+
+
+def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
+    """The kernel of a reduction for one dtype."""
+    name = kernel.options["reduction"]
+    element = ELEMENTS[dtype]
+    floating = dtype in (FLOAT32, FLOAT64)
+    if name in ("sum", "mean"):
+        result = element if floating else ELEMENTS[INT64]
+        return _sums(element, result, floating, name == "mean"), KERNEL
+    if name in ("amax", "amin"):
+        better = element.math.maximum if name == "amax" else element.math.minimum
+        return _folds(element, element, None, better), KERNEL
+    truth = ELEMENTS[BOOL]
+    if name == "any":
+        return _folds(element, truth, _false, _either), KERNEL
+    return _folds(element, truth, _true, _both), KERNEL
+
+
+# --- combining -------------------------------------------------------------------------------------------------
+
+
+@njit(**INLINE)
+def _false(x):  # type: ignore[no-untyped-def]
+    return False
+
+
+@njit(**INLINE)
+def _true(x):  # type: ignore[no-untyped-def]
+    return True
+
+
+@njit(**INLINE)
+def _either(a, b):  # type: ignore[no-untyped-def]
+    return a | (b != 0)
+
+
+@njit(**INLINE)
+def _both(a, b):  # type: ignore[no-untyped-def]
+    return a & (b != 0)
+
+
+@njit(**INLINE)
+def step(f, at, base):  # type: ignore[no-untyped-def]
+    """Advance an odometer over the dimensions of one part of the frame; returns the change of the offset."""
+    delta = 0
+    d = 0
+    while d < f[base]:
+        at[d] += 1
+        delta += f[base + 1 + MAX_DIMS + d]
+        if at[d] < f[base + 1 + d]:
+            return delta
+        delta -= f[base + 1 + MAX_DIMS + d] * f[base + 1 + d]
+        at[d] = 0
+        d += 1
+    return delta
+
+
+@njit(**INLINE)
+def step_outer(f, at, base):  # type: ignore[no-untyped-def]
+    """Like `step`, leaving out the innermost dimension."""
+    delta = 0
+    d = 1
+    while d < f[base]:
+        at[d] += 1
+        delta += f[base + 1 + MAX_DIMS + d]
+        if at[d] < f[base + 1 + d]:
+            return delta
+        delta -= f[base + 1 + MAX_DIMS + d] * f[base + 1 + d]
+        at[d] = 0
+        d += 1
+    return delta
+
+
+@njit(**INLINE)
+def clear(at):  # type: ignore[no-untyped-def]
+    for d in range(2 * MAX_DIMS):
+        at[d] = 0
+
+
+# --- sums ------------------------------------------------------------------------------------------------------
+
+
+def _block_sum(element: Element, wide: Any) -> Any:
+    load = element.load
+    if wide is None:  # float32 and float64: lanes in the dtype itself
+        zero = element.constant(0)
+
+        def block(p, n, stride):  # type: ignore[no-untyped-def]
+            total = zero
+            if stride == 1:
+                for i in range(n):
+                    total += load(p, i)
+            else:
+                for i in range(n):
+                    total += load(p, i * stride)
+            return total
+
+        return njit(**SUM)(block)
+
+    def integers(p, n, stride):  # type: ignore[no-untyped-def]
+        total = np.int64(0)
+        for i in range(n):
+            total += np.int64(load(p, i * stride))
+        return total
+
+    return njit(**SUM)(integers)
+
+
+def _sums(element: Element, result: Element, floating: bool, mean: bool) -> Callable[..., None]:
+    block = _block_sum(element, None if floating else types.int64)
+    pointer, pointer_out, store = element.pointer, result.pointer, result.store
+    load = element.load
+    start = np.float64(0) if floating else np.int64(0)
+
+    @njit(**KERNEL)
+    def one(f, x, at):  # type: ignore[no-untyped-def]
+        total = start
+        clear(at)
+        n = f[REDUCED + 1]
+        stride = f[REDUCED + 1 + MAX_DIMS]
+        rows = f[2] // n if n > 0 else 0
+        offset = 0
+        for _ in range(rows):
+            at_block = 0
+            while at_block < n:
+                count = min(BLOCK, n - at_block)
+                total += block(advance(x, offset + at_block * stride), count, stride)
+                at_block += BLOCK
+            offset += step_outer(f, at, REDUCED)
+        return total
+
+    @njit(**KERNEL)
+    def columns(f, x, sums, width, at):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            sums[j] = 0.0
+        clear(at)
+        n = f[REDUCED + 1]
+        stride = f[REDUCED + 1 + MAX_DIMS]
+        rows = f[2] // n if n > 0 else 0
+        offset = 0
+        for _ in range(rows):
+            i = 0
+            while i + 8 <= n:
+                p = advance(x, offset + i * stride)
+                for j in range(width):
+                    a = (load(p, j) + load(p, j + stride)) + (load(p, j + 2 * stride) + load(p, j + 3 * stride))
+                    b = (load(p, j + 4 * stride) + load(p, j + 5 * stride)) + (
+                        load(p, j + 6 * stride) + load(p, j + 7 * stride)
+                    )
+                    sums[j] += np.float64(a + b)
+                i += 8
+            while i < n:
+                p = advance(x, offset + i * stride)
+                for j in range(width):
+                    sums[j] += np.float64(load(p, j))
+                i += 1
+            offset += step_outer(f, at, REDUCED)
+
+    def kernel(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        out = pointer_out(f[0])
+        x = pointer(f[1])
+        at = words(_counters())
+        inner = words(_counters())
+        clear(at)
+        count = np.float64(f[2])
+        offset = 0
+        if floating and f[KEPT + 1 + MAX_DIMS] == 1 and f[REDUCED + 1 + MAX_DIMS] != 1 and f[KEPT + 1] > 1:
+            sums = f64s(_columns())
+            n = f[KEPT + 1]
+            rows = f[3] // n
+            for row in range(rows):
+                j = 0
+                while j < n:
+                    width = min(COLUMNS, n - j)
+                    columns(f, advance(x, offset + j), sums, width, inner)
+                    for k in range(width):
+                        store(out, row * n + j + k, sums[k] / count if mean else sums[k])
+                    j += COLUMNS
+                offset += step_outer(f, at, KEPT)
+            return
+        for k in range(f[3]):
+            total = one(f, advance(x, offset), inner)
+            if mean:
+                store(out, k, total / count)
+            else:
+                store(out, k, total)
+            offset += step(f, at, KEPT)
+
+    return kernel
+
+
+# --- folds -----------------------------------------------------------------------------------------------------
+
+
+def _folds(element: Element, result: Element, first: Any, combine: Any) -> Callable[..., None]:
+    """A reduction by `combine`, from `first` or, where there is none, from the first element."""
+    pointer, pointer_out, load, store = element.pointer, result.pointer, element.load, result.store
+    from_element = first is None
+    start = first if first is not None else _false
+
+    @njit(**KERNEL)
+    def run(x, n, stride, value):  # type: ignore[no-untyped-def]
+        if stride == 1:
+            for i in range(n):
+                value = combine(value, load(x, i))
+        else:
+            for i in range(n):
+                value = combine(value, load(x, i * stride))
+        return value
+
+    def kernel(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        out = pointer_out(f[0])
+        x = pointer(f[1])
+        at = words(_counters())
+        inner = words(_counters())
+        clear(at)
+        n = f[REDUCED + 1]
+        stride = f[REDUCED + 1 + MAX_DIMS]
+        rows = f[2] // n if n > 0 else 0
+        offset = 0
+        for k in range(f[3]):
+            clear(inner)
+            value = load(x, offset) if from_element else start(load(x, 0))
+            place = offset
+            for _ in range(rows):
+                value = run(advance(x, place), n, stride, value)
+                place += step_outer(f, inner, REDUCED)
+            store(out, k, value)
+            offset += step(f, at, KEPT)
+
+    return kernel

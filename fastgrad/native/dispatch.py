@@ -1,0 +1,341 @@
+"""One way to call any op: `call` runs it by its kind, gives views their base and records the graph."""
+
+from __future__ import annotations
+
+from fastgrad.native.elementwise import cast, elementwise, elementwise_slow, number_tensor, op_record, result_dtype
+from fastgrad.native.functions import (
+    expand_reduced,
+    gather,
+    index,
+    index_backward,
+    index_put,
+    join,
+    matmul,
+    nll_backward,
+    nll_forward,
+    place_rows,
+    reduce_like,
+    reduction,
+    reshape_or_copy,
+    rowwise,
+    scatter_add,
+    scatter_views,
+    select_rows,
+    sgd,
+    sum_to,
+    triangle,
+    view_backward,
+    zeros,
+)
+from fastgrad.native.graph import any_requires_grad, check_inplace, create_node, enter, rebase, record
+from fastgrad.native.intrinsics import address_of, native, native_inline, runtime, stack_small, tensor, words
+from fastgrad.native.layout import (
+    BAD_ARGUMENT,
+    ELEMENTWISE,
+    FN_CAST,
+    FN_CAT,
+    FN_CLONE,
+    FN_EXPAND_MEAN,
+    FN_EXPAND_META,
+    FN_GATHER,
+    FN_INDEX,
+    FN_INDEX_BACKWARD,
+    FN_INDEX_PUT,
+    FN_MATMUL,
+    FN_NLL,
+    FN_NLL_BACKWARD,
+    FN_PLACE_ROWS,
+    FN_REDUCE_LIKE,
+    FN_RESHAPE,
+    FN_RESHAPE_TO,
+    FN_SCATTER_ADD,
+    FN_SELECT_ROWS,
+    FN_SGD,
+    FN_SPLIT,
+    FN_SPLIT_BACKWARD,
+    FN_STACK,
+    FN_SUM_TO,
+    FN_TRIANGLE,
+    FN_UNBIND,
+    FN_UNBIND_BACKWARD,
+    FN_VIEW_BACKWARD,
+    FN_ZEROS,
+    FUNCTION,
+    GRAD_ENABLED,
+    MULTI_VIEW,
+    NOT_RECORDABLE,
+    REDUCTION,
+    REQUIRES_GRAD,
+    ROWWISE,
+    VIEW,
+    VIEW_SELECT,
+    VIEW_SLICE,
+    WRAPPED_NUMBER,
+)
+from fastgrad.native.memory import drop
+from fastgrad.native.tensors import mark_view
+from fastgrad.native.views import fail, make_view
+
+
+@native
+def run_splits(kind, h, attrs, n, outs):
+    """The outputs of unbind or split: as many views as the caller counted."""
+    place = words(stack_small())
+    at = 0
+    for k in range(n):
+        place[0] = attrs[0]
+        if kind == FN_UNBIND:
+            place[1] = k
+            outs[k] = make_view(VIEW_SELECT, h, 2, place)
+        else:
+            place[1] = at
+            at += attrs[1 + k]
+            place[2] = at
+            place[3] = 1
+            outs[k] = make_view(VIEW_SLICE, h, 4, place)
+        if outs[k] <= 0:
+            status = outs[k]
+            for j in range(k):
+                drop(outs[j])
+            return status
+        mark_view(outs[k], h)
+        tensor(outs[k]).flags |= MULTI_VIEW
+    return n
+
+
+@native
+def run_function(op, kind, n, ins, n_attrs, attrs, outs):
+    """Ops of kind FUNCTION; returns the number of outputs or a negative status."""
+    out = 0
+    if kind == FN_MATMUL:
+        out = matmul(ins[0], ins[1])
+    elif kind == FN_CAST:
+        out = cast(ins[0], attrs[0])
+    elif kind == FN_CLONE:
+        out = cast(ins[0], tensor(ins[0]).dtype)
+    elif kind == FN_SUM_TO:
+        out = sum_to(ins[0], attrs[0], words(address_of(attrs) + 8))
+    elif kind == FN_CAT:
+        out = join(n, ins, attrs[0], 0, ins[0])
+    elif kind == FN_STACK:
+        out = join(n, ins, attrs[0], 1, ins[0])
+    elif kind == FN_RESHAPE:
+        out = reshape_or_copy(ins[0], n_attrs, attrs)
+    elif kind == FN_RESHAPE_TO:
+        out = reshape_or_copy(ins[0], attrs[0], words(address_of(attrs) + 8))
+    elif kind == FN_ZEROS:
+        t = tensor(ins[0])
+        out = zeros(t.dtype, t.device, attrs[0], words(address_of(attrs) + 8))
+    elif kind == FN_EXPAND_META:
+        out = expand_reduced(ins[0], n_attrs, attrs, 0)
+    elif kind == FN_EXPAND_MEAN:
+        out = expand_reduced(ins[0], n_attrs, attrs, 1)
+    elif kind == FN_REDUCE_LIKE:
+        out = reduce_like(ins[0], n_attrs, attrs)
+    elif kind == FN_SELECT_ROWS:
+        out = select_rows(ins[0], ins[1], attrs[0], attrs[1])
+    elif kind == FN_PLACE_ROWS:
+        out = place_rows(ins[0], ins[1], attrs[0], attrs[2], words(address_of(attrs) + 24))
+    elif kind == FN_TRIANGLE:
+        out = triangle(op, ins[0], attrs[0])
+    elif kind == FN_VIEW_BACKWARD:
+        # attrs: view kind, number of its integers, those, ndim, sizes
+        at = address_of(attrs)
+        count = attrs[1]
+        out = view_backward(
+            ins[0], attrs[0], count, words(at + 16), attrs[2 + count], words(at + (3 + count) * 8)
+        )
+    elif kind == FN_UNBIND_BACKWARD:
+        out = scatter_views(n, ins, 0, attrs, attrs[1], words(address_of(attrs) + 16))
+    elif kind == FN_SPLIT_BACKWARD:
+        # attrs: dim, n lengths, ndim, sizes
+        out = scatter_views(n, ins, 1, attrs, attrs[1 + n], words(address_of(attrs) + (2 + n) * 8))
+    elif kind == FN_GATHER:
+        out = gather(op, ins[0], ins[1], attrs[0])
+    elif kind == FN_SCATTER_ADD:
+        out = scatter_add(op, ins[0], ins[1], ins[2], attrs[0])
+    elif kind == FN_INDEX:
+        out = index(op, n, ins, attrs[0])
+    elif kind == FN_INDEX_PUT:
+        out = index_put(op, n, ins, attrs[0], attrs[1])
+    elif kind == FN_INDEX_BACKWARD:
+        at = address_of(attrs)
+        out = index_backward(op, ins[0], n - 1, words(address_of(ins) + 8), attrs[0], attrs[1], words(at + 16))
+    elif kind == FN_SGD:
+        out = sgd(op, n, ins, attrs)
+    elif kind == FN_NLL:
+        return nll_forward(op, n, ins, attrs, outs)
+    elif kind == FN_NLL_BACKWARD:
+        out = nll_backward(op, n, ins, attrs)
+    else:
+        return -BAD_ARGUMENT
+    outs[0] = out
+    return 1 if out > 0 else out
+
+
+@native
+def call(op, n, ins, n_attrs, attrs, outs, n_outs):
+    """Run an op and record it; handles of the results go to `outs`.
+
+    `n_outs` is the number of outputs where only the caller knows it (split, unbind), else ignored. Returns the
+    number of outputs or a negative status; after a failure nothing is left behind.
+    """
+    info = op_record(op)
+    kind = info.kind
+    count = 1
+    if kind == ELEMENTWISE:
+        outs[0] = elementwise(op, n, ins)
+        count = 1 if outs[0] > 0 else outs[0]
+    elif kind == VIEW:
+        outs[0] = make_view(info.forward, ins[0], n_attrs, attrs)
+        count = 1 if outs[0] > 0 else outs[0]
+        if outs[0] > 0:
+            mark_view(outs[0], ins[0])
+    elif kind == REDUCTION:
+        outs[0] = reduction(op, ins[0], n_attrs, attrs)
+        count = 1 if outs[0] > 0 else outs[0]
+    elif kind == ROWWISE:
+        count = rowwise(op, n, ins, attrs, outs)
+    elif info.forward == FN_UNBIND or info.forward == FN_SPLIT:
+        count = run_splits(info.forward, ins[0], attrs, n_outs, outs)
+    else:
+        count = run_function(op, info.forward, n, ins, n_attrs, attrs, outs)
+    if count <= 0:
+        return count
+    if runtime().mode & GRAD_ENABLED:
+        status = record(op, n, ins, count, outs, n_attrs, attrs)
+        if status != 0:
+            for k in range(count):
+                drop(outs[k])
+            return -status
+    return count
+
+
+@native
+def call_entry(op, n, ins, n_attrs, attrs, outs, n_outs):
+    """`call` for Python."""
+    enter()
+    return call(op, n, ins, n_attrs, attrs, outs, n_outs)
+
+
+@native_inline
+def recorded(op, n, ins, out):
+    """The end of an operator: record the one output of an elementwise op."""
+    if out > 0 and runtime().mode & GRAD_ENABLED and any_requires_grad(n, ins):
+        status = record(op, n, ins, 1, outs_of(out), 0, ins)
+        if status != 0:
+            drop(out)
+            return -status
+    return out
+
+
+@native_inline
+def outs_of(out):
+    slot = words(stack_small())
+    slot[0] = out
+    return slot
+
+
+@native
+def binary_operator(op, a, b):
+    """An operator over two tensors."""
+    enter()
+    ins = words(stack_small())
+    ins[0] = a
+    ins[1] = b
+    return recorded(op, 2, ins, elementwise(op, 2, ins))
+
+
+@native
+def unary_operator(op, a):
+    """An operator over one tensor."""
+    enter()
+    ins = words(stack_small())
+    ins[0] = a
+    return recorded(op, 1, ins, elementwise(op, 1, ins))
+
+
+@native
+def scalar_operator(op, a, kind, real, integer, swapped):
+    """An operator over a tensor and a Python number; `swapped` if the number stands on the left."""
+    enter()
+    number = number_tensor(kind, real, integer, -1, tensor(a).device)
+    if number <= 0:
+        return number
+    ins = words(stack_small())
+    ins[swapped] = a
+    ins[1 - swapped] = number
+    dtype = result_dtype(2, ins, 0)
+    if tensor(number).dtype != dtype:
+        # The value, not the wrapped double, is what a derivative may save.
+        converted = cast(number, dtype)
+        drop(number)
+        if converted <= 0:
+            return converted
+        number = converted
+        tensor(number).flags |= WRAPPED_NUMBER
+        ins[1 - swapped] = number
+    out = recorded(op, 2, ins, elementwise(op, 2, ins))
+    drop(number)
+    return out
+
+
+# --- in place --------------------------------------------------------------------------------------------------
+
+
+@native
+def inplace(op, n, ins, n_attrs, attrs):
+    """An op that writes over its first input; returns that input (one more reference) or a status."""
+    enter()
+    rt = runtime()
+    needs = rt.mode & GRAD_ENABLED != 0 and any_requires_grad(n, ins)
+    status = check_inplace(ins[0], needs)
+    if status != 0:
+        return -status
+    out = words(stack_small())
+    out[0] = ins[0]
+    if op_record(op).kind == FUNCTION:
+        if needs:
+            return fail(NOT_RECORDABLE, op, 0)
+        count = run_function(op, op_record(op).forward, n, ins, n_attrs, attrs, out)
+        return out[0] if count > 0 else count
+    if not needs:
+        return elementwise_slow(op, n, ins, ins[0])
+    operands = words(stack_small())
+    for k in range(n):
+        operands[k] = ins[k]
+    info = op_record(op)
+    copy = 0
+    mask = 0
+    for k in range(n):
+        if tensor(ins[k]).flags & REQUIRES_GRAD:
+            mask |= info.save[k]
+    if mask & 1:
+        # The derivative reads the old value: it is copied before it is gone.
+        copy = cast(ins[0], tensor(ins[0]).dtype)
+        if copy <= 0:
+            return copy
+    result = elementwise_slow(op, n, ins, ins[0])
+    if result <= 0:
+        if copy != 0:
+            drop(copy)
+        return result
+    if copy != 0:
+        # The copy stands for the old tensor, history included, while the node is made.
+        c = tensor(copy)
+        t = tensor(ins[0])
+        if t.flags & REQUIRES_GRAD:
+            c.flags |= REQUIRES_GRAD
+            c.node = t.node
+            c.output_nr = t.output_nr
+            if c.node != 0:
+                tensor(c.node).refs += 1
+        operands[0] = copy
+    created = create_node(op, n, operands, 1, out, 0, ins)
+    if copy != 0:
+        drop(copy)
+    if created <= 0:
+        drop(result)
+        return created
+    rebase(ins[0], created)
+    return result

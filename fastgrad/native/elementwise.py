@@ -1,0 +1,494 @@
+"""Dispatch of elementwise ops: promotion, broadcasting, allocation, layout class, launch.
+
+`elementwise` runs any kernel of this family: the forward of an op, the fused derivative of one, a cast. It
+records nothing; `graph.record` does that for the ops that Python and rules call.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.intrinsics import (
+    bits_of,
+    call_kernel,
+    call_native,
+    f64s,
+    native,
+    native_inline,
+    opinfo,
+    py_restore_thread,
+    py_save_thread,
+    runtime,
+    runtime_address,
+    stack_frame,
+    stack_small,
+    tape,
+    tensor,
+    words,
+)
+from fastgrad.native.layout import (
+    BAD_BROADCAST,
+    BAD_DTYPE,
+    BAD_OUTPUT_SHAPE,
+    BAD_RESULT_CAST,
+    BFLOAT16,
+    BOOL,
+    CONTIGUOUS,
+    DEVICE_MISMATCH,
+    FIRST,
+    FLAT,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INPLACE,
+    INT8,
+    INT16,
+    INT64,
+    MASK_FIRST,
+    MAX_DIMS,
+    N_DEVICES,
+    N_DTYPES,
+    N_LAYOUTS,
+    NO_KERNEL,
+    NO_MEMORY,
+    OPERAND_WORDS,
+    OUT_BOOL,
+    PROMOTE_FLOAT,
+    RUNTIME,
+    STRIDED,
+    STRIDED_WORDS,
+    TOO_MANY_DIMS,
+    UINT8,
+    WRAPPED_NUMBER,
+)
+from fastgrad.native.memory import allocate, deallocate, drop, retain
+from fastgrad.native.tensors import alias, bump_version, itemsize, new_tensor
+
+OPS_OFFSET = RUNTIME.offset("ops")
+RELEASE_GIL = 1 << 16  # elements from which on other Python threads may run beside a kernel
+
+
+@native_inline
+def op_record(op):
+    """The native record of an op."""
+    return opinfo(runtime_address() + OPS_OFFSET + op * 192)
+
+
+# --- launch ----------------------------------------------------------------------------------------------------
+
+
+@native
+def find_kernel(kernel, device, dtype, layout_class):
+    """The address of a kernel, compiled now if it never was; zero if there is none."""
+    rt = runtime()
+    index = ((kernel * N_DEVICES + device) * N_DTYPES + dtype) * N_LAYOUTS + layout_class
+    address = rt.kernels[index]
+    if address == 0:
+        address = call_native(rt.resolve, index)
+        rt.kernels[index] = address
+    return address
+
+
+@native
+def grow_tape(handle, wanted):
+    t = tape(handle)
+    if t.n_words + wanted <= t.cap_words:
+        return True
+    cap = max(t.cap_words * 2, 8192)
+    while cap < t.n_words + wanted:
+        cap *= 2
+    rt = runtime()
+    rt.tape = 0  # the tape's own memory is no part of the capture
+    fresh = allocate(cap * 8)
+    if fresh != 0:
+        for k in range(t.n_words):
+            words(fresh)[k] = words(t.words)[k]
+        if t.words != 0:
+            deallocate(t.words, t.cap_words * 8)
+        t.words = fresh
+        t.cap_words = cap
+    rt.tape = handle
+    return fresh != 0
+
+
+@native
+def record_launch(address, frame, n_words):
+    """Append a launch to the tape: its length, its kernel, its frame."""
+    rt = runtime()
+    if not grow_tape(rt.tape, n_words + 2):
+        return NO_MEMORY
+    t = tape(rt.tape)
+    target = words(t.words + t.n_words * 8)
+    target[0] = n_words
+    target[1] = address
+    for k in range(n_words):
+        target[2 + k] = words(frame)[k]
+    t.n_words += n_words + 2
+    t.n_launches += 1
+    return 0
+
+
+@native_inline
+def launch_address(address, frame, n_words, work):
+    """Run one kernel: the single point that every launch passes, and so the one that a capture records."""
+    rt = runtime()
+    rt.launches += 1
+    if work >= RELEASE_GIL:
+        state = py_save_thread()
+        call_kernel(address, frame)
+        py_restore_thread(state)
+    else:
+        call_kernel(address, frame)
+    if rt.tape != 0:
+        return record_launch(address, frame, n_words)
+    return 0
+
+
+@native_inline
+def launch(kernel, device, dtype, layout_class, frame, n_words, work):
+    """Find a kernel and run it over `frame`; returns a status."""
+    address = find_kernel(kernel, device, dtype, layout_class)
+    if address == 0:
+        return NO_KERNEL
+    return launch_address(address, frame, n_words, work)
+
+
+# --- promotion -------------------------------------------------------------------------------------------------
+
+
+@native_inline
+def promote_pair(a, b):
+    """The smallest dtype that holds both, as PyTorch's promotion lattice has it."""
+    if a == b:
+        return a
+    low = min(a, b)
+    high = max(a, b)
+    if low == UINT8 and high == INT8:
+        return INT16
+    if low == FLOAT16 and high == BFLOAT16:
+        return FLOAT32
+    return high
+
+
+@native_inline
+def is_floating(dtype):
+    return dtype >= FLOAT16
+
+
+@native
+def combine(higher, lower):
+    """Promotion across categories: tensors with dimensions outrank 0-dim ones, which outrank numbers."""
+    if higher < 0:
+        return lower
+    if lower < 0 or is_floating(higher):
+        return higher
+    if higher == BOOL or is_floating(lower):
+        return promote_pair(higher, lower)
+    return higher
+
+
+@native
+def result_dtype(n, ins, first):
+    """The dtype in which an op over `ins` (from index `first` on) computes."""
+    dims = -1
+    zeros = -1
+    numbers = -1
+    for k in range(first, n):
+        t = tensor(ins[k])
+        dtype = t.dtype
+        if t.flags & WRAPPED_NUMBER:
+            if dtype == FLOAT64:
+                dtype = runtime().default_dtype
+            numbers = dtype if numbers < 0 else promote_pair(numbers, dtype)
+        elif t.ndim > 0:
+            dims = dtype if dims < 0 else promote_pair(dims, dtype)
+        else:
+            zeros = dtype if zeros < 0 else promote_pair(zeros, dtype)
+    return combine(dims, combine(zeros, numbers))
+
+
+@native
+def can_cast(source, target):
+    """Whether a result of dtype `source` may be written to a tensor of dtype `target` in place."""
+    if is_floating(source) and not is_floating(target):
+        return False
+    return not (source != BOOL and target == BOOL)
+
+
+# --- layouts ---------------------------------------------------------------------------------------------------
+
+
+@native
+def broadcast(n, ins, ndim, shape):
+    """Broadcast the inputs; writes the sizes to `shape` and returns their number or a negative status."""
+    for k in range(n):
+        ndim = max(ndim, tensor(ins[k]).ndim)
+    for d in range(ndim):
+        size = 1
+        for k in range(n):
+            t = tensor(ins[k])
+            position = d - (ndim - t.ndim)
+            if position >= 0 and t.shape[position] != 1:
+                if size != 1 and size != t.shape[position]:
+                    e = runtime().error
+                    e[0] = size
+                    e[1] = t.shape[position]
+                    e[2] = d
+                    return -BAD_BROADCAST
+                size = t.shape[position]
+        shape[d] = size
+    return ndim
+
+
+@native
+def strided_frame(frame, n, ins, out):
+    """Fill the frame of a strided launch: dimensions collapsed over all operands, innermost first."""
+    f = words(frame)
+    to = tensor(out)
+    f[1 + MAX_DIMS] = to.data
+    for k in range(n):
+        f[1 + MAX_DIMS + (k + 1) * OPERAND_WORDS] = tensor(ins[k]).data
+    rank = 0
+    for d in range(to.ndim - 1, -1, -1):
+        size = to.shape[d]
+        if size == 1:
+            continue
+        mergeable = rank > 0
+        for k in range(-1, n):
+            t = tensor(out) if k < 0 else tensor(ins[k])
+            at = 1 + MAX_DIMS + (k + 1) * OPERAND_WORDS
+            position = d - (to.ndim - t.ndim)
+            stride = 0
+            if position >= 0 and t.shape[position] != 1:
+                stride = t.strides[position]
+            f[at + 1 + rank] = stride
+            if rank > 0 and stride != f[at + rank] * f[rank]:
+                mergeable = False
+        if mergeable:
+            f[rank] *= size
+        else:
+            f[1 + rank] = size
+            rank += 1
+    if rank == 0:
+        f[1] = 1
+        for k in range(n + 1):
+            f[1 + MAX_DIMS + k * OPERAND_WORDS + 1] = 0
+        rank = 1
+    f[0] = rank
+
+
+@native
+def run_elementwise(kernel, dtype, n, ins, out):
+    """Launch `kernel` over inputs of one dtype into `out`, which has the broadcast shape."""
+    to = tensor(out)
+    if to.numel == 0:
+        return 0
+    frame = stack_frame()
+    f = words(frame)
+    flat = to.flags & CONTIGUOUS != 0
+    inplace = -1
+    for k in range(n):
+        t = tensor(ins[k])
+        if not t.flags & CONTIGUOUS or t.numel != to.numel:
+            flat = False
+        if t.data == to.data:
+            inplace = k if inplace < 0 and k == 0 else 99
+    if flat and inplace < 99:
+        f[0] = to.numel
+        f[1] = to.data
+        for k in range(n):
+            f[2 + k] = tensor(ins[k]).data
+        kind = FLAT if inplace < 0 else INPLACE
+        return launch(kernel, to.device, dtype, kind, frame, n + 2, to.numel)
+    strided_frame(frame, n, ins, out)
+    return launch(kernel, to.device, dtype, STRIDED, frame, STRIDED_WORDS, to.numel)
+
+
+# --- casts -----------------------------------------------------------------------------------------------------
+
+
+@native
+def copy_into(out, source):
+    """Copy `source` into `out`, broadcasting and casting; no history. Returns a status."""
+    ins = words(stack_small())
+    ins[0] = source
+    t = tensor(source)
+    return run_elementwise(runtime().copy_kernel + t.dtype, tensor(out).dtype, 1, ins, out)
+
+
+@native
+def cast(handle, dtype):
+    """A contiguous copy of a tensor in another dtype (or the same), without history."""
+    t = tensor(handle)
+    out = new_tensor(dtype, t.device, t.ndim, t.shape)
+    if out <= 0:
+        return out
+    status = copy_into(out, handle)
+    if status != 0:
+        drop(out)
+        return -status
+    return out
+
+
+@native
+def number_tensor(kind, real, integer, dtype, device):
+    """A 0-dim tensor with a Python number: `kind` is 0 for int, 1 for float, 2 for bool."""
+    shape = words(stack_small())
+    source = FLOAT64 if kind == 1 else (BOOL if kind == 2 else INT64)
+    handle = new_tensor(source, 0, 0, shape)
+    if handle <= 0:
+        return handle
+    t = tensor(handle)
+    if kind == 1:
+        f64s(t.data)[0] = real
+    elif kind == 0:
+        words(t.data)[0] = integer
+    else:
+        words(t.data)[0] = 1 if integer != 0 else 0
+    t.flags |= WRAPPED_NUMBER
+    t.device = device
+    if dtype == source or dtype < 0:
+        return handle
+    out = cast(handle, dtype)
+    drop(handle)
+    if out > 0:
+        tensor(out).flags |= WRAPPED_NUMBER
+    return out
+
+
+# --- the op family ---------------------------------------------------------------------------------------------
+
+
+@native
+def compute_dtype(rule, flags, n, ins):
+    """The dtype that the kernel works in, by the op's rule."""
+    if rule == FIRST:
+        return tensor(ins[0]).dtype
+    dtype = result_dtype(n, ins, 1 if flags & MASK_FIRST else 0)
+    if rule == PROMOTE_FLOAT and not is_floating(dtype):
+        dtype = runtime().default_dtype
+    return dtype
+
+
+@native
+def elementwise_slow(op, n, ins, out):
+    """The general case: mixed dtypes, broadcasting, an output that is given. Returns a handle or a status."""
+    info = op_record(op)
+    dtype = compute_dtype(info.dtype_rule, info.flags, n, ins)
+    scratch = words(stack_small())
+    cast_ins = words(stack_small())
+    first = 1 if info.flags & MASK_FIRST else 0
+    if first == 1 and tensor(ins[0]).dtype != BOOL:
+        runtime().error[0] = tensor(ins[0]).dtype
+        return -BAD_DTYPE
+    ndim = broadcast(n, ins, 0, scratch)
+    if ndim < 0:
+        return ndim
+    if ndim > MAX_DIMS:
+        return -TOO_MANY_DIMS
+    device = tensor(ins[0]).device
+    for k in range(1, n):
+        t = tensor(ins[k])
+        if t.device != device:
+            if tensor(ins[0]).ndim == 0 and k == 1:
+                device = t.device
+            elif t.ndim != 0:
+                return -DEVICE_MISMATCH
+    out_dtype = BOOL if info.flags & OUT_BOOL else dtype
+    target = out
+    if out != 0:
+        to = tensor(out)
+        if not can_cast(out_dtype, to.dtype):
+            e = runtime().error
+            e[0] = out_dtype
+            e[1] = to.dtype
+            return -BAD_RESULT_CAST
+        if to.ndim != ndim:
+            return -BAD_OUTPUT_SHAPE
+        for d in range(ndim):
+            if to.shape[d] != scratch[d]:
+                return -BAD_OUTPUT_SHAPE
+        if to.dtype != out_dtype:
+            target = new_tensor(out_dtype, device, ndim, scratch)
+        else:
+            retain(out)
+    else:
+        target = new_tensor(out_dtype, device, ndim, scratch)
+    if target <= 0:
+        return target
+    status = 0
+    made = 0
+    for k in range(n):
+        cast_ins[k] = ins[k]
+        t = tensor(ins[k])
+        if k >= first and t.dtype != dtype and status == 0:
+            converted = cast(ins[k], dtype)
+            if converted <= 0:
+                status = -converted
+            else:
+                cast_ins[k] = converted
+                made |= 1 << k
+    if status == 0:
+        status = run_elementwise(info.kernel, dtype, n, cast_ins, target)
+    for k in range(n):
+        if made & (1 << k):
+            drop(cast_ins[k])
+    if status == 0 and out != 0 and target != out:
+        status = copy_into(out, target)
+        drop(target)
+        target = out
+        retain(out)
+    if status != 0:
+        drop(target)
+        return -status
+    if out != 0:
+        bump_version(out)
+    return target
+
+
+@native
+def elementwise(op, n, ins):
+    """Run an elementwise op without recording it; returns the handle of the result or a negative status."""
+    info = op_record(op)
+    t0 = tensor(ins[0])
+    dtype = t0.dtype
+    easy = t0.flags & CONTIGUOUS != 0 and info.flags & MASK_FIRST == 0
+    easy = easy and (info.dtype_rule != PROMOTE_FLOAT or is_floating(dtype))
+    frame = stack_small()
+    f = words(frame)
+    f[2] = t0.data
+    for k in range(1, n):
+        t = tensor(ins[k])
+        f[2 + k] = t.data
+        easy = easy and t.dtype == dtype and t.ndim == t0.ndim and t.flags & CONTIGUOUS != 0 and t.device == t0.device
+        if easy:
+            for d in range(t0.ndim):
+                if t.shape[d] != t0.shape[d]:
+                    easy = False
+    if not easy:
+        return elementwise_slow(op, n, ins, 0)
+    out = new_tensor(BOOL if info.flags & OUT_BOOL else dtype, t0.device, t0.ndim, t0.shape)
+    if out <= 0:
+        return out
+    to = tensor(out)
+    if to.numel == 0:
+        return out
+    f[0] = to.numel
+    f[1] = to.data
+    status = launch(info.kernel, t0.device, dtype, FLAT, frame, n + 2, to.numel)
+    if status != 0:
+        drop(out)
+        return -status
+    return out
+
+
+@native
+def fill_scalar(handle, kind, real, integer):
+    """Fill a tensor with a number, in place, without history."""
+    t = tensor(handle)
+    number = number_tensor(kind, real, integer, t.dtype, t.device)
+    if number <= 0:
+        return number
+    status = copy_into(handle, number)
+    drop(number)
+    return -status
+
+

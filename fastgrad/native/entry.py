@@ -1,0 +1,510 @@
+"""What the compiled runtime offers to Python: one list of exports, compiled to one object file.
+
+Small functions that only Python needs (fields of records, modes, hooks' flags) stand here too.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native import dispatch, elementwise, graph, memory, sweep, tensors
+from fastgrad.native.compiler import Export
+from fastgrad.native.elementwise import number_tensor
+from fastgrad.native.graph import accumulator, enter
+from fastgrad.native.intrinsics import call_kernel, native, node, runtime, runtime_address, storage, tape, tensor, words
+from fastgrad.native.layout import (
+    CONTIGUOUS,
+    FLAT,
+    N_BINS,
+    NO_MEMORY,
+    REQUIRES_GRAD,
+    RETAINS_GRAD,
+    WRAPPED_NUMBER,
+)
+from fastgrad.native.memory import (
+    allocate,
+    deallocate,
+    drop,
+    new_tape_record,
+    retain,
+    retire_record,
+)
+from fastgrad.native.tensors import alias, blank_tensor, is_contiguous, new_tensor
+
+
+@native
+def peek(address):
+    """The word at an address."""
+    return words(address)[0]
+
+
+@native
+def poke(address, value):
+    """Set the word at an address."""
+    words(address)[0] = value
+
+
+@native
+def handle_of(h):
+    """The handle of a tensor."""
+    return h
+
+
+@native
+def from_handle(h):
+    """The tensor object for a handle; takes over one reference."""
+    return h
+
+
+@native
+def borrow(h):
+    """The tensor object for a handle that stays the owner's."""
+    if h != 0:
+        retain(h)
+    return h
+
+
+@native
+def sizes(h, out):
+    t = tensor(h)
+    for k in range(t.ndim):
+        words(out)[k] = t.shape[k]
+    return t.ndim
+
+
+@native
+def steps(h, out):
+    t = tensor(h)
+    for k in range(t.ndim):
+        words(out)[k] = t.strides[k]
+    return t.ndim
+
+
+@native
+def field(h, k):
+    """Word `k` of a tensor's record (see `layout.TENSOR`)."""
+    return words(h)[k]
+
+
+@native
+def set_field(h, k, value):
+    words(h)[k] = value
+
+
+@native
+def storage_field(h, k):
+    return words(tensor(h).storage)[k]
+
+
+@native
+def get_grad(h):
+    g = tensor(h).grad
+    if g != 0:
+        retain(g)
+    return g
+
+
+@native
+def set_grad(h, g):
+    t = tensor(h)
+    old = t.grad
+    if g != 0:
+        retain(g)
+    t.grad = g
+    if old != 0:
+        drop(old)
+
+
+@native
+def get_base(h):
+    b = tensor(h).base
+    if b != 0:
+        retain(b)
+    return b
+
+
+@native
+def detach(h):
+    """An alias without history that shares memory and version."""
+    enter()
+    return alias(h)
+
+
+@native
+def set_requires_grad(h, on):
+    t = tensor(h)
+    if on != 0:
+        t.flags |= REQUIRES_GRAD
+    else:
+        t.flags &= ~REQUIRES_GRAD
+
+
+@native
+def detach_(h):
+    """Cut a tensor from its history, in place."""
+    t = tensor(h)
+    if t.flags & RETAINS_GRAD:
+        memory.unlink_retained(h)
+        t.flags &= ~RETAINS_GRAD
+    n = t.node
+    t.node = 0
+    t.output_nr = 0
+    t.flags &= ~REQUIRES_GRAD
+    if n != 0:
+        drop(n)
+
+
+@native
+def retain_grad(h):
+    """Ask that the gradient of a non-leaf be written to its `grad`."""
+    t = tensor(h)
+    if t.flags & RETAINS_GRAD or t.node == 0:
+        return
+    t.flags |= RETAINS_GRAD
+    n = node(t.node)
+    t.retain_next = n.retains
+    n.retains = h
+
+
+@native
+def new(dtype, device, n, shape):
+    """A tensor whose elements are not set; `shape` is the address of its sizes."""
+    enter()
+    return new_tensor(dtype, device, n, words(shape))
+
+
+@native
+def number(kind, real, integer, dtype, device):
+    """A 0-dim tensor with a Python number."""
+    enter()
+    h = number_tensor(kind, real, integer, dtype, device)
+    if h > 0:
+        tensor(h).flags &= ~WRAPPED_NUMBER
+    return h
+
+
+@native
+def wrapped_number(kind, real, integer, device):
+    """Like `number`, of a kind that takes part in promotion as a Python number does."""
+    enter()
+    return number_tensor(kind, real, integer, -1, device)
+
+
+@native
+def wrapped_handle(kind, real, integer):
+    """The handle of such a number, with one reference for the caller."""
+    return number_tensor(kind, real, integer, -1, 0)
+
+
+@native
+def foreign(dtype, device, n, layout_address, data, nbytes, owner):
+    """A tensor over memory of somebody else's, kept alive by one reference to `owner`, a Python object.
+
+    `layout_address`: sizes, then strides.
+    """
+    enter()
+    h = blank_tensor()
+    if h == 0:
+        return -NO_MEMORY
+    s = memory.new_record(memory.STORAGE_KIND, memory.WORDS_STORAGE)
+    if s == 0:
+        drop(h)
+        return -NO_MEMORY
+    st = storage(s)
+    st.data = data
+    st.nbytes = nbytes
+    st.version = 0
+    st.device = device
+    st.owner = owner
+    st.dtype = dtype
+    t = tensor(h)
+    t.storage = s
+    t.data = data
+    t.dtype = dtype
+    t.device = device
+    t.ndim = n
+    numel = 1
+    for k in range(n):
+        t.shape[k] = words(layout_address)[k]
+        t.strides[k] = words(layout_address)[n + k]
+        numel *= t.shape[k]
+    t.numel = numel
+    if is_contiguous(n, t.shape, t.strides):
+        t.flags |= CONTIGUOUS
+    return h
+
+
+@native
+def fill(h, kind, real, integer):
+    """Fill with a number in place; gradients are the caller's business. A status."""
+    enter()
+    status = elementwise.fill_scalar(h, kind, real, integer)
+    if status == 0:
+        tensors.bump_version(h)
+    return status
+
+
+@native
+def copy(h, source):
+    """Copy elements, broadcasting and casting, without history. A status."""
+    enter()
+    status = elementwise.copy_into(h, source)
+    tensors.bump_version(h)
+    return -status
+
+
+@native
+def bump(h):
+    tensors.bump_version(h)
+
+
+@native
+def grad_node(h):
+    """The handle of the node of a non-leaf, with a reference for the caller; zero for a leaf."""
+    n = tensor(h).node
+    if n != 0:
+        retain(n)
+    return n
+
+
+@native
+def leaf_node(h):
+    """The AccumulateGrad node of a leaf, with a reference for the caller."""
+    return accumulator(h)
+
+
+@native
+def node_field(n, k):
+    """Word `k` of a node's record (see `layout.NODE`)."""
+    return words(n)[k]
+
+
+@native
+def set_node_field(n, k, value):
+    words(n)[k] = value
+
+
+@native
+def node_edge(n, k, which):
+    """Edge `k` of a node: the node it points at (0) or the number of its output (1)."""
+    return words(node(n).edges)[2 * k + which]
+
+
+@native
+def node_meta(n, k, out):
+    """What a node knows of its output `k`: dtype, device, sizes."""
+    meta = words(node(n).metas + k * memory.META_BYTES)
+    words(out)[0] = meta[0]
+    words(out)[1] = meta[1]
+    for j in range(meta[2]):
+        words(out)[2 + j] = meta[3 + j]
+    return 2 + meta[2]
+
+
+@native
+def node_attrs(n, out):
+    """The first integers that a node keeps of its call."""
+    record = node(n)
+    count = min(record.n_attrs, 24)
+    for k in range(count):
+        words(out)[k] = words(record.attrs)[k]
+    return count
+
+
+@native
+def node_attr(n, k):
+    return words(node(n).attrs)[k]
+
+
+@native
+def node_variable(n):
+    """The leaf of an AccumulateGrad node."""
+    v = node(n).variable
+    if v != 0:
+        retain(v)
+    return v
+
+
+@native
+def node_saved(n, k):
+    """What a node saved in place `k`: inputs 0 to 3, outputs from 4; None if nothing."""
+    h = node(n).saved[2 * k]
+    if h != 0:
+        retain(h)
+    return h
+
+
+@native
+def attach_output(n, k, h):
+    """An alias of saved output `k` with the node as its history, as double backward wants it."""
+    a = alias(h)
+    if a > 0:
+        tensors.set_history(a, n, k)
+    return a
+
+
+@native
+def retain_handle(h):
+    retain(h)
+
+
+@native
+def random_fill(kernel, h, seed, offset, a, b):
+    """Fill a contiguous tensor from the counter-based generator; `a`, `b` are bit patterns. A status."""
+    enter()
+    t = tensor(h)
+    if t.numel == 0:
+        return 0
+    frame = elementwise.stack_small()
+    f = words(frame)
+    f[0] = t.numel
+    f[1] = t.data
+    f[2] = seed
+    f[3] = offset
+    f[4] = a
+    f[5] = b
+    return -elementwise.launch(kernel, t.device, t.dtype, FLAT, frame, 6, t.numel)
+
+
+@native
+def sequence_fill(kernel, h, start, step):
+    """Fill a contiguous tensor with ``start + k * step``; both are bit patterns of float64 or integers. A status."""
+    return random_fill(kernel, h, start, step, 0, 0)
+
+
+# --- capture and replay ----------------------------------------------------------------------------------------
+
+
+@native
+def tape_begin():
+    """Begin to record launches; memory freed from here on stays with the tape. A handle or a negative status."""
+    rt = runtime()
+    if rt.tape != 0:
+        return -1
+    h = new_tape_record()
+    if h == 0:
+        return -NO_MEMORY
+    t = tape(h)
+    t.bins = allocate(8 * N_BINS)
+    if t.bins == 0:
+        release_tape(h)
+        return -NO_MEMORY
+    for k in range(N_BINS):
+        words(t.bins)[k] = 0
+    rt.tape = h
+    return h
+
+
+@native
+def tape_end():
+    """Stop recording; returns the number of launches."""
+    rt = runtime()
+    h = rt.tape
+    rt.tape = 0
+    return tape(h).n_launches if h != 0 else -1
+
+
+@native
+def tape_replay(h):
+    """Run all launches again, in order."""
+    t = tape(h)
+    at = t.words
+    end = t.words + t.n_words * 8
+    while at < end:
+        call_kernel(words(at)[1], at + 16)
+        at += 16 + words(at)[0] * 8
+
+
+@native
+def release_tape(h):
+    """Give the tape's memory back."""
+    rt = runtime()
+    t = tape(h)
+    if t.bins != 0:
+        for k in range(N_BINS):
+            at = words(t.bins)[k]
+            while at != 0:
+                following = words(at)[0]
+                words(at)[0] = rt.bins[k]
+                rt.bins[k] = at
+                rt.cached_bytes += memory.bin_size(k)
+                at = following
+        deallocate(t.bins, 8 * N_BINS)
+    if t.words != 0:
+        deallocate(t.words, t.cap_words * 8)
+    retire_record(h, memory.TAPE_KIND, memory.WORDS_TAPE)
+
+
+EXPORTS = [
+    Export("runtime_address", runtime_address, "", "i"),
+    Export("peek", peek, "i", "i"),
+    Export("poke", poke, "ii", "n"),
+    # called by other wrappers
+    Export("drop_tensor", memory.drop_tensor, "i", "x"),
+    Export("binary_operator", dispatch.binary_operator, "iii", "x"),
+    Export("unary_operator", dispatch.unary_operator, "ii", "x"),
+    Export("scalar_operator", dispatch.scalar_operator, "iiidii", "x"),
+    Export("call_entry", dispatch.call_entry, "iipippi", "x"),
+    Export("inplace", dispatch.inplace, "iipip", "x"),
+    # tensors
+    Export("new", new, "iiii", "T"),
+    Export("number", number, "idiii", "T"),
+    Export("wrapped_number", wrapped_number, "idii", "T"),
+    Export("wrapped_handle", wrapped_handle, "idi", "i"),
+    Export("foreign", foreign, "iiiiiii", "T"),
+    Export("handle_of", handle_of, "T", "i"),
+    Export("from_handle", from_handle, "i", "T"),
+    Export("borrow", borrow, "i", "T"),
+    Export("sizes", sizes, "T", "L"),
+    Export("steps", steps, "T", "L"),
+    Export("field", field, "Ti", "i"),
+    Export("set_field", set_field, "Tii", "n"),
+    Export("storage_field", storage_field, "Ti", "i"),
+    Export("get_grad", get_grad, "T", "T"),
+    Export("set_grad", set_grad, "TO", "n"),
+    Export("get_base", get_base, "T", "T"),
+    Export("detach", detach, "T", "T"),
+    Export("detach_", detach_, "T", "n"),
+    Export("set_requires_grad", set_requires_grad, "Ti", "n"),
+    Export("retain_grad", retain_grad, "T", "n"),
+    Export("fill", fill, "Tidi", "i"),
+    Export("copy", copy, "TT", "i"),
+    Export("bump", bump, "T", "n"),
+    Export("random_fill", random_fill, "iTiiii", "i"),
+    Export("sequence_fill", sequence_fill, "iTii", "i"),
+    # modes
+    Export("get_mode", graph.get_mode, "", "i"),
+    Export("set_mode", graph.set_mode, "i", "i"),
+    # nodes
+    Export("grad_node", grad_node, "T", "i"),
+    Export("leaf_node", leaf_node, "T", "i"),
+    Export("retain_handle", retain_handle, "i", "n"),
+    Export("drop_handle", drop, "i", "n"),
+    Export("node_field", node_field, "ii", "i"),
+    Export("set_node_field", set_node_field, "iii", "n"),
+    Export("node_edge", node_edge, "iii", "i"),
+    Export("node_meta", node_meta, "ii", "L"),
+    Export("node_attrs", node_attrs, "i", "L"),
+    Export("node_attr", node_attr, "ii", "i"),
+    Export("node_variable", node_variable, "i", "T"),
+    Export("node_saved", node_saved, "ii", "T"),
+    Export("attach_output", attach_output, "iiT", "T"),
+    Export("check_saved", sweep.check_saved, "i", "i"),
+    # passes
+    Export("task_new", sweep.task_new, "i", "i"),
+    Export("task_root", sweep.task_root, "iiiO", "i"),
+    Export("task_root_tensor", sweep.task_root_tensor, "iTO", "i"),
+    Export("task_discover", sweep.task_discover, "i", "i"),
+    Export("task_want", sweep.task_want, "iiii", "i"),
+    Export("task_start", sweep.task_start, "i", "i"),
+    Export("sweep", sweep.sweep, "i", "i"),
+    Export("task_end", sweep.task_end, "i", "n"),
+    Export("task_node", sweep.task_node, "i", "i"),
+    Export("task_count", sweep.task_count, "ii", "i"),
+    Export("task_get", sweep.task_get, "iii", "T"),
+    Export("task_set", sweep.task_set, "iiiO", "n"),
+    # memory, capture
+    Export("empty_cache", memory.empty_cache, "", "i"),
+    Export("tape_begin", tape_begin, "", "i"),
+    Export("tape_end", tape_end, "", "i"),
+    Export("tape_replay", tape_replay, "i", "n"),
+    Export("release_tape", release_tape, "i", "n"),
+]

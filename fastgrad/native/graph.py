@@ -1,0 +1,326 @@
+"""The graph: nodes, edges, what an op saves for its derivative, and the history of tensors.
+
+A node belongs to one op call. Its edges point at the nodes whose outputs were the inputs of the call (a leaf
+stands behind an AccumulateGrad node, which it knows weakly). The op's table entry says, for each input, what its
+derivative reads; only what the inputs that require grad need is saved.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.elementwise import is_floating, op_record
+from fastgrad.native.intrinsics import (
+    native,
+    native_inline,
+    node,
+    py_thread_id,
+    py_thread_state,
+    runtime,
+    storage,
+    tensor,
+    words,
+)
+from fastgrad.native.layout import (
+    ATTR_WORDS,
+    GRAD_ENABLED,
+    INFERENCE,
+    INFERENCE_SAVED,
+    INLINE_EDGES,
+    IS_VIEW,
+    LEAF_INPLACE,
+    MAX_THREAD_MODES,
+
+    NO_MEMORY,
+    NODE_KIND,
+    NOT_DIFFERENTIABLE,
+    REQUIRES_GRAD,
+    RETAINS_GRAD,
+    SAVED_SLOTS,
+    VIEW_INPLACE,
+)
+from fastgrad.native.memory import (
+    ATTRS_OFFSET,
+    EDGES_OFFSET,
+    META_BYTES,
+    META_OFFSET,
+    WORDS_NODE,
+    allocate,
+    drop,
+    new_record,
+    release_reference,
+    retain,
+    unlink_retained,
+)
+from fastgrad.native.tensors import alias, set_history
+
+LAST = 1 << 62  # the sequence number of AccumulateGrad nodes: they run as soon as they are ready
+MAX_SAVED_INPUTS = 4
+
+
+# --- modes of a thread -----------------------------------------------------------------------------------------
+
+
+@native
+def switch_thread(thread):
+    """Keep the modes of the thread that was here and load those of `thread`; the default is never kept."""
+    rt = runtime()
+    found = -1
+    for k in range(rt.n_modes):
+        if rt.modes[2 * k] == rt.thread:
+            found = k
+    if rt.mode != GRAD_ENABLED and rt.thread != 0:
+        if found < 0 and rt.n_modes < MAX_THREAD_MODES:
+            found = rt.n_modes
+            rt.n_modes += 1
+        if found >= 0:
+            rt.modes[2 * found] = rt.thread
+            rt.modes[2 * found + 1] = rt.mode
+    elif found >= 0:
+        rt.n_modes -= 1
+        rt.modes[2 * found] = rt.modes[2 * rt.n_modes]
+        rt.modes[2 * found + 1] = rt.modes[2 * rt.n_modes + 1]
+    rt.thread = thread
+    rt.mode = GRAD_ENABLED
+    for k in range(rt.n_modes):
+        if rt.modes[2 * k] == thread:
+            rt.mode = rt.modes[2 * k + 1]
+
+
+@native_inline
+def enter():
+    """Every entry starts here: make the modes those of the calling thread."""
+    thread = py_thread_id(py_thread_state())
+    if runtime().thread != thread:
+        switch_thread(thread)
+
+
+@native
+def get_mode():
+    enter()
+    return runtime().mode
+
+
+@native
+def set_mode(mode):
+    """Set the modes of this thread; returns the earlier ones."""
+    enter()
+    rt = runtime()
+    before = rt.mode
+    rt.mode = mode
+    return before
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------
+
+
+@native
+def new_node(op, n_in, n_out, n_attrs):
+    """A node with room for its edges, outputs and integers; zero if there is no memory."""
+    handle = new_record(NODE_KIND, WORDS_NODE)
+    if handle == 0:
+        return 0
+    n = node(handle)
+    rt = runtime()
+    rt.seq += 1
+    n.seq = rt.seq
+    n.op = op
+    n.flags = 0
+    n.n_in = n_in
+    n.n_out = n_out
+    n.owner = 0
+    n.slot = 0
+    n.pyobj = 0
+    n.variable = 0
+    n.retains = 0
+    n.n_saved = 0
+    n.n_attrs = n_attrs
+    n.edges = handle + EDGES_OFFSET
+    n.metas = handle + META_OFFSET
+    n.attrs = handle + ATTRS_OFFSET
+    if n_in > INLINE_EDGES:
+        n.edges = allocate(n_in * 16)
+    if n_out > 1:
+        n.metas = allocate(n_out * META_BYTES)
+    if n_attrs > ATTR_WORDS:
+        n.attrs = allocate(n_attrs * 8)
+    if n.edges != 0:
+        edges = words(n.edges)
+        for k in range(2 * n_in):
+            edges[k] = 0
+    if n.edges == 0 or n.metas == 0 or n.attrs == 0:
+        if n.edges == 0:
+            n.n_in = 0
+            n.edges = handle + EDGES_OFFSET
+        if n.metas == 0:
+            n.metas = handle + META_OFFSET
+        if n.attrs == 0:
+            n.attrs = handle + ATTRS_OFFSET
+        drop(handle)
+        return 0
+    return handle
+
+
+@native_inline
+def write_meta(target, handle):
+    """Write what a node has to know of one of its outputs."""
+    t = tensor(handle)
+    target[0] = t.dtype
+    target[1] = t.device
+    target[2] = t.ndim
+    for k in range(t.ndim):
+        target[3 + k] = t.shape[k]
+
+
+@native
+def accumulator(handle):
+    """The AccumulateGrad node of a leaf, with one reference for the caller; zero if there is no memory."""
+    t = tensor(handle)
+    if t.accumulator != 0:
+        retain(t.accumulator)
+        return t.accumulator
+    created = new_node(0, 0, 1, 0)
+    if created == 0:
+        return 0
+    n = node(created)
+    runtime().seq -= 1
+    n.seq = LAST
+    n.variable = handle
+    retain(handle)
+    write_meta(words(n.metas), handle)
+    t.accumulator = created
+    return created
+
+
+@native
+def gradient_edge(handle):
+    """The node that a tensor's gradient arrives at, with one reference for the caller."""
+    t = tensor(handle)
+    if t.node != 0:
+        retain(t.node)
+        return t.node
+    return accumulator(handle)
+
+
+@native
+def save(n, k, handle):
+    """Save a tensor in place `k` of a node, with the version of its memory."""
+    record = node(n)
+    retain(handle)
+    record.saved[2 * k] = handle
+    record.saved[2 * k + 1] = storage(tensor(handle).storage).version
+    record.n_saved += 1
+
+
+@native_inline
+def any_requires_grad(n, ins):
+    found = False
+    for k in range(n):
+        if ins[k] != 0 and tensor(ins[k]).flags & REQUIRES_GRAD:
+            found = True
+    return found
+
+
+@native
+def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
+    """The node of a call whose inputs require grad; returns its handle or a negative status.
+
+    Where the call writes in place, `outs[0]` is `ins[0]`; what has to be kept of it was cloned by the caller.
+    """
+    info = op_record(op)
+    handle = new_node(op, n, n_out, n_attrs)
+    if handle == 0:
+        return -NO_MEMORY
+    record = node(handle)
+    edges = words(record.edges)
+    for k in range(n_attrs):
+        words(record.attrs)[k] = attrs[k]
+    if n_attrs <= 6:  # programs may read past what a call gave: an absent integer is zero
+        for k in range(n_attrs, 8):
+            words(record.attrs)[k] = 0
+    mask = 0
+    for k in range(n):
+        if ins[k] == 0 or not tensor(ins[k]).flags & REQUIRES_GRAD:
+            continue
+        t = tensor(ins[k])
+        edge = gradient_edge(ins[k])
+        if edge == 0:
+            drop(handle)
+            return -NO_MEMORY
+        edges[2 * k] = edge
+        edges[2 * k + 1] = t.output_nr
+        mask |= info.save[k] if k < 4 else info.save[3]
+    for k in range(min(n, MAX_SAVED_INPUTS)):
+        if mask & (1 << k):
+            if tensor(ins[k]).flags & INFERENCE:
+                drop(handle)
+                return -INFERENCE_SAVED
+            save(handle, k, ins[k])
+    for k in range(n_out):
+        write_meta(words(record.metas + k * META_BYTES), outs[k])
+    for k in range(min(n_out, SAVED_SLOTS - MAX_SAVED_INPUTS)):
+        if mask & (256 << k):
+            copy = alias(outs[k])  # an output saved as it is would own its own node: a cycle
+            if copy <= 0:
+                drop(handle)
+                return copy
+            save(handle, MAX_SAVED_INPUTS + k, copy)
+            release_reference(copy)
+    return handle
+
+
+@native
+def record(op, n, ins, n_out, outs, n_attrs, attrs):
+    """Give the outputs of a call their history, if gradients are on and an input asks for them."""
+    if not runtime().mode & GRAD_ENABLED or not any_requires_grad(n, ins):
+        return 0
+    info = op_record(op)
+    if info.flags & NOT_DIFFERENTIABLE or not is_floating(tensor(outs[0]).dtype):
+        return 0
+    handle = create_node(op, n, ins, n_out, outs, n_attrs, attrs)
+    if handle <= 0:
+        return -handle
+    for k in range(n_out):
+        if is_floating(tensor(outs[k]).dtype):
+            set_history(outs[k], handle, k)
+    release_reference(handle)
+    return 0
+
+
+# --- in place --------------------------------------------------------------------------------------------------
+
+
+@native
+def check_inplace(handle, others_require):
+    """Whether autograd allows a change of `handle` in place now; a status."""
+    if not runtime().mode & GRAD_ENABLED:
+        return 0
+    t = tensor(handle)
+    if t.flags & IS_VIEW and t.base != 0:
+        base = tensor(t.base)
+        if base.flags & REQUIRES_GRAD and base.node == 0:
+            runtime().error[0] = 1
+            return LEAF_INPLACE
+        if t.flags & REQUIRES_GRAD or base.flags & REQUIRES_GRAD or others_require:
+            return VIEW_INPLACE
+    if t.flags & REQUIRES_GRAD and t.node == 0:
+        runtime().error[0] = 0
+        return LEAF_INPLACE
+    return 0
+
+
+@native
+def rebase(handle, node_handle):
+    """Make `node_handle` the history of a tensor that was changed in place; takes over the reference."""
+    t = tensor(handle)
+    keeps = t.flags & RETAINS_GRAD != 0
+    if keeps:
+        unlink_retained(handle)
+    if t.node != 0:
+        release_reference(t.node)
+    t.node = node_handle
+    t.output_nr = 0
+    t.flags |= REQUIRES_GRAD
+    if keeps:
+        t.retain_next = node(node_handle).retains
+        node(node_handle).retains = handle
+
+

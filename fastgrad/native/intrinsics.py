@@ -1,0 +1,271 @@
+"""What compiled code needs beyond Numba: records by handle, raw pointers, calls by address, stack frames.
+
+Only the compiler imports this module; a warm start never does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import infer_getattr, intrinsic, register_model
+
+from fastgrad.native import layout
+from fastgrad.native.pipeline import RuntimeCompiler
+
+I64 = types.int64
+WORDS = types.CPointer(types.int64)
+_LL64 = ir.IntType(64)
+
+NATIVE: dict[str, Any] = {
+    "error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+    "pipeline_class": RuntimeCompiler,
+}  # fmt: skip
+
+
+def native(function: Any) -> Any:
+    """Compile `function` as part of the runtime: no exceptions, no bounds checks, no memory management."""
+    return njit(**NATIVE)(function)
+
+
+def native_inline(function: Any) -> Any:
+    """Like `native`, always inlined by LLVM."""
+    return njit(forceinline=True, **NATIVE)(function)
+
+
+# --- records ---------------------------------------------------------------------------------------------------
+
+
+class RecordType(types.Type):
+    """The Numba type of a record reached through its handle."""
+
+    def __init__(self, record: layout.Record) -> None:
+        self.record = record
+        super().__init__(name=f"fastgrad.{record.name}")
+
+
+@register_model(RecordType)
+class _RecordModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, fe_type: Any) -> None:
+        super().__init__(manager, fe_type, _LL64)
+
+
+@infer_getattr
+class _RecordAttributes(AttributeTemplate):
+    key = RecordType
+
+    def generic_resolve(self, record: RecordType, attribute: str) -> Any:
+        if attribute not in record.record.fields:
+            return None
+        return I64 if record.record.fields[attribute][1] == 1 else WORDS
+
+
+def _field_pointer(builder: Any, record: layout.Record, handle: Any, attribute: str) -> Any:
+    address = builder.add(handle, ir.Constant(_LL64, record.offset(attribute)))
+    return builder.inttoptr(address, _LL64.as_pointer())
+
+
+@lower_getattr_generic(RecordType)
+def _get_field(context: Any, builder: Any, typ: Any, value: Any, attribute: str) -> Any:
+    pointer = _field_pointer(builder, typ.record, value, attribute)
+    return builder.load(pointer) if typ.record.fields[attribute][1] == 1 else pointer
+
+
+@lower_setattr_generic(RecordType)
+def _set_field(context: Any, builder: Any, signature: Any, args: Any, attribute: str) -> None:
+    target, value = args
+    builder.store(value, _field_pointer(builder, signature.args[0].record, target, attribute))
+
+
+def _caster(record: layout.Record) -> Any:
+    record_type = RecordType(record)
+
+    def cast(context: Any, handle: Any) -> Any:
+        def codegen(_context: Any, _builder: Any, _signature: Any, args: Any) -> Any:
+            return args[0]
+
+        return record_type(I64), codegen
+
+    cast.__name__ = record.name
+    return intrinsic(cast)
+
+
+storage, tensor, node, task, slot, capture, opinfo, tape, modes, _runtime = map(_caster, layout.RECORDS)
+
+
+@intrinsic
+def _runtime_address(context: Any) -> Any:
+    def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        module = builder.module
+        name = "fastgrad_runtime"
+        kind = ir.ArrayType(_LL64, layout.RUNTIME.words)
+        variable = module.globals.get(name)
+        if variable is None:
+            variable = ir.GlobalVariable(module, kind, name)
+            variable.linkage = "linkonce_odr"
+            variable.initializer = ir.Constant(kind, None)
+            variable.align = 64
+        return builder.ptrtoint(variable, _LL64)
+
+    return I64(), codegen
+
+
+@native_inline
+def runtime() -> Any:
+    """The record of the process's runtime."""
+    return _runtime(_runtime_address())
+
+
+@native_inline
+def runtime_address() -> int:
+    return _runtime_address()
+
+
+# --- pointers --------------------------------------------------------------------------------------------------
+
+
+def _pointer_to(element: types.Type) -> Any:
+    kind = types.CPointer(element)
+
+    @intrinsic
+    def pointer(context: Any, address: Any) -> Any:
+        def codegen(inner: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], inner.get_value_type(kind))
+
+        return kind(I64), codegen
+
+    return pointer
+
+
+words = _pointer_to(types.int64)
+f64s = _pointer_to(types.float64)
+f32s = _pointer_to(types.float32)
+i32s = _pointer_to(types.int32)
+u8s = _pointer_to(types.uint8)
+
+
+@intrinsic
+def address_of(context: Any, pointer: Any) -> Any:
+    """The address that a pointer holds."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(args[0], _LL64)
+
+    return I64(pointer), codegen
+
+
+@intrinsic
+def advance(context: Any, pointer: Any, count: Any) -> Any:
+    """The pointer `count` elements further on; unlike an index it never wraps around."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.gep(args[0], [args[1]], inbounds=True)
+
+    return pointer(pointer, I64), codegen
+
+
+def _stack_words(count: int) -> Any:
+    @intrinsic
+    def frame(context: Any) -> Any:
+        def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+            kind = ir.ArrayType(_LL64, count)
+            return builder.ptrtoint(cgutils.alloca_once(builder, kind), _LL64)
+
+        return I64(), codegen
+
+    return frame
+
+
+stack_frame = _stack_words(layout.FRAME_WORDS)
+stack_small = _stack_words(24)
+stack_large = _stack_words(192)
+
+
+@intrinsic
+def bits_of(context: Any, value: Any) -> Any:
+    """The bit pattern of a float64 as an int64."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], _LL64)
+
+    return I64(types.float64), codegen
+
+
+@intrinsic
+def float_of(context: Any, value: Any) -> Any:
+    """The float64 whose bit pattern an int64 is."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(I64), codegen
+
+
+@intrinsic
+def leading_zeros(context: Any, value: Any) -> Any:
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return I64(I64), codegen
+
+
+# --- calls by address ------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def call_kernel(context: Any, address: Any, frame: Any) -> Any:
+    """Call ``void kernel(int64 frame)`` at `address`."""
+
+    def codegen(inner: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [_LL64])
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), [args[1]])
+        return inner.get_dummy_value()
+
+    return types.void(I64, I64), codegen
+
+
+def _caller(arity: int) -> Any:
+    kind = ir.FunctionType(_LL64, [_LL64] * arity)
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+
+    if arity == 1:
+
+        @intrinsic
+        def call1(context: Any, address: Any, a: Any) -> Any:
+            return I64(I64, I64), codegen
+
+        return call1
+
+    @intrinsic
+    def call2(context: Any, address: Any, a: Any, b: Any) -> Any:
+        return I64(I64, I64, I64), codegen
+
+    return call2
+
+
+call_native = _caller(1)
+call_native2 = _caller(2)
+
+
+def _extern(name: str, result: types.Type, *args: types.Type) -> Any:
+    return types.ExternalFunction(name, result(*args))
+
+
+malloc = _extern("malloc", I64, I64)
+release = _extern("free", types.void, I64)
+posix_memalign = _extern("posix_memalign", types.int32, I64, I64, I64)
+madvise = _extern("madvise", types.int32, I64, I64, types.int32)
+memset = _extern("memset", I64, I64, types.int32, I64)
+memcpy = _extern("memcpy", I64, I64, I64, I64)
+py_decref = _extern("Py_DecRef", types.void, I64)
+py_thread_state = _extern("PyThreadState_Get", I64)
+py_thread_id = _extern("PyThreadState_GetID", I64, I64)
+py_save_thread = _extern("PyEval_SaveThread", I64)
+py_restore_thread = _extern("PyEval_RestoreThread", types.void, I64)

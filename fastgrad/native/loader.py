@@ -1,0 +1,187 @@
+"""Loading object code and making it callable: the only part of the compiler's side that a warm start runs.
+
+`rt` is the namespace of the runtime's entries, `rt.apply(op, n, n_outs, *tensors, *integers)` first of all, and
+`TensorBase` the type that its objects have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from fastgrad import flags
+from fastgrad.native import cache, layout
+from fastgrad.native.objects_layout import BASE_SIZE, MEMBERS, SLOTS
+
+_engines: list[Any] = []  # object code lives as long as the process
+_keep: list[Any] = []  # definitions that CPython refers to
+
+
+class CompileNotice:
+    """Tells the user, once, that code is being compiled; the command line replaces `say`."""
+
+    said = False
+    say: Callable[[str], None] | None = None
+
+    @classmethod
+    def tell(cls, text: str) -> None:
+        if cls.say is not None:
+            cls.say(text)
+        elif not cls.said and not sys.flags.quiet:
+            print(f"fastgrad: compiling {text} for this machine (once; kept in {cache.root()})", file=sys.stderr)
+        cls.said = True
+
+
+def load_object(code: bytes) -> Callable[[str], int]:
+    """Load object code; returns the function that gives the address of a symbol."""
+    engine = _new_engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _engines.append(engine)
+    return engine.get_function_address  # type: ignore[no-any-return]
+
+
+_target: Any = None
+
+
+def _new_engine() -> Any:
+    global _target
+    if _target is None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _target = llvm.Target.from_default_triple()
+    machine = _target.create_target_machine(codemodel="jitdefault", jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
+# --- the runtime -----------------------------------------------------------------------------------------------
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+METH_FASTCALL = 0x0080
+
+
+def make_function(name: str, address: int) -> Any:
+    """A Python builtin for a METH_FASTCALL function at an address."""
+    definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
+    _keep.append(definition)
+    new = ctypes.pythonapi.PyCFunction_NewEx
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    return new(ctypes.addressof(definition), None, None)
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int), ("flags", ctypes.c_uint),
+        ("slots", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+class _Member(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t), ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]  # fmt: skip
+
+
+PY_TP_MEMBERS = 72
+TP_DEFAULT, TP_BASETYPE, TP_HAVE_GC = 1 << 18, 1 << 10, 1 << 14
+
+
+def make_type(address: Callable[[str], int]) -> type:
+    """The Python type whose slots are compiled functions."""
+    members = (_Member * (len(MEMBERS) + 1))()
+    for k, (name, kind, offset) in enumerate(MEMBERS):
+        members[k] = _Member(name.encode(), kind, offset, 1, None)
+    slots = (_Slot * (len(SLOTS) + 2))()
+    for k, (name, number) in enumerate(SLOTS.items()):
+        slots[k] = _Slot(number, address(f"fastgrad_slot_{name}"))
+    slots[len(SLOTS)] = _Slot(PY_TP_MEMBERS, ctypes.addressof(members))
+    spec = _Spec(
+        b"fastgrad.native.TensorBase", BASE_SIZE, 0, TP_DEFAULT | TP_BASETYPE | TP_HAVE_GC, ctypes.addressof(slots)
+    )
+    _keep.extend((members, slots, spec))
+    new = ctypes.pythonapi.PyType_FromSpec
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p]
+    return new(ctypes.addressof(spec))  # type: ignore[no-any-return]
+
+
+def _compile_runtime() -> bytes:
+    CompileNotice.tell("the runtime")
+    from fastgrad.native import entry
+    from fastgrad.native.compiler import compile_unit
+
+    assert {export.name for export in entry.EXPORTS if export.returns != "x"} == set(ENTRIES) - set(OBJECT_ENTRIES)
+    return compile_unit("runtime", entry.EXPORTS, debug=flags.DEBUG, objects=True)
+
+
+OBJECT_ENTRIES = ("apply", "adopt")
+ENTRIES = (
+    *OBJECT_ENTRIES,
+    "runtime_address", "peek", "poke", "new", "number", "wrapped_number", "wrapped_handle", "foreign", "handle_of",
+    "from_handle", "borrow", "sizes", "steps", "field", "set_field", "storage_field", "get_grad", "set_grad",
+    "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump", "random_fill",
+    "sequence_fill", "get_mode", "set_mode", "grad_node", "leaf_node", "retain_handle", "drop_handle",
+    "node_field", "set_node_field", "node_edge", "node_meta", "node_attrs", "node_attr", "node_variable",
+    "node_saved", "attach_output", "check_saved", "task_new", "task_root", "task_root_tensor", "task_discover",
+    "task_want", "task_start", "sweep", "task_end", "task_node", "task_count", "task_get", "task_set",
+    "empty_cache", "tape_begin", "tape_end", "tape_replay", "release_tape",
+)  # fmt: skip
+
+
+def _check_interpreter() -> None:
+    if sys.implementation.name != "cpython":
+        raise ImportError(f"fastgrad needs CPython, not {sys.implementation.name}")
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise ImportError("fastgrad does not support the free-threaded build of CPython yet; use the usual build")
+
+
+def _load_runtime() -> tuple[types.SimpleNamespace, type]:
+    _check_interpreter()
+    key = cache.hash_package("native")
+    name = f"runtime-{key}{'-debug' if flags.DEBUG else ''}"
+    address = load_object(cache.get(name, _compile_runtime))
+    namespace = types.SimpleNamespace(**{e: make_function(e, address(f"fastgrad_{e}")) for e in ENTRIES})
+    return namespace, make_type(address)
+
+
+rt, TensorBase = _load_runtime()
+RUNTIME_ADDRESS: int = rt.runtime_address()
+
+
+def runtime_get(field: str, index: int = 0) -> int:
+    """A word of the runtime's record."""
+    return rt.peek(RUNTIME_ADDRESS + layout.RUNTIME.offset(field) + 8 * index)  # type: ignore[no-any-return]
+
+
+def runtime_set(field: str, value: int, index: int = 0) -> None:
+    """Set a word of the runtime's record."""
+    rt.poke(RUNTIME_ADDRESS + layout.RUNTIME.offset(field) + 8 * index, value)
+
+
+def runtime_set_object(field: str, value: object) -> None:
+    """Let the runtime know a Python object, which then lives as long as the process."""
+    _keep.append(value)
+    runtime_set(field, id(value))
+
+
+def runtime_set_callback(field: str, arity: int, function: Callable[..., int]) -> None:
+    """Let the runtime call a Python function of integers that must not raise."""
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arity)
+    callback = prototype(function)
+    _keep.append(callback)
+    runtime_set(field, ctypes.cast(callback, ctypes.c_void_p).value or 0)

@@ -1,0 +1,415 @@
+"""Records, buffers and reference counts.
+
+Records come from free lists, one a kind, and are never given back to the system: destructors may run until the
+very end of the interpreter. Buffers come from bins, four sizes to each doubling. In debug mode a freed record
+waits in a quarantine, its words poisoned, and every buffer lies between two guard words.
+
+Note [Dropping]: `drop` takes one reference. A record without references goes onto a list, and one loop empties
+the list, so that a chain of a million nodes is freed without recursion. Python may run inside that loop (the
+owner of foreign memory, side tables); what it drops is appended to the same list.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from fastgrad.flags import DEBUG
+from fastgrad.native.intrinsics import (
+    call_native2,
+    leading_zeros,
+    madvise,
+    memset,
+    native,
+    native_inline,
+    node,
+    posix_memalign,
+    py_decref,
+    release,
+    runtime,
+    stack_small,
+    storage,
+    tape,
+    task,
+    tensor,
+    words,
+)
+from fastgrad.native.layout import (
+    FREED,
+    GUARD,
+    HAS_PYTHON,
+    MAGIC,
+    N_BINS,
+    NODE,
+    NODE_KIND,
+    NODE_PYTHON,
+    POISON,
+    QUARANTINE,
+    RETAINS_GRAD,
+    SAVED_SLOTS,
+    STORAGE,
+    STORAGE_KIND,
+    TAPE,
+    TAPE_KIND,
+    TASK,
+    TASK_KIND,
+    TENSOR,
+    TENSOR_KIND,
+)
+
+SLAB = 64  # records to each request of the system
+HUGE = 4 << 20  # buffers from here on ask for large pages
+LINUX = sys.platform == "linux"
+MADV_HUGEPAGE = 14
+RECORD_WORDS = (STORAGE.words, TENSOR.words, NODE.words, TASK.words, TAPE.words)
+WORDS_STORAGE, WORDS_TENSOR, WORDS_NODE, WORDS_TASK, WORDS_TAPE = RECORD_WORDS
+EDGES_OFFSET = NODE.offset("inline_edges")
+META_OFFSET = NODE.offset("inline_meta")
+ATTRS_OFFSET = NODE.offset("inline_attrs")
+META_BYTES = 8 * NODE.fields["inline_meta"][1]
+
+
+# --- buffers ---------------------------------------------------------------------------------------------------
+
+
+@native_inline
+def bin_of(nbytes):
+    """The smallest bin whose buffers hold `nbytes`."""
+    if nbytes <= 64:
+        return 0
+    e = 63 - leading_zeros(nbytes - 1)
+    return (e - 6) * 4 + (((nbytes - 1) >> (e - 2)) & 3) + 1
+
+
+@native_inline
+def bin_size(index):
+    """Bytes of a buffer of bin `index`."""
+    if index == 0:
+        return 64
+    e = ((index - 1) >> 2) + 6
+    return (1 << e) + ((((index - 1) & 3) + 1) << (e - 2))
+
+
+@native
+def system_allocate(nbytes):
+    """`nbytes` from the system, 64-byte aligned; zero if there are none."""
+    slot = stack_small()
+    if LINUX and nbytes >= HUGE:
+        if posix_memalign(slot, 1 << 21, nbytes) != 0:
+            return 0
+        madvise(words(slot)[0], nbytes, MADV_HUGEPAGE)
+    elif posix_memalign(slot, 64, nbytes) != 0:
+        return 0
+    return words(slot)[0]
+
+
+@native
+def empty_cache():
+    """Give the cached buffers back to the system; returns the number of bytes."""
+    rt = runtime()
+    freed = 0
+    for index in range(N_BINS):
+        address = rt.bins[index]
+        while address != 0:
+            following = words(address)[0]
+            base = address - 64 if DEBUG else address
+            release(base)
+            freed += bin_size(index)
+            address = following
+        rt.bins[index] = 0
+    rt.cached_bytes -= freed
+    return freed
+
+
+@native
+def allocate(nbytes):
+    """The address of a buffer of at least `nbytes`, 64-byte aligned, or zero."""
+    rt = runtime()
+    index = bin_of(nbytes)
+    size = bin_size(index)
+    bins = rt.bins if rt.tape == 0 else words(tape(rt.tape).bins)
+    address = bins[index]
+    if rt.limit_bytes > 0 and rt.live_bytes + size > rt.limit_bytes:
+        return 0
+    if address != 0:
+        bins[index] = words(address)[0]
+        if rt.tape == 0:
+            rt.cached_bytes -= size
+    else:
+        wanted = size + 128 if DEBUG else size
+        address = system_allocate(wanted)
+        if address == 0:
+            if empty_cache() == 0:
+                return 0
+            address = system_allocate(wanted)
+            if address == 0:
+                return 0
+        if DEBUG:
+            address += 64
+    if DEBUG:
+        memset(address, 0xCB, size)
+        words(address)[-1] = GUARD
+        words(address + size)[0] = GUARD
+    rt.live_bytes += size
+    if rt.live_bytes > rt.peak_bytes:
+        rt.peak_bytes = rt.live_bytes
+    return address
+
+
+@native
+def deallocate(address, nbytes):
+    """Return a buffer of `nbytes` to its bin."""
+    rt = runtime()
+    index = bin_of(nbytes)
+    size = bin_size(index)
+    if DEBUG:
+        if words(address)[-1] != GUARD or words(address + size)[0] != GUARD:
+            rt.error[7] += 1  # a kernel wrote outside its buffer: reported by debug.check()
+        memset(address, 0xCB, size)
+    bins = rt.bins if rt.tape == 0 else words(tape(rt.tape).bins)
+    words(address)[0] = bins[index]
+    bins[index] = address
+    rt.live_bytes -= size
+    if rt.tape == 0:
+        rt.cached_bytes += size
+
+
+# --- records ---------------------------------------------------------------------------------------------------
+
+
+@native
+def refill(kind, size):
+    """Put a slab of fresh records on the free list of `kind`."""
+    rt = runtime()
+    slab = system_allocate(SLAB * size * 8)
+    if slab == 0:
+        return 0
+    memset(slab, 0, SLAB * size * 8)
+    for k in range(SLAB):
+        record = tensor(slab + k * size * 8)
+        record.magic = FREED
+        record.link = rt.free[kind]
+        rt.free[kind] = slab + k * size * 8
+    return 1
+
+
+@native_inline
+def new_record(kind, size):
+    """A record of `kind` with one reference, or zero. Only its header is filled."""
+    rt = runtime()
+    handle = rt.free[kind]
+    if handle == 0:
+        if refill(kind, size) == 0:
+            return 0
+        handle = rt.free[kind]
+    record = tensor(handle)
+    rt.free[kind] = record.link
+    record.magic = MAGIC + kind
+    record.refs = 1
+    rt.live[kind] += 1
+    return handle
+
+
+@native
+def retire_record(handle, kind, size):
+    """Free a record: to the free list, or in debug mode to the end of the quarantine."""
+    rt = runtime()
+    record = tensor(handle)
+    record.magic = FREED
+    record.generation += 1
+    rt.live[kind] -= 1
+    if DEBUG:
+        for k in range(4, size):
+            words(handle)[k] = POISON
+        record.link = 0
+        if rt.quarantine[kind] == 0:
+            rt.quarantine[kind] = handle
+        else:
+            tensor(rt.quarantine_tail[kind]).link = handle
+        rt.quarantine_tail[kind] = handle
+        rt.quarantine_n[kind] += 1
+        if rt.quarantine_n[kind] <= QUARANTINE:
+            return
+        handle = rt.quarantine[kind]
+        record = tensor(handle)
+        rt.quarantine[kind] = record.link
+        rt.quarantine_n[kind] -= 1
+    record.link = rt.free[kind]
+    rt.free[kind] = handle
+
+
+@native_inline
+def is_alive(handle, kind):
+    return tensor(handle).magic == MAGIC + kind
+
+
+@native_inline
+def retain(handle):
+    tensor(handle).refs += 1
+
+
+@native_inline
+def release_reference(handle):
+    """Take one reference; a record without references goes onto the list of the dead."""
+    record = tensor(handle)
+    record.refs -= 1
+    if record.refs == 0:
+        rt = runtime()
+        record.link = rt.dead
+        rt.dead = handle
+
+
+@native
+def bury_storage(handle):
+    s = storage(handle)
+    if s.owner != 0:
+        py_decref(s.owner)
+    elif s.data != 0:
+        deallocate(s.data, s.nbytes)
+    retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
+
+
+@native
+def unlink_retained(handle):
+    """Remove a tensor from its node's list of tensors that keep their gradient."""
+    t = tensor(handle)
+    if t.node == 0:
+        return
+    n = node(t.node)
+    if n.retains == handle:
+        n.retains = t.retain_next
+        return
+    current = n.retains
+    while current != 0:
+        following = tensor(current).retain_next
+        if following == handle:
+            tensor(current).retain_next = t.retain_next
+            return
+        current = following
+
+
+@native
+def bury_tensor(handle):
+    t = tensor(handle)
+    if t.flags & HAS_PYTHON:
+        call_native2(runtime().notify, TENSOR_KIND, handle)
+    if t.flags & RETAINS_GRAD:
+        unlink_retained(handle)
+    if t.storage != 0:
+        release_reference(t.storage)
+    if t.node != 0:
+        release_reference(t.node)
+    if t.grad != 0:
+        release_reference(t.grad)
+    if t.base != 0:
+        release_reference(t.base)
+    retire_record(handle, TENSOR_KIND, WORDS_TENSOR)
+
+
+@native
+def release_saved(handle):
+    """Drop what a node saved for backward."""
+    n = node(handle)
+    if n.n_saved == 0:
+        return
+    for k in range(SAVED_SLOTS):
+        if n.saved[2 * k] != 0:
+            release_reference(n.saved[2 * k])
+            n.saved[2 * k] = 0
+    n.n_saved = 0
+
+
+@native
+def bury_node(handle):
+    n = node(handle)
+    if n.flags & NODE_PYTHON:
+        call_native2(runtime().notify, NODE_KIND, handle)
+    edges = words(n.edges)
+    for k in range(n.n_in):
+        if edges[2 * k] != 0:
+            release_reference(edges[2 * k])
+    if n.edges != handle + EDGES_OFFSET:
+        deallocate(n.edges, n.n_in * 16)
+    if n.metas != handle + META_OFFSET:
+        deallocate(n.metas, n.n_out * META_BYTES)
+    if n.attrs != handle + ATTRS_OFFSET:
+        deallocate(n.attrs, n.n_attrs * 8)
+    release_saved(handle)
+    if n.variable != 0:
+        tensor(n.variable).accumulator = 0
+        release_reference(n.variable)
+    retire_record(handle, NODE_KIND, WORDS_NODE)
+
+
+@native
+def drain():
+    """Bury the dead until none are left: see Note [Dropping]."""
+    rt = runtime()
+    if rt.draining != 0:
+        return
+    rt.draining = 1
+    while rt.dead != 0:
+        handle = rt.dead
+        record = tensor(handle)
+        rt.dead = record.link
+        kind = record.magic - MAGIC
+        if kind == TENSOR_KIND:
+            bury_tensor(handle)
+        elif kind == STORAGE_KIND:
+            bury_storage(handle)
+        elif kind == NODE_KIND:
+            bury_node(handle)
+    rt.draining = 0
+
+
+@native
+def drop(handle):
+    """Take one reference from a record of any kind."""
+    release_reference(handle)
+    if runtime().dead != 0:
+        drain()
+
+
+@native
+def drop_tensor(handle):
+    """Take one reference from a tensor."""
+    drop(handle)
+
+
+@native
+def new_storage(nbytes, dtype, device):
+    """A storage of `nbytes`, or zero."""
+    handle = new_record(STORAGE_KIND, WORDS_STORAGE)
+    if handle == 0:
+        return 0
+    s = storage(handle)
+    s.owner = 0
+    s.version = 0
+    s.device = device
+    s.dtype = dtype
+    s.nbytes = nbytes
+    s.data = allocate(nbytes)
+    if s.data == 0:
+        retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
+        return 0
+    return handle
+
+
+@native
+def new_task_record():
+    handle = new_record(TASK_KIND, WORDS_TASK)
+    if handle != 0:
+        t = task(handle)
+        for k in range(4, WORDS_TASK):
+            words(handle)[k] = 0
+        t.refs = 1
+    return handle
+
+
+@native
+def new_tape_record():
+    handle = new_record(TAPE_KIND, WORDS_TAPE)
+    if handle != 0:
+        for k in range(4, WORDS_TAPE):
+            words(handle)[k] = 0
+    return handle
+

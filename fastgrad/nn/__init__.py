@@ -1,0 +1,5 @@
+"""Neural networks: for now the functions; see `fastgrad.nn.functional`."""
+
+from fastgrad.nn import functional
+
+__all__ = ["functional"]

@@ -1,0 +1,261 @@
+"""Functions of neural networks, with the names and arguments of PyTorch's ``nn.functional``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from fastgrad.functions import elementwise, reduce
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.ops.call import apply
+from fastgrad.ops.registry import BY_NAME
+
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+_NLL = BY_NAME["nll_loss"].id
+_LOG_SOFTMAX = BY_NAME["log_softmax"].id
+_RELU = BY_NAME["relu"].id
+
+
+def relu(input: Any, inplace: bool = False) -> Any:  # noqa: A002
+    """``max(input, 0)``, element by element."""
+    if inplace:
+        return input.relu_()
+    return apply(_RELU, 1, 0, input)
+
+
+def tanh(input: Any) -> Any:  # noqa: A002
+    """The hyperbolic tangent, element by element."""
+    return elementwise.tanh(input)
+
+
+def sigmoid(input: Any) -> Any:  # noqa: A002
+    """``1 / (1 + exp(-input))``, element by element."""
+    return elementwise.sigmoid(input)
+
+
+def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:  # noqa: A002
+    """``exp(x) / sum(exp(x))`` along a dimension."""
+    return reduce._softmax("softmax", input, _implicit(dim, "softmax", _stacklevel), dtype)
+
+
+def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:  # noqa: A002
+    """The logarithm of `softmax`."""
+    return reduce._softmax("log_softmax", input, _implicit(dim, "log_softmax", _stacklevel), dtype)
+
+
+def _implicit(dim: int | None, name: str, level: int) -> int | None:
+    if dim is None:
+        warnings.warn(
+            f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+            stacklevel=level,
+        )
+    return dim
+
+
+def _reduction(name: str, reduction: str, size_average: bool | None, reduce_: bool | None) -> str:
+    if size_average is not None or reduce_ is not None:
+        average = True if size_average is None else size_average
+        each = True if reduce_ is None else reduce_
+        reduction = "none" if not each else ("mean" if average else "sum")
+        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=4)
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction of {name}; use 'none', 'mean' or 'sum'")
+    return reduction
+
+
+def nll_loss(
+    input: Any,  # noqa: A002
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """The negative log likelihood.
+
+    Parameters
+    ----------
+    input : Tensor
+        Log-probabilities of shape (C,), (N, C) or (N, C, d1, ...).
+    target : Tensor
+        Classes in 0..C-1, int64, of the shape of `input` without C.
+    weight : Tensor, optional
+        A factor for each class, shape (C,).
+    ignore_index : int
+        Targets of this value count for nothing.
+    reduction : "none", "mean" or "sum"
+        The mean is weighted.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError
+        If batch sizes differ or `reduction` is unknown.
+    IndexError
+        If a target is no class.
+    RuntimeError
+        If dtypes or the shape of `weight` do not fit.
+    """
+    kind = _REDUCTIONS[_reduction("nll_loss", reduction, size_average, reduce)]
+    need_tensor("nll_loss", input)
+    need_tensor("nll_loss", target, "target")
+    if input.ndim == 2 and target.ndim == 1 and weight is None:
+        return apply(_NLL, 2, 0, input, target, kind, ignore_index)[0]
+    return _nll_any(input, target, weight, kind, ignore_index)
+
+
+def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> Any:
+    if x.ndim == 0:
+        raise ValueError("nll_loss: expected an input of shape (C), (N, C) or (N, C, d1, ...), but got a 0-dim tensor")
+    classes = x.shape[0] if x.ndim == 1 else x.shape[1]
+    if weight is not None and (weight.ndim != 1 or weight.shape[0] != classes):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.shape)}"
+        )
+    if weight is not None and weight.dtype is not x.dtype:
+        raise RuntimeError(f"nll_loss: expected weight of dtype {x.dtype.type_name} but found {weight.dtype.type_name}")
+    if x.ndim == 1:
+        if target.ndim != 0:
+            raise RuntimeError(f"nll_loss: for a 1D input the target must be 0D, but it has shape {list(target.shape)}")
+        flat, labels, shape = x.reshape(1, -1), target.reshape(1), ()
+    else:
+        shape = tuple(target.shape)
+        if x.shape[0] != (shape[0] if shape else 0):
+            raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({shape[0] if shape else 0}).")
+        if shape != (x.shape[0], *x.shape[2:]):
+            raise RuntimeError(f"nll_loss: expected target size {[x.shape[0], *x.shape[2:]]}, got {list(shape)}")
+        flat = x if x.ndim == 2 else x.movedim(1, -1).reshape(-1, classes)
+        labels = target.reshape(-1)
+    operands = (flat, labels) if weight is None else (flat, labels, weight)
+    out = apply(_NLL, len(operands), 0, *operands, kind, ignore_index)[0]
+    return out.reshape(shape) if kind == 0 else out
+
+
+def cross_entropy(
+    input: Any,  # noqa: A002
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """The cross entropy between logits and classes, or between logits and class probabilities.
+
+    Parameters
+    ----------
+    input : Tensor
+        Logits of shape (C,), (N, C) or (N, C, d1, ...).
+    target : Tensor
+        Classes (int64, the shape of `input` without C) or probabilities (the shape of `input`).
+    weight : Tensor, optional
+        A factor for each class.
+    ignore_index : int
+        Targets of this value count for nothing; not with probabilities.
+    reduction : "none", "mean" or "sum"
+    label_smoothing : float in [0, 1]
+        The part of each target that is spread over all classes.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> logits = fg.zeros(2, 4)
+    >>> fg.nn.functional.cross_entropy(logits, fg.tensor([0, 3]))
+    tensor(1.3863)
+    """
+    need_tensor("cross_entropy", input)
+    need_tensor("cross_entropy", target, "target")
+    if input.ndim == 0:
+        raise RuntimeError("cross_entropy: expected an input of at least one dimension, but got a 0-dim tensor")
+    dim = 0 if input.ndim == 1 else 1
+    if target.dtype.is_floating_point and tuple(target.shape) == tuple(input.shape):
+        kind = _reduction("cross_entropy", reduction, size_average, reduce)
+        return _soft_cross_entropy(input, target, weight, kind, label_smoothing, dim)
+    if label_smoothing == 0.0:
+        logs = apply(_LOG_SOFTMAX, 1, 0, input, dim, 0)
+        return nll_loss(logs, target, weight, size_average, ignore_index, reduce, reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    kind = _reduction("cross_entropy", reduction, size_average, reduce)
+    return _smoothed(input, target, weight, ignore_index, kind, label_smoothing, dim)
+
+
+def _smoothed(x: Any, target: Any, weight: Any, ignore_index: int, kind: str, smoothing: float, dim: int) -> Any:
+    logs = log_softmax(x, dim)
+    classes = x.shape[dim]
+    hard = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=kind)
+    shape = [1] * x.ndim
+    shape[dim] = classes
+    spread = -(logs if weight is None else logs * weight.reshape(shape)).sum(dim)
+    ignored = target == ignore_index
+    spread = spread.masked_fill(ignored, 0.0)
+    if kind == "mean":
+        if weight is None:
+            spread = spread.sum() / (~ignored).sum().to(x.dtype)
+        else:
+            spread = spread.sum() / weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0).sum()
+    elif kind == "sum":
+        spread = spread.sum()
+    return hard * (1.0 - smoothing) + spread * (smoothing / classes)
+
+
+def _soft_cross_entropy(x: Any, target: Any, weight: Any, kind: str, smoothing: float, dim: int) -> Any:
+    classes = x.shape[dim]
+    if smoothing:
+        target = target * (1.0 - smoothing) + smoothing / classes
+    logs = log_softmax(x, dim)
+    if weight is not None:
+        shape = [1] * x.ndim
+        shape[dim] = classes
+        logs = logs * weight.reshape(shape)
+    each = -(logs * target).sum(dim)
+    if kind == "none":
+        return each
+    return each.sum() / max(x.numel() // max(classes, 1), 1) if kind == "mean" else each.sum()
+
+
+def mse_loss(
+    input: Any,  # noqa: A002
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """The squared difference, each, summed or averaged.
+
+    Parameters
+    ----------
+    input, target : Tensor
+        Of shapes that broadcast; different sizes give a warning.
+    reduction : "none", "mean" or "sum"
+    weight : Tensor, optional
+        A factor for each element.
+    """
+    need_tensor("mse_loss", input)
+    need_tensor("mse_loss", target, "target")
+    if tuple(target.shape) != tuple(input.shape):
+        warnings.warn(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely "
+            "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=2,
+        )
+    kind = _reduction("mse_loss", reduction, size_average, reduce)
+    each = elementwise.square(input - target)
+    if weight is not None:
+        if tuple(weight.shape) != tuple(input.shape):
+            raise ValueError("Weights and input must have the same size.")
+        each = each * weight
+        if kind == "mean":
+            return each.sum() / weight.sum()
+    return each if kind == "none" else each.mean() if kind == "mean" else each.sum()

@@ -1,0 +1,37 @@
+"""The declared ops. Importing this package fills the native tables."""
+
+from fastgrad.kernels.compile import compile_kernel
+from fastgrad.native import devices, layout
+from fastgrad.native.loader import runtime_set
+from fastgrad.ops import elementwise, index, linalg, losses, random, reduce, registry, shape
+
+
+def _install() -> None:
+    """Tell the runtime which ops it uses itself, and which ops the operators of Python are."""
+    devices.register_device("cpu", 0, compile_kernel)
+    devices.install(registry.KERNELS)
+    runtime_set("default_dtype", layout.FLOAT32)
+    runtime_set("mode", layout.GRAD_ENABLED)
+    runtime_set("copy_kernel", elementwise.COPY_KERNELS[0].id)
+    runtime_set("gemm_kernel", linalg.GEMM.id)
+    runtime_set("zero_kernel", shape.ZERO_FILL.id)
+    used = {
+        "add_op": elementwise.add, "div_op": elementwise.div, "sum_op": reduce.sum_, "mean_op": reduce.mean,
+        "clone_op": shape.clone, "cast_op": shape.cast, "sum_to_op": shape.sum_to,
+        "gather_op": index.gather, "scatter_op": index.scatter_add,
+    }  # fmt: skip
+    for field, op in used.items():
+        runtime_set(field, op.id)
+    names = {
+        "add": "add", "subtract": "sub", "multiply": "mul", "true_divide": "div", "floor_divide": "floor_divide",
+        "remainder": "remainder", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+        "negative": "neg", "absolute": "abs", "invert": "bitwise_not",
+        "lt": "lt", "le": "le", "eq": "eq", "ne": "ne", "gt": "gt", "ge": "ge",
+    }  # fmt: skip
+    for k, operator in enumerate(layout.OPERATORS):
+        runtime_set("operators", registry.BY_NAME[names[operator.removeprefix("inplace_")]].id, k)
+
+
+_install()
+
+__all__ = ["elementwise", "index", "linalg", "losses", "random", "reduce", "registry", "shape"]

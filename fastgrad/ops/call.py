@@ -1,0 +1,113 @@
+"""Calling an op from Python: on tensors it goes to the compiled dispatch, in a rule being traced onto its list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastgrad.native.loader import TensorBase, rt
+
+if TYPE_CHECKING:
+    from fastgrad.ops.registry import Op
+
+apply = rt.apply
+
+
+class Symbol:
+    """A tensor of a rule that is being traced (see `ops.rules`)."""
+
+    __slots__ = ("slot", "trace")
+
+    def __init__(self, trace: Any, slot: int) -> None:
+        self.trace = trace
+        self.slot = slot
+
+    def __add__(self, other: Any) -> Any:
+        return _arithmetic("add", self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return _arithmetic("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _arithmetic("sub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _arithmetic("mul", self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return _arithmetic("div", self, other)
+
+    def __neg__(self) -> Any:
+        return _arithmetic("neg", self)
+
+
+class AllGradients:
+    """The gradients of every output of a node, where a rule that is being traced takes `gs`."""
+
+    __slots__ = ("trace",)
+
+    def __init__(self, trace: Any) -> None:
+        self.trace = trace
+
+
+def _arithmetic(name: str, *operands: Any) -> Any:
+    from fastgrad.ops.registry import BY_NAME
+
+    return invoke(BY_NAME[name], operands)
+
+
+def invoke(op: Op, tensors: Sequence[Any], *attrs: Any, n_outs: int = 0) -> Any:
+    """Call an op on tensors (None where an optional one is absent) and integers or tuples of integers.
+
+    Parameters
+    ----------
+    op : Op
+    tensors : sequence of Tensor, number or None
+    *attrs : int or tuple of int
+    n_outs : int
+        Number of outputs for ops where the call says so (split, unbind); the result is then a tuple.
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], tuple):  # all gradients of a node, where a rule takes `gs`
+        tensors = tensors[0]
+    for t in tensors:
+        if isinstance(t, (Symbol, AllGradients)):
+            return t.trace.call(op, tensors, attrs)
+    if op.inputs[-1:] != ("*xs",):
+        while tensors and tensors[-1] is None:
+            tensors = tensors[:-1]
+    flat: list[int] = []
+    for a in attrs:
+        if isinstance(a, int):
+            flat.append(a)
+        else:
+            flat.extend(a)
+    operands = [t if t is None or isinstance(t, TensorBase) else as_number(t, tensors) for t in tensors]
+    return apply(op.id, len(operands), n_outs, *operands, *flat)
+
+
+def as_number(value: Any, others: Sequence[Any] = ()) -> Any:
+    """A Python number as a 0-dim tensor that takes part in promotion as a number does."""
+    device = 0
+    for other in others:
+        if isinstance(other, TensorBase):
+            device = rt.field(other, DEVICE_FIELD)
+    if isinstance(value, bool):
+        return rt.wrapped_number(2, 0.0, int(value), device)
+    if isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 63:
+            raise OverflowError(f"Python int {value} is too large for int64")
+        return rt.wrapped_number(0, 0.0, value, device)
+    if isinstance(value, float):
+        return rt.wrapped_number(1, value, 0, device)
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
+        return as_number(value.item(), others)
+    raise TypeError(f"expected a Tensor or a number, but got {type(value).__name__}")
+
+
+from fastgrad.native.layout import TENSOR  # noqa: E402
+
+DEVICE_FIELD = TENSOR.fields["device"][0]

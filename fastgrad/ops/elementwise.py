@@ -1,0 +1,453 @@
+"""Elementwise ops: each is its formula and its derivatives."""
+
+from __future__ import annotations
+
+from fastgrad.native.layout import FIRST, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.ops.registry import Kernel, elementwise
+from fastgrad.ops.vocabulary import c, m
+
+PREDICATE = NOT_DIFFERENTIABLE | OUT_BOOL
+
+# --- arithmetic ------------------------------------------------------------------------------------------------
+
+
+@elementwise("add")
+def add(a, b):
+    return a + b
+
+
+add.identity("a")
+add.identity("b")
+
+
+@elementwise("sub")
+def sub(a, b):
+    return a - b
+
+
+sub.identity("a")
+
+
+@sub.partial("b")
+def _():
+    return c(-1)
+
+
+@elementwise("mul")
+def mul(a, b):
+    return a * b
+
+
+@mul.partial("a")
+def _(b):
+    return b
+
+
+@mul.partial("b")
+def _(a):
+    return a
+
+
+@elementwise("div", rule=PROMOTE_FLOAT)
+def div(a, b):
+    return a / b
+
+
+@div.elementwise_vjp("a")
+def _(g, b):
+    return g / b
+
+
+@div.elementwise_vjp("b")
+def _(g, a, b):
+    return -g * (a / b) / b
+
+
+@elementwise("floor_divide", flags=NOT_DIFFERENTIABLE)
+def floor_divide(a, b):
+    return m.floor_div(a, b)
+
+
+@elementwise("trunc_divide", flags=NOT_DIFFERENTIABLE)
+def trunc_divide(a, b):
+    return m.trunc_div(a, b)
+
+
+@elementwise("remainder")
+def remainder(a, b):
+    return m.remainder(a, b)
+
+
+remainder.identity("a")
+
+
+@remainder.elementwise_vjp("b")
+def _(g, a, b):
+    return -g * m.floor_div(a, b)
+
+
+@elementwise("fmod")
+def fmod(a, b):
+    return m.fmod(a, b)
+
+
+fmod.identity("a")
+
+
+@elementwise("neg")
+def neg(x):
+    return -x
+
+
+@neg.partial("x")
+def _():
+    return c(-1)
+
+
+@elementwise("abs")
+def absolute(x):
+    return m.abs(x)
+
+
+@absolute.partial("x")
+def _(x):
+    return m.sign(x)
+
+
+@elementwise("sign")
+def sign(x):
+    return m.sign(x)
+
+
+@sign.partial("x")
+def _():
+    return c(0)
+
+
+@elementwise("pow")
+def power(a, b):
+    return m.pow(a, b)
+
+
+@power.elementwise_vjp("a")
+def _(g, a, b):
+    return m.where(b == c(0), c(0) * g, g * (b * m.pow(a, b - c(1))))
+
+
+@power.elementwise_vjp("b")
+def _(g, a, b, y):
+    return m.where((a == c(0)) & (b >= c(0)), c(0) * g, g * (y * m.log(a)))
+
+
+@elementwise("square")
+def square(x):
+    return x * x
+
+
+@square.partial("x")
+def _(x):
+    return c(2) * x
+
+
+# --- exponentials and powers -----------------------------------------------------------------------------------
+
+
+@elementwise("exp", rule=PROMOTE_FLOAT)
+def exp(x):
+    return m.exp(x)
+
+
+@exp.partial("x")
+def _(y):
+    return y
+
+
+@elementwise("log", rule=PROMOTE_FLOAT)
+def log(x):
+    return m.log(x)
+
+
+@log.elementwise_vjp("x")
+def _(g, x):
+    return g / x
+
+
+@elementwise("sqrt", rule=PROMOTE_FLOAT)
+def sqrt(x):
+    return m.sqrt(x)
+
+
+@sqrt.elementwise_vjp("x")
+def _(g, y):
+    return g / (c(2) * y)
+
+
+@elementwise("tanh", rule=PROMOTE_FLOAT)
+def tanh(x):
+    return m.tanh(x)
+
+
+@tanh.partial("x")
+def _(y):
+    return c(1) - y * y
+
+
+@elementwise("sigmoid", rule=PROMOTE_FLOAT)
+def sigmoid(x):
+    return m.sigmoid(x)
+
+
+@sigmoid.partial("x")
+def _(y):
+    return (c(1) - y) * y
+
+
+@elementwise("sin", rule=PROMOTE_FLOAT)
+def sin(x):
+    return m.sin(x)
+
+
+@sin.partial("x")
+def _(x):
+    return m.cos(x)
+
+
+@elementwise("cos", rule=PROMOTE_FLOAT)
+def cos(x):
+    return m.cos(x)
+
+
+@cos.partial("x")
+def _(x):
+    return -m.sin(x)
+
+
+# --- selecting -------------------------------------------------------------------------------------------------
+
+
+@elementwise("relu")
+def relu(x):
+    return m.where(x > c(0), x, m.where(x == x, c(0), x))
+
+
+@relu.elementwise_vjp("x")
+def _(g, y):
+    return m.where(y > c(0), g, c(0))
+
+
+@elementwise("maximum")
+def maximum(a, b):
+    return m.maximum(a, b)
+
+
+@maximum.elementwise_vjp("a")
+def _(g, a, b):
+    return m.where(a == b, g / c(2), m.where(a > b, g, c(0)))
+
+
+@maximum.elementwise_vjp("b")
+def _(g, a, b):
+    return m.where(a == b, g / c(2), m.where(b > a, g, c(0)))
+
+
+@elementwise("minimum")
+def minimum(a, b):
+    return m.minimum(a, b)
+
+
+@minimum.elementwise_vjp("a")
+def _(g, a, b):
+    return m.where(a == b, g / c(2), m.where(a < b, g, c(0)))
+
+
+@minimum.elementwise_vjp("b")
+def _(g, a, b):
+    return m.where(a == b, g / c(2), m.where(b < a, g, c(0)))
+
+
+@elementwise("clamp_min")
+def clamp_min(x, low):
+    return m.maximum(x, low)
+
+
+@clamp_min.elementwise_vjp("x")
+def _(g, x, low):
+    return m.where(x >= low, g, c(0))
+
+
+@clamp_min.elementwise_vjp("low")
+def _(g, x, low):
+    return m.where(x < low, g, c(0))
+
+
+@elementwise("clamp_max")
+def clamp_max(x, high):
+    return m.minimum(x, high)
+
+
+@clamp_max.elementwise_vjp("x")
+def _(g, x, high):
+    return m.where(x <= high, g, c(0))
+
+
+@clamp_max.elementwise_vjp("high")
+def _(g, x, high):
+    return m.where(x > high, g, c(0))
+
+
+@elementwise("clamp")
+def clamp(x, low, high):
+    return m.minimum(m.maximum(x, low), high)
+
+
+@clamp.elementwise_vjp("x")
+def _(g, x, low, high):
+    return m.where((x >= low) & (x <= high), g, c(0))
+
+
+@clamp.elementwise_vjp("low")
+def _(g, x, low, high):
+    return m.where((x < low) & (low < high), g, c(0))
+
+
+@clamp.elementwise_vjp("high")
+def _(g, x, low, high):
+    return m.where((x > high) | (low > high), g, c(0))
+
+
+@elementwise("where")
+def where(condition, a, b):
+    return m.where(condition, a, b)
+
+
+@where.elementwise_vjp("a")
+def _(g, condition):
+    return m.where(condition, g, c(0))
+
+
+@where.elementwise_vjp("b")
+def _(g, condition):
+    return m.where(condition, c(0), g)
+
+
+# --- comparisons and logic -------------------------------------------------------------------------------------
+
+
+@elementwise("eq", flags=PREDICATE)
+def eq(a, b):
+    return a == b
+
+
+@elementwise("ne", flags=PREDICATE)
+def ne(a, b):
+    return a != b
+
+
+@elementwise("lt", flags=PREDICATE)
+def lt(a, b):
+    return a < b
+
+
+@elementwise("le", flags=PREDICATE)
+def le(a, b):
+    return a <= b
+
+
+@elementwise("gt", flags=PREDICATE)
+def gt(a, b):
+    return a > b
+
+
+@elementwise("ge", flags=PREDICATE)
+def ge(a, b):
+    return a >= b
+
+
+@elementwise("isnan", flags=PREDICATE)
+def isnan(x):
+    return x != x
+
+
+@elementwise("logical_not", flags=PREDICATE)
+def logical_not(x):
+    return x == c(0)
+
+
+@elementwise("logical_and", flags=PREDICATE)
+def logical_and(a, b):
+    return (a != c(0)) & (b != c(0))
+
+
+@elementwise("logical_or", flags=PREDICATE)
+def logical_or(a, b):
+    return (a != c(0)) | (b != c(0))
+
+
+@elementwise("logical_xor", flags=PREDICATE)
+def logical_xor(a, b):
+    return (a != c(0)) != (b != c(0))
+
+
+@elementwise("bitwise_and", flags=NOT_DIFFERENTIABLE)
+def bitwise_and(a, b):
+    return a & b
+
+
+@elementwise("bitwise_or", flags=NOT_DIFFERENTIABLE)
+def bitwise_or(a, b):
+    return a | b
+
+
+@elementwise("bitwise_xor", flags=NOT_DIFFERENTIABLE)
+def bitwise_xor(a, b):
+    return a ^ b
+
+
+@elementwise("bitwise_not", flags=NOT_DIFFERENTIABLE)
+def bitwise_not(x):
+    return m.bitwise_not(x)
+
+
+# --- copies ----------------------------------------------------------------------------------------------------
+
+
+def _same(x):
+    return x
+
+
+COPY_KERNELS = [
+    Kernel(f"copy_from_{code}", "elementwise:build", _same, inputs=("x",), source=code) for code in range(12)
+]
+"""The cast from dtype ``code`` to the dtype of the column; row `code` behind the first."""
+
+
+# --- writes ----------------------------------------------------------------------------------------------------
+# In place, the first input is what is written over: its old value counts for nothing, or only outside of the mask.
+
+
+@elementwise("assign", node="CopyBackwards")
+def assign(x, source):
+    return source
+
+
+@assign.partial("x")
+def _():
+    return c(0)
+
+
+assign.identity("source")
+
+
+@elementwise("assign_where", rule=FIRST, node="MaskedFillBackward0")
+def assign_where(x, condition, value):
+    return m.where(condition, value, x)
+
+
+@assign_where.elementwise_vjp("x")
+def _(g, condition):
+    return m.where(condition, c(0), g)
+
+
+@assign_where.elementwise_vjp("value")
+def _(g, condition):
+    return m.where(condition, g, c(0))

@@ -1,0 +1,48 @@
+"""Gathering and scattering by index tensors."""
+
+from __future__ import annotations
+
+from fastgrad.native.layout import FN_GATHER, FN_INDEX, FN_INDEX_BACKWARD, FN_INDEX_PUT, FN_SCATTER_ADD, FUNCTION
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.shape import zeros_of
+
+SCATTER = Kernel("scatter_add", "index:scatter_add")
+INDEX_PUT = Kernel("index_put", "index:index_put")
+
+gather = Op("gather", FUNCTION, ("x", "index"), ("dim",), kernel=Kernel("gather", "index:gather"), forward=FN_GATHER)
+scatter_add = Op(
+    "scatter_add", FUNCTION, ("x", "source", "index"), ("dim",), kernel=SCATTER, forward=FN_SCATTER_ADD
+)
+
+
+@gather.vjp("x")
+def _(g, index, dim, sizes):
+    return invoke(scatter_add, (invoke(zeros_of, (g,), sizes), g, index), dim)
+
+
+scatter_add.identity("x")
+
+
+@scatter_add.vjp("source")
+def _(g, index, dim):
+    return invoke(gather, (g, index), dim)
+
+
+# x[..., i, j, ...] with index tensors over neighbouring dimensions from `first` on; up to three of them are saved.
+index = Op("index", FUNCTION, ("x", "i", "j", "k"), ("first",), kernel=Kernel("index", "index:index"), forward=FN_INDEX)
+index_backward = Op(
+    "index_backward", FUNCTION, ("x", "i", "j", "k"), ("first", "*target"), kernel=INDEX_PUT,
+    forward=FN_INDEX_BACKWARD, node="IndexPutBackward0",
+)  # fmt: skip
+index_put = Op("index_put", FUNCTION, ("x", "v", "i", "j"), ("first", "accumulate"), kernel=INDEX_PUT, forward=FN_INDEX_PUT)
+
+
+@index.vjp("x")
+def _(g, i, j, k, first, sizes):
+    return invoke(index_backward, (g, i, j, k), first, sizes)
+
+
+@index_backward.vjp("x")
+def _(g, i, j, k, first):
+    return invoke(index, (g, i, j, k), first)

@@ -1,0 +1,186 @@
+"""Reductions over any dimensions, and ops over the rows of one dimension."""
+
+from __future__ import annotations
+
+from fastgrad.native.layout import (
+    ACCUMULATES_INT,
+    FLOAT_ONLY,
+    FN_EXPAND_MEAN,
+    FN_EXPAND_META,
+    FN_PLACE_ROWS,
+    FN_REDUCE_LIKE,
+    FN_SELECT_ROWS,
+    FUNCTION,
+    NOT_DIFFERENTIABLE,
+    NOT_EMPTY,
+    OUT_BOOL,
+    OUT_INT64,
+    REDUCES,
+    REDUCTION,
+    ROWWISE,
+    WITH_INDICES,
+)
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import BY_NAME, Kernel, Op
+from fastgrad.ops.vocabulary import m
+
+INFINITY = float("inf")
+
+
+def _reduction(name, flags=0, node=None):
+    kernel = Kernel(name, "reduce:build", reduction=name)
+    return Op(name, REDUCTION, ("x",), ("keepdim", "*dims"), kernel=kernel, flags=flags, node=node)
+
+
+def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1):
+    kernel = Kernel(name, "rows:build", row=name)
+    return Op(name, ROWWISE, inputs, ("dim", "keepdim"), kernel=kernel, flags=flags, node=node, n_out=n_out)
+
+
+# How a gradient of the result reaches every element it was made from: the reduced dimensions come back.
+expand_reduced = Op("expand_reduced", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_META, node="ExpandBackward0")
+expand_mean = Op("expand_mean", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_MEAN, node="ExpandBackward0")
+reduce_like = Op("reduce_like", FUNCTION, ("x",), ("mean", "*plan"), forward=FN_REDUCE_LIKE, node="SumBackward1")
+
+
+@expand_reduced.vjp("x")
+def _(g, sizes, plan):
+    return invoke(reduce_like, (g,), 0, sizes, plan)
+
+
+@expand_mean.vjp("x")
+def _(g, sizes, plan):
+    return invoke(reduce_like, (g,), 1, sizes, plan)
+
+
+sum_ = _reduction("sum", ACCUMULATES_INT)
+mean = _reduction("mean", FLOAT_ONLY)
+amax = _reduction("amax", NOT_EMPTY)
+amin = _reduction("amin", NOT_EMPTY)
+any_ = _reduction("any", OUT_BOOL | NOT_DIFFERENTIABLE)
+all_ = _reduction("all", OUT_BOOL | NOT_DIFFERENTIABLE)
+
+softmax = _rowwise("softmax", flags=FLOAT_ONLY)
+log_softmax = _rowwise("log_softmax", flags=FLOAT_ONLY)
+logsumexp = _rowwise("logsumexp", flags=FLOAT_ONLY | REDUCES)
+argmax = _rowwise("argmax", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
+argmin = _rowwise("argmin", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
+max_dim = _rowwise("max_dim", flags=REDUCES | WITH_INDICES | NOT_EMPTY, node="MaxBackward0", n_out=2)
+min_dim = _rowwise("min_dim", flags=REDUCES | WITH_INDICES | NOT_EMPTY, node="MinBackward0", n_out=2)
+prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)
+cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT)
+
+
+@sum_.vjp("x")
+def _(g, sizes, dims):
+    return invoke(expand_reduced, (g,), sizes, dims)
+
+
+@mean.vjp("x")
+def _(g, sizes, dims):
+    return invoke(expand_mean, (g,), sizes, dims)
+
+
+def _extreme(g, x, y, sizes, keepdim, dims):
+    # The gradient of an extreme value goes to the elements that attain it, in equal parts.
+    hit = m.eq(x, invoke(expand_reduced, (y,), sizes, dims))
+    count = invoke(sum_, (m.where(hit, 1.0, 0.0),), keepdim, dims)
+    return m.where(hit, invoke(expand_reduced, (g / count,), sizes, dims), 0.0)
+
+
+amax.vjp("x")(_extreme)
+amin.vjp("x")(_extreme)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------
+
+softmax_backward = _rowwise("softmax_backward", ("v", "s"))
+log_softmax_backward = _rowwise("log_softmax_backward", ("v", "s"))
+reversed_cumsum = _rowwise("reversed_cumsum")
+select_rows = Op("select_rows", FUNCTION, ("x", "index"), ("dim", "keepdim"), forward=FN_SELECT_ROWS)
+place_rows = Op("place_rows", FUNCTION, ("x", "index"), ("dim", "keepdim", "*plan"), forward=FN_PLACE_ROWS)
+
+
+@softmax.vjp("x")
+def _(g, y, dim):
+    return invoke(softmax_backward, (g, y), dim, 0)
+
+
+# softmax_backward(v, s) = s * (v - sum(v * s)), v the gradient and s the softmax.
+
+
+@softmax_backward.vjp("v")
+def _(g, s, dim):
+    return invoke(softmax_backward, (g, s), dim, 0)
+
+
+@softmax_backward.vjp("s")
+def _(g, v, s, dim):
+    return g * (v - invoke(sum_, (v * s,), 1, dim)) - v * invoke(sum_, (g * s,), 1, dim)
+
+
+# log_softmax_backward(v, s) = v - exp(s) * sum(v), s the log-softmax.
+
+
+@log_softmax_backward.vjp("v")
+def _(g, s, dim):
+    return g - invoke(sum_, (g * m.exp(s),), 1, dim)
+
+
+@log_softmax_backward.vjp("s")
+def _(g, v, s, dim):
+    return -(g * m.exp(s) * invoke(sum_, (v,), 1, dim))
+
+
+@log_softmax.vjp("x")
+def _(g, y, dim):
+    return invoke(log_softmax_backward, (g, y), dim, 0)
+
+
+@logsumexp.vjp("x")
+def _(g, x, y, sizes, dim):
+    finite = m.where(m.eq(y, -INFINITY), 0.0, y)
+    weights = m.exp(x - invoke(expand_reduced, (finite,), sizes, dim))
+    return invoke(expand_reduced, (g,), sizes, dim) * weights
+
+
+@cumsum.vjp("x")
+def _(g, dim):
+    return invoke(reversed_cumsum, (g,), dim, 0)
+
+
+@reversed_cumsum.vjp("x")
+def _(g, dim):
+    return invoke(cumsum, (g,), dim, 0)
+
+
+def _place(g, y1, dim, keepdim, sizes):
+    return invoke(place_rows, (g, y1), dim, keepdim, sizes)
+
+
+max_dim.vjp("x")(_place)
+min_dim.vjp("x")(_place)
+
+
+@place_rows.vjp("x")
+def _(g, index, dim, keepdim):
+    return invoke(select_rows, (g, index), dim, keepdim)
+
+
+@select_rows.vjp("x")
+def _(g, index, dim, keepdim, sizes):
+    return invoke(place_rows, (g, index), dim, keepdim, sizes)
+
+
+prod_others = _rowwise("prod_others")
+prod_others_backward = _rowwise("prod_others_backward", ("v", "x"))
+
+
+@prod.vjp("x")
+def _(g, x, dim, sizes):
+    return invoke(expand_reduced, (g,), sizes, dim) * invoke(prod_others, (x,), dim, 0)
+
+
+@prod_others.vjp("x")
+def _(g, x, dim):
+    return invoke(prod_others_backward, (g, x), dim, 0)

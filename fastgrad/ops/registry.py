@@ -1,0 +1,244 @@
+"""Ops and kernels as declared, and the native tables that the compiled dispatch reads.
+
+`Kernel` is a row of the kernel table: something that can be compiled for a dtype, a device and a layout class, on
+first use. `Op` is an entry of the op table: how it is called, which kernel it runs and how to differentiate it
+with regard to each input. Declaring an op here is all that dispatch, recording and the sweep need.
+
+Note [What a rule says by its parameters]: the names of a derivative's parameters are those of the op's inputs
+(their values are saved), ``y`` or ``y1`` for the op's outputs, ``g`` for the gradient of the output (``gs`` for all
+of several), the op's integers by their declared names, and ``sizes`` for the sizes of the input in question
+(its rank first). In rules of ops with any number of inputs ``position`` is the input's number, ``before`` the sum
+of the integers that belong to the inputs before it and ``own`` its own integer.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from fastgrad.native import layout
+from fastgrad.native.layout import FUSED, IDENTITY, MAX_KERNELS, MAX_OPS, NO_GRAD, PROGRAM
+from fastgrad.native.loader import rt
+
+Builder = Callable[["Kernel", int, int], "tuple[Callable[..., None], dict[str, Any]]"]
+
+
+class Kernel:
+    """A row of the kernel table.
+
+    Parameters
+    ----------
+    name : str
+        Its name, unique; part of the names of cached files.
+    builder : str
+        ``module:function`` of `fastgrad.kernels` that makes the Python function to compile for a dtype and a
+        layout class; imported on the first compilation only.
+    formula : callable, optional
+        What the builder pastes into the loop.
+    requires : str, optional
+        ``module:function`` to call before the kernel's code is loaded: it makes the symbols visible that the code
+        uses, and what it returns is part of the cache's key.
+    """
+
+    def __init__(self, name: str, builder: str, formula: Callable[..., Any] | None = None, *, requires: str = "", **options: Any) -> None:
+        if len(KERNELS) >= MAX_KERNELS:
+            raise RuntimeError(f"kernel table is full ({MAX_KERNELS} rows)")
+        self.name = name
+        self.builder = builder
+        self.formula = formula
+        self.requires = requires
+        self.options = options
+        self.id = len(KERNELS)
+        KERNELS.append(self)
+
+
+class Op:
+    """An entry of the op table.
+
+    Parameters
+    ----------
+    name : str
+        The op's name; the node of a call is called ``<Node>Backward0``.
+    kind : int
+        One of the kinds in `native.layout`.
+    inputs : tuple of str
+        Names of the tensor inputs; one name with a star stands for any number.
+    attrs : tuple of str
+        Names of the integers of a call; a last one with a star takes the rest.
+    kernel : Kernel, optional
+    forward : int
+        Which view or function, for those kinds.
+    flags : int
+        Op flags.
+    dtype_rule : int
+        The dtype in which an elementwise op computes.
+    node : str, optional
+        Name of the node class, if it is not the op's name in camel case.
+    n_out : int
+        Number of outputs.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: int,
+        inputs: tuple[str, ...],
+        attrs: tuple[str, ...] = (),
+        *,
+        kernel: Kernel | None = None,
+        forward: int = 0,
+        flags: int = 0,
+        dtype_rule: int = layout.PROMOTE,
+        node: str | None = None,
+        n_out: int = 1,
+    ) -> None:
+        if len(OPS) >= MAX_OPS:
+            raise RuntimeError(f"op table is full ({MAX_OPS} entries)")
+        if name in BY_NAME:
+            raise ValueError(f"an op named {name!r} exists already")
+        self.name = name
+        self.kind = kind
+        self.inputs = inputs
+        self.attrs = attrs
+        self.kernel = kernel
+        self.node = node or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
+        self.n_out = n_out
+        self.rules: dict[int, Callable[..., Any]] = {}
+        self.fused: dict[int, bool] = {}
+        self.id = len(OPS)
+        OPS.append(self)
+        BY_NAME[name] = self
+        self._write("kind", kind)
+        self._write("n_in", len(inputs))
+        self._write("n_out", n_out)
+        self._write("flags", flags)
+        self._write("kernel", kernel.id if kernel else 0)
+        self._write("dtype_rule", dtype_rule)
+        self._write("forward", forward)
+        self._write("id", self.id)
+        for k in range(4):
+            self._write("grad_kind", NO_GRAD, k)
+
+    def _write(self, field: str, value: int, index: int = 0) -> None:
+        rt.poke(_OPS_ADDRESS + self.id * layout.OPINFO.words * 8 + layout.OPINFO.offset(field) + 8 * index, value)
+
+    def _position(self, name: str) -> int:
+        names = [n.lstrip("*") for n in self.inputs]
+        if name not in names:
+            raise ValueError(f"op {self.name!r} has no input {name!r}; inputs are {', '.join(names)}")
+        return names.index(name)
+
+    def _save_mask(self, rule: Callable[..., Any]) -> int:
+        mask = 0
+        for parameter in inspect.signature(rule).parameters:
+            if parameter in self.inputs:
+                mask |= 1 << self._position(parameter)
+            elif parameter in ("y", "y1"):
+                mask |= 256 << ("y", "y1").index(parameter)
+        return mask
+
+    def identity(self, name: str) -> None:
+        """The gradient with regard to input `name` is the gradient of the output (broadcasting aside)."""
+        k = self._position(name)
+        self.rules[k] = lambda g: g
+        self._write("grad_kind", IDENTITY, k)
+
+    def partial(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Declare the partial derivative of an elementwise op with regard to input `name`."""
+        return self._elementwise_rule(name, times_g=True)
+
+    def elementwise_vjp(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Declare the whole product of gradient and derivative, for ops that select: 0 * inf never arises."""
+        return self._elementwise_rule(name, times_g=False)
+
+    def _elementwise_rule(self, name: str, times_g: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
+            k = self._position(name)
+            names = [p for p in inspect.signature(rule).parameters if p != "g"]
+            order = [*self.inputs, "y", "y1"]
+            if sorted(names, key=order.index) != names:
+                raise ValueError(f"parameters of the derivative of {self.name} must keep the order of {order}")
+            kernel = Kernel(
+                f"{self.name}_d{name}", "elementwise:build", rule,
+                inputs=("g", *names), times_g=times_g, conditions=self._conditions(names),
+            )  # fmt: skip
+            inner = Op(f"{self.name}_d{name}", layout.ELEMENTWISE, ("g", *names), kernel=kernel, dtype_rule=layout.FIRST)
+            if times_g:
+                self.rules[k] = lambda g, **saved: g * rule(**saved)
+            else:
+                self.rules[k] = rule
+            self.rules[k].__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+                [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in ("g", *names)]
+            )
+            self._write("save", self._save_mask(rule), k)
+            self._write("grad", inner.id, k)
+            self._write("grad_kind", FUSED, k)
+            return rule
+
+        return declare
+
+    def _conditions(self, names: list[str]) -> tuple[str, ...]:
+        return tuple(n for n in names if n == "condition")
+
+    def vjp(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Declare the gradient with regard to input `name` in the language of tensors: see `ops.rules`."""
+
+        def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
+            from fastgrad.ops.rules import trace
+
+            k = self._position(name)
+            self.rules[k] = rule
+            self._write("save", self._save_mask(rule), k)
+            self._write("grad", trace(self, k, rule), k)
+            self._write("grad_kind", PROGRAM, k)
+            if self.inputs[k].startswith("*"):  # every further input is like this one
+                for other in range(k, 4):
+                    self.rules[other] = rule
+                    for field in ("save", "grad", "grad_kind"):
+                        self._write(field, self._read(field, k), other)
+            return rule
+
+        return declare
+
+    def _read(self, field: str, index: int) -> int:
+        return rt.peek(  # type: ignore[no-any-return]
+            _OPS_ADDRESS + self.id * layout.OPINFO.words * 8 + layout.OPINFO.offset(field) + 8 * index
+        )
+
+    def __repr__(self) -> str:
+        return f"<Op {self.name}({', '.join(self.inputs + self.attrs)})>"
+
+
+KERNELS: list[Kernel] = []
+OPS: list[Op] = []
+BY_NAME: dict[str, Op] = {}
+_OPS_ADDRESS: int = rt.runtime_address() + layout.RUNTIME.offset("ops")
+
+
+def elementwise(
+    name: str, *, rule: int = layout.PROMOTE, flags: int = 0, node: str | None = None
+) -> Callable[[Callable[..., Any]], Op]:
+    """Declare an elementwise op by its formula over scalars.
+
+    The names of the formula's parameters are the names of the inputs; `m` is the vocabulary of functions and
+    ``c(1)`` a constant in the dtype of the loop (see `ops.vocabulary`).
+    """
+
+    def declare(formula: Callable[..., Any]) -> Op:
+        inputs = tuple(inspect.signature(formula).parameters)
+        conditions = tuple(n for n in inputs if n == "condition")
+        if conditions:
+            extra = layout.MASK_FIRST
+        else:
+            extra = 0
+        kernel = Kernel(
+            name, "elementwise:build", formula,
+            inputs=inputs, conditions=conditions, out_bool=bool(flags & layout.OUT_BOOL),
+        )  # fmt: skip
+        return Op(name, layout.ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node)
+
+    return declare
+
+
+AccumulateGrad = Op("accumulate_grad", 0, ("variable",), node="torch::autograd::AccumulateGrad")

@@ -1,0 +1,126 @@
+"""From a rule in the language of tensors to a program that the compiled sweep runs.
+
+The rule is called once, with symbols for its tensors and for its integers; each op that it calls becomes an
+instruction. The program holds no shapes: sizes and dimensions are read from the node when it runs. With
+``create_graph`` the same rule is called on tensors instead.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastgrad.native.layout import (
+    ALL_GRADS,
+    ENV_GRADS,
+    ENV_INPUTS,
+    ENV_OUTPUTS,
+    ENV_RESULTS,
+    ENV_WORDS,
+    SOURCE_ATTR,
+    SOURCE_ATTRS,
+    SOURCE_CONST,
+    SOURCE_INDEXED,
+    SOURCE_INPUT,
+    SOURCE_META,
+    SOURCE_PREFIX,
+)
+from fastgrad.native.loader import rt
+from fastgrad.ops.call import AllGradients, Symbol
+
+if TYPE_CHECKING:
+    from fastgrad.ops.registry import Op
+
+_programs: list[Any] = []  # the sweep reads them as long as the process lives
+
+
+class Integer:
+    """An integer (or a run of integers) that a rule reads from its node."""
+
+    def __init__(self, kind: int, value: int) -> None:
+        self.source = (kind, value)
+
+
+class Trace:
+    """The instructions of one rule."""
+
+    def __init__(self) -> None:
+        self.instructions: list[list[int]] = []
+
+    def constant(self, value: Any) -> Symbol:
+        """A number, as a tensor of its own."""
+        if isinstance(value, float):
+            handle = rt.wrapped_handle(1, value, 0)
+        else:
+            handle = rt.wrapped_handle(0, 0.0, int(value))
+        return Symbol(self, -handle)  # it lives as long as the process
+
+    def call(self, op: Op, tensors: Sequence[Any], attrs: Sequence[Any]) -> Symbol:
+        """Append a call."""
+        if isinstance(tensors[0], AllGradients):
+            words = [op.id, ALL_GRADS]
+        else:
+            slots = [t.slot if isinstance(t, Symbol) else self.constant(t).slot for t in tensors]
+            words = [op.id, len(slots), *slots]
+        sources: list[tuple[int, int]] = []
+        for attr in attrs:
+            if isinstance(attr, Integer):
+                sources.append(attr.source)
+            elif isinstance(attr, int):
+                sources.append((SOURCE_CONST, attr))
+            else:
+                for value in attr:
+                    sources.append(value.source if isinstance(value, Integer) else (SOURCE_CONST, value))
+        words.append(len(sources))
+        for source in sources:
+            words.extend(source)
+        self.instructions.append(words)
+        slot = ENV_RESULTS + len(self.instructions) - 1
+        if slot >= ENV_WORDS:
+            raise RuntimeError("a rule may call at most 16 ops")
+        return Symbol(self, slot)
+
+
+def trace(op: Op, k: int, rule: Callable[..., Any]) -> int:
+    """Make the program of the rule for input `k`; returns its address."""
+    t = Trace()
+    arguments: dict[str, Any] = {}
+    for name in inspect.signature(rule).parameters:
+        arguments[name] = _argument(op, k, name, t)
+    result = rule(**arguments)
+    if not isinstance(result, Symbol):
+        raise TypeError(f"the rule of {op.name} must return a tensor, but returned {type(result).__name__}")
+    words = [len(t.instructions), result.slot]
+    for instruction in t.instructions:
+        words.extend(instruction)
+    program = (ctypes.c_int64 * len(words))(*words)
+    _programs.append(program)
+    return ctypes.addressof(program)
+
+
+def _argument(op: Op, k: int, name: str, t: Trace) -> Any:
+    inputs = [n.lstrip("*") for n in op.inputs]
+    attrs = [n.lstrip("*") for n in op.attrs]
+    if name == "g":
+        return Symbol(t, ENV_GRADS)
+    if name == "gs":
+        return AllGradients(t)
+    if name in ("y", "y1"):
+        return Symbol(t, ENV_OUTPUTS + ("y", "y1").index(name))
+    if name in inputs:
+        return Symbol(t, ENV_INPUTS + inputs.index(name))
+    if name == "sizes":
+        return Integer(SOURCE_META, -1)
+    if name == "position":
+        return Integer(SOURCE_INPUT, 0)
+    star = len(attrs) - 1
+    if name == "before":
+        return Integer(SOURCE_PREFIX, star)
+    if name == "own":
+        return Integer(SOURCE_INDEXED, star)
+    if name in attrs:
+        index = attrs.index(name)
+        return Integer(SOURCE_ATTRS if op.attrs[index].startswith("*") else SOURCE_ATTR, index)
+    raise ValueError(f"the rule of {op.name} asks for {name!r}, which is no input, output or integer of the op")

@@ -1,0 +1,218 @@
+"""Views, joining and splitting, copies: ops that move elements and compute nothing."""
+
+from __future__ import annotations
+
+from fastgrad.native.layout import (
+    FN_CAST,
+    FN_CAT,
+    FN_CLONE,
+    FN_RESHAPE,
+    FN_RESHAPE_TO,
+    FN_SPLIT,
+    FN_SPLIT_BACKWARD,
+    FN_STACK,
+    FN_SUM_TO,
+    FN_TRIANGLE,
+    FN_UNBIND,
+    FN_UNBIND_BACKWARD,
+    FN_VIEW_BACKWARD,
+    FN_ZEROS,
+    FUNCTION,
+    VIEW,
+    VIEW_ALIAS,
+    VIEW_AS_STRIDED,
+    VIEW_DIAGONAL,
+    VIEW_EXPAND,
+    VIEW_NARROW,
+    VIEW_PERMUTE,
+    VIEW_RESHAPE,
+    VIEW_SELECT,
+    VIEW_SLICE,
+    VIEW_SQUEEZE,
+    VIEW_TRANSPOSE,
+    VIEW_UNSQUEEZE,
+)
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import Kernel, Op
+
+# --- copies and casts ------------------------------------------------------------------------------------------
+
+clone = Op("clone", FUNCTION, ("x",), forward=FN_CLONE)
+clone.identity("x")
+
+cast = Op("cast", FUNCTION, ("x",), ("dtype",), forward=FN_CAST, node="ToCopyBackward0")
+cast.identity("x")  # the sweep casts a gradient to the dtype of its input
+
+sum_to = Op("sum_to", FUNCTION, ("x",), ("*target",), forward=FN_SUM_TO, node="SumBackward1")
+zeros_of = Op("zeros_of", FUNCTION, ("x",), ("*target",), forward=FN_ZEROS)
+
+# --- views -----------------------------------------------------------------------------------------------------
+
+view = Op("view", VIEW, ("x",), ("*target",), forward=VIEW_RESHAPE)
+reshape_copy = Op("reshape_copy", FUNCTION, ("x",), ("*target",), forward=FN_RESHAPE, node="UnsafeViewBackward0")
+reshape_to = Op("reshape_to", FUNCTION, ("x",), ("rank", "*target"), forward=FN_RESHAPE_TO, node="ReshapeBackward0")
+expand = Op("expand", VIEW, ("x",), ("*target",), forward=VIEW_EXPAND)
+expand.identity("x")  # the sweep sums a gradient down to the sizes of its input
+permute = Op("permute", VIEW, ("x",), ("inverse", "*dims"), forward=VIEW_PERMUTE)
+transpose = Op("transpose", VIEW, ("x",), ("dim0", "dim1"), forward=VIEW_TRANSPOSE)
+t = Op("t", VIEW, ("x",), ("dim0", "dim1"), forward=VIEW_TRANSPOSE)
+slice_ = Op("slice", VIEW, ("x",), ("dim", "start", "end", "step"), forward=VIEW_SLICE)
+select = Op("select", VIEW, ("x",), ("dim", "index"), forward=VIEW_SELECT)
+squeeze = Op("squeeze", VIEW, ("x",), ("dim",), forward=VIEW_SQUEEZE)
+unsqueeze = Op("unsqueeze", VIEW, ("x",), ("dim",), forward=VIEW_UNSQUEEZE)
+diagonal = Op("diagonal", VIEW, ("x",), ("offset", "dim1", "dim2"), forward=VIEW_DIAGONAL)
+alias = Op("alias", VIEW, ("x",), forward=VIEW_ALIAS)
+alias.identity("x")
+as_strided = Op("as_strided", VIEW, ("x",), ("*plan",), forward=VIEW_AS_STRIDED)
+
+
+def _reshape_back(g, sizes):
+    return invoke(reshape_to, (g,), sizes)
+
+
+for _op in (view, reshape_copy, reshape_to, squeeze, unsqueeze):
+    _op.vjp("x")(_reshape_back)
+
+
+unpermute = Op("unpermute", VIEW, ("x",), ("inverse", "*dims"), forward=VIEW_PERMUTE, node="PermuteBackward0")
+
+
+@permute.vjp("x")
+def _(g, dims):
+    return invoke(unpermute, (g,), 1, dims)
+
+
+@unpermute.vjp("x")
+def _(g, dims):
+    return invoke(permute, (g,), 0, dims)
+
+
+def _transpose_back(g, dim0, dim1):
+    return invoke(transpose, (g,), dim0, dim1)
+
+
+transpose.vjp("x")(_transpose_back)
+t.vjp("x")(_transpose_back)
+
+
+# The gradient of a view that leaves elements out: zeros of the input's sizes around the gradient. The integers are
+# the view's kind, the number of its integers, those, and the sizes.
+slice_backward = Op(
+    "slice_backward", FUNCTION, ("x",), ("kind", "n", "dim", "start", "end", "step", "*target"),
+    forward=FN_VIEW_BACKWARD,
+)  # fmt: skip
+select_backward = Op(
+    "select_backward", FUNCTION, ("x",), ("kind", "n", "dim", "index", "*target"), forward=FN_VIEW_BACKWARD
+)
+diagonal_backward = Op(
+    "diagonal_backward", FUNCTION, ("x",), ("kind", "n", "offset", "dim1", "dim2", "*target"),
+    forward=FN_VIEW_BACKWARD,
+)  # fmt: skip
+
+
+@slice_.vjp("x")
+def _(g, dim, start, end, step, sizes):
+    return invoke(slice_backward, (g,), VIEW_SLICE, 4, dim, start, end, step, sizes)
+
+
+@slice_backward.vjp("x")
+def _(g, dim, start, end, step):
+    return invoke(slice_, (g,), dim, start, end, step)
+
+
+@select.vjp("x")
+def _(g, dim, index, sizes):
+    return invoke(select_backward, (g,), VIEW_SELECT, 2, dim, index, sizes)
+
+
+@select_backward.vjp("x")
+def _(g, dim, index):
+    return invoke(select, (g,), dim, index)
+
+
+@diagonal.vjp("x")
+def _(g, offset, dim1, dim2, sizes):
+    return invoke(diagonal_backward, (g,), VIEW_DIAGONAL, 3, offset, dim1, dim2, sizes)
+
+
+@diagonal_backward.vjp("x")
+def _(g, offset, dim1, dim2):
+    return invoke(diagonal, (g,), offset, dim1, dim2)
+
+
+# --- many outputs, many inputs ---------------------------------------------------------------------------------
+
+unbind = Op("unbind", FUNCTION, ("x",), ("dim",), forward=FN_UNBIND)
+split = Op("split", FUNCTION, ("x",), ("dim", "*lengths"), forward=FN_SPLIT, node="SplitBackward0")
+unbind_backward = Op("unbind_backward", FUNCTION, ("*xs",), ("dim", "*target"), forward=FN_UNBIND_BACKWARD)
+split_backward = Op("split_backward", FUNCTION, ("*xs",), ("dim", "*plan"), forward=FN_SPLIT_BACKWARD)
+cat = Op("cat", FUNCTION, ("*xs",), ("dim", "*lengths"), forward=FN_CAT)
+stack = Op("stack", FUNCTION, ("*xs",), ("dim",), forward=FN_STACK)
+
+
+@unbind.vjp("x")
+def _(gs, dim, sizes):
+    return invoke(unbind_backward, (gs,), dim, sizes)
+
+
+@unbind_backward.vjp("xs")
+def _(g, dim, position):
+    return invoke(select, (g,), dim, position)
+
+
+@split.vjp("x")
+def _(gs, dim, lengths, sizes):
+    return invoke(split_backward, (gs,), dim, lengths, sizes)
+
+
+narrow = Op("narrow", VIEW, ("x",), ("dim", "start", "length"), forward=VIEW_NARROW, node="SliceBackward0")
+
+
+@split_backward.vjp("xs")
+def _(g, dim, before, own):
+    return invoke(narrow, (g,), dim, before, own)
+
+
+@cat.vjp("xs")
+def _(g, dim, before, own):
+    return invoke(narrow, (g,), dim, before, own)
+
+
+@stack.vjp("xs")
+def _(g, dim, position):
+    return invoke(select, (g,), dim, position)
+
+
+narrow_backward = Op(
+    "narrow_backward", FUNCTION, ("x",), ("kind", "n", "dim", "start", "length", "*target"),
+    forward=FN_VIEW_BACKWARD, node="SliceBackward0",
+)  # fmt: skip
+
+
+@narrow.vjp("x")
+def _(g, dim, start, length, sizes):
+    return invoke(narrow_backward, (g,), VIEW_NARROW, 3, dim, start, length, sizes)
+
+
+@narrow_backward.vjp("x")
+def _(g, dim, start, length):
+    return invoke(narrow, (g,), dim, start, length)
+
+
+# --- triangles -------------------------------------------------------------------------------------------------
+
+tril = Op("tril", FUNCTION, ("x",), ("offset",), kernel=Kernel("tril", "memory:triangle", upper=False), forward=FN_TRIANGLE)
+triu = Op("triu", FUNCTION, ("x",), ("offset",), kernel=Kernel("triu", "memory:triangle", upper=True), forward=FN_TRIANGLE)
+
+
+@tril.vjp("x")
+def _(g, offset):
+    return invoke(tril, (g,), offset)
+
+
+@triu.vjp("x")
+def _(g, offset):
+    return invoke(triu, (g,), offset)
+
+
+ZERO_FILL = Kernel("zero_fill", "memory:zero")

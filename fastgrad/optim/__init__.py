@@ -1,0 +1,5 @@
+"""Optimizers."""
+
+from fastgrad.optim.sgd import SGD
+
+__all__ = ["SGD"]

@@ -1,0 +1,302 @@
+"""Random numbers: generators, the default one, and the functions that fill tensors from them.
+
+A generator is a seed and an offset into the stream of that seed, counted in blocks of four 32-bit words
+(`kernels.random`). A fill takes as many blocks as its elements need and moves the offset on; what it writes
+depends on the seed and the offset alone. A float32 takes one word, everything else two. So if n is a multiple
+of four (of two, for float64 and integers), two fills of n and m elements write what one of ``n + m`` does;
+otherwise the rest of the first fill's last block is lost.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import os
+import struct
+import sys
+import threading
+from typing import Any
+
+from fastgrad.errors import raise_status
+from fastgrad.native import devices, layout
+from fastgrad.native.layout import TENSOR
+from fastgrad.native.loader import TensorBase, rt
+from fastgrad.ops.random import INTEGERS, NORMAL, UNIFORM
+from fastgrad.ops.registry import Kernel
+
+DEFAULT_SEED = 67280421310721
+"""The seed of a new generator, that of PyTorch's."""
+
+_WORD = 1 << 64
+_STATE = struct.Struct("<QQ")
+_DTYPE, _DATA, _NUMEL, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "data", "numel", "flags"))
+
+
+class Generator:
+    """A source of random numbers with a seed and a position of its own.
+
+    Threads may share one: each fill gets blocks that no other gets.
+
+    Parameters
+    ----------
+    device : str, default "cpu"
+        Name of the device whose tensors it fills.
+
+    Examples
+    --------
+    >>> generator = Generator().manual_seed(7)
+    >>> generator.initial_seed()
+    7
+    """
+
+    __slots__ = ("_device", "_lock", "_offset", "_seed")
+
+    def __init__(self, device: Any = "cpu") -> None:
+        name = str(device)
+        known = {"cpu", *devices.NAMES}
+        if name.partition(":")[0] not in known:
+            expected = ", ".join(sorted(known))
+            raise RuntimeError(f"Generator: expected device to be one of {expected}, but got {name!r}")
+        self._device = name
+        self._lock = threading.Lock()
+        self._seed = DEFAULT_SEED
+        self._offset = 0
+
+    @property
+    def device(self) -> str:
+        """Name of the device whose tensors it fills."""
+        return self._device
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream of a seed.
+
+        Parameters
+        ----------
+        seed : int
+            From ``-2**63`` to ``2**64 - 1``; a negative one stands for itself plus ``2**64``.
+
+        Returns
+        -------
+        Generator
+            This one.
+        """
+        self._restart(_seed_of(seed))
+        return self
+
+    def seed(self) -> int:
+        """Start the stream of a seed that the operating system picks, and return that seed."""
+        seed = int.from_bytes(os.urandom(8), "little")
+        self._restart(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        """The seed of the current stream, from 0 to ``2**64 - 1``."""
+        return self._seed
+
+    def get_state(self) -> Any:
+        """Seed and position, as a uint8 tensor of 16 elements."""
+        with self._lock:
+            state = _STATE.pack(self._seed, self._offset)
+        shape = ctypes.c_int64(_STATE.size)
+        tensor = rt.new(layout.UINT8, 0, 1, ctypes.addressof(shape))
+        ctypes.memmove(rt.field(tensor, _DATA), state, _STATE.size)
+        return tensor
+
+    def set_state(self, new_state: Any) -> None:
+        """Go back to what `get_state` returned, of this generator or another."""
+        came = type(new_state).__name__
+        if isinstance(new_state, TensorBase):
+            came = f"a tensor of {layout.DTYPES[rt.field(new_state, _DTYPE)]}"
+        if came != "a tensor of uint8":
+            raise TypeError(f"set_state: expected new_state to be a tensor of uint8, but got {came}")
+        count, flags = rt.field(new_state, _NUMEL), rt.field(new_state, _FLAGS)
+        if count != _STATE.size or not flags & layout.CONTIGUOUS:
+            raise RuntimeError(
+                f"set_state: expected new_state to be contiguous with {_STATE.size} elements, as get_state "
+                f"returns it, but got one with {count}"
+            )
+        state = _STATE.unpack(ctypes.string_at(rt.field(new_state, _DATA), _STATE.size))
+        with self._lock:
+            self._seed, self._offset = state
+
+    def _restart(self, seed: int) -> None:
+        with self._lock:
+            self._seed, self._offset = seed, 0
+
+    def _take(self, blocks: int) -> tuple[int, int]:
+        """Seed and offset for the next so many blocks, which no later call gets."""
+        with self._lock:
+            offset = self._offset
+            self._offset = (offset + blocks) % _WORD
+            return self._seed, offset
+
+    def __reduce__(self) -> tuple[Any, tuple[str, int, int]]:
+        with self._lock:
+            return _restore, (self._device, self._seed, self._offset)
+
+    def __repr__(self) -> str:
+        return f"<Generator device={self._device} seed={self._seed} offset={self._offset}>"
+
+
+def _restore(device: str, seed: int, offset: int) -> Generator:
+    generator = Generator(device)
+    generator._seed, generator._offset = seed, offset
+    return generator
+
+
+def _seed_of(seed: Any) -> int:
+    """A seed as an unsigned word; the exceptions are of PyTorch's classes."""
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = None
+    if number is None or isinstance(seed, bool):
+        raise RuntimeError(f"manual_seed: expected seed to be an int, but got {type(seed).__name__}")
+    if not -(1 << 63) <= number < _WORD:
+        raise ValueError(f"manual_seed: expected seed to lie in [-2**63, 2**64), but got {number}")
+    return number % _WORD
+
+
+default_generator = Generator()
+"""The generator of calls that name none; its first seed is the operating system's."""
+default_generator.seed()
+
+
+def manual_seed(seed: Any) -> Generator:
+    """Start the stream of a seed on the default generator, which is returned; see `Generator.manual_seed`.
+
+    Examples
+    --------
+    >>> manual_seed(-1).initial_seed() == 2**64 - 1
+    True
+    """
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Start a stream that the operating system picks on the default generator; returns its seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed of the default generator."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Any:
+    """The state of the default generator, as a uint8 tensor."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Set the state of the default generator to one that `get_rng_state` returned."""
+    default_generator.set_state(new_state)
+
+
+# --- filling tensors ----------------------------------------------------------------------------------------
+
+_LARGEST = {layout.FLOAT32: (2 - 2.0**-23) * 2.0**127}
+
+# The integers that a dtype holds, from and up to but not including.
+_RANGES = {
+    layout.BOOL: (0, 2), layout.UINT8: (0, 1 << 8), layout.INT8: (-(1 << 7), 1 << 7),
+    layout.INT16: (-(1 << 15), 1 << 15), layout.INT32: (-(1 << 31), 1 << 31),
+    layout.INT64: (-(1 << 63), 1 << 63),
+    layout.FLOAT32: (-(1 << 24), (1 << 24) + 1), layout.FLOAT64: (-(1 << 53), (1 << 53) + 1),
+}  # fmt: skip
+
+
+def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | None = None) -> None:
+    """Fill a contiguous tensor with uniformly distributed numbers in [low, high); with low if both are equal.
+
+    This and the other fills leave history and version of the tensor alone: they are the caller's business.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Of float32 or float64.
+    low, high : float
+        Bounds, rounded to the dtype; their difference must be finite.
+    generator : Generator, optional
+        By default the default one.
+    """
+    if not low <= high:
+        raise RuntimeError(f"uniform_: expected low <= high, but got low={low} and high={high}")
+    largest = _LARGEST.get(rt.field(tensor, _DTYPE), sys.float_info.max)
+    if not max(-low, high, high - low) <= largest:
+        raise RuntimeError(
+            f"uniform_: expected low, high and high - low to be finite in the tensor's dtype, but got "
+            f"low={low} and high={high}"
+        )
+    _fill("uniform_", UNIFORM, tensor, _bits(low), _bits(high), generator, _per_block(tensor))
+
+
+def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | None = None) -> None:
+    """Fill a contiguous tensor with normally distributed numbers.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Of float32 or float64.
+    mean, std : float
+        Mean and standard deviation; the latter must not be negative.
+    generator : Generator, optional
+        By default the default one.
+    """
+    if not std >= 0:
+        raise RuntimeError(f"normal_: expected std >= 0, but got std={std}")
+    _fill("normal_", NORMAL, tensor, _bits(mean), _bits(std), generator, _per_block(tensor))
+
+
+def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None = None) -> None:
+    """Fill a contiguous tensor with integers distributed uniformly in [low, high).
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Of any dtype; the same numbers for each.
+    low, high : int
+        Bounds. The dtype must be able to hold every integer in between.
+    generator : Generator, optional
+        By default the default one.
+    """
+    if not low < high:
+        raise RuntimeError(f"random_: expected low < high, but got low={low} and high={high}")
+    dtype = rt.field(tensor, _DTYPE)
+    first, end = _RANGES.get(dtype, (low, high))
+    if low < first or high > end:
+        raise RuntimeError(
+            f"random_: expected {first} <= low and high <= {end} for dtype {layout.DTYPES[dtype]}, but got "
+            f"low={low} and high={high}"
+        )
+    _fill("random_", INTEGERS, tensor, _signed(low % _WORD), _signed(high % _WORD), generator, 2)
+
+
+def _fill(
+    name: str, kernel: Kernel, tensor: Any, a: int, b: int, generator: Generator | None, per_block: int
+) -> None:
+    if not rt.field(tensor, _FLAGS) & layout.CONTIGUOUS:
+        raise RuntimeError(f"{name}: expected a contiguous tensor; fill a contiguous one and copy from it")
+    if generator is None:
+        generator = default_generator
+    elif not isinstance(generator, Generator):
+        raise TypeError(f"{name}: expected generator to be a Generator, but got {type(generator).__name__}")
+    seed, offset = generator._take(-(-rt.field(tensor, _NUMEL) // per_block))
+    status = rt.random_fill(kernel.id, tensor, _signed(seed), _signed(offset), a, b)
+    if status < 0:
+        raise_status(-status, name, [tensor])
+
+
+def _per_block(tensor: Any) -> int:
+    """How many floats of the tensor's dtype a block gives."""
+    return 4 if rt.field(tensor, _DTYPE) == layout.FLOAT32 else 2
+
+
+def _bits(value: float) -> int:
+    """The bit pattern of a float64 as a signed word."""
+    return int.from_bytes(struct.pack("<d", value), "little", signed=True)
+
+
+def _signed(word: int) -> int:
+    """A word of 64 bits as the int64 that has its bits."""
+    return word - _WORD if word >= 1 << 63 else word

@@ -1,0 +1,815 @@
+"""The `Tensor`: a thin Python object over a native record. Operators are compiled; see ``native.objects``."""
+
+from __future__ import annotations
+
+import builtins
+import copy as copy_module
+import ctypes
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from fastgrad import dtypes
+from fastgrad.autograd import engine
+from fastgrad.autograd import hooks as hooks_
+from fastgrad.autograd.node import Node, wrap
+from fastgrad.errors import raise_status
+from fastgrad.formatting import format_tensor
+from fastgrad.functions import creation, elementwise, index, linalg, reduce, shape
+from fastgrad.functions.arguments import as_index
+from fastgrad.functions.creation import device as Device  # noqa: N812
+from fastgrad.native import devices, layout
+from fastgrad.native.layout import STORAGE, TENSOR
+from fastgrad.native.loader import TensorBase, rt, runtime_set_object
+from fastgrad.ops.call import apply
+from fastgrad.ops.registry import BY_NAME
+
+
+class Size(tuple):  # type: ignore[type-arg]
+    """The sizes of a tensor."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The number of elements of a tensor of these sizes."""
+        n = 1
+        for s in self:
+            n *= s
+        return n
+
+    def __repr__(self) -> str:
+        return f"fastgrad.Size({list(self)})"
+
+    def __getitem__(self, key: Any) -> Any:
+        out = tuple.__getitem__(self, key)
+        return Size(out) if isinstance(key, slice) else out
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple.__add__(self, tuple(other)))
+
+
+_DTYPE, _DEVICE, _NDIM, _NUMEL, _FLAGS, _DATA, _NODE, _OUTPUT_NR, _STORAGE = (
+    TENSOR.fields[n][0]
+    for n in ("dtype", "device", "ndim", "numel", "flags", "data", "node", "output_nr", "storage")
+)
+_VERSION = STORAGE.fields["version"][0]
+_STORAGE_DATA = STORAGE.fields["data"][0]
+_CAST, _CLONE, _MM = (BY_NAME[n].id for n in ("cast", "clone", "mm"))
+_field, _sizes = rt.field, rt.sizes
+
+
+class Tensor(TensorBase):
+    """An array of numbers that remembers how it was computed.
+
+    Tensors are made by `fastgrad.tensor`, `zeros`, `randn` and so on, and by ops on tensors. The methods are those
+    of PyTorch's class of the same name.
+
+    Parameters
+    ----------
+    data : sequence or numpy.ndarray
+        Copied, as float32.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4., 6.])
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Any = ()) -> Tensor:
+        plain = creation.tensor(data, dtype=dtypes.get_default_dtype())
+        return plain if cls is Tensor else rt.adopt(cls, plain)
+
+    # --- what it is ---------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        """The sizes."""
+        return Size(_sizes(self))
+
+    def size(self, dim: int | None = None) -> Any:
+        """The sizes, or the size of one dimension."""
+        sizes = Size(_sizes(self))
+        return sizes if dim is None else sizes[shape.wrapped("size", as_index("size", "dim", dim), len(sizes))]
+
+    def stride(self, dim: int | None = None) -> Any:
+        """How many elements apart neighbours along each dimension lie in memory."""
+        steps = rt.steps(self)
+        return steps if dim is None else steps[shape.wrapped("stride", dim, len(steps))]
+
+    def storage_offset(self) -> int:
+        """The first element's place in the storage, in elements."""
+        return (_field(self, _DATA) - rt.storage_field(self, _STORAGE_DATA)) // self.dtype.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        """The element type."""
+        return dtypes.ALL[_field(self, _DTYPE)]
+
+    @property
+    def device(self) -> Device:
+        """Where the elements are."""
+        return Device(devices.name_of(_field(self, _DEVICE)))
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return _field(self, _NDIM)  # type: ignore[no-any-return]
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return _field(self, _NDIM)  # type: ignore[no-any-return]
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return _field(self, _NUMEL)  # type: ignore[no-any-return]
+
+    nelement = numel
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.numel() * self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return _field(self, _DATA) if self.numel() else 0  # type: ignore[no-any-return]
+
+    def is_contiguous(self) -> builtins.bool:
+        """Whether elements lie in row-major order without gaps."""
+        return bool(_field(self, _FLAGS) & layout.CONTIGUOUS)
+
+    def is_floating_point(self) -> builtins.bool:
+        """Whether the dtype is a floating-point one."""
+        return self.dtype.is_floating_point
+
+    @property
+    def _version(self) -> int:
+        return rt.storage_field(self, _VERSION)  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return _sizes(self)[0]  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __contains__(self, value: Any) -> builtins.bool:
+        return bool((self == value).any())
+
+    def __repr__(self) -> str:
+        name = self.grad_fn.name() if self.grad_fn is not None else None
+        return format_tensor(
+            self.detach().cpu().numpy(), dtype_name=self.dtype.name, device=str(self.device),
+            requires_grad=self.requires_grad and name is None, grad_fn_name=name,
+        )  # fmt: skip
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.ndim == 0 else object.__format__(self, spec)
+
+    # --- autograd -----------------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> builtins.bool:
+        """Whether gradients with regard to this tensor, or through it, are wanted."""
+        return bool(_field(self, _FLAGS) & layout.REQUIRES_GRAD)
+
+    @requires_grad.setter
+    def requires_grad(self, value: builtins.bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: builtins.bool = True) -> Tensor:
+        """Say whether gradients are wanted; of leaves only.
+
+        Raises
+        ------
+        RuntimeError
+            If the dtype is not floating, or for a non-leaf that should not require grad.
+        """
+        if requires_grad and not self.dtype.is_floating_point:
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        if not requires_grad and not self.is_leaf:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+                "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+            )
+        if requires_grad and _field(self, _FLAGS) & layout.INFERENCE and not rt.get_mode() & layout.INFERENCE_MODE:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        rt.set_requires_grad(self, int(requires_grad))
+        return self
+
+    @property
+    def is_leaf(self) -> builtins.bool:
+        """Whether no op with history made it."""
+        return _field(self, _NODE) == 0  # type: ignore[no-any-return]
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of `grad_fn` it is."""
+        return _field(self, _OUTPUT_NR)  # type: ignore[no-any-return]
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node of the op that made it; None for leaves."""
+        handle = rt.grad_node(self)
+        return wrap(handle) if handle else None
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that backward passes have added up."""
+        return rt.get_grad(self)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is not None:
+            if not isinstance(value, TensorBase):
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            if _sizes(value) != _sizes(self):
+                raise RuntimeError(
+                    f"assigned grad has data of a different size: expected {list(self.shape)}, got {list(_sizes(value))}"
+                )
+            if _field(value, _DTYPE) != _field(self, _DTYPE):
+                raise RuntimeError(f"assigned grad has dtype {value.dtype.name}, but the tensor has {self.dtype.name}")
+        rt.set_grad(self, value)
+
+    @grad.deleter
+    def grad(self) -> None:
+        rt.set_grad(self, None)
+
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: builtins.bool | None = None,
+        create_graph: builtins.bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Add the gradients of this tensor with regard to the leaves to their ``grad``.
+
+        See `fastgrad.autograd.backward` for the parameters.
+        """
+        engine.backward(self, gradient, retain_graph, create_graph, inputs)
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> hooks_.RemovableHandle:
+        """Call ``hook(grad)`` whenever the gradient with regard to this tensor is computed.
+
+        Parameters
+        ----------
+        hook : callable
+            May return a tensor that takes the gradient's place, or None.
+
+        Returns
+        -------
+        RemovableHandle
+            With a method ``remove()``; also a context manager.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor does not require grad.
+
+        Examples
+        --------
+        >>> import fastgrad as fg
+        >>> x = fg.ones(2, requires_grad=True)
+        >>> handle = x.register_hook(lambda g: g * 10)
+        >>> x.sum().backward()
+        >>> x.grad
+        tensor([10., 10.])
+        """
+        return hooks_.register_tensor_hook(self, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> hooks_.RemovableHandle:
+        """Call ``hook(tensor)`` after a pass has added to the ``grad`` of this leaf.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor is not a leaf or does not require grad.
+        """
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if not self.is_leaf:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        registered = self.__dict__.get("_post_accumulate_grad_hooks")
+        if registered is None:
+            registered = self.__dict__["_post_accumulate_grad_hooks"] = hooks_.HookDict()
+            hooks_.keep_leaf_node(self, layout.POST_ACCUMULATE)
+        handle = hooks_.RemovableHandle(registered)
+        registered[handle.id] = hook
+        return handle
+
+    @property
+    def _backward_hooks(self) -> Any:
+        return self.__dict__.get("_backward_hooks")
+
+    def retain_grad(self) -> None:
+        """Let backward passes write the gradient of this non-leaf to its ``grad``."""
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        rt.retain_grad(self)
+
+    @property
+    def retains_grad(self) -> builtins.bool:
+        """Whether `retain_grad` was called on this non-leaf."""
+        return bool(_field(self, _FLAGS) & layout.RETAINS_GRAD)
+
+    def detach(self) -> Tensor:
+        """A tensor over the same memory without history."""
+        return rt.detach(self)  # type: ignore[no-any-return]
+
+    def detach_(self) -> Tensor:
+        """Forget the history, in place."""
+        if _field(self, _FLAGS) & layout.IS_VIEW:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        self.__dict__.pop("_backward_hooks", None)
+        rt.detach_(self)
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """A tensor over the same memory without history."""
+        return rt.detach(self)  # type: ignore[no-any-return]
+
+    def is_inference(self) -> builtins.bool:
+        """Whether it was made in inference mode."""
+        return bool(_field(self, _FLAGS) & layout.INFERENCE)
+
+    @property
+    def _base(self) -> Any:
+        return rt.get_base(self)
+
+    def _is_view(self) -> builtins.bool:
+        return bool(_field(self, _FLAGS) & layout.IS_VIEW)
+
+    # --- values -------------------------------------------------------------------------------------------------
+
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+        if self.numel() != 1:
+            raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+        return self.detach().cpu().numpy().item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self.detach().cpu().numpy().tolist()
+
+    def numpy(self, *, force: builtins.bool = False) -> np.ndarray:
+        """A NumPy array over the same memory.
+
+        Parameters
+        ----------
+        force : bool
+            Detach, and copy from another device, where needed.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor requires grad and `force` is not set.
+        """
+        if force:
+            return self.detach().cpu().numpy()
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if _field(self, _DEVICE) != 0:
+            raise TypeError(f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy it first.")
+        return np.asarray(_Memory(self))
+
+    def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: builtins.bool = False) -> Any:
+        return creation.from_numpy(np.asarray(array))
+
+    __array_priority__ = 1000
+
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        array = self.numpy()
+        # DLPack of a bool array is exported by NumPy as such; read-only memory never arises here.
+        return array.__dlpack__(**{k: v for k, v in options.items() if v is not None})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def _scalar(self, kind: str) -> Any:
+        if self.numel() != 1:
+            if kind == "bool":
+                count = "no values" if self.numel() == 0 else "more than one value"
+                raise RuntimeError(f"Boolean value of Tensor with {count} is ambiguous")
+            raise TypeError(f"only one element tensors can be converted to Python scalars, but this has {self.numel()}")
+        return self.item()
+
+    def __bool__(self) -> builtins.bool:
+        return builtins.bool(self._scalar("bool"))
+
+    def __float__(self) -> builtins.float:
+        return builtins.float(self._scalar("float"))
+
+    def __int__(self) -> builtins.int:
+        return builtins.int(self._scalar("int"))
+
+    def __index__(self) -> builtins.int:
+        if self.dtype.is_floating_point or self.numel() != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return builtins.int(self.item())
+
+    # --- copies -------------------------------------------------------------------------------------------------
+
+    def clone(self) -> Tensor:
+        """A copy with history."""
+        return apply(_CLONE, 1, 0, self)  # type: ignore[no-any-return]
+
+    def contiguous(self) -> Tensor:
+        """The tensor itself if it is contiguous, else a copy that is."""
+        return self if self.is_contiguous() else apply(_CLONE, 1, 0, self)
+
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: builtins.bool = False) -> Tensor:
+        """The tensor in another dtype or on another device; itself if nothing changes.
+
+        Parameters
+        ----------
+        *args : dtype, device, str or Tensor
+        dtype, device : optional
+        copy : bool
+            Make a copy in any case.
+        """
+        for a in args:
+            if isinstance(a, (dtypes.dtype, type)):
+                dtype = a
+            elif isinstance(a, TensorBase):
+                dtype, device = a.dtype, a.device
+            elif isinstance(a, builtins.bool):
+                copy = a
+            elif a is not None:
+                device = a
+        target = self.dtype if dtype is None else dtypes.as_dtype(dtype)
+        out = self
+        if device is not None and Device(device).code != _field(self, _DEVICE):
+            out = _to_device(self, Device(device))
+        if target.code != _field(out, _DTYPE):
+            return apply(_CAST, 1, 0, out, target.code)  # type: ignore[no-any-return]
+        return out.clone() if copy and out is self else out
+
+    def cpu(self) -> Tensor:
+        """The tensor on the CPU."""
+        return self if _field(self, _DEVICE) == 0 else self.to(device="cpu")
+
+    def type(self, dtype: Any = None) -> Any:  # noqa: A003
+        """The name of the tensor's type, or the tensor in another dtype."""
+        return f"fastgrad.{self.dtype.type_name}Tensor" if dtype is None else self.to(dtype)
+
+    def type_as(self, other: Any) -> Tensor:
+        """The tensor in the dtype of another."""
+        return self.to(other.dtype)
+
+    def float(self) -> Tensor:
+        """The tensor in float32."""
+        return self.to(dtypes.float32)
+
+    def double(self) -> Tensor:
+        """The tensor in float64."""
+        return self.to(dtypes.float64)
+
+    def long(self) -> Tensor:
+        """The tensor in int64."""
+        return self.to(dtypes.int64)
+
+    def int(self) -> Tensor:
+        """The tensor in int32."""
+        return self.to(dtypes.int32)
+
+    def byte(self) -> Tensor:
+        """The tensor in uint8."""
+        return self.to(dtypes.uint8)
+
+    def bool(self) -> Tensor:
+        """The tensor as truth values."""
+        return self.to(dtypes.bool_)
+
+    def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Any:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+                "Clone and detach the tensor first."
+            )
+        if id(self) in memo:
+            return memo[id(self)]
+        out = _rebuild(type(self), self.detach().clone(), self.requires_grad)
+        memo[id(self)] = out
+        if self.grad is not None:
+            out.grad = copy_module.deepcopy(self.grad, memo)
+        for name, value in self.__dict__.items():
+            if name not in _PRIVATE:
+                out.__dict__[name] = copy_module.deepcopy(value, memo)
+        return out
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not self.is_leaf:
+            raise RuntimeError("Only leaf tensors can be pickled; detach the tensor first.")
+        if self._backward_hooks:
+            hooks_.warn_unserializable(self._backward_hooks)
+        state = {k: v for k, v in self.__dict__.items() if k not in _PRIVATE}
+        array = self.detach().cpu().numpy()
+        return (_from_pickle, (type(self), np.array(array, order="K"), self.requires_grad, state))
+
+    def new_tensor(self, data: Any, *, dtype: Any = None, requires_grad: builtins.bool = False) -> Tensor:
+        """A tensor of data in this tensor's dtype."""
+        return creation.tensor(data, dtype=dtype or self.dtype, device=self.device, requires_grad=requires_grad)  # type: ignore[no-any-return]
+
+    def new_zeros(self, *size: Any, dtype: Any = None) -> Tensor:
+        """Zeros in this tensor's dtype."""
+        return creation.zeros(*size, dtype=dtype or self.dtype, device=self.device)  # type: ignore[no-any-return]
+
+    def new_ones(self, *size: Any, dtype: Any = None) -> Tensor:
+        """Ones in this tensor's dtype."""
+        return creation.ones(*size, dtype=dtype or self.dtype, device=self.device)  # type: ignore[no-any-return]
+
+    def new_empty(self, *size: Any, dtype: Any = None) -> Tensor:
+        """Elements not set, in this tensor's dtype."""
+        return creation.empty(*size, dtype=dtype or self.dtype, device=self.device)  # type: ignore[no-any-return]
+
+    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+        """One number, in this tensor's dtype."""
+        return creation.full(size, fill_value, dtype=dtype or self.dtype, device=self.device)  # type: ignore[no-any-return]
+
+    # --- operators that are not slots ---------------------------------------------------------------------------
+
+    def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, TensorBase):
+            if _field(self, _NDIM) == 2 and _field(other, _NDIM) == 2:
+                return apply(_MM, 2, 0, self, other)
+            return linalg.matmul(self, other)
+        return NotImplemented
+
+    def __pow__(self, exponent: Any) -> Any:
+        return _or_not_implemented(elementwise.pow, self, exponent)
+
+    def __rpow__(self, base: Any) -> Any:
+        return _or_not_implemented(elementwise.pow, base, self)
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __iand__(self, other: Any) -> Any:
+        return elementwise.inplace(BY_NAME["bitwise_and"], self, other)
+
+    def __ior__(self, other: Any) -> Any:
+        return elementwise.inplace(BY_NAME["bitwise_or"], self, other)
+
+    def __ixor__(self, other: Any) -> Any:
+        return elementwise.inplace(BY_NAME["bitwise_xor"], self, other)
+
+    def __getitem__(self, key: Any) -> Any:
+        return index.getitem(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        index.setitem(self, key, value)
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802
+        """The dimensions in reverse order."""
+        return shape.permute(self, *range(self.ndim - 1, -1, -1))  # type: ignore[no-any-return]
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802
+        """The last two dimensions exchanged."""
+        if self.ndim < 2:
+            raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
+        return shape.transpose(self, -2, -1)  # type: ignore[no-any-return]
+
+    def view_as(self, other: Any) -> Any:
+        """A view in the sizes of another tensor."""
+        return self.view(other.shape)
+
+    def reshape_as(self, other: Any) -> Any:
+        """In the sizes of another tensor."""
+        return self.reshape(other.shape)
+
+    def where(self, condition: Any, other: Any) -> Any:
+        """This tensor where the condition holds, else the other."""
+        return elementwise.where(condition, self, other)
+
+    # --- in place -----------------------------------------------------------------------------------------------
+
+    def add_(self, other: Any, *, alpha: builtins.float = 1) -> Any:
+        """``self += alpha * other``."""
+        return elementwise.inplace(BY_NAME["add"], self, elementwise._scaled("add", other, alpha, self))
+
+    def sub_(self, other: Any, *, alpha: builtins.float = 1) -> Any:
+        """``self -= alpha * other``."""
+        elementwise._no_bool_sub(self, other)
+        return elementwise.inplace(BY_NAME["sub"], self, elementwise._scaled("sub", other, alpha, self))
+
+    def div_(self, other: Any, *, rounding_mode: str | None = None) -> Any:
+        """``self /= other``, rounded if asked for."""
+        names = {None: "div", "trunc": "trunc_divide", "floor": "floor_divide"}
+        if rounding_mode not in names:
+            raise RuntimeError(
+                f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+            )
+        return elementwise.inplace(BY_NAME[names[rounding_mode]], self, other)
+
+    def clamp_(self, min: Any = None, max: Any = None) -> Any:  # noqa: A002
+        """Bound the elements, in place."""
+        if min is None and max is None:
+            raise RuntimeError("clamp_: At least one of 'min' or 'max' must not be None")
+        if max is None:
+            return elementwise.inplace(BY_NAME["clamp_min"], self, min)
+        if min is None:
+            return elementwise.inplace(BY_NAME["clamp_max"], self, max)
+        return elementwise.inplace(BY_NAME["clamp"], self, min, max)
+
+    clip_ = clamp_
+
+    def fill_(self, value: Any) -> Any:
+        """Set all elements to a number."""
+        if isinstance(value, TensorBase) and value.ndim != 0:
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+            )
+        if isinstance(value, TensorBase) and value.requires_grad:
+            return self.copy_(value)
+        return elementwise.inplace(BY_NAME["assign"], self, elementwise.fill_value(value, self))
+
+    def zero_(self) -> Any:
+        """Set all elements to zero."""
+        return self.fill_(0)
+
+    def copy_(self, source: Any) -> Any:
+        """Copy the elements of another tensor, broadcast and cast."""
+        if not isinstance(source, TensorBase):
+            raise TypeError(f"copy_(): argument 'other' must be Tensor, not {type(source).__name__}")
+        if _field(source, _DEVICE) != _field(self, _DEVICE):
+            source = source.to(device=self.device)
+        if _field(source, _DTYPE) != _field(self, _DTYPE):
+            source = source.to(self.dtype)
+        return elementwise.inplace(BY_NAME["assign"], self, source)
+
+    def masked_fill_(self, mask: Any, value: Any) -> Any:
+        """Set the elements where the mask holds to a number."""
+        if mask.dtype is not dtypes.bool_:
+            raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+        return elementwise.inplace(BY_NAME["assign_where"], self, mask, elementwise.fill_value(value, self))
+
+    def uniform_(self, low: builtins.float = 0.0, high: builtins.float = 1.0, *, generator: Any = None) -> Any:
+        """Fill with uniform random numbers, in place."""
+        from fastgrad.random import fill_uniform
+
+        return self._random(lambda t: fill_uniform(t, low, high, generator))
+
+    def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Any = None) -> Any:
+        """Fill with normal random numbers, in place."""
+        from fastgrad.random import fill_normal
+
+        return self._random(lambda t: fill_normal(t, mean, std, generator))
+
+    def _random(self, fill: Callable[[Any], None]) -> Any:
+        if not self.dtype.is_floating_point:
+            raise NotImplementedError(f"random numbers of {self.dtype.name} are made by fastgrad.randint")
+        fresh = creation.empty_like(self.detach())
+        fill(fresh)
+        return self.copy_(fresh)
+
+
+_PRIVATE = ("_backward_hooks", "_post_accumulate_grad_hooks", "_accumulator")
+
+
+class _Memory:
+    """What NumPy needs to know of a tensor's memory; an array over it keeps this object, and so the tensor."""
+
+    __slots__ = ("__array_interface__", "_tensor")
+
+    def __init__(self, tensor: Any) -> None:
+        d = tensor.dtype
+        self._tensor = rt.detach(tensor)
+        self.__array_interface__ = {
+            "shape": _sizes(tensor), "typestr": d.numpy.str, "data": (_field(tensor, _DATA), False),
+            "strides": tuple(s * d.itemsize for s in rt.steps(tensor)), "version": 3,
+        }  # fmt: skip
+
+
+def _to_device(x: Any, target: Device) -> Any:
+    """A copy on another device. Devices whose memory the host can reach are copied to directly."""
+    if x.requires_grad:
+        raise NotImplementedError("moving a tensor that requires grad to another device is not supported yet; detach it first")
+    source = x.contiguous()
+    out = creation.empty(tuple(x.shape), dtype=x.dtype, device=target)
+    ctypes.memmove(_field(out, _DATA), _field(source, _DATA), x.nbytes)
+    return out
+
+
+def _rebuild(kind: type, tensor: Any, requires_grad: bool) -> Any:
+    out = tensor if kind is Tensor else rt.adopt(kind, tensor)
+    if requires_grad:
+        out.requires_grad_()
+    return out
+
+
+def _from_pickle(kind: type, array: np.ndarray, requires_grad: bool, state: dict[str, Any]) -> Any:
+    out = _rebuild(kind, creation.tensor(array), requires_grad)
+    out.__dict__.update(state)
+    return out
+
+
+def _or_not_implemented(function: Callable[..., Any], *operands: Any) -> Any:
+    for x in operands:
+        if not isinstance(x, (TensorBase, int, float, np.number, np.bool_)):
+            return NotImplemented
+    return function(*operands)
+
+
+# --- operators that the compiled slots hand over ---------------------------------------------------------------
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": elementwise.add, "subtract": elementwise.sub, "multiply": elementwise.mul,
+    "true_divide": elementwise.true_divide, "floor_divide": elementwise.floor_divide,
+    "remainder": elementwise.remainder, "and": elementwise.bitwise_and, "or": elementwise.bitwise_or,
+    "xor": elementwise.bitwise_xor, "negative": elementwise.neg, "absolute": elementwise.abs,
+    "invert": elementwise.bitwise_not, "lt": elementwise.lt, "le": elementwise.le, "eq": elementwise.eq,
+    "ne": elementwise.ne, "gt": elementwise.gt, "ge": elementwise.ge,
+    "inplace_add": Tensor.add_, "inplace_subtract": Tensor.sub_, "inplace_true_divide": Tensor.div_,
+    "inplace_multiply": lambda a, b: elementwise.inplace(BY_NAME["mul"], a, b),
+}  # fmt: skip
+_OPERATORS = [_FUNCTIONS[name] for name in layout.OPERATORS]
+_N_UNARY = len(layout.BINARY_OPERATORS) + len(layout.INPLACE_OPERATORS)
+
+
+def _operator(a: Any, b: Any, k: int) -> Any:
+    """An operator whose operands are not two tensors or a tensor and a number, or whose compiled form failed."""
+    if _N_UNARY <= k < _N_UNARY + len(layout.UNARY_OPERATORS):
+        return _OPERATORS[k](a)
+    for x in (a, b):
+        if not isinstance(x, (TensorBase, int, float, np.number, np.bool_)):
+            if isinstance(x, np.ndarray):
+                other = creation.from_numpy(x)
+                return _operator(other if x is a else a, other if x is b else b, k)
+            return NotImplemented
+    return _OPERATORS[k](a, b)
+
+
+runtime_set_object("tensor_type", Tensor)
+runtime_set_object("tensor_base", TensorBase)
+runtime_set_object("operator_fallback", _operator)
+
+
+# --- functions that are methods as well ------------------------------------------------------------------------
+
+_METHODS: dict[Any, str] = {
+    elementwise: "add sub subtract mul multiply div divide true_divide floor_divide remainder fmod neg negative abs "
+    "absolute sign exp log sqrt square tanh sigmoid sin cos relu isnan clamp clip maximum minimum pow eq ne not_equal lt "
+    "less le less_equal gt greater ge greater_equal logical_not logical_and logical_or logical_xor bitwise_and "
+    "bitwise_or bitwise_xor bitwise_not masked_fill",
+    reduce: "sum mean amax amin any all prod argmax argmin max min cumsum logsumexp softmax log_softmax",
+    shape: "view reshape flatten unflatten permute transpose swapaxes swapdims t movedim moveaxis squeeze unsqueeze "
+    "expand expand_as broadcast_to select narrow diagonal tril triu unbind split chunk",
+    linalg: "mm bmm mv dot matmul",
+    index: "gather scatter_add index_select",
+}
+for _module, _names in _METHODS.items():
+    for _name in _names.split():
+        setattr(Tensor, _name, getattr(_module, _name))
+
+
+def _inplace_method(name: str, op_name: str | None = None) -> None:
+    op = BY_NAME[op_name or name]
+
+    def method(self: Any, *others: Any) -> Any:
+        return elementwise.inplace(op, self, *others)
+
+    method.__name__ = f"{name}_"
+    method.__qualname__ = f"Tensor.{name}_"
+    method.__doc__ = f"In-place form of `{name}`."
+    setattr(Tensor, f"{name}_", method)
+
+
+for _name in (
+    "mul", "neg", "abs", "exp", "log", "sqrt", "square", "tanh", "sigmoid", "sin", "cos", "relu", "pow", "remainder",
+    "floor_divide", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
+):  # fmt: skip
+    _inplace_method(_name)
+Tensor.multiply_ = Tensor.mul_  # type: ignore[attr-defined]

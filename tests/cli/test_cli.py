@@ -1,0 +1,142 @@
+"""The command line: exit codes, messages, what it prints."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fastgrad as fg
+from fastgrad import cli
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m fastgrad`` with this very package, wherever it lies."""
+    path = os.pathsep.join([str(Path(fg.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
+    """Let `modules` look as if they were not installed."""
+    for module in modules:
+        monkeypatch.setitem(sys.modules, module, None)
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as leaving:
+        cli.main(["--version"])
+    assert leaving.value.code == 0
+    assert capsys.readouterr().out == f"fastgrad {fg.__version__}\n"
+
+
+def test_module_is_the_command():
+    result = run("-m", "fastgrad", "--help")
+    assert result.returncode == 0
+    assert all(command in result.stdout for command in ("demo", "doctor", "warmup", "exit codes"))
+
+
+def test_importing_the_command_is_cheap():
+    result = run(
+        "-c",
+        "import sys, fastgrad.cli; print({'matplotlib', 'rich', 'scipy', 'sklearn'} & set(sys.modules))",
+    )
+    assert result.stdout == "set()\n", result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: COMMAND"),
+        (["paint"], "invalid choice: 'paint'"),
+        (["demo", "--epochs", "0"], "argument --epochs: expected a number of 1 or more, got 0"),
+        (["demo", "--batch-size", "many"], "argument --batch-size: invalid int value: 'many'"),
+        (["demo", "--seed", "-1"], "argument --seed: expected a number of 0 or more, got -1"),
+    ],
+)
+def test_wrong_usage(arguments, message, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        cli.main(arguments)
+    assert leaving.value.code == cli.EXIT_USAGE
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [
+        (["rich"], "needs rich, which is not"),
+        (["matplotlib", "sklearn"], "needs matplotlib and scikit-learn"),
+    ],
+)
+def test_missing_packages_are_named(missing, named, monkeypatch, capsys):
+    for module in cli.DEMO_PACKAGES:
+        pytest.importorskip(module)
+    without(monkeypatch, *missing)
+    assert cli.main(["demo"]) == cli.EXIT_MISSING_EXTRA
+    message = capsys.readouterr().err
+    assert named in message
+    assert 'pip install "fastgrad[demo]"' in message
+
+
+@pytest.mark.parametrize("report", ["no/such/folder/report.html", "."])
+def test_report_path_is_checked_before_training(report, tmp_path, monkeypatch, capsys):
+    app = pytest.importorskip("fastgrad.demo.app", exc_type=ImportError)
+    monkeypatch.setattr(app, "run", lambda *_, **__: pytest.fail("trained for nothing"))
+    assert cli.main(["demo", "--report", str(tmp_path / report)]) == cli.EXIT_FAILURE
+    assert "--report: expected the path of a file" in capsys.readouterr().err
+
+
+def test_batch_larger_than_the_data(tmp_path, capsys):
+    pytest.importorskip("fastgrad.demo.app", exc_type=ImportError)
+    arguments = ["demo", "--batch-size", "2000", "--report", str(tmp_path / "report.html")]
+    assert cli.main(arguments) == cli.EXIT_FAILURE
+    assert "batch size: expected 1 to 1438" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_interrupt(monkeypatch, capsys):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fg, "warmup", interrupt)
+    assert cli.main(["warmup"]) == cli.EXIT_INTERRUPTED
+    assert capsys.readouterr().err.endswith("fastgrad: interrupted\n")
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["rich", "plain"])
+def test_doctor_prints_the_environment(plain, monkeypatch, capsys):
+    from fastgrad.debug import environment
+
+    if plain:
+        without(monkeypatch, "rich")
+    assert cli.main(["doctor"]) == cli.EXIT_OK
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    for title, rows in environment().items():
+        assert title.split() in lines
+        for key in rows:
+            assert any(line[: len(key.split())] == key.split() for line in lines), key
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["rich", "plain"])
+def test_warmup_shows_progress(plain, monkeypatch, capsys):
+    def warmup(progress=None):
+        for done, name in enumerate(["add", "mul", "take[3]"], 1):
+            progress(done, 3, name)
+        return 3
+
+    if plain:
+        without(monkeypatch, "rich")
+    monkeypatch.setattr(fg, "warmup", warmup)
+    assert cli.main(["warmup"]) == cli.EXIT_OK
+    printed = capsys.readouterr().out
+    assert "3/3" in printed
+    assert "take[3]" in printed
+    assert "3 kernels are ready" in printed

@@ -1,0 +1,74 @@
+"""Seeds, and a check after every test that no record of the runtime outlived it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # op_cases and op_testing, in every import mode
+pytest.register_assert_rewrite("op_testing")
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
+@pytest.fixture(scope="session")
+def runtime() -> ModuleType | None:
+    """The package, or None where the op table is checked against torch alone (see ops/conftest.py)."""
+    if os.environ.get("FASTGRAD_OP_TABLE_LIBRARY", "fastgrad") != "fastgrad":
+        return None
+    import fastgrad
+
+    # What exists by now stays: later collections need not look at it, and take a hundredth of the time.
+    gc.collect()
+    gc.freeze()
+    return fastgrad
+
+
+@pytest.fixture(autouse=True)
+def seeds(runtime: ModuleType | None) -> None:
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - for libraries that draw from it
+    if runtime is not None:
+        runtime.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaks(request: pytest.FixtureRequest, runtime: ModuleType | None) -> Iterator[None]:
+    """Live tensors, storages, nodes, tasks and bytes return to what they were before the test."""
+    if runtime is None:
+        yield
+        return
+    forget_last_failure()
+    before = runtime.debug.live()
+    yield
+    if request.node.stash.get(FAILED, False):  # the traceback holds the test's tensors
+        return
+    after = runtime.debug.live()
+    if after != before:  # a cycle may wait for the collector
+        gc.collect()
+        after = runtime.debug.live()
+    assert after == before
+
+
+def forget_last_failure() -> None:
+    """Drop the traceback of the last failed test, with the tensors that its frames hold."""
+    kept = [name for name in ("last_exc", "last_type", "last_value", "last_traceback") if hasattr(sys, name)]
+    for name in kept:
+        delattr(sys, name)
+    if kept:
+        gc.collect()

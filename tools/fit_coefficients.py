@@ -1,0 +1,225 @@
+"""Print the polynomials and constants of `fastgrad/kernels/vecmath.py`; needs mpmath.
+
+    python tools/fit_coefficients.py           # all of them, in seconds
+    python tools/fit_coefficients.py EXP_TAIL   # one
+
+A fit is the minimax polynomial of a function under a weight, found by the exchange algorithm of Remez in
+40-digit arithmetic. The weight turns the polynomial's error into the relative error of the function that the
+formula computes with it. Coefficients are rounded to the dtype at the end; the error printed is that of the
+rounded polynomial, evaluated exactly.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import mpmath as mp
+import numpy as np
+
+mp.mp.dps = 40
+Function = Callable[[Any], Any]
+Rounding = type[np.float32] | type[np.float64]
+
+
+class Fit(NamedTuple):
+    """A polynomial to find.
+
+    Parameters
+    ----------
+    dtype : numpy dtype
+        What the coefficients are rounded to.
+    target, weight : callable
+        ``|polynomial(t) - target(t)| * weight(t)`` is minimised.
+    degree : int
+        The polynomial's degree.
+    low, high : number
+        The interval of t.
+    """
+
+    dtype: Rounding
+    target: Function
+    weight: Function
+    degree: int
+    low: Any
+    high: Any
+
+
+def remez(fit: Fit, rounds: int = 8, points: int = 1500) -> list[Any]:
+    """The coefficients of the minimax polynomial, lowest power first."""
+    low, high = mp.mpf(fit.low), mp.mpf(fit.high)
+    unknowns = fit.degree + 2  # the coefficients and the levelled error
+    nodes = [_chebyshev(low, high, k, unknowns) for k in range(unknowns)]
+    grid = [_chebyshev(low, high, k, points) for k in range(points)]
+    values = [fit.target(t) for t in grid]
+    weights = [fit.weight(t) for t in grid]
+    coefficients: list[Any] = []
+    for _ in range(rounds):
+        matrix, right = mp.matrix(unknowns, unknowns), mp.matrix(unknowns, 1)
+        for row, t in enumerate(nodes):
+            for power in range(unknowns - 1):
+                matrix[row, power] = t**power
+            matrix[row, unknowns - 1] = (-1) ** row / fit.weight(t)
+            right[row] = fit.target(t)
+        coefficients = list(mp.lu_solve(matrix, right))[:-1]
+        errors = [
+            (mp.polyval(coefficients[::-1], t) - v) * w for t, v, w in zip(grid, values, weights, strict=True)
+        ]
+        extremes = _alternating_extremes(errors, unknowns)
+        if len(extremes) < unknowns:
+            break
+        nodes = [grid[k] for k in extremes]
+    return coefficients
+
+
+def _chebyshev(low: Any, high: Any, k: int, count: int) -> Any:
+    return (low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * count))
+
+
+def _alternating_extremes(errors: list[Any], wanted: int) -> list[int]:
+    """The index of the largest error of each sign run, trimmed at the ends to `wanted`."""
+    extremes = [0]
+    for k in range(1, len(errors)):
+        if (errors[k] > 0) != (errors[extremes[-1]] > 0):
+            extremes.append(k)
+        elif abs(errors[k]) > abs(errors[extremes[-1]]):
+            extremes[-1] = k
+    while len(extremes) > wanted:
+        extremes.pop(0 if abs(errors[extremes[0]]) < abs(errors[extremes[-1]]) else -1)
+    return extremes
+
+
+def rounded(coefficients: list[Any], dtype: Rounding) -> list[float]:
+    """The coefficients as numbers of `dtype`."""
+    return [float(dtype(mp.nstr(c, 30))) for c in coefficients]
+
+
+def largest_error(fit: Fit, coefficients: list[float], points: int = 3001) -> Any:
+    """The largest weighted error of the rounded polynomial."""
+    grid = [_chebyshev(mp.mpf(fit.low), mp.mpf(fit.high), k, points) for k in range(points)]
+    exact = [mp.mpf(c) for c in coefficients[::-1]]
+    return max(abs(mp.polyval(exact, t) - fit.target(t)) * fit.weight(t) for t in grid)
+
+
+# --- what is approximated -----------------------------------------------------------------------------------
+
+
+def expm1_tail(r: Any) -> Any:
+    """``(exp(r) - 1 - r) / r**2``."""
+    return (mp.expm1(r) - r) / r**2 if abs(r) > 1e-12 else mp.mpf(1) / 2 + r / 6
+
+
+def log1p_tail(f: Any) -> Any:
+    """``(log(1 + f) - f + f**2 / 2) / f**3``."""
+    return (mp.log1p(f) - f + f * f / 2) / f**3 if abs(f) > 1e-10 else mp.mpf(1) / 3 - f / 4
+
+
+def atanh_tail(w: Any) -> Any:
+    """``(log(1 + f) / s - 2) / w`` where ``s = f / (2 + f)`` and ``w = s**2``."""
+    s = mp.sqrt(w)
+    return (2 * mp.atanh(s) / s - 2) / w if w > 1e-20 else mp.mpf(2) / 3
+
+
+def exp2_ratio(r: Any) -> Any:
+    """``(2**r - 1) / r``."""
+    return mp.expm1(r * mp.log(2)) / r if abs(r) > 1e-30 else mp.log(2)
+
+
+def sin_tail(z: Any) -> Any:
+    """``(sin(r) / r - 1) / z`` where ``z = r**2``."""
+    r = mp.sqrt(z)
+    return (mp.sin(r) / r - 1) / z if z > 1e-20 else -mp.mpf(1) / 6
+
+
+def cos_tail(z: Any) -> Any:
+    """``(cos(r) - 1 + z / 2) / z**2`` where ``z = r**2``."""
+    return (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2 if z > 1e-12 else mp.mpf(1) / 24 - z / 720
+
+
+def erf_tail(z: Any) -> Any:
+    """``erf(x) / x - 1`` where ``z = x**2``."""
+    x = mp.sqrt(z)
+    return mp.erf(x) / x - 1 if z > 1e-24 else 2 / mp.sqrt(mp.pi) - 1
+
+
+def erfc_exponent(a: Any) -> Any:
+    """``-log(erfc(a))``."""
+    return -mp.log(mp.erfc(a))
+
+
+def erfc_scaled(t: Any) -> Any:
+    """``erfc(a) * exp(a**2)`` where ``t = (a - 2) / (a + 2)``."""
+    a = 2 * (1 + t) / (1 - t)
+    return mp.erfc(a) * mp.exp(a * a)
+
+
+def _erfc_scaled_weight(t: Any) -> Any:
+    a = 2 * (1 + t) / (1 - t)
+    return mp.exp(-a * a) / mp.erf(a)
+
+
+F32, F64 = np.float32, np.float64
+TINY_32, TINY_64 = mp.mpf(10) ** -9, mp.mpf(10) ** -19  # a weight must not be zero
+LN2_HALF = mp.log(2) / 2 * mp.mpf("1.0002")
+ROOT_HALF = mp.sqrt(mp.mpf(1) / 2)
+S_MAX = (3 - 2 * mp.sqrt(2)) * mp.mpf("1.0005")  # f / (2 + f) at the ends of [sqrt(1/2) - 1, sqrt(2) - 1]
+QUARTER = (mp.pi / 4 * mp.mpf("1.001")) ** 2
+ERFC_LOW = mp.mpf("-1.11") / mp.mpf("2.89")  # (a - 2) / (a + 2) for a = 0.89
+FITS = {
+    "EXP_TAIL f32": Fit(F32, expm1_tail, lambda r: r * r / mp.exp(r) + TINY_32, 4, -LN2_HALF, LN2_HALF),
+    "EXP_TAIL f64": Fit(F64, expm1_tail, lambda r: r * r / mp.exp(r) + TINY_64, 9, -LN2_HALF, LN2_HALF),
+    "LOG_TAIL_32": Fit(
+        F32,
+        log1p_tail,
+        lambda f: abs(f**3 / mp.log1p(f)) if abs(f) > 1e-10 else f * f + mp.mpf(10) ** -9,
+        7,
+        ROOT_HALF - 1,
+        mp.sqrt(2) - 1,
+    ),
+    "LOG_TAIL_64": Fit(F64, atanh_tail, lambda w: w / 2 + mp.mpf(10) ** -6, 6, 0, S_MAX**2),
+    "POW_LOG": Fit(F64, atanh_tail, lambda w: w / 2 + mp.mpf(10) ** -6, 3, 0, S_MAX**2),
+    "POW_EXP": Fit(F64, exp2_ratio, lambda r: abs(r) + mp.mpf(10) ** -6, 5, "-0.5001", "0.5001"),
+    "SIN_TAIL f32": Fit(F32, sin_tail, lambda z: z + mp.mpf(10) ** -6, 2, 0, QUARTER),
+    "SIN_TAIL f64": Fit(F64, sin_tail, lambda z: z + mp.mpf(10) ** -6, 5, 0, QUARTER),
+    "COS_TAIL f32": Fit(F32, cos_tail, lambda z: z * z + mp.mpf(10) ** -6, 2, 0, QUARTER),
+    "COS_TAIL f64": Fit(F64, cos_tail, lambda z: z * z + mp.mpf(10) ** -6, 5, 0, QUARTER),
+    "ERF_SMALL f32": Fit(F32, erf_tail, lambda z: 1 / (1 + erf_tail(z)), 5, 0, mp.mpf("0.93") ** 2),
+    "ERF_SMALL f64": Fit(F64, erf_tail, lambda z: 1 / (1 + erf_tail(z)), 11, 0, mp.mpf("0.91") ** 2),
+    "ERF_LARGE_32": Fit(F32, erfc_exponent, lambda a: mp.erfc(a) / mp.erf(a), 6, "0.92", "3.93"),
+    "ERF_LARGE_64": Fit(F64, erfc_scaled, _erfc_scaled_weight, 13, ERFC_LOW, mp.mpf(1) / 2),
+}
+CONSTANTS = {
+    "LN2": mp.log(2),
+    "LOG2E": 1 / mp.log(2),
+    "LOG10E": 1 / mp.log(10),
+    "LOG10_2": mp.log(2) / mp.log(10),
+    "HALF_PI": mp.pi / 2,
+    "TWO_OVER_PI": 2 / mp.pi,
+}
+
+
+def parts(value: Any, dtype: Rounding, count: int = 3) -> list[float]:
+    """`value` as a sum of numbers of `dtype`, each the nearest to what is left."""
+    result = []
+    for _ in range(count):
+        result.append(float(dtype(mp.nstr(value, 30))))
+        value -= mp.mpf(result[-1])
+    return result
+
+
+def main(wanted: list[str]) -> None:
+    """Print the constants, then each fit whose name starts with a word of `wanted`."""
+    for name, value in CONSTANTS.items():
+        for dtype in (F32, F64):
+            print(f"{name} {dtype.__name__}: {parts(value, dtype)}")
+    for name, fit in FITS.items():
+        if wanted and not name.startswith(tuple(wanted)):
+            continue
+        coefficients = rounded(remez(fit), fit.dtype)
+        print(f"{name}: error {mp.nstr(largest_error(fit, coefficients), 3)}", flush=True)
+        print("".join(f"    {c!r},\n" for c in coefficients), end="")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
