@@ -279,6 +279,24 @@ _MAKERS: dict[int, Any] = {
     layout.BAD_TARGET: _simple(
         ValueError, "{name}: expected input batch_size ({b}) to match target batch_size ({a}), input of shape (N, C)"
     ),
+    layout.OVERLAP: _simple(
+        RuntimeError,
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation.",
+    ),
+    layout.MULTI_VIEW_INPLACE: _simple(
+        RuntimeError,
+        "{name}: the tensor is a view and is being modified inplace. This view is the output of a function that returns "
+        "multiple views. Such functions do not allow the output views to be modified inplace. You should replace the "
+        "inplace operation by an out-of-place one.",
+    ),
+    layout.NO_GRAD_VIEW_INPLACE: _simple(
+        RuntimeError,
+        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case "
+        "is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
+        "either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want "
+        "the inplace to be tracked).",
+    ),
     layout.NO_RULE: _simple(
         NotImplementedError, "the derivative of {name} with regard to input {a} is not implemented"
     ),

@@ -153,7 +153,7 @@ class Tensor(TensorBase):
 
     def is_contiguous(self) -> builtins.bool:
         """Whether elements lie in row-major order without gaps."""
-        return bool(_field(self, _FLAGS) & layout.CONTIGUOUS)
+        return builtins.bool(_field(self, _FLAGS) & layout.CONTIGUOUS)
 
     def is_floating_point(self) -> builtins.bool:
         """Whether the dtype is a floating-point one."""
@@ -191,7 +191,7 @@ class Tensor(TensorBase):
     @property
     def requires_grad(self) -> builtins.bool:
         """Whether gradients with regard to this tensor, or through it, are wanted."""
-        return bool(_field(self, _FLAGS) & layout.REQUIRES_GRAD)
+        return builtins.bool(rt.flags_of(self) & layout.REQUIRES_GRAD)
 
     @requires_grad.setter
     def requires_grad(self, value: builtins.bool) -> None:
@@ -220,6 +220,7 @@ class Tensor(TensorBase):
     @property
     def is_leaf(self) -> builtins.bool:
         """Whether no op with history made it."""
+        rt.flags_of(self)  # a view catches up with its base
         return _field(self, _NODE) == 0  # type: ignore[no-any-return]
 
     @property
@@ -332,7 +333,7 @@ class Tensor(TensorBase):
     @property
     def retains_grad(self) -> builtins.bool:
         """Whether `retain_grad` was called on this non-leaf."""
-        return bool(_field(self, _FLAGS) & layout.RETAINS_GRAD)
+        return builtins.bool(_field(self, _FLAGS) & layout.RETAINS_GRAD)
 
     def detach(self) -> Tensor:
         """A tensor over the same memory without history."""
@@ -353,14 +354,14 @@ class Tensor(TensorBase):
 
     def is_inference(self) -> builtins.bool:
         """Whether it was made in inference mode."""
-        return bool(_field(self, _FLAGS) & layout.INFERENCE)
+        return builtins.bool(_field(self, _FLAGS) & layout.INFERENCE)
 
     @property
     def _base(self) -> Any:
         return rt.get_base(self)
 
     def _is_view(self) -> builtins.bool:
-        return bool(_field(self, _FLAGS) & layout.IS_VIEW)
+        return builtins.bool(_field(self, _FLAGS) & layout.IS_VIEW)
 
     # --- values -------------------------------------------------------------------------------------------------
 
@@ -627,7 +628,7 @@ class Tensor(TensorBase):
 
     def div_(self, other: Any, *, rounding_mode: str | None = None) -> Any:
         """``self /= other``, rounded if asked for."""
-        names = {None: "div", "trunc": "trunc_divide", "floor": "floor_divide"}
+        names = {None: "div", "trunc": "div_trunc", "floor": "div_floor"}
         if rounding_mode not in names:
             raise RuntimeError(
                 f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
@@ -674,7 +675,7 @@ class Tensor(TensorBase):
         """Set the elements where the mask holds to a number."""
         if mask.dtype is not dtypes.bool_:
             raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
-        return elementwise.inplace(BY_NAME["assign_where"], self, mask, elementwise.fill_value(value, self))
+        return elementwise.inplace(BY_NAME["assign"], self, elementwise.masked_fill(self, mask, value))
 
     def uniform_(self, low: builtins.float = 0.0, high: builtins.float = 1.0, *, generator: Any = None) -> Any:
         """Fill with uniform random numbers, in place."""

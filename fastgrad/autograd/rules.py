@@ -47,6 +47,11 @@ def _reads_saved(op: Op) -> bool:
     return any(n in inputs or n in ("y", "y1") for rule in op.rules.values() for n in _parameters(rule))
 
 
+def _differentiable(op: Op) -> int:
+    """How many outputs of an op have a gradient: the others are indices, or facts of the forward pass."""
+    return 1
+
+
 def _argument(op: Op, node: int, k: int, name: str, grads: tuple[Any, ...]) -> Any:
     inputs = [n.lstrip("*") for n in op.inputs]
     attrs = [n.lstrip("*") for n in op.attrs]
@@ -57,7 +62,7 @@ def _argument(op: Op, node: int, k: int, name: str, grads: tuple[Any, ...]) -> A
     if name in ("y", "y1"):
         which = ("y", "y1").index(name)
         saved = rt.node_saved(node, MAX_SAVED_INPUTS + which)
-        return rt.attach_output(node, which, saved) if saved.dtype.is_floating_point else saved
+        return rt.attach_output(node, which, saved) if which < _differentiable(op) else saved
     if name in inputs:
         return rt.node_saved(node, inputs.index(name))
     star = len(attrs) - 1

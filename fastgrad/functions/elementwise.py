@@ -167,7 +167,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:  # 
         raise RuntimeError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
         )
-    return invoke(BY_NAME["trunc_divide" if rounding_mode == "trunc" else "floor_divide"], (input, other))
+    return invoke(BY_NAME["div_trunc" if rounding_mode == "trunc" else "div_floor"], (input, other))
 
 
 divide = div
@@ -263,6 +263,7 @@ def fill_value(value: Any, like: Any) -> Any:
 
     if is_tensor(value):
         return value.to(like.dtype)
-    if isinstance(value, float) and not like.dtype.is_floating_point and not value.is_integer():
+    bounds = {dtypes.uint8: (-255, 255), dtypes.int32: (-(2**31), 2**31 - 1)}.get(like.dtype)
+    if bounds and not isinstance(value, bool) and not bounds[0] <= value <= bounds[1]:
         raise RuntimeError(f"value cannot be converted to type {like.dtype.name} without overflow")
     return full((), value, dtype=like.dtype)

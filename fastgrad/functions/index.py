@@ -287,7 +287,8 @@ def gather(input: Any, dim: int, index: Any) -> Any:  # noqa: A002
         If the dtype, rank or sizes of the index do not fit or an index is out of range.
     """
     need_tensor("gather", input)
-    need_tensor("gather", index, "index")
+    if need_tensor("gather", index, "index").dtype is dtypes.int32:
+        index = index.to(dtypes.int64)
     return invoke(BY_NAME["gather"], (input, index), as_index("gather", "dim", dim))
 
 

@@ -78,7 +78,9 @@ def compile_unit(
     module = link(libraries)
     module.link_in(llvm.parse_assembly(_wrappers(exports, symbols, debug, objects)))
     module.name = name
-    return _emit(module)
+    code = _emit(module)
+    _check_symbols(module, name)
+    return code
 
 
 def _compile(export: Export, options: dict[str, Any]) -> tuple[str, Any]:
@@ -109,6 +111,14 @@ def _emit(module: llvm.ModuleRef) -> bytes:
         module, llvm.create_pass_builder(machine, options)
     )
     return bytes(machine.emit_object(module))
+
+
+def _check_symbols(module: llvm.ModuleRef, name: str) -> None:
+    """Every function that the unit uses but does not hold must exist in the process: a call would crash."""
+    for symbol in (*module.functions, *module.global_variables):
+        if symbol.is_declaration and not symbol.name.startswith("llvm."):
+            if llvm.address_of_symbol(symbol.name) is None:
+                raise RuntimeError(f"unit {name} refers to {symbol.name}, which is not to be found")
 
 
 def target_machine() -> llvm.TargetMachine:

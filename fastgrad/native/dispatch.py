@@ -14,6 +14,7 @@ from fastgrad.native.functions import (
     nll_backward,
     nll_forward,
     place_rows,
+    place_strided,
     reduce_like,
     reduction,
     reshape_or_copy,
@@ -23,11 +24,22 @@ from fastgrad.native.functions import (
     select_rows,
     sgd,
     sum_to,
+    take_strided,
     triangle,
     view_backward,
+    zero_strided,
     zeros,
 )
-from fastgrad.native.graph import any_requires_grad, check_inplace, create_node, enter, rebase, record
+from fastgrad.native.graph import (
+    any_requires_grad,
+    check_inplace,
+    create_node,
+    enter,
+    follow_base,
+    rebase,
+    record,
+    strided_plan,
+)
 from fastgrad.native.intrinsics import address_of, native, native_inline, runtime, stack_small, tensor, words
 from fastgrad.native.layout import (
     BAD_ARGUMENT,
@@ -45,6 +57,7 @@ from fastgrad.native.layout import (
     FN_NLL,
     FN_NLL_BACKWARD,
     FN_PLACE_ROWS,
+    FN_PLACE_STRIDED,
     FN_REDUCE_LIKE,
     FN_RESHAPE,
     FN_RESHAPE_TO,
@@ -55,15 +68,19 @@ from fastgrad.native.layout import (
     FN_SPLIT_BACKWARD,
     FN_STACK,
     FN_SUM_TO,
+    FN_TAKE_STRIDED,
     FN_TRIANGLE,
     FN_UNBIND,
     FN_UNBIND_BACKWARD,
     FN_VIEW_BACKWARD,
+    FN_ZERO_STRIDED,
     FN_ZEROS,
     FUNCTION,
     GRAD_ENABLED,
+    IS_VIEW,
     MULTI_VIEW,
     NOT_RECORDABLE,
+    OVERLAP,
     REDUCTION,
     REQUIRES_GRAD,
     ROWWISE,
@@ -72,8 +89,8 @@ from fastgrad.native.layout import (
     VIEW_SLICE,
     WRAPPED_NUMBER,
 )
-from fastgrad.native.memory import drop
-from fastgrad.native.tensors import mark_view
+from fastgrad.native.memory import drop, retain
+from fastgrad.native.tensors import alias, mark_view, set_history
 from fastgrad.native.views import fail, make_view
 
 
@@ -145,6 +162,12 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
         out = view_backward(
             ins[0], attrs[0], count, words(at + 16), attrs[2 + count], words(at + (3 + count) * 8)
         )
+    elif kind == FN_ZERO_STRIDED:
+        out = zero_strided(ins[0], n_attrs, attrs)
+    elif kind == FN_TAKE_STRIDED:
+        out = take_strided(ins[0], n_attrs, attrs)
+    elif kind == FN_PLACE_STRIDED:
+        out = place_strided(ins[0], attrs)
     elif kind == FN_UNBIND_BACKWARD:
         out = scatter_views(n, ins, 0, attrs, attrs[1], words(address_of(attrs) + 16))
     elif kind == FN_SPLIT_BACKWARD:
@@ -284,58 +307,105 @@ def scalar_operator(op, a, kind, real, integer, swapped):
 
 
 @native
+def overlaps_itself(h):
+    """Whether several elements of a tensor share one place in memory, as after expand."""
+    t = tensor(h)
+    for k in range(t.ndim):
+        if t.strides[k] == 0 and t.shape[k] > 1:
+            return True
+    return False
+
+
+@native
 def inplace(op, n, ins, n_attrs, attrs):
     """An op that writes over its first input; returns that input (one more reference) or a status."""
     enter()
     rt = runtime()
-    needs = rt.mode & GRAD_ENABLED != 0 and any_requires_grad(n, ins)
-    status = check_inplace(ins[0], needs)
-    if status != 0:
-        return -status
+    recording = rt.mode & GRAD_ENABLED != 0
+    needs = recording and any_requires_grad(n, ins)
+    if recording:
+        status = check_inplace(ins[0], needs)
+        if status != 0:
+            return -status
+    if overlaps_itself(ins[0]):
+        return fail(OVERLAP, op, 0)
     out = words(stack_small())
     out[0] = ins[0]
-    if op_record(op).kind == FUNCTION:
+    info = op_record(op)
+    if info.kind == FUNCTION:
         if needs:
             return fail(NOT_RECORDABLE, op, 0)
-        count = run_function(op, op_record(op).forward, n, ins, n_attrs, attrs, out)
+        count = run_function(op, info.forward, n, ins, n_attrs, attrs, out)
         return out[0] if count > 0 else count
     if not needs:
         return elementwise_slow(op, n, ins, ins[0])
     operands = words(stack_small())
     for k in range(n):
         operands[k] = ins[k]
-    info = op_record(op)
-    copy = 0
     mask = 0
     for k in range(n):
         if tensor(ins[k]).flags & REQUIRES_GRAD:
             mask |= info.save[k]
     if mask & 1:
         # The derivative reads the old value: it is copied before it is gone.
-        copy = cast(ins[0], tensor(ins[0]).dtype)
-        if copy <= 0:
-            return copy
+        operands[0] = cast(ins[0], tensor(ins[0]).dtype)
+    else:
+        operands[0] = alias(ins[0])
+    if operands[0] <= 0:
+        return operands[0]
+    # The stand-in carries the history of the old tensor while the node is made.
+    old = tensor(operands[0])
+    t = tensor(ins[0])
+    if t.flags & REQUIRES_GRAD:
+        old.flags |= REQUIRES_GRAD
+        old.node = t.node
+        old.output_nr = t.output_nr
+        if old.node != 0:
+            retain(old.node)
     result = elementwise_slow(op, n, ins, ins[0])
     if result <= 0:
-        if copy != 0:
-            drop(copy)
+        drop(operands[0])
         return result
-    if copy != 0:
-        # The copy stands for the old tensor, history included, while the node is made.
-        c = tensor(copy)
-        t = tensor(ins[0])
-        if t.flags & REQUIRES_GRAD:
-            c.flags |= REQUIRES_GRAD
-            c.node = t.node
-            c.output_nr = t.output_nr
-            if c.node != 0:
-                tensor(c.node).refs += 1
-        operands[0] = copy
     created = create_node(op, n, operands, 1, out, 0, ins)
-    if copy != 0:
-        drop(copy)
+    drop(operands[0])
     if created <= 0:
         drop(result)
         return created
-    rebase(ins[0], created)
+    if t.flags & IS_VIEW and t.base != 0:
+        status = rebase_view(ins[0], created)
+        drop(created)
+        if status != 0:
+            drop(result)
+            return -status
+    else:
+        rebase(ins[0], created)
     return result
+
+
+@native
+def rebase_view(h, created):
+    """A view was changed in place by the op of node `created`: its base and the view itself get new histories.
+
+    The base's new node takes the base's old gradient outside of the view and that of the op's result inside; the
+    view becomes an as_strided of the base. Other views follow when they are next looked at. A status.
+    """
+    rt = runtime()
+    t = tensor(h)
+    base = t.base
+    plan = words(stack_small())
+    n_plan = strided_plan(h, plan)
+    source = alias(h)
+    if source <= 0:
+        return -source
+    set_history(source, created, 0)
+    ins = words(stack_small())
+    outs = words(stack_small())
+    ins[0] = base
+    ins[1] = source
+    outs[0] = base
+    merged = create_node(rt.copy_slices_op, 2, ins, 1, outs, n_plan, plan)
+    drop(source)
+    if merged <= 0:
+        return -merged
+    rebase(base, merged)
+    return follow_base(h)

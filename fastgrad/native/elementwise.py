@@ -378,6 +378,7 @@ def elementwise_slow(op, n, ins, out):
     first = 1 if info.flags & MASK_FIRST else 0
     if first == 1 and tensor(ins[0]).dtype != BOOL:
         runtime().error[0] = tensor(ins[0]).dtype
+        runtime().error[1] = 0
         return -BAD_DTYPE
     ndim = broadcast(n, ins, 0, scratch)
     if ndim < 0:

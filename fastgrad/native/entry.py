@@ -8,7 +8,7 @@ from __future__ import annotations
 from fastgrad.native import dispatch, elementwise, graph, memory, sweep, tensors
 from fastgrad.native.compiler import Export
 from fastgrad.native.elementwise import number_tensor
-from fastgrad.native.graph import accumulator, enter
+from fastgrad.native.graph import accumulator, enter, look
 from fastgrad.native.intrinsics import call_kernel, native, node, runtime, runtime_address, storage, tape, tensor, words
 from fastgrad.native.layout import (
     CONTIGUOUS,
@@ -259,10 +259,19 @@ def bump(h):
 @native
 def grad_node(h):
     """The handle of the node of a non-leaf, with a reference for the caller; zero for a leaf."""
+    enter()
+    look(h)
     n = tensor(h).node
     if n != 0:
         retain(n)
     return n
+
+
+@native
+def flags_of(h):
+    """The flags of a tensor, after a view has caught up with its base."""
+    enter()
+    return look(h)
 
 
 @native
@@ -475,6 +484,7 @@ EXPORTS = [
     Export("set_mode", graph.set_mode, "i", "i"),
     # nodes
     Export("grad_node", grad_node, "T", "i"),
+    Export("flags_of", flags_of, "T", "i"),
     Export("leaf_node", leaf_node, "T", "i"),
     Export("retain_handle", retain_handle, "i", "n"),
     Export("drop_handle", drop, "i", "n"),

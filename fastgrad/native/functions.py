@@ -39,6 +39,7 @@ from fastgrad.native.layout import (
     OUT_INT64,
     REDUCES,
     TOO_MANY_DIMS,
+    VIEW_AS_STRIDED,
     VIEW_SELECT,
     VIEW_SLICE,
     VIEW_SQUEEZE,
@@ -591,6 +592,66 @@ def view_backward(g, kind, n_attrs, attrs, ndim, sizes):
     if status != 0:
         drop(out)
         return -status
+    return out
+
+
+@native
+def zero_strided(g, n_attrs, attrs):
+    """A contiguous copy of `g` with zeros in the part that an as_strided plan names."""
+    out = cast(g, tensor(g).dtype)
+    if out <= 0:
+        return out
+    part = make_view(VIEW_AS_STRIDED, out, n_attrs, attrs)
+    status = -part if part <= 0 else fill_zero(part)
+    if part > 0:
+        drop(part)
+    if status != 0:
+        drop(out)
+        return -status
+    return out
+
+
+@native
+def take_strided(g, n_attrs, attrs):
+    """The part of `g` that an as_strided plan names, of a contiguous copy if `g` is not contiguous."""
+    source = contiguous(g)
+    if source <= 0:
+        return source
+    out = make_view(VIEW_AS_STRIDED, source, n_attrs, attrs)
+    drop(source)
+    return out
+
+
+@native
+def place_strided(g, attrs):
+    """Zeros with `g` in the part that an as_strided plan names; elements that share memory are summed.
+
+    `attrs`: the plan (rank, sizes, strides, offset), then rank and sizes of the result.
+    """
+    n = attrs[0]
+    kept = words(stack_small())
+    mask = 0
+    for k in range(n):
+        kept[k] = attrs[1 + k]
+        if attrs[1 + n + k] == 0 and attrs[1 + k] > 1:
+            mask |= 1 << k
+            kept[k] = 1
+    source = g
+    if mask != 0:
+        source = sum_to(g, n, kept)
+        if source <= 0:
+            return source
+    else:
+        retain(g)
+    plan = words(stack_small())
+    plan[0] = n
+    for k in range(n):
+        plan[1 + k] = kept[k]
+        plan[1 + n + k] = attrs[1 + n + k]
+    plan[1 + 2 * n] = attrs[1 + 2 * n]
+    at = address_of(attrs) + (2 + 2 * n) * 8
+    out = view_backward(source, VIEW_AS_STRIDED, 2 + 2 * n, plan, words(at)[0], words(at + 8))
+    drop(source)
     return out
 
 

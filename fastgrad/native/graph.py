@@ -15,12 +15,14 @@ from fastgrad.native.intrinsics import (
     py_thread_id,
     py_thread_state,
     runtime,
+    stack_small,
     storage,
     tensor,
     words,
 )
 from fastgrad.native.layout import (
     ATTR_WORDS,
+    CONTIGUOUS,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_SAVED,
@@ -28,10 +30,15 @@ from fastgrad.native.layout import (
     IS_VIEW,
     LEAF_INPLACE,
     MAX_THREAD_MODES,
+    MULTI_VIEW,
 
+    MULTI_VIEW_INPLACE,
     NO_MEMORY,
+    NO_GRAD_VIEW,
+    NO_GRAD_VIEW_INPLACE,
     NODE_KIND,
     NOT_DIFFERENTIABLE,
+    ONE_DIFFERENTIABLE,
     REQUIRES_GRAD,
     RETAINS_GRAD,
     SAVED_SLOTS,
@@ -50,7 +57,7 @@ from fastgrad.native.memory import (
     retain,
     unlink_retained,
 )
-from fastgrad.native.tensors import alias, set_history
+from fastgrad.native.tensors import ITEMSIZE_OF, alias, set_history
 
 LAST = 1 << 62  # the sequence number of AccumulateGrad nodes: they run as soon as they are ready
 MAX_SAVED_INPUTS = 4
@@ -191,13 +198,20 @@ def accumulator(handle):
 
 
 @native
-def gradient_edge(handle):
+def edge_of(handle):
     """The node that a tensor's gradient arrives at, with one reference for the caller."""
     t = tensor(handle)
     if t.node != 0:
         retain(t.node)
         return t.node
     return accumulator(handle)
+
+
+@native
+def gradient_edge(handle):
+    """Like `edge_of`, for a tensor that may be a view which its base has left behind."""
+    look(handle)
+    return edge_of(handle)
 
 
 @native
@@ -210,11 +224,54 @@ def save(n, k, handle):
     record.n_saved += 1
 
 
+@native
+def strided_plan(h, plan):
+    """A view in terms of its base: rank, sizes, strides, offset in elements. Returns the number of integers."""
+    t = tensor(h)
+    n = t.ndim
+    plan[0] = n
+    for k in range(n):
+        plan[1 + k] = t.shape[k]
+        plan[1 + n + k] = t.strides[k]
+    plan[1 + 2 * n] = (t.data - tensor(t.base).data) // ITEMSIZE_OF[t.dtype]
+    return 2 + 2 * n
+
+
+@native
+def follow_base(h):
+    """Give a view whose base was changed in place its new history: an as_strided of the base. A status."""
+    t = tensor(h)
+    base = tensor(t.base)
+    t.history = base.history
+    if not base.flags & REQUIRES_GRAD or not is_floating(t.dtype):
+        return 0
+    plan = words(stack_small())
+    n_plan = strided_plan(h, plan)
+    ins = words(stack_small())
+    ins[0] = t.base
+    outs = words(stack_small())
+    outs[0] = h
+    created = create_node(runtime().as_strided_op, 1, ins, 1, outs, n_plan, plan)
+    if created <= 0:
+        return -created
+    rebase(h, created)
+    return 0
+
+
+@native_inline
+def look(h):
+    """The flags of a tensor, after a view has caught up with its base."""
+    t = tensor(h)
+    if t.flags & IS_VIEW and t.base != 0 and t.history != tensor(t.base).history:
+        follow_base(h)
+    return t.flags
+
+
 @native_inline
 def any_requires_grad(n, ins):
     found = False
     for k in range(n):
-        if ins[k] != 0 and tensor(ins[k]).flags & REQUIRES_GRAD:
+        if ins[k] != 0 and look(ins[k]) & REQUIRES_GRAD:
             found = True
     return found
 
@@ -241,7 +298,7 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         if ins[k] == 0 or not tensor(ins[k]).flags & REQUIRES_GRAD:
             continue
         t = tensor(ins[k])
-        edge = gradient_edge(ins[k])
+        edge = edge_of(ins[k])
         if edge == 0:
             drop(handle)
             return -NO_MEMORY
@@ -281,6 +338,8 @@ def record(op, n, ins, n_out, outs, n_attrs, attrs):
     for k in range(n_out):
         if is_floating(tensor(outs[k]).dtype):
             set_history(outs[k], handle, k)
+        if info.flags & ONE_DIFFERENTIABLE:
+            break
     release_reference(handle)
     return 0
 
@@ -289,20 +348,26 @@ def record(op, n, ins, n_out, outs, n_attrs, attrs):
 
 
 @native
-def check_inplace(handle, others_require):
+def check_inplace(handle, needs):
     """Whether autograd allows a change of `handle` in place now; a status."""
-    if not runtime().mode & GRAD_ENABLED:
-        return 0
     t = tensor(handle)
+    e = runtime().error
+    look(handle)
     if t.flags & IS_VIEW and t.base != 0:
         base = tensor(t.base)
         if base.flags & REQUIRES_GRAD and base.node == 0:
-            runtime().error[0] = 1
+            e[0] = 1
             return LEAF_INPLACE
-        if t.flags & REQUIRES_GRAD or base.flags & REQUIRES_GRAD or others_require:
-            return VIEW_INPLACE
+        if needs or base.flags & REQUIRES_GRAD:
+            e[0] = t.node
+            if t.flags & MULTI_VIEW:
+                return MULTI_VIEW_INPLACE
+            if t.flags & NO_GRAD_VIEW:
+                return NO_GRAD_VIEW_INPLACE
+            if not base.flags & CONTIGUOUS:
+                return VIEW_INPLACE
     if t.flags & REQUIRES_GRAD and t.node == 0:
-        runtime().error[0] = 0
+        e[0] = 0
         return LEAF_INPLACE
     return 0
 
@@ -319,6 +384,8 @@ def rebase(handle, node_handle):
     t.node = node_handle
     t.output_nr = 0
     t.flags |= REQUIRES_GRAD
+    if not t.flags & IS_VIEW:
+        t.history += 1  # views of it catch up when they are next looked at
     if keeps:
         t.retain_next = node(node_handle).retains
         node(node_handle).retains = handle

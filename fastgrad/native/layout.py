@@ -79,7 +79,7 @@ STORAGE = Record("storage", **_HEADER, data=1, nbytes=1, bin=1, version=1, devic
 TENSOR = Record(
     "tensor", **_HEADER,
     storage=1, data=1, dtype=1, device=1, ndim=1, numel=1, flags=1,
-    node=1, output_nr=1, grad=1, accumulator=1, base=1, pyobj=1, retain_next=1,
+    node=1, output_nr=1, grad=1, accumulator=1, base=1, pyobj=1, retain_next=1, history=1,
     shape=MAX_DIMS, strides=MAX_DIMS,
 )  # fmt: skip
 
@@ -127,7 +127,7 @@ RUNTIME = Record(
     seq=1, task_id=1, current_task=1, thread=1, mode=1, n_modes=1,
     status=1, error=8, dead=1, draining=1,
     resolve=1, notify=1, tensor_type=1, tensor_base=1, wrap_error=1, operator_fallback=1, finalizer=1,
-    operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1, clone_op=1, cast_op=1, sum_to_op=1,
+    operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1, clone_op=1, cast_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
     modes=2 * MAX_THREAD_MODES,
     bins=N_BINS,
@@ -207,7 +207,8 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
     VIEW_AS_STRIDED,  # ndim, sizes, strides, offset in elements
     VIEW_ALIAS,
     VIEW_NARROW,  # dim, start, length
-) = range(12)
+    VIEW_EXPAND_TO,  # rank, sizes
+) = range(13)
 
 # Functions (`opinfo.forward` of an op of kind FUNCTION): shape rules written by hand in `native.functions`.
 (
@@ -215,7 +216,8 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
     FN_SPLIT_BACKWARD, FN_GATHER, FN_SCATTER_ADD, FN_INDEX, FN_INDEX_PUT, FN_NLL, FN_NLL_BACKWARD, FN_ZEROS,
     FN_UNBIND, FN_SPLIT, FN_RESHAPE, FN_EXPAND_META, FN_INDEX_BACKWARD, FN_SGD,
     FN_EXPAND_MEAN, FN_REDUCE_LIKE, FN_TRIANGLE, FN_SELECT_ROWS, FN_PLACE_ROWS, FN_RESHAPE_TO,
-) = range(28)  # fmt: skip
+    FN_NONE, FN_ZERO_STRIDED, FN_TAKE_STRIDED, FN_PLACE_STRIDED,
+) = range(32)  # fmt: skip
 
 # Kinds of gradients. A program is a list of op calls; see `native.sweep`.
 NO_GRAD, IDENTITY, FUSED, PROGRAM = 0, 1, 2, 3
@@ -237,6 +239,7 @@ OUT_INT64 = 64
 ACCUMULATES_INT = 128  # sums of integers are int64
 FLOAT_ONLY = 256
 MULTI_VIEWS = 512
+ONE_DIFFERENTIABLE = 2048  # of several outputs only the first has a gradient
 NOT_EMPTY = 1024  # has no value over no elements
 MASK_FIRST = 8  # the first input is a condition: bool, and no part of promotion
 
@@ -251,5 +254,5 @@ PROMOTE, PROMOTE_FLOAT, FIRST = 0, 1, 2
     OK, NO_MEMORY, NO_KERNEL, BAD_BROADCAST, BAD_DIM, BAD_INDEX, BAD_SIZE, BAD_DTYPE, BAD_MATMUL, TOO_MANY_DIMS,
     LEAF_INPLACE, VIEW_INPLACE, SAVED_MODIFIED, FREED_GRAPH, BAD_HANDLE, BAD_VIEW, BAD_RESULT_CAST, BAD_OUTPUT_SHAPE,
     DEVICE_MISMATCH, NOT_RECORDABLE, EMPTY_REDUCTION, BAD_GRADIENT, OVERLAP, BAD_ARGUMENT, INFERENCE_SAVED,
-    BAD_TARGET, DUPLICATE_DIM, NO_RULE,
-) = range(28)  # fmt: skip
+    BAD_TARGET, DUPLICATE_DIM, NO_RULE, MULTI_VIEW_INPLACE, NO_GRAD_VIEW_INPLACE,
+) = range(30)  # fmt: skip

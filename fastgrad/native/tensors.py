@@ -41,6 +41,7 @@ def blank_tensor():
         t.base = 0
         t.pyobj = 0
         t.retain_next = 0
+        t.history = 0
         if runtime().mode & INFERENCE_MODE:
             t.flags = INFERENCE
     return handle
@@ -141,6 +142,7 @@ def mark_view(handle, source):
     t.base = root
     retain(root)
     t.flags |= IS_VIEW
+    t.history = tensor(root).history
     if not runtime().mode & GRAD_ENABLED:
         t.flags |= NO_GRAD_VIEW
 

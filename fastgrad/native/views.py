@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.intrinsics import native, runtime, stack_small, storage, tensor, words
+from fastgrad.native.intrinsics import address_of, native, runtime, stack_small, storage, tensor, words
 from fastgrad.native.layout import (
     BAD_BROADCAST,
     BAD_DIM,
@@ -17,6 +17,7 @@ from fastgrad.native.layout import (
     VIEW_AS_STRIDED,
     VIEW_DIAGONAL,
     VIEW_EXPAND,
+    VIEW_EXPAND_TO,
     VIEW_NARROW,
     VIEW_PERMUTE,
     VIEW_RESHAPE,
@@ -400,6 +401,8 @@ def make_view(kind, h, n, attrs):
         return view_as_strided(h, attrs)
     if kind == VIEW_NARROW:
         return view_narrow(h, attrs)
+    if kind == VIEW_EXPAND_TO:
+        return view_expand(h, attrs[0], words(address_of(attrs) + 8))
     if kind == VIEW_ALIAS:
         return alias(h)
     return fail(BAD_VIEW, kind, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from fastgrad import dtypes
 from fastgrad.functions import elementwise, reduce
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.ops.call import apply
@@ -102,7 +103,8 @@ def nll_loss(
     """
     kind = _REDUCTIONS[_reduction("nll_loss", reduction, size_average, reduce)]
     need_tensor("nll_loss", input)
-    need_tensor("nll_loss", target, "target")
+    if need_tensor("nll_loss", target, "target").dtype is dtypes.uint8:
+        target = target.to(dtypes.int64)
     if input.ndim == 2 and target.ndim == 1 and weight is None:
         return apply(_NLL, 2, 0, input, target, kind, ignore_index)[0]
     return _nll_any(input, target, weight, kind, ignore_index)

@@ -18,6 +18,7 @@ def _install() -> None:
     used = {
         "add_op": elementwise.add, "div_op": elementwise.div, "sum_op": reduce.sum_, "mean_op": reduce.mean,
         "clone_op": shape.clone, "cast_op": shape.cast, "sum_to_op": shape.sum_to,
+        "as_strided_op": shape.as_strided, "copy_slices_op": shape.copy_slices,
         "gather_op": index.gather, "scatter_op": index.scatter_add,
     }  # fmt: skip
     for field, op in used.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import FIRST, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.native.layout import NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.ops.registry import Kernel, elementwise
 from fastgrad.ops.vocabulary import c, m
 
@@ -63,14 +63,33 @@ def _(g, a, b):
     return -g * (a / b) / b
 
 
-@elementwise("floor_divide", flags=NOT_DIFFERENTIABLE)
+@elementwise("floor_divide")
 def floor_divide(a, b):
+    return m.floor_div(a, b)  # as in PyTorch, it has no derivative and says so when one is asked for
+
+
+@elementwise("div_floor", node="DivBackward1")
+def div_floor(a, b):
     return m.floor_div(a, b)
 
 
-@elementwise("trunc_divide", flags=NOT_DIFFERENTIABLE)
-def trunc_divide(a, b):
+@elementwise("div_trunc", node="DivBackward1")
+def div_trunc(a, b):
     return m.trunc_div(a, b)
+
+
+def _flat_rules(op):
+    @op.partial("a")
+    def _():
+        return c(0)
+
+    @op.partial("b")
+    def _():
+        return c(0)
+
+
+_flat_rules(div_floor)
+_flat_rules(div_trunc)
 
 
 @elementwise("remainder")
@@ -422,7 +441,7 @@ COPY_KERNELS = [
 
 
 # --- writes ----------------------------------------------------------------------------------------------------
-# In place, the first input is what is written over: its old value counts for nothing, or only outside of the mask.
+# In place, the first input is what is written over: its old value counts for nothing.
 
 
 @elementwise("assign", node="CopyBackwards")
@@ -437,17 +456,3 @@ def _():
 
 assign.identity("source")
 
-
-@elementwise("assign_where", rule=FIRST, node="MaskedFillBackward0")
-def assign_where(x, condition, value):
-    return m.where(condition, value, x)
-
-
-@assign_where.elementwise_vjp("x")
-def _(g, condition):
-    return m.where(condition, c(0), g)
-
-
-@assign_where.elementwise_vjp("value")
-def _(g, condition):
-    return m.where(condition, g, c(0))

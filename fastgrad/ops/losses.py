@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import FN_NLL, FN_NLL_BACKWARD, FN_SGD, FUNCTION
+from fastgrad.native.layout import FN_NLL, FN_NLL_BACKWARD, FN_SGD, FUNCTION, ONE_DIFFERENTIABLE
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, Op
 
 nll_loss = Op(
     "nll_loss", FUNCTION, ("x", "target", "weight"), ("reduction", "ignore_index"),
-    kernel=Kernel("nll_loss", "losses:nll"), forward=FN_NLL, n_out=2,
+    kernel=Kernel("nll_loss", "losses:nll"), forward=FN_NLL, n_out=2, flags=ONE_DIFFERENTIABLE,
 )  # fmt: skip
 nll_loss_backward = Op(
     "nll_loss_backward", FUNCTION, ("v", "target", "total", "weight"), ("reduction", "ignore_index", "*plan"),

@@ -6,23 +6,29 @@ from fastgrad.native.layout import (
     FN_CAST,
     FN_CAT,
     FN_CLONE,
+    FN_NONE,
+    FN_PLACE_STRIDED,
     FN_RESHAPE,
     FN_RESHAPE_TO,
     FN_SPLIT,
     FN_SPLIT_BACKWARD,
     FN_STACK,
     FN_SUM_TO,
+    FN_TAKE_STRIDED,
     FN_TRIANGLE,
     FN_UNBIND,
     FN_UNBIND_BACKWARD,
     FN_VIEW_BACKWARD,
+    FN_ZERO_STRIDED,
     FN_ZEROS,
     FUNCTION,
+    NOT_DIFFERENTIABLE,
     VIEW,
     VIEW_ALIAS,
     VIEW_AS_STRIDED,
     VIEW_DIAGONAL,
     VIEW_EXPAND,
+    VIEW_EXPAND_TO,
     VIEW_NARROW,
     VIEW_PERMUTE,
     VIEW_RESHAPE,
@@ -44,7 +50,15 @@ cast = Op("cast", FUNCTION, ("x",), ("dtype",), forward=FN_CAST, node="ToCopyBac
 cast.identity("x")  # the sweep casts a gradient to the dtype of its input
 
 sum_to = Op("sum_to", FUNCTION, ("x",), ("*target",), forward=FN_SUM_TO, node="SumBackward1")
-zeros_of = Op("zeros_of", FUNCTION, ("x",), ("*target",), forward=FN_ZEROS)
+expand_to = Op("expand_to", VIEW, ("x",), ("*target",), forward=VIEW_EXPAND_TO, node="ExpandBackward0")
+expand_to.identity("x")
+zeros_of = Op("zeros_of", FUNCTION, ("x",), ("*target",), forward=FN_ZEROS, flags=NOT_DIFFERENTIABLE)
+
+
+@sum_to.vjp("x")
+def _(g, sizes):
+    return invoke(expand_to, (g,), sizes)
+
 
 # --- views -----------------------------------------------------------------------------------------------------
 
@@ -138,6 +152,43 @@ def _(g, offset, dim1, dim2, sizes):
 @diagonal_backward.vjp("x")
 def _(g, offset, dim1, dim2):
     return invoke(diagonal, (g,), offset, dim1, dim2)
+
+
+# --- histories of views that were changed in place -------------------------------------------------------------
+# A plan says how a view lies in its base: rank, sizes, strides, offset in elements.
+
+copy_slices = Op("copy_slices", FUNCTION, ("x", "source"), ("*plan",), forward=FN_NONE, node="CopySlices")
+zero_strided = Op("zero_strided", FUNCTION, ("x",), ("*plan",), forward=FN_ZERO_STRIDED)
+take_strided = Op("take_strided", FUNCTION, ("x",), ("*plan",), forward=FN_TAKE_STRIDED)
+place_strided = Op("place_strided", FUNCTION, ("x",), ("*plan",), forward=FN_PLACE_STRIDED)
+
+
+@copy_slices.vjp("x")
+def _(g, plan):
+    return invoke(zero_strided, (g,), plan)
+
+
+@copy_slices.vjp("source")
+def _(g, plan):
+    return invoke(take_strided, (g,), plan)
+
+
+@zero_strided.vjp("x")
+def _(g, plan):
+    return invoke(zero_strided, (g,), plan)
+
+
+def _place(g, plan, sizes):
+    return invoke(place_strided, (g,), plan, sizes)
+
+
+as_strided.vjp("x")(_place)
+take_strided.vjp("x")(_place)
+
+
+@place_strided.vjp("x")
+def _(g, plan):
+    return invoke(take_strided, (g,), plan)
 
 
 # --- many outputs, many inputs ---------------------------------------------------------------------------------

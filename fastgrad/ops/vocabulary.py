@@ -26,7 +26,7 @@ class _TensorMath:
         return function
 
 
-_OP_NAMES = {"floor_div": "floor_divide", "trunc_div": "trunc_divide"}
+_OP_NAMES = {"floor_div": "div_floor", "trunc_div": "div_trunc"}
 
 m = _TensorMath()
 
