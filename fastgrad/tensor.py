@@ -312,10 +312,7 @@ class Tensor(TensorBase):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if not self.is_leaf:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        registered = self.__dict__.get("_post_accumulate_grad_hooks")
-        if registered is None:
-            registered = self.__dict__["_post_accumulate_grad_hooks"] = hooks_.HookDict()
-            hooks_.keep_leaf_node(self, layout.POST_ACCUMULATE)
+        registered = hooks_.leaf_hook_dict(self, "_post_accumulate_grad_hooks", layout.POST_ACCUMULATE)
         handle = hooks_.RemovableHandle(registered)
         registered[handle.id] = hook
         return handle

@@ -110,7 +110,7 @@ def backward(
             raise RuntimeError("`inputs` argument to `backward` cannot be empty.")
         for k, t in enumerate(wanted):
             if not isinstance(t, TensorBase):
-                raise TypeError(f"all inputs have to be Tensors, but got {type(t).__name__}")
+                raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
             if not t.requires_grad:
                 raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
             rt.retain_grad(t)
@@ -175,7 +175,7 @@ def grad(
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     wanted = _sequence(inputs)
     if not wanted:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("grad requires non-empty inputs.")
     for k, t in enumerate(wanted):
         if not isinstance(t, TensorBase):
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
@@ -187,8 +187,8 @@ def grad(
     found = _run(roots, grads, flags, wanted)
     allowed = materialize_grads if allow_unused is None else allow_unused
     results = []
-    for k, (reached, value) in enumerate(found):
-        if not reached and value is None and not allowed:
+    for k, value in enumerate(found):
+        if value is None and not allowed:
             raise RuntimeError(
                 f"The differentiated Tensor at index {k} appears to not have been used in the graph. Set allow_unused=True "
                 "if this is the desired behavior."
@@ -204,8 +204,8 @@ def _checked(status: int, what: str) -> None:
         raise_status(-status, what)
 
 
-def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | None) -> list[tuple[bool, Any]]:
-    """One pass; returns for each wanted tensor whether it was reached, and its gradient."""
+def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | None) -> list[Any]:
+    """One pass; returns for each wanted tensor its gradient, None where it is undefined."""
     mode = rt.get_mode()
     task = rt.task_new(flags)
     _checked(task, "backward")
@@ -221,7 +221,7 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
             event = _sweep(task)
         if flags & layout.ACCUMULATE:
             return []
-        return [(c >= 0, _get(task, CAPTURES, c) if c >= 0 else None) for c in captures]
+        return [_get(task, CAPTURES, c) if c >= 0 else None for c in captures]
     finally:
         rt.set_mode(mode)
         rt.task_end(task)

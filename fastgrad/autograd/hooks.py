@@ -111,26 +111,42 @@ def register_tensor_hook(tensor: Any, hook: Callable[[Any], Any]) -> RemovableHa
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     hooks = tensor.__dict__.get("_backward_hooks")
     if hooks is None:
-        hooks = tensor.__dict__["_backward_hooks"] = HookDict()
-        attach_tensor_hooks(tensor, hooks)
+        rt.flags_of(tensor)  # a view catches up with its base, and so gets the node that its gradient arrives at
+        node = rt.field(tensor, NODE_FIELD)
+        if node:
+            hooks = tensor.__dict__["_backward_hooks"] = HookDict()
+            node_entry(node).tensors.append((rt.field(tensor, OUTPUT_NR), weakref.ref(tensor), None))
+            set_node_flag(node, layout.TENSOR_HOOKS)
+            _set_tensor_flag(tensor, layout.HAS_PYTHON)
+        else:
+            hooks = leaf_hook_dict(tensor, "_backward_hooks", layout.TENSOR_HOOKS)
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle
 
 
-def attach_tensor_hooks(tensor: Any, hooks: Any) -> None:
-    """Let the node of a tensor know that the tensor has hooks."""
-    node = rt.field(tensor, NODE_FIELD)
-    if node:
-        entry = node_entry(node)
-        entry.tensors.append((rt.field(tensor, OUTPUT_NR), weakref.ref(tensor), None))
-        set_node_flag(node, layout.TENSOR_HOOKS)
-        _set_tensor_flag(tensor, layout.HAS_PYTHON)
-    else:
-        keep_leaf_node(tensor, layout.TENSOR_HOOKS)
+def leaf_hook_dict(tensor: Any, name: str, flag: int) -> Any:
+    """The dict of a leaf's hooks: its own, that of an earlier object of the same leaf, or a new one."""
+    hooks = tensor.__dict__.get(name)
+    if hooks is None:
+        node = _keep_leaf_node(tensor, flag)
+        earlier = _nodes[node].leaf.pop(name, None) if node in _nodes else None
+        hooks = tensor.__dict__[name] = HookDict() if earlier is None else earlier
+    return hooks
 
 
-def keep_leaf_node(tensor: Any, flag: int) -> None:
+def leave_hooks_behind(tensor: Any, node: int) -> None:
+    """After a change in place: hooks registered before stay with the old node and see the old value's gradient."""
+    hooks = tensor.__dict__.pop("_backward_hooks", None)
+    if hooks is not None and node in _nodes:
+        entry = _nodes[node]
+        entry.tensors[:] = [
+            (k, _gone, hooks) if held is None and reference() is tensor else (k, reference, held)
+            for k, reference, held in entry.tensors
+        ]
+
+
+def _keep_leaf_node(tensor: Any, flag: int) -> int:
     """Set a flag on a leaf's AccumulateGrad node, which lives from now on as long as the leaf's object.
 
     The node holds the leaf's record; an object that holds the node makes no cycle that the collector must see.
@@ -140,6 +156,7 @@ def keep_leaf_node(tensor: Any, flag: int) -> None:
         keeper = tensor.__dict__["_accumulator"] = NodeKeeper(rt.leaf_node(tensor))
         _set_tensor_flag(tensor, layout.HAS_PYTHON)
     set_node_flag(keeper.handle, flag)
+    return keeper.handle
 
 
 class NodeKeeper:
@@ -171,8 +188,12 @@ def finalize(tensor: Any) -> None:
         return
     alone = rt.field(tensor, REFS_FIELD) == 1 and rt.node_field(node, NODE_REFS) == 1
     for k, (output, reference, hooks) in enumerate(entry.tensors):
-        if hooks is None and reference() in (tensor, None) and not alone:
-            entry.tensors[k] = (output, reference, attributes.get("_backward_hooks"))
+        if hooks is None and reference() is tensor and not alone:
+            entry.tensors[k] = (output, _gone, attributes.get("_backward_hooks"))
+
+
+def _gone() -> None:
+    """In the place of a weak reference to an object that left its hooks to its node."""
 
 
 LEAF_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
@@ -186,10 +207,10 @@ def leaf_hooks(node: int, name: str) -> Any:
     return hooks or {}
 
 
-def notify(kind: int, handle: int) -> int:
-    """The runtime frees a record of which Python keeps something."""
-    if kind == layout.NODE_KIND:
-        _nodes.pop(handle, None)
+def notify(kind: int, handle: int, nodes: Any = _nodes, node_kind: int = layout.NODE_KIND) -> int:
+    """The runtime frees a record of which Python keeps something. Module globals may be gone by then."""
+    if kind == node_kind:
+        nodes.pop(handle, None)
     return 0
 
 

@@ -26,7 +26,7 @@ class Node:
 
     _handle: int
 
-    def __init__(self) -> None:
+    def __new__(cls, *args: Any) -> Node:
         raise TypeError("Node objects are made by the runtime, not by users")
 
     def __del__(self, drop: Callable[[int], None] = rt.drop_handle) -> None:
@@ -115,7 +115,7 @@ def wrap(handle: int) -> Node:
     """The object of a node; takes over one reference."""
     node = _objects.get(handle)
     if node is None:
-        node = Node.__new__(Node)
+        node = object.__new__(Node)
         node._handle = handle
         _objects[handle] = node
     else:

@@ -157,8 +157,8 @@ def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int],
     return rt.foreign(d.code, 0, n, ctypes.addressof(words), address, reach * d.itemsize, id(owner))
 
 
-def _array_of(data: Any) -> np.ndarray:
-    """Python data as an array of a supported dtype."""
+def _array_of(data: Any, floats: Any = None) -> np.ndarray:
+    """Python data as an array of a supported dtype; floats become `floats`, or the default dtype."""
     if isinstance(data, np.ndarray):
         return data
     if isinstance(data, (list, tuple)):
@@ -170,7 +170,7 @@ def _array_of(data: Any) -> np.ndarray:
     if array.dtype == object or array.dtype.kind in "USOV":
         raise TypeError(f"new(): invalid data type '{_odd_one(data)}'")
     if array.dtype == np.float64 and not isinstance(data, np.generic):
-        return array.astype(dtypes.get_default_dtype().numpy)
+        return array.astype(floats or dtypes.get_default_dtype().numpy)
     return array
 
 
@@ -229,10 +229,11 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         code = {bool: layout.BOOL, int: layout.INT64}.get(type(data), runtime_get("default_dtype"))
         out = rt.number(*number_parts(data), code if dtype is None else _dtype_code(dtype), _code(device))
         return _finish(out, requires_grad)
-    array = np.ascontiguousarray(_array_of(data)) if np.ndim(data) or not isinstance(data, np.ndarray) else data
-    array = array.reshape(np.shape(array) if np.ndim(data) else ())
-    if dtype is not None and dtypes.as_dtype(dtype).numpy != array.dtype:
-        array = array.astype(dtypes.as_dtype(dtype).numpy)
+    target = None if dtype is None else dtypes.as_dtype(dtype).numpy
+    array = _array_of(data, target if dtype is not None and dtypes.as_dtype(dtype).is_floating_point else None)
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    if target is not None and target != array.dtype:
+        array = array.astype(target)
     out = _new(dtypes.of_numpy(array.dtype).code, array.shape, device)
     ctypes.memmove(out.data_ptr(), array.ctypes.data, array.nbytes)
     return _finish(out, requires_grad)

@@ -7,9 +7,12 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import is_tensor, need_tensor
-from fastgrad.native.layout import BOOL
+from fastgrad.native.layout import BOOL, HAS_PYTHON, TENSOR
+from fastgrad.native.loader import rt
 from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import BY_NAME, Op
+_FLAGS, _NODE = TENSOR.fields["flags"][0], TENSOR.fields["node"][0]
+
 
 def _unary(name: str, op_name: str | None = None) -> Callable[[Any], Any]:
     op = BY_NAME[op_name or name]
@@ -40,7 +43,24 @@ def inplace(op: Op, target: Any, *others: Any) -> Any:
     operands = [target]
     for other in others:
         operands.append(other if is_tensor(other) else _number(other, target))
+    if rt.field(target, _FLAGS) & HAS_PYTHON:
+        return _inplace_with_hooks(op, operands)
     return apply(op.id, len(operands), -1, *operands)
+
+
+def _inplace_with_hooks(op: Op, operands: list[Any]) -> Any:
+    from fastgrad.autograd.hooks import leave_hooks_behind
+
+    target = operands[0]
+    node = rt.grad_node(target)
+    try:
+        out = apply(op.id, len(operands), -1, *operands)
+        if node and rt.field(target, _NODE) != node:
+            leave_hooks_behind(target, node)
+        return out
+    finally:
+        if node:
+            rt.drop_handle(node)
 
 
 def _number(value: Any, like: Any) -> Any:

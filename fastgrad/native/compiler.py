@@ -78,7 +78,7 @@ def compile_unit(
     module = link(libraries)
     module.link_in(llvm.parse_assembly(_wrappers(exports, symbols, debug, objects)))
     module.name = name
-    code = _emit(module)
+    code = _emit(module, 2 if objects else 3)
     _check_symbols(module, name)
     return code
 
@@ -94,7 +94,7 @@ def _compile(export: Export, options: dict[str, Any]) -> tuple[str, Any]:
     return result.fndesc.llvm_func_name, result.library
 
 
-def _emit(module: llvm.ModuleRef) -> bytes:
+def _emit(module: llvm.ModuleRef, level: int) -> bytes:
     # Everything but the wrappers becomes private to the unit, so that inlining and constant propagation see
     # that no function ever reports an exception.
     for function in module.functions:
@@ -104,7 +104,7 @@ def _emit(module: llvm.ModuleRef) -> bytes:
         if not variable.is_declaration:
             variable.linkage = llvm.Linkage.internal
     machine = target_machine()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = True
     options.slp_vectorization = True
     llvm.create_pass_builder(machine, options).getModulePassManager().run(

@@ -47,7 +47,9 @@ from fastgrad.native.layout import (
     FN_CAST,
     FN_CAT,
     FN_CLONE,
+    FN_EXPAND_BACK,
     FN_EXPAND_MEAN,
+    FN_EXPAND_MEAN_BACK,
     FN_EXPAND_META,
     FN_GATHER,
     FN_INDEX,
@@ -147,6 +149,11 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
         out = expand_reduced(ins[0], n_attrs, attrs, 0)
     elif kind == FN_EXPAND_MEAN:
         out = expand_reduced(ins[0], n_attrs, attrs, 1)
+    elif kind == FN_EXPAND_BACK or kind == FN_EXPAND_MEAN_BACK:
+        # the plan's first part is the shape of the input; the rest is that of expand_reduced
+        skip = 1 + attrs[0]
+        rest = words(address_of(attrs) + skip * 8)
+        out = expand_reduced(ins[0], n_attrs - skip, rest, 1 if kind == FN_EXPAND_MEAN_BACK else 0)
     elif kind == FN_REDUCE_LIKE:
         out = reduce_like(ins[0], n_attrs, attrs)
     elif kind == FN_SELECT_ROWS:

@@ -30,12 +30,19 @@ NATIVE: dict[str, Any] = {
 
 def native(function: Any) -> Any:
     """Compile `function` as part of the runtime: no exceptions, no bounds checks, no memory management."""
-    return njit(**NATIVE)(function)
+    return _one_for_all_literals(njit(**NATIVE)(function))
 
 
 def native_inline(function: Any) -> Any:
     """Like `native`, always inlined by LLVM."""
-    return njit(forceinline=True, **NATIVE)(function)
+    return _one_for_all_literals(njit(forceinline=True, **NATIVE)(function))
+
+
+def _one_for_all_literals(dispatcher: Any) -> Any:
+    """Numba would compile a function anew for each literal that it is called with; LLVM propagates those itself."""
+    resolve = dispatcher.get_call_template
+    dispatcher.get_call_template = lambda args, kws: resolve(tuple(map(types.unliteral, args)), kws)
+    return dispatcher
 
 
 # --- records ---------------------------------------------------------------------------------------------------

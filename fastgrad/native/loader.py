@@ -97,7 +97,14 @@ class _Member(ctypes.Structure):
     ]  # fmt: skip
 
 
-PY_TP_MEMBERS = 72
+class _GetSet(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("get", ctypes.c_void_p), ("set", ctypes.c_void_p), ("doc", ctypes.c_char_p),
+        ("closure", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+PY_TP_MEMBERS, PY_TP_GETSET = 72, 73
 TP_DEFAULT, TP_BASETYPE, TP_HAVE_GC = 1 << 18, 1 << 10, 1 << 14
 
 
@@ -106,14 +113,18 @@ def make_type(address: Callable[[str], int]) -> type:
     members = (_Member * (len(MEMBERS) + 1))()
     for k, (name, kind, offset) in enumerate(MEMBERS):
         members[k] = _Member(name.encode(), kind, offset, 1, None)
-    slots = (_Slot * (len(SLOTS) + 2))()
+    getset = (_GetSet * 2)()
+    get, put = (llvm.address_of_symbol(f"PyObject_Generic{verb}Dict") for verb in ("Get", "Set"))
+    getset[0] = _GetSet(b"__dict__", get, put, None, None)
+    slots = (_Slot * (len(SLOTS) + 3))()
     for k, (name, number) in enumerate(SLOTS.items()):
         slots[k] = _Slot(number, address(f"fastgrad_slot_{name}"))
     slots[len(SLOTS)] = _Slot(PY_TP_MEMBERS, ctypes.addressof(members))
+    slots[len(SLOTS) + 1] = _Slot(PY_TP_GETSET, ctypes.addressof(getset))
     spec = _Spec(
         b"fastgrad.native.TensorBase", BASE_SIZE, 0, TP_DEFAULT | TP_BASETYPE | TP_HAVE_GC, ctypes.addressof(slots)
     )
-    _keep.extend((members, slots, spec))
+    _keep.extend((members, getset, slots, spec))
     new = ctypes.pythonapi.PyType_FromSpec
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p]

@@ -63,6 +63,7 @@ from fastgrad.native.layout import (
     PRE_HOOKS,
     PROGRAM,
     PYTHON_APPLY,
+    REQUIRES_GRAD,
     SAVED_FREED,
     SAVED_MODIFIED,
     SAVED_SLOTS,
@@ -978,7 +979,8 @@ def sweep(handle):
                 return AT_PRE_HOOKS
         if state == AFTER_PRE_HOOKS:
             if n.variable != 0:
-                if t.flags & ACCUMULATE and words(t.grads)[0] != 0:
+                wanted = tensor(n.variable).flags & REQUIRES_GRAD  # it may have been switched off since
+                if t.flags & ACCUMULATE and wanted and words(t.grads)[0] != 0:
                     g = words(t.grads)[0]
                     kept = fit_leaf(t, n, g)
                     if kept < 0:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from fastgrad.native.layout import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
+    FN_EXPAND_BACK,
     FN_EXPAND_MEAN,
+    FN_EXPAND_MEAN_BACK,
     FN_EXPAND_META,
     FN_PLACE_ROWS,
     FN_REDUCE_LIKE,
@@ -41,6 +43,9 @@ def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1):
 expand_reduced = Op("expand_reduced", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_META, node="ExpandBackward0")
 expand_mean = Op("expand_mean", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_MEAN, node="ExpandBackward0")
 reduce_like = Op("reduce_like", FUNCTION, ("x",), ("mean", "*plan"), forward=FN_REDUCE_LIKE, node="SumBackward1")
+mean_like = Op("mean_like", FUNCTION, ("x",), ("mean", "*plan"), forward=FN_REDUCE_LIKE, node="MeanBackward1")
+expand_back = Op("expand_back", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_BACK, node="ExpandBackward0")
+expand_mean_back = Op("expand_mean_back", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_MEAN_BACK, node="ExpandBackward0")
 
 
 @expand_reduced.vjp("x")
@@ -50,7 +55,30 @@ def _(g, sizes, plan):
 
 @expand_mean.vjp("x")
 def _(g, sizes, plan):
-    return invoke(reduce_like, (g,), 1, sizes, plan)
+    return invoke(mean_like, (g,), 1, sizes, plan)
+
+
+# A plan of reduce_like holds the result's sizes first; its gradient expands by the rest of the plan.
+
+
+@reduce_like.vjp("x")
+def _(g, plan):
+    return invoke(expand_back, (g,), plan)
+
+
+@mean_like.vjp("x")
+def _(g, plan):
+    return invoke(expand_mean_back, (g,), plan)
+
+
+@expand_back.vjp("x")
+def _(g, plan):
+    return invoke(reduce_like, (g,), 0, plan)
+
+
+@expand_mean_back.vjp("x")
+def _(g, plan):
+    return invoke(mean_like, (g,), 1, plan)
 
 
 sum_ = _reduction("sum", ACCUMULATES_INT)

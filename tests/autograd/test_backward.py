@@ -253,7 +253,7 @@ def test_wrong_inputs(inputs: Any, error: type[Exception], match: str):
 
 def test_inputs_of_wrong_type():
     x = leaf(1.0)
-    with pytest.raises((TypeError, RuntimeError), match="Tensor"):
+    with pytest.raises(RuntimeError, match="all inputs have to be Tensors"):
         (x * 2).backward(inputs=["x"])
     assert x.grad is None
 

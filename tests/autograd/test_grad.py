@@ -119,7 +119,7 @@ def test_input_that_does_not_require_grad():
 
 def test_no_inputs_and_wrong_types():
     x = leaf(1.0)
-    with pytest.raises(ValueError, match="non-empty"):
+    with pytest.raises(RuntimeError, match="empty"):
         grad(x * 2, [])
     with pytest.raises((TypeError, RuntimeError)):
         grad(x * 2, [3.0])
@@ -231,8 +231,7 @@ def test_leaf_node_hooks_do_not_run_for_grad():
 CLOSED_FORMS: dict[str, tuple[Callable[[Any], Any], list[Callable[[float], float]]]] = {
     "cube": (lambda x: x * x * x, [lambda v: 3 * v**2, lambda v: 6 * v, lambda v: 6.0]),
     "power": (lambda x: x**4, [lambda v: 4 * v**3, lambda v: 12 * v**2, lambda v: 24 * v]),
-    "exp": (lambda x: (x * 2).exp(), [lambda v: (2**k) * math.exp(2 * v) for k in (1, 2, 3)][0:0] or [
-        lambda v: 2 * math.exp(2 * v), lambda v: 4 * math.exp(2 * v), lambda v: 8 * math.exp(2 * v)]),
+    "exp": (lambda x: (x * 2).exp(), [lambda v: 2 * math.exp(2 * v), lambda v: 4 * math.exp(2 * v), lambda v: 8 * math.exp(2 * v)]),
     "log": (lambda x: x.log(), [lambda v: 1 / v, lambda v: -1 / v**2, lambda v: 2 / v**3]),
     "sin": (lambda x: x.sin(), [math.cos, lambda v: -math.sin(v), lambda v: -math.cos(v)]),
     "sqrt": (lambda x: x.sqrt(), [lambda v: 0.5 * v**-0.5, lambda v: -0.25 * v**-1.5, lambda v: 0.375 * v**-2.5]),
@@ -344,9 +343,9 @@ PROGRAMS: dict[str, Callable[[ModuleType, Any, Any], Any]] = {
     "power": lambda lib, a, b: (a * a + 1) ** 1.5 * b.t(),
     "sigmoid": lambda lib, a, b: (a * b.t()).sigmoid(),
     "broadcast": lambda lib, a, b: (a[:, :1] * b[:1]).exp().mean(0),
-    "views": lambda lib, a, b: a.t().reshape(-1)[1:7].view(2, 3) * b.t()[:, :3].permute(1, 0).t(),
+    "views": lambda lib, a, b: a.t().reshape(-1)[1:5].view(2, 2) ** 2 * b.t()[:, :2].permute(1, 0),
     "cat": lambda lib, a, b: lib.cat([a, b.t() * a], 1).exp(),
-    "stack": lambda lib, a, b: lib.stack([a, b.t() * a]).tanh().prod(0) if False else lib.stack([a, b.t() * a]).tanh(),
+    "stack": lambda lib, a, b: lib.stack([a, b.t() * a]).tanh(),
     "unbind": lambda lib, a, b: lib.stack([u * v for u, v in zip(a.unbind(0), b.unbind(1), strict=True)]).exp(),
     "where": lambda lib, a, b: lib.where(a > 0, a * a * b.t(), b.t().exp()),
     "clamp": lambda lib, a, b: (a.clamp(-0.5, 0.5) * b.t()) ** 2,

@@ -215,6 +215,22 @@ ARITHMETIC = [
         tolerances={"float32": (1e-5, 1e-6), "float64": (1e-13, 1e-14)},
     ),
     OpCase(
+        "fmod",
+        function("fmod"),
+        binary(normal, nonzero, scalars=(2, 1.5)),
+        elementwise(np.fmod, wide=False),
+        dtypes=NUMBERS,
+        forms={"method": method("fmod")},
+        differentiable=True,
+        special=exact_division_specials,
+        empty=empty_pairs,
+        errors=[
+            cannot_broadcast("fmod", function("fmod")),
+            wrong_type("fmod", function("fmod")),
+            zero_divisor("fmod", function("fmod")),
+        ],
+    ),
+    OpCase(
         "add.alpha",
         function("add"),
         alpha_samples,

@@ -99,6 +99,16 @@ UNARY = [
         elementwise(sigmoid, result="float"),
         grad_points=[GradPoint((f64([-1e3, 0, 1e3]),), (f64([0, 0.25, 0]),))],
     ),
+    one_operand("sin", elementwise(np.sin, result="float")),
+    one_operand("cos", elementwise(np.cos, result="float")),
+    one_operand("square", elementwise(np.square), dtypes=NUMBERS),
+    one_operand(
+        "sign",
+        elementwise(quiet(lambda x: np.where(np.isnan(x), 0, np.sign(x)))),
+        dtypes=NUMBERS,
+        grad_points=[GradPoint((f64([-2, 0, 3]),), (f64([0, 0, 0]),))],
+    ),
+    one_operand("isnan", elementwise(np.isnan, result="bool"), differentiable=False),
     one_operand(
         "relu",
         elementwise(rectified, wide=False),

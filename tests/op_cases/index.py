@@ -327,7 +327,7 @@ WRITING = [
 ]
 
 
-# --- gather, index_select, masked_fill ------------------------------------------------------------------
+# --- gather, scatter_add, index_select, masked_fill -----------------------------------------------------
 
 
 def gathered(x: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray:
@@ -352,6 +352,39 @@ def gather_samples(rng: np.random.Generator, dtype: str) -> list[Sample]:
         index = np.asarray(rng.integers(0, shape[dim] if shape else 1, index_shape))
         samples.append(Sample((normal(rng, shape, dtype), dim, index)))
     return [*samples, Sample((normal(rng, (3, 2), dtype), 0, np.array([[2, 0]], np.int32)))]
+
+
+def scattered(x: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray) -> np.ndarray:
+    out = np.atleast_1d(x).copy()
+    places = np.indices(np.atleast_1d(index).shape)
+    values = np.atleast_1d(src)[tuple(slice(0, n) for n in np.atleast_1d(index).shape)]
+    places[dim] = index
+    (np.logical_or if out.dtype == bool else np.add).at(out, tuple(places), values)
+    return out.reshape(x.shape)
+
+
+def scatter_samples(rng: np.random.Generator, dtype: str) -> list[Sample]:
+    rows = [
+        ((3, 4), 0, (2, 4), (2, 4)),
+        ((3, 4), 1, (3, 6), (3, 6)),
+        ((3, 4), -1, (2, 2), (2, 2)),
+        ((5,), 0, (7,), (7,)),
+        ((2, 3, 2), 1, (2, 1, 2), (2, 1, 2)),
+        ((), 0, (), ()),
+    ]
+    return _scatter_plan(rng, dtype, rows)
+
+
+def wider_source_samples(rng: np.random.Generator, dtype: str) -> list[Sample]:
+    return _scatter_plan(rng, dtype, [((3, 4), -1, (2, 2), (3, 5)), ((2, 3, 2), 1, (2, 1, 2), (2, 4, 2))])
+
+
+def _scatter_plan(rng: np.random.Generator, dtype: str, rows: Any) -> list[Sample]:
+    samples = []
+    for shape, dim, index_shape, src_shape in rows:
+        index = np.asarray(rng.integers(0, shape[dim] if shape else 1, index_shape))
+        samples.append(Sample((normal(rng, shape, dtype), dim, index, normal(rng, src_shape, dtype))))
+    return samples
 
 
 def selected(x: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray:
@@ -423,6 +456,42 @@ PICKING = [
             fails("gather", "dtype", RuntimeError, X, 0, ones(1, 1), mentions=("index", "int64")),
             fails("gather", "dim", IndexError, X, 2, i64([[0]]), mentions=("dim", number(2))),
         ],
+    ),
+    OpCase(
+        "scatter_add",
+        function("scatter_add"),
+        scatter_samples,
+        scattered,
+        dtypes=DTYPES,
+        differentiable=True,
+        forms={
+            "method": method("scatter_add"),
+            "keywords": lambda lib, x, d, i, s: lib.scatter_add(x, dim=d, index=i, src=s),
+        },
+        view=False,
+        empty=lambda d: [Sample((np.zeros((3, 2), d), 0, np.zeros((0, 2), np.int64), np.zeros((0, 2), d)))],
+        errors=[
+            fails("scatter_add", "range", RuntimeError, X, 0, i64([[2]]), X, mentions=("index", number(2))),
+            fails("scatter_add", "negative", RuntimeError, X, 0, i64([[-1]]), X, mentions=("index", "-1")),
+            fails("scatter_add", "dims", RuntimeError, X, 0, i64([1]), X, mentions=("index", "dim")),
+            fails("scatter_add", "source", RuntimeError, X, 0, i64([[0] * 4]), X, mentions=("index", "size")),
+            fails("scatter_add", "dtype", RuntimeError, X, 0, ones(1, 1), X, mentions=("index", "int64")),
+            fails(
+                "scatter_add",
+                "values",
+                RuntimeError,
+                X,
+                0,
+                i64([[0]]),
+                ones(2, 3, dtype="float64"),
+                mentions=("dtype",),
+            ),
+            fails("scatter_add", "dim", IndexError, X, 2, i64([[0]]), X, mentions=("dim", number(2))),
+        ],
+    ),
+    # Its gradient is undefined, as in PyTorch: the source has elements that no index stands for.
+    OpCase(
+        "scatter_add.wider_source", function("scatter_add"), wider_source_samples, scattered, dtypes=DTYPES
     ),
     OpCase(
         "index_select",

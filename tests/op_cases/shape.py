@@ -305,6 +305,25 @@ VIEWS = [
         ],
     ),
     row(
+        "diagonal",
+        plan(
+            ((3, 3),),
+            ((3, 4), 1),
+            ((3, 4), -2),
+            ((2, 3, 4), 0, 1, 2),
+            ((2, 3, 4), 1, -1, 0),
+            ((2, 2), {"offset": 5}),
+        ),
+        np.diagonal,
+        view=True,
+        empty=without_rng(plan(((0, 3),), ((2, 0, 2), 0, 1, 2))),
+        errors=[
+            fails("same", RuntimeError, lambda x: x.diagonal(0, 1, 1), "diagonal", "dim"),
+            fails("dims", IndexError, lambda x: x.diagonal(), "diagonal", "dim", shape=(3,)),
+            bad_dim("diagonal", lambda lib, x: x.diagonal(0, 0, 2)),
+        ],
+    ),
+    row(
         "select",
         plan(((4, 3), 0, 1), ((4, 3), -1, -1), ((3,), 0, 2)),
         lambda x, dim, i: np.take(x, i, axis=dim),

@@ -1,0 +1,85 @@
+"""Every op that a program can call has a row in the op table, and the table knows which have a derivative."""
+
+from __future__ import annotations
+
+import pytest
+from op_cases import OP_CASES
+
+from fastgrad.ops.registry import OPS
+
+ROWS = {case.name.partition(".")[0] for case in OP_CASES}
+
+# Ops that have another name where programs call them: the row that tests them.
+CALLED = {
+    "assign": "copy_",
+    "cast": "to",
+    "clamp_max": "clamp",
+    "clamp_min": "clamp",
+    "div_floor": "div",
+    "div_trunc": "div",
+    "expand_to": "expand",
+    "index": "getitem",
+    "index_put": "setitem",
+    "max_dim": "max",
+    "min_dim": "min",
+    "reshape_copy": "reshape",
+    "slice": "getitem",
+}
+
+# Ops that only rules and the sweep call: the rows of the ops that they serve test them, to second order.
+SERVING = {
+    "expand_mean": "mean",
+    "expand_reduced": "sum",
+    "place_rows": "max",
+    "prod_others": "prod",
+    "reduce_like": "sum",
+    "reshape_to": "reshape",
+    "reversed_cumsum": "cumsum",
+    "select_rows": "max",
+    "sum_to": "expand",
+    "unpermute": "permute",
+    "zeros_of": "gather",
+}
+
+# Ops that no row can call, with what tests them.
+ELSEWHERE = {
+    "accumulate_grad": "the node of a leaf; never called",
+    "alias": "a view of the whole: what squeeze and others return where nothing is left to do",
+    "as_strided": "the history of views of a tensor that was changed in place",
+    "copy_slices": "the history of a tensor of which a view was changed in place",
+    "place_strided": "derivatives of the two above",
+    "sgd_step": "the optimizer",
+    "take_strided": "derivatives of the two above",
+    "zero_strided": "derivatives of the two above",
+}
+
+
+# What an elementwise derivative is compiled to is an op as well.
+FUSED = {f"{op.name}_d{name}" for op in OPS for name in op.inputs}
+
+
+def is_internal(name: str) -> bool:
+    return name in FUSED or name.endswith("_backward") or name in SERVING or name in ELSEWHERE
+
+
+def test_every_op_has_a_row():
+    missing = [op.name for op in OPS if not is_internal(op.name) and CALLED.get(op.name, op.name) not in ROWS]
+    assert not missing, f"add rows to tests/op_cases for {', '.join(missing)}"
+
+
+@pytest.mark.parametrize("names", [CALLED, SERVING, ELSEWHERE], ids=["called", "serving", "elsewhere"])
+def test_the_lists_here_name_ops(names: dict[str, str]):
+    assert set(names) <= {op.name for op in OPS}
+    assert not set(names) & ROWS, "these have rows of their own"
+
+
+@pytest.mark.parametrize("names", [CALLED, SERVING], ids=["called", "serving"])
+def test_the_lists_here_name_rows(names: dict[str, str]):
+    assert set(names.values()) <= ROWS
+
+
+def test_the_table_knows_what_is_differentiable():
+    """A row that says that its op has no derivative would leave the derivative untested."""
+    differentiable = {case.name.partition(".")[0] for case in OP_CASES if case.differentiable}
+    wrong = [op.name for op in OPS if op.name in ROWS and bool(op.rules) != (op.name in differentiable)]
+    assert not wrong

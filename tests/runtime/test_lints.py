@@ -1,0 +1,177 @@
+"""What the sources promise about themselves: sizes, and who may need a compiler."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import fastgrad
+
+PACKAGE = Path(fastgrad.__file__).parent
+FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+MAX_FILE = 600
+MAX_FUNCTION = 60  # without the docstring
+MAX_LINE = 110
+
+# Files beyond the limit, with a limit of their own and why they are not cut.
+LONG_FILES = {
+    "native/functions.py": (1200, "the shape rules of all families, one after the other, which dispatch imports together"),
+    "native/sweep.py": (1200, "one state machine and the arrays that it works on"),
+    "tensor.py": (900, "one class with PyTorch's methods"),
+}
+
+# Functions beyond the limit, in the same way.
+LONG_FUNCTIONS = {
+    "kernels/reduce.py:_sums": (85, "four loops that share their constants; as separate makers each would repeat them"),
+    "native/dispatch.py:run_function": (90, "one branch for each function: a switch"),
+    "native/elementwise.py:elementwise_slow": (75, "owns what it made until the end; parts would have to hand it over"),
+    "native/functions.py:rowwise": (80, "shape, outputs, frame and launch of one family"),
+    "native/sweep.py:sweep": (80, "the state machine; the order of its states is its meaning"),
+}
+
+# How many lines each file has that are too long: none may be added.
+LONG_LINES: dict[str, int] = {}
+
+# What compiles, and so imports Numba: directly, or by importing what does.
+COMPILERS = {
+    "native": (
+        "compiler", "dispatch", "elementwise", "entry", "functions", "graph", "intrinsics", "memory", "objects",
+        "pipeline", "sweep", "tensors", "views",
+    ),
+}  # fmt: skip
+
+
+@cache
+def source(name: str) -> str:
+    return FILES[name].read_text(encoding="utf-8")
+
+
+@cache
+def tree(name: str) -> ast.Module:
+    return ast.parse(source(name), name)
+
+
+# --- sizes ----------------------------------------------------------------------------------------------
+
+
+def functions(name: str) -> Iterator[tuple[str, int]]:
+    """Every function with the number of its lines, docstring aside."""
+    for node in ast.walk(tree(name)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            documented = ast.get_docstring(node) is not None
+            docstring = first.end_lineno - first.lineno + 1 if documented else 0
+            yield f"{name}:{node.name}", node.end_lineno - node.lineno + 1 - docstring
+
+
+def test_files_are_short():
+    lengths = {name: len(source(name).splitlines()) for name in FILES}
+    long = {n: k for n, k in lengths.items() if k > LONG_FILES.get(n, (MAX_FILE,))[0]}
+    assert not long, "split these files by what they do"
+
+
+def test_functions_are_short():
+    lengths = dict(pair for name in FILES for pair in functions(name))
+    long = {n: k for n, k in lengths.items() if k > LONG_FUNCTIONS.get(n, (MAX_FUNCTION,))[0]}
+    assert not long, "split these functions"
+
+
+def test_lines_are_short():
+    counts = {name: sum(len(line) > MAX_LINE for line in source(name).splitlines()) for name in FILES}
+    long = {name: count for name, count in counts.items() if count > LONG_LINES.get(name, 0)}
+    assert not long, f"lines of more than {MAX_LINE} characters were added to these files"
+
+
+def test_exceptions_are_still_needed():
+    lengths = {name: len(source(name).splitlines()) for name in FILES}
+    lengths |= dict(pair for name in FILES for pair in functions(name))
+    limits = dict.fromkeys(LONG_FILES, MAX_FILE) | dict.fromkeys(LONG_FUNCTIONS, MAX_FUNCTION)
+    unneeded = [name for name, limit in limits.items() if lengths.get(name, 0) <= limit]
+    assert not unneeded, "these are short by now, or gone: take them off the lists"
+
+
+# --- imports --------------------------------------------------------------------------------------------
+
+
+def module_level(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports that run when a module is imported."""
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from module_level(node.orelse)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for field in ("body", "orelse", "finalbody", "handlers"):
+                yield from module_level(getattr(node, field, []))
+
+
+@cache
+def imported(name: str) -> frozenset[str]:
+    """Modules that file `name` imports when it is imported, and perhaps names in them."""
+    names: set[str] = set()
+    for node in module_level(tree(name).body):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        else:
+            assert node.level == 0, f"{name} imports relatively"
+            names.add(node.module or "")
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(names)
+
+
+def file_of(module: str) -> str | None:
+    path = module.removeprefix("fastgrad").lstrip(".").replace(".", "/")
+    for name in (f"{path}.py", f"{path}/__init__.py".lstrip("/")):
+        if module.partition(".")[0] == "fastgrad" and name in FILES:
+            return name
+    return None
+
+
+def needs(library: str) -> set[str]:
+    """The files whose import brings `library` with it."""
+    found = {n for n in FILES if any(m == library or m.startswith(library + ".") for m in imported(n))}
+    while True:
+        more = {n for n in FILES if any(file_of(m) in found for m in imported(n))}
+        if more <= found:
+            return found
+        found |= more
+
+
+def test_only_the_compiler_side_needs_numba():
+    allowed = {f"{folder}/{name}.py" for folder, names in COMPILERS.items() for name in names}
+    allowed |= {name for name in FILES if name.startswith("kernels/")} - {"kernels/compile.py"}
+    assert needs("numba") <= allowed
+    assert "kernels/elementwise.py" in needs("numba")  # or nothing is found at all
+
+
+@pytest.mark.parametrize("library", ["scipy", "torch", "jax"])
+def test_nothing_needs(library: str):
+    assert not needs(library)
+
+
+PROGRAM = """
+import sys
+import fastgrad as fg
+(fg.ones(2) + 1).tolist()
+print(*sorted({"numba", "scipy", "torch", "matplotlib", "rich", "sklearn"} & set(sys.modules)))
+"""
+
+
+def test_a_warm_start_imports_no_compiler():
+    (fastgrad.ones(2) + 1).tolist()  # now the cache has what the program below needs
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert result.stdout == "\n", result.stdout + result.stderr
