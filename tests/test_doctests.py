@@ -16,14 +16,13 @@ import fastgrad
 
 PACKAGE = Path(fastgrad.__file__).parent
 ROOT = Path(__file__).parents[1]
-COMPILED = ("native", "kernels")  # needs Numba when it is imported, and has no interface for users
-OPTIONAL = ("demo",)  # needs what the extra `demo` brings
+SKIPPED = ("demo", "kernels")  # these need the extra `demo`, or Numba, when they are imported
 
 
 def modules_with_examples() -> Iterator[str]:
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
-        if parts[0] not in COMPILED + OPTIONAL and ">>> " in path.read_text(encoding="utf-8"):
+        if parts[0] not in SKIPPED and ">>> " in path.read_text(encoding="utf-8"):
             yield ".".join(("fastgrad", *parts)).removesuffix(".__init__")
 
 

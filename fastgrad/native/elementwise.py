@@ -95,8 +95,6 @@ def grow_tape(handle, wanted):
     cap = max(t.cap_words * 2, 8192)
     while cap < t.n_words + wanted:
         cap *= 2
-    rt = runtime()
-    rt.tape = 0  # the tape's own memory is no part of the capture
     fresh = allocate(cap * 8)
     if fresh != 0:
         for k in range(t.n_words):
@@ -105,7 +103,6 @@ def grow_tape(handle, wanted):
             deallocate(t.words, t.cap_words * 8)
         t.words = fresh
         t.cap_words = cap
-    rt.tape = handle
     return fresh != 0
 
 

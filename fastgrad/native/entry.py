@@ -13,14 +13,12 @@ from fastgrad.native.intrinsics import call_kernel, native, node, runtime, runti
 from fastgrad.native.layout import (
     CONTIGUOUS,
     FLAT,
-    N_BINS,
     NO_MEMORY,
     REQUIRES_GRAD,
     RETAINS_GRAD,
     WRAPPED_NUMBER,
 )
 from fastgrad.native.memory import (
-    allocate,
     deallocate,
     drop,
     new_tape_record,
@@ -384,20 +382,13 @@ def sequence_fill(kernel, h, start, step):
 
 @native
 def tape_begin():
-    """Begin to record launches; memory freed from here on stays with the tape. A handle or a negative status."""
+    """Begin to record launches; what they write to stays with the tape. A handle or a negative status."""
     rt = runtime()
     if rt.tape != 0:
         return -1
     h = new_tape_record()
     if h == 0:
         return -NO_MEMORY
-    t = tape(h)
-    t.bins = allocate(8 * N_BINS)
-    if t.bins == 0:
-        release_tape(h)
-        return -NO_MEMORY
-    for k in range(N_BINS):
-        words(t.bins)[k] = 0
     rt.tape = h
     return h
 
@@ -425,18 +416,11 @@ def tape_replay(h):
 @native
 def release_tape(h):
     """Give the tape's memory back."""
-    rt = runtime()
     t = tape(h)
-    if t.bins != 0:
-        for k in range(N_BINS):
-            at = words(t.bins)[k]
-            while at != 0:
-                following = words(at)[0]
-                words(at)[0] = rt.bins[k]
-                rt.bins[k] = at
-                rt.cached_bytes += memory.bin_size(k)
-                at = following
-        deallocate(t.bins, 8 * N_BINS)
+    for k in range(t.n_kept):
+        drop(words(t.kept)[k])
+    if t.kept != 0:
+        deallocate(t.kept, t.cap_kept * 8)
     if t.words != 0:
         deallocate(t.words, t.cap_words * 8)
     retire_record(h, memory.TAPE_KIND, memory.WORDS_TAPE)

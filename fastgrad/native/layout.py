@@ -112,7 +112,7 @@ OPINFO = Record(
 )  # fmt: skip
 
 TAPE = Record(
-    "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, bins=1, recorded_status=1,
+    "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
 )  # fmt: skip
 
 MODES = Record("modes", thread=1, word=1)

@@ -126,14 +126,12 @@ def allocate(nbytes):
     rt = runtime()
     index = bin_of(nbytes)
     size = bin_size(index)
-    bins = rt.bins if rt.tape == 0 else words(tape(rt.tape).bins)
-    address = bins[index]
+    address = rt.bins[index]
     if rt.limit_bytes > 0 and rt.live_bytes + size > rt.limit_bytes:
         return 0
     if address != 0:
-        bins[index] = words(address)[0]
-        if rt.tape == 0:
-            rt.cached_bytes -= size
+        rt.bins[index] = words(address)[0]
+        rt.cached_bytes -= size
     else:
         wanted = size + 128 if DEBUG else size
         address = system_allocate(wanted)
@@ -165,12 +163,10 @@ def deallocate(address, nbytes):
         if words(address)[-1] != GUARD or words(address + size)[0] != GUARD:
             rt.error[7] += 1  # a kernel wrote outside its buffer: reported by debug.check()
         memset(address, 0xCB, size)
-    bins = rt.bins if rt.tape == 0 else words(tape(rt.tape).bins)
-    words(address)[0] = bins[index]
-    bins[index] = address
+    words(address)[0] = rt.bins[index]
+    rt.bins[index] = address
     rt.live_bytes -= size
-    if rt.tape == 0:
-        rt.cached_bytes += size
+    rt.cached_bytes += size
 
 
 # --- records ---------------------------------------------------------------------------------------------------
@@ -391,7 +387,31 @@ def new_storage(nbytes, dtype, device):
     if s.data == 0:
         retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
         return 0
+    if runtime().tape != 0 and not keep_for_tape(handle):
+        drop(handle)
+        return 0
     return handle
+
+
+@native
+def keep_for_tape(handle):
+    """Let the capture under way hold a storage that its launches write to, so that a replay finds it in place."""
+    t = tape(runtime().tape)
+    if t.n_kept == t.cap_kept:
+        cap = max(64, 2 * t.cap_kept)
+        fresh = allocate(cap * 8)
+        if fresh == 0:
+            return False
+        for k in range(t.n_kept):
+            words(fresh)[k] = words(t.kept)[k]
+        if t.kept != 0:
+            deallocate(t.kept, t.cap_kept * 8)
+        t.kept = fresh
+        t.cap_kept = cap
+    words(t.kept)[t.n_kept] = handle
+    t.n_kept += 1
+    retain(handle)
+    return True
 
 
 @native

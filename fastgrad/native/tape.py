@@ -1,7 +1,7 @@
 """Capture and replay: the launches of a piece of work as a list that one compiled loop runs again.
 
 Every launch passes one point in the compiled dispatch; while a tape records, that point appends each kernel's address
-and frame. Memory that the work allocates or frees belongs to the tape, so that the addresses in the frames stay
+and frame. The tape holds all memory that the work allocates or changes, so that the addresses in the frames stay
 valid: a replay writes the same results to the same places, from whatever the inputs hold then.
 """
 
@@ -48,7 +48,7 @@ def record() -> Iterator[Tape]:
     """Record the launches of the block.
 
     Tensors that the block makes and the caller keeps hold the results of each replay. Inputs must stay where they
-    are: change their contents in place. What Python decides inside the block (shapes, branches, numbers passed to
+    are, and alive: change their contents in place. What Python decides inside the block (shapes, branches, numbers passed to
     ops, hooks) is not run again.
 
     Yields

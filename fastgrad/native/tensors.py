@@ -15,7 +15,7 @@ from fastgrad.native.layout import (
     REQUIRES_GRAD,
     TENSOR_KIND,
 )
-from fastgrad.native.memory import WORDS_TENSOR, new_record, new_storage, release_reference, retain
+from fastgrad.native.memory import WORDS_TENSOR, keep_for_tape, new_record, new_storage, release_reference, retain
 
 ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
 
@@ -178,6 +178,8 @@ def wrap_dim(dim, ndim):
 def bump_version(handle):
     """Count a change of the memory under a tensor."""
     storage(tensor(handle).storage).version += 1
+    if runtime().tape != 0:
+        keep_for_tape(tensor(handle).storage)
 
 
 @native

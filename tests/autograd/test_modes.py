@@ -100,7 +100,7 @@ def test_deep_nesting():
     assert fg.is_grad_enabled()
 
 
-def test_one_object_used_again_and_nested_in_itself():
+def test_one_object_used_again():
     guard = fg.no_grad()
     for _ in range(2):
         with guard:

@@ -23,29 +23,54 @@ MAX_LINE = 110
 
 # Files beyond the limit, with a limit of their own and why they are not cut.
 LONG_FILES = {
-    "native/functions.py": (1200, "the shape rules of all families, one after the other, which dispatch imports together"),
+    "native/functions.py": (
+        1200,
+        "the shape rules of all families, one after the other, which dispatch imports together",
+    ),
     "native/sweep.py": (1200, "one state machine and the arrays that it works on"),
     "tensor.py": (900, "one class with PyTorch's methods"),
 }
 
 # Functions beyond the limit, in the same way.
 LONG_FUNCTIONS = {
-    "kernels/reduce.py:_sums": (85, "four loops that share their constants; as separate makers each would repeat them"),
+    "kernels/reduce.py:_sums": (
+        85,
+        "four loops that share their constants; as separate makers each would repeat them",
+    ),
     "native/dispatch.py:run_function": (90, "one branch for each function: a switch"),
-    "native/elementwise.py:elementwise_slow": (75, "owns what it made until the end; parts would have to hand it over"),
-    "native/functions.py:rowwise": (80, "shape, outputs, frame and launch of one family"),
-    "native/sweep.py:sweep": (80, "the state machine; the order of its states is its meaning"),
+    "native/elementwise.py:elementwise_slow": (
+        75,
+        "owns what it made until the end; parts would have to hand it over",
+    ),
+    "native/dispatch.py:inplace": (
+        65,
+        "check, copy, run, record, rebase: the order matters, and failures undo it",
+    ),
+    "native/functions.py:rowwise": (85, "shape, outputs, frame and launch of one family"),
+    "native/sweep.py:sweep": (85, "the state machine; the order of its states is its meaning"),
 }
 
 # How many lines each file has that are too long: none may be added.
-LONG_LINES: dict[str, int] = {}
+LONG_LINES: dict[str, int] = {
+    "__init__.py": 1, "autograd/engine.py": 13, "autograd/hooks.py": 12, "autograd/node.py": 1,
+    "autograd/rules.py": 2, "dtypes.py": 2, "errors.py": 34, "functions/creation.py": 30,
+    "functions/elementwise.py": 4, "functions/index.py": 14, "functions/linalg.py": 5,
+    "functions/reduce.py": 5, "functions/shape.py": 9, "kernels/dtypes.py": 1,
+    "kernels/elementwise.py": 3, "kernels/gemm.py": 4, "kernels/index.py": 1, "kernels/losses.py": 1,
+    "kernels/optim.py": 1, "kernels/reduce.py": 8, "kernels/rows.py": 6, "native/cache.py": 1,
+    "native/compiler.py": 9, "native/devices.py": 1, "native/dispatch.py": 6, "native/elementwise.py": 6,
+    "native/entry.py": 4, "native/functions.py": 18, "native/graph.py": 5, "native/intrinsics.py": 4,
+    "native/layout.py": 5, "native/loader.py": 14, "native/memory.py": 4, "native/objects.py": 4,
+    "native/objects_layout.py": 1, "native/pipeline.py": 4, "native/sweep.py": 16, "native/tape.py": 5,
+    "nn/functional.py": 13, "ops/__init__.py": 1, "ops/call.py": 2, "ops/elementwise.py": 6,
+    "ops/index.py": 5, "ops/reduce.py": 4, "ops/registry.py": 11, "ops/rules.py": 1, "ops/shape.py": 10,
+    "ops/vocabulary.py": 1, "optim/sgd.py": 3, "tensor.py": 39, "warm.py": 1,
+}  # fmt: skip
 
-# What compiles, and so imports Numba: directly, or by importing what does.
+# The modules of `native` that compile, and so import Numba: directly, or by importing what does.
 COMPILERS = {
-    "native": (
-        "compiler", "dispatch", "elementwise", "entry", "functions", "graph", "intrinsics", "memory", "objects",
-        "pipeline", "sweep", "tensors", "views",
-    ),
+    "compiler", "dispatch", "elementwise", "entry", "functions", "graph", "intrinsics", "memory", "objects",
+    "pipeline", "sweep", "tensors", "views",
 }  # fmt: skip
 
 
@@ -146,7 +171,7 @@ def needs(library: str) -> set[str]:
 
 
 def test_only_the_compiler_side_needs_numba():
-    allowed = {f"{folder}/{name}.py" for folder, names in COMPILERS.items() for name in names}
+    allowed = {f"native/{name}.py" for name in COMPILERS}
     allowed |= {name for name in FILES if name.startswith("kernels/")} - {"kernels/compile.py"}
     assert needs("numba") <= allowed
     assert "kernels/elementwise.py" in needs("numba")  # or nothing is found at all
