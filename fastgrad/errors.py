@@ -32,164 +32,189 @@ def raise_status(status: int, name: str, operands: Sequence[Any] = (), attrs: Se
     raise _exception(status, name, [t for t in operands if isinstance(t, TensorBase)], attrs)
 
 
+def renamed(error: BaseException, name: str) -> BaseException:
+    """An exception of an op in the name of the function that called the op on behalf of its caller."""
+    op, mark, text = str(error).partition("(): ")
+    return type(error)(f"{name}(): {text}") if mark and op.isidentifier() else error
+
+
+# What programs call the ops whose names they never see.
+_CALLED = {
+    "assign": "copy", "cast": "to", "clamp_max": "clamp", "clamp_min": "clamp", "div_floor": "div", "div_trunc": "div",
+    "expand_to": "expand", "max_dim": "max", "min_dim": "min", "reshape_copy": "reshape", "reshape_to": "reshape",
+}  # fmt: skip
+
+def called(op: str) -> str:
+    """The name under which programs call an op."""
+    return _CALLED.get(op, op)
+
+
+Cause = tuple[type[BaseException], str]
+"""Class and text of an exception, without the name that goes before."""
+
+
 def _exception(status: int, name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
-    make = _MAKERS.get(status)
-    if make is None:
-        return RuntimeError(f"{name}: failed with status {status}")
-    return make(name, tensors, attrs)
-
-
-def _no_memory(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
-    return MemoryError(f"{name}: not enough memory for the result; {runtime_get('live_bytes')} bytes are in use")
-
-
-def _no_kernel(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
-    if devices.failures:
-        cause = devices.failures.pop()
+    if status == layout.NO_KERNEL and devices.failures:
+        failure = devices.failures.pop()
         devices.failures.clear()
-        if isinstance(cause, (KeyboardInterrupt, SystemExit)):
-            return cause
-        kinds = ", ".join(dtypes.of_code(rt.field(t, TENSOR_DTYPE)).name for t in tensors)
-        error = NotImplementedError(f'"{name}" is not implemented for {kinds or "these arguments"}')
-        error.__cause__ = cause
+        if isinstance(failure, (KeyboardInterrupt, SystemExit)):
+            return failure
+        error: BaseException = NotImplementedError(f"{name}(): {_no_kernel(tensors, failure)}")
+        error.__cause__ = None if isinstance(failure, NotImplementedError) else failure
         return error
-    return RuntimeError(f"{name}: no kernel")
+    make = _MAKERS.get(status)
+    kind, text = make(name, tensors, attrs) if make else (RuntimeError, f"failed with status {status}")
+    return kind(f"{name}(): {text}" if name.isidentifier() else f"{name}: {text}")
 
 
-def _broadcast(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
+def _no_kernel(tensors: list[Any], failure: BaseException) -> str:
+    kinds = ", ".join(f"'{dtypes.of_code(rt.field(t, TENSOR_DTYPE)).type_name}'" for t in tensors)
+    hint = f"; {failure}" if isinstance(failure, NotImplementedError) and str(failure) else ""
+    return f"not implemented for {kinds or 'these arguments'}{hint}"
+
+
+def _no_memory(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
+    return MemoryError, f"not enough memory for the result; {runtime_get('live_bytes')} bytes are in use"
+
+
+def _broadcast(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     if fact(0) == -1:
-        return RuntimeError(
-            f"expand({shape_text(tensors[0])}, size={list(attrs)}): the number of sizes provided ({fact(1)}) must be "
-            f"greater or equal to the number of dimensions in the tensor ({len(rt.sizes(tensors[0]))})"
+        return RuntimeError, (
+            f"the number of sizes provided ({fact(1)}) must be greater or equal to the number of dimensions in the "
+            f"tensor ({len(rt.sizes(tensors[0]))}): sizes {list(attrs)} for a tensor of sizes {shape_text(tensors[0])}"
         )
     if fact(0) == -2:
-        return RuntimeError(
+        return RuntimeError, (
             f"The expanded size of the tensor ({fact(1)}) must match the existing size at non-singleton dimension "
             f"{fact(2)}.  Target sizes: {list(attrs)}.  Tensor sizes: {shape_text(tensors[0])}"
         )
     shapes = " and ".join(shape_text(t) for t in tensors)
-    return RuntimeError(
-        f"{name}: the sizes of the operands {shapes} do not broadcast: {fact(0)} against {fact(1)} at dimension "
-        f"{fact(2)} of the result; sizes must be equal or 1"
+    return RuntimeError, (
+        f"the sizes of the operands {shapes} do not broadcast: {fact(0)} against {fact(1)} at dimension {fact(2)} of "
+        "the result; sizes must be equal or 1"
     )
 
 
-def _bad_dim(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
+def _bad_dim(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     dim, ndim = fact(0), fact(1)
     if name in ("permute", "unpermute") and dim == -1:
-        return RuntimeError(
-            f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
-            f"ordering of dimensions i.e. input.dim() = {len(rt.sizes(tensors[0]))} is not equal to len(dims) = {ndim}"
+        return RuntimeError, (
+            "number of dimensions in the tensor input does not match the length of the desired ordering of dimensions "
+            f"i.e. input.dim() = {len(rt.sizes(tensors[0]))} is not equal to len(dims) = {ndim}"
         )
     if ndim == 0 and name in ("select", "slice", "narrow", "cat", "split", "unbind"):
-        return IndexError(f"{name}() cannot be applied to a 0-dim tensor.")
+        return RuntimeError if name == "narrow" else IndexError, "cannot be applied to a 0-dim tensor"
     bound = max(ndim, 1)
-    return IndexError(
-        f"{name}: dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
-    )
+    return IndexError, f"dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
 
 
-def _bad_index(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
+def _bad_index(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     index, size = fact(0), fact(1)
     if name == "select":
-        return IndexError(f"index {index} is out of bounds for dimension {fact(2)} with size {size}")
-    if name in ("index", "index_put"):
-        return IndexError(f"index {index} is out of bounds for dimension with size {size}")
+        return IndexError, f"index {index} is out of bounds for dimension {fact(2)} with size {size}"
+    if name in ("index", "index_put_"):
+        first = attrs[0]
+        last = first + sum(t is not None for t in tensors) - (2 if name == "index" else 3)
+        dims = f"dimension {first}" if first == last else f"one of the dimensions {first} to {last}"
+        return IndexError, f"index {index} is out of bounds for {dims} with size {size}"
     if name == "narrow":
-        return IndexError(f"narrow: start {index} is out of range for dimension {fact(2)} with size {size}")
+        return IndexError, f"start {index} is out of range for dimension {fact(2)} with size {size}"
     if name.startswith("nll_loss"):
-        return IndexError(f"Target {index} is out of bounds: there are {size} classes")
-    return RuntimeError(f"{name}: index {index} is out of bounds for dimension with size {size}")
+        return IndexError, (
+            f"target {index} is out of bounds: there are {size} classes, so that targets are 0 to {size - 1}, or "
+            "ignore_index"
+        )
+    return RuntimeError, f"index {index} is out of bounds for dimension {attrs[0] if attrs else 0} with size {size}"
 
 
-_SIZE_MESSAGES = {
-    -2: "only one dimension can be inferred, but another -1 stands at position {b}",
+_SIZE_TEXTS = {
+    -2: "only one dimension can be inferred as -1, and none can be negative otherwise, but the sizes are {attrs}",
     -3: "cannot reshape tensor of 0 elements into shape {attrs} because the unspecified dimension size -1 can be any "
     "value and is ambiguous",
     -4: "the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {b}",
-    -6: "as_strided: sizes, strides and offset must not be negative",
-    -7: "as_strided reaches beyond the {b} bytes of the storage",
+    -6: "sizes, strides and offset must not be negative",
+    -7: "sizes and strides reach beyond the {b} bytes of the storage",
     -12: "start ({c}) + length ({b}) exceeds dimension size",
 }
 
 
-def _bad_size(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
+def _bad_size(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     a, b = fact(0), fact(1)
     if a == -1:
-        return RuntimeError(f"shape '{list(attrs)}' is invalid for input of size {b}")
+        return RuntimeError, f"shape '{list(attrs)}' is invalid for input of size {b}"
     if a == -5:
-        return ValueError(f"slice step must be positive, but got {b}")
+        return ValueError, f"slice step must be positive, but got {b}"
     if a == -8:
-        return RuntimeError(
-            f"{name}: all tensors must have the same number of dimensions: tensor 0 has {len(rt.sizes(tensors[0]))}, "
-            f"tensor {fact(2)} has {b}"
+        return RuntimeError, (
+            f"all tensors must have the same number of dimensions: tensor 0 has {len(rt.sizes(tensors[0]))}, tensor "
+            f"{fact(2)} has {b}"
         )
     if a == -9:
         if name == "stack":
-            return RuntimeError(
-                f"stack expects each tensor to be equal size, but got {shape_text(tensors[0])} at entry 0 and "
+            return RuntimeError, (
+                f"expected each tensor to be equal size, but got {shape_text(tensors[0])} at entry 0 and "
                 f"{shape_text(tensors[fact(2)])} at entry {fact(2)}"
             )
-        return RuntimeError(
+        return RuntimeError, (
             f"Sizes of tensors must match except in dimension {attrs[0]}. Expected size "
             f"{rt.sizes(tensors[0])[fact(3)]} but got size {b} for tensor number {fact(2)} in the list."
         )
     if a in (-10, -11):
         shapes = " and ".join(shape_text(t) for t in tensors)
         what = "the same number of dimensions as" if a == -10 else "sizes no larger than those of"
-        return RuntimeError(f"{name}: the index tensor must have {what} the other tensors; got {shapes}")
-    if a in _SIZE_MESSAGES:
-        text = _SIZE_MESSAGES[a].format(b=b, c=fact(2), attrs=list(attrs))
-        return RuntimeError(f"{name}: {text}")
-    return RuntimeError(f"{name}: invalid size {a} at position {b}")
+        return RuntimeError, f"the index tensor must have {what} the other tensors; got {shapes}"
+    if a in _SIZE_TEXTS:
+        return RuntimeError, _SIZE_TEXTS[a].format(b=b, c=fact(2), attrs=list(attrs))
+    return RuntimeError, f"invalid size {a} at position {b}"
 
 
-def _bad_dtype(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
+def _bad_dtype(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     got = dtypes.of_code(fact(0))
     kind = fact(1)
     if kind == 1:
-        return RuntimeError(f"{name}(): Expected dtype int64 for index, but got {got.name}")
+        return RuntimeError, f"Expected dtype int64 for index, but got {got.name}"
     if kind == 2:
-        return RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype, but src is {got.name}")
+        return RuntimeError, f"Expected self.dtype to be equal to src.dtype, but src is {got.name}"
     if kind == 3:
-        return RuntimeError(f"expected scalar type Long for argument 'target' of {name}, but found {got.type_name}")
+        return RuntimeError, f"expected scalar type Long (int64) for argument 'target', but found {got.type_name}"
     if name == "where":
-        return RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {got.type_name}")
+        return RuntimeError, f"expected condition to be a boolean tensor, but got a tensor with dtype {got.type_name}"
     if name == "mean":
-        return RuntimeError(
-            f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+        return RuntimeError, (
+            "could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {got.type_name}"
         )
-    return NotImplementedError(f'"{name}" not implemented for \'{got.type_name}\'')
+    return NotImplementedError, f"not implemented for '{got.type_name}'"
 
 
-def _bad_matmul(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
+def _bad_matmul(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     a, b = tensors[:2]
     kind = fact(0)
+    shapes = f"{shape_text(a)} and {shape_text(b)}"
     if kind == 1:
-        names = [dtypes.of_code(rt.field(t, TENSOR_DTYPE)).type_name.lower() for t in (a, b)]
-        return RuntimeError(f"{name}: expected both matrices to have the same dtype, but got: {names[0]} != {names[1]}")
+        names = [dtypes.of_code(rt.field(t, TENSOR_DTYPE)).type_name for t in (a, b)]
+        return RuntimeError, f"expected both operands to have the same dtype, but got {names[0]} and {names[1]}"
     if kind in (2, 3):
         x, y = rt.sizes(a), rt.sizes(b)
         if len(x) == 3:
-            return RuntimeError(
-                f"batch1 and batch2 of {name} must have the same batch size and matching inner sizes, but got "
-                f"{list(x)} and {list(y)}"
+            return RuntimeError, (
+                f"batch1 and batch2 must have the same batch size and matching inner sizes, but got {shapes}"
             )
-        return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({x[0]}x{x[1]} and {y[0]}x{y[1]})")
-    return RuntimeError(
-        f"{name}: expected two {'3D' if name == 'bmm' else '2D'} tensors, but got {len(rt.sizes(a))}D and "
-        f"{len(rt.sizes(b))}D"
+        return RuntimeError, (
+            f"mat1 and mat2 shapes cannot be multiplied ({x[0]}x{x[1]} and {y[0]}x{y[1]}): the sizes are {shapes}"
+        )
+    return RuntimeError, f"expected two {'3D' if name == 'bmm' else '2D'} tensors, but got tensors of sizes {shapes}"
+
+
+def _leaf_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
+    what = "a view of a leaf Variable" if fact(0) == 1 else "a leaf Variable"
+    return RuntimeError, (
+        f"{what} that requires grad is being used in an in-place operation. Change it under fastgrad.no_grad(), or use "
+        "the form that returns a new tensor."
     )
 
 
-def _leaf_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
-    if fact(0) == 1:
-        return RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-    return RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-
-
-def _saved_modified(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
+def _saved_modified(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     handle, now, expected = fact(0), fact(1), fact(2)
     saved = rt.borrow(handle)
     kind = dtypes.of_code(rt.field(saved, TENSOR_DTYPE)).type_name
@@ -200,7 +225,7 @@ def _saved_modified(name: str, tensors: list[Any], attrs: Sequence[int]) -> Base
 
         producer = f", which is output {rt.field(saved, OUTPUT_NR)} of {OPS[rt.node_field(node, NODE_OP)].node},"
         rt.drop_handle(node)
-    return RuntimeError(
+    return RuntimeError, (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[fastgrad.{kind}Tensor {shape_text(saved)}]{producer} is at version {now}; expected version {expected} "
         "instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
@@ -208,51 +233,51 @@ def _saved_modified(name: str, tensors: list[Any], attrs: Sequence[int]) -> Base
     )
 
 
-def _result_cast(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
+def _result_cast(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     a, b = dtypes.of_code(fact(0)).type_name, dtypes.of_code(fact(1)).type_name
-    return RuntimeError(f"result type {a} can't be cast to the desired output type {b}")
+    return RuntimeError, f"result type {a} can't be cast to the desired output type {b}"
 
 
-def _output_shape(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
+def _output_shape(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     shapes = ", ".join(shape_text(t) for t in tensors[1:])
-    return RuntimeError(
+    return RuntimeError, (
         f"output with shape {shape_text(tensors[0])} doesn't match the broadcast shape with {shapes or 'the operands'}"
-        f" in the in-place form of {name}"
     )
 
 
-def _empty(name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
-    return IndexError(
-        f"{name}(): Expected reduction dim to be specified for input.numel() == 0 with a non-zero size. Got "
-        f"{shape_text(tensors[0])}, which has no elements to reduce."
-    )
+def _empty(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
+    what = f"the tensor has sizes {shape_text(tensors[0])} and so no elements to choose from"
+    if name in ("amax", "amin", "max", "min") and len(attrs) < 2:
+        return RuntimeError, (
+            f"Expected reduction dim to be specified for input.numel() == 0: {what}. Specify the reduction dim with the "
+            "'dim' argument."
+        )
+    return IndexError, f"Expected reduction dim to have non-zero size: {what}"
 
 
 def _simple(kind: type[BaseException], text: str) -> Any:
-    return lambda name, tensors, attrs: kind(text.format(name=name, a=fact(0), b=fact(1)))
+    return lambda name, tensors, attrs: (kind, text.format(a=fact(0), b=fact(1)))
 
 
 _MAKERS: dict[int, Any] = {
     layout.NO_MEMORY: _no_memory,
-    layout.NO_KERNEL: _no_kernel,
+    layout.NO_KERNEL: _simple(RuntimeError, "no kernel"),
     layout.BAD_BROADCAST: _broadcast,
     layout.BAD_DIM: _bad_dim,
     layout.BAD_INDEX: _bad_index,
     layout.BAD_SIZE: _bad_size,
     layout.BAD_DTYPE: _bad_dtype,
     layout.BAD_MATMUL: _bad_matmul,
-    layout.TOO_MANY_DIMS: _simple(
-        RuntimeError, f"{{name}}: {{a}} dimensions; fastgrad supports at most {layout.MAX_DIMS}"
-    ),
+    layout.TOO_MANY_DIMS: _simple(RuntimeError, f"{{a}} dimensions; fastgrad supports at most {layout.MAX_DIMS}"),
     layout.LEAF_INPLACE: _leaf_inplace,
     layout.VIEW_INPLACE: _simple(
         NotImplementedError,
-        "{name}: changing a view in place is not supported yet where gradients flow through the view or its base; "
-        "clone the view first, or use the form that returns a new tensor",
+        "changing a view in place is not supported yet where gradients flow through the view and its base is not "
+        "contiguous; clone the view first, or use the form that returns a new tensor",
     ),
     layout.SAVED_MODIFIED: _saved_modified,
     layout.FREED_GRAPH: _simple(RuntimeError, FREED_MESSAGE),
-    layout.BAD_HANDLE: lambda name, tensors, attrs: TypeError(f"{name}: expected Tensor arguments"),
+    layout.BAD_HANDLE: _simple(TypeError, "expected Tensor arguments"),
     layout.BAD_VIEW: _simple(
         RuntimeError,
         "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
@@ -261,23 +286,23 @@ _MAKERS: dict[int, Any] = {
     layout.BAD_RESULT_CAST: _result_cast,
     layout.BAD_OUTPUT_SHAPE: _output_shape,
     layout.DEVICE_MISMATCH: _simple(
-        RuntimeError, "{name}: expected all tensors to be on the same device; move them with .to(device)"
+        RuntimeError, "expected all tensors to be on the same device; move them with .to(device)"
     ),
     layout.NOT_RECORDABLE: _simple(
-        RuntimeError, "{name}: this form of the operation cannot be recorded; use it under fastgrad.no_grad()"
+        RuntimeError, "this form of the operation cannot be recorded; use it under fastgrad.no_grad()"
     ),
     layout.EMPTY_REDUCTION: _empty,
     layout.BAD_GRADIENT: _simple(
-        RuntimeError, "{name} returned an invalid gradient at index {a}: its shape does not fit the input's"
+        RuntimeError, "returned an invalid gradient at index {a}: its shape does not fit the input's"
     ),
-    layout.BAD_ARGUMENT: _simple(RuntimeError, "{name}: invalid argument ({a}, {b})"),
+    layout.BAD_ARGUMENT: _simple(RuntimeError, "invalid argument ({a}, {b})"),
     layout.INFERENCE_SAVED: _simple(
         RuntimeError,
         "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor "
         "and use it in autograd.",
     ),
     layout.BAD_TARGET: _simple(
-        ValueError, "{name}: expected input batch_size ({b}) to match target batch_size ({a}), input of shape (N, C)"
+        ValueError, "expected input batch_size ({b}) to match target batch_size ({a}), input of shape (N, C)"
     ),
     layout.OVERLAP: _simple(
         RuntimeError,
@@ -286,21 +311,19 @@ _MAKERS: dict[int, Any] = {
     ),
     layout.MULTI_VIEW_INPLACE: _simple(
         RuntimeError,
-        "{name}: the tensor is a view and is being modified inplace. This view is the output of a function that returns "
+        "the tensor is a view and is being modified inplace. This view is the output of a function that returns "
         "multiple views. Such functions do not allow the output views to be modified inplace. You should replace the "
         "inplace operation by an out-of-place one.",
     ),
     layout.NO_GRAD_VIEW_INPLACE: _simple(
         RuntimeError,
-        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case "
-        "is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
-        "either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want "
-        "the inplace to be tracked).",
+        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use "
+        "case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the "
+        "inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if "
+        "you want the inplace to be tracked).",
     ),
-    layout.NO_RULE: _simple(
-        NotImplementedError, "the derivative of {name} with regard to input {a} is not implemented"
-    ),
-    layout.DUPLICATE_DIM: _simple(RuntimeError, "{name}: dim {a} appears more than once in the list of dims"),
+    layout.NO_RULE: _simple(NotImplementedError, "the derivative with regard to input {a} is not implemented"),
+    layout.DUPLICATE_DIM: _simple(RuntimeError, "dim {a} appears more than once in the list of dims"),
 }
 
 
@@ -316,14 +339,20 @@ NODE_OP = _fields(layout.NODE, "op")
 def wrap_error(*arguments: Any) -> NoReturn:
     """Called by a failing entry with its arguments; for `apply` they tell op, tensors and integers."""
     status = runtime_get("status")
-    if status == layout.BAD_HANDLE:
-        wrong = next((type(a).__name__ for a in arguments if not isinstance(a, (int, float, TensorBase))), "another")
-        raise TypeError(f"expected a Tensor as argument, but got {wrong}")
     from fastgrad.ops.registry import OPS
 
     if len(arguments) >= 3 and all(type(a) is int for a in arguments[:3]) and arguments[0] < len(OPS):
         op, n = OPS[arguments[0]], arguments[1]
-        raise_status(status, op.name, arguments[3 : 3 + n], arguments[3 + n :])
+        name = called(op.name) + ("_" if arguments[2] == -1 else "")
+        operands = arguments[3 : 3 + n]
+        if status == layout.BAD_HANDLE:
+            wrong = [k for k, x in enumerate(operands) if not isinstance(x, TensorBase)]
+            which, kind = (wrong[0] + 1, type(operands[wrong[0]]).__name__) if wrong else (1, "another type")
+            raise TypeError(f"{name}(): argument {which} must be Tensor, not {kind}")
+        raise_status(status, name, operands, arguments[3 + n :])
+    if status == layout.BAD_HANDLE:
+        kind = next((type(a).__name__ for a in arguments if not isinstance(a, (int, float, TensorBase))), "another")
+        raise TypeError(f"expected a Tensor as argument, but got {kind}")
     raise_status(status, "the runtime", arguments)
 
 

@@ -17,7 +17,7 @@ from fastgrad.autograd.node import Node, wrap
 from fastgrad.errors import raise_status
 from fastgrad.formatting import format_tensor
 from fastgrad.functions import creation, elementwise, index, linalg, reduce, shape
-from fastgrad.functions.arguments import as_index
+from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.functions.creation import device as Device  # noqa: N812
 from fastgrad.native import devices, layout
 from fastgrad.native.layout import STORAGE, TENSOR
@@ -271,34 +271,7 @@ class Tensor(TensorBase):
         """
         engine.backward(self, gradient, retain_graph, create_graph, inputs)
 
-    def register_hook(self, hook: Callable[[Any], Any]) -> hooks_.RemovableHandle:
-        """Call ``hook(grad)`` whenever the gradient with regard to this tensor is computed.
-
-        Parameters
-        ----------
-        hook : callable
-            May return a tensor that takes the gradient's place, or None.
-
-        Returns
-        -------
-        RemovableHandle
-            With a method ``remove()``; also a context manager.
-
-        Raises
-        ------
-        RuntimeError
-            If the tensor does not require grad.
-
-        Examples
-        --------
-        >>> import fastgrad as fg
-        >>> x = fg.ones(2, requires_grad=True)
-        >>> handle = x.register_hook(lambda g: g * 10)
-        >>> x.sum().backward()
-        >>> x.grad
-        tensor([10., 10.])
-        """
-        return hooks_.register_tensor_hook(self, hook)
+    register_hook = hooks_.register_tensor_hook
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> hooks_.RemovableHandle:
         """Call ``hook(tensor)`` after a pass has added to the ``grad`` of this leaf.
@@ -573,6 +546,24 @@ class Tensor(TensorBase):
     def __pos__(self) -> Tensor:
         return self
 
+    def __floordiv__(self, other: Any) -> Any:
+        return _divided(TensorBase.__floordiv__, elementwise.floor_divide, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _or_not_implemented(elementwise.floor_divide, other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _divided(TensorBase.__mod__, elementwise.remainder, self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _or_not_implemented(elementwise.remainder, other, self)
+
+    def __ifloordiv__(self, other: Any) -> Any:
+        return self.floor_divide_(other)
+
+    def __imod__(self, other: Any) -> Any:
+        return self.remainder_(other)
+
     def __iand__(self, other: Any) -> Any:
         return elementwise.inplace(BY_NAME["bitwise_and"], self, other)
 
@@ -625,17 +616,25 @@ class Tensor(TensorBase):
 
     def div_(self, other: Any, *, rounding_mode: str | None = None) -> Any:
         """``self /= other``, rounded if asked for."""
-        names = {None: "div", "trunc": "div_trunc", "floor": "div_floor"}
-        if rounding_mode not in names:
-            raise RuntimeError(
-                f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
-            )
-        return elementwise.inplace(BY_NAME[names[rounding_mode]], self, other)
+        if rounding_mode is None:
+            return elementwise.inplace(BY_NAME["div"], self, other)
+        op = elementwise.rounded(rounding_mode)
+        elementwise.need_divisor("div_", self, other)
+        return elementwise.inplace(op, self, other)
+
+    def floor_divide_(self, other: Any) -> Any:
+        """``self //= other``."""
+        elementwise.need_divisor("floor_divide_", self, other)
+        return elementwise.inplace(BY_NAME["floor_divide"], self, other)
+
+    def remainder_(self, other: Any) -> Any:
+        """``self %= other``."""
+        elementwise.need_divisor("remainder_", self, other)
+        return elementwise.inplace(BY_NAME["remainder"], self, other)
 
     def clamp_(self, min: Any = None, max: Any = None) -> Any:  # noqa: A002
         """Bound the elements, in place."""
-        if min is None and max is None:
-            raise RuntimeError("clamp_: At least one of 'min' or 'max' must not be None")
+        elementwise.need_bounds("clamp_", min, max)
         if max is None:
             return elementwise.inplace(BY_NAME["clamp_min"], self, min)
         if min is None:
@@ -648,15 +647,13 @@ class Tensor(TensorBase):
         """Set all elements to a number."""
         if isinstance(value, TensorBase) and value.ndim != 0:
             raise RuntimeError(
-                f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+                f"fill_(): only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
             )
-        if isinstance(value, TensorBase) and value.requires_grad:
-            return self.copy_(value)
-        return elementwise.inplace(BY_NAME["assign"], self, elementwise.fill_value(value, self))
+        return elementwise.write("fill_", self, elementwise.fill_value("fill_", value, self))
 
     def zero_(self) -> Any:
         """Set all elements to zero."""
-        return self.fill_(0)
+        return elementwise.write("zero_", self, elementwise.fill_value("zero_", 0, self))
 
     def copy_(self, source: Any) -> Any:
         """Copy the elements of another tensor, broadcast and cast."""
@@ -670,9 +667,10 @@ class Tensor(TensorBase):
 
     def masked_fill_(self, mask: Any, value: Any) -> Any:
         """Set the elements where the mask holds to a number."""
+        need_tensor("masked_fill_", mask, "mask")
         if mask.dtype is not dtypes.bool_:
-            raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
-        return elementwise.inplace(BY_NAME["assign"], self, elementwise.masked_fill(self, mask, value))
+            raise RuntimeError(f"masked_fill_(): only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+        return elementwise.write("masked_fill_", self, elementwise.masked_fill(self, mask, value))
 
     def uniform_(self, low: builtins.float = 0.0, high: builtins.float = 1.0, *, generator: Any = None) -> Any:
         """Fill with uniform random numbers, in place."""
@@ -734,8 +732,15 @@ def _from_pickle(kind: type, array: np.ndarray, requires_grad: bool, state: dict
     return out
 
 
+def _divided(slot: Callable[..., Any], function: Callable[..., Any], a: Any, b: Any) -> Any:
+    """A division that rounds: compiled for floating point, with a look at the divisor for integers."""
+    return slot(a, b) if a.dtype.is_floating_point else _or_not_implemented(function, a, b)
+
+
 def _or_not_implemented(function: Callable[..., Any], *operands: Any) -> Any:
     for x in operands:
+        if isinstance(x, np.ndarray):
+            return function(*(creation.from_numpy(y) if isinstance(y, np.ndarray) else y for y in operands))
         if not isinstance(x, (TensorBase, int, float, np.number, np.bool_)):
             return NotImplemented
     return function(*operands)
@@ -754,6 +759,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "inplace_multiply": lambda a, b: elementwise.inplace(BY_NAME["mul"], a, b),
 }  # fmt: skip
 _OPERATORS = [_FUNCTIONS[name] for name in layout.OPERATORS]
+_MULTIPLY = layout.OPERATORS.index("multiply")
 _N_UNARY = len(layout.BINARY_OPERATORS) + len(layout.INPLACE_OPERATORS)
 
 
@@ -766,6 +772,8 @@ def _operator(a: Any, b: Any, k: int) -> Any:
             if isinstance(x, np.ndarray):
                 other = creation.from_numpy(x)
                 return _operator(other if x is a else a, other if x is b else b, k)
+            if k == _MULTIPLY and isinstance(x, (str, bytes)):  # else Python would try to repeat the text
+                raise TypeError(f"mul(): unsupported operand type(s) for *: 'Tensor' and '{type(x).__name__}'")
             return NotImplemented
     return _OPERATORS[k](a, b)
 
@@ -806,8 +814,8 @@ def _inplace_method(name: str, op_name: str | None = None) -> None:
 
 
 for _name in (
-    "mul", "neg", "abs", "exp", "log", "sqrt", "square", "tanh", "sigmoid", "sin", "cos", "relu", "pow", "remainder",
-    "floor_divide", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
+    "mul", "neg", "abs", "exp", "log", "sqrt", "square", "tanh", "sigmoid", "sin", "cos", "relu", "pow",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
 ):  # fmt: skip
     _inplace_method(_name)
 Tensor.multiply_ = Tensor.mul_  # type: ignore[attr-defined]

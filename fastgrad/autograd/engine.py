@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastgrad.autograd import hooks as hooks_
-from fastgrad.autograd.hooks import _nodes, leaf_hooks, run_tensor_hooks, run_tuple_hooks
+from fastgrad.autograd.hooks import _nodes, leaf_hooks, run_tensor_hooks, run_tuple_hooks, tensor_hooks
 from fastgrad.autograd.rules import apply_rules
 from fastgrad.errors import raise_status
 from fastgrad.functions.creation import ones_like
@@ -21,7 +21,7 @@ from fastgrad.ops.registry import OPS
 
 _OP = NODE.fields["op"][0]
 _VARIABLE = NODE.fields["variable"][0]
-_sweep, _get, _set = rt.sweep, rt.task_get, rt.task_set
+_sweep, _get, _set, _current, _count = rt.sweep, rt.task_get, rt.task_set, rt.task_node, rt.task_count
 GRADS, RESULTS, CAPTURES = 0, 1, 2
 
 
@@ -242,24 +242,17 @@ def _want(task: int, tensor: Any, run: bool) -> int:
 
 
 def _at_tensor_hooks(task: int, flags: int) -> None:
-    node = rt.task_node(task)
-    try:
-        if rt.node_field(node, _VARIABLE):
-            _run_one(task, 0, leaf_hooks(node, "_backward_hooks"))
-            return
-        for output, reference, hooks in list(_nodes[node].tensors):
-            if hooks is None:
-                tensor = reference()
-                hooks = tensor.__dict__.get("_backward_hooks") if tensor is not None else None
-            if hooks:
-                _run_one(task, output, hooks)
-    finally:
-        rt.drop_handle(node)
+    for output, hooks in tensor_hooks(_current(task)):
+        _run_one(task, output, hooks)
+
+
+def _at_leaf_hooks(task: int, flags: int) -> None:
+    hooks = leaf_hooks(_current(task), "_backward_hooks")
+    if hooks:
+        _run_one(task, 0, hooks)
 
 
 def _run_one(task: int, output: int, hooks: Any) -> None:
-    if not hooks:
-        return
     before = _get(task, GRADS, output)
     after = run_tensor_hooks(hooks, before)
     if after is not before:
@@ -267,7 +260,7 @@ def _run_one(task: int, output: int, hooks: Any) -> None:
 
 
 def _values(task: int, which: int) -> tuple[Any, ...]:
-    return tuple([_get(task, which, k) for k in range(rt.task_count(task, which))])
+    return tuple([_get(task, which, k) for k in range(_count(task, which))])
 
 
 def _write(task: int, which: int, before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
@@ -277,57 +270,45 @@ def _write(task: int, which: int, before: tuple[Any, ...], after: tuple[Any, ...
 
 
 def _at_pre_hooks(task: int, flags: int) -> None:
-    node = rt.task_node(task)
-    try:
-        before = _values(task, GRADS)
-        _write(task, GRADS, before, run_tuple_hooks(_nodes[node].pres, before))
-    finally:
-        rt.drop_handle(node)
+    before = _values(task, GRADS)
+    after = run_tuple_hooks(_nodes[_current(task)].pres, before)
+    if after is not before:
+        _write(task, GRADS, before, after)
 
 
 def _at_post_hooks(task: int, flags: int) -> None:
-    node = rt.task_node(task)
-    try:
-        before = () if rt.node_field(node, _VARIABLE) else _values(task, RESULTS)
-        _write(task, RESULTS, before, run_tuple_hooks(_nodes[node].posts, before, _values(task, GRADS)))
-    finally:
-        rt.drop_handle(node)
+    node = _current(task)
+    before = () if rt.node_field(node, _VARIABLE) else _values(task, RESULTS)
+    after = run_tuple_hooks(_nodes[node].posts, before, _values(task, GRADS))
+    if after is not before:
+        _write(task, RESULTS, before, after)
 
 
 def _at_post_accumulate(task: int, flags: int) -> None:
-    node = rt.task_node(task)
-    try:
-        leaf = rt.node_variable(node)
-        for hook in list(leaf_hooks(node, "_post_accumulate_grad_hooks").values()):
-            result = hook(leaf)
-            if result is not None and result is not leaf:
-                if not isinstance(result, TensorBase):
-                    raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
-                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
-    finally:
-        rt.drop_handle(node)
+    node = _current(task)
+    leaf = rt.node_variable(node)
+    for hook in tuple((leaf_hooks(node, "_post_accumulate_grad_hooks") or {}).values()):
+        result = hook(leaf)
+        if result is not None and result is not leaf:
+            if not isinstance(result, TensorBase):
+                raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def _at_apply(task: int, flags: int) -> None:
-    node = rt.task_node(task)
-    try:
-        for k, value in apply_rules(node, _values(task, GRADS)):
-            _set(task, RESULTS, k, value)
-    finally:
-        rt.drop_handle(node)
+    for k, value in apply_rules(_current(task), _values(task, GRADS)):
+        _set(task, RESULTS, k, value)
 
 
 def _failed(task: int, flags: int) -> None:
-    node = rt.task_node(task) if rt.task_count(task, GRADS) else 0
-    name = "backward"
-    if node:
-        name = OPS[rt.node_field(node, _OP)].node
-        rt.drop_handle(node)
+    node = _current(task)
+    name = OPS[rt.node_field(node, _OP)].node if node else "backward"
     raise_status(runtime_get("status"), name)
 
 
 _EVENTS: dict[int, Callable[[int, int], None]] = {
     layout.AT_TENSOR_HOOKS: _at_tensor_hooks,
+    layout.AT_LEAF_HOOKS: _at_leaf_hooks,
     layout.AT_PRE_HOOKS: _at_pre_hooks,
     layout.AT_APPLY: _at_apply,
     layout.AT_POST_HOOKS: _at_post_hooks,

@@ -9,17 +9,16 @@ found through the leaf. Native flags say which nodes have an entry, so that a gr
 from __future__ import annotations
 
 import warnings
-import weakref
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 from fastgrad.native import layout
 from fastgrad.native.layout import NODE, TENSOR
-from fastgrad.native.loader import TensorBase, rt, runtime_set_callback, runtime_set_object
+from fastgrad.native.loader import TensorBase, rt, runtime_set_object
 
-FLAGS_FIELD = NODE.fields["flags"][0]
-TENSOR_FLAGS = TENSOR.fields["flags"][0]
 NODE_FIELD = TENSOR.fields["node"][0]
 OUTPUT_NR = TENSOR.fields["output_nr"][0]
 DTYPE_FIELD = TENSOR.fields["dtype"][0]
@@ -36,12 +35,11 @@ class RemovableHandle:
         Unique in the process and increasing.
     """
 
-    next_id = 0
+    __slots__ = ("__weakref__", "hooks_dict_ref", "id")
 
-    def __init__(self, hooks: Any) -> None:
-        self.hooks_dict_ref: Any = weakref.ref(hooks)
-        self.id = RemovableHandle.next_id
-        RemovableHandle.next_id += 1
+    def __init__(self, hooks: Any, ids: Any = itertools.count()) -> None:  # noqa: B008 - one counter for all
+        self.hooks_dict_ref: Any = ref(hooks)
+        self.id = next(ids)
 
     def remove(self) -> None:
         """Take the hook away; more than once does no harm."""
@@ -54,8 +52,7 @@ class RemovableHandle:
 
     def __setstate__(self, state: tuple[Any, int]) -> None:
         hooks, self.id = state
-        self.hooks_dict_ref = weakref.ref(HookDict() if hooks is None else hooks)
-        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+        self.hooks_dict_ref = ref(OrderedDict() if hooks is None else hooks)
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -64,60 +61,89 @@ class RemovableHandle:
         self.remove()
 
 
-class HookDict(OrderedDict[int, Callable[..., Any]]):
-    """Hooks by the id of their handle, in the order in which they fire."""
-
-
 class NodeHooks:
-    """What Python keeps for one node."""
+    """What Python keeps for one node.
+
+    Attributes
+    ----------
+    tensors : list of (int, dict or weak reference to a dict)
+        For each tensor with hooks the output's number and its hooks, weakly as long as the tensor's object holds them.
+    leaf : dict
+        The hooks of a leaf whose object died before the graph, by attribute.
+    pres, posts, metadata : dict
+    """
 
     __slots__ = ("leaf", "metadata", "posts", "pres", "tensors")
 
     def __init__(self) -> None:
-        self.tensors: list[tuple[int, Any, Any]] = []  # output, weak reference to the tensor, dict once it died
-        self.leaf: dict[str, Any] = {}  # the hooks of a leaf whose object died before the graph
-        self.pres = HookDict()
-        self.posts = HookDict()
-        self.metadata: dict[Any, Any] = {}
+        self.tensors: list[tuple[int, Any]] = []
+        self.leaf: Any = None
+        self.pres: Any = None
+        self.posts: Any = None
+        self.metadata: Any = None
 
 
-_nodes: dict[int, NodeHooks] = {}
+# By handle: a NodeHooks, or for the usual node, whose only output has hooks, just what `tensors` would hold for it.
+_nodes: dict[int, Any] = {}
+runtime_set_object("node_table", _nodes)  # the runtime removes the entries of nodes that it frees
 
 
 def node_entry(handle: int) -> NodeHooks:
     """The entry of a node, made when it is first needed."""
     entry = _nodes.get(handle)
-    if entry is None:
-        entry = _nodes[handle] = NodeHooks()
-        set_node_flag(handle, layout.NODE_PYTHON)
-    return entry
-
-
-def set_node_flag(handle: int, flag: int) -> None:
-    """Tell the sweep that Python is due at a node."""
-    rt.set_node_field(handle, FLAGS_FIELD, rt.node_field(handle, FLAGS_FIELD) | flag)
-
-
-def _set_tensor_flag(tensor: Any, flag: int) -> None:
-    rt.set_field(tensor, TENSOR_FLAGS, rt.field(tensor, TENSOR_FLAGS) | flag)
+    if type(entry) is NodeHooks:
+        return entry
+    full = NodeHooks()
+    if entry is not None:
+        full.tensors.append((0, entry))
+    _nodes[handle] = full
+    rt.flag_node(handle, layout.NODE_PYTHON)
+    return full
 
 
 # --- registering -----------------------------------------------------------------------------------------------
 
 
 def register_tensor_hook(tensor: Any, hook: Callable[[Any], Any]) -> RemovableHandle:
-    """Add a hook to a tensor: see `Tensor.register_hook`."""
-    if not tensor.requires_grad:
-        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    hooks = tensor.__dict__.get("_backward_hooks")
+    """Call ``hook(grad)`` whenever the gradient with regard to this tensor is computed.
+
+    Parameters
+    ----------
+    hook : callable
+        May return a tensor that takes the gradient's place, or None.
+
+    Returns
+    -------
+    RemovableHandle
+        With a method ``remove()``; also a context manager.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor does not require grad.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.ones(2, requires_grad=True)
+    >>> handle = x.register_hook(lambda g: g * 10)
+    >>> x.sum().backward()
+    >>> x.grad
+    tensor([10., 10.])
+    """
+    attributes = tensor.__dict__
+    hooks = attributes.get("_backward_hooks")
     if hooks is None:
-        rt.flags_of(tensor)  # a view catches up with its base, and so gets the node that its gradient arrives at
-        node = rt.field(tensor, NODE_FIELD)
+        target = rt.hook_target(tensor)
+        if not target:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        node, output = target
         if node:
-            hooks = tensor.__dict__["_backward_hooks"] = HookDict()
-            node_entry(node).tensors.append((rt.field(tensor, OUTPUT_NR), weakref.ref(tensor), None))
-            set_node_flag(node, layout.TENSOR_HOOKS)
-            _set_tensor_flag(tensor, layout.HAS_PYTHON)
+            hooks = attributes["_backward_hooks"] = OrderedDict()
+            if output or node in _nodes:
+                node_entry(node).tensors.append((output, ref(hooks)))
+            else:
+                _nodes[node] = ref(hooks)
         else:
             hooks = leaf_hook_dict(tensor, "_backward_hooks", layout.TENSOR_HOOKS)
     handle = RemovableHandle(hooks)
@@ -127,36 +153,48 @@ def register_tensor_hook(tensor: Any, hook: Callable[[Any], Any]) -> RemovableHa
 
 def leaf_hook_dict(tensor: Any, name: str, flag: int) -> Any:
     """The dict of a leaf's hooks: its own, that of an earlier object of the same leaf, or a new one."""
-    hooks = tensor.__dict__.get(name)
+    attributes = tensor.__dict__
+    hooks = attributes.get(name)
     if hooks is None:
-        node = _keep_leaf_node(tensor, flag)
-        earlier = _nodes[node].leaf.pop(name, None) if node in _nodes else None
-        hooks = tensor.__dict__[name] = HookDict() if earlier is None else earlier
+        keeper = attributes.get("_accumulator")
+        if keeper is None:
+            rt.hook_target(tensor)
+            keeper = attributes["_accumulator"] = NodeKeeper(rt.leaf_node(tensor))
+        rt.flag_node(keeper.handle, flag)
+        entry = _nodes.get(keeper.handle)
+        earlier = entry.leaf.pop(name, None) if type(entry) is NodeHooks and entry.leaf else None
+        hooks = attributes[name] = OrderedDict() if earlier is None else earlier
     return hooks
 
 
 def leave_hooks_behind(tensor: Any, node: int) -> None:
     """After a change in place: hooks registered before stay with the old node and see the old value's gradient."""
     hooks = tensor.__dict__.pop("_backward_hooks", None)
-    if hooks is not None and node in _nodes:
-        entry = _nodes[node]
-        entry.tensors[:] = [
-            (k, _gone, hooks) if held is None and reference() is tensor else (k, reference, held)
-            for k, reference, held in entry.tensors
-        ]
+    if hooks is not None:
+        _hold(node, hooks)
 
 
-def _keep_leaf_node(tensor: Any, flag: int) -> int:
-    """Set a flag on a leaf's AccumulateGrad node, which lives from now on as long as the leaf's object.
+def _hold(node: int, hooks: Any) -> None:
+    """Let a node hold a dict of hooks that no tensor object holds any more."""
+    entry = _nodes.get(node)
+    if type(entry) is ref:
+        _nodes[node] = hooks
+    elif type(entry) is NodeHooks:
+        for k, (output, held) in enumerate(entry.tensors):
+            if type(held) is ref and held() is hooks:
+                entry.tensors[k] = (output, hooks)
 
-    The node holds the leaf's record; an object that holds the node makes no cycle that the collector must see.
-    """
-    keeper = tensor.__dict__.get("_accumulator")
-    if keeper is None:
-        keeper = tensor.__dict__["_accumulator"] = NodeKeeper(rt.leaf_node(tensor))
-        _set_tensor_flag(tensor, layout.HAS_PYTHON)
-    set_node_flag(keeper.handle, flag)
-    return keeper.handle
+
+def tensor_hooks(node: int) -> Any:
+    """Pairs of output number and hooks for a node's tensors, in the order in which the tensors first got one."""
+    entry = _nodes[node]
+    if type(entry) is ref:
+        hooks = entry()
+        return ((0, hooks),) if hooks else ()
+    if type(entry) is NodeHooks:
+        pairs = [(output, held() if type(held) is ref else held) for output, held in entry.tensors]
+        return [(output, hooks) for output, hooks in pairs if hooks]
+    return ((0, entry),) if entry else ()
 
 
 class NodeKeeper:
@@ -182,18 +220,10 @@ def finalize(tensor: Any) -> None:
         if rt.node_field(keeper.handle, NODE_REFS) > 1:
             node_entry(keeper.handle).leaf = {k: attributes[k] for k in LEAF_HOOKS if attributes.get(k) is not None}
         return
+    hooks = attributes.get("_backward_hooks")
     node = rt.field(tensor, NODE_FIELD)
-    entry = _nodes.get(node)
-    if entry is None:
-        return
-    alone = rt.field(tensor, REFS_FIELD) == 1 and rt.node_field(node, NODE_REFS) == 1
-    for k, (output, reference, hooks) in enumerate(entry.tensors):
-        if hooks is None and reference() is tensor and not alone:
-            entry.tensors[k] = (output, _gone, attributes.get("_backward_hooks"))
-
-
-def _gone() -> None:
-    """In the place of a weak reference to an object that left its hooks to its node."""
+    if hooks and node and not (rt.field(tensor, REFS_FIELD) == 1 and rt.node_field(node, NODE_REFS) == 1):
+        _hold(node, hooks)
 
 
 LEAF_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
@@ -202,20 +232,14 @@ LEAF_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 def leaf_hooks(node: int, name: str) -> Any:
     """The hooks of a leaf, found through its AccumulateGrad node."""
     hooks = rt.node_variable(node).__dict__.get(name)
-    if hooks is None and node in _nodes:
-        hooks = _nodes[node].leaf.get(name)
-    return hooks or {}
-
-
-def notify(kind: int, handle: int, nodes: Any = _nodes, node_kind: int = layout.NODE_KIND) -> int:
-    """The runtime frees a record of which Python keeps something. Module globals may be gone by then."""
-    if kind == node_kind:
-        nodes.pop(handle, None)
-    return 0
+    if hooks is None:
+        entry = _nodes.get(node)
+        if type(entry) is NodeHooks and entry.leaf:
+            hooks = entry.leaf.get(name)
+    return hooks
 
 
 runtime_set_object("finalizer", finalize)
-runtime_set_callback("notify", 2, notify)
 
 
 # --- running ---------------------------------------------------------------------------------------------------
@@ -241,7 +265,7 @@ def check_replacement(hook: Any, old: Any, new: Any) -> None:
 
 def run_tensor_hooks(hooks: Any, gradient: Any) -> Any:
     """Run the hooks of one tensor over its gradient; returns the gradient that goes on."""
-    for hook in list(hooks.values()):
+    for hook in tuple(hooks.values()):
         result = hook(gradient)
         if result is not None and result is not gradient:
             check_replacement(hook, gradient, result)
@@ -251,7 +275,7 @@ def run_tensor_hooks(hooks: Any, gradient: Any) -> Any:
 
 def run_tuple_hooks(hooks: Any, values: tuple[Any, ...], *others: Any) -> tuple[Any, ...]:
     """Run node hooks over a tuple of gradients, each seeing what the one before returned."""
-    for hook in list(hooks.values()):
+    for hook in tuple(hooks.values()):
         result = hook(values, *others)
         if result is None or result is values:
             continue

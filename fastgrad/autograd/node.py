@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from fastgrad.autograd.hooks import RemovableHandle, node_entry, set_node_flag
+from fastgrad.autograd.hooks import RemovableHandle, node_entry
 from fastgrad.native import layout
 from fastgrad.native.layout import NODE
 from fastgrad.native.loader import rt
 from fastgrad.ops.registry import OPS
 
 _OP, _SEQ, _N_IN, _VARIABLE = (NODE.fields[n][0] for n in ("op", "seq", "n_in", "variable"))
-_objects: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
+_PYOBJ = NODE.fields["pyobj"][0]
 
 
 class Node:
@@ -29,8 +29,8 @@ class Node:
     def __new__(cls, *args: Any) -> Node:
         raise TypeError("Node objects are made by the runtime, not by users")
 
-    def __del__(self, drop: Callable[[int], None] = rt.drop_handle) -> None:
-        drop(self._handle)
+    def __del__(self, gone: Callable[[int], None] = rt.node_gone) -> None:
+        gone(self._handle)
 
     def name(self) -> str:
         """The name of the op's derivative, such as ``MulBackward0``."""
@@ -59,7 +59,10 @@ class Node:
     @property
     def metadata(self) -> dict[Any, Any]:
         """A dict for whatever users attach to the node."""
-        return node_entry(self._handle).metadata
+        entry = node_entry(self._handle)
+        if entry.metadata is None:
+            entry.metadata = {}
+        return entry.metadata  # type: ignore[no-any-return]
 
     @property
     def requires_grad(self) -> bool:
@@ -85,7 +88,10 @@ class Node:
         -------
         RemovableHandle
         """
-        return self._register(node_entry(self._handle).posts, fn, layout.POST_HOOKS)
+        entry = node_entry(self._handle)
+        if entry.posts is None:
+            entry.posts = OrderedDict()
+        return self._register(entry.posts, fn, layout.POST_HOOKS)
 
     def register_prehook(self, fn: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
         """Call ``fn(grad_outputs)`` before the node's derivative runs.
@@ -99,28 +105,31 @@ class Node:
         -------
         RemovableHandle
         """
-        return self._register(node_entry(self._handle).pres, fn, layout.PRE_HOOKS)
+        entry = node_entry(self._handle)
+        if entry.pres is None:
+            entry.pres = OrderedDict()
+        return self._register(entry.pres, fn, layout.PRE_HOOKS)
 
     def _register(self, hooks: Any, fn: Callable[..., Any], flag: int) -> RemovableHandle:
         handle = RemovableHandle(hooks)
         hooks[handle.id] = fn
-        set_node_flag(self._handle, flag)
+        rt.flag_node(self._handle, flag)
         return handle
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {hex(id(self))}>"
 
 
+_node_object, _set_node_field, _new = rt.node_object, rt.set_node_field, object.__new__
+
+
 def wrap(handle: int) -> Node:
     """The object of a node; takes over one reference."""
-    node = _objects.get(handle)
+    node = _node_object(handle)
     if node is None:
-        node = object.__new__(Node)
+        node = _new(Node)
         node._handle = handle
-        _objects[handle] = node
+        _set_node_field(handle, _PYOBJ, id(node))
     else:
         rt.drop_handle(handle)
-    return node
-
-
-
+    return node  # type: ignore[no-any-return]

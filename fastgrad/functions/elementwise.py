@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from fastgrad import dtypes
+from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_tensor, need_tensor
-from fastgrad.native.layout import BOOL, HAS_PYTHON, TENSOR
+from fastgrad.native.layout import HAS_PYTHON, TENSOR
 from fastgrad.native.loader import rt
-from fastgrad.ops.call import apply, invoke
+from fastgrad.ops.call import apply, as_number, invoke
 from fastgrad.ops.registry import BY_NAME, Op
+
 _FLAGS, _NODE = TENSOR.fields["flags"][0], TENSOR.fields["node"][0]
 
 
@@ -42,7 +46,7 @@ def inplace(op: Op, target: Any, *others: Any) -> Any:
     """Run an elementwise op into its first operand; returns that operand."""
     operands = [target]
     for other in others:
-        operands.append(other if is_tensor(other) else _number(other, target))
+        operands.append(other if is_tensor(other) else as_number(other, (target,), op))
     if rt.field(target, _FLAGS) & HAS_PYTHON:
         return _inplace_with_hooks(op, operands)
     return apply(op.id, len(operands), -1, *operands)
@@ -63,10 +67,12 @@ def _inplace_with_hooks(op: Op, operands: list[Any]) -> Any:
             rt.drop_handle(node)
 
 
-def _number(value: Any, like: Any) -> Any:
-    from fastgrad.ops.call import as_number
-
-    return as_number(value, (like,))
+def write(name: str, target: Any, source: Any) -> Any:
+    """Copy a tensor over another one in place, for the method `name`; returns the other one."""
+    try:
+        return inplace(BY_NAME["assign"], target, source)
+    except (RuntimeError, TypeError) as error:
+        raise renamed(error, name) from None
 
 
 neg = negative = _unary("neg")
@@ -83,14 +89,8 @@ cos = _unary("cos")
 relu = _unary("relu")
 isnan = _unary("isnan")
 logical_not = _unary("logical_not")
-bitwise_not = _unary("bitwise_not")
 
 mul = multiply = _binary("mul")
-remainder = _binary("remainder")
-fmod = _binary("fmod")
-maximum = _binary("maximum")
-minimum = _binary("minimum")
-pow = _binary("pow")  # noqa: A001
 eq = _binary("eq")
 ne = not_equal = _binary("ne")
 lt = less = _binary("lt")
@@ -103,7 +103,79 @@ logical_xor = _binary("logical_xor")
 bitwise_and = _binary("bitwise_and")
 bitwise_or = _binary("bitwise_or")
 bitwise_xor = _binary("bitwise_xor")
-floor_divide = _binary("floor_divide")
+
+
+def bitwise_not(input: Any) -> Any:  # noqa: A002
+    """All bits of integers inverted; of a mask, where it does not hold."""
+    if need_tensor("bitwise_not", input).dtype.is_floating_point:
+        raise TypeError(f"bitwise_not() (operator ~) is only implemented on integer and Boolean tensors, not {input.dtype.name}")
+    return invoke(BY_NAME["bitwise_not"], (input,))
+
+
+def maximum(input: Any, other: Any) -> Any:  # noqa: A002
+    """The larger of two tensors' elements; NaN if either is."""
+    need_tensor("maximum", input)
+    return invoke(BY_NAME["maximum"], (input, need_tensor("maximum", other, "other")))
+
+
+def minimum(input: Any, other: Any) -> Any:  # noqa: A002
+    """The smaller of two tensors' elements; NaN if either is."""
+    need_tensor("minimum", input)
+    return invoke(BY_NAME["minimum"], (input, need_tensor("minimum", other, "other")))
+
+
+def pow(input: Any, exponent: Any) -> Any:  # noqa: A001, A002
+    """``input ** exponent``, broadcast and promoted.
+
+    Raises
+    ------
+    RuntimeError
+        If an integer tensor shall be raised to a negative integer.
+    """
+    if not is_tensor(exponent):
+        need_tensor("pow", input)
+        if isinstance(exponent, (int, np.integer)) and exponent < 0 and not input.dtype.is_floating_point:
+            raise RuntimeError(
+                f"pow(): Integers to negative integer powers are not allowed, but the exponent is {exponent}; convert the "
+                f"{input.dtype.name} tensor to a floating-point dtype first"
+            )
+    return invoke(BY_NAME["pow"], (input, exponent))
+
+
+# --- quotients of integers -------------------------------------------------------------------------------------
+
+
+def need_divisor(name: str, input: Any, other: Any) -> None:  # noqa: A002
+    """Refuse to divide integers by zero; a floating-point quotient is infinite or NaN."""
+    for x in (input, other):
+        if isinstance(x, (float, np.floating)) or (is_tensor(x) and x.dtype.is_floating_point):
+            return
+    if bool((other == 0).any()) if is_tensor(other) else other == 0:
+        raise RuntimeError(
+            f"{name}(): ZeroDivisionError: the divisor of an integer division holds a zero; mask the zeros, or convert an "
+            "operand to a floating-point dtype"
+        )
+
+
+def _quotient(name: str) -> Callable[[Any, Any], Any]:
+    op = BY_NAME[name]
+
+    def function(input: Any, other: Any) -> Any:  # noqa: A002
+        if not is_tensor(input) and not is_tensor(other):
+            need_tensor(name, input)
+        need_divisor(name, input, other)
+        return invoke(op, (input, other))
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+floor_divide = _quotient("floor_divide")
+remainder = _quotient("remainder")
+fmod = _quotient("fmod")
+
+
+# --- sums and products -----------------------------------------------------------------------------------------
 
 
 def add(input: Any, other: Any, *, alpha: float = 1) -> Any:  # noqa: A002
@@ -144,10 +216,16 @@ subtract = sub
 
 
 def _no_bool_sub(*operands: Any) -> None:
-    if all(is_tensor(t) and t.dtype.code == BOOL for t in operands):
+    masks = [t.dtype is dtypes.bool_ if is_tensor(t) else isinstance(t, bool) for t in operands]
+    if False not in masks:
         raise RuntimeError(
-            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+            "sub(): Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
             "operator instead."
+        )
+    if True in masks:
+        raise RuntimeError(
+            "sub(): Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a "
+            "mask, use the `~` or `logical_not()` operator instead."
         )
 
 
@@ -157,7 +235,7 @@ def _scaled(name: str, other: Any, alpha: Any, input: Any = None) -> Any:  # noq
     if isinstance(alpha, float):
         kinds = [t.dtype for t in (input, other) if is_tensor(t)]
         if kinds and not any(k.is_floating_point for k in kinds):
-            raise RuntimeError(f"{name}: For integral input tensors, argument alpha must not be a floating point number.")
+            raise RuntimeError(f"{name}(): For integral input tensors, argument alpha must not be a floating point number.")
     return other * alpha
 
 
@@ -183,11 +261,18 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:  # 
     """
     if rounding_mode is None:
         return invoke(BY_NAME["div"], (input, other))
+    op = rounded(rounding_mode)
+    need_divisor("div", input, other)
+    return invoke(op, (input, other))
+
+
+def rounded(rounding_mode: str) -> Op:
+    """The op of a division with a rounding mode; RuntimeError if there is none."""
     if rounding_mode not in ("trunc", "floor"):
         raise RuntimeError(
-            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+            f"div(): expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
         )
-    return invoke(BY_NAME["div_trunc" if rounding_mode == "trunc" else "div_floor"], (input, other))
+    return BY_NAME["div_" + rounding_mode]
 
 
 divide = div
@@ -219,8 +304,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002
     tensor([0.0000, 0.5000, 1.0000])
     """
     need_tensor("clamp", input)
-    if min is None and max is None:
-        raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
+    need_bounds("clamp", min, max)
     if max is None:
         return invoke(BY_NAME["clamp_min"], (input, min))
     if min is None:
@@ -229,6 +313,15 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002
 
 
 clip = clamp
+
+
+def need_bounds(name: str, min: Any, max: Any) -> None:
+    """Refuse a clamp without bounds, or with a tensor on one side and a number on the other."""
+    if min is None and max is None:
+        raise RuntimeError(f"{name}(): At least one of 'min' or 'max' must not be None")
+    if min is not None and max is not None and is_tensor(min) != is_tensor(max):
+        kinds = " and ".join(type(x).__name__ for x in (min, max))
+        raise TypeError(f"{name}(): arguments 'min' and 'max' must be two Tensors or two numbers, not {kinds}")
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:  # noqa: A002
@@ -269,21 +362,27 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:  # noqa: A002
     need_tensor("masked_fill", input)
     need_tensor("masked_fill", mask, "mask")
     if mask.dtype is not dtypes.bool_:
-        raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+        raise RuntimeError(f"masked_fill(): only supports boolean masks, but got mask with dtype {mask.dtype.name}")
     if is_tensor(value) and value.dim() != 0:
         raise RuntimeError(
-            f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
+            f"masked_fill(): only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
         )
-    return invoke(BY_NAME["where"], (mask, fill_value(value, input), input))
+    filling = fill_value("masked_fill", value, input)
+    try:
+        return invoke(BY_NAME["where"], (mask, filling, input))
+    except RuntimeError as error:
+        raise renamed(error, "masked_fill") from None
 
 
-def fill_value(value: Any, like: Any) -> Any:
-    """A value as a 0-dim tensor of the dtype of the tensor that it will be written to."""
+def fill_value(name: str, value: Any, like: Any) -> Any:
+    """A value as a 0-dim tensor of the dtype of the tensor that `name` will write it to."""
     from fastgrad.functions.creation import full
 
     if is_tensor(value):
         return value.to(like.dtype)
+    if not isinstance(value, (int, float, np.number, np.bool_)):
+        raise TypeError(f"{name}(): argument 'value' must be a number or a Tensor, not {type(value).__name__}")
     bounds = {dtypes.uint8: (-255, 255), dtypes.int32: (-(2**31), 2**31 - 1)}.get(like.dtype)
     if bounds and not isinstance(value, bool) and not bounds[0] <= value <= bounds[1]:
-        raise RuntimeError(f"value cannot be converted to type {like.dtype.name} without overflow")
+        raise RuntimeError(f"{name}(): value {value} cannot be converted to type {like.dtype.name} without overflow")
     return full((), value, dtype=like.dtype)

@@ -16,7 +16,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from fastgrad.native.layout import FLOAT32, FLOAT64
+from fastgrad.native.layout import BOOL, FLOAT32, FLOAT64
 
 # Symbols of cblas gemm in the libraries that NumPy may bring, with 64-bit integers, float32 then float64.
 _CANDIDATES = (("scipy_cblas_sgemm64_", "scipy_cblas_dgemm64_"), ("cblas_sgemm64_", "cblas_dgemm64_"))
@@ -53,6 +53,8 @@ def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., Non
     """The product for one dtype."""
     from fastgrad.kernels.dtypes import KERNEL
 
+    if dtype == BOOL:
+        raise NotImplementedError("convert the operands with .to(fastgrad.float32) first")
     found = find_blas()
     if found and dtype in (FLOAT32, FLOAT64):
         return _blas(found[0] if dtype == FLOAT32 else found[1], dtype), KERNEL

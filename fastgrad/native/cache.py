@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
+import importlib.util
 import os
 import sys
 import tempfile
@@ -37,7 +37,11 @@ def root() -> Path:
 
 
 def _numba_version() -> str:
-    return importlib.metadata.version("numba")
+    """Numba's version without importing it, nor the slow `importlib.metadata`."""
+    spec = importlib.util.find_spec("numba")
+    if spec is None or spec.origin is None:
+        raise ImportError("fastgrad needs numba: pip install numba")
+    return hash_texts((Path(spec.origin).parent / "_version.py").read_bytes())
 
 
 def environment_key() -> str:

@@ -7,7 +7,8 @@ so that the optimiser sees through them; see Note [Entries].
 Note [Entries]: an entry is a ``METH_FASTCALL`` function or a type slot. Its arguments are letters:
 ``i`` an int64, ``d`` a float64, ``T`` a tensor (its handle is read from the object), ``O`` a tensor or None.
 Results: ``i``, ``d``, ``n`` nothing, ``s`` a status (a negative one raises), ``T`` a tensor: a handle becomes the
-Python object that stands for it, zero None, a negative number is a status; ``L`` a tuple of integers (the
+Python object that stands for it, zero None, a negative number is a status; ``P`` the Python object at an address
+(None for zero); ``L`` a tuple of integers (the
 function gets the address of an array as its last argument and returns how many it wrote); ``x`` nothing: the
 function is called by other wrappers only (pointers are ``p``). A failing call stores the status in the runtime and calls the
 Python function that `runtime.wrap_error` holds with the same arguments; it raises.
@@ -27,7 +28,7 @@ from fastgrad.native.pipeline import link
 
 NUMBA_TYPES = {
     "i": types.int64, "d": types.float64, "T": types.int64, "O": types.int64, "s": types.int64, "n": types.void,
-    "L": types.int64, "p": types.CPointer(types.int64),
+    "L": types.int64, "P": types.int64, "p": types.CPointer(types.int64),
 }  # fmt: skip
 LLVM_TYPES = {"i": "i64", "d": "double", "T": "i64", "O": "i64", "p": "ptr"}
 
@@ -143,7 +144,7 @@ def _wrappers(exports: list[Export], symbols: list[str], debug: bool, objects: b
         lines.append(f"declare i32 @{symbol}(ptr, ptr{', ' + parameters if parameters else ''})")
         if export.returns == "k":
             lines.append(_KERNEL.format(name=export.name, symbol=symbol))
-        elif export.returns in "sindTL":
+        elif export.returns in "sindTLP":
             lines.append(_entry(export, symbol))
         elif export.returns != "x":
             raise ValueError(f"unknown result {export.returns!r} of {export.name}")
@@ -257,6 +258,9 @@ _RESULTS = {
     "T": "  %value = load i64, ptr %result\n"
     + _FAILED.format(test="slt")
     + "\n  %object = call ptr @fastgrad_wrap_optional(i64 %value)\n  ret ptr %object",
+    "P": "  %value = load i64, ptr %result\n  %known = inttoptr i64 %value to ptr\n"
+    "  %none = icmp eq i64 %value, 0\n  %object = select i1 %none, ptr @_Py_NoneStruct, ptr %known\n"
+    "  call void @Py_IncRef(ptr %object)\n  ret ptr %object",
     "L": "  %value = load i64, ptr %result\n  %tuple = call ptr @fastgrad_integers(ptr %list, i64 %value)\n  ret ptr %tuple",
 }
 

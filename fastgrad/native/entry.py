@@ -13,9 +13,12 @@ from fastgrad.native.intrinsics import call_kernel, native, node, runtime, runti
 from fastgrad.native.layout import (
     CONTIGUOUS,
     FLAT,
+    HAS_PYTHON,
     NO_MEMORY,
+    NODE_PYTHON,
     REQUIRES_GRAD,
     RETAINS_GRAD,
+    TENSOR_HOOKS,
     WRAPPED_NUMBER,
 )
 from fastgrad.native.memory import (
@@ -349,6 +352,44 @@ def attach_output(n, k, h):
 
 
 @native
+def hook_target(h, out):
+    """The node that a tensor's hooks belong to and the output's number, told that hooks are there; the node is 0
+
+    for a leaf, and nothing is written for a tensor that does not require grad.
+    """
+    enter()
+    flags = look(h)
+    if not flags & REQUIRES_GRAD:
+        return 0
+    t = tensor(h)
+    t.flags |= HAS_PYTHON
+    words(out)[0] = t.node
+    words(out)[1] = t.output_nr
+    if t.node != 0:
+        node(t.node).flags |= TENSOR_HOOKS | NODE_PYTHON
+    return 2
+
+
+@native
+def flag_node(n, flags):
+    """Tell the sweep that Python is due at a node."""
+    node(n).flags |= flags
+
+
+@native
+def node_object(n):
+    """The address of the Python object of a node, or 0."""
+    return node(n).pyobj
+
+
+@native
+def node_gone(n):
+    """The Python object of a node goes, and its reference with it."""
+    node(n).pyobj = 0
+    drop(n)
+
+
+@native
 def retain_handle(h):
     retain(h)
 
@@ -469,6 +510,10 @@ EXPORTS = [
     # nodes
     Export("grad_node", grad_node, "T", "i"),
     Export("flags_of", flags_of, "T", "i"),
+    Export("hook_target", hook_target, "T", "L"),
+    Export("flag_node", flag_node, "ii", "n"),
+    Export("node_object", node_object, "i", "P"),
+    Export("node_gone", node_gone, "i", "n"),
     Export("leaf_node", leaf_node, "T", "i"),
     Export("retain_handle", retain_handle, "i", "n"),
     Export("drop_handle", drop, "i", "n"),

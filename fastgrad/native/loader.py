@@ -146,7 +146,7 @@ ENTRIES = (
     "runtime_address", "peek", "poke", "new", "number", "wrapped_number", "wrapped_handle", "foreign", "handle_of",
     "from_handle", "borrow", "sizes", "steps", "field", "set_field", "storage_field", "get_grad", "set_grad",
     "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump", "random_fill",
-    "sequence_fill", "get_mode", "set_mode", "grad_node", "flags_of", "leaf_node", "retain_handle", "drop_handle",
+    "sequence_fill", "get_mode", "set_mode", "grad_node", "flags_of", "hook_target", "flag_node", "node_object", "node_gone", "leaf_node", "retain_handle", "drop_handle",
     "node_field", "set_node_field", "node_edge", "node_meta", "node_attrs", "node_attr", "node_variable",
     "node_saved", "attach_output", "check_saved", "task_new", "task_root", "task_root_tensor", "task_discover",
     "task_want", "task_start", "sweep", "task_end", "task_node", "task_count", "task_get", "task_set",

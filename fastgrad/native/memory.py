@@ -15,7 +15,6 @@ import sys
 
 from fastgrad.flags import DEBUG
 from fastgrad.native.intrinsics import (
-    call_native2,
     leading_zeros,
     madvise,
     memset,
@@ -24,6 +23,9 @@ from fastgrad.native.intrinsics import (
     node,
     posix_memalign,
     py_decref,
+    py_dict_delete,
+    py_error_clear,
+    py_integer,
     release,
     runtime,
     stack_small,
@@ -36,7 +38,6 @@ from fastgrad.native.intrinsics import (
 from fastgrad.native.layout import (
     FREED,
     GUARD,
-    HAS_PYTHON,
     MAGIC,
     N_BINS,
     NODE,
@@ -286,8 +287,6 @@ def unlink_retained(handle):
 @native
 def bury_tensor(handle):
     t = tensor(handle)
-    if t.flags & HAS_PYTHON:
-        call_native2(runtime().notify, TENSOR_KIND, handle)
     if t.flags & RETAINS_GRAD:
         unlink_retained(handle)
     if t.storage != 0:
@@ -315,10 +314,20 @@ def release_saved(handle):
 
 
 @native
+def forget_in_python(handle):
+    """Remove a node from the table in which Python keeps hooks by handle."""
+    key = py_integer(handle)
+    if key != 0:
+        if py_dict_delete(runtime().node_table, key) != 0:
+            py_error_clear()
+        py_decref(key)
+
+
+@native
 def bury_node(handle):
     n = node(handle)
-    if n.flags & NODE_PYTHON:
-        call_native2(runtime().notify, NODE_KIND, handle)
+    if n.flags & NODE_PYTHON and runtime().node_table != 0:
+        forget_in_python(handle)
     edges = words(n.edges)
     for k in range(n.n_in):
         if edges[2 * k] != 0:

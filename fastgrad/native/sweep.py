@@ -36,6 +36,7 @@ from fastgrad.native.layout import (
     ACCUMULATE,
     ALL_GRADS,
     AT_APPLY,
+    AT_LEAF_HOOKS,
     AT_POST_ACCUMULATE,
     AT_POST_HOOKS,
     AT_PRE_HOOKS,
@@ -960,7 +961,7 @@ def sweep(handle):
             state = AFTER_TENSOR_HOOKS
             if node(t.node).flags & TENSOR_HOOKS:
                 t.state = state
-                return AT_TENSOR_HOOKS
+                return AT_LEAF_HOOKS if node(t.node).variable != 0 else AT_TENSOR_HOOKS
         n = node(t.node)
         if state == AFTER_TENSOR_HOOKS:
             if n.retains != 0:
@@ -1096,10 +1097,8 @@ def task_end(handle):
 
 @native
 def task_node(handle):
-    """The current node, with one reference for the caller."""
-    n = task(handle).node
-    retain(n)
-    return n
+    """The current node; the task keeps it alive."""
+    return task(handle).node
 
 
 @native

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.native.layout import BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.ops.registry import Kernel, elementwise
 from fastgrad.ops.vocabulary import c, m
 
 PREDICATE = NOT_DIFFERENTIABLE | OUT_BOOL
+INVERT = {BOOL: "use the `~` operator or logical_not() to invert a mask"}
+EXCLUSIVE = {BOOL: "use the `^` operator or logical_xor() for the difference of two masks"}
+NUMBERS = {BOOL: "convert the operand with .to(fastgrad.int64) first"}
 
 # --- arithmetic ------------------------------------------------------------------------------------------------
 
@@ -20,7 +23,7 @@ add.identity("a")
 add.identity("b")
 
 
-@elementwise("sub")
+@elementwise("sub", refuses=EXCLUSIVE)
 def sub(a, b):
     return a - b
 
@@ -60,7 +63,7 @@ def _(g, b):
 
 @div.elementwise_vjp("b")
 def _(g, a, b):
-    return -g * (a / b) / b
+    return -g * ((a / b) / b)
 
 
 @elementwise("floor_divide")
@@ -113,7 +116,12 @@ def fmod(a, b):
 fmod.identity("a")
 
 
-@elementwise("neg")
+@fmod.elementwise_vjp("b")
+def _(g, a, b):
+    return -g * m.trunc_div(a, b)
+
+
+@elementwise("neg", refuses=INVERT)
 def neg(x):
     return -x
 
@@ -244,14 +252,14 @@ def _(x):
 # --- selecting -------------------------------------------------------------------------------------------------
 
 
-@elementwise("relu")
+@elementwise("relu", refuses=NUMBERS)
 def relu(x):
-    return m.where(x > c(0), x, m.where(x == x, c(0), x))
+    return m.where(x < c(0), c(0), x)
 
 
 @relu.elementwise_vjp("x")
 def _(g, y):
-    return m.where(y > c(0), g, c(0))
+    return m.where(y <= c(0), c(0), g)
 
 
 @elementwise("maximum")
@@ -341,12 +349,12 @@ def where(condition, a, b):
 
 @where.elementwise_vjp("a")
 def _(g, condition):
-    return m.where(condition, g, c(0))
+    return m.where(condition != c(0), g, c(0))
 
 
 @where.elementwise_vjp("b")
 def _(g, condition):
-    return m.where(condition, c(0), g)
+    return m.where(condition != c(0), c(0), g)
 
 
 # --- comparisons and logic -------------------------------------------------------------------------------------

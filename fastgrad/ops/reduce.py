@@ -110,10 +110,12 @@ def _(g, sizes, dims):
 
 
 def _extreme(g, x, y, sizes, keepdim, dims):
-    # The gradient of an extreme value goes to the elements that attain it, in equal parts.
+    # The gradient of an extreme value goes to the elements that attain it, in equal parts. NaN is attained by none:
+    # its gradient is 0 / 0.
     hit = m.eq(x, invoke(expand_reduced, (y,), sizes, dims))
     count = invoke(sum_, (m.where(hit, 1.0, 0.0),), keepdim, dims)
-    return m.where(hit, invoke(expand_reduced, (g / count,), sizes, dims), 0.0)
+    shares = m.where(hit, invoke(expand_reduced, (g,), sizes, dims), 0.0)
+    return shares / invoke(expand_reduced, (count,), sizes, dims)
 
 
 amax.vjp("x")(_extreme)

@@ -161,7 +161,7 @@ class Op:
                 raise ValueError(f"parameters of the derivative of {self.name} must keep the order of {order}")
             kernel = Kernel(
                 f"{self.name}_d{name}", "elementwise:build", rule,
-                inputs=("g", *names), times_g=times_g, conditions=self._conditions(names),
+                inputs=("g", *names), times_g=times_g,
             )  # fmt: skip
             inner = Op(f"{self.name}_d{name}", layout.ELEMENTWISE, ("g", *names), kernel=kernel, dtype_rule=layout.FIRST)
             if times_g:
@@ -177,9 +177,6 @@ class Op:
             return rule
 
         return declare
-
-    def _conditions(self, names: list[str]) -> tuple[str, ...]:
-        return tuple(n for n in names if n == "condition")
 
     def vjp(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the gradient with regard to input `name` in the language of tensors: see `ops.rules`."""
@@ -217,24 +214,27 @@ _OPS_ADDRESS: int = rt.runtime_address() + layout.RUNTIME.offset("ops")
 
 
 def elementwise(
-    name: str, *, rule: int = layout.PROMOTE, flags: int = 0, node: str | None = None
+    name: str,
+    *,
+    rule: int = layout.PROMOTE,
+    flags: int = 0,
+    node: str | None = None,
+    refuses: dict[int, str] | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an elementwise op by its formula over scalars.
 
     The names of the formula's parameters are the names of the inputs; `m` is the vocabulary of functions and
-    ``c(1)`` a constant in the dtype of the loop (see `ops.vocabulary`).
+    ``c(1)`` a constant in the dtype of the loop (see `ops.vocabulary`). `refuses` names dtypes that have no kernel,
+    with what to do instead. A derivative sees a condition as a number of its loop, not as a bool.
     """
 
     def declare(formula: Callable[..., Any]) -> Op:
         inputs = tuple(inspect.signature(formula).parameters)
         conditions = tuple(n for n in inputs if n == "condition")
-        if conditions:
-            extra = layout.MASK_FIRST
-        else:
-            extra = 0
+        extra = layout.MASK_FIRST if conditions else 0
         kernel = Kernel(
             name, "elementwise:build", formula,
-            inputs=inputs, conditions=conditions, out_bool=bool(flags & layout.OUT_BOOL),
+            inputs=inputs, conditions=conditions, out_bool=bool(flags & layout.OUT_BOOL), refuses=refuses or {},
         )  # fmt: skip
         return Op(name, layout.ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node)
 

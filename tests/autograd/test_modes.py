@@ -325,7 +325,7 @@ def test_many_threads_in_modes_at_once(count: int):
         off = k % 3 != 0
         with fg.set_grad_enabled(not off):
             for _ in range(3):
-                barrier.wait(30)
+                barrier.wait(10)
                 assert fg.is_grad_enabled() is not off
                 assert recorded() is not off
         assert fg.is_grad_enabled()
@@ -341,7 +341,7 @@ def test_threads_that_end_in_another_mode_leave_nothing_behind():
     def work(k: int) -> None:
         with fg.set_grad_enabled(k == 0):
             for _ in range(10):
-                barrier.wait(30)
+                barrier.wait(10)
                 assert recorded() is (k == 0)
 
     in_threads(2, work)
@@ -358,9 +358,9 @@ def test_hooks_of_passes_on_two_threads_see_the_mode_of_their_pass():
         x = fg.ones(2, requires_grad=True)
 
         def hook(g: Any) -> None:
-            barrier.wait(30)
+            barrier.wait(10)
             seen[k].append(fg.is_grad_enabled())
-            barrier.wait(30)
+            barrier.wait(10)
             seen[k].append((g * x).requires_grad)
 
         x.register_hook(hook)

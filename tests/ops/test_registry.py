@@ -28,8 +28,11 @@ CALLED = {
 
 # Ops that only rules and the sweep call: the rows of the ops that they serve test them, to second order.
 SERVING = {
+    "expand_back": "sum",
     "expand_mean": "mean",
+    "expand_mean_back": "mean",
     "expand_reduced": "sum",
+    "mean_like": "mean",
     "place_rows": "max",
     "prod_others": "prod",
     "reduce_like": "sum",
