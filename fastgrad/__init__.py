@@ -32,6 +32,7 @@ from fastgrad.functions.creation import (
     empty,
     empty_like,
     eye,
+    from_dlpack,
     from_numpy,
     full,
     full_like,

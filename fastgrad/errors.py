@@ -301,6 +301,11 @@ _MAKERS: dict[int, Any] = {
         "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor "
         "and use it in autograd.",
     ),
+    layout.INFERENCE_INPLACE: _simple(
+        RuntimeError,
+        "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+        "tensor before doing inplace update.",
+    ),
     layout.BAD_TARGET: _simple(
         ValueError, "expected input batch_size ({b}) to match target batch_size ({a}), input of shape (N, C)"
     ),

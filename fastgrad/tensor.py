@@ -14,7 +14,7 @@ from fastgrad import dtypes
 from fastgrad.autograd import engine
 from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.node import Node, wrap
-from fastgrad.errors import raise_status
+from fastgrad.errors import renamed
 from fastgrad.formatting import format_tensor
 from fastgrad.functions import creation, elementwise, index, linalg, reduce, shape
 from fastgrad.functions.arguments import as_index, need_tensor
@@ -369,6 +369,8 @@ class Tensor(TensorBase):
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"a cast from {array.dtype} to {np.dtype(dtype)} needs a copy, but copy=False was given")
             return array.astype(dtype)
         return array.copy() if copy else array
 
@@ -533,7 +535,10 @@ class Tensor(TensorBase):
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, TensorBase):
             if _field(self, _NDIM) == 2 and _field(other, _NDIM) == 2:
-                return apply(_MM, 2, 0, self, other)
+                try:
+                    return apply(_MM, 2, 0, self, other)
+                except RuntimeError as error:
+                    raise renamed(error, "matmul") from error.__cause__
             return linalg.matmul(self, other)
         return NotImplemented
 
@@ -765,6 +770,7 @@ _N_UNARY = len(layout.BINARY_OPERATORS) + len(layout.INPLACE_OPERATORS)
 
 def _operator(a: Any, b: Any, k: int) -> Any:
     """An operator whose operands are not two tensors or a tensor and a number, or whose compiled form failed."""
+    devices.failures.clear()  # of the compiled form: the function below says it better
     if _N_UNARY <= k < _N_UNARY + len(layout.UNARY_OPERATORS):
         return _OPERATORS[k](a)
     for x in (a, b):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -26,10 +27,38 @@ class _Mode:
         return type(self)()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(function):
+            return self._around_generator(function)
+
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             with self._again():
                 return function(*args, **kwargs)
+
+        return wrapped
+
+    def _around_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The mode holds whenever the generator runs, and not while it waits."""
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            generator = function(*args, **kwargs)
+            step, argument = generator.send, None
+            while True:
+                try:
+                    with self._again():
+                        value = step(argument)
+                except StopIteration as stop:
+                    return stop.value
+                try:
+                    argument = yield value
+                    step = generator.send
+                except GeneratorExit:
+                    with self._again():
+                        generator.close()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - handed on to the generator
+                    step, argument = generator.throw, error
 
         return wrapped
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.errors import raise_status
-from fastgrad.functions.arguments import as_sizes, is_tensor
+from fastgrad.functions.arguments import as_index, as_sizes, is_tensor
 from fastgrad.native import devices, layout
 from fastgrad.native.loader import TensorBase, rt, runtime_get
 
@@ -64,14 +65,12 @@ def _dtype_code(d: Any) -> int:
     return runtime_get("default_dtype") if d is None else dtypes.as_dtype(d).code
 
 
-def _new(code: int, sizes: Sequence[int], where: Any = None) -> Any:
+def _new(code: int, sizes: Sequence[int], where: Any = None, name: str = "empty") -> Any:
     for s in sizes:
         if s < 0:
-            raise RuntimeError(
-                f"Trying to create tensor with negative dimension {s}: {list(sizes)}"
-            )
+            raise RuntimeError(f"{name}(): Trying to create tensor with negative dimension {s}: {list(sizes)}")
     if len(sizes) > layout.MAX_DIMS:
-        raise RuntimeError(f"a tensor has at most {layout.MAX_DIMS} dimensions in fastgrad, but got {len(sizes)}: {list(sizes)}")
+        raise RuntimeError(f"{name}(): a tensor has at most {layout.MAX_DIMS} dimensions in fastgrad, but got {len(sizes)}: {list(sizes)}")
     words = (ctypes.c_int64 * (len(sizes) + 1))(*sizes)
     return rt.new(code, _code(where), len(sizes), ctypes.addressof(words))
 
@@ -82,20 +81,20 @@ def _finish(out: Any, requires_grad: bool) -> Any:
     return out
 
 
-def number_parts(value: Any) -> tuple[int, float, int]:
+def number_parts(value: Any, name: str = "full") -> tuple[int, float, int]:
     """A Python number as kind, float and int, as the runtime's entries take it."""
     if isinstance(value, (bool, np.bool_)):
         return 2, 0.0, int(value)
     if isinstance(value, (int, np.integer)):
         value = int(value)
         if not -(1 << 63) <= value < 1 << 63:
-            raise RuntimeError("value cannot be converted to type int64_t without overflow")
+            raise RuntimeError(f"{name}(): value {value} cannot be converted to type int64_t without overflow")
         return 0, 0.0, value
     if isinstance(value, (float, np.floating)):
         return 1, float(value), 0
     if is_tensor(value):
-        return number_parts(value.item())
-    raise TypeError(f"expected a number, but got {type(value).__name__}")
+        return number_parts(value.item(), name)
+    raise TypeError(f"{name}(): expected a number, but got {type(value).__name__}")
 
 
 def fill_with(out: Any, value: Any) -> Any:
@@ -144,7 +143,31 @@ def from_numpy(ndarray: np.ndarray) -> Any:
         )
     if any(s % size for s in ndarray.strides) and ndarray.size > 1:
         raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the array first.")
+    if not ndarray.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable, and fastgrad does not support non-writable tensors. This means writing "
+            "to this tensor will result in undefined behavior. You may want to copy the array to protect its data or make it "
+            "writable before converting it to a tensor.",
+            stacklevel=2,
+        )
     return _foreign(ndarray, d, ndarray.shape, [s // size for s in ndarray.strides], ndarray.ctypes.data)
+
+
+def from_dlpack(ext_tensor: Any) -> Any:
+    """A tensor over the memory of an object of another library that speaks DLPack.
+
+    Raises
+    ------
+    TypeError
+        If the dtype is not supported.
+    BufferError
+        If the memory is not the CPU's.
+    """
+    if isinstance(ext_tensor, TensorBase):
+        return ext_tensor.detach()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # producers may mark memory as read-only; DLPack itself has no such notion
+        return from_numpy(np.from_dlpack(ext_tensor))
 
 
 def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:
@@ -163,15 +186,43 @@ def _array_of(data: Any, floats: Any = None) -> np.ndarray:
         return data
     if isinstance(data, (list, tuple)):
         data = _plain(data)
+        _need_equal_lengths(data, _shape_of(data), 0)
     try:
         array = np.asarray(data)
-    except ValueError as error:
-        raise ValueError(f"expected sequences of equal lengths at every level: {error}") from None
+    except ValueError as error:  # arrays of different sizes in a list
+        raise ValueError(f"tensor(): expected parts of equal sizes: {error}") from None
     if array.dtype == object or array.dtype.kind in "USOV":
-        raise TypeError(f"new(): invalid data type '{_odd_one(data)}'")
+        odd = _odd_one(data)
+        if odd in ("str", "bytes"):
+            raise TypeError(f"tensor(): invalid data type '{odd}'")
+        raise RuntimeError(f"tensor(): Could not infer dtype of {odd}")
     if array.dtype == np.float64 and not isinstance(data, np.generic):
         return array.astype(floats or dtypes.get_default_dtype().numpy)
     return array
+
+
+def _shape_of(data: Any) -> list[int]:
+    """The sizes of a nested sequence, as its first elements have them."""
+    shape = []
+    while isinstance(data, (list, tuple)):
+        shape.append(len(data))
+        if not data:
+            break
+        data = data[0]
+    return shape
+
+
+def _need_equal_lengths(data: Any, shape: list[int], level: int) -> None:
+    """Refuse a nested sequence whose parts differ in length or depth."""
+    nested = isinstance(data, (list, tuple))
+    if nested != (level < len(shape)):
+        raise TypeError(f"tensor(): a sequence and a {type(data).__name__} stand side by side at dim {level}")
+    if not nested:
+        return
+    if len(data) != shape[level]:
+        raise ValueError(f"tensor(): expected sequence of length {shape[level]} at dim {level} (got {len(data)})")
+    for part in data if level + 1 < len(shape) or any(isinstance(x, (list, tuple)) for x in data) else ():
+        _need_equal_lengths(part, shape, level + 1)
 
 
 def _plain(data: Any) -> Any:
@@ -289,17 +340,17 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     else:
         code = _dtype_code(dtype)
     sizes = as_sizes("full", (size,) if isinstance(size, (tuple, list)) else size)
-    return _finish(fill_with(_new(code, sizes, device), fill_value), requires_grad)
+    return _finish(fill_with(_new(code, sizes, device, "full"), fill_value), requires_grad)
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
     """A tensor of zeros."""
-    return _finish(fill_with(_new(_dtype_code(dtype), as_sizes("zeros", size), device), 0), requires_grad)
+    return _finish(fill_with(_new(_dtype_code(dtype), as_sizes("zeros", size), device, "zeros"), 0), requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
     """A tensor of ones."""
-    return _finish(fill_with(_new(_dtype_code(dtype), as_sizes("ones", size), device), 1), requires_grad)
+    return _finish(fill_with(_new(_dtype_code(dtype), as_sizes("ones", size), device, "ones"), 1), requires_grad)
 
 
 def _like(input: Any, dtype: Any, device: Any) -> Any:  # noqa: A002
@@ -328,11 +379,13 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
     """A matrix with ones on its diagonal."""
-    if n < 0 or (m is not None and m < 0):
-        raise RuntimeError(f"n must be greater or equal to 0, got {min(n, m or 0)}")
+    n = as_index("eye", "n", n)
+    m = n if m is None else as_index("eye", "m", m)
+    if n < 0 or m < 0:
+        raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {n} and {m}")
     from fastgrad.functions.shape import diagonal
 
-    out = zeros(n, n if m is None else m, dtype=dtype, device=device)
+    out = zeros(n, m, dtype=dtype, device=device)
     if out.numel():
         fill_with(diagonal(out), 1)
     return _finish(out, requires_grad)
@@ -379,16 +432,25 @@ def arange(*bounds: Any, step: Any = 1, start: Any = None, end: Any = None, dtyp
     >>> fg.arange(1, 7, 2)
     tensor([1, 3, 5])
     """
+    if len(bounds) + (start is not None) + (end is not None) not in (1, 2, 3) or (not bounds and end is None):
+        raise TypeError(f"arange(): expected arguments end, (start, end) or (start, end, step), but got {bounds}")
     if end is None:
         first, last, by = (0, *bounds, step) if len(bounds) == 1 else (*bounds, step) if len(bounds) == 2 else bounds
     else:
         first, last, by = bounds[0] if bounds else (start or 0), end, step
     values = [v.item() if is_tensor(v) else v for v in (first, last, by)]
+    for argument, v in zip(("start", "end", "step"), values, strict=True):
+        if not isinstance(v, (int, float, np.number)):
+            raise TypeError(f"arange(): argument '{argument}' must be Number, not {type(v).__name__}")
     first, last, by = values
     if by == 0:
-        raise RuntimeError("step must be nonzero")
+        raise RuntimeError("arange(): step must be nonzero")
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise RuntimeError(f"arange(): unsupported range: {first} -> {last}")
     if (last - first) * by < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+        raise RuntimeError(
+            f"arange(): upper bound and lower bound inconsistent with step sign: start {first}, end {last}, step {by}"
+        )
     if dtype is None:
         dtype = dtypes.get_default_dtype() if any(isinstance(v, float) for v in values) else dtypes.int64
     n = max(0, math.ceil((last - first) / by))
@@ -397,8 +459,9 @@ def arange(*bounds: Any, step: Any = 1, start: Any = None, end: Any = None, dtyp
 
 def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002, E501
     """`steps` values from `start` to `end`, equally far from each other, both ends included."""
+    steps = as_index("linspace", "steps", steps)
     if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
+        raise RuntimeError(f"linspace(): number of steps must be non-negative, but got {steps}")
     values = np.linspace(float(start), float(end), steps)
     d = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     return tensor(values.astype(d.numpy), device=device, requires_grad=requires_grad)

@@ -72,7 +72,7 @@ def write(name: str, target: Any, source: Any) -> Any:
     try:
         return inplace(BY_NAME["assign"], target, source)
     except (RuntimeError, TypeError) as error:
-        raise renamed(error, name) from None
+        raise renamed(error, name) from error.__cause__
 
 
 neg = negative = _unary("neg")
@@ -148,7 +148,10 @@ def pow(input: Any, exponent: Any) -> Any:  # noqa: A001, A002
 def need_divisor(name: str, input: Any, other: Any) -> None:  # noqa: A002
     """Refuse to divide integers by zero; a floating-point quotient is infinite or NaN."""
     for x in (input, other):
-        if isinstance(x, (float, np.floating)) or (is_tensor(x) and x.dtype.is_floating_point):
+        if is_tensor(x):
+            if x.dtype.is_floating_point or x.numel() == 0:
+                return
+        elif isinstance(x, (float, np.floating)):
             return
     if bool((other == 0).any()) if is_tensor(other) else other == 0:
         raise RuntimeError(
@@ -371,7 +374,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:  # noqa: A002
     try:
         return invoke(BY_NAME["where"], (mask, filling, input))
     except RuntimeError as error:
-        raise renamed(error, "masked_fill") from None
+        raise renamed(error, "masked_fill") from error.__cause__
 
 
 def fill_value(name: str, value: Any, like: Any) -> Any:

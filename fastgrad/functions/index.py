@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad import dtypes
-from fastgrad.errors import raise_status
+from fastgrad.errors import raise_status, renamed
 from fastgrad.functions.arguments import as_index, is_tensor, need_tensor
 from fastgrad.functions.creation import full, tensor, zeros
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
@@ -31,10 +31,12 @@ def getitem(x: Any, index: Any) -> Any:
     """``x[index]``: a view for integers and slices, a copy where an index is a tensor, a list or a mask."""
     if type(index) is int:
         if x.ndim == 0:
-            raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert it to a number")
+            raise IndexError("index(): invalid index of a 0-dim tensor. Use `tensor.item()` to convert it to a number")
         return apply(_SELECT, 1, 0, x, 0, index)
     out, advanced = _views(x, index)
-    return _take(out, advanced) if advanced else out
+    if advanced:
+        return _take(out, advanced)
+    return invoke(BY_NAME["alias"], (x,)) if out is x else out
 
 
 def _is_advanced(item: Any) -> bool:
@@ -47,18 +49,23 @@ def _items(x: Any, index: Any) -> list[Any]:
     items = list(index) if isinstance(index, tuple) else [index]
     consumed = 0
     for item in items:
-        if item is None or item is Ellipsis or isinstance(item, bool):
+        if item is None or item is Ellipsis or _is_truth(item):
             continue
         consumed += _mask_rank(item)
     if sum(1 for i in items if i is Ellipsis) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
+        raise IndexError("index(): an index can only have a single ellipsis ('...')")
     if consumed > x.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+        raise IndexError(f"index(): too many indices ({consumed}) for tensor of dimension {x.ndim}")
     rest = [slice(None)] * (x.ndim - consumed)
     for k, item in enumerate(items):
         if item is Ellipsis:
             return items[:k] + rest + items[k + 1 :]
     return items + rest
+
+
+def _is_truth(item: Any) -> bool:
+    """Whether an index says yes or no to a whole new dimension: a bool, or a mask without dimensions."""
+    return isinstance(item, bool) or (is_tensor(item) and item.dim() == 0 and item.dtype in (dtypes.bool_, dtypes.uint8))
 
 
 def _mask_rank(item: Any) -> int:
@@ -78,23 +85,30 @@ def _views(x: Any, index: Any) -> tuple[Any, list[tuple[int, Any]]]:
     out = x
     advanced: list[tuple[int, Any]] = []
     dim = 0
+    source = 0  # the dimension of x that the item stands for
     for item in _items(x, index):
         if item is None:
             out = invoke(BY_NAME["unsqueeze"], (out,), dim)
             dim += 1
-        elif isinstance(item, bool):
+        elif _is_truth(item):
             out = invoke(BY_NAME["unsqueeze"], (out,), dim)
             advanced.append((dim, tensor([0] if item else [], dtype=dtypes.int64)))
             dim += 1
         elif isinstance(item, slice):
             out = _slice(out, dim, item)
             dim += 1
+            source += 1
         elif _is_advanced(item):
             for part in _index_tensors(item, tuple(out.shape), dim):
                 advanced.append((dim, part))
                 dim += 1
+                source += 1
         else:
-            out = apply(_SELECT, 1, 0, out, dim, _integer(item))
+            place = _integer(item)
+            if not -out.shape[dim] <= place < out.shape[dim]:
+                raise IndexError(f"index(): index {place} is out of bounds for dimension {source} with size {out.shape[dim]}")
+            out = apply(_SELECT, 1, 0, out, dim, place)
+            source += 1
     return out, advanced
 
 
@@ -102,14 +116,14 @@ def _integer(item: Any) -> int:
     if is_tensor(item):
         if item.dtype.is_floating_point:
             raise IndexError(
-                f"tensors used as indices must be long, int, byte or bool tensors, but got {item.dtype.name}"
+                f"index(): tensors used as indices must be long, int, byte or bool tensors, but got {item.dtype.name}"
             )
         return int(item.item())
     try:
         return operator.index(item)
     except TypeError:
-        raise TypeError(
-            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+        raise IndexError(
+            "index(): only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
             f"(got {type(item).__name__})"
         ) from None
 
@@ -117,7 +131,7 @@ def _integer(item: Any) -> int:
 def _slice(x: Any, dim: int, item: slice) -> Any:
     step = 1 if item.step is None else operator.index(item.step)
     if step <= 0:
-        raise ValueError("step must be greater than zero")
+        raise ValueError(f"slice(): step must be greater than zero, but got {step}")
     if item == slice(None):
         return x if x.ndim > 1 or x.ndim == 0 else apply(_SLICE, 1, 0, x, dim, 0, _END, 1)
     start = 0 if item.start is None else _clamped(item.start)
@@ -136,26 +150,30 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
         if array.size == 0 and array.dtype != np.bool_:
             array = array.astype(np.int64)
         if array.dtype.kind not in "bui":
-            raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, but got {array.dtype}")
+            raise IndexError(
+                f"index(): tensors used as indices must be long, int, byte or bool tensors, but got {array.dtype}"
+            )
         item = tensor(array if array.dtype == np.bool_ else array.astype(np.int64))
     if item.dtype in (dtypes.bool_, dtypes.uint8):
         for k in range(item.dim()):
             if item.shape[k] != shape[dim + k]:
                 raise IndexError(
-                    f"The shape of the mask {list(item.shape)} at index {k} does not match the shape of the indexed "
+                    f"index(): The shape of the mask {list(item.shape)} at index {k} does not match the shape of the indexed "
                     f"tensor {list(shape)} at index {dim + k}"
                 )
         places = np.nonzero(item.detach().numpy()) if item.dim() else ()
         return [tensor(np.ascontiguousarray(p)) for p in places]
     if item.dtype.is_floating_point:
-        raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, but got {item.dtype.name}")
+        raise IndexError(
+            f"index(): tensors used as indices must be long, int, byte or bool tensors, but got {item.dtype.name}"
+        )
     return [item if item.dtype is dtypes.int64 else item.to(dtypes.int64)]
 
 
 def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, list[Any], int]:
     """Bring the indexed dimensions next to each other and the indices to one contiguous shape."""
     if len(advanced) > MAX_INDEX_TENSORS:
-        raise NotImplementedError(f"indexing with more than {MAX_INDEX_TENSORS} index tensors at once is not supported yet")
+        raise NotImplementedError(f"index(): indexing with more than {MAX_INDEX_TENSORS} index tensors at once is not supported yet")
     dims = [d for d, _ in advanced]
     indices = [i for _, i in advanced]
     shape = np.broadcast_shapes(*_same_shapes(indices))
@@ -175,7 +193,7 @@ def _same_shapes(indices: Sequence[Any]) -> list[tuple[int, ...]]:
     except ValueError:
         text = ", ".join(str(list(s)) for s in shapes)
         raise IndexError(
-            f"shape mismatch: indexing tensors could not be broadcast together with shapes {text}"
+            f"index(): shape mismatch: indexing tensors could not be broadcast together with shapes {text}"
         ) from None
     return shapes
 
@@ -190,13 +208,20 @@ def _take(x: Any, advanced: list[tuple[int, Any]]) -> Any:
 
 def setitem(x: Any, index: Any, value: Any) -> None:
     """``x[index] = value``, in place; the value is broadcast and cast."""
+    if not is_tensor(value) and not isinstance(value, (bool, int, float, np.number, np.bool_)):
+        raise TypeError(
+            f"setitem(): can't assign a {type(value).__name__} to a fastgrad.{x.dtype.type_name}Tensor; make it a tensor first"
+        )
     target, advanced = _views(x, index)
-    if advanced:
-        _put(x, target, advanced, value)
-    elif is_tensor(value):
-        target.copy_(_leading_ones_dropped(value, target.dim()))
-    else:
-        write_number(target, value)
+    try:
+        if advanced:
+            _put(x, target, advanced, value)
+        elif is_tensor(value):
+            target.copy_(_leading_ones_dropped(value, target.dim()))
+        else:
+            target.fill_(value)
+    except (RuntimeError, IndexError) as error:
+        raise renamed(error, "setitem") from error.__cause__
 
 
 def _leading_ones_dropped(value: Any, ndim: int) -> Any:
@@ -205,24 +230,16 @@ def _leading_ones_dropped(value: Any, ndim: int) -> Any:
     return value
 
 
-def write_number(target: Any, value: Any) -> None:
-    """Fill a tensor or view with a number, in place."""
-    if isinstance(value, (list, np.ndarray)):
-        target.copy_(tensor(value, dtype=target.dtype))
-    else:
-        target.fill_(value)
-
-
 def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) -> None:
     view, indices, first = _grouped(target, advanced)
     n = len(indices)
     shape = (*view.shape[:first], *indices[0].shape, *view.shape[first + n :])
     if not is_tensor(value):
-        value = full((), value, dtype=base.dtype) if np.ndim(value) == 0 else tensor(value)
+        value = full((), value, dtype=base.dtype)
     if value.dtype is not base.dtype:
         if value.dim() > 0:
             raise RuntimeError(
-                f"Index put requires the source and destination dtypes match, got {base.dtype.type_name} for the "
+                f"index_put_(): requires the source and destination dtypes match, got {base.dtype.type_name} for the "
                 f"destination and {value.dtype.type_name} for the source."
             )
         value = value.to(base.dtype)
@@ -230,7 +247,7 @@ def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) ->
         value = expand(_leading_ones_dropped(value, len(shape)), shape)
     except RuntimeError:
         raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
+            f"index_put_(): shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
             f"{list(shape)}"
         ) from None
     if rt.get_mode() & GRAD_ENABLED and (base.requires_grad or value.requires_grad):
@@ -317,6 +334,9 @@ def index_select(input: Any, dim: int, index: Any) -> Any:  # noqa: A002
         return _take(reshape(input, 1), [(0, flat)]).reshape(())
     if flat.numel() and int(flat.amin()) < 0:
         raise IndexError(f"index_select(): index {int(flat.amin())} is out of range for dimension {d} with size {input.shape[d]}")
-    return _take(input, [(d, flat)])
+    try:
+        return _take(input, [(d, flat)])
+    except IndexError as error:
+        raise renamed(error, "index_select") from error.__cause__
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.shape import expand, reshape, squeeze, unsqueeze
 from fastgrad.ops.call import apply
@@ -27,24 +28,20 @@ def bmm(input: Any, mat2: Any) -> Any:  # noqa: A002
 def mv(input: Any, vec: Any) -> Any:  # noqa: A002
     """The product of a matrix and a vector."""
     if need_tensor("mv", input).dim() != 2 or need_tensor("mv", vec, "vec").dim() != 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got {input.dim()}, {vec.dim()}")
+        raise RuntimeError(f"mv(): expected a matrix and a vector, but got {_shapes(input, vec)}")
     _need_inner("mv", input, vec)
+    _need_dtype("mv", input, vec)
     return matmul(input, vec)
 
 
 def dot(input: Any, tensor: Any) -> Any:  # noqa: A002
     """The sum of the products of two vectors' elements."""
     if need_tensor("dot", input).dim() != 1 or need_tensor("dot", tensor, "tensor").dim() != 1:
-        raise RuntimeError(f"1D tensors expected, but got {input.dim()}D and {tensor.dim()}D tensors")
-    if input.dtype is not tensor.dtype:
-        raise RuntimeError(
-            f"dot : expected both vectors to have same dtype, but found {input.dtype.type_name} and "
-            f"{tensor.dtype.type_name}"
-        )
+        raise RuntimeError(f"dot(): 1D tensors expected, but got {_shapes(input, tensor)}")
+    _need_dtype("dot", input, tensor)
     if input.shape[0] != tensor.shape[0]:
         raise RuntimeError(
-            f"inconsistent tensor size, expected tensor [{input.shape[0]}] and src [{tensor.shape[0]}] to have the same "
-            "number of elements"
+            f"dot(): inconsistent tensor size, expected two vectors of as many elements, but got {_shapes(input, tensor)}"
         )
     return matmul(input, tensor)
 
@@ -52,15 +49,27 @@ def dot(input: Any, tensor: Any) -> Any:  # noqa: A002
 def _need_dims(name: str, n: int, a: Any, b: Any) -> None:
     for position, x in (("self", a), ("mat2", b)):
         if need_tensor(name, x, position).dim() != n:
-            raise RuntimeError(f"{name}: {position} must be a {'matrix' if n == 2 else '3D tensor'}, but got {x.dim()}D")
+            kind = "matrices" if n == 2 else "3D tensors"
+            raise RuntimeError(f"{name}(): self and mat2 must be {kind}, but {position} is {x.dim()}D: got {_shapes(a, b)}")
+
+
+def _shapes(a: Any, b: Any) -> str:
+    return f"sizes {list(a.shape)} and {list(b.shape)}"
+
+
+def _need_dtype(name: str, a: Any, b: Any) -> None:
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            f"{name}(): expected both operands to have the same dtype, but got {a.dtype.type_name} and "
+            f"{b.dtype.type_name}; convert one with .to(dtype)"
+        )
 
 
 def _need_inner(name: str, a: Any, b: Any) -> None:
     inner = b.shape[-2] if b.dim() > 1 else b.shape[0]
     if a.shape[-1] != inner:
         raise RuntimeError(
-            f"{name}: sizes {list(a.shape)} and {list(b.shape)} cannot be multiplied: the inner sizes {a.shape[-1]} and "
-            f"{inner} differ"
+            f"{name}(): {_shapes(a, b)} cannot be multiplied: the inner sizes {a.shape[-1]} and {inner} differ"
         )
 
 
@@ -88,11 +97,16 @@ def matmul(input: Any, other: Any) -> Any:  # noqa: A002
     tensor([11.])
     """
     a, b = need_tensor("matmul", input), need_tensor("matmul", other, "other")
+    try:
+        return apply(_MM, 2, 0, a, b) if a.ndim == 2 and b.ndim == 2 else _matmul(a, b)
+    except RuntimeError as error:
+        raise renamed(error, "matmul") from error.__cause__
+
+
+def _matmul(a: Any, b: Any) -> Any:
     n, m = a.ndim, b.ndim
-    if n == 2 and m == 2:
-        return apply(_MM, 2, 0, a, b)
     if n == 0 or m == 0:
-        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {m}D")
+        raise RuntimeError(f"matmul(): both arguments need to be at least 1D, but got {_shapes(a, b)}")
     _need_inner("matmul", a, b)
     if n == 1:
         a = unsqueeze(a, 0)
@@ -128,7 +142,9 @@ def _batched(a: Any, b: Any) -> Any:
     batch = []
     for x, y in zip(pa, pb, strict=True):
         if x != y and 1 not in (x, y):
-            raise RuntimeError(f"matmul: batch sizes {list(sa[:-2])} and {list(sb[:-2])} do not broadcast: {x} against {y}")
+            raise RuntimeError(
+                f"matmul(): the batch sizes of {list(sa)} and {list(sb)} do not broadcast: {x} against {y}"
+            )
         batch.append(y if x == 1 else x)
     total = 1
     for s in batch:

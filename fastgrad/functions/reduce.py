@@ -52,7 +52,7 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     tensor([4., 6.])
     """
     if dtype is not None:
-        input = need_tensor("sum", input).to(dtype)  # noqa: A001
+        return _reduce("sum", need_tensor("sum", input).to(dtype), dim, keepdim).to(dtype)
     return _reduce("sum", input, dim, keepdim)
 
 
@@ -92,14 +92,15 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
     """The product over one dimension, or over all. See `sum` for the parameters."""
     need_tensor("prod", input)
     if dtype is not None:
-        input = input.to(dtype)  # noqa: A001
+        return prod(input.to(dtype), dim, keepdim).to(dtype)
     if dim is None:
         return invoke(BY_NAME["prod"], (input.reshape(-1),), 0, 0)
     return invoke(BY_NAME["prod"], (input,), as_index("prod", "dim", dim), int(keepdim))
 
 
 def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:  # noqa: A002
-    need_tensor(name, input)
+    if need_tensor(name, input).dtype is dtypes.bool_:
+        raise RuntimeError(f"{name}(): does not support bool input; convert it with .to(fastgrad.uint8) first")
     if dim is None:
         if input.numel() == 0:
             raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
@@ -138,7 +139,7 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:  #
     return _arg("argmin", input, dim, keepdim)
 
 
-def _extreme(name: str, binary: str, over_all: Any, input: Any, dim: Any, keepdim: bool) -> Any:  # noqa: A002
+def _extreme(name: str, binary: str, input: Any, dim: Any, keepdim: bool) -> Any:  # noqa: A002
     need_tensor(name, input)
     if is_tensor(dim):
         return invoke(BY_NAME[binary], (input, dim))
@@ -148,7 +149,7 @@ def _extreme(name: str, binary: str, over_all: Any, input: Any, dim: Any, keepdi
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
                 "with the 'dim' argument."
             )
-        return over_all(input)
+        return invoke(BY_NAME[name], (input,), 0)
     return ValuesIndices(*invoke(BY_NAME[name + "_dim"], (input,), as_index(name, "dim", dim), int(keepdim)))
 
 
@@ -171,19 +172,19 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     >>> fg.max(fg.tensor([[1.0, 3.0], [4.0, 2.0]]), 1).indices
     tensor([1, 0])
     """
-    return _extreme("max", "maximum", amax, input, other if other is not None else dim, keepdim)
+    return _extreme("max", "maximum", input, other if other is not None else dim, keepdim)
 
 
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:  # noqa: A001, A002
     """The smallest element. See `max`."""
-    return _extreme("min", "minimum", amin, input, other if other is not None else dim, keepdim)
+    return _extreme("min", "minimum", input, other if other is not None else dim, keepdim)
 
 
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:  # noqa: A002
     """Running sums along a dimension."""
     need_tensor("cumsum", input)
     if dtype is not None:
-        input = input.to(dtype)  # noqa: A001
+        return cumsum(input.to(dtype), dim).to(dtype)
     return invoke(BY_NAME["cumsum"], (input,), as_index("cumsum", "dim", dim), 0)
 
 

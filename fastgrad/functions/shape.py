@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, need_tensor
 from fastgrad.native.layout import MAX_DIMS
 from fastgrad.ops.call import apply, invoke
@@ -19,7 +20,7 @@ def wrapped(name: str, dim: int, ndim: int) -> int:
     bound = ndim if ndim > 0 else 1
     if not -bound <= dim < bound:
         raise IndexError(
-            f"{name}: Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
+            f"{name}(): Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
         )
     return dim % bound
 
@@ -57,13 +58,11 @@ def reshape(input: Any, *shape: Any) -> Any:  # noqa: A002
     """
     need_tensor("reshape", input)
     sizes = as_sizes("reshape", shape)
-    if input.is_contiguous():
-        return apply(_VIEW, 1, 0, input, *sizes)
     try:
         return apply(_VIEW, 1, 0, input, *sizes)
     except RuntimeError as error:
         if "view size is not compatible" not in str(error):
-            raise
+            raise renamed(error, "reshape") from error.__cause__
     return apply(_VIEW, 1, 0, input.contiguous(), *sizes)
 
 
@@ -75,7 +74,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:  # noqa: 
         return reshape(input, 1)
     start, end = wrapped("flatten", start_dim, ndim), wrapped("flatten", end_dim, ndim)
     if start > end:
-        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+        raise RuntimeError("flatten(): invalid args: start_dim cannot come after end_dim")
     if start == end:
         return input
     shape = tuple(input.shape)
@@ -91,14 +90,14 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:  # noqa: A002
     shape = tuple(input.shape)
     sizes = tuple(sizes)
     if not sizes:
-        raise RuntimeError("unflatten: sizes must be non-empty")
+        raise RuntimeError("unflatten(): sizes must be non-empty")
     known = 1
     for s in sizes:
         known *= s if s != -1 else 1
     fits = shape[d] % known == 0 if -1 in sizes and known else known == shape[d]
     if not fits:
         raise RuntimeError(
-            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({shape[d]}) in the "
+            f"unflatten(): Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({shape[d]}) in the "
             "input tensor"
         )
     return view(input, (*shape[:d], *sizes, *shape[d + 1 :]))
@@ -121,7 +120,7 @@ def t(input: Any) -> Any:  # noqa: A002
     """The transpose of a matrix; tensors of fewer dimensions as they are."""
     n = need_tensor("t", input).dim()
     if n > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {n}D")
+        raise RuntimeError(f"t(): expects a tensor with <= 2 dimensions, but self is {n}D")
     return apply(_T, 1, 0, input, 0, 1 if n == 2 else 0)
 
 
@@ -132,11 +131,11 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:  # noqa: A002
     dst = [wrapped("movedim", d, ndim) for d in as_dims("movedim", destination)]
     if len(src) != len(dst):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({src} dims) should contain the same number of dims "
+            f"movedim(): Invalid source or destination dims: source ({src} dims) should contain the same number of dims "
             f"as destination ({dst} dims)"
         )
     if len(set(src)) != len(src) or len(set(dst)) != len(dst):
-        raise RuntimeError(f"movedim: repeated dim in `source` ({src}) or `destination` ({dst})")
+        raise RuntimeError(f"movedim(): repeated dim in `source` ({src}) or `destination` ({dst})")
     rest = iter(d for d in range(ndim) if d not in src)
     place = dict(zip(dst, src, strict=True))
     return permute(input, [place[k] if k in place else next(rest) for k in range(ndim)])
@@ -207,7 +206,7 @@ def triu(input: Any, diagonal: int = 0) -> Any:  # noqa: A002
 
 def _triangle(name: str, input: Any, diagonal: int) -> Any:  # noqa: A002
     if need_tensor(name, input).dim() < 2:
-        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+        raise RuntimeError(f"{name}(): input tensor must have at least 2 dimensions")
     return invoke(BY_NAME[name], (input,), as_index(name, "diagonal", diagonal))
 
 
@@ -219,10 +218,11 @@ def _promoted(name: str, tensors: Any) -> list[Any]:
         raise TypeError(f"{name}(): argument 'tensors' must be tuple of Tensors, not Tensor")
     tensors = list(tensors)
     if not tensors:
-        raise RuntimeError(f"{name}(): expected a non-empty list of Tensors")
+        kind = ValueError if name == "cat" else RuntimeError
+        raise kind(f"{name}(): expected a non-empty list of Tensors")
     for k, x in enumerate(tensors):
         if not is_tensor(x):
-            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
+            raise TypeError(f"{name}(): expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
     kinds = {x.dtype for x in tensors}
     if len(kinds) > 1:
         from fastgrad.functions.creation import result_type
@@ -257,14 +257,20 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     parts = _promoted("cat", tensors)
     for k, x in enumerate(parts):
         if x.dim() == 0:
-            raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
-    used = [x for x in parts if x.dim() != 1 or x.shape[0] != 0] or parts[:1]
-    d = wrapped("cat", as_index("cat", "dim", dim), used[0].dim())
+            raise RuntimeError(f"cat(): zero-dimensional tensor (at position {k}) cannot be concatenated")
+    first = next((x for x in parts if not _is_nothing(x)), parts[0])
+    d = wrapped("cat", as_index("cat", "dim", dim), first.dim())
+    none = [0 if k == d else s for k, s in enumerate(first.shape)]
+    used = [reshape(x, none) if _is_nothing(x) and x.dim() != len(none) else x for x in parts]
     lengths = [x.shape[d] if x.dim() > d else 0 for x in used]
     return apply(BY_NAME["cat"].id, len(used), 0, *used, d, *lengths)
 
 
 concat = concatenate = cat
+
+
+def _is_nothing(x: Any) -> bool:
+    return x.dim() == 1 and x.shape[0] == 0  # type: ignore[no-any-return]
 
 
 def stack(tensors: Any, dim: int = 0) -> Any:
@@ -281,7 +287,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:  # noqa: A002
     """All slices along a dimension, as views."""
     need_tensor("unbind", input)
     if input.dim() == 0:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+        raise IndexError("unbind(): dimension specified as 0 but tensor has no dimensions")
     d = wrapped("unbind", dim, input.dim())
     n = input.shape[d]
     return apply(BY_NAME["unbind"].id, 1, n, input, d) if n else ()
@@ -297,20 +303,20 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
     """
     need_tensor("split", input)
     if input.dim() == 0:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
+        raise RuntimeError("split(): expects at least a 1-dimensional tensor")
     d = wrapped("split", dim, input.dim())
     size = input.shape[d]
     if isinstance(split_size_or_sections, (tuple, list)):
         lengths = [as_index("split", "split_size", s) for s in split_size_or_sections]
         if builtin_sum(lengths) != size or min(lengths, default=0) < 0:
             raise RuntimeError(
-                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {d}), "
+                f"split(): expects split_sizes to sum exactly to {size} (input tensor's size at dimension {d}), "
                 f"but got split_sizes={lengths}"
             )
     else:
         step = as_index("split", "split_size", split_size_or_sections)
         if step < 0 or (step == 0 and size != 0):
-            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
+            raise RuntimeError(f"split(): expects split_size be non-negative, but got split_size={step}")
         lengths = [min(step, size - at) for at in range(0, size, step)] if size else [0]
     if not lengths:
         return ()
@@ -324,9 +330,9 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:  # noqa: A0
     """At most `chunks` views of equal runs of a dimension."""
     need_tensor("chunk", input)
     if input.dim() == 0:
-        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+        raise RuntimeError("chunk(): expects at least a 1-dimensional tensor")
     if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+        raise RuntimeError(f"chunk(): expects `chunks` to be greater than 0, got: {chunks}")
     d = wrapped("chunk", dim, input.dim())
     size = input.shape[d]
     step = -(-size // chunks)

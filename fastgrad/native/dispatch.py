@@ -34,7 +34,6 @@ from fastgrad.native.graph import (
     any_requires_grad,
     check_inplace,
     create_node,
-    enter,
     follow_base,
     rebase,
     record,
@@ -79,6 +78,9 @@ from fastgrad.native.layout import (
     FN_ZEROS,
     FUNCTION,
     GRAD_ENABLED,
+    INFERENCE,
+    INFERENCE_INPLACE,
+    INFERENCE_MODE,
     IS_VIEW,
     MULTI_VIEW,
     NOT_RECORDABLE,
@@ -92,6 +94,7 @@ from fastgrad.native.layout import (
     WRAPPED_NUMBER,
 )
 from fastgrad.native.memory import drop, retain
+from fastgrad.native.modes import enter
 from fastgrad.native.tensors import alias, mark_view, set_history
 from fastgrad.native.views import fail, make_view
 
@@ -329,6 +332,8 @@ def inplace(op, n, ins, n_attrs, attrs):
     enter()
     rt = runtime()
     recording = rt.mode & GRAD_ENABLED != 0
+    if tensor(ins[0]).flags & INFERENCE and not rt.mode & INFERENCE_MODE:
+        return fail(INFERENCE_INPLACE, op, 0)
     needs = recording and any_requires_grad(n, ins)
     if recording:
         status = check_inplace(ins[0], needs)

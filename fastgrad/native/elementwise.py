@@ -7,7 +7,6 @@ records nothing; `graph.record` does that for the ops that Python and rules call
 from __future__ import annotations
 
 from fastgrad.native.intrinsics import (
-    bits_of,
     call_kernel,
     call_native,
     f64s,
@@ -47,6 +46,7 @@ from fastgrad.native.layout import (
     N_DEVICES,
     N_DTYPES,
     N_LAYOUTS,
+    NO_BOOL,
     NO_KERNEL,
     NO_MEMORY,
     OPERAND_WORDS,
@@ -60,7 +60,8 @@ from fastgrad.native.layout import (
     WRAPPED_NUMBER,
 )
 from fastgrad.native.memory import allocate, deallocate, drop, retain
-from fastgrad.native.tensors import alias, bump_version, itemsize, new_tensor
+from fastgrad.native.modes import enter
+from fastgrad.native.tensors import bump_version, itemsize, new_tensor
 
 OPS_OFFSET = RUNTIME.offset("ops")
 RELEASE_GIL = 1 << 16  # elements from which on other Python threads may run beside a kernel
@@ -83,6 +84,7 @@ def find_kernel(kernel, device, dtype, layout_class):
     address = rt.kernels[index]
     if address == 0:
         address = call_native(rt.resolve, index)
+        enter()
         rt.kernels[index] = address
     return address
 
@@ -132,6 +134,7 @@ def launch_address(address, frame, n_words, work):
         state = py_save_thread()
         call_kernel(address, frame)
         py_restore_thread(state)
+        enter()
     else:
         call_kernel(address, frame)
     if rt.tape != 0:
@@ -373,6 +376,12 @@ def elementwise_slow(op, n, ins, out):
     scratch = words(stack_small())
     cast_ins = words(stack_small())
     first = 1 if info.flags & MASK_FIRST else 0
+    if info.flags & NO_BOOL:
+        for k in range(n):
+            if tensor(ins[k]).dtype == BOOL:
+                runtime().error[0] = BOOL
+                runtime().error[1] = 0
+                return -BAD_DTYPE
     if first == 1 and tensor(ins[0]).dtype != BOOL:
         runtime().error[0] = tensor(ins[0]).dtype
         runtime().error[1] = 0

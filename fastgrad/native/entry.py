@@ -5,10 +5,10 @@ Small functions that only Python needs (fields of records, modes, hooks' flags) 
 
 from __future__ import annotations
 
-from fastgrad.native import dispatch, elementwise, graph, memory, sweep, tensors
+from fastgrad.native import dispatch, elementwise, memory, modes, sweep, tensors
 from fastgrad.native.compiler import Export
 from fastgrad.native.elementwise import number_tensor
-from fastgrad.native.graph import accumulator, enter, look
+from fastgrad.native.graph import accumulator, look
 from fastgrad.native.intrinsics import call_kernel, native, node, runtime, runtime_address, storage, tape, tensor, words
 from fastgrad.native.layout import (
     CONTIGUOUS,
@@ -28,6 +28,7 @@ from fastgrad.native.memory import (
     retain,
     retire_record,
 )
+from fastgrad.native.modes import enter
 from fastgrad.native.tensors import alias, blank_tensor, is_contiguous, new_tensor
 
 
@@ -505,8 +506,8 @@ EXPORTS = [
     Export("random_fill", random_fill, "iTiiii", "i"),
     Export("sequence_fill", sequence_fill, "iTii", "i"),
     # modes
-    Export("get_mode", graph.get_mode, "", "i"),
-    Export("set_mode", graph.set_mode, "i", "i"),
+    Export("get_mode", modes.get_mode, "", "i"),
+    Export("set_mode", modes.set_mode, "i", "i"),
     # nodes
     Export("grad_node", grad_node, "T", "i"),
     Export("flags_of", flags_of, "T", "i"),

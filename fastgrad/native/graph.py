@@ -12,8 +12,6 @@ from fastgrad.native.intrinsics import (
     native,
     native_inline,
     node,
-    py_thread_id,
-    py_thread_state,
     runtime,
     stack_small,
     storage,
@@ -29,7 +27,6 @@ from fastgrad.native.layout import (
     INLINE_EDGES,
     IS_VIEW,
     LEAF_INPLACE,
-    MAX_THREAD_MODES,
     MULTI_VIEW,
 
     MULTI_VIEW_INPLACE,
@@ -61,59 +58,6 @@ from fastgrad.native.tensors import ITEMSIZE_OF, alias, set_history
 
 LAST = 1 << 62  # the sequence number of AccumulateGrad nodes: they run as soon as they are ready
 MAX_SAVED_INPUTS = 4
-
-
-# --- modes of a thread -----------------------------------------------------------------------------------------
-
-
-@native
-def switch_thread(thread):
-    """Keep the modes of the thread that was here and load those of `thread`; the default is never kept."""
-    rt = runtime()
-    found = -1
-    for k in range(rt.n_modes):
-        if rt.modes[2 * k] == rt.thread:
-            found = k
-    if rt.mode != GRAD_ENABLED and rt.thread != 0:
-        if found < 0 and rt.n_modes < MAX_THREAD_MODES:
-            found = rt.n_modes
-            rt.n_modes += 1
-        if found >= 0:
-            rt.modes[2 * found] = rt.thread
-            rt.modes[2 * found + 1] = rt.mode
-    elif found >= 0:
-        rt.n_modes -= 1
-        rt.modes[2 * found] = rt.modes[2 * rt.n_modes]
-        rt.modes[2 * found + 1] = rt.modes[2 * rt.n_modes + 1]
-    rt.thread = thread
-    rt.mode = GRAD_ENABLED
-    for k in range(rt.n_modes):
-        if rt.modes[2 * k] == thread:
-            rt.mode = rt.modes[2 * k + 1]
-
-
-@native_inline
-def enter():
-    """Every entry starts here: make the modes those of the calling thread."""
-    thread = py_thread_id(py_thread_state())
-    if runtime().thread != thread:
-        switch_thread(thread)
-
-
-@native
-def get_mode():
-    enter()
-    return runtime().mode
-
-
-@native
-def set_mode(mode):
-    """Set the modes of this thread; returns the earlier ones."""
-    enter()
-    rt = runtime()
-    before = rt.mode
-    rt.mode = mode
-    return before
 
 
 # --- nodes -----------------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def _caster(record: layout.Record) -> Any:
     return intrinsic(cast)
 
 
-storage, tensor, node, task, slot, capture, opinfo, tape, modes, _runtime = map(_caster, layout.RECORDS)
+storage, tensor, node, task, slot, capture, opinfo, tape, _runtime = map(_caster, layout.RECORDS)
 
 
 @intrinsic
@@ -277,5 +277,8 @@ py_thread_id = _extern("PyThreadState_GetID", I64, I64)
 py_integer = _extern("PyLong_FromLongLong", I64, I64)
 py_dict_delete = _extern("PyDict_DelItem", types.int32, I64, I64)
 py_error_clear = _extern("PyErr_Clear", types.void)
+py_interpreter = _extern("PyInterpreterState_Get", I64)
+py_thread_head = _extern("PyInterpreterState_ThreadHead", I64, I64)
+py_thread_next = _extern("PyThreadState_Next", I64, I64)
 py_save_thread = _extern("PyEval_SaveThread", I64)
 py_restore_thread = _extern("PyEval_RestoreThread", types.void, I64)

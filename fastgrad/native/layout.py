@@ -115,21 +115,17 @@ TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
 )  # fmt: skip
 
-MODES = Record("modes", thread=1, word=1)
-MAX_THREAD_MODES = 64
-
 N_BINS = 256
 
 RUNTIME = Record(
     "runtime",
     free=8, live=8, quarantine=8, quarantine_tail=8, quarantine_n=8,
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
-    seq=1, task_id=1, current_task=1, thread=1, mode=1, n_modes=1,
+    seq=1, task_id=1, current_task=1, thread=1, mode=1, modes=1, n_modes=1, cap_modes=1,
     status=1, error=8, dead=1, draining=1,
     resolve=1, node_table=1, tensor_type=1, tensor_base=1, wrap_error=1, operator_fallback=1, finalizer=1,
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1, clone_op=1, cast_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
-    modes=2 * MAX_THREAD_MODES,
     bins=N_BINS,
     ops=MAX_OPS * 24,
     kernels=MAX_KERNELS * N_DEVICES * N_DTYPES * N_LAYOUTS,
@@ -137,7 +133,7 @@ RUNTIME = Record(
 assert OPINFO.words == 24
 assert SLOT.words == SLOT_WORDS
 
-RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, MODES, RUNTIME)
+RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
 
 # Kinds of records: the index of their free list; the magic word of a live record is MAGIC + kind.
 STORAGE_KIND, TENSOR_KIND, NODE_KIND, TASK_KIND, TAPE_KIND = range(5)
@@ -242,6 +238,7 @@ FLOAT_ONLY = 256
 MULTI_VIEWS = 512
 ONE_DIFFERENTIABLE = 2048  # of several outputs only the first has a gradient
 NOT_EMPTY = 1024  # has no value over no elements
+NO_BOOL = 4096  # refuses bool operands, even where promotion would take them in
 MASK_FIRST = 8  # the first input is a condition: bool, and no part of promotion
 
 # Rules for the dtype in which an elementwise op computes.
@@ -255,5 +252,5 @@ PROMOTE, PROMOTE_FLOAT, FIRST = 0, 1, 2
     OK, NO_MEMORY, NO_KERNEL, BAD_BROADCAST, BAD_DIM, BAD_INDEX, BAD_SIZE, BAD_DTYPE, BAD_MATMUL, TOO_MANY_DIMS,
     LEAF_INPLACE, VIEW_INPLACE, SAVED_MODIFIED, FREED_GRAPH, BAD_HANDLE, BAD_VIEW, BAD_RESULT_CAST, BAD_OUTPUT_SHAPE,
     DEVICE_MISMATCH, NOT_RECORDABLE, EMPTY_REDUCTION, BAD_GRADIENT, OVERLAP, BAD_ARGUMENT, INFERENCE_SAVED,
-    BAD_TARGET, DUPLICATE_DIM, NO_RULE, MULTI_VIEW_INPLACE, NO_GRAD_VIEW_INPLACE,
-) = range(30)  # fmt: skip
+    BAD_TARGET, DUPLICATE_DIM, NO_RULE, MULTI_VIEW_INPLACE, NO_GRAD_VIEW_INPLACE, INFERENCE_INPLACE,
+) = range(31)  # fmt: skip

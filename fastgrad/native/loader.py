@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import sys
 import types
@@ -186,7 +187,7 @@ def runtime_set(field: str, value: int, index: int = 0) -> None:
 
 def runtime_set_object(field: str, value: object) -> None:
     """Let the runtime know a Python object, which then lives as long as the process."""
-    _keep.append(value)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))  # never given back: destructors run until the very end
     runtime_set(field, id(value))
 
 
@@ -195,4 +196,12 @@ def runtime_set_callback(field: str, arity: int, function: Callable[..., int]) -
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arity)
     callback = prototype(function)
     _keep.append(callback)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(callback))
     runtime_set(field, ctypes.cast(callback, ctypes.c_void_p).value or 0)
+
+
+@atexit.register
+def _leave_python() -> None:
+    """From here on module globals vanish: the runtime frees records without telling Python."""
+    runtime_set("node_table", 0)
+    runtime_set("finalizer", 0)

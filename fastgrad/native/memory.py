@@ -57,6 +57,8 @@ from fastgrad.native.layout import (
     TENSOR_KIND,
 )
 
+from fastgrad.native.modes import enter
+
 SLAB = 64  # records to each request of the system
 HUGE = 4 << 20  # buffers from here on ask for large pages
 LINUX = sys.platform == "linux"
@@ -260,6 +262,7 @@ def bury_storage(handle):
     s = storage(handle)
     if s.owner != 0:
         py_decref(s.owner)
+        enter()
     elif s.data != 0:
         deallocate(s.data, s.nbytes)
     retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
@@ -321,6 +324,7 @@ def forget_in_python(handle):
         if py_dict_delete(runtime().node_table, key) != 0:
             py_error_clear()
         py_decref(key)
+        enter()
 
 
 @native

@@ -174,6 +174,9 @@ tell:
   %eb = alloca ptr
   call void @PyErr_Fetch(ptr %et, ptr %ev, ptr %eb)
   %callable = load ptr, ptr {rt_finalizer}
+  %over = icmp eq ptr %callable, null
+  br i1 %over, label %restore, label %call
+call:
   %r = call ptr @PyObject_CallOneArg(ptr %callable, ptr %self)
   %raised = icmp eq ptr %r, null
   br i1 %raised, label %report, label %release

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from fastgrad.native.dispatch import call
 from fastgrad.native.elementwise import elementwise, elementwise_slow, op_record
-from fastgrad.native.graph import MAX_SAVED_INPUTS, enter, gradient_edge
+from fastgrad.native.graph import MAX_SAVED_INPUTS, gradient_edge
 from fastgrad.native.intrinsics import (
     address_of,
     capture,
@@ -93,6 +93,7 @@ from fastgrad.native.memory import (
     retain,
     retire_record,
 )
+from fastgrad.native.modes import enter
 from fastgrad.native.tensors import same_shape
 
 SLOT_BYTES = SLOT_WORDS * 8
@@ -812,11 +813,11 @@ def apply(t):
     defined = False
     for k in range(n.n_out):
         defined = defined or grads[k] != 0
-    if not defined:
-        return 0
     status = check_saved(t.node)
     if status != 0 and (n.flags & SAVED_FREED == 0 or saves(n, info)):
         return status
+    if not defined:
+        return 0
     env = words(stack_small())
     for k in range(2):
         env[ENV_GRADS + k] = grads[k] if k < n.n_out else 0

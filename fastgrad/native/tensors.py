@@ -15,7 +15,7 @@ from fastgrad.native.layout import (
     REQUIRES_GRAD,
     TENSOR_KIND,
 )
-from fastgrad.native.memory import WORDS_TENSOR, keep_for_tape, new_record, new_storage, release_reference, retain
+from fastgrad.native.memory import WORDS_TENSOR, keep_for_tape, drop, new_record, new_storage, retain
 
 ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
 
@@ -81,8 +81,7 @@ def new_tensor(dtype, device, ndim, shape):
 @native
 def lost(handle):
     """Give back a record that could not be completed."""
-    tensor(handle).storage = 0
-    release_reference(handle)
+    drop(handle)
     return -NO_MEMORY
 
 
@@ -111,6 +110,7 @@ def new_view(source, ndim, shape, strides, data):
     b = tensor(source)
     t.storage = b.storage
     retain(b.storage)
+    t.flags = b.flags & INFERENCE
     t.data = data
     t.dtype = b.dtype
     t.device = b.device

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from fastgrad import dtypes
+from fastgrad.errors import renamed
 from fastgrad.functions import elementwise, reduce
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.ops.call import apply
@@ -60,7 +61,7 @@ def _reduction(name: str, reduction: str, size_average: bool | None, reduce_: bo
         reduction = "none" if not each else ("mean" if average else "sum")
         warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=4)
     if reduction not in _REDUCTIONS:
-        raise ValueError(f"{reduction} is not a valid value for reduction of {name}; use 'none', 'mean' or 'sum'")
+        raise ValueError(f"{name}(): {reduction!r} is not a valid value for reduction; use 'none', 'mean' or 'sum'")
     return reduction
 
 
@@ -112,25 +113,28 @@ def nll_loss(
 
 def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> Any:
     if x.ndim == 0:
-        raise ValueError("nll_loss: expected an input of shape (C), (N, C) or (N, C, d1, ...), but got a 0-dim tensor")
+        raise ValueError("nll_loss(): expected an input of shape (C), (N, C) or (N, C, d1, ...), but got a 0-dim tensor")
     classes = x.shape[0] if x.ndim == 1 else x.shape[1]
     if weight is not None and (weight.ndim != 1 or weight.shape[0] != classes):
         raise RuntimeError(
-            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"nll_loss(): weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
             f"shape: {list(weight.shape)}"
         )
     if weight is not None and weight.dtype is not x.dtype:
-        raise RuntimeError(f"nll_loss: expected weight of dtype {x.dtype.type_name} but found {weight.dtype.type_name}")
+        raise RuntimeError(f"nll_loss(): expected weight of dtype {x.dtype.type_name} but found {weight.dtype.type_name}")
     if x.ndim == 1:
         if target.ndim != 0:
-            raise RuntimeError(f"nll_loss: for a 1D input the target must be 0D, but it has shape {list(target.shape)}")
+            raise RuntimeError(f"nll_loss(): for a 1D input the target must be 0D, but it has shape {list(target.shape)}")
         flat, labels, shape = x.reshape(1, -1), target.reshape(1), ()
     else:
         shape = tuple(target.shape)
         if x.shape[0] != (shape[0] if shape else 0):
-            raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({shape[0] if shape else 0}).")
+            raise ValueError(
+                f"nll_loss(): expected input batch_size ({x.shape[0]}) to match target batch_size "
+                f"({shape[0] if shape else 0})"
+            )
         if shape != (x.shape[0], *x.shape[2:]):
-            raise RuntimeError(f"nll_loss: expected target size {[x.shape[0], *x.shape[2:]]}, got {list(shape)}")
+            raise RuntimeError(f"nll_loss(): expected target size {[x.shape[0], *x.shape[2:]]}, got {list(shape)}")
         flat = x if x.ndim == 2 else x.movedim(1, -1).reshape(-1, classes)
         labels = target.reshape(-1)
     operands = (flat, labels) if weight is None else (flat, labels, weight)
@@ -178,18 +182,21 @@ def cross_entropy(
     need_tensor("cross_entropy", input)
     need_tensor("cross_entropy", target, "target")
     if input.ndim == 0:
-        raise RuntimeError("cross_entropy: expected an input of at least one dimension, but got a 0-dim tensor")
+        raise RuntimeError("cross_entropy(): expected an input of at least one dimension, but got a 0-dim tensor")
     dim = 0 if input.ndim == 1 else 1
     if target.dtype.is_floating_point and tuple(target.shape) == tuple(input.shape):
         kind = _reduction("cross_entropy", reduction, size_average, reduce)
         return _soft_cross_entropy(input, target, weight, kind, label_smoothing, dim)
-    if label_smoothing == 0.0:
-        logs = apply(_LOG_SOFTMAX, 1, 0, input, dim, 0)
-        return nll_loss(logs, target, weight, size_average, ignore_index, reduce, reduction)
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    kind = _reduction("cross_entropy", reduction, size_average, reduce)
-    return _smoothed(input, target, weight, ignore_index, kind, label_smoothing, dim)
+    try:
+        if label_smoothing == 0.0:
+            logs = apply(_LOG_SOFTMAX, 1, 0, input, dim, 0)
+            return nll_loss(logs, target, weight, size_average, ignore_index, reduce, reduction)
+        if not 0.0 <= label_smoothing <= 1.0:
+            raise RuntimeError(f"cross_entropy(): label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+        kind = _reduction("cross_entropy", reduction, size_average, reduce)
+        return _smoothed(input, target, weight, ignore_index, kind, label_smoothing, dim)
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise renamed(error, "cross_entropy") from error.__cause__
 
 
 def _smoothed(x: Any, target: Any, weight: Any, ignore_index: int, kind: str, smoothing: float, dim: int) -> Any:
@@ -253,7 +260,14 @@ def mse_loss(
             stacklevel=2,
         )
     kind = _reduction("mse_loss", reduction, size_average, reduce)
-    each = elementwise.square(input - target)
+    try:
+        each = elementwise.square(elementwise.sub(input, target))
+    except RuntimeError as error:
+        raise renamed(error, "mse_loss") from error.__cause__
+    if not each.dtype.is_floating_point:
+        raise NotImplementedError(
+            f"mse_loss(): not implemented for '{each.dtype.type_name}'; convert the operands to a floating-point dtype"
+        )
     if weight is not None:
         if tuple(weight.shape) != tuple(input.shape):
             raise ValueError("Weights and input must have the same size.")

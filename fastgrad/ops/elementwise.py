@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.native.layout import BOOL, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.ops.registry import Kernel, elementwise
 from fastgrad.ops.vocabulary import c, m
 
@@ -23,7 +23,7 @@ add.identity("a")
 add.identity("b")
 
 
-@elementwise("sub", refuses=EXCLUSIVE)
+@elementwise("sub", flags=NO_BOOL, refuses=EXCLUSIVE)
 def sub(a, b):
     return a - b
 

@@ -26,8 +26,6 @@ from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import BY_NAME, Kernel, Op
 from fastgrad.ops.vocabulary import m
 
-INFINITY = float("inf")
-
 
 def _reduction(name, flags=0, node=None):
     kernel = Kernel(name, "reduce:build", reduction=name)
@@ -85,6 +83,8 @@ sum_ = _reduction("sum", ACCUMULATES_INT)
 mean = _reduction("mean", FLOAT_ONLY)
 amax = _reduction("amax", NOT_EMPTY)
 amin = _reduction("amin", NOT_EMPTY)
+max_ = Op("max", REDUCTION, ("x",), ("keepdim", "*dims"), kernel=amax.kernel, flags=NOT_EMPTY, node="MaxBackward1")
+min_ = Op("min", REDUCTION, ("x",), ("keepdim", "*dims"), kernel=amin.kernel, flags=NOT_EMPTY, node="MinBackward1")
 any_ = _reduction("any", OUT_BOOL | NOT_DIFFERENTIABLE)
 all_ = _reduction("all", OUT_BOOL | NOT_DIFFERENTIABLE)
 
@@ -109,10 +109,21 @@ def _(g, sizes, dims):
     return invoke(expand_mean, (g,), sizes, dims)
 
 
+# The gradient of an extreme value goes to the elements that attain it, in equal parts. As in PyTorch, amax and amin
+# find none that attain NaN, which makes the shares 0 / 0, and max and min of all elements find those that are NaN.
+
+
 def _extreme(g, x, y, sizes, keepdim, dims):
-    # The gradient of an extreme value goes to the elements that attain it, in equal parts. NaN is attained by none:
-    # its gradient is 0 / 0.
-    hit = m.eq(x, invoke(expand_reduced, (y,), sizes, dims))
+    return _shared(g, m.eq(x, invoke(expand_reduced, (y,), sizes, dims)), sizes, keepdim, dims)
+
+
+def _extreme_or_nan(g, x, y, sizes, keepdim, dims):
+    value = invoke(expand_reduced, (y,), sizes, dims)
+    hit = m.logical_or(m.eq(x, value), m.logical_and(m.isnan(x), m.isnan(value)))
+    return _shared(g, hit, sizes, keepdim, dims)
+
+
+def _shared(g, hit, sizes, keepdim, dims):
     count = invoke(sum_, (m.where(hit, 1.0, 0.0),), keepdim, dims)
     shares = m.where(hit, invoke(expand_reduced, (g,), sizes, dims), 0.0)
     return shares / invoke(expand_reduced, (count,), sizes, dims)
@@ -120,6 +131,8 @@ def _extreme(g, x, y, sizes, keepdim, dims):
 
 amax.vjp("x")(_extreme)
 amin.vjp("x")(_extreme)
+max_.vjp("x")(_extreme_or_nan)
+min_.vjp("x")(_extreme_or_nan)
 
 
 # --- rows ------------------------------------------------------------------------------------------------------
@@ -169,8 +182,7 @@ def _(g, y, dim):
 
 @logsumexp.vjp("x")
 def _(g, x, y, sizes, dim):
-    finite = m.where(m.eq(y, -INFINITY), 0.0, y)
-    weights = m.exp(x - invoke(expand_reduced, (finite,), sizes, dim))
+    weights = m.exp(x - invoke(expand_reduced, (y,), sizes, dim))
     return invoke(expand_reduced, (g,), sizes, dim) * weights
 
 

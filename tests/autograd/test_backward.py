@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import fastgrad as fg
 import numpy as np
 import pytest
+
+import fastgrad as fg
 
 
 def leaf(*values: float) -> Any:
@@ -115,7 +116,9 @@ def test_grad_tensors_may_be_one_tensor():
 # --- retain_graph ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("op", [lambda x: x.exp(), lambda x: x * x, lambda x: x.tanh(), lambda x: x.view(2, 1) @ x.view(1, 2)])
+@pytest.mark.parametrize(
+    "op", [lambda x: x.exp(), lambda x: x * x, lambda x: x.tanh(), lambda x: x.view(2, 1) @ x.view(1, 2)]
+)
 def test_second_pass_needs_retain_graph(op: Callable[[Any], Any]):
     x = leaf(1.0, 2.0)
     y = op(x).sum()
@@ -346,7 +349,11 @@ def test_gradients_of_several_uses_are_summed_once():
 
 
 def test_broadcast_operands_get_gradients_of_their_own_shape():
-    row, column, scalar = fg.ones(3, requires_grad=True), fg.ones(2, 1, requires_grad=True), fg.tensor(2.0, requires_grad=True)
+    row, column, scalar = (
+        fg.ones(3, requires_grad=True),
+        fg.ones(2, 1, requires_grad=True),
+        fg.tensor(2.0, requires_grad=True),
+    )
     (row * column * scalar).sum().backward()
     assert row.grad.tolist() == [4.0, 4.0, 4.0]
     assert column.grad.tolist() == [[6.0], [6.0]]
@@ -413,7 +420,9 @@ def test_sequence_numbers_decide():
 
 
 def test_root_without_history():
-    with pytest.raises(RuntimeError, match="element 0 of tensors does not require grad and does not have a grad_fn"):
+    with pytest.raises(
+        RuntimeError, match="element 0 of tensors does not require grad and does not have a grad_fn"
+    ):
         fg.ones(1).backward()
     x = leaf(1.0)
     with pytest.raises(RuntimeError, match="element 1 of tensors does not require grad"):
@@ -458,8 +467,9 @@ def test_saved_tensor_changed_in_place():
     y.add_(1)
     with pytest.raises(
         RuntimeError,
-        match=r"one of the variables needed for gradient computation has been modified by an inplace operation: "
-        r"\[fastgrad\.FloatTensor \[2\]\], which is output 0 of \w+, is at version 1; expected version 0 instead",
+        match=r"one of the variables needed for gradient computation has been modified by an "
+        r"inplace operation: \[fastgrad\.FloatTensor \[2\]\], which is output 0 of \w+, is at "
+        r"version 1; expected version 0 instead",
     ):
         z.sum().backward()
     assert x.grad is None
@@ -489,7 +499,9 @@ def test_saved_output_changed_in_place():
     z = y.sum()
     with fg.no_grad():
         y.add_(1)
-    with pytest.raises(RuntimeError, match=r"modified by an inplace operation.*version 1; expected version 0"):
+    with pytest.raises(
+        RuntimeError, match=r"modified by an inplace operation.*version 1; expected version 0"
+    ):
         z.backward()
 
 
@@ -546,4 +558,6 @@ def test_values_against_finite_differences():
             both[0][place] = array + step
             both[1][place] = array - step
             up, down = (loss(*[fg.tensor(v) for v in pair]).item() for pair in both)
-            assert tensor.grad.tolist()[index[0]][index[1]] == pytest.approx((up - down) / 2e-6, rel=1e-6, abs=1e-9)
+            assert tensor.grad.tolist()[index[0]][index[1]] == pytest.approx(
+                (up - down) / 2e-6, rel=1e-6, abs=1e-9
+            )

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import fastgrad as fg
 import numpy as np
 import pytest
+
+import fastgrad as fg
 
 grad = fg.autograd.grad
 
@@ -84,7 +85,9 @@ def test_non_scalar_output():
 def test_unused_input():
     x, other = leaf(1.0), leaf(1.0)
     y = x * 2
-    with pytest.raises(RuntimeError, match=r"Tensor at index 1 appears to not have been used in the graph.*allow_unused"):
+    with pytest.raises(
+        RuntimeError, match=r"Tensor at index 1 appears to not have been used in the graph.*allow_unused"
+    ):
         grad(y, [x, other], retain_graph=True)
     g, unused = grad(y, [x, other], allow_unused=True)
     assert g.tolist() == [2.0]
@@ -231,10 +234,16 @@ def test_leaf_node_hooks_do_not_run_for_grad():
 CLOSED_FORMS: dict[str, tuple[Callable[[Any], Any], list[Callable[[float], float]]]] = {
     "cube": (lambda x: x * x * x, [lambda v: 3 * v**2, lambda v: 6 * v, lambda v: 6.0]),
     "power": (lambda x: x**4, [lambda v: 4 * v**3, lambda v: 12 * v**2, lambda v: 24 * v]),
-    "exp": (lambda x: (x * 2).exp(), [lambda v: 2 * math.exp(2 * v), lambda v: 4 * math.exp(2 * v), lambda v: 8 * math.exp(2 * v)]),
+    "exp": (
+        lambda x: (x * 2).exp(),
+        [lambda v: 2 * math.exp(2 * v), lambda v: 4 * math.exp(2 * v), lambda v: 8 * math.exp(2 * v)],
+    ),
     "log": (lambda x: x.log(), [lambda v: 1 / v, lambda v: -1 / v**2, lambda v: 2 / v**3]),
     "sin": (lambda x: x.sin(), [math.cos, lambda v: -math.sin(v), lambda v: -math.cos(v)]),
-    "sqrt": (lambda x: x.sqrt(), [lambda v: 0.5 * v**-0.5, lambda v: -0.25 * v**-1.5, lambda v: 0.375 * v**-2.5]),
+    "sqrt": (
+        lambda x: x.sqrt(),
+        [lambda v: 0.5 * v**-0.5, lambda v: -0.25 * v**-1.5, lambda v: 0.375 * v**-2.5],
+    ),
     "reciprocal": (lambda x: 1 / x, [lambda v: -1 / v**2, lambda v: 2 / v**3, lambda v: -6 / v**4]),
     "tanh": (
         lambda x: x.tanh(),
@@ -346,7 +355,9 @@ PROGRAMS: dict[str, Callable[[ModuleType, Any, Any], Any]] = {
     "views": lambda lib, a, b: a.t().reshape(-1)[1:5].view(2, 2) ** 2 * b.t()[:, :2].permute(1, 0),
     "cat": lambda lib, a, b: lib.cat([a, b.t() * a], 1).exp(),
     "stack": lambda lib, a, b: lib.stack([a, b.t() * a]).tanh(),
-    "unbind": lambda lib, a, b: lib.stack([u * v for u, v in zip(a.unbind(0), b.unbind(1), strict=True)]).exp(),
+    "unbind": lambda lib, a, b: lib.stack(
+        [u * v for u, v in zip(a.unbind(0), b.unbind(1), strict=True)]
+    ).exp(),
     "where": lambda lib, a, b: lib.where(a > 0, a * a * b.t(), b.t().exp()),
     "clamp": lambda lib, a, b: (a.clamp(-0.5, 0.5) * b.t()) ** 2,
     "maximum": lambda lib, a, b: lib.maximum(a, b.t()) ** 3,
@@ -360,7 +371,9 @@ PROGRAMS: dict[str, Callable[[ModuleType, Any, Any], Any]] = {
 }
 
 
-def derivatives(lib: ModuleType, program: Callable[..., Any], first: np.ndarray, second: np.ndarray) -> list[list[np.ndarray]]:
+def derivatives(
+    lib: ModuleType, program: Callable[..., Any], first: np.ndarray, second: np.ndarray
+) -> list[list[np.ndarray]]:
     """First-, second- and third-order gradients of a program, with random weights between the orders."""
     a, b = (lib.tensor(v, requires_grad=True) for v in (first, second))
     rng = np.random.default_rng(1)
@@ -387,7 +400,11 @@ def test_three_orders_as_torch(name: str):
     theirs = derivatives(torch, PROGRAMS[name], first, second)
     for order, (mine, other) in enumerate(zip(ours, theirs, strict=False)):
         for k in range(2):
-            np.testing.assert_allclose(mine[k], other[k], rtol=1e-9, atol=1e-9, err_msg=f"order {order + 1}, input {k}")
+            np.testing.assert_allclose(
+                mine[k], other[k], rtol=1e-9, atol=1e-9, err_msg=f"order {order + 1}, input {k}"
+            )
     longer = ours if len(ours) > len(theirs) else theirs
-    for extra in longer[min(len(ours), len(theirs)) :]:  # one side knew that nothing depends on the inputs any more
+    for extra in longer[
+        min(len(ours), len(theirs)) :
+    ]:  # one side knew that nothing depends on the inputs any more
         assert all(not g.any() for g in extra)

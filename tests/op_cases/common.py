@@ -97,6 +97,9 @@ class OpCase:
         The in-place call itself, where `call` has put a clone in front of it.
     special_grads : bool
         Whether gradients at the special values are compared with torch.
+    zero_signs : bool
+        Whether the sign of zeros at the special values is compared with torch. Not where torch's own depends on
+        the place of an element: of 0 and -0, its vector loops choose another one than the loop over the rest.
     torch_lacks : tuple of str
         "gradients" or "strided gradients" where torch itself fails; then only central differences judge.
     """
@@ -118,6 +121,7 @@ class OpCase:
     view: bool | None = False
     inplace: Callable[..., Any] | None = None
     special_grads: bool = True
+    zero_signs: bool = True
     torch_lacks: tuple[str, ...] = ()
 
     def tolerance(self, dtype: Any) -> tuple[float, float]:

@@ -279,6 +279,7 @@ def extremum(name: str, ref: Any, both: str) -> OpCase:
         differentiable=True,
         forms={"method": method(name), both: function(both), f"method {both}": method(both)},
         special=special_pairs,
+        zero_signs=False,
         empty=empty_pairs,
         grad_points=[GradPoint((f64([1, 1, 0]), f64([1, 2, -1])), tie_grads(name))],
         errors=[

@@ -88,7 +88,8 @@ CASES = [
         power,
         ("mixed",),
         differentiable=True,
-        tolerances=POW_TOLERANCES,
+        # torch takes the logarithm of a float32 base in float32 where the power is float64.
+        tolerances=POW_TOLERANCES | {"float64": (1e-7, 1e-8)},
     ),
     OpCase(
         "floor_divide.mixed",

@@ -58,7 +58,7 @@ def test_samples(lib, torch, case: OpCase, dtype: str):
 @pytest.mark.parametrize(("case", "dtype"), with_specials())
 def test_special_values(lib, torch, case: OpCase, dtype: str):
     for sample in case.special(dtype):
-        compare(lib, torch, case, sample, gradients=case.special_grads, signed_zero=True)
+        compare(lib, torch, case, sample, gradients=case.special_grads, signed_zero=case.zero_signs)
 
 
 @pytest.mark.parametrize(("case", "dtype"), by_dtype(c for c in OP_CASES if c.empty))
