@@ -10,9 +10,9 @@ tensor([2., 4.])
 """
 
 from fastgrad._version import __version__
-from fastgrad import ops  # noqa: I001 - fills the tables that everything below reads
+from fastgrad import ops
 from fastgrad.dtypes import (
-    bool_ as bool,  # noqa: A004
+    bool_ as bool,
     dtype,
     float32,
     float64,
@@ -52,7 +52,7 @@ from fastgrad.functions.creation import (
     zeros_like,
 )
 from fastgrad.functions.elementwise import (
-    abs,  # noqa: A004
+    abs,
     absolute,
     add,
     bitwise_and,
@@ -91,7 +91,7 @@ from fastgrad.functions.elementwise import (
     neg,
     negative,
     not_equal,
-    pow,  # noqa: A004
+    pow,
     relu,
     remainder,
     sigmoid,
@@ -108,21 +108,21 @@ from fastgrad.functions.elementwise import (
 from fastgrad.functions.index import gather, index_select, scatter_add
 from fastgrad.functions.linalg import bmm, dot, matmul, mm, mv
 from fastgrad.functions.reduce import (
-    all,  # noqa: A004
+    all,
     amax,
     amin,
-    any,  # noqa: A004
+    any,
     argmax,
     argmin,
     cumsum,
     log_softmax,
     logsumexp,
-    max,  # noqa: A004
+    max,
     mean,
-    min,  # noqa: A004
+    min,
     prod,
     softmax,
-    sum,  # noqa: A004
+    sum,
 )
 from fastgrad.functions.shape import (
     broadcast_to,
@@ -160,12 +160,187 @@ from fastgrad.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
-from fastgrad.random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from fastgrad.random import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
 from fastgrad.warm import warmup
 
-float = float32  # noqa: A001
+__all__ = [
+    "Generator",
+    "Size",
+    "Tensor",
+    "__version__",
+    "abs",
+    "absolute",
+    "add",
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "arange",
+    "argmax",
+    "argmin",
+    "as_tensor",
+    "asarray",
+    "autograd",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "bmm",
+    "bool",
+    "broadcast_to",
+    "cat",
+    "chunk",
+    "clamp",
+    "clip",
+    "clone",
+    "concat",
+    "concatenate",
+    "cos",
+    "cumsum",
+    "debug",
+    "default_generator",
+    "device",
+    "diagonal",
+    "div",
+    "divide",
+    "dot",
+    "double",
+    "dtype",
+    "empty",
+    "empty_like",
+    "enable_grad",
+    "eq",
+    "exp",
+    "eye",
+    "flatten",
+    "float",
+    "float32",
+    "float64",
+    "floor_divide",
+    "fmod",
+    "from_dlpack",
+    "from_numpy",
+    "full",
+    "full_like",
+    "gather",
+    "ge",
+    "get_default_dtype",
+    "get_rng_state",
+    "greater",
+    "greater_equal",
+    "gt",
+    "index_select",
+    "inference_mode",
+    "initial_seed",
+    "int",
+    "int32",
+    "int64",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "is_tensor",
+    "isnan",
+    "le",
+    "less",
+    "less_equal",
+    "linspace",
+    "log",
+    "log_softmax",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logsumexp",
+    "long",
+    "lt",
+    "manual_seed",
+    "masked_fill",
+    "matmul",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "mm",
+    "moveaxis",
+    "movedim",
+    "mul",
+    "multiply",
+    "mv",
+    "narrow",
+    "ne",
+    "neg",
+    "negative",
+    "nn",
+    "no_grad",
+    "not_equal",
+    "numel",
+    "ones",
+    "ones_like",
+    "ops",
+    "optim",
+    "permute",
+    "pow",
+    "prod",
+    "promote_types",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "relu",
+    "remainder",
+    "reshape",
+    "result_type",
+    "scatter_add",
+    "seed",
+    "select",
+    "set_default_dtype",
+    "set_grad_enabled",
+    "set_printoptions",
+    "set_rng_state",
+    "sigmoid",
+    "sign",
+    "sin",
+    "softmax",
+    "split",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "sub",
+    "subtract",
+    "sum",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "tanh",
+    "tensor",
+    "transpose",
+    "tril",
+    "triu",
+    "true_divide",
+    "uint8",
+    "unbind",
+    "unflatten",
+    "unsqueeze",
+    "warmup",
+    "where",
+    "zeros",
+    "zeros_like",
+]
+
+float = float32
 double = float64
-int = int32  # noqa: A001
+int = int32
 long = int64
 
 
@@ -174,11 +349,11 @@ def is_tensor(obj: object) -> object:
     return isinstance(obj, Tensor)
 
 
-def clone(input: Tensor) -> Tensor:  # noqa: A002
+def clone(input: Tensor) -> Tensor:
     """A copy of a tensor, with history."""
     return input.clone()
 
 
-def numel(input: Tensor) -> object:  # noqa: A002
+def numel(input: Tensor) -> object:
     """The number of elements of a tensor."""
     return input.numel()

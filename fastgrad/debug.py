@@ -98,6 +98,6 @@ def environment() -> dict[str, dict[str, str]]:
             "compiled": f"{len(files)} files, {size / 1024:.0f} KiB",
             "runtime": "compiled" if any(f.name.startswith("runtime") for f in files) else "not compiled yet",
         },
-        "devices": {name: "available" for name in devices.NAMES},
+        "devices": dict.fromkeys(devices.NAMES, "available"),
         "mode": {"debug": "on" if flags.DEBUG else "off", "platform": sys.platform},
     }

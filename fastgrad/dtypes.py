@@ -67,7 +67,9 @@ def of_numpy(array_dtype: np.dtype) -> dtype:
     found = _BY_NUMPY.get(array_dtype)
     if found is None:
         names = ", ".join(d.name for d in _BY_NUMPY.values())
-        raise TypeError(f"can't convert np.ndarray of type {array_dtype}. The only supported types are: {names}.")
+        raise TypeError(
+            f"can't convert np.ndarray of type {array_dtype}. The only supported types are: {names}."
+        )
     return found
 
 

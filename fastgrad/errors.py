@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 from fastgrad import dtypes
 from fastgrad.native import devices, layout
-
 from fastgrad.native.loader import TensorBase, rt, runtime_get, runtime_set_object
 
 FREED_MESSAGE = (
@@ -24,6 +23,7 @@ def fact(index: int) -> int:
 
 
 def shape_text(t: Any) -> str:
+    """The sizes of a tensor as messages show them."""
     return str(list(rt.sizes(t)))
 
 
@@ -43,6 +43,7 @@ _CALLED = {
     "assign": "copy", "cast": "to", "clamp_max": "clamp", "clamp_min": "clamp", "div_floor": "div", "div_trunc": "div",
     "expand_to": "expand", "max_dim": "max", "min_dim": "min", "reshape_copy": "reshape", "reshape_to": "reshape",
 }  # fmt: skip
+
 
 def called(op: str) -> str:
     """The name under which programs call an op."""
@@ -105,7 +106,10 @@ def _bad_dim(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     if ndim == 0 and name in ("select", "slice", "narrow", "cat", "split", "unbind"):
         return RuntimeError if name == "narrow" else IndexError, "cannot be applied to a 0-dim tensor"
     bound = max(ndim, 1)
-    return IndexError, f"dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
+    return (
+        IndexError,
+        f"dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})",
+    )
 
 
 def _bad_index(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
@@ -124,7 +128,10 @@ def _bad_index(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
             f"target {index} is out of bounds: there are {size} classes, so that targets are 0 to {size - 1}, or "
             "ignore_index"
         )
-    return RuntimeError, f"index {index} is out of bounds for dimension {attrs[0] if attrs else 0} with size {size}"
+    return (
+        RuntimeError,
+        f"index {index} is out of bounds for dimension {attrs[0] if attrs else 0} with size {size}",
+    )
 
 
 _SIZE_TEXTS = {
@@ -176,9 +183,15 @@ def _bad_dtype(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     if kind == 2:
         return RuntimeError, f"Expected self.dtype to be equal to src.dtype, but src is {got.name}"
     if kind == 3:
-        return RuntimeError, f"expected scalar type Long (int64) for argument 'target', but found {got.type_name}"
+        return (
+            RuntimeError,
+            f"expected scalar type Long (int64) for argument 'target', but found {got.type_name}",
+        )
     if name == "where":
-        return RuntimeError, f"expected condition to be a boolean tensor, but got a tensor with dtype {got.type_name}"
+        return (
+            RuntimeError,
+            f"expected condition to be a boolean tensor, but got a tensor with dtype {got.type_name}",
+        )
     if name == "mean":
         return RuntimeError, (
             "could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
@@ -193,7 +206,10 @@ def _bad_matmul(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     shapes = f"{shape_text(a)} and {shape_text(b)}"
     if kind == 1:
         names = [dtypes.of_code(rt.field(t, TENSOR_DTYPE)).type_name for t in (a, b)]
-        return RuntimeError, f"expected both operands to have the same dtype, but got {names[0]} and {names[1]}"
+        return (
+            RuntimeError,
+            f"expected both operands to have the same dtype, but got {names[0]} and {names[1]}",
+        )
     if kind in (2, 3):
         x, y = rt.sizes(a), rt.sizes(b)
         if len(x) == 3:
@@ -203,7 +219,10 @@ def _bad_matmul(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
         return RuntimeError, (
             f"mat1 and mat2 shapes cannot be multiplied ({x[0]}x{x[1]} and {y[0]}x{y[1]}): the sizes are {shapes}"
         )
-    return RuntimeError, f"expected two {'3D' if name == 'bmm' else '2D'} tensors, but got tensors of sizes {shapes}"
+    return (
+        RuntimeError,
+        f"expected two {'3D' if name == 'bmm' else '2D'} tensors, but got tensors of sizes {shapes}",
+    )
 
 
 def _leaf_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
@@ -223,7 +242,9 @@ def _saved_modified(name: str, tensors: list[Any], attrs: Sequence[int]) -> Caus
     if node:
         from fastgrad.ops.registry import OPS
 
-        producer = f", which is output {rt.field(saved, OUTPUT_NR)} of {OPS[rt.node_field(node, NODE_OP)].node},"
+        producer = (
+            f", which is output {rt.field(saved, OUTPUT_NR)} of {OPS[rt.node_field(node, NODE_OP)].node},"
+        )
         rt.drop_handle(node)
     return RuntimeError, (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
@@ -268,7 +289,9 @@ _MAKERS: dict[int, Any] = {
     layout.BAD_SIZE: _bad_size,
     layout.BAD_DTYPE: _bad_dtype,
     layout.BAD_MATMUL: _bad_matmul,
-    layout.TOO_MANY_DIMS: _simple(RuntimeError, f"{{a}} dimensions; fastgrad supports at most {layout.MAX_DIMS}"),
+    layout.TOO_MANY_DIMS: _simple(
+        RuntimeError, f"{{a}} dimensions; fastgrad supports at most {layout.MAX_DIMS}"
+    ),
     layout.LEAF_INPLACE: _leaf_inplace,
     layout.VIEW_INPLACE: _simple(
         NotImplementedError,
@@ -327,7 +350,9 @@ _MAKERS: dict[int, Any] = {
         "inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if "
         "you want the inplace to be tracked).",
     ),
-    layout.NO_RULE: _simple(NotImplementedError, "the derivative with regard to input {a} is not implemented"),
+    layout.NO_RULE: _simple(
+        NotImplementedError, "the derivative with regard to input {a} is not implemented"
+    ),
     layout.DUPLICATE_DIM: _simple(RuntimeError, "dim {a} appears more than once in the list of dims"),
 }
 
@@ -356,7 +381,9 @@ def wrap_error(*arguments: Any) -> NoReturn:
             raise TypeError(f"{name}(): argument {which} must be Tensor, not {kind}")
         raise_status(status, name, operands, arguments[3 + n :])
     if status == layout.BAD_HANDLE:
-        kind = next((type(a).__name__ for a in arguments if not isinstance(a, (int, float, TensorBase))), "another")
+        kind = next(
+            (type(a).__name__ for a in arguments if not isinstance(a, (int, float, TensorBase))), "another"
+        )
         raise TypeError(f"expected a Tensor as argument, but got {kind}")
     raise_status(status, "the runtime", arguments)
 

@@ -82,6 +82,7 @@ class Tensor(TensorBase):
     __slots__ = ()
 
     def __new__(cls, data: Any = ()) -> Tensor:
+        """A tensor of data, of this class."""
         plain = creation.tensor(data, dtype=dtypes.get_default_dtype())
         return plain if cls is Tensor else rt.adopt(cls, plain)
 
@@ -95,7 +96,9 @@ class Tensor(TensorBase):
     def size(self, dim: int | None = None) -> Any:
         """The sizes, or the size of one dimension."""
         sizes = Size(_sizes(self))
-        return sizes if dim is None else sizes[shape.wrapped("size", as_index("size", "dim", dim), len(sizes))]
+        return (
+            sizes if dim is None else sizes[shape.wrapped("size", as_index("size", "dim", dim), len(sizes))]
+        )
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements apart neighbours along each dimension lie in memory."""
@@ -212,8 +215,14 @@ class Tensor(TensorBase):
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
                 "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
             )
-        if requires_grad and _field(self, _FLAGS) & layout.INFERENCE and not rt.get_mode() & layout.INFERENCE_MODE:
-            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        if (
+            requires_grad
+            and _field(self, _FLAGS) & layout.INFERENCE
+            and not rt.get_mode() & layout.INFERENCE_MODE
+        ):
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+            )
         rt.set_requires_grad(self, int(requires_grad))
         return self
 
@@ -243,7 +252,9 @@ class Tensor(TensorBase):
     def grad(self, value: Any) -> None:
         if value is not None:
             if not isinstance(value, TensorBase):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                )
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
             if _sizes(value) != _sizes(self):
@@ -251,7 +262,9 @@ class Tensor(TensorBase):
                     f"assigned grad has data of a different size: expected {list(self.shape)}, got {list(_sizes(value))}"
                 )
             if _field(value, _DTYPE) != _field(self, _DTYPE):
-                raise RuntimeError(f"assigned grad has dtype {value.dtype.name}, but the tensor has {self.dtype.name}")
+                raise RuntimeError(
+                    f"assigned grad has dtype {value.dtype.name}, but the tensor has {self.dtype.name}"
+                )
         rt.set_grad(self, value)
 
     @grad.deleter
@@ -361,20 +374,28 @@ class Tensor(TensorBase):
         if force:
             return self.detach().cpu().numpy()
         if self.requires_grad:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
         if _field(self, _DEVICE) != 0:
-            raise TypeError(f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy it first.")
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy it first."
+            )
         return np.asarray(_Memory(self))
 
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             if copy is False:
-                raise ValueError(f"a cast from {array.dtype} to {np.dtype(dtype)} needs a copy, but copy=False was given")
+                raise ValueError(
+                    f"a cast from {array.dtype} to {np.dtype(dtype)} needs a copy, but copy=False was given"
+                )
             return array.astype(dtype)
         return array.copy() if copy else array
 
-    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: builtins.bool = False) -> Any:
+    def __array_wrap__(
+        self, array: np.ndarray, context: Any = None, return_scalar: builtins.bool = False
+    ) -> Any:
         return creation.from_numpy(np.asarray(array))
 
     __array_priority__ = 1000
@@ -394,7 +415,9 @@ class Tensor(TensorBase):
             if kind == "bool":
                 count = "no values" if self.numel() == 0 else "more than one value"
                 raise RuntimeError(f"Boolean value of Tensor with {count} is ambiguous")
-            raise TypeError(f"only one element tensors can be converted to Python scalars, but this has {self.numel()}")
+            raise TypeError(
+                f"only one element tensors can be converted to Python scalars, but this has {self.numel()}"
+            )
         return self.item()
 
     def __bool__(self) -> builtins.bool:
@@ -452,7 +475,7 @@ class Tensor(TensorBase):
         """The tensor on the CPU."""
         return self if _field(self, _DEVICE) == 0 else self.to(device="cpu")
 
-    def type(self, dtype: Any = None) -> Any:  # noqa: A003
+    def type(self, dtype: Any = None) -> Any:
         """The name of the tensor's type, or the tensor in another dtype."""
         return f"fastgrad.{self.dtype.type_name}Tensor" if dtype is None else self.to(dtype)
 
@@ -512,7 +535,9 @@ class Tensor(TensorBase):
 
     def new_tensor(self, data: Any, *, dtype: Any = None, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor of data in this tensor's dtype."""
-        return creation.tensor(data, dtype=dtype or self.dtype, device=self.device, requires_grad=requires_grad)  # type: ignore[no-any-return]
+        return creation.tensor(
+            data, dtype=dtype or self.dtype, device=self.device, requires_grad=requires_grad
+        )  # type: ignore[no-any-return]
 
     def new_zeros(self, *size: Any, dtype: Any = None) -> Tensor:
         """Zeros in this tensor's dtype."""
@@ -593,7 +618,9 @@ class Tensor(TensorBase):
     def mT(self) -> Tensor:  # noqa: N802
         """The last two dimensions exchanged."""
         if self.ndim < 2:
-            raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
+            raise RuntimeError(
+                f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
+            )
         return shape.transpose(self, -2, -1)  # type: ignore[no-any-return]
 
     def view_as(self, other: Any) -> Any:
@@ -605,7 +632,7 @@ class Tensor(TensorBase):
         return self.reshape(other.shape)
 
     def where(self, condition: Any, other: Any) -> Any:
-        """This tensor where the condition holds, else the other."""
+        """The tensor where the condition holds, else the other."""
         return elementwise.where(condition, self, other)
 
     # --- in place -----------------------------------------------------------------------------------------------
@@ -637,7 +664,7 @@ class Tensor(TensorBase):
         elementwise.need_divisor("remainder_", self, other)
         return elementwise.inplace(BY_NAME["remainder"], self, other)
 
-    def clamp_(self, min: Any = None, max: Any = None) -> Any:  # noqa: A002
+    def clamp_(self, min: Any = None, max: Any = None) -> Any:
         """Bound the elements, in place."""
         elementwise.need_bounds("clamp_", min, max)
         if max is None:
@@ -674,10 +701,14 @@ class Tensor(TensorBase):
         """Set the elements where the mask holds to a number."""
         need_tensor("masked_fill_", mask, "mask")
         if mask.dtype is not dtypes.bool_:
-            raise RuntimeError(f"masked_fill_(): only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+            raise RuntimeError(
+                f"masked_fill_(): only supports boolean masks, but got mask with dtype {mask.dtype.name}"
+            )
         return elementwise.write("masked_fill_", self, elementwise.masked_fill(self, mask, value))
 
-    def uniform_(self, low: builtins.float = 0.0, high: builtins.float = 1.0, *, generator: Any = None) -> Any:
+    def uniform_(
+        self, low: builtins.float = 0.0, high: builtins.float = 1.0, *, generator: Any = None
+    ) -> Any:
         """Fill with uniform random numbers, in place."""
         from fastgrad.random import fill_uniform
 
@@ -717,7 +748,9 @@ class _Memory:
 def _to_device(x: Any, target: Device) -> Any:
     """A copy on another device. Devices whose memory the host can reach are copied to directly."""
     if x.requires_grad:
-        raise NotImplementedError("moving a tensor that requires grad to another device is not supported yet; detach it first")
+        raise NotImplementedError(
+            "moving a tensor that requires grad to another device is not supported yet; detach it first"
+        )
     source = x.contiguous()
     out = creation.empty(tuple(x.shape), dtype=x.dtype, device=target)
     ctypes.memmove(_field(out, _DATA), _field(source, _DATA), x.nbytes)
@@ -779,7 +812,9 @@ def _operator(a: Any, b: Any, k: int) -> Any:
                 other = creation.from_numpy(x)
                 return _operator(other if x is a else a, other if x is b else b, k)
             if k == _MULTIPLY and isinstance(x, (str, bytes)):  # else Python would try to repeat the text
-                raise TypeError(f"mul(): unsupported operand type(s) for *: 'Tensor' and '{type(x).__name__}'")
+                raise TypeError(
+                    f"mul(): unsupported operand type(s) for *: 'Tensor' and '{type(x).__name__}'"
+                )
             return NotImplemented
     return _OPERATORS[k](a, b)
 

@@ -19,7 +19,10 @@ def _usual() -> Iterator[tuple[Any, int, int]]:
     """Kernels, dtypes and forms worth having before they are asked for."""
     for kernel in KERNELS:
         if kernel.builder != "elementwise:build":
-            for dtype in (*_FLOATS, *((layout.INT64,) if kernel.name in ("sum", "gather", "index", "integers") else ())):
+            for dtype in (
+                *_FLOATS,
+                *((layout.INT64,) if kernel.name in ("sum", "gather", "index", "integers") else ()),
+            ):
                 yield kernel, dtype, layout.FLAT
         elif kernel.name.startswith("copy_from_"):
             if kernel.options["source"] in _COPIES:

@@ -34,14 +34,18 @@ def _sequence(value: Any) -> list[Any]:
 def _root_gradient(output: Any, gradient: Any, index: int) -> Any:
     if gradient is None:
         if not output.requires_grad:
-            raise RuntimeError(f"element {index} of tensors does not require grad and does not have a grad_fn")
+            raise RuntimeError(
+                f"element {index} of tensors does not require grad and does not have a grad_fn"
+            )
         if output.numel() != 1:
             raise RuntimeError(
                 "grad can be implicitly created only for scalar outputs; pass `gradient` with the shape of the output, "
                 f"{list(output.shape)}"
             )
         if not output.dtype.is_floating_point:
-            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
+            raise RuntimeError(
+                f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
+            )
         return ones_like(output)
     if not isinstance(gradient, TensorBase):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
@@ -110,7 +114,9 @@ def backward(
             raise RuntimeError("`inputs` argument to `backward` cannot be empty.")
         for k, t in enumerate(wanted):
             if not isinstance(t, TensorBase):
-                raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
+                raise RuntimeError(
+                    f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
+                )
             if not t.requires_grad:
                 raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
             rt.retain_grad(t)
@@ -121,7 +127,9 @@ def backward(
             stacklevel=3,
         )
     keep = create_graph if retain_graph is None else retain_graph
-    flags = layout.ACCUMULATE | (layout.KEEP_GRAPH if keep else 0) | (layout.CREATE_GRAPH if create_graph else 0)
+    flags = (
+        layout.ACCUMULATE | (layout.KEEP_GRAPH if keep else 0) | (layout.CREATE_GRAPH if create_graph else 0)
+    )
     if wanted is not None:
         flags |= layout.FILTERED
     _run(roots, grads, flags, wanted)
@@ -172,7 +180,9 @@ def grad(
     if is_grads_batched:
         raise NotImplementedError("is_grads_batched=True is not supported; call grad once for each vector")
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     wanted = _sequence(inputs)
     if not wanted:
         raise RuntimeError("grad requires non-empty inputs.")
@@ -183,7 +193,9 @@ def grad(
             raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
     roots, grads = _roots(outputs, grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
-    flags = layout.FILTERED | (layout.KEEP_GRAPH if keep else 0) | (layout.CREATE_GRAPH if create_graph else 0)
+    flags = (
+        layout.FILTERED | (layout.KEEP_GRAPH if keep else 0) | (layout.CREATE_GRAPH if create_graph else 0)
+    )
     found = _run(roots, grads, flags, wanted)
     allowed = materialize_grads if allow_unused is None else allow_unused
     results = []

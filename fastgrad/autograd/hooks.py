@@ -8,8 +8,8 @@ found through the leaf. Native flags say which nodes have an entry, so that a gr
 
 from __future__ import annotations
 
-import warnings
 import itertools
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -218,7 +218,9 @@ def finalize(tensor: Any) -> None:
     keeper = attributes.get("_accumulator")
     if keeper is not None:
         if rt.node_field(keeper.handle, NODE_REFS) > 1:
-            node_entry(keeper.handle).leaf = {k: attributes[k] for k in LEAF_HOOKS if attributes.get(k) is not None}
+            node_entry(keeper.handle).leaf = {
+                k: attributes[k] for k in LEAF_HOOKS if attributes.get(k) is not None
+            }
         return
     hooks = attributes.get("_backward_hooks")
     node = rt.field(tensor, NODE_FIELD)
@@ -252,10 +254,10 @@ def hook_name(hook: Any) -> str:
 
 def check_replacement(hook: Any, old: Any, new: Any) -> None:
     """What a hook returned in place of a gradient must be: of the same kind, dtype and sizes."""
-    if not isinstance(new, TensorBase):
-        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
     if old is None:
         raise RuntimeError("can't replace a None gradient with a non-None value")
+    if not isinstance(new, TensorBase):
+        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
     if rt.field(old, DTYPE_FIELD) != rt.field(new, DTYPE_FIELD):
         was, got = (f"fastgrad.{t.dtype.type_name}Tensor" for t in (old, new))
         raise RuntimeError(f"hook '{hook_name(hook)}' has changed the type of value (was {was} got {got})")

@@ -128,6 +128,7 @@ class inference_mode(_Mode):  # noqa: N801
     """
 
     def __new__(cls, mode: Any = True) -> Any:
+        """The mode, or where it is used without parentheses the decorated function."""
         self = super().__new__(cls)
         if callable(mode):
             self.mode = True

@@ -27,6 +27,7 @@ class Node:
     _handle: int
 
     def __new__(cls, *args: Any) -> Node:
+        """Refuse: nodes belong to ops."""
         raise TypeError("Node objects are made by the runtime, not by users")
 
     def __del__(self, gone: Callable[[int], None] = rt.node_gone) -> None:

@@ -30,7 +30,9 @@ def apply_rules(node: int, grads: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
             continue
         rule = op.rules.get(min(k, 3))
         if rule is None:
-            raise NotImplementedError(f"the derivative of {op.name} with regard to input {k} is not implemented")
+            raise NotImplementedError(
+                f"the derivative of {op.name} with regard to input {k} is not implemented"
+            )
         names = _parameters(rule)
         if grads[0] is None and "gs" not in names:
             continue
@@ -80,4 +82,3 @@ def _argument(op: Op, node: int, k: int, name: str, grads: tuple[Any, ...]) -> A
     if op.attrs[index].startswith("*"):
         return tuple(rt.node_attr(node, i) for i in range(index, count))
     return rt.node_attr(node, index) if index < count else 0
-

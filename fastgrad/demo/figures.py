@@ -42,7 +42,7 @@ _STYLE = {
     "axes.grid": True,
     "axes.grid.axis": "y",
     "axes.axisbelow": True,
-    "axes.prop_cycle": mpl.cycler(color=SERIES),
+    "axes.prop_cycle": mpl.cycler(color=SERIES),  # type: ignore[attr-defined]
     "grid.color": GRID,
     "grid.linewidth": 0.8,
     "xtick.color": MUTED,

@@ -63,6 +63,8 @@ class GradientRecorder:
     def watch(self, index: int, output: fg.Tensor) -> None:
         """Hang a pre-hook and a hook on the node that made layer `index`'s output."""
         node = output.grad_fn
+        if node is None:
+            raise ValueError("the output of a layer has no gradient function: was it made under no_grad?")
         node.register_prehook(partial(self._before_node, index))
         node.register_hook(partial(self._after_node, index))
 

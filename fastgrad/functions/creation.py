@@ -24,9 +24,12 @@ class device:  # noqa: N801 - PyTorch's name
 
     __slots__ = ("index", "type")
 
-    def __init__(self, type: Any, index: int | None = None) -> None:  # noqa: A002
+    type: str
+    index: int | None
+
+    def __init__(self, type: Any, index: int | None = None) -> None:
         if isinstance(type, device):
-            type, index = type.type, type.index  # noqa: A001
+            type, index = type.type, type.index
         if not isinstance(type, str):
             raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
         name, _, number = type.partition(":")
@@ -68,9 +71,13 @@ def _dtype_code(d: Any) -> int:
 def _new(code: int, sizes: Sequence[int], where: Any = None, name: str = "empty") -> Any:
     for s in sizes:
         if s < 0:
-            raise RuntimeError(f"{name}(): Trying to create tensor with negative dimension {s}: {list(sizes)}")
+            raise RuntimeError(
+                f"{name}(): Trying to create tensor with negative dimension {s}: {list(sizes)}"
+            )
     if len(sizes) > layout.MAX_DIMS:
-        raise RuntimeError(f"{name}(): a tensor has at most {layout.MAX_DIMS} dimensions in fastgrad, but got {len(sizes)}: {list(sizes)}")
+        raise RuntimeError(
+            f"{name}(): a tensor has at most {layout.MAX_DIMS} dimensions in fastgrad, but got {len(sizes)}: {list(sizes)}"
+        )
     words = (ctypes.c_int64 * (len(sizes) + 1))(*sizes)
     return rt.new(code, _code(where), len(sizes), ctypes.addressof(words))
 
@@ -88,7 +95,9 @@ def number_parts(value: Any, name: str = "full") -> tuple[int, float, int]:
     if isinstance(value, (int, np.integer)):
         value = int(value)
         if not -(1 << 63) <= value < 1 << 63:
-            raise RuntimeError(f"{name}(): value {value} cannot be converted to type int64_t without overflow")
+            raise RuntimeError(
+                f"{name}(): value {value} cannot be converted to type int64_t without overflow"
+            )
         return 0, 0.0, value
     if isinstance(value, (float, np.floating)):
         return 1, float(value), 0
@@ -142,7 +151,9 @@ def from_numpy(ndarray: np.ndarray) -> Any:
             "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
         )
     if any(s % size for s in ndarray.strides) and ndarray.size > 1:
-        raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the array first.")
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the array first."
+        )
     if not ndarray.flags.writeable:
         warnings.warn(
             "The given NumPy array is not writable, and fastgrad does not support non-writable tensors. This means writing "
@@ -166,14 +177,18 @@ def from_dlpack(ext_tensor: Any) -> Any:
     if isinstance(ext_tensor, TensorBase):
         return ext_tensor.detach()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # producers may mark memory as read-only; DLPack itself has no such notion
+        warnings.simplefilter(
+            "ignore"
+        )  # producers may mark memory as read-only; DLPack itself has no such notion
         return from_numpy(np.from_dlpack(ext_tensor))
 
 
 def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:
     n = len(shape)
     if n > layout.MAX_DIMS:
-        raise ValueError(f"a tensor has at most {layout.MAX_DIMS} dimensions in fastgrad, but the array has {n}")
+        raise ValueError(
+            f"a tensor has at most {layout.MAX_DIMS} dimensions in fastgrad, but the array has {n}"
+        )
     words = (ctypes.c_int64 * (2 * n + 1))(*shape, *strides)
     reach = sum((s - 1) * st for s, st in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
@@ -220,7 +235,9 @@ def _need_equal_lengths(data: Any, shape: list[int], level: int) -> None:
     if not nested:
         return
     if len(data) != shape[level]:
-        raise ValueError(f"tensor(): expected sequence of length {shape[level]} at dim {level} (got {len(data)})")
+        raise ValueError(
+            f"tensor(): expected sequence of length {shape[level]} at dim {level} (got {len(data)})"
+        )
     for part in data if level + 1 < len(shape) or any(isinstance(x, (list, tuple)) for x in data) else ():
         _need_equal_lengths(part, shape, level + 1)
 
@@ -239,7 +256,7 @@ def _odd_one(data: Any) -> str:
     return type(data).__name__
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A new tensor with a copy of data.
 
     Parameters
@@ -273,7 +290,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     """
     if isinstance(data, TensorBase):
         source = data.detach()
-        out = _new(source.dtype.code if dtype is None else _dtype_code(dtype), source.shape, device or source.device)
+        out = _new(
+            source.dtype.code if dtype is None else _dtype_code(dtype), source.shape, device or source.device
+        )
         _copy(out, source)
         return _finish(out, requires_grad)
     if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
@@ -281,7 +300,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         out = rt.number(*number_parts(data), code if dtype is None else _dtype_code(dtype), _code(device))
         return _finish(out, requires_grad)
     target = None if dtype is None else dtypes.as_dtype(dtype).numpy
-    array = _array_of(data, target if dtype is not None and dtypes.as_dtype(dtype).is_floating_point else None)
+    array = _array_of(
+        data, target if dtype is not None and dtypes.as_dtype(dtype).is_floating_point else None
+    )
     array = np.ascontiguousarray(array).reshape(array.shape)
     if target is not None and target != array.dtype:
         array = array.astype(target)
@@ -313,12 +334,14 @@ asarray = as_tensor
 # --- filled ----------------------------------------------------------------------------------------------------
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor whose elements are not set."""
     return _finish(_new(_dtype_code(dtype), as_sizes("empty", size), device), requires_grad)
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
     """A tensor filled with a number.
 
     Parameters
@@ -343,41 +366,51 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     return _finish(fill_with(_new(code, sizes, device, "full"), fill_value), requires_grad)
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of zeros."""
-    return _finish(fill_with(_new(_dtype_code(dtype), as_sizes("zeros", size), device, "zeros"), 0), requires_grad)
+    return _finish(
+        fill_with(_new(_dtype_code(dtype), as_sizes("zeros", size), device, "zeros"), 0), requires_grad
+    )
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of ones."""
-    return _finish(fill_with(_new(_dtype_code(dtype), as_sizes("ones", size), device, "ones"), 1), requires_grad)
+    return _finish(
+        fill_with(_new(_dtype_code(dtype), as_sizes("ones", size), device, "ones"), 1), requires_grad
+    )
 
 
-def _like(input: Any, dtype: Any, device: Any) -> Any:  # noqa: A002
-    return _new(input.dtype.code if dtype is None else _dtype_code(dtype), input.shape, device or input.device)
+def _like(input: Any, dtype: Any, device: Any) -> Any:
+    return _new(
+        input.dtype.code if dtype is None else _dtype_code(dtype), input.shape, device or input.device
+    )
 
 
-def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes whose elements are not set."""
     return _finish(_like(input, dtype, device), requires_grad)
 
 
-def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def full_like(
+    input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
     """A tensor of the same sizes filled with a number."""
     return _finish(fill_with(_like(input, dtype, device), fill_value), requires_grad)
 
 
-def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes filled with zeros."""
     return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes filled with ones."""
     return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def eye(
+    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
     """A matrix with ones on its diagonal."""
     n = as_index("eye", "n", n)
     m = n if m is None else as_index("eye", "m", m)
@@ -411,7 +444,15 @@ def _sequence(out: Any, start: float, step: float) -> Any:
     return out
 
 
-def arange(*bounds: Any, step: Any = 1, start: Any = None, end: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002, E501
+def arange(
+    *bounds: Any,
+    step: Any = 1,
+    start: Any = None,
+    end: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """``start, start + step, ...`` below `end`.
 
     Parameters
@@ -433,9 +474,13 @@ def arange(*bounds: Any, step: Any = 1, start: Any = None, end: Any = None, dtyp
     tensor([1, 3, 5])
     """
     if len(bounds) + (start is not None) + (end is not None) not in (1, 2, 3) or (not bounds and end is None):
-        raise TypeError(f"arange(): expected arguments end, (start, end) or (start, end, step), but got {bounds}")
+        raise TypeError(
+            f"arange(): expected arguments end, (start, end) or (start, end, step), but got {bounds}"
+        )
     if end is None:
-        first, last, by = (0, *bounds, step) if len(bounds) == 1 else (*bounds, step) if len(bounds) == 2 else bounds
+        first, last, by = (
+            (0, *bounds, step) if len(bounds) == 1 else (*bounds, step) if len(bounds) == 2 else bounds
+        )
     else:
         first, last, by = bounds[0] if bounds else (start or 0), end, step
     values = [v.item() if is_tensor(v) else v for v in (first, last, by)]
@@ -457,7 +502,15 @@ def arange(*bounds: Any, step: Any = 1, start: Any = None, end: Any = None, dtyp
     return _finish(_sequence(_new(_dtype_code(dtype), (n,), device), first, by), requires_grad)
 
 
-def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002, E501
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """`steps` values from `start` to `end`, equally far from each other, both ends included."""
     steps = as_index("linspace", "steps", steps)
     if steps < 0:
@@ -470,7 +523,9 @@ def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device:
 # --- random ----------------------------------------------------------------------------------------------------
 
 
-def rand(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def rand(
+    *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
     """Random numbers from the uniform distribution on [0, 1)."""
     from fastgrad.random import fill_uniform
 
@@ -479,7 +534,9 @@ def rand(*size: Any, generator: Any = None, dtype: Any = None, device: Any = Non
     return _finish(out, requires_grad)
 
 
-def randn(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def randn(
+    *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
     """Random numbers from the standard normal distribution."""
     from fastgrad.random import fill_normal
 
@@ -494,7 +551,16 @@ def _floating(name: str, out: Any) -> Any:
     return out
 
 
-def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002, E501
+def randint(
+    low: int,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """Random integers from `low` (0 if not given) up to, not including, `high`."""
     from fastgrad.random import fill_integers
 
@@ -507,17 +573,17 @@ def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = No
     return _finish(out, requires_grad)
 
 
-def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Uniform random numbers in the sizes of a tensor."""
     return rand(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
 
 
-def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:  # noqa: A002
+def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Normal random numbers in the sizes of a tensor."""
     return randn(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
 
 
-def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Any:  # noqa: A002
+def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Any:
     """Random integers in the sizes of a tensor."""
     bounds = (0, low) if high is None else (low, high)
     return randint(*bounds, tuple(input.shape), dtype=dtype or input.dtype)

@@ -22,7 +22,7 @@ def _unary(name: str, op_name: str | None = None) -> Callable[[Any], Any]:
     op = BY_NAME[op_name or name]
     number = op.id
 
-    def function(input: Any) -> Any:  # noqa: A002 - PyTorch's name
+    def function(input: Any) -> Any:
         need_tensor(name, input)
         return apply(number, 1, 0, input)
 
@@ -33,7 +33,7 @@ def _unary(name: str, op_name: str | None = None) -> Callable[[Any], Any]:
 def _binary(name: str, op_name: str | None = None) -> Callable[[Any, Any], Any]:
     op = BY_NAME[op_name or name]
 
-    def function(input: Any, other: Any) -> Any:  # noqa: A002
+    def function(input: Any, other: Any) -> Any:
         if not is_tensor(input) and not is_tensor(other):
             need_tensor(name, input)
         return invoke(op, (input, other))
@@ -76,7 +76,7 @@ def write(name: str, target: Any, source: Any) -> Any:
 
 
 neg = negative = _unary("neg")
-abs = absolute = _unary("abs")  # noqa: A001
+abs = absolute = _unary("abs")
 sign = _unary("sign")
 exp = _unary("exp")
 log = _unary("log")
@@ -105,26 +105,28 @@ bitwise_or = _binary("bitwise_or")
 bitwise_xor = _binary("bitwise_xor")
 
 
-def bitwise_not(input: Any) -> Any:  # noqa: A002
+def bitwise_not(input: Any) -> Any:
     """All bits of integers inverted; of a mask, where it does not hold."""
     if need_tensor("bitwise_not", input).dtype.is_floating_point:
-        raise TypeError(f"bitwise_not() (operator ~) is only implemented on integer and Boolean tensors, not {input.dtype.name}")
+        raise TypeError(
+            f"bitwise_not() (operator ~) is only implemented on integer and Boolean tensors, not {input.dtype.name}"
+        )
     return invoke(BY_NAME["bitwise_not"], (input,))
 
 
-def maximum(input: Any, other: Any) -> Any:  # noqa: A002
+def maximum(input: Any, other: Any) -> Any:
     """The larger of two tensors' elements; NaN if either is."""
     need_tensor("maximum", input)
     return invoke(BY_NAME["maximum"], (input, need_tensor("maximum", other, "other")))
 
 
-def minimum(input: Any, other: Any) -> Any:  # noqa: A002
+def minimum(input: Any, other: Any) -> Any:
     """The smaller of two tensors' elements; NaN if either is."""
     need_tensor("minimum", input)
     return invoke(BY_NAME["minimum"], (input, need_tensor("minimum", other, "other")))
 
 
-def pow(input: Any, exponent: Any) -> Any:  # noqa: A001, A002
+def pow(input: Any, exponent: Any) -> Any:
     """``input ** exponent``, broadcast and promoted.
 
     Raises
@@ -145,7 +147,7 @@ def pow(input: Any, exponent: Any) -> Any:  # noqa: A001, A002
 # --- quotients of integers -------------------------------------------------------------------------------------
 
 
-def need_divisor(name: str, input: Any, other: Any) -> None:  # noqa: A002
+def need_divisor(name: str, input: Any, other: Any) -> None:
     """Refuse to divide integers by zero; a floating-point quotient is infinite or NaN."""
     for x in (input, other):
         if is_tensor(x):
@@ -163,7 +165,7 @@ def need_divisor(name: str, input: Any, other: Any) -> None:  # noqa: A002
 def _quotient(name: str) -> Callable[[Any, Any], Any]:
     op = BY_NAME[name]
 
-    def function(input: Any, other: Any) -> Any:  # noqa: A002
+    def function(input: Any, other: Any) -> Any:
         if not is_tensor(input) and not is_tensor(other):
             need_tensor(name, input)
         need_divisor(name, input, other)
@@ -181,7 +183,7 @@ fmod = _quotient("fmod")
 # --- sums and products -----------------------------------------------------------------------------------------
 
 
-def add(input: Any, other: Any, *, alpha: float = 1) -> Any:  # noqa: A002
+def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """``input + alpha * other``, broadcast and promoted.
 
     Parameters
@@ -209,7 +211,7 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Any:  # noqa: A002
     return invoke(BY_NAME["add"], (input, _scaled("add", other, alpha, input)))
 
 
-def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:  # noqa: A002
+def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """``input - alpha * other``, broadcast and promoted. See `add`."""
     _no_bool_sub(input, other)
     return invoke(BY_NAME["sub"], (input, _scaled("sub", other, alpha, input)))
@@ -232,17 +234,19 @@ def _no_bool_sub(*operands: Any) -> None:
         )
 
 
-def _scaled(name: str, other: Any, alpha: Any, input: Any = None) -> Any:  # noqa: A002
+def _scaled(name: str, other: Any, alpha: Any, input: Any = None) -> Any:
     if alpha == 1:
         return other
     if isinstance(alpha, float):
         kinds = [t.dtype for t in (input, other) if is_tensor(t)]
         if kinds and not any(k.is_floating_point for k in kinds):
-            raise RuntimeError(f"{name}(): For integral input tensors, argument alpha must not be a floating point number.")
+            raise RuntimeError(
+                f"{name}(): For integral input tensors, argument alpha must not be a floating point number."
+            )
     return other * alpha
 
 
-def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:  # noqa: A002
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """``input / other``; integers give floats unless the quotient is rounded.
 
     Parameters
@@ -281,12 +285,12 @@ def rounded(rounding_mode: str) -> Op:
 divide = div
 
 
-def true_divide(input: Any, other: Any) -> Any:  # noqa: A002
+def true_divide(input: Any, other: Any) -> Any:
     """The exact quotient. See `div`."""
     return invoke(BY_NAME["div"], (input, other))
 
 
-def clamp(input: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """``min(max(input, min), max)``, element by element.
 
     Parameters
@@ -324,10 +328,12 @@ def need_bounds(name: str, min: Any, max: Any) -> None:
         raise RuntimeError(f"{name}(): At least one of 'min' or 'max' must not be None")
     if min is not None and max is not None and is_tensor(min) != is_tensor(max):
         kinds = " and ".join(type(x).__name__ for x in (min, max))
-        raise TypeError(f"{name}(): arguments 'min' and 'max' must be two Tensors or two numbers, not {kinds}")
+        raise TypeError(
+            f"{name}(): arguments 'min' and 'max' must be two Tensors or two numbers, not {kinds}"
+        )
 
 
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:  # noqa: A002
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """``input`` where the condition holds, else ``other``.
 
     Parameters
@@ -352,7 +358,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:  # noqa:
     return invoke(BY_NAME["where"], (condition, input, other))
 
 
-def masked_fill(input: Any, mask: Any, value: Any) -> Any:  # noqa: A002
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """A copy of `input` with `value` where the mask holds.
 
     Parameters
@@ -365,7 +371,9 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:  # noqa: A002
     need_tensor("masked_fill", input)
     need_tensor("masked_fill", mask, "mask")
     if mask.dtype is not dtypes.bool_:
-        raise RuntimeError(f"masked_fill(): only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+        raise RuntimeError(
+            f"masked_fill(): only supports boolean masks, but got mask with dtype {mask.dtype.name}"
+        )
     if is_tensor(value) and value.dim() != 0:
         raise RuntimeError(
             f"masked_fill(): only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
@@ -384,8 +392,12 @@ def fill_value(name: str, value: Any, like: Any) -> Any:
     if is_tensor(value):
         return value.to(like.dtype)
     if not isinstance(value, (int, float, np.number, np.bool_)):
-        raise TypeError(f"{name}(): argument 'value' must be a number or a Tensor, not {type(value).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'value' must be a number or a Tensor, not {type(value).__name__}"
+        )
     bounds = {dtypes.uint8: (-255, 255), dtypes.int32: (-(2**31), 2**31 - 1)}.get(like.dtype)
     if bounds and not isinstance(value, bool) and not bounds[0] <= value <= bounds[1]:
-        raise RuntimeError(f"{name}(): value {value} cannot be converted to type {like.dtype.name} without overflow")
+        raise RuntimeError(
+            f"{name}(): value {value} cannot be converted to type {like.dtype.name} without overflow"
+        )
     return full((), value, dtype=like.dtype)

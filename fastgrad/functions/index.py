@@ -31,7 +31,9 @@ def getitem(x: Any, index: Any) -> Any:
     """``x[index]``: a view for integers and slices, a copy where an index is a tensor, a list or a mask."""
     if type(index) is int:
         if x.ndim == 0:
-            raise IndexError("index(): invalid index of a 0-dim tensor. Use `tensor.item()` to convert it to a number")
+            raise IndexError(
+                "index(): invalid index of a 0-dim tensor. Use `tensor.item()` to convert it to a number"
+            )
         return apply(_SELECT, 1, 0, x, 0, index)
     out, advanced = _views(x, index)
     if advanced:
@@ -65,7 +67,9 @@ def _items(x: Any, index: Any) -> list[Any]:
 
 def _is_truth(item: Any) -> bool:
     """Whether an index says yes or no to a whole new dimension: a bool, or a mask without dimensions."""
-    return isinstance(item, bool) or (is_tensor(item) and item.dim() == 0 and item.dtype in (dtypes.bool_, dtypes.uint8))
+    return isinstance(item, bool) or (
+        is_tensor(item) and item.dim() == 0 and item.dtype in (dtypes.bool_, dtypes.uint8)
+    )
 
 
 def _mask_rank(item: Any) -> int:
@@ -106,7 +110,9 @@ def _views(x: Any, index: Any) -> tuple[Any, list[tuple[int, Any]]]:
         else:
             place = _integer(item)
             if not -out.shape[dim] <= place < out.shape[dim]:
-                raise IndexError(f"index(): index {place} is out of bounds for dimension {source} with size {out.shape[dim]}")
+                raise IndexError(
+                    f"index(): index {place} is out of bounds for dimension {source} with size {out.shape[dim]}"
+                )
             out = apply(_SELECT, 1, 0, out, dim, place)
             source += 1
     return out, advanced
@@ -173,7 +179,9 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
 def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, list[Any], int]:
     """Bring the indexed dimensions next to each other and the indices to one contiguous shape."""
     if len(advanced) > MAX_INDEX_TENSORS:
-        raise NotImplementedError(f"index(): indexing with more than {MAX_INDEX_TENSORS} index tensors at once is not supported yet")
+        raise NotImplementedError(
+            f"index(): indexing with more than {MAX_INDEX_TENSORS} index tensors at once is not supported yet"
+        )
     dims = [d for d, _ in advanced]
     indices = [i for _, i in advanced]
     shape = np.broadcast_shapes(*_same_shapes(indices))
@@ -279,7 +287,10 @@ def _put_recorded(base: Any, view: Any, indices: Sequence[Any], first: int, valu
         _write(winner, indices, first, order, accumulate=False)
         counts = apply(BY_NAME["index"].id, 1 + len(indices), 0, winner, *indices, first) == order
     spread = invoke(
-        BY_NAME["index_backward"], (value * counts.to(value.dtype), *indices), first, (view.dim(), *view.shape)
+        BY_NAME["index_backward"],
+        (value * counts.to(value.dtype), *indices),
+        first,
+        (view.dim(), *view.shape),
     )
     fresh = view * keep.to(view.dtype) + spread
     view.copy_(fresh)
@@ -288,7 +299,7 @@ def _put_recorded(base: Any, view: Any, indices: Sequence[Any], first: int, valu
 # --- gather and scatter ----------------------------------------------------------------------------------------
 
 
-def gather(input: Any, dim: int, index: Any) -> Any:  # noqa: A002
+def gather(input: Any, dim: int, index: Any) -> Any:
     """``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions.
 
     Parameters
@@ -309,12 +320,16 @@ def gather(input: Any, dim: int, index: Any) -> Any:  # noqa: A002
     return invoke(BY_NAME["gather"], (input, index), as_index("gather", "dim", dim))
 
 
-def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:  # noqa: A002
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
-    return invoke(BY_NAME["scatter_add"], (need_tensor("scatter_add", input), src, index), as_index("scatter_add", "dim", dim))
+    return invoke(
+        BY_NAME["scatter_add"],
+        (need_tensor("scatter_add", input), src, index),
+        as_index("scatter_add", "dim", dim),
+    )
 
 
-def index_select(input: Any, dim: int, index: Any) -> Any:  # noqa: A002
+def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices of a dimension that a vector of indices names.
 
     Raises
@@ -327,16 +342,18 @@ def index_select(input: Any, dim: int, index: Any) -> Any:  # noqa: A002
     if index.dim() > 1:
         raise IndexError(f"index_select(): Index is supposed to be a vector, but got dim: {index.dim()}")
     if index.dtype not in (dtypes.int64, dtypes.int32):
-        raise RuntimeError(f"index_select(): Expected dtype int32 or int64 for index, but got {index.dtype.name}")
+        raise RuntimeError(
+            f"index_select(): Expected dtype int32 or int64 for index, but got {index.dtype.name}"
+        )
     d = wrapped("index_select", dim, input.dim())
     flat = reshape(index.to(dtypes.int64), -1)
     if input.dim() == 0:
         return _take(reshape(input, 1), [(0, flat)]).reshape(())
     if flat.numel() and int(flat.amin()) < 0:
-        raise IndexError(f"index_select(): index {int(flat.amin())} is out of range for dimension {d} with size {input.shape[d]}")
+        raise IndexError(
+            f"index_select(): index {int(flat.amin())} is out of range for dimension {d} with size {input.shape[d]}"
+        )
     try:
         return _take(input, [(d, flat)])
     except IndexError as error:
         raise renamed(error, "index_select") from error.__cause__
-
-

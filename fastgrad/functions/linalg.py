@@ -13,19 +13,19 @@ from fastgrad.ops.registry import BY_NAME
 _MM, _BMM = BY_NAME["mm"].id, BY_NAME["bmm"].id
 
 
-def mm(input: Any, mat2: Any) -> Any:  # noqa: A002
+def mm(input: Any, mat2: Any) -> Any:
     """The product of two matrices."""
     _need_dims("mm", 2, input, mat2)
     return apply(_MM, 2, 0, input, mat2)
 
 
-def bmm(input: Any, mat2: Any) -> Any:  # noqa: A002
+def bmm(input: Any, mat2: Any) -> Any:
     """The products of two equally long batches of matrices."""
     _need_dims("bmm", 3, input, mat2)
     return apply(_BMM, 2, 0, input, mat2)
 
 
-def mv(input: Any, vec: Any) -> Any:  # noqa: A002
+def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix and a vector."""
     if need_tensor("mv", input).dim() != 2 or need_tensor("mv", vec, "vec").dim() != 1:
         raise RuntimeError(f"mv(): expected a matrix and a vector, but got {_shapes(input, vec)}")
@@ -34,7 +34,7 @@ def mv(input: Any, vec: Any) -> Any:  # noqa: A002
     return matmul(input, vec)
 
 
-def dot(input: Any, tensor: Any) -> Any:  # noqa: A002
+def dot(input: Any, tensor: Any) -> Any:
     """The sum of the products of two vectors' elements."""
     if need_tensor("dot", input).dim() != 1 or need_tensor("dot", tensor, "tensor").dim() != 1:
         raise RuntimeError(f"dot(): 1D tensors expected, but got {_shapes(input, tensor)}")
@@ -50,7 +50,9 @@ def _need_dims(name: str, n: int, a: Any, b: Any) -> None:
     for position, x in (("self", a), ("mat2", b)):
         if need_tensor(name, x, position).dim() != n:
             kind = "matrices" if n == 2 else "3D tensors"
-            raise RuntimeError(f"{name}(): self and mat2 must be {kind}, but {position} is {x.dim()}D: got {_shapes(a, b)}")
+            raise RuntimeError(
+                f"{name}(): self and mat2 must be {kind}, but {position} is {x.dim()}D: got {_shapes(a, b)}"
+            )
 
 
 def _shapes(a: Any, b: Any) -> str:
@@ -73,7 +75,7 @@ def _need_inner(name: str, a: Any, b: Any) -> None:
         )
 
 
-def matmul(input: Any, other: Any) -> Any:  # noqa: A002
+def matmul(input: Any, other: Any) -> Any:
     """The matrix product, with vectors as rows or columns and batches broadcast.
 
     Parameters

@@ -17,12 +17,12 @@ class ValuesIndices(NamedTuple):
     indices: Any
 
 
-def _reduce(name: str, input: Any, dim: Any, keepdim: bool) -> Any:  # noqa: A002
+def _reduce(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     need_tensor(name, input)
     return invoke(BY_NAME[name], (input,), int(keepdim), as_dims(name, dim))
 
 
-def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:  # noqa: A001, A002
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum over dimensions.
 
     Parameters
@@ -56,39 +56,39 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     return _reduce("sum", input, dim, keepdim)
 
 
-def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:  # noqa: A002
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The mean over dimensions; of floating-point tensors only. See `sum` for the parameters."""
     if dtype is not None:
-        input = need_tensor("mean", input).to(dtype)  # noqa: A001
+        input = need_tensor("mean", input).to(dtype)
     return _reduce("mean", input, dim, keepdim)
 
 
-def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:  # noqa: A002
+def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """The largest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
     return _reduce("amax", input, dim, keepdim)
 
 
-def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:  # noqa: A002
+def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
     return _reduce("amin", input, dim, keepdim)
 
 
-def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A001, A002
+def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Whether any element is not zero. See `sum` for the parameters."""
     return _truth("any", input, dim, keepdim)
 
 
-def all(input: Any, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A001, A002
+def all(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Whether all elements are not zero. See `sum` for the parameters."""
     return _truth("all", input, dim, keepdim)
 
 
-def _truth(name: str, input: Any, dim: Any, keepdim: bool) -> Any:  # noqa: A002
+def _truth(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     out = _reduce(name, input, dim, keepdim)
     return out.to(dtypes.uint8) if input.dtype is dtypes.uint8 else out
 
 
-def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:  # noqa: A002
+def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The product over one dimension, or over all. See `sum` for the parameters."""
     need_tensor("prod", input)
     if dtype is not None:
@@ -98,9 +98,11 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
     return invoke(BY_NAME["prod"], (input,), as_index("prod", "dim", dim), int(keepdim))
 
 
-def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:  # noqa: A002
+def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:
     if need_tensor(name, input).dtype is dtypes.bool_:
-        raise RuntimeError(f"{name}(): does not support bool input; convert it with .to(fastgrad.uint8) first")
+        raise RuntimeError(
+            f"{name}(): does not support bool input; convert it with .to(fastgrad.uint8) first"
+        )
     if dim is None:
         if input.numel() == 0:
             raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
@@ -110,7 +112,7 @@ def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:  # noqa:
     return invoke(BY_NAME[name], (input,), as_index(name, "dim", dim), int(keepdim))
 
 
-def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:  # noqa: A002
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The position of the largest value: the first of equals, a NaN before all.
 
     Parameters
@@ -134,12 +136,12 @@ def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:  #
     return _arg("argmax", input, dim, keepdim)
 
 
-def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:  # noqa: A002
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The position of the smallest value. See `argmax`."""
     return _arg("argmin", input, dim, keepdim)
 
 
-def _extreme(name: str, binary: str, input: Any, dim: Any, keepdim: bool) -> Any:  # noqa: A002
+def _extreme(name: str, binary: str, input: Any, dim: Any, keepdim: bool) -> Any:
     need_tensor(name, input)
     if is_tensor(dim):
         return invoke(BY_NAME[binary], (input, dim))
@@ -153,7 +155,7 @@ def _extreme(name: str, binary: str, input: Any, dim: Any, keepdim: bool) -> Any
     return ValuesIndices(*invoke(BY_NAME[name + "_dim"], (input,), as_index(name, "dim", dim), int(keepdim)))
 
 
-def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:  # noqa: A001, A002
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two.
 
     Parameters
@@ -175,12 +177,12 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _extreme("max", "maximum", input, other if other is not None else dim, keepdim)
 
 
-def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:  # noqa: A001, A002
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element. See `max`."""
     return _extreme("min", "minimum", input, other if other is not None else dim, keepdim)
 
 
-def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:  # noqa: A002
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sums along a dimension."""
     need_tensor("cumsum", input)
     if dtype is not None:
@@ -188,11 +190,11 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:  # noqa: A002
     return invoke(BY_NAME["cumsum"], (input,), as_index("cumsum", "dim", dim), 0)
 
 
-def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:  # noqa: A002
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
     need_tensor("logsumexp", input)
     if not input.dtype.is_floating_point:
-        input = input.to(dtypes.get_default_dtype())  # noqa: A001
+        input = input.to(dtypes.get_default_dtype())
     dims = as_dims("logsumexp", dim)
     if len(dims) == 1:
         return invoke(BY_NAME["logsumexp"], (input,), dims[0], int(keepdim))
@@ -201,16 +203,16 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:  # noqa: A002
     return joined_dims("logsumexp", input, dims, keepdim, lambda x: invoke(BY_NAME["logsumexp"], (x,), -1, 0))
 
 
-def _softmax(name: str, input: Any, dim: int | None, dtype: Any) -> Any:  # noqa: A002
+def _softmax(name: str, input: Any, dim: int | None, dtype: Any) -> Any:
     need_tensor(name, input)
     if dtype is not None:
-        input = input.to(dtype)  # noqa: A001
+        input = input.to(dtype)
     if dim is None:
         dim = 0 if input.dim() in (0, 1, 3) else 1
     return invoke(BY_NAME[name], (input,), as_index(name, "dim", dim), 0)
 
 
-def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:  # noqa: A002
+def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """``exp(x) / sum(exp(x))`` along a dimension.
 
     Parameters
@@ -230,6 +232,6 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:  # noqa: A002
     return _softmax("softmax", input, dim, dtype)
 
 
-def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:  # noqa: A002
+def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """The logarithm of `softmax`, without overflow."""
     return _softmax("log_softmax", input, dim, dtype)

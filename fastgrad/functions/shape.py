@@ -25,7 +25,7 @@ def wrapped(name: str, dim: int, ndim: int) -> int:
     return dim % bound
 
 
-def view(input: Any, *shape: Any) -> Any:  # noqa: A002
+def view(input: Any, *shape: Any) -> Any:
     """The same memory with other sizes; raises where strides do not allow it.
 
     Parameters
@@ -48,7 +48,7 @@ def view(input: Any, *shape: Any) -> Any:  # noqa: A002
     return apply(_VIEW, 1, 0, input, *as_sizes("view", shape))
 
 
-def reshape(input: Any, *shape: Any) -> Any:  # noqa: A002
+def reshape(input: Any, *shape: Any) -> Any:
     """Other sizes over the same elements: a view where possible, a copy otherwise.
 
     Raises
@@ -66,7 +66,7 @@ def reshape(input: Any, *shape: Any) -> Any:  # noqa: A002
     return apply(_VIEW, 1, 0, input.contiguous(), *sizes)
 
 
-def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:  # noqa: A002
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions from `start_dim` to `end_dim` as one."""
     need_tensor("flatten", input)
     ndim = input.dim()
@@ -84,7 +84,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:  # noqa: 
     return reshape(input, (*shape[:start], length, *shape[end + 1 :]))
 
 
-def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:  # noqa: A002
+def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """One dimension as several."""
     d = wrapped("unflatten", dim, need_tensor("unflatten", input).dim())
     shape = tuple(input.shape)
@@ -103,20 +103,22 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:  # noqa: A002
     return view(input, (*shape[:d], *sizes, *shape[d + 1 :]))
 
 
-def permute(input: Any, *dims: Any) -> Any:  # noqa: A002
+def permute(input: Any, *dims: Any) -> Any:
     """The dimensions in another order."""
     return apply(_PERMUTE, 1, 0, input, 0, *as_sizes("permute", dims))
 
 
-def transpose(input: Any, dim0: int, dim1: int) -> Any:  # noqa: A002
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Two dimensions exchanged."""
-    return apply(_TRANSPOSE, 1, 0, input, as_index("transpose", "dim0", dim0), as_index("transpose", "dim1", dim1))
+    return apply(
+        _TRANSPOSE, 1, 0, input, as_index("transpose", "dim0", dim0), as_index("transpose", "dim1", dim1)
+    )
 
 
 swapaxes = swapdims = transpose
 
 
-def t(input: Any) -> Any:  # noqa: A002
+def t(input: Any) -> Any:
     """The transpose of a matrix; tensors of fewer dimensions as they are."""
     n = need_tensor("t", input).dim()
     if n > 2:
@@ -124,7 +126,7 @@ def t(input: Any) -> Any:  # noqa: A002
     return apply(_T, 1, 0, input, 0, 1 if n == 2 else 0)
 
 
-def movedim(input: Any, source: Any, destination: Any) -> Any:  # noqa: A002
+def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Dimensions moved to other places, the rest in their order."""
     ndim = need_tensor("movedim", input).dim()
     src = [wrapped("movedim", d, ndim) for d in as_dims("movedim", source)]
@@ -144,7 +146,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:  # noqa: A002
 moveaxis = movedim
 
 
-def squeeze(input: Any, dim: Any = None) -> Any:  # noqa: A002
+def squeeze(input: Any, dim: Any = None) -> Any:
     """Without the dimensions of size 1, or without those named that have size 1."""
     need_tensor("squeeze", input)
     op = BY_NAME["squeeze"]
@@ -152,59 +154,65 @@ def squeeze(input: Any, dim: Any = None) -> Any:  # noqa: A002
         return invoke(op, (input,), MAX_DIMS)
     dims = sorted({wrapped("squeeze", d, input.dim()) for d in as_dims("squeeze", dim)}, reverse=True)
     for d in dims or ():
-        input = invoke(op, (input,), d)  # noqa: A001
+        input = invoke(op, (input,), d)
     return input if dims else invoke(BY_NAME["alias"], (input,))
 
 
-def unsqueeze(input: Any, dim: int) -> Any:  # noqa: A002
+def unsqueeze(input: Any, dim: int) -> Any:
     """With a new dimension of size 1."""
     return invoke(BY_NAME["unsqueeze"], (need_tensor("unsqueeze", input),), as_index("unsqueeze", "dim", dim))
 
 
-def expand(input: Any, *sizes: Any) -> Any:  # noqa: A002
+def expand(input: Any, *sizes: Any) -> Any:
     """Dimensions of size 1 repeated without copying; -1 keeps a size."""
     return apply(_EXPAND, 1, 0, input, *as_sizes("expand", sizes))
 
 
-def expand_as(input: Any, other: Any) -> Any:  # noqa: A002
+def expand_as(input: Any, other: Any) -> Any:
     """Expanded to the sizes of another tensor."""
     return apply(_EXPAND, 1, 0, input, *need_tensor("expand_as", other, "other").shape)
 
 
-def broadcast_to(input: Any, size: Sequence[int]) -> Any:  # noqa: A002
+def broadcast_to(input: Any, size: Sequence[int]) -> Any:
     """Expanded to sizes."""
     return expand(input, tuple(size))
 
 
-def select(input: Any, dim: int, index: int) -> Any:  # noqa: A002
+def select(input: Any, dim: int, index: int) -> Any:
     """The slice at one position of a dimension, which goes."""
     return apply(_SELECT, 1, 0, input, as_index("select", "dim", dim), as_index("select", "index", index))
 
 
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:  # noqa: A002
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """`length` positions of a dimension from `start` on."""
     need_tensor("narrow", input)
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
-    return invoke(BY_NAME["narrow"], (input,), as_index("narrow", "dim", dim), as_index("narrow", "start", start), length)
+    return invoke(
+        BY_NAME["narrow"],
+        (input,),
+        as_index("narrow", "dim", dim),
+        as_index("narrow", "start", start),
+        length,
+    )
 
 
-def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:  # noqa: A002
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A view of a diagonal, as last dimension."""
     return invoke(BY_NAME["diagonal"], (need_tensor("diagonal", input),), offset, dim1, dim2)
 
 
-def tril(input: Any, diagonal: int = 0) -> Any:  # noqa: A002
+def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of the last two dimensions."""
     return _triangle("tril", input, diagonal)
 
 
-def triu(input: Any, diagonal: int = 0) -> Any:  # noqa: A002
+def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of the last two dimensions."""
     return _triangle("triu", input, diagonal)
 
 
-def _triangle(name: str, input: Any, diagonal: int) -> Any:  # noqa: A002
+def _triangle(name: str, input: Any, diagonal: int) -> Any:
     if need_tensor(name, input).dim() < 2:
         raise RuntimeError(f"{name}(): input tensor must have at least 2 dimensions")
     return invoke(BY_NAME[name], (input,), as_index(name, "diagonal", diagonal))
@@ -222,7 +230,9 @@ def _promoted(name: str, tensors: Any) -> list[Any]:
         raise kind(f"{name}(): expected a non-empty list of Tensors")
     for k, x in enumerate(tensors):
         if not is_tensor(x):
-            raise TypeError(f"{name}(): expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
+            raise TypeError(
+                f"{name}(): expected Tensor as element {k} in argument 0, but got {type(x).__name__}"
+            )
     kinds = {x.dtype for x in tensors}
     if len(kinds) > 1:
         from fastgrad.functions.creation import result_type
@@ -283,7 +293,7 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 # --- splitting -------------------------------------------------------------------------------------------------
 
 
-def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:  # noqa: A002
+def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """All slices along a dimension, as views."""
     need_tensor("unbind", input)
     if input.dim() == 0:
@@ -293,7 +303,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:  # noqa: A002
     return apply(BY_NAME["unbind"].id, 1, n, input, d) if n else ()
 
 
-def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:  # noqa: A002
+def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of runs of a dimension: of one length (the last may be shorter), or of the lengths given.
 
     Raises
@@ -326,7 +336,7 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
 builtin_sum = sum
 
 
-def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:  # noqa: A002
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most `chunks` views of equal runs of a dimension."""
     need_tensor("chunk", input)
     if input.dim() == 0:
@@ -341,7 +351,9 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:  # noqa: A0
     return split(input, step, d)
 
 
-def joined_dims(name: str, input: Any, dims: tuple[int, ...], keepdim: bool, reduce: Callable[[Any], Any]) -> Any:  # noqa: A002
+def joined_dims(
+    name: str, input: Any, dims: tuple[int, ...], keepdim: bool, reduce: Callable[[Any], Any]
+) -> Any:
     """Reduce several dimensions with a reduction of one: they are moved to the end and joined."""
     ndim = input.dim()
     picked = sorted({wrapped(name, d, ndim) for d in dims}) if dims else list(range(ndim))
@@ -349,4 +361,3 @@ def joined_dims(name: str, input: Any, dims: tuple[int, ...], keepdim: bool, red
     shape = tuple(input.shape)
     out = reduce(reshape(permute(input, (*kept, *picked)), (*[shape[d] for d in kept], -1)))
     return reshape(out, [1 if d in picked else shape[d] for d in range(ndim)]) if keepdim else out
-

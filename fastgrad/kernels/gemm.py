@@ -46,7 +46,9 @@ def find_blas() -> tuple[str, str] | None:
 def describe_blas() -> str:
     """What matrix products run on, for the doctor."""
     found = find_blas()
-    return f"OpenBLAS of NumPy ({found[0]})" if found else f"own loops (NumPy on {sys.platform} has no OpenBLAS)"
+    return (
+        f"OpenBLAS of NumPy ({found[0]})" if found else f"own loops (NumPy on {sys.platform} has no OpenBLAS)"
+    )
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:

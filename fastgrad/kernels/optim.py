@@ -57,7 +57,17 @@ def sgd(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None]
         sign = cast(-1) if maximize else cast(1)
         keep = cast(1.0 - float_of(f[6]))
         heavy(
-            p, g, pointer(f[3]), f[0], lr, cast(float_of(f[5])), keep, decay, sign, f[8] & FIRST != 0, f[8] & NESTEROV != 0
+            p,
+            g,
+            pointer(f[3]),
+            f[0],
+            lr,
+            cast(float_of(f[5])),
+            keep,
+            decay,
+            sign,
+            f[8] & FIRST != 0,
+            f[8] & NESTEROV != 0,
         )
 
     return run, KERNEL

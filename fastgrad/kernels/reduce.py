@@ -172,7 +172,9 @@ def _sums(element: Element, result: Element, floating: bool, mean: bool) -> Call
             while i + 8 <= n:
                 p = advance(x, offset + i * stride)
                 for j in range(width):
-                    a = (load(p, j) + load(p, j + stride)) + (load(p, j + 2 * stride) + load(p, j + 3 * stride))
+                    a = (load(p, j) + load(p, j + stride)) + (
+                        load(p, j + 2 * stride) + load(p, j + 3 * stride)
+                    )
                     b = (load(p, j + 4 * stride) + load(p, j + 5 * stride)) + (
                         load(p, j + 6 * stride) + load(p, j + 7 * stride)
                     )

@@ -26,7 +26,9 @@ def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., Non
     return _MAKERS[name](element, dtype, name), KERNEL
 
 
-def _each_row(row: Any, element: Element, result: Element, reduces: bool, inputs: int = 1) -> Callable[..., None]:
+def _each_row(
+    row: Any, element: Element, result: Element, reduces: bool, inputs: int = 1
+) -> Callable[..., None]:
     """A kernel that calls ``row(out, indices, x, second, n, stride)`` for every row."""
     pointer, pointer_out = element.pointer, result.pointer
 

@@ -94,8 +94,8 @@ def hash_package(*names: str) -> str:
     return hash_texts(*texts)
 
 
-def get(name: str, compile: Callable[[], bytes]) -> bytes:
-    """The object code called `name`, from the cache or else from `compile`, which then fills the cache."""
+def get(name: str, compile_code: Callable[[], bytes]) -> bytes:
+    """The object code called `name`, from the cache or else from `compile_code`, which then fills the cache."""
     path = folder() / f"{name}.o"
     try:
         return path.read_bytes()
@@ -106,7 +106,7 @@ def get(name: str, compile: Callable[[], bytes]) -> bytes:
             return path.read_bytes()  # another process was first
         except OSError:
             pass
-        code = compile()
+        code = compile_code()
         _write(path, code)
         return code
 

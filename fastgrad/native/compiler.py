@@ -53,7 +53,12 @@ class Export(NamedTuple):
 
 
 def compile_unit(
-    name: str, exports: list[Export], *, debug: bool = False, objects: bool = False, options: dict[str, Any] | None = None
+    name: str,
+    exports: list[Export],
+    *,
+    debug: bool = False,
+    objects: bool = False,
+    options: dict[str, Any] | None = None,
 ) -> bytes:
     """Compile `exports` to one relocatable object file.
 
@@ -201,7 +206,11 @@ def _entry(export: Export, symbol: str) -> str:
     ]
     values = []
     for k, letter in enumerate(export.args):
-        body += [f"a{k}:", f"  %p{k} = getelementptr ptr, ptr %args, i64 {k}", f"  %o{k} = load ptr, ptr %p{k}"]
+        body += [
+            f"a{k}:",
+            f"  %p{k} = getelementptr ptr, ptr %args, i64 {k}",
+            f"  %o{k} = load ptr, ptr %p{k}",
+        ]
         if letter in "TO":
             convert = "fastgrad_object_handle" if letter == "T" else "fastgrad_optional_handle"
             bad = "0" if letter == "T" else "-1"
@@ -235,7 +244,11 @@ def _entry(export: Export, symbol: str) -> str:
     if export.returns == "L":
         values.append("i64 %where")
     arguments = "".join(", " + value for value in values)
-    body += [f"a{n}:", "  %where = ptrtoint ptr %list to i64", f"  %code = call i32 @{symbol}(ptr %result, ptr %info{arguments})"]
+    body += [
+        f"a{n}:",
+        "  %where = ptrtoint ptr %list to i64",
+        f"  %code = call i32 @{symbol}(ptr %result, ptr %info{arguments})",
+    ]
     body += _RESULTS[export.returns].split("\n")
     body.append("}")
     return "\n".join(body)

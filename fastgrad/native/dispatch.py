@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from fastgrad.native.elementwise import cast, elementwise, elementwise_slow, number_tensor, op_record, result_dtype
+from fastgrad.native.elementwise import (
+    cast,
+    elementwise,
+    elementwise_slow,
+    number_tensor,
+    op_record,
+    result_dtype,
+)
 from fastgrad.native.functions import (
     expand_reduced,
     gather,
@@ -193,7 +200,9 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
         out = index_put(op, n, ins, attrs[0], attrs[1])
     elif kind == FN_INDEX_BACKWARD:
         at = address_of(attrs)
-        out = index_backward(op, ins[0], n - 1, words(address_of(ins) + 8), attrs[0], attrs[1], words(at + 16))
+        out = index_backward(
+            op, ins[0], n - 1, words(address_of(ins) + 8), attrs[0], attrs[1], words(at + 16)
+        )
     elif kind == FN_SGD:
         out = sgd(op, n, ins, attrs)
     elif kind == FN_NLL:

@@ -61,7 +61,7 @@ from fastgrad.native.layout import (
 )
 from fastgrad.native.memory import allocate, deallocate, drop, retain
 from fastgrad.native.modes import enter
-from fastgrad.native.tensors import bump_version, itemsize, new_tensor
+from fastgrad.native.tensors import bump_version, new_tensor
 
 OPS_OFFSET = RUNTIME.offset("ops")
 RELEASE_GIL = 1 << 16  # elements from which on other Python threads may run beside a kernel
@@ -465,7 +465,13 @@ def elementwise(op, n, ins):
     for k in range(1, n):
         t = tensor(ins[k])
         f[2 + k] = t.data
-        easy = easy and t.dtype == dtype and t.ndim == t0.ndim and t.flags & CONTIGUOUS != 0 and t.device == t0.device
+        easy = (
+            easy
+            and t.dtype == dtype
+            and t.ndim == t0.ndim
+            and t.flags & CONTIGUOUS != 0
+            and t.device == t0.device
+        )
         if easy:
             for d in range(t0.ndim):
                 if t.shape[d] != t0.shape[d]:
@@ -497,5 +503,3 @@ def fill_scalar(handle, kind, real, integer):
     status = copy_into(handle, number)
     drop(number)
     return -status
-
-

@@ -9,7 +9,17 @@ from fastgrad.native import dispatch, elementwise, memory, modes, sweep, tensors
 from fastgrad.native.compiler import Export
 from fastgrad.native.elementwise import number_tensor
 from fastgrad.native.graph import accumulator, look
-from fastgrad.native.intrinsics import call_kernel, native, node, runtime, runtime_address, storage, tape, tensor, words
+from fastgrad.native.intrinsics import (
+    call_kernel,
+    native,
+    node,
+    runtime,
+    runtime_address,
+    storage,
+    tape,
+    tensor,
+    words,
+)
 from fastgrad.native.layout import (
     CONTIGUOUS,
     FLAT,

@@ -784,7 +784,9 @@ def scatter_add(op, base, source, index, dim):
         return out
     frame = stack_frame()
     gather_frame(words(frame), source, out, index, wrap_dim(dim, tb.ndim))
-    status = launch_checked(op_record(op).kernel, tb.device, tb.dtype, frame, GATHER_WORDS, tensor(index).numel)
+    status = launch_checked(
+        op_record(op).kernel, tb.device, tb.dtype, frame, GATHER_WORDS, tensor(index).numel
+    )
     if status != 0:
         drop(out)
         return -status
@@ -804,8 +806,7 @@ def row_shape(h, dim, ndim, sizes):
 def place_rows(g, index, dim, ndim, sizes):
     """Zeros of the given sizes with each element of `g` at the place along `dim` that `index` names."""
     if ndim == 0:
-        retain(g)
-        return g
+        return cast(g, tensor(g).dtype)  # a result is never the operand itself: it gets a history of its own
     d = wrap_dim(dim, ndim)
     source = contiguous(g)
     if source <= 0:
@@ -835,8 +836,7 @@ def select_rows(x, index, dim, keepdim):
     """The element along `dim` that `index` names, for each row; the other way around of `place_rows`."""
     t = tensor(x)
     if t.ndim == 0:
-        retain(x)
-        return x
+        return cast(x, t.dtype)
     d = wrap_dim(dim, t.ndim)
     where = row_shape(index, d, t.ndim, t.shape)
     if where <= 0:
@@ -1041,7 +1041,9 @@ def nll_operands(f, op, n, ins, attrs, back):
     f[8] = x.strides[1]
     f[9] = attrs[0]
     f[10] = attrs[1]
-    status = launch_checked(op_record(op).kernel, x.device, x.dtype, address_of(f), 12, x.shape[0] * (1 + back * x.shape[1]))
+    status = launch_checked(
+        op_record(op).kernel, x.device, x.dtype, address_of(f), 12, x.shape[0] * (1 + back * x.shape[1])
+    )
     drop(cy)
     if cw != 0:
         drop(cw)
@@ -1087,7 +1089,6 @@ def reshape_or_copy(h, n, sizes):
     out = view_reshape(copy, n, sizes)
     drop(copy)
     return out
-
 
 
 # --- optimizer steps -------------------------------------------------------------------------------------------

@@ -28,11 +28,10 @@ from fastgrad.native.layout import (
     IS_VIEW,
     LEAF_INPLACE,
     MULTI_VIEW,
-
     MULTI_VIEW_INPLACE,
-    NO_MEMORY,
     NO_GRAD_VIEW,
     NO_GRAD_VIEW_INPLACE,
+    NO_MEMORY,
     NODE_KIND,
     NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
@@ -333,5 +332,3 @@ def rebase(handle, node_handle):
     if keeps:
         t.retain_next = node(node_handle).retains
         node(node_handle).retains = handle
-
-

@@ -145,7 +145,17 @@ POISON = 0xCBCB_CBCB_CBCB_CBCB - (1 << 64)
 QUARANTINE = 1024  # freed records wait this long before reuse in debug mode
 
 # The operators of Python that have a slot of their own in the tensor type; `runtime.operators` holds their ops.
-BINARY_OPERATORS = ("add", "subtract", "multiply", "true_divide", "floor_divide", "remainder", "and", "or", "xor")
+BINARY_OPERATORS = (
+    "add",
+    "subtract",
+    "multiply",
+    "true_divide",
+    "floor_divide",
+    "remainder",
+    "and",
+    "or",
+    "xor",
+)
 INPLACE_OPERATORS = ("add", "subtract", "multiply", "true_divide")
 UNARY_OPERATORS = ("negative", "absolute", "invert")
 COMPARISONS = ("lt", "le", "eq", "ne", "gt", "ge")  # in the order of Py_LT .. Py_GE
@@ -245,7 +255,9 @@ MASK_FIRST = 8  # the first input is a condition: bool, and no part of promotion
 PROMOTE, PROMOTE_FLOAT, FIRST = 0, 1, 2
 
 # What a sweep hands back to Python.
-(DONE, AT_TENSOR_HOOKS, AT_PRE_HOOKS, AT_APPLY, AT_POST_HOOKS, AT_POST_ACCUMULATE, FAILED, AT_LEAF_HOOKS) = range(8)
+(DONE, AT_TENSOR_HOOKS, AT_PRE_HOOKS, AT_APPLY, AT_POST_HOOKS, AT_POST_ACCUMULATE, FAILED, AT_LEAF_HOOKS) = (
+    range(8)
+)
 
 # Status codes (negative results of entries). Python turns each into an exception: see `errors`.
 (

@@ -34,7 +34,9 @@ class CompileNotice:
         if cls.say is not None:
             cls.say(text)
         elif not cls.said and not sys.flags.quiet:
-            print(f"fastgrad: compiling {text} for this machine (once; kept in {cache.root()})", file=sys.stderr)
+            print(
+                f"fastgrad: compiling {text} for this machine (once; kept in {cache.root()})", file=sys.stderr
+            )
         cls.said = True
 
 
@@ -64,7 +66,12 @@ def _new_engine() -> Any:
 
 
 class _MethodDef(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
 
 
 METH_FASTCALL = 0x0080
@@ -123,7 +130,11 @@ def make_type(address: Callable[[str], int]) -> type:
     slots[len(SLOTS)] = _Slot(PY_TP_MEMBERS, ctypes.addressof(members))
     slots[len(SLOTS) + 1] = _Slot(PY_TP_GETSET, ctypes.addressof(getset))
     spec = _Spec(
-        b"fastgrad.native.TensorBase", BASE_SIZE, 0, TP_DEFAULT | TP_BASETYPE | TP_HAVE_GC, ctypes.addressof(slots)
+        b"fastgrad.native.TensorBase",
+        BASE_SIZE,
+        0,
+        TP_DEFAULT | TP_BASETYPE | TP_HAVE_GC,
+        ctypes.addressof(slots),
     )
     _keep.extend((members, getset, slots, spec))
     new = ctypes.pythonapi.PyType_FromSpec
@@ -137,7 +148,9 @@ def _compile_runtime() -> bytes:
     from fastgrad.native import entry
     from fastgrad.native.compiler import compile_unit
 
-    assert {export.name for export in entry.EXPORTS if export.returns != "x"} == set(ENTRIES) - set(OBJECT_ENTRIES)
+    assert {export.name for export in entry.EXPORTS if export.returns != "x"} == set(ENTRIES) - set(
+        OBJECT_ENTRIES
+    )
     return compile_unit("runtime", entry.EXPORTS, debug=flags.DEBUG, objects=True)
 
 
@@ -159,7 +172,9 @@ def _check_interpreter() -> None:
     if sys.implementation.name != "cpython":
         raise ImportError(f"fastgrad needs CPython, not {sys.implementation.name}")
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        raise ImportError("fastgrad does not support the free-threaded build of CPython yet; use the usual build")
+        raise ImportError(
+            "fastgrad does not support the free-threaded build of CPython yet; use the usual build"
+        )
 
 
 def _load_runtime() -> tuple[types.SimpleNamespace, type]:
@@ -171,6 +186,8 @@ def _load_runtime() -> tuple[types.SimpleNamespace, type]:
     return namespace, make_type(address)
 
 
+rt: types.SimpleNamespace
+TensorBase: Any  # a type made at run time
 rt, TensorBase = _load_runtime()
 RUNTIME_ADDRESS: int = rt.runtime_address()
 
@@ -187,7 +204,9 @@ def runtime_set(field: str, value: int, index: int = 0) -> None:
 
 def runtime_set_object(field: str, value: object) -> None:
     """Let the runtime know a Python object, which then lives as long as the process."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))  # never given back: destructors run until the very end
+    ctypes.pythonapi.Py_IncRef(
+        ctypes.py_object(value)
+    )  # never given back: destructors run until the very end
     runtime_set(field, id(value))
 
 

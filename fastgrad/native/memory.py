@@ -56,7 +56,6 @@ from fastgrad.native.layout import (
     TENSOR,
     TENSOR_KIND,
 )
-
 from fastgrad.native.modes import enter
 
 SLAB = 64  # records to each request of the system
@@ -445,4 +444,3 @@ def new_tape_record():
         for k in range(4, WORDS_TAPE):
             words(handle)[k] = 0
     return handle
-

@@ -37,7 +37,10 @@ def _record_field(field: str) -> int:
 
 def object_ir(symbols: dict[str, str], debug: bool = False) -> str:
     """The functions of the type as text; `symbols` maps exports of the runtime to their compiled names."""
-    parts = [_API, _CORE.format(**_names(symbols), generation_check=_GENERATION_CHECK if debug else _NO_CHECK)]
+    parts = [
+        _API,
+        _CORE.format(**_names(symbols), generation_check=_GENERATION_CHECK if debug else _NO_CHECK),
+    ]
     index = {name: k for k, name in enumerate(layout.OPERATORS)}
     for name in layout.BINARY_OPERATORS:
         parts.append(_BINARY.format(name=name, k=index[name], **_names(symbols)))

@@ -77,7 +77,9 @@ def link(libraries: list[Any]) -> llvm.ModuleRef:
         part = library._final_module.clone()
         for function in part.functions:
             if not function.is_declaration:
-                function.linkage = llvm.Linkage.weak_odr  # linkonce would be left behind where nothing links to it yet
+                function.linkage = (
+                    llvm.Linkage.weak_odr
+                )  # linkonce would be left behind where nothing links to it yet
         if module is None:
             module = part
         else:

@@ -393,7 +393,9 @@ def task_want(handle, n, output_nr, run):
         slot_at(t, index).needed = 1
         return 0
     cap = room(t.n_captures, t.cap_captures, 1)
-    fresh = grow(t.captures, t.n_captures * CAPTURE_WORDS, t.cap_captures * CAPTURE_WORDS, cap * CAPTURE_WORDS)
+    fresh = grow(
+        t.captures, t.n_captures * CAPTURE_WORDS, t.cap_captures * CAPTURE_WORDS, cap * CAPTURE_WORDS
+    )
     if fresh == 0:
         return -1 - NO_MEMORY
     t.captures = fresh
@@ -1134,4 +1136,3 @@ def task_set(handle, which, k, h):
     array[k] = h
     if old != 0:
         drop(old)
-

@@ -35,7 +35,9 @@ class Tape:
             While the tape still records, or after nothing was recorded.
         """
         if not self._handle or not self.launches:
-            raise RuntimeError("the tape holds no launches: replay after the `with record()` block, not inside it")
+            raise RuntimeError(
+                "the tape holds no launches: replay after the `with record()` block, not inside it"
+            )
         rt.tape_replay(self._handle)
 
     def __del__(self) -> None:

@@ -15,7 +15,7 @@ from fastgrad.native.layout import (
     REQUIRES_GRAD,
     TENSOR_KIND,
 )
-from fastgrad.native.memory import WORDS_TENSOR, keep_for_tape, drop, new_record, new_storage, retain
+from fastgrad.native.memory import WORDS_TENSOR, drop, keep_for_tape, new_record, new_storage, retain
 
 ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
 

@@ -18,29 +18,29 @@ _LOG_SOFTMAX = BY_NAME["log_softmax"].id
 _RELU = BY_NAME["relu"].id
 
 
-def relu(input: Any, inplace: bool = False) -> Any:  # noqa: A002
+def relu(input: Any, inplace: bool = False) -> Any:
     """``max(input, 0)``, element by element."""
     if inplace:
         return input.relu_()
     return apply(_RELU, 1, 0, input)
 
 
-def tanh(input: Any) -> Any:  # noqa: A002
+def tanh(input: Any) -> Any:
     """The hyperbolic tangent, element by element."""
     return elementwise.tanh(input)
 
 
-def sigmoid(input: Any) -> Any:  # noqa: A002
+def sigmoid(input: Any) -> Any:
     """``1 / (1 + exp(-input))``, element by element."""
     return elementwise.sigmoid(input)
 
 
-def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:  # noqa: A002
+def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """``exp(x) / sum(exp(x))`` along a dimension."""
     return reduce._softmax("softmax", input, _implicit(dim, "softmax", _stacklevel), dtype)
 
 
-def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:  # noqa: A002
+def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """The logarithm of `softmax`."""
     return reduce._softmax("log_softmax", input, _implicit(dim, "log_softmax", _stacklevel), dtype)
 
@@ -59,14 +59,19 @@ def _reduction(name: str, reduction: str, size_average: bool | None, reduce_: bo
         average = True if size_average is None else size_average
         each = True if reduce_ is None else reduce_
         reduction = "none" if not each else ("mean" if average else "sum")
-        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=4)
+        warnings.warn(
+            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
+            stacklevel=4,
+        )
     if reduction not in _REDUCTIONS:
-        raise ValueError(f"{name}(): {reduction!r} is not a valid value for reduction; use 'none', 'mean' or 'sum'")
+        raise ValueError(
+            f"{name}(): {reduction!r} is not a valid value for reduction; use 'none', 'mean' or 'sum'"
+        )
     return reduction
 
 
 def nll_loss(
-    input: Any,  # noqa: A002
+    input: Any,
     target: Any,
     weight: Any = None,
     size_average: bool | None = None,
@@ -113,7 +118,9 @@ def nll_loss(
 
 def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> Any:
     if x.ndim == 0:
-        raise ValueError("nll_loss(): expected an input of shape (C), (N, C) or (N, C, d1, ...), but got a 0-dim tensor")
+        raise ValueError(
+            "nll_loss(): expected an input of shape (C), (N, C) or (N, C, d1, ...), but got a 0-dim tensor"
+        )
     classes = x.shape[0] if x.ndim == 1 else x.shape[1]
     if weight is not None and (weight.ndim != 1 or weight.shape[0] != classes):
         raise RuntimeError(
@@ -121,10 +128,14 @@ def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> 
             f"shape: {list(weight.shape)}"
         )
     if weight is not None and weight.dtype is not x.dtype:
-        raise RuntimeError(f"nll_loss(): expected weight of dtype {x.dtype.type_name} but found {weight.dtype.type_name}")
+        raise RuntimeError(
+            f"nll_loss(): expected weight of dtype {x.dtype.type_name} but found {weight.dtype.type_name}"
+        )
     if x.ndim == 1:
         if target.ndim != 0:
-            raise RuntimeError(f"nll_loss(): for a 1D input the target must be 0D, but it has shape {list(target.shape)}")
+            raise RuntimeError(
+                f"nll_loss(): for a 1D input the target must be 0D, but it has shape {list(target.shape)}"
+            )
         flat, labels, shape = x.reshape(1, -1), target.reshape(1), ()
     else:
         shape = tuple(target.shape)
@@ -134,7 +145,9 @@ def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> 
                 f"({shape[0] if shape else 0})"
             )
         if shape != (x.shape[0], *x.shape[2:]):
-            raise RuntimeError(f"nll_loss(): expected target size {[x.shape[0], *x.shape[2:]]}, got {list(shape)}")
+            raise RuntimeError(
+                f"nll_loss(): expected target size {[x.shape[0], *x.shape[2:]]}, got {list(shape)}"
+            )
         flat = x if x.ndim == 2 else x.movedim(1, -1).reshape(-1, classes)
         labels = target.reshape(-1)
     operands = (flat, labels) if weight is None else (flat, labels, weight)
@@ -143,7 +156,7 @@ def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> 
 
 
 def cross_entropy(
-    input: Any,  # noqa: A002
+    input: Any,
     target: Any,
     weight: Any = None,
     size_average: bool | None = None,
@@ -182,7 +195,9 @@ def cross_entropy(
     need_tensor("cross_entropy", input)
     need_tensor("cross_entropy", target, "target")
     if input.ndim == 0:
-        raise RuntimeError("cross_entropy(): expected an input of at least one dimension, but got a 0-dim tensor")
+        raise RuntimeError(
+            "cross_entropy(): expected an input of at least one dimension, but got a 0-dim tensor"
+        )
     dim = 0 if input.ndim == 1 else 1
     if target.dtype.is_floating_point and tuple(target.shape) == tuple(input.shape):
         kind = _reduction("cross_entropy", reduction, size_average, reduce)
@@ -192,14 +207,18 @@ def cross_entropy(
             logs = apply(_LOG_SOFTMAX, 1, 0, input, dim, 0)
             return nll_loss(logs, target, weight, size_average, ignore_index, reduce, reduction)
         if not 0.0 <= label_smoothing <= 1.0:
-            raise RuntimeError(f"cross_entropy(): label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+            raise RuntimeError(
+                f"cross_entropy(): label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+            )
         kind = _reduction("cross_entropy", reduction, size_average, reduce)
         return _smoothed(input, target, weight, ignore_index, kind, label_smoothing, dim)
     except (RuntimeError, ValueError, IndexError) as error:
         raise renamed(error, "cross_entropy") from error.__cause__
 
 
-def _smoothed(x: Any, target: Any, weight: Any, ignore_index: int, kind: str, smoothing: float, dim: int) -> Any:
+def _smoothed(
+    x: Any, target: Any, weight: Any, ignore_index: int, kind: str, smoothing: float, dim: int
+) -> Any:
     logs = log_softmax(x, dim)
     classes = x.shape[dim]
     hard = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=kind)
@@ -234,7 +253,7 @@ def _soft_cross_entropy(x: Any, target: Any, weight: Any, kind: str, smoothing: 
 
 
 def mse_loss(
-    input: Any,  # noqa: A002
+    input: Any,
     target: Any,
     size_average: bool | None = None,
     reduce: bool | None = None,

@@ -71,7 +71,9 @@ def invoke(op: Op, tensors: Sequence[Any], *attrs: Any, n_outs: int = 0) -> Any:
     n_outs : int
         Number of outputs for ops where the call says so (split, unbind); the result is then a tuple.
     """
-    if len(tensors) == 1 and isinstance(tensors[0], tuple):  # all gradients of a node, where a rule takes `gs`
+    if len(tensors) == 1 and isinstance(
+        tensors[0], tuple
+    ):  # all gradients of a node, where a rule takes `gs`
         tensors = tensors[0]
     for t in tensors:
         if isinstance(t, (Symbol, AllGradients)):

@@ -463,4 +463,3 @@ def _():
 
 
 assign.identity("source")
-

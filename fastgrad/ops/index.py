@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import FN_GATHER, FN_INDEX, FN_INDEX_BACKWARD, FN_INDEX_PUT, FN_SCATTER_ADD, FUNCTION
+from fastgrad.native.layout import (
+    FN_GATHER,
+    FN_INDEX,
+    FN_INDEX_BACKWARD,
+    FN_INDEX_PUT,
+    FN_SCATTER_ADD,
+    FUNCTION,
+)
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, Op
 from fastgrad.ops.shape import zeros_of
@@ -10,7 +17,9 @@ from fastgrad.ops.shape import zeros_of
 SCATTER = Kernel("scatter_add", "index:scatter_add")
 INDEX_PUT = Kernel("index_put", "index:index_put")
 
-gather = Op("gather", FUNCTION, ("x", "index"), ("dim",), kernel=Kernel("gather", "index:gather"), forward=FN_GATHER)
+gather = Op(
+    "gather", FUNCTION, ("x", "index"), ("dim",), kernel=Kernel("gather", "index:gather"), forward=FN_GATHER
+)
 scatter_add = Op(
     "scatter_add", FUNCTION, ("x", "source", "index"), ("dim",), kernel=SCATTER, forward=FN_SCATTER_ADD
 )
@@ -30,12 +39,26 @@ def _(g, index, dim):
 
 
 # x[..., i, j, ...] with index tensors over neighbouring dimensions from `first` on; up to three of them are saved.
-index = Op("index", FUNCTION, ("x", "i", "j", "k"), ("first",), kernel=Kernel("index", "index:index"), forward=FN_INDEX)
+index = Op(
+    "index",
+    FUNCTION,
+    ("x", "i", "j", "k"),
+    ("first",),
+    kernel=Kernel("index", "index:index"),
+    forward=FN_INDEX,
+)
 index_backward = Op(
     "index_backward", FUNCTION, ("x", "i", "j", "k"), ("first", "*target"), kernel=INDEX_PUT,
     forward=FN_INDEX_BACKWARD, node="IndexPutBackward0",
 )  # fmt: skip
-index_put = Op("index_put", FUNCTION, ("x", "v", "i", "j"), ("first", "accumulate"), kernel=INDEX_PUT, forward=FN_INDEX_PUT)
+index_put = Op(
+    "index_put",
+    FUNCTION,
+    ("x", "v", "i", "j"),
+    ("first", "accumulate"),
+    kernel=INDEX_PUT,
+    forward=FN_INDEX_PUT,
+)
 
 
 @index.vjp("x")

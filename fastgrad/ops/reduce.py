@@ -23,7 +23,7 @@ from fastgrad.native.layout import (
     WITH_INDICES,
 )
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import BY_NAME, Kernel, Op
+from fastgrad.ops.registry import Kernel, Op
 from fastgrad.ops.vocabulary import m
 
 
@@ -38,12 +38,18 @@ def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1):
 
 
 # How a gradient of the result reaches every element it was made from: the reduced dimensions come back.
-expand_reduced = Op("expand_reduced", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_META, node="ExpandBackward0")
+expand_reduced = Op(
+    "expand_reduced", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_META, node="ExpandBackward0"
+)
 expand_mean = Op("expand_mean", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_MEAN, node="ExpandBackward0")
-reduce_like = Op("reduce_like", FUNCTION, ("x",), ("mean", "*plan"), forward=FN_REDUCE_LIKE, node="SumBackward1")
+reduce_like = Op(
+    "reduce_like", FUNCTION, ("x",), ("mean", "*plan"), forward=FN_REDUCE_LIKE, node="SumBackward1"
+)
 mean_like = Op("mean_like", FUNCTION, ("x",), ("mean", "*plan"), forward=FN_REDUCE_LIKE, node="MeanBackward1")
 expand_back = Op("expand_back", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_BACK, node="ExpandBackward0")
-expand_mean_back = Op("expand_mean_back", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_MEAN_BACK, node="ExpandBackward0")
+expand_mean_back = Op(
+    "expand_mean_back", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_MEAN_BACK, node="ExpandBackward0"
+)
 
 
 @expand_reduced.vjp("x")
@@ -83,8 +89,12 @@ sum_ = _reduction("sum", ACCUMULATES_INT)
 mean = _reduction("mean", FLOAT_ONLY)
 amax = _reduction("amax", NOT_EMPTY)
 amin = _reduction("amin", NOT_EMPTY)
-max_ = Op("max", REDUCTION, ("x",), ("keepdim", "*dims"), kernel=amax.kernel, flags=NOT_EMPTY, node="MaxBackward1")
-min_ = Op("min", REDUCTION, ("x",), ("keepdim", "*dims"), kernel=amin.kernel, flags=NOT_EMPTY, node="MinBackward1")
+max_ = Op(
+    "max", REDUCTION, ("x",), ("keepdim", "*dims"), kernel=amax.kernel, flags=NOT_EMPTY, node="MaxBackward1"
+)
+min_ = Op(
+    "min", REDUCTION, ("x",), ("keepdim", "*dims"), kernel=amin.kernel, flags=NOT_EMPTY, node="MinBackward1"
+)
 any_ = _reduction("any", OUT_BOOL | NOT_DIFFERENTIABLE)
 all_ = _reduction("all", OUT_BOOL | NOT_DIFFERENTIABLE)
 

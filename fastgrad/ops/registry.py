@@ -41,7 +41,15 @@ class Kernel:
         uses, and what it returns is part of the cache's key.
     """
 
-    def __init__(self, name: str, builder: str, formula: Callable[..., Any] | None = None, *, requires: str = "", **options: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        builder: str,
+        formula: Callable[..., Any] | None = None,
+        *,
+        requires: str = "",
+        **options: Any,
+    ) -> None:
         if len(KERNELS) >= MAX_KERNELS:
             raise RuntimeError(f"kernel table is full ({MAX_KERNELS} rows)")
         self.name = name
@@ -121,7 +129,9 @@ class Op:
             self._write("grad_kind", NO_GRAD, k)
 
     def _write(self, field: str, value: int, index: int = 0) -> None:
-        rt.poke(_OPS_ADDRESS + self.id * layout.OPINFO.words * 8 + layout.OPINFO.offset(field) + 8 * index, value)
+        rt.poke(
+            _OPS_ADDRESS + self.id * layout.OPINFO.words * 8 + layout.OPINFO.offset(field) + 8 * index, value
+        )
 
     def _position(self, name: str) -> int:
         names = [n.lstrip("*") for n in self.inputs]
@@ -152,18 +162,28 @@ class Op:
         """Declare the whole product of gradient and derivative, for ops that select: 0 * inf never arises."""
         return self._elementwise_rule(name, times_g=False)
 
-    def _elementwise_rule(self, name: str, times_g: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def _elementwise_rule(
+        self, name: str, times_g: bool
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
             k = self._position(name)
             names = [p for p in inspect.signature(rule).parameters if p != "g"]
             order = [*self.inputs, "y", "y1"]
             if sorted(names, key=order.index) != names:
-                raise ValueError(f"parameters of the derivative of {self.name} must keep the order of {order}")
+                raise ValueError(
+                    f"parameters of the derivative of {self.name} must keep the order of {order}"
+                )
             kernel = Kernel(
                 f"{self.name}_d{name}", "elementwise:build", rule,
                 inputs=("g", *names), times_g=times_g,
             )  # fmt: skip
-            inner = Op(f"{self.name}_d{name}", layout.ELEMENTWISE, ("g", *names), kernel=kernel, dtype_rule=layout.FIRST)
+            inner = Op(
+                f"{self.name}_d{name}",
+                layout.ELEMENTWISE,
+                ("g", *names),
+                kernel=kernel,
+                dtype_rule=layout.FIRST,
+            )
             if times_g:
                 self.rules[k] = lambda g, **saved: g * rule(**saved)
             else:
@@ -236,7 +256,9 @@ def elementwise(
             name, "elementwise:build", formula,
             inputs=inputs, conditions=conditions, out_bool=bool(flags & layout.OUT_BOOL), refuses=refuses or {},
         )  # fmt: skip
-        return Op(name, layout.ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node)
+        return Op(
+            name, layout.ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node
+        )
 
     return declare
 

@@ -123,4 +123,6 @@ def _argument(op: Op, k: int, name: str, t: Trace) -> Any:
     if name in attrs:
         index = attrs.index(name)
         return Integer(SOURCE_ATTRS if op.attrs[index].startswith("*") else SOURCE_ATTR, index)
-    raise ValueError(f"the rule of {op.name} asks for {name!r}, which is no input, output or integer of the op")
+    raise ValueError(
+        f"the rule of {op.name} asks for {name!r}, which is no input, output or integer of the op"
+    )

@@ -63,8 +63,12 @@ def _(g, sizes):
 # --- views -----------------------------------------------------------------------------------------------------
 
 view = Op("view", VIEW, ("x",), ("*target",), forward=VIEW_RESHAPE)
-reshape_copy = Op("reshape_copy", FUNCTION, ("x",), ("*target",), forward=FN_RESHAPE, node="UnsafeViewBackward0")
-reshape_to = Op("reshape_to", FUNCTION, ("x",), ("rank", "*target"), forward=FN_RESHAPE_TO, node="ReshapeBackward0")
+reshape_copy = Op(
+    "reshape_copy", FUNCTION, ("x",), ("*target",), forward=FN_RESHAPE, node="UnsafeViewBackward0"
+)
+reshape_to = Op(
+    "reshape_to", FUNCTION, ("x",), ("rank", "*target"), forward=FN_RESHAPE_TO, node="ReshapeBackward0"
+)
 expand = Op("expand", VIEW, ("x",), ("*target",), forward=VIEW_EXPAND)
 expand.identity("x")  # the sweep sums a gradient down to the sizes of its input
 permute = Op("permute", VIEW, ("x",), ("inverse", "*dims"), forward=VIEW_PERMUTE)
@@ -252,8 +256,22 @@ def _(g, dim, start, length):
 
 # --- triangles -------------------------------------------------------------------------------------------------
 
-tril = Op("tril", FUNCTION, ("x",), ("offset",), kernel=Kernel("tril", "memory:triangle", upper=False), forward=FN_TRIANGLE)
-triu = Op("triu", FUNCTION, ("x",), ("offset",), kernel=Kernel("triu", "memory:triangle", upper=True), forward=FN_TRIANGLE)
+tril = Op(
+    "tril",
+    FUNCTION,
+    ("x",),
+    ("offset",),
+    kernel=Kernel("tril", "memory:triangle", upper=False),
+    forward=FN_TRIANGLE,
+)
+triu = Op(
+    "triu",
+    FUNCTION,
+    ("x",),
+    ("offset",),
+    kernel=Kernel("triu", "memory:triangle", upper=True),
+    forward=FN_TRIANGLE,
+)
 
 
 @tril.vjp("x")

@@ -65,16 +65,24 @@ class SGD:
         maximize: bool = False,
     ) -> None:
         if isinstance(params, TensorBase):
-            raise TypeError("params argument given to the optimizer should be an iterable of Tensors, but got a Tensor")
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors, but got a Tensor"
+            )
         self.params = list(params)
         if not self.params:
             raise ValueError("optimizer got an empty parameter list")
         for p in self.params:
             if not isinstance(p, TensorBase):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
+                raise TypeError(
+                    f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}"
+                )
             if not p.is_leaf:
                 raise ValueError("can't optimize a non-leaf Tensor")
-        for name, value in (("learning rate", lr), ("momentum value", momentum), ("weight_decay value", weight_decay)):
+        for name, value in (
+            ("learning rate", lr),
+            ("momentum value", momentum),
+            ("weight_decay value", weight_decay),
+        ):
             if value < 0.0:
                 raise ValueError(f"Invalid {name}: {value}")
         if nesterov and (momentum <= 0 or dampening != 0):

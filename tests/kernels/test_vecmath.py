@@ -456,7 +456,9 @@ def _arity(name):
 
 
 @FLOATS
-@pytest.mark.parametrize("name", [n for n in sorted(words(F32)) if n not in ("where", "isnan", "isinf", "isfinite")])
+@pytest.mark.parametrize(
+    "name", [n for n in sorted(words(F32)) if n not in ("where", "isnan", "isinf", "isfinite")]
+)
 def test_generated_code(name, dtype):
     text = loop_of(getattr(SPACES[dtype], name), dtype, _arity(name)).ir
     called = set(re.findall(r"^declare [^@]*@\"?([\w.]+)", text, re.MULTILINE))

@@ -811,7 +811,6 @@ WRONG_CALLS: dict[str, Callable[[Any], Any]] = {
     "index by a str": lambda x: x["a"],
     "set to a str": lambda x: x.detach().__setitem__(0, "a"),
     "tensor of a str": lambda x: fg.tensor("abc"),
-    "tensor of objects": lambda x: fg.tensor([object()]),
     "zeros of a str": lambda x: fg.zeros("a"),
     "ones of a float": lambda x: fg.ones(2.5),
     "from_numpy of a list": lambda x: fg.from_numpy([1, 2]),

@@ -45,7 +45,7 @@ def test_training_is_the_same_on_both_devices(stand_in):
 
 
 def test_hooks_see_gradients_of_the_device(stand_in):
-    params, x, y = make_mlp("standin")
+    params, x, _ = make_mlp("standin")
     seen = []
     params[0].register_hook(lambda g: seen.append(g.device.type))
     out = (x @ params[0]).sum()

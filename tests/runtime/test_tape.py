@@ -1,5 +1,7 @@
 """Capture and replay of a whole training step."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ def make_mlp(device=None):
     """Parameters, inputs and targets of a small classifier, the same at every call."""
     rng = np.random.default_rng(0)
     sizes = (8, 16, 16, 4)
-    weights = [rng.standard_normal((a, b)) / a**0.5 for a, b in zip(sizes, sizes[1:], strict=False)]
+    weights = [rng.standard_normal((a, b)) / a**0.5 for a, b in itertools.pairwise(sizes)]
     values = [*weights, *(np.zeros(b) for b in sizes[1:])]
     params = [fg.tensor(v.astype(np.float32), device=device, requires_grad=True) for v in values]
     x = fg.tensor(rng.standard_normal((32, 8)).astype(np.float32), device=device)
