@@ -114,6 +114,7 @@ class set_grad_enabled(_Mode):  # noqa: N801
         return set_grad_enabled(self.mode)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function with the mode inside; where the decorator stands, the mode stays as it was."""
         rt.set_mode(self._before)
         return super().__call__(function)
 
