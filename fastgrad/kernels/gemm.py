@@ -1,4 +1,7 @@
-"""Matrix products: the OpenBLAS inside NumPy's wheel, called by its symbol, or loops of our own.
+"""Matrix products: the OpenBLAS inside NumPy's wheel, called by its symbol, or code of our own.
+
+Small products with contiguous rows go to the register tiles of `micro`; machines without OpenBLAS, and integers, to
+plain loops.
 
 Frame: out, a, b, m, n, k, leading dimension of a, whether a is stored by columns, the same for b, batch size,
 strides of out, a and b between matrices. Everything is row-major for BLAS; a matrix stored by columns is passed
@@ -67,16 +70,19 @@ ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112
 
 
 def _blas(symbol: str, dtype: int) -> Callable[..., None]:
-    from numba import types
+    from numba import njit, types
 
-    from fastgrad.kernels.dtypes import ELEMENTS
-    from fastgrad.native.intrinsics import words
+    from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
+    from fastgrad.kernels.micro import MAX_WORK, lanes, small_product
+    from fastgrad.native.intrinsics import advance, words
 
     scalar = ELEMENTS[dtype].scalar
     i = types.int64
     gemm = types.ExternalFunction(symbol, types.void(i, i, i, i, i, i, scalar, i, i, i, i, scalar, i, i))
     one, zero = ELEMENTS[dtype].constant(1), ELEMENTS[dtype].constant(0)
     size = 4 if dtype == FLOAT32 else 8
+    product, pointer = small_product(dtype), ELEMENTS[dtype].pointer
+    width = lanes(dtype)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = words(frame)
@@ -89,7 +95,25 @@ def _blas(symbol: str, dtype: int) -> Callable[..., None]:
                 f[2] + batch * f[13] * size, f[8], zero, f[0] + batch * f[11] * size, f[4],
             )  # fmt: skip
 
-    return run
+    if product is None:
+        return run
+    blas = njit(**KERNEL)(run)
+
+    def run_small(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        m, n, k = f[3], f[4], f[5]
+        if f[9] or n % width != 0 or m * n * k > MAX_WORK:
+            blas(frame)
+            return
+        row_a = 1 if f[7] else f[6]
+        col_a = f[6] if f[7] else 1
+        for batch in range(f[10]):
+            c = advance(pointer(f[0]), batch * f[11])
+            a = advance(pointer(f[1]), batch * f[12])
+            b = advance(pointer(f[2]), batch * f[13])
+            product(c, a, b, m, n, k, row_a, col_a, f[8])
+
+    return run_small
 
 
 def _own(dtype: int) -> Callable[..., None]:

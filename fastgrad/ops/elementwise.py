@@ -267,14 +267,17 @@ def maximum(a, b):
     return m.maximum(a, b)
 
 
+# Where an operand is NaN, the gradient goes to both.
+
+
 @maximum.elementwise_vjp("a")
 def _(g, a, b):
-    return m.where(a == b, g / c(2), m.where(a > b, g, c(0)))
+    return m.where(a == b, g / c(2), m.where(a < b, c(0), g))
 
 
 @maximum.elementwise_vjp("b")
 def _(g, a, b):
-    return m.where(a == b, g / c(2), m.where(b > a, g, c(0)))
+    return m.where(a == b, g / c(2), m.where(a > b, c(0), g))
 
 
 @elementwise("minimum")
@@ -284,12 +287,12 @@ def minimum(a, b):
 
 @minimum.elementwise_vjp("a")
 def _(g, a, b):
-    return m.where(a == b, g / c(2), m.where(a < b, g, c(0)))
+    return m.where(a == b, g / c(2), m.where(a > b, c(0), g))
 
 
 @minimum.elementwise_vjp("b")
 def _(g, a, b):
-    return m.where(a == b, g / c(2), m.where(b < a, g, c(0)))
+    return m.where(a == b, g / c(2), m.where(a < b, c(0), g))
 
 
 @elementwise("clamp_min")

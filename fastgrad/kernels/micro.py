@@ -1,0 +1,148 @@
+"""A register-tiled product for small matrices, written as vector instructions.
+
+BLAS spends a good part of its time on packing where matrices are small. Here a tile of 8 rows and up to two vectors of
+columns stays in registers while the inner dimension runs; `b` is read where it lies, so its rows must be contiguous,
+and `a` element by element, so that it may be transposed. LLVM does not find this tiling by itself, hence the IR.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from fastgrad.kernels.dtypes import INLINE, KERNEL
+from fastgrad.native.intrinsics import advance
+from fastgrad.native.layout import FLOAT32
+
+ROWS = 8
+MAX_WORK = 1 << 22  # multiply-adds; beyond, BLAS is at its best
+
+_LL64 = ir.IntType(64)
+_LL32 = ir.IntType(32)
+
+
+def lanes(dtype: int) -> int:
+    """Elements of a vector register, where there are registers enough for the tile; else 0."""
+    if not llvm.get_host_cpu_features().get("avx512f"):
+        return 0
+    return 16 if dtype == FLOAT32 else 8
+
+
+def tile(rows: int, vectors: int, width: int, dtype: int) -> Any:
+    """An inlined function that computes ``rows x (vectors * width)`` elements of the product.
+
+    ``tile(a, row_a, col_a, b, row_b, c, row_c, k)``: pointers, strides in elements, the inner size.
+    """
+    scalar = types.float32 if dtype == FLOAT32 else types.float64
+    element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
+    size = 4 if dtype == FLOAT32 else 8
+    vector = ir.VectorType(element, width)
+    pointer = types.CPointer(scalar)
+    name = f"llvm.fma.v{width}f{8 * size}"
+
+    @intrinsic
+    def compute(context: Any, a: Any, row_a: Any, col_a: Any, b: Any, row_b: Any, c: Any, row_c: Any, k: Any) -> Any:
+        def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            a, row_a, col_a, b, row_b, c, row_c, k = args
+            module = builder.module
+            fma = module.globals.get(name) or ir.Function(module, ir.FunctionType(vector, [vector] * 3), name)
+            zero = ir.Constant(vector, [0.0] * width)
+            before = builder.block
+            loop = builder.append_basic_block("tile.loop")
+            done = builder.append_basic_block("tile.done")
+            builder.cbranch(builder.icmp_signed(">", k, _LL64(0)), loop, done)
+
+            builder.position_at_end(loop)
+            i = builder.phi(_LL64)
+            i.add_incoming(_LL64(0), before)
+            sums = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
+            for row in sums:
+                for value in row:
+                    value.add_incoming(zero, before)
+            at_b = builder.gep(b, [builder.mul(i, row_b)])
+            columns = [_load(builder, builder.gep(at_b, [_LL64(v * width)]), vector, size) for v in range(vectors)]
+            at_a = builder.gep(a, [builder.mul(i, col_a)])
+            fresh = []
+            for r in range(rows):
+                factor = builder.load(builder.gep(at_a, [builder.mul(row_a, _LL64(r))]))
+                splat = _splat(builder, factor, vector, width)
+                fresh.append([builder.call(fma, [splat, columns[v], sums[r][v]]) for v in range(vectors)])
+            following = builder.add(i, _LL64(1))
+            i.add_incoming(following, loop)
+            for r in range(rows):
+                for v in range(vectors):
+                    sums[r][v].add_incoming(fresh[r][v], loop)
+            builder.cbranch(builder.icmp_signed("<", following, k), loop, done)
+
+            builder.position_at_end(done)
+            results = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
+            for r in range(rows):
+                for v in range(vectors):
+                    results[r][v].add_incoming(zero, before)
+                    results[r][v].add_incoming(fresh[r][v], loop)
+            for r in range(rows):
+                at_c = builder.gep(c, [builder.mul(row_c, _LL64(r))])
+                for v in range(vectors):
+                    target = builder.bitcast(builder.gep(at_c, [_LL64(v * width)]), vector.as_pointer())
+                    builder.store(results[r][v], target).align = size
+            return _context.get_dummy_value()
+
+        i64 = types.int64
+        return types.void(pointer, i64, i64, pointer, i64, pointer, i64, i64), emit
+
+    return compute
+
+
+def _load(builder: Any, at: Any, vector: Any, align: int) -> Any:
+    value = builder.load(builder.bitcast(at, vector.as_pointer()))
+    value.align = align
+    return value
+
+
+def _splat(builder: Any, value: Any, vector: Any, width: int) -> Any:
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, value, _LL32(0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_LL32, width), [0] * width))
+
+
+def small_product(dtype: int) -> Any:
+    """``product(c, a, b, m, n, k, row_a, col_a, row_b)`` for n a multiple of the vector's width; None if unsupported."""
+    width = lanes(dtype)
+    if not width:
+        return None
+    wide, narrow = tile(ROWS, 2, width, dtype), tile(ROWS, 1, width, dtype)
+    wide_row, narrow_row = tile(1, 2, width, dtype), tile(1, 1, width, dtype)
+
+    @njit(**INLINE)
+    def eight(c, a, b, n, k, row_a, col_a, row_b):  # type: ignore[no-untyped-def]
+        j = 0
+        while j + 2 * width <= n:
+            wide(a, row_a, col_a, advance(b, j), row_b, advance(c, j), n, k)
+            j += 2 * width
+        if j < n:
+            narrow(a, row_a, col_a, advance(b, j), row_b, advance(c, j), n, k)
+
+    @njit(**INLINE)
+    def single(c, a, b, n, k, row_a, col_a, row_b):  # type: ignore[no-untyped-def]
+        j = 0
+        while j + 2 * width <= n:
+            wide_row(a, row_a, col_a, advance(b, j), row_b, advance(c, j), n, k)
+            j += 2 * width
+        if j < n:
+            narrow_row(a, row_a, col_a, advance(b, j), row_b, advance(c, j), n, k)
+
+    @njit(**KERNEL)
+    def product(c, a, b, m, n, k, row_a, col_a, row_b):  # type: ignore[no-untyped-def]
+        r = 0
+        while r + ROWS <= m:
+            eight(advance(c, r * n), advance(a, r * row_a), b, n, k, row_a, col_a, row_b)
+            r += ROWS
+        while r < m:
+            single(advance(c, r * n), advance(a, r * row_a), b, n, k, row_a, col_a, row_b)
+            r += 1
+
+    return product
