@@ -6,11 +6,20 @@ The compiled sweep runs everything between two boundaries; see ``native.sweep`` 
 from __future__ import annotations
 
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 from fastgrad.autograd import hooks as hooks_
-from fastgrad.autograd.hooks import _nodes, leaf_hooks, run_tensor_hooks, run_tuple_hooks, tensor_hooks
+from fastgrad.autograd.hooks import (
+    _nodes,
+    check_replacement,
+    leaf_hooks,
+    run_tensor_hooks,
+    run_tuple_hooks,
+    tensor_hooks,
+)
 from fastgrad.autograd.rules import apply_rules
 from fastgrad.errors import raise_status
 from fastgrad.functions.creation import ones_like
@@ -254,7 +263,19 @@ def _want(task: int, tensor: Any, run: bool) -> int:
 
 
 def _at_tensor_hooks(task: int, flags: int) -> None:
-    for output, hooks in tensor_hooks(_current(task)):
+    entry = _nodes[_current(task)]
+    hooks = entry() if type(entry) is ref else entry
+    if type(hooks) is OrderedDict:  # the usual node: one output, whose tensor has hooks
+        gradient = before = _get(task, GRADS, 0)
+        for hook in tuple(hooks.values()):
+            result = hook(gradient)
+            if result is not None and result is not gradient:
+                check_replacement(hook, gradient, result)
+                gradient = result
+        if gradient is not before:
+            _set(task, GRADS, 0, gradient)
+        return
+    for output, hooks in tensor_hooks(entry):
         _run_one(task, output, hooks)
 
 

@@ -85,6 +85,8 @@ class NodeHooks:
 
 # By handle: a NodeHooks, or for the usual node, whose only output has hooks, just what `tensors` would hold for it.
 _nodes: dict[int, Any] = {}
+runtime_set_object("hooks_name", "_backward_hooks")
+runtime_set_object("reference_type", ref)
 runtime_set_object("node_table", _nodes)  # the runtime removes the entries of nodes that it frees
 
 
@@ -185,16 +187,12 @@ def _hold(node: int, hooks: Any) -> None:
                 entry.tensors[k] = (output, hooks)
 
 
-def tensor_hooks(node: int) -> Any:
+def tensor_hooks(entry: Any) -> Any:
     """Pairs of output number and hooks for a node's tensors, in the order in which the tensors first got one."""
-    entry = _nodes[node]
-    if type(entry) is ref:
-        hooks = entry()
-        return ((0, hooks),) if hooks else ()
-    if type(entry) is NodeHooks:
-        pairs = [(output, held() if type(held) is ref else held) for output, held in entry.tensors]
-        return [(output, hooks) for output, hooks in pairs if hooks]
-    return ((0, entry),) if entry else ()
+    if type(entry) is not NodeHooks:
+        return ()
+    pairs = [(output, held() if type(held) is ref else held) for output, held in entry.tensors]
+    return [(output, hooks) for output, hooks in pairs if hooks]
 
 
 class NodeKeeper:

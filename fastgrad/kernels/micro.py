@@ -45,7 +45,9 @@ def tile(rows: int, vectors: int, width: int, dtype: int) -> Any:
     name = f"llvm.fma.v{width}f{8 * size}"
 
     @intrinsic
-    def compute(context: Any, a: Any, row_a: Any, col_a: Any, b: Any, row_b: Any, c: Any, row_c: Any, k: Any) -> Any:
+    def compute(
+        context: Any, a: Any, row_a: Any, col_a: Any, b: Any, row_b: Any, c: Any, row_c: Any, k: Any
+    ) -> Any:
         def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
             a, row_a, col_a, b, row_b, c, row_c, k = args
             module = builder.module
@@ -64,7 +66,9 @@ def tile(rows: int, vectors: int, width: int, dtype: int) -> Any:
                 for value in row:
                     value.add_incoming(zero, before)
             at_b = builder.gep(b, [builder.mul(i, row_b)])
-            columns = [_load(builder, builder.gep(at_b, [_LL64(v * width)]), vector, size) for v in range(vectors)]
+            columns = [
+                _load(builder, builder.gep(at_b, [_LL64(v * width)]), vector, size) for v in range(vectors)
+            ]
             at_a = builder.gep(a, [builder.mul(i, col_a)])
             fresh = []
             for r in range(rows):

@@ -363,6 +363,15 @@ def attach_output(n, k, h):
 
 
 @native
+def heir(h):
+    """The node that outlives the object of a tensor with hooks; 0 if it goes with the tensor or the tensor is a leaf."""
+    t = tensor(h)
+    if t.node == 0 or (t.refs == 1 and node(t.node).refs == 1):
+        return 0
+    return t.node
+
+
+@native
 def hook_target(h, out):
     """The node that a tensor's hooks belong to and the output's number, told that hooks are there; the node is 0
 
@@ -521,6 +530,7 @@ EXPORTS = [
     # nodes
     Export("grad_node", grad_node, "T", "i"),
     Export("flags_of", flags_of, "T", "i"),
+    Export("heir", heir, "i", "x"),
     Export("hook_target", hook_target, "T", "L"),
     Export("flag_node", flag_node, "ii", "n"),
     Export("node_object", node_object, "i", "P"),

@@ -123,7 +123,7 @@ RUNTIME = Record(
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
     seq=1, task_id=1, current_task=1, thread=1, mode=1, modes=1, n_modes=1, cap_modes=1,
     status=1, error=8, dead=1, draining=1,
-    resolve=1, node_table=1, tensor_type=1, tensor_base=1, wrap_error=1, operator_fallback=1, finalizer=1,
+    resolve=1, node_table=1, hooks_name=1, reference_type=1, tensor_type=1, tensor_base=1, wrap_error=1, operator_fallback=1, finalizer=1,
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,

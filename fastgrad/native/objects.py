@@ -24,6 +24,8 @@ declare ptr @PyObject_CallOneArg(ptr, ptr)
 declare void @PyErr_WriteUnraisable(ptr)
 declare void @PyErr_Fetch(ptr, ptr, ptr)
 declare void @PyErr_Restore(ptr, ptr, ptr)
+declare ptr @PyDict_GetItem(ptr, ptr)
+declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 @PyFloat_Type = external global i8
@@ -54,7 +56,7 @@ def object_ir(symbols: dict[str, str], debug: bool = False) -> str:
 
 def _names(symbols: dict[str, str]) -> dict[str, str]:
     fields = (
-        "status", "wrap_error", "tensor_type", "tensor_base", "operator_fallback", "operators", "finalizer",
+        "status", "wrap_error", "tensor_type", "tensor_base", "operator_fallback", "operators", "finalizer", "node_table", "hooks_name", "reference_type",
     )  # fmt: skip
     values = {"rt_" + field: runtime_field(field) for field in fields}
     values |= {"fn_" + name: symbol for name, symbol in symbols.items()}
@@ -151,6 +153,50 @@ define void @fastgrad_drop(i64 %handle) {{
   ret void
 }}
 
+; The hooks of a dying tensor object go to its node, if the node's entry is the plain reference to them; else 0.
+define i32 @fastgrad_hand_over(ptr %self, i64 %handle) {{
+  %result = alloca i64
+  %info = alloca ptr
+  %code = call i32 @{fn_heir}(ptr %result, ptr %info, i64 %handle)
+  %node = load i64, ptr %result
+  %none = icmp eq i64 %node, 0
+  br i1 %none, label %no, label %look
+look:
+  %pd = getelementptr i8, ptr %self, i64 {dict}
+  %dict = load ptr, ptr %pd
+  %bare = icmp eq ptr %dict, null
+  br i1 %bare, label %no, label %find
+find:
+  %name = load ptr, ptr {rt_hooks_name}
+  %hooks = call ptr @PyDict_GetItem(ptr %dict, ptr %name)
+  %without = icmp eq ptr %hooks, null
+  br i1 %without, label %no, label %entry
+entry:
+  %key = call ptr @PyLong_FromLongLong(i64 %node)
+  %keyless = icmp eq ptr %key, null
+  br i1 %keyless, label %no, label %table
+table:
+  %nodes = load ptr, ptr {rt_node_table}
+  %known = call ptr @PyDict_GetItem(ptr %nodes, ptr %key)
+  %absent = icmp eq ptr %known, null
+  br i1 %absent, label %drop, label %kind
+kind:
+  %pt = getelementptr i8, ptr %known, i64 8
+  %type = load ptr, ptr %pt
+  %reference = load ptr, ptr {rt_reference_type}
+  %plain = icmp eq ptr %type, %reference
+  br i1 %plain, label %write, label %drop
+write:
+  %set = call i32 @PyDict_SetItem(ptr %nodes, ptr %key, ptr %hooks)
+  br label %drop
+drop:
+  %answer = phi i32 [ 0, %table ], [ 0, %kind ], [ 1, %write ]
+  call void @Py_DecRef(ptr %key)
+  ret i32 %answer
+no:
+  ret i32 0
+}}
+
 define void @fastgrad_slot_finalize(ptr %self) {{
   %ph = getelementptr i8, ptr %self, i64 {handle}
   %handle = load i64, ptr %ph
@@ -178,7 +224,11 @@ tell:
   call void @PyErr_Fetch(ptr %et, ptr %ev, ptr %eb)
   %callable = load ptr, ptr {rt_finalizer}
   %over = icmp eq ptr %callable, null
-  br i1 %over, label %restore, label %call
+  br i1 %over, label %restore, label %simple
+simple:
+  %done0 = call i32 @fastgrad_hand_over(ptr %self, i64 %handle)
+  %handed = icmp ne i32 %done0, 0
+  br i1 %handed, label %restore, label %call
 call:
   %r = call ptr @PyObject_CallOneArg(ptr %callable, ptr %self)
   %raised = icmp eq ptr %r, null
