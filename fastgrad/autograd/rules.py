@@ -19,12 +19,12 @@ MAX_SAVED_INPUTS = 4
 
 def apply_rules(node: int, grads: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
     """Yield input number and gradient for each input that needs one."""
-    if all(g is None for g in grads):
-        return
     status = rt.check_saved(node)
     op = OPS[rt.node_field(node, _OP)]
     if status and (_reads_saved(op) or status != FREED_GRAPH):
         raise_status(status, op.node)
+    if all(g is None for g in grads):
+        return
     for k in range(rt.node_field(node, _N_IN)):
         if not rt.node_edge(node, k, 0):
             continue

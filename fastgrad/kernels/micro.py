@@ -89,10 +89,9 @@ def tile(rows: int, vectors: int, width: int, dtype: int) -> Any:
                     results[r][v].add_incoming(zero, before)
                     results[r][v].add_incoming(fresh[r][v], loop)
             for r in range(rows):
-                at_c = builder.gep(c, [builder.mul(row_c, _LL64(r))])
-                for v in range(vectors):
-                    target = builder.bitcast(builder.gep(at_c, [_LL64(v * width)]), vector.as_pointer())
-                    builder.store(results[r][v], target).align = size
+                _store_row(
+                    builder, builder.gep(c, [builder.mul(row_c, _LL64(r))]), results[r], vector, width, size
+                )
             return _context.get_dummy_value()
 
         i64 = types.int64
@@ -105,6 +104,12 @@ def _load(builder: Any, at: Any, vector: Any, align: int) -> Any:
     value = builder.load(builder.bitcast(at, vector.as_pointer()))
     value.align = align
     return value
+
+
+def _store_row(builder: Any, at: Any, values: list[Any], vector: Any, width: int, align: int) -> None:
+    for v, value in enumerate(values):
+        target = builder.bitcast(builder.gep(at, [_LL64(v * width)]), vector.as_pointer())
+        builder.store(value, target).align = align
 
 
 def _splat(builder: Any, value: Any, vector: Any, width: int) -> Any:

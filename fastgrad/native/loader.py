@@ -46,7 +46,16 @@ def load_object(code: bytes) -> Callable[[str], int]:
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
-    return engine.get_function_address  # type: ignore[no-any-return]
+
+    def address(symbol: str) -> int:
+        found: int = engine.get_function_address(symbol)
+        if not found:
+            raise RuntimeError(
+                f"compiled code lacks {symbol}; remove the folder {cache.folder()} and try again"
+            )
+        return found
+
+    return address
 
 
 _target: Any = None

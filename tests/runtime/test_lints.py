@@ -33,6 +33,8 @@ LONG_FILES = {
 
 # Functions beyond the limit, in the same way.
 LONG_FUNCTIONS = {
+    "kernels/micro.py:tile": (65, "one loop as instructions, in the order in which they stand"),
+    "native/compiler.py:_entry": (65, "the text of one wrapper, from its first line to its last"),
     "kernels/reduce.py:_sums": (
         85,
         "four loops that share their constants; as separate makers each would repeat them",
@@ -57,10 +59,10 @@ LONG_LINES: dict[str, int] = {
     "autograd/rules.py": 5, "dtypes.py": 5, "errors.py": 45, "functions/creation.py": 40,
     "functions/elementwise.py": 15, "functions/index.py": 20, "functions/linalg.py": 5,
     "functions/reduce.py": 10, "functions/shape.py": 10, "kernels/dtypes.py": 5,
-    "kernels/elementwise.py": 5, "kernels/gemm.py": 5, "kernels/index.py": 5, "kernels/losses.py": 5,
+    "kernels/elementwise.py": 5, "kernels/gemm.py": 5, "kernels/micro.py": 5, "kernels/index.py": 5, "kernels/losses.py": 5,
     "kernels/optim.py": 5, "kernels/reduce.py": 10, "kernels/rows.py": 10, "native/cache.py": 5,
     "native/compiler.py": 10, "native/devices.py": 5, "native/dispatch.py": 10,
-    "native/elementwise.py": 10, "native/entry.py": 5, "native/functions.py": 20, "native/graph.py": 5,
+    "native/elementwise.py": 10, "native/entry.py": 5, "native/finalize.py": 5, "native/functions.py": 20, "native/graph.py": 5,
     "native/intrinsics.py": 5, "native/layout.py": 10, "native/loader.py": 15, "native/memory.py": 5,
     "native/modes.py": 5, "native/objects.py": 5, "native/objects_layout.py": 5, "native/pipeline.py": 5,
     "native/sweep.py": 20, "native/tape.py": 5, "nn/functional.py": 15, "ops/__init__.py": 5,
