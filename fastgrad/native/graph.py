@@ -82,6 +82,8 @@ def new_node(op, n_in, n_out, n_attrs):
     n.variable = 0
     n.retains = 0
     n.n_saved = 0
+    for k in range(SAVED_SLOTS):
+        n.saved[2 * k] = 0
     n.n_attrs = n_attrs
     n.edges = handle + EDGES_OFFSET
     n.metas = handle + META_OFFSET
