@@ -1,7 +1,8 @@
 """Switches read from the environment, once, when fastgrad is imported.
 
 FASTGRAD_DEBUG=1
-    Check every handle, poison freed memory and put guard words around buffers.
+    Check the handle of every tensor that Python passes in, poison freed memory, and put guard words around
+    buffers.
 FASTGRAD_CACHE=<folder>
     Where compiled code is kept; by default a folder of the user's cache.
 """

@@ -44,14 +44,6 @@ class Element(NamedTuple):
     math: Any
 
 
-@intrinsic
-def _to_bool(context: Any, value: Any) -> Any:
-    def emit(inner: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return inner.cast(builder, args[0], signature.args[0], types.boolean)
-
-    return types.boolean(value), emit
-
-
 def _loader(boolean: bool) -> Any:
     if boolean:
 

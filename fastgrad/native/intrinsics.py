@@ -151,9 +151,6 @@ def _pointer_to(element: types.Type) -> Any:
 
 words = _pointer_to(types.int64)
 f64s = _pointer_to(types.float64)
-f32s = _pointer_to(types.float32)
-i32s = _pointer_to(types.int32)
-u8s = _pointer_to(types.uint8)
 
 
 @intrinsic
@@ -190,17 +187,6 @@ def _stack_words(count: int) -> Any:
 
 stack_frame = _stack_words(layout.FRAME_WORDS)
 stack_small = _stack_words(24)
-stack_large = _stack_words(192)
-
-
-@intrinsic
-def bits_of(context: Any, value: Any) -> Any:
-    """The bit pattern of a float64 as an int64."""
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], _LL64)
-
-    return I64(types.float64), codegen
 
 
 @intrinsic
@@ -236,29 +222,15 @@ def call_kernel(context: Any, address: Any, frame: Any) -> Any:
     return types.void(I64, I64), codegen
 
 
-def _caller(arity: int) -> Any:
-    kind = ir.FunctionType(_LL64, [_LL64] * arity)
+@intrinsic
+def call_native(context: Any, address: Any, argument: Any) -> Any:
+    """Call ``int64 function(int64)`` at `address`."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_LL64, [_LL64])
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
 
-    if arity == 1:
-
-        @intrinsic
-        def call1(context: Any, address: Any, a: Any) -> Any:
-            return I64(I64, I64), codegen
-
-        return call1
-
-    @intrinsic
-    def call2(context: Any, address: Any, a: Any, b: Any) -> Any:
-        return I64(I64, I64, I64), codegen
-
-    return call2
-
-
-call_native = _caller(1)
-call_native2 = _caller(2)
+    return I64(I64, I64), codegen
 
 
 def _extern(name: str, result: types.Type, *args: types.Type) -> Any:

@@ -238,7 +238,6 @@ ENV_GRADS, ENV_INPUTS, ENV_OUTPUTS, ENV_RESULTS, ENV_WORDS = 0, 2, 6, 8, 24
 ALL_GRADS = -1
 
 # Op flags.
-RETURNS_VIEW = 1
 NOT_DIFFERENTIABLE = 2
 OUT_BOOL = 4
 REDUCES = 16  # a rowwise op whose dimension goes
@@ -246,7 +245,6 @@ WITH_INDICES = 32  # a second output holds indices
 OUT_INT64 = 64
 ACCUMULATES_INT = 128  # sums of integers are int64
 FLOAT_ONLY = 256
-MULTI_VIEWS = 512
 ONE_DIFFERENTIABLE = 2048  # of several outputs only the first has a gradient
 NOT_EMPTY = 1024  # has no value over no elements
 NO_BOOL = 4096  # refuses bool operands, even where promotion would take them in

@@ -236,11 +236,6 @@ def retire_record(handle, kind, size):
 
 
 @native_inline
-def is_alive(handle, kind):
-    return tensor(handle).magic == MAGIC + kind
-
-
-@native_inline
 def retain(handle):
     tensor(handle).refs += 1
 

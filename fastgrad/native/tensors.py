@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fastgrad.native.intrinsics import native, native_inline, node, runtime, storage, tensor, words
+from fastgrad.native.intrinsics import native, native_inline, node, runtime, storage, tensor
 from fastgrad.native.layout import (
     CONTIGUOUS,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_MODE,
     IS_VIEW,
-    MAX_DIMS,
     NO_GRAD_VIEW,
     NO_MEMORY,
     REQUIRES_GRAD,
@@ -180,17 +179,6 @@ def bump_version(handle):
     storage(tensor(handle).storage).version += 1
     if runtime().tape != 0:
         keep_for_tape(tensor(handle).storage)
-
-
-@native
-def write_shape(handle, target):
-    """Write dimension count and sizes of a tensor to `target`; for Python."""
-    t = tensor(handle)
-    out = words(target)
-    out[0] = t.ndim
-    for k in range(t.ndim):
-        out[1 + k] = t.shape[k]
-        out[1 + MAX_DIMS + k] = t.strides[k]
 
 
 @native

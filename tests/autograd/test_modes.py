@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import fastgrad as fg
+from tests.threads import in_threads
 
 
 @pytest.fixture(autouse=True)
@@ -278,25 +279,6 @@ def test_a_backward_pass_under_no_grad_works():
 
 
 # --- threads -----------------------------------------------------------------------------------------------
-
-
-def in_threads(count: int, function: Callable[[int], None]) -> None:
-    """Run a function on several threads at once; the first exception is raised here."""
-    errors: list[BaseException] = []
-
-    def run(k: int) -> None:
-        try:
-            function(k)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    if errors:
-        raise errors[0]
 
 
 def test_a_new_thread_starts_with_gradients_on():

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import fastgrad as fg
+from tests.threads import in_threads
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,25 +44,6 @@ def assert_clean(text: str, **environment: str) -> str:
     done = run_program(text, **environment)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-2000:]
     return done.stdout
-
-
-def in_threads(count: int, function: Callable[[int], None]) -> None:
-    """Run a function on several threads at once; the first exception is raised here."""
-    errors: list[BaseException] = []
-
-    def run(k: int) -> None:
-        try:
-            function(k)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    if errors:
-        raise errors[0]
 
 
 @pytest.fixture

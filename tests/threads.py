@@ -1,0 +1,23 @@
+"""Running a function on several threads at once."""
+
+import threading
+from collections.abc import Callable
+
+
+def in_threads(count: int, function: Callable[[int], None]) -> None:
+    """Run a function on several threads at once; the first exception is raised here."""
+    errors: list[BaseException] = []
+
+    def run(k: int) -> None:
+        try:
+            function(k)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if errors:
+        raise errors[0]
