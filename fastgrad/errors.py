@@ -238,14 +238,13 @@ def _saved_modified(name: str, tensors: list[Any], attrs: Sequence[int]) -> Caus
     saved = rt.borrow(handle)
     kind = dtypes.of_code(rt.field(saved, TENSOR_DTYPE)).type_name
     producer = ""
-    node = rt.grad_node(saved)
-    if node:
+    node = rt.grad_fn(saved)
+    if node is not None:
         from fastgrad.ops.registry import OPS
 
         producer = (
             f", which is output {rt.field(saved, OUTPUT_NR)} of {OPS[rt.node_field(node, NODE_OP)].node},"
         )
-        rt.drop_handle(node)
     return RuntimeError, (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[fastgrad.{kind}Tensor {shape_text(saved)}]{producer} is at version {now}; expected version {expected} "

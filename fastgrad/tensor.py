@@ -13,7 +13,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd import engine
 from fastgrad.autograd import hooks as hooks_
-from fastgrad.autograd.node import Node, wrap
+from fastgrad.autograd.node import Node
 from fastgrad.errors import renamed
 from fastgrad.formatting import format_tensor
 from fastgrad.functions import creation, elementwise, index, linalg, reduce, shape
@@ -240,8 +240,7 @@ class Tensor(TensorBase):
     @property
     def grad_fn(self) -> Node | None:
         """The node of the op that made it; None for leaves."""
-        handle = rt.grad_node(self)
-        return wrap(handle) if handle else None
+        return rt.grad_fn(self)  # type: ignore[no-any-return]
 
     @property
     def grad(self) -> Any:
@@ -286,32 +285,16 @@ class Tensor(TensorBase):
 
     register_hook = hooks_.register_tensor_hook
 
-    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> hooks_.RemovableHandle:
-        """Call ``hook(tensor)`` after a pass has added to the ``grad`` of this leaf.
-
-        Raises
-        ------
-        RuntimeError
-            If the tensor is not a leaf or does not require grad.
-        """
-        if not self.requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if not self.is_leaf:
-            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        registered = hooks_.leaf_hook_dict(self, "_post_accumulate_grad_hooks", layout.POST_ACCUMULATE)
-        handle = hooks_.RemovableHandle(registered)
-        registered[handle.id] = hook
-        return handle
+    register_post_accumulate_grad_hook = hooks_.register_post_accumulate_grad_hook
 
     @property
     def _backward_hooks(self) -> Any:
-        return self.__dict__.get("_backward_hooks")
+        return self.__dict__.get("_backward_hooks") if self.is_leaf else rt.output_hooks(self)
 
     def retain_grad(self) -> None:
         """Let backward passes write the gradient of this non-leaf to its ``grad``."""
-        if not self.requires_grad:
+        if not rt.retain_grad(self):
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        rt.retain_grad(self)
 
     @property
     def retains_grad(self) -> builtins.bool:
@@ -326,7 +309,6 @@ class Tensor(TensorBase):
         """Forget the history, in place."""
         if _field(self, _FLAGS) & layout.IS_VIEW:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
-        self.__dict__.pop("_backward_hooks", None)
         rt.detach_(self)
         return self
 
@@ -728,7 +710,7 @@ class Tensor(TensorBase):
         return self.copy_(fresh)
 
 
-_PRIVATE = ("_backward_hooks", "_post_accumulate_grad_hooks", "_accumulator")
+_PRIVATE = tuple(hooks_.LEAF_FLAGS)
 
 
 class _Memory:

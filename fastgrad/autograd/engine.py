@@ -6,30 +6,19 @@ The compiled sweep runs everything between two boundaries; see ``native.sweep`` 
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import ref
 
-from fastgrad.autograd import hooks as hooks_
-from fastgrad.autograd.hooks import (
-    _nodes,
-    check_replacement,
-    leaf_hooks,
-    run_tensor_hooks,
-    run_tuple_hooks,
-    tensor_hooks,
-)
 from fastgrad.autograd.rules import apply_rules
 from fastgrad.errors import raise_status
 from fastgrad.functions.creation import ones_like
 from fastgrad.native import layout
-from fastgrad.native.layout import NODE
+from fastgrad.native.layout import NODE, TENSOR
 from fastgrad.native.loader import TensorBase, rt, runtime_get
 from fastgrad.ops.registry import OPS
 
 _OP = NODE.fields["op"][0]
-_VARIABLE = NODE.fields["variable"][0]
+_OUTPUT_NR = TENSOR.fields["output_nr"][0]
 _sweep, _get, _set, _current, _count = rt.sweep, rt.task_get, rt.task_set, rt.task_node, rt.task_count
 GRADS, RESULTS, CAPTURES = 0, 1, 2
 
@@ -249,83 +238,17 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
 
 
 def _want(task: int, tensor: Any, run: bool) -> int:
-    node = rt.grad_node(tensor) or rt.leaf_node(tensor)
-    try:
-        index: int = rt.task_want(task, node, rt.field(tensor, hooks_.OUTPUT_NR), int(run))
-        if index < -1:
-            _checked(index + 1, "backward")
-        return index
-    finally:
-        rt.drop_handle(node)
+    index: int = rt.task_want(task, rt.gradient_node(tensor), rt.field(tensor, _OUTPUT_NR), int(run))
+    if index < -1:
+        _checked(index + 1, "backward")
+    return index
 
 
-# --- boundaries ------------------------------------------------------------------------------------------------
-
-
-def _at_tensor_hooks(task: int, flags: int) -> None:
-    entry = _nodes[_current(task)]
-    hooks = entry() if type(entry) is ref else entry
-    if type(hooks) is OrderedDict:  # the usual node: one output, whose tensor has hooks
-        gradient = before = _get(task, GRADS, 0)
-        for hook in tuple(hooks.values()):
-            result = hook(gradient)
-            if result is not None and result is not gradient:
-                check_replacement(hook, gradient, result)
-                gradient = result
-        if gradient is not before:
-            _set(task, GRADS, 0, gradient)
-        return
-    for output, hooks in tensor_hooks(entry):
-        _run_one(task, output, hooks)
-
-
-def _at_leaf_hooks(task: int, flags: int) -> None:
-    hooks = leaf_hooks(_current(task), "_backward_hooks")
-    if hooks:
-        _run_one(task, 0, hooks)
-
-
-def _run_one(task: int, output: int, hooks: Any) -> None:
-    before = _get(task, GRADS, output)
-    after = run_tensor_hooks(hooks, before)
-    if after is not before:
-        _set(task, GRADS, output, after)
+# --- where the sweep needs Python -------------------------------------------------------------------------------
 
 
 def _values(task: int, which: int) -> tuple[Any, ...]:
     return tuple([_get(task, which, k) for k in range(_count(task, which))])
-
-
-def _write(task: int, which: int, before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
-    for k, (old, new) in enumerate(zip(before, after, strict=True)):
-        if old is not new:
-            _set(task, which, k, new)
-
-
-def _at_pre_hooks(task: int, flags: int) -> None:
-    before = _values(task, GRADS)
-    after = run_tuple_hooks(_nodes[_current(task)].pres, before)
-    if after is not before:
-        _write(task, GRADS, before, after)
-
-
-def _at_post_hooks(task: int, flags: int) -> None:
-    node = _current(task)
-    before = () if rt.node_field(node, _VARIABLE) else _values(task, RESULTS)
-    after = run_tuple_hooks(_nodes[node].posts, before, _values(task, GRADS))
-    if after is not before:
-        _write(task, RESULTS, before, after)
-
-
-def _at_post_accumulate(task: int, flags: int) -> None:
-    node = _current(task)
-    leaf = rt.node_variable(node)
-    for hook in tuple((leaf_hooks(node, "_post_accumulate_grad_hooks") or {}).values()):
-        result = hook(leaf)
-        if result is not None and result is not leaf:
-            if not isinstance(result, TensorBase):
-                raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
-            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def _at_apply(task: int, flags: int) -> None:
@@ -335,16 +258,11 @@ def _at_apply(task: int, flags: int) -> None:
 
 def _failed(task: int, flags: int) -> None:
     node = _current(task)
-    name = OPS[rt.node_field(node, _OP)].node if node else "backward"
+    name = "backward" if node is None else OPS[rt.node_field(node, _OP)].node
     raise_status(runtime_get("status"), name)
 
 
 _EVENTS: dict[int, Callable[[int, int], None]] = {
-    layout.AT_TENSOR_HOOKS: _at_tensor_hooks,
-    layout.AT_LEAF_HOOKS: _at_leaf_hooks,
-    layout.AT_PRE_HOOKS: _at_pre_hooks,
     layout.AT_APPLY: _at_apply,
-    layout.AT_POST_HOOKS: _at_post_hooks,
-    layout.AT_POST_ACCUMULATE: _at_post_accumulate,
     layout.FAILED: _failed,
 }

@@ -1,14 +1,12 @@
-"""Where hooks live, and how they are run over gradients.
+"""Hooks from Python's side: handles, the hooks of leaves, and the rules for what a hook may return.
 
-Note [Where hooks live]: the hooks of a tensor stand in a dict of the Python object, so that the garbage collector
-sees a hook that holds its own tensor. Of a non-leaf the node also knows, in `_nodes`: weakly while the object
-lives; when the object goes and the graph stays, the entry takes the dict over (`finalize`). A leaf's hooks are
-found through the leaf. Native flags say which nodes have an entry, so that a graph without hooks never looks.
+Note [Where hooks live]: the hooks of a non-leaf stand in the object of its node, those of a leaf in the `__dict__` of
+its object (see `native.hooks`). Python's garbage collector sees both, so that a hook that holds its own tensor or
+node is collected with it. When a leaf's object goes while a graph still leads to the leaf, the leaf's node keeps it.
 """
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -16,43 +14,72 @@ from typing import Any
 from weakref import ref
 
 from fastgrad.native import layout
-from fastgrad.native.layout import NODE, TENSOR
-from fastgrad.native.loader import TensorBase, rt, runtime_set_object
+from fastgrad.native.layout import TENSOR
+from fastgrad.native.loader import HandleBase, TensorBase, rt, runtime_set_object
 
-NODE_FIELD = TENSOR.fields["node"][0]
-OUTPUT_NR = TENSOR.fields["output_nr"][0]
 DTYPE_FIELD = TENSOR.fields["dtype"][0]
-REFS_FIELD = TENSOR.fields["refs"][0]
-NODE_REFS = NODE.fields["refs"][0]
+TENSOR_HOOKS, POST_HOOKS = "_backward_hooks", "_post_accumulate_grad_hooks"
+LEAF_FLAGS = {TENSOR_HOOKS: layout.LEAF_HOOKS, POST_HOOKS: layout.LEAF_POST_HOOKS}
 
 
-class RemovableHandle:
-    """What registering a hook returns.
+class RemovableHandle(HandleBase):  # type: ignore[misc]
+    """What registering a hook returns: takes the hook away again.
+
+    Parameters
+    ----------
+    hooks_dict : dict
+        The hooks, by the handle's id; held weakly.
+    extra_dict : dict or sequence of dict, optional
+        Further dicts that may have an entry under the same id.
 
     Attributes
     ----------
     id : int
         Unique in the process and increasing.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.ones(2, requires_grad=True)
+    >>> with x.register_hook(lambda g: g * 10):
+    ...     x.sum().backward()
+    >>> x.grad
+    tensor([10., 10.])
     """
 
-    __slots__ = ("__weakref__", "hooks_dict_ref", "id")
+    __slots__ = ()
 
-    def __init__(self, hooks: Any, ids: Any = itertools.count()) -> None:  # noqa: B008 - one counter for all
-        self.hooks_dict_ref: Any = ref(hooks)
-        self.id = next(ids)
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
+        self.hooks_dict_ref = ref(hooks_dict)
+        self.id = rt.next_hook_id()
+        if extra_dict is not None:
+            extra = [extra_dict] if isinstance(extra_dict, dict) else extra_dict
+            self._extra = tuple(ref(d) for d in extra)
+
+    @property
+    def extra_dict_ref(self) -> tuple[Any, ...]:
+        """Weak references to the further dicts."""
+        return self._extra or ()
 
     def remove(self) -> None:
         """Take the hook away; more than once does no harm."""
-        hooks = self.hooks_dict_ref()
-        if hooks is not None:
-            hooks.pop(self.id, None)
+        for reference in (self.hooks_dict_ref, *(self._extra or ())):
+            hooks = reference()
+            if hooks is not None:
+                hooks.pop(self.id, None)
 
-    def __getstate__(self) -> tuple[Any, int]:
-        return (self.hooks_dict_ref(), self.id)
+    def __getstate__(self) -> tuple[Any, ...]:
+        extra = tuple(d() for d in self._extra or ())
+        return (self.hooks_dict_ref(), self.id, extra)
 
-    def __setstate__(self, state: tuple[Any, int]) -> None:
-        hooks, self.id = state
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return (_revive, (type(self), self.__getstate__()))
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        hooks, self.id, *rest = state
         self.hooks_dict_ref = ref(OrderedDict() if hooks is None else hooks)
+        extra = rest[0] if rest else ()
+        self._extra = tuple(ref(OrderedDict() if d is None else d) for d in extra) or None
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -61,46 +88,16 @@ class RemovableHandle:
         self.remove()
 
 
-class NodeHooks:
-    """What Python keeps for one node.
-
-    Attributes
-    ----------
-    tensors : list of (int, dict or weak reference to a dict)
-        For each tensor with hooks the output's number and its hooks, weakly as long as the tensor's object holds them.
-    leaf : dict
-        The hooks of a leaf whose object died before the graph, by attribute.
-    pres, posts, metadata : dict
-    """
-
-    __slots__ = ("leaf", "metadata", "posts", "pres", "tensors")
-
-    def __init__(self) -> None:
-        self.tensors: list[tuple[int, Any]] = []
-        self.leaf: Any = None
-        self.pres: Any = None
-        self.posts: Any = None
-        self.metadata: Any = None
+def _revive(kind: type, state: tuple[Any, ...]) -> Any:
+    handle = kind.__new__(kind)
+    handle.__setstate__(state)
+    return handle
 
 
-# By handle: a NodeHooks, or for the usual node, whose only output has hooks, just what `tensors` would hold for it.
-_nodes: dict[int, Any] = {}
-runtime_set_object("hooks_name", "_backward_hooks")
-runtime_set_object("reference_type", ref)
-runtime_set_object("node_table", _nodes)  # the runtime removes the entries of nodes that it frees
-
-
-def node_entry(handle: int) -> NodeHooks:
-    """The entry of a node, made when it is first needed."""
-    entry = _nodes.get(handle)
-    if type(entry) is NodeHooks:
-        return entry
-    full = NodeHooks()
-    if entry is not None:
-        full.tensors.append((0, entry))
-    _nodes[handle] = full
-    rt.flag_node(handle, layout.NODE_PYTHON)
-    return full
+runtime_set_object("handle_type", RemovableHandle)
+runtime_set_object("dict_type", OrderedDict)
+runtime_set_object("hooks_name", TENSOR_HOOKS)
+runtime_set_object("post_accumulate_name", POST_HOOKS)
 
 
 # --- registering -----------------------------------------------------------------------------------------------
@@ -133,116 +130,73 @@ def register_tensor_hook(tensor: Any, hook: Callable[[Any], Any]) -> RemovableHa
     >>> x.grad
     tensor([10., 10.])
     """
-    attributes = tensor.__dict__
-    hooks = attributes.get("_backward_hooks")
-    if hooks is None:
-        target = rt.hook_target(tensor)
-        if not target:
+    handle = rt.register_hook(tensor, hook)
+    if handle is None:
+        if not tensor.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        node, output = target
-        if node:
-            hooks = attributes["_backward_hooks"] = OrderedDict()
-            if output or node in _nodes:
-                node_entry(node).tensors.append((output, ref(hooks)))
-            else:
-                _nodes[node] = ref(hooks)
-        else:
-            hooks = leaf_hook_dict(tensor, "_backward_hooks", layout.TENSOR_HOOKS)
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    return handle
+        handle = rt.add_hook(leaf_hook_dict(tensor, TENSOR_HOOKS), hook)
+    return handle  # type: ignore[no-any-return]
 
 
-def leaf_hook_dict(tensor: Any, name: str, flag: int) -> Any:
-    """The dict of a leaf's hooks: its own, that of an earlier object of the same leaf, or a new one."""
-    attributes = tensor.__dict__
-    hooks = attributes.get(name)
+def register_post_accumulate_grad_hook(tensor: Any, hook: Callable[[Any], None]) -> RemovableHandle:
+    """Call ``hook(tensor)`` after a pass has added to the ``grad`` of this leaf.
+
+    Parameters
+    ----------
+    hook : callable
+        Gets the leaf itself; must return None.
+
+    Returns
+    -------
+    RemovableHandle
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor is not a leaf or does not require grad.
+
+    Examples
+    --------
+    An optimizer step fused into backward:
+
+    >>> import fastgrad as fg
+    >>> p = fg.ones(2, requires_grad=True)
+    >>> def step(leaf):
+    ...     with fg.no_grad():
+    ...         leaf.sub_(leaf.grad * 0.5)
+    ...     leaf.grad = None
+    >>> handle = p.register_post_accumulate_grad_hook(step)
+    >>> (p * 3).sum().backward()
+    >>> p
+    tensor([-0.5000, -0.5000], requires_grad=True)
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if not tensor.is_leaf:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return rt.add_hook(leaf_hook_dict(tensor, POST_HOOKS), hook)  # type: ignore[no-any-return]
+
+
+def leaf_hook_dict(tensor: Any, name: str) -> Any:
+    """The dict of a leaf's hooks of one kind, made when it is first needed."""
+    hooks = tensor.__dict__.get(name)
     if hooks is None:
-        keeper = attributes.get("_accumulator")
-        if keeper is None:
-            rt.hook_target(tensor)
-            keeper = attributes["_accumulator"] = NodeKeeper(rt.leaf_node(tensor))
-        rt.flag_node(keeper.handle, flag)
-        entry = _nodes.get(keeper.handle)
-        earlier = entry.leaf.pop(name, None) if type(entry) is NodeHooks and entry.leaf else None
-        hooks = attributes[name] = OrderedDict() if earlier is None else earlier
+        hooks = tensor.__dict__[name] = OrderedDict()
+        rt.flag_leaf(tensor, LEAF_FLAGS[name])
     return hooks
 
 
-def leave_hooks_behind(tensor: Any, node: int) -> None:
-    """After a change in place: hooks registered before stay with the old node and see the old value's gradient."""
-    hooks = tensor.__dict__.pop("_backward_hooks", None)
-    if hooks is not None:
-        _hold(node, hooks)
+def keep_leaf(tensor: Any) -> None:
+    """The object of a leaf with hooks is to go, but a graph still leads to the leaf: its node keeps the object."""
+    node = rt.current_accumulator(tensor)
+    if node is not None:
+        node._leaf = tensor
 
 
-def _hold(node: int, hooks: Any) -> None:
-    """Let a node hold a dict of hooks that no tensor object holds any more."""
-    entry = _nodes.get(node)
-    if type(entry) is ref:
-        _nodes[node] = hooks
-    elif type(entry) is NodeHooks:
-        for k, (output, held) in enumerate(entry.tensors):
-            if type(held) is ref and held() is hooks:
-                entry.tensors[k] = (output, hooks)
+runtime_set_object("finalizer", keep_leaf)
 
 
-def tensor_hooks(entry: Any) -> Any:
-    """Pairs of output number and hooks for a node's tensors, in the order in which the tensors first got one."""
-    if type(entry) is not NodeHooks:
-        return ()
-    pairs = [(output, held() if type(held) is ref else held) for output, held in entry.tensors]
-    return [(output, hooks) for output, hooks in pairs if hooks]
-
-
-class NodeKeeper:
-    """One reference to a native node."""
-
-    __slots__ = ("__weakref__", "handle")
-
-    def __init__(self, handle: int) -> None:
-        self.handle = handle
-
-    def __del__(self, drop: Callable[[int], None] = rt.drop_handle) -> None:
-        drop(self.handle)
-
-
-# --- lifetimes -------------------------------------------------------------------------------------------------
-
-
-def finalize(tensor: Any) -> None:
-    """The Python object of a tensor with hooks goes: the node takes the hooks over, if the graph stays."""
-    attributes = tensor.__dict__
-    keeper = attributes.get("_accumulator")
-    if keeper is not None:
-        if rt.node_field(keeper.handle, NODE_REFS) > 1:
-            node_entry(keeper.handle).leaf = {
-                k: attributes[k] for k in LEAF_HOOKS if attributes.get(k) is not None
-            }
-        return
-    hooks = attributes.get("_backward_hooks")
-    node = rt.field(tensor, NODE_FIELD)
-    if hooks and node and not (rt.field(tensor, REFS_FIELD) == 1 and rt.node_field(node, NODE_REFS) == 1):
-        _hold(node, hooks)
-
-
-LEAF_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-
-
-def leaf_hooks(node: int, name: str) -> Any:
-    """The hooks of a leaf, found through its AccumulateGrad node."""
-    hooks = rt.node_variable(node).__dict__.get(name)
-    if hooks is None:
-        entry = _nodes.get(node)
-        if type(entry) is NodeHooks and entry.leaf:
-            hooks = entry.leaf.get(name)
-    return hooks
-
-
-runtime_set_object("finalizer", finalize)
-
-
-# --- running ---------------------------------------------------------------------------------------------------
+# --- what a hook may return ------------------------------------------------------------------------------------
 
 
 def hook_name(hook: Any) -> str:
@@ -251,7 +205,7 @@ def hook_name(hook: Any) -> str:
 
 
 def check_replacement(hook: Any, old: Any, new: Any) -> None:
-    """What a hook returned in place of a gradient must be: of the same kind, dtype and sizes."""
+    """What a hook returned in place of a gradient must be: a tensor of the same kind, dtype and sizes."""
     if old is None:
         raise RuntimeError("can't replace a None gradient with a non-None value")
     if not isinstance(new, TensorBase):
@@ -263,31 +217,10 @@ def check_replacement(hook: Any, old: Any, new: Any) -> None:
         raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value")
 
 
-def run_tensor_hooks(hooks: Any, gradient: Any) -> Any:
-    """Run the hooks of one tensor over its gradient; returns the gradient that goes on."""
-    for hook in tuple(hooks.values()):
-        result = hook(gradient)
-        if result is not None and result is not gradient:
-            check_replacement(hook, gradient, result)
-            gradient = result
-    return gradient
-
-
-def run_tuple_hooks(hooks: Any, values: tuple[Any, ...], *others: Any) -> tuple[Any, ...]:
-    """Run node hooks over a tuple of gradients, each seeing what the one before returned."""
-    for hook in tuple(hooks.values()):
-        result = hook(values, *others)
-        if result is None or result is values:
-            continue
-        if not isinstance(result, tuple):
-            raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'")
-        check_tuple(hook, values, result)
-        values = result
-    return values
-
-
-def check_tuple(hook: Any, values: Sequence[Any], result: Sequence[Any]) -> None:
-    """A tuple that a node hook returned must have as many values, each None or fit to replace the old one."""
+def check_tuple(hook: Any, values: Sequence[Any], result: Any) -> None:
+    """What a node hook returned must be a tuple of as many values, each None or fit to replace the old one."""
+    if not isinstance(result, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'")
     if len(result) != len(values):
         raise RuntimeError(
             f"hook '{hook_name(hook)}' has returned an incorrect number of values (got {len(result)}, but expected "
@@ -296,6 +229,17 @@ def check_tuple(hook: Any, values: Sequence[Any], result: Sequence[Any]) -> None
     for old, new in zip(values, result, strict=True):
         if new is not None and new is not old:
             check_replacement(hook, old, new)
+
+
+def check_post_accumulate(result: Any) -> None:
+    """A post-accumulate hook returned neither None nor its leaf."""
+    if not isinstance(result, TensorBase):
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+
+for _check in (check_replacement, check_tuple, check_post_accumulate):
+    runtime_set_object(_check.__name__, _check)
 
 
 def warn_unserializable(hooks: Any) -> None:

@@ -17,7 +17,7 @@ _N_ATTRS = NODE.fields["n_attrs"][0]
 MAX_SAVED_INPUTS = 4
 
 
-def apply_rules(node: int, grads: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
+def apply_rules(node: Any, grads: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
     """Yield input number and gradient for each input that needs one."""
     status = rt.check_saved(node)
     op = OPS[rt.node_field(node, _OP)]
@@ -26,7 +26,7 @@ def apply_rules(node: int, grads: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
     if all(g is None for g in grads):
         return
     for k in range(rt.node_field(node, _N_IN)):
-        if not rt.node_edge(node, k, 0):
+        if rt.node_output(node, k) < 0:
             continue
         rule = op.rules.get(min(k, 3))
         if rule is None:
@@ -54,7 +54,7 @@ def _differentiable(op: Op) -> int:
     return 1
 
 
-def _argument(op: Op, node: int, k: int, name: str, grads: tuple[Any, ...]) -> Any:
+def _argument(op: Op, node: Any, k: int, name: str, grads: tuple[Any, ...]) -> Any:
     inputs = [n.lstrip("*") for n in op.inputs]
     attrs = [n.lstrip("*") for n in op.attrs]
     if name == "g":
@@ -70,7 +70,7 @@ def _argument(op: Op, node: int, k: int, name: str, grads: tuple[Any, ...]) -> A
     star = len(attrs) - 1
     count = rt.node_field(node, _N_ATTRS)
     if name == "sizes":
-        meta = rt.node_meta(rt.node_edge(node, k, 0), rt.node_edge(node, k, 1))
+        meta = rt.input_meta(node, k)
         return (len(meta) - 2, *meta[2:])
     if name == "position":
         return k

@@ -10,8 +10,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_tensor, need_tensor
-from fastgrad.native.layout import HAS_PYTHON, TENSOR
-from fastgrad.native.loader import rt
+from fastgrad.native.layout import TENSOR
 from fastgrad.ops.call import apply, as_number, invoke
 from fastgrad.ops.registry import BY_NAME, Op
 
@@ -47,24 +46,7 @@ def inplace(op: Op, target: Any, *others: Any) -> Any:
     operands = [target]
     for other in others:
         operands.append(other if is_tensor(other) else as_number(other, (target,), op))
-    if rt.field(target, _FLAGS) & HAS_PYTHON:
-        return _inplace_with_hooks(op, operands)
     return apply(op.id, len(operands), -1, *operands)
-
-
-def _inplace_with_hooks(op: Op, operands: list[Any]) -> Any:
-    from fastgrad.autograd.hooks import leave_hooks_behind
-
-    target = operands[0]
-    node = rt.grad_node(target)
-    try:
-        out = apply(op.id, len(operands), -1, *operands)
-        if node and rt.field(target, _NODE) != node:
-            leave_hooks_behind(target, node)
-        return out
-    finally:
-        if node:
-            rt.drop_handle(node)
 
 
 def write(name: str, target: Any, source: Any) -> Any:

@@ -5,10 +5,11 @@ A unit is a set of functions in one object file. Two sorts of functions leave a 
 so that the optimiser sees through them; see Note [Entries].
 
 Note [Entries]: an entry is a ``METH_FASTCALL`` function or a type slot. Its arguments are letters:
-``i`` an int64, ``d`` a float64, ``T`` a tensor (its handle is read from the object), ``O`` a tensor or None.
+``i`` an int64, ``d`` a float64, ``T`` a tensor (its handle is read from the object), ``O`` a tensor or None, ``N`` a
+node (likewise), ``o`` any object (its address).
 Results: ``i``, ``d``, ``n`` nothing, ``s`` a status (a negative one raises), ``T`` a tensor: a handle becomes the
-Python object that stands for it, zero None, a negative number is a status; ``P`` the Python object at an address
-(None for zero); ``L`` a tuple of integers (the
+Python object that stands for it, zero None, a negative number is a status; ``R`` a new reference to a Python
+object, zero if an exception is set; ``E`` an int64, -1 if an exception is set; ``L`` a tuple of integers (the
 function gets the address of an array as its last argument and returns how many it wrote); ``x`` nothing: the
 function is called by other wrappers only (pointers are ``p``). A failing call stores the status in the runtime and calls the
 Python function that `runtime.wrap_error` holds with the same arguments; it raises.
@@ -28,9 +29,10 @@ from fastgrad.native.pipeline import link
 
 NUMBA_TYPES = {
     "i": types.int64, "d": types.float64, "T": types.int64, "O": types.int64, "s": types.int64, "n": types.void,
-    "L": types.int64, "P": types.int64, "p": types.CPointer(types.int64),
+    "L": types.int64, "R": types.int64, "E": types.int64, "N": types.int64, "o": types.int64, "p": types.CPointer(types.int64),
 }  # fmt: skip
-LLVM_TYPES = {"i": "i64", "d": "double", "T": "i64", "O": "i64", "p": "ptr"}
+LLVM_TYPES = {"i": "i64", "d": "double", "T": "i64", "O": "i64", "N": "i64", "o": "i64", "p": "ptr"}
+HANDLES = {"T": ("object_handle", "0"), "O": ("optional_handle", "-1"), "N": ("node_handle", "0")}
 
 
 class Export(NamedTuple):
@@ -56,7 +58,6 @@ def compile_unit(
     name: str,
     exports: list[Export],
     *,
-    debug: bool = False,
     objects: bool = False,
     options: dict[str, Any] | None = None,
 ) -> bytes:
@@ -68,8 +69,6 @@ def compile_unit(
         Name of the LLVM module.
     exports : list of Export
         What the unit provides, each under the symbol ``fastgrad_<name>``.
-    debug : bool
-        Check the generation of each tensor argument.
     objects : bool
         Whether the unit holds the runtime and so the slots of the Python type.
     options : dict, optional
@@ -82,7 +81,7 @@ def compile_unit(
         symbols.append(symbol)
         libraries.append(library)
     module = link(libraries)
-    module.link_in(llvm.parse_assembly(_wrappers(exports, symbols, debug, objects)))
+    module.link_in(llvm.parse_assembly(_wrappers(exports, symbols, objects)))
     module.name = name
     code = _emit(module, 2 if objects else 3)
     _check_symbols(module, name)
@@ -138,7 +137,7 @@ def target_machine() -> llvm.TargetMachine:
     )
 
 
-def _wrappers(exports: list[Export], symbols: list[str], debug: bool, objects: bool) -> str:
+def _wrappers(exports: list[Export], symbols: list[str], objects: bool) -> str:
     lines = [_PRELUDE]
     if objects:
         size = layout.RUNTIME.words
@@ -149,12 +148,12 @@ def _wrappers(exports: list[Export], symbols: list[str], debug: bool, objects: b
         lines.append(f"declare i32 @{symbol}(ptr, ptr{', ' + parameters if parameters else ''})")
         if export.returns == "k":
             lines.append(_KERNEL.format(name=export.name, symbol=symbol))
-        elif export.returns in "sindTLP":
+        elif export.returns in "sindTLRE":
             lines.append(_entry(export, symbol))
         elif export.returns != "x":
             raise ValueError(f"unknown result {export.returns!r} of {export.name}")
     if objects:
-        lines.append(_objects({e.name: s for e, s in zip(exports, symbols, strict=True)}, debug))
+        lines.append(_objects({e.name: s for e, s in zip(exports, symbols, strict=True)}))
     return "\n".join(lines)
 
 
@@ -168,7 +167,6 @@ declare void @PyErr_SetString(ptr, ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
-declare i32 @PyType_IsSubtype(ptr, ptr)
 @_Py_NoneStruct = external global i8
 @PyExc_TypeError = external global ptr
 @fastgrad_text_count = private constant [39 x i8] c"fastgrad: wrong number of arguments   \\00"
@@ -211,11 +209,14 @@ def _entry(export: Export, symbol: str) -> str:
             f"  %p{k} = getelementptr ptr, ptr %args, i64 {k}",
             f"  %o{k} = load ptr, ptr %p{k}",
         ]
-        if letter in "TO":
-            convert = "fastgrad_object_handle" if letter == "T" else "fastgrad_optional_handle"
-            bad = "0" if letter == "T" else "-1"
+        if letter == "o":
+            body += [f"  %v{k} = ptrtoint ptr %o{k} to i64", f"  br label %a{k + 1}"]
+            values.append(f"i64 %v{k}")
+            continue
+        if letter in HANDLES:
+            convert, bad = HANDLES[letter]
             body += [
-                f"  %v{k} = call i64 @{convert}(ptr %o{k})",
+                f"  %v{k} = call i64 @fastgrad_{convert}(ptr %o{k})",
                 f"  %t{k} = icmp eq i64 %v{k}, {bad}",
                 f"  br i1 %t{k}, label %type{k}, label %a{k + 1}",
                 f"type{k}:",
@@ -271,14 +272,15 @@ _RESULTS = {
     "T": "  %value = load i64, ptr %result\n"
     + _FAILED.format(test="slt")
     + "\n  %object = call ptr @fastgrad_wrap_optional(i64 %value)\n  ret ptr %object",
-    "P": "  %value = load i64, ptr %result\n  %known = inttoptr i64 %value to ptr\n"
-    "  %none = icmp eq i64 %value, 0\n  %object = select i1 %none, ptr @_Py_NoneStruct, ptr %known\n"
-    "  call void @Py_IncRef(ptr %object)\n  ret ptr %object",
+    "R": "  %value = load i64, ptr %result\n  %object = inttoptr i64 %value to ptr\n  ret ptr %object",
+    "E": "  %value = load i64, ptr %result\n  %raised = icmp eq i64 %value, -1\n"
+    "  br i1 %raised, label %failed, label %good\nfailed:\n  ret ptr null\ngood:\n"
+    "  %boxed = call ptr @PyLong_FromLongLong(i64 %value)\n  ret ptr %boxed",
     "L": "  %value = load i64, ptr %result\n  %tuple = call ptr @fastgrad_integers(ptr %list, i64 %value)\n  ret ptr %tuple",
 }
 
 
-def _objects(symbols: dict[str, str], debug: bool) -> str:
+def _objects(symbols: dict[str, str]) -> str:
     from fastgrad.native.objects import object_ir
 
-    return object_ir(symbols, debug)
+    return object_ir(symbols)

@@ -100,7 +100,7 @@ from fastgrad.native.layout import (
     VIEW_SLICE,
     WRAPPED_NUMBER,
 )
-from fastgrad.native.memory import drop, retain
+from fastgrad.native.memory import drop, drop_node, retain_node
 from fastgrad.native.modes import enter
 from fastgrad.native.tensors import alias, mark_view, set_history
 from fastgrad.native.views import fail, make_view
@@ -382,7 +382,7 @@ def inplace(op, n, ins, n_attrs, attrs):
         old.node = t.node
         old.output_nr = t.output_nr
         if old.node != 0:
-            retain(old.node)
+            retain_node(old.node)
     result = elementwise_slow(op, n, ins, ins[0])
     if result <= 0:
         drop(operands[0])
@@ -394,7 +394,7 @@ def inplace(op, n, ins, n_attrs, attrs):
         return created
     if t.flags & IS_VIEW and t.base != 0:
         status = rebase_view(ins[0], created)
-        drop(created)
+        drop_node(created)
         if status != 0:
             drop(result)
             return -status

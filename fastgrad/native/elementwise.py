@@ -13,8 +13,6 @@ from fastgrad.native.intrinsics import (
     native,
     native_inline,
     opinfo,
-    py_restore_thread,
-    py_save_thread,
     runtime,
     runtime_address,
     stack_frame,
@@ -61,6 +59,7 @@ from fastgrad.native.layout import (
 )
 from fastgrad.native.memory import allocate, deallocate, drop, retain
 from fastgrad.native.modes import enter
+from fastgrad.native.pyapi import py_restore_thread, py_save_thread
 from fastgrad.native.tensors import bump_version, new_tensor
 
 OPS_OFFSET = RUNTIME.offset("ops")

@@ -5,10 +5,10 @@ Small functions that only Python needs (fields of records, modes, hooks' flags) 
 
 from __future__ import annotations
 
-from fastgrad.native import dispatch, elementwise, memory, modes, sweep, tensors
+from fastgrad.native import dispatch, elementwise, hooks, memory, modes, node_entry, pyobjects, sweep, tensors
 from fastgrad.native.compiler import Export
 from fastgrad.native.elementwise import number_tensor
-from fastgrad.native.graph import accumulator, look
+from fastgrad.native.graph import look
 from fastgrad.native.intrinsics import (
     call_kernel,
     native,
@@ -23,17 +23,15 @@ from fastgrad.native.intrinsics import (
 from fastgrad.native.layout import (
     CONTIGUOUS,
     FLAT,
-    HAS_PYTHON,
     NO_MEMORY,
-    NODE_PYTHON,
     REQUIRES_GRAD,
     RETAINS_GRAD,
-    TENSOR_HOOKS,
     WRAPPED_NUMBER,
 )
 from fastgrad.native.memory import (
     deallocate,
     drop,
+    drop_node,
     new_tape_record,
     retain,
     retire_record,
@@ -161,19 +159,22 @@ def detach_(h):
     t.output_nr = 0
     t.flags &= ~REQUIRES_GRAD
     if n != 0:
-        drop(n)
+        drop_node(n)
 
 
 @native
 def retain_grad(h):
-    """Ask that the gradient of a non-leaf be written to its `grad`."""
+    """Ask that the gradient of a non-leaf be written to its `grad`; false if it does not require grad."""
+    enter()
+    if not look(h) & REQUIRES_GRAD:
+        return 0
     t = tensor(h)
-    if t.flags & RETAINS_GRAD or t.node == 0:
-        return
-    t.flags |= RETAINS_GRAD
-    n = node(t.node)
-    t.retain_next = n.retains
-    n.retains = h
+    if not t.flags & RETAINS_GRAD and t.node != 0:
+        t.flags |= RETAINS_GRAD
+        n = node(t.node)
+        t.retain_next = n.retains
+        n.retains = h
+    return 1
 
 
 @native
@@ -269,149 +270,10 @@ def bump(h):
 
 
 @native
-def grad_node(h):
-    """The handle of the node of a non-leaf, with a reference for the caller; zero for a leaf."""
-    enter()
-    look(h)
-    n = tensor(h).node
-    if n != 0:
-        retain(n)
-    return n
-
-
-@native
 def flags_of(h):
     """The flags of a tensor, after a view has caught up with its base."""
     enter()
     return look(h)
-
-
-@native
-def leaf_node(h):
-    """The AccumulateGrad node of a leaf, with a reference for the caller."""
-    return accumulator(h)
-
-
-@native
-def node_field(n, k):
-    """Word `k` of a node's record (see `layout.NODE`)."""
-    return words(n)[k]
-
-
-@native
-def set_node_field(n, k, value):
-    words(n)[k] = value
-
-
-@native
-def node_edge(n, k, which):
-    """Edge `k` of a node: the node it points at (0) or the number of its output (1)."""
-    return words(node(n).edges)[2 * k + which]
-
-
-@native
-def node_meta(n, k, out):
-    """What a node knows of its output `k`: dtype, device, sizes."""
-    meta = words(node(n).metas + k * memory.META_BYTES)
-    words(out)[0] = meta[0]
-    words(out)[1] = meta[1]
-    for j in range(meta[2]):
-        words(out)[2 + j] = meta[3 + j]
-    return 2 + meta[2]
-
-
-@native
-def node_attrs(n, out):
-    """The first integers that a node keeps of its call."""
-    record = node(n)
-    count = min(record.n_attrs, 24)
-    for k in range(count):
-        words(out)[k] = words(record.attrs)[k]
-    return count
-
-
-@native
-def node_attr(n, k):
-    return words(node(n).attrs)[k]
-
-
-@native
-def node_variable(n):
-    """The leaf of an AccumulateGrad node."""
-    v = node(n).variable
-    if v != 0:
-        retain(v)
-    return v
-
-
-@native
-def node_saved(n, k):
-    """What a node saved in place `k`: inputs 0 to 3, outputs from 4; None if nothing."""
-    h = node(n).saved[2 * k]
-    if h != 0:
-        retain(h)
-    return h
-
-
-@native
-def attach_output(n, k, h):
-    """An alias of saved output `k` with the node as its history, as double backward wants it."""
-    a = alias(h)
-    if a > 0:
-        tensors.set_history(a, n, k)
-    return a
-
-
-@native
-def heir(h):
-    """The node that outlives the object of a tensor with hooks; 0 if it goes with the tensor or the tensor is a leaf."""
-    t = tensor(h)
-    if t.node == 0 or (t.refs == 1 and node(t.node).refs == 1):
-        return 0
-    return t.node
-
-
-@native
-def hook_target(h, out):
-    """The node that a tensor's hooks belong to and the output's number, told that hooks are there; the node is 0
-
-    for a leaf, and nothing is written for a tensor that does not require grad.
-    """
-    enter()
-    flags = look(h)
-    if not flags & REQUIRES_GRAD:
-        return 0
-    t = tensor(h)
-    t.flags |= HAS_PYTHON
-    words(out)[0] = t.node
-    words(out)[1] = t.output_nr
-    if t.node != 0:
-        node(t.node).flags |= TENSOR_HOOKS | NODE_PYTHON
-    return 2
-
-
-@native
-def flag_node(n, flags):
-    """Tell the sweep that Python is due at a node."""
-    node(n).flags |= flags
-
-
-@native
-def node_object(n):
-    """The address of the Python object of a node, or 0."""
-    return node(n).pyobj
-
-
-@native
-def node_gone(n):
-    """The Python object of a node goes, and its reference with it."""
-    node(n).pyobj = 0
-    drop(n)
-
-
-@native
-def retain_handle(h):
-    retain(h)
 
 
 @native
@@ -518,7 +380,7 @@ EXPORTS = [
     Export("detach", detach, "T", "T"),
     Export("detach_", detach_, "T", "n"),
     Export("set_requires_grad", set_requires_grad, "Ti", "n"),
-    Export("retain_grad", retain_grad, "T", "n"),
+    Export("retain_grad", retain_grad, "T", "i"),
     Export("fill", fill, "Tidi", "i"),
     Export("copy", copy, "TT", "i"),
     Export("bump", bump, "T", "n"),
@@ -527,37 +389,56 @@ EXPORTS = [
     # modes
     Export("get_mode", modes.get_mode, "", "i"),
     Export("set_mode", modes.set_mode, "i", "i"),
+    # objects
+    Export("object_handle", pyobjects.object_handle, "i", "x"),
+    Export("optional_handle", pyobjects.optional_handle, "i", "x"),
+    Export("node_handle", pyobjects.node_handle, "i", "x"),
+    Export("wrap", pyobjects.wrap, "i", "x"),
+    Export("wrap_optional", pyobjects.wrap_optional, "i", "x"),
+    Export("to_finalize", pyobjects.to_finalize, "i", "x"),
+    Export("dealloc_tensor", pyobjects.dealloc_tensor, "i", "x"),
+    Export("traverse_tensor", pyobjects.traverse_tensor, "iii", "x"),
+    Export("clear_tensor", pyobjects.clear_tensor, "i", "x"),
+    Export("dealloc_node", pyobjects.dealloc_node, "i", "x"),
+    Export("traverse_node", pyobjects.traverse_node, "iii", "x"),
+    Export("clear_node", pyobjects.clear_node, "i", "x"),
+    Export("dealloc_handle", pyobjects.dealloc_handle, "i", "x"),
+    Export("adopt", pyobjects.adopt, "oo", "R"),
+    # hooks
+    Export("next_hook_id", hooks.next_hook_id, "", "i"),
+    Export("add_hook", hooks.add_hook, "oo", "R"),
+    Export("register_hook", hooks.register_hook, "To", "R"),
+    Export("register_node_hook", hooks.register_node_hook, "Niio", "R"),
+    Export("output_hooks", hooks.output_hooks, "T", "R"),
+    Export("flag_leaf", node_entry.flag_leaf, "Ti", "n"),
     # nodes
-    Export("grad_node", grad_node, "T", "i"),
     Export("flags_of", flags_of, "T", "i"),
-    Export("heir", heir, "i", "x"),
-    Export("hook_target", hook_target, "T", "L"),
-    Export("flag_node", flag_node, "ii", "n"),
-    Export("node_object", node_object, "i", "P"),
-    Export("node_gone", node_gone, "i", "n"),
-    Export("leaf_node", leaf_node, "T", "i"),
-    Export("retain_handle", retain_handle, "i", "n"),
-    Export("drop_handle", drop, "i", "n"),
-    Export("node_field", node_field, "ii", "i"),
-    Export("set_node_field", set_node_field, "iii", "n"),
-    Export("node_edge", node_edge, "iii", "i"),
-    Export("node_meta", node_meta, "ii", "L"),
-    Export("node_attrs", node_attrs, "i", "L"),
-    Export("node_attr", node_attr, "ii", "i"),
-    Export("node_variable", node_variable, "i", "T"),
-    Export("node_saved", node_saved, "ii", "T"),
-    Export("attach_output", attach_output, "iiT", "T"),
-    Export("check_saved", sweep.check_saved, "i", "i"),
+    Export("grad_fn", node_entry.grad_fn, "T", "R"),
+    Export("gradient_node", node_entry.gradient_node, "T", "R"),
+    Export("current_accumulator", node_entry.current_accumulator, "T", "R"),
+    Export("node_target", node_entry.node_target, "Ni", "R"),
+    Export("node_output", node_entry.node_output, "Ni", "i"),
+    Export("node_flag", node_entry.node_flag, "Ni", "n"),
+    Export("node_field", node_entry.node_field, "Ni", "i"),
+    Export("set_node_field", node_entry.set_node_field, "Nii", "n"),
+    Export("node_meta", node_entry.node_meta, "Ni", "L"),
+    Export("input_meta", node_entry.input_meta, "Ni", "L"),
+    Export("node_attrs", node_entry.node_attrs, "N", "L"),
+    Export("node_attr", node_entry.node_attr, "Ni", "i"),
+    Export("node_variable", node_entry.node_variable, "N", "T"),
+    Export("node_saved", node_entry.node_saved, "Ni", "T"),
+    Export("attach_output", node_entry.attach_output, "NiT", "T"),
+    Export("check_saved", sweep.check_saved, "N", "i"),
     # passes
     Export("task_new", sweep.task_new, "i", "i"),
-    Export("task_root", sweep.task_root, "iiiO", "i"),
+    Export("task_root", sweep.task_root, "iNiO", "i"),
     Export("task_root_tensor", sweep.task_root_tensor, "iTO", "i"),
     Export("task_discover", sweep.task_discover, "i", "i"),
-    Export("task_want", sweep.task_want, "iiii", "i"),
+    Export("task_want", sweep.task_want, "iNii", "i"),
     Export("task_start", sweep.task_start, "i", "i"),
-    Export("sweep", sweep.sweep, "i", "i"),
+    Export("sweep", sweep.sweep, "i", "E"),
     Export("task_end", sweep.task_end, "i", "n"),
-    Export("task_node", sweep.task_node, "i", "i"),
+    Export("task_node", node_entry.task_node, "i", "R"),
     Export("task_count", sweep.task_count, "ii", "i"),
     Export("task_get", sweep.task_get, "iii", "T"),
     Export("task_set", sweep.task_set, "iiiO", "n"),

@@ -26,7 +26,9 @@ from fastgrad.native.layout import (
     INFERENCE_SAVED,
     INLINE_EDGES,
     IS_VIEW,
+    LEAF_HOOKS,
     LEAF_INPLACE,
+    LEAF_POST_HOOKS,
     MULTI_VIEW,
     MULTI_VIEW_INPLACE,
     NO_GRAD_VIEW,
@@ -35,9 +37,11 @@ from fastgrad.native.layout import (
     NODE_KIND,
     NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
+    POST_ACCUMULATE,
     REQUIRES_GRAD,
     RETAINS_GRAD,
     SAVED_SLOTS,
+    TENSOR_HOOKS,
     VIEW_INPLACE,
 )
 from fastgrad.native.memory import (
@@ -47,10 +51,12 @@ from fastgrad.native.memory import (
     META_OFFSET,
     WORDS_NODE,
     allocate,
-    drop,
+    drop_node,
     new_record,
+    release_node,
     release_reference,
     retain,
+    retain_node,
     unlink_retained,
 )
 from fastgrad.native.tensors import ITEMSIZE_OF, alias, set_history
@@ -106,7 +112,7 @@ def new_node(op, n_in, n_out, n_attrs):
             n.metas = handle + META_OFFSET
         if n.attrs == 0:
             n.attrs = handle + ATTRS_OFFSET
-        drop(handle)
+        drop_node(handle)
         return 0
     return handle
 
@@ -127,7 +133,7 @@ def accumulator(handle):
     """The AccumulateGrad node of a leaf, with one reference for the caller; zero if there is no memory."""
     t = tensor(handle)
     if t.accumulator != 0:
-        retain(t.accumulator)
+        retain_node(t.accumulator)
         return t.accumulator
     created = new_node(0, 0, 1, 0)
     if created == 0:
@@ -139,6 +145,10 @@ def accumulator(handle):
     retain(handle)
     write_meta(words(n.metas), handle)
     t.accumulator = created
+    if t.flags & LEAF_HOOKS:
+        n.flags |= TENSOR_HOOKS
+    if t.flags & LEAF_POST_HOOKS:
+        n.flags |= POST_ACCUMULATE
     return created
 
 
@@ -147,7 +157,7 @@ def edge_of(handle):
     """The node that a tensor's gradient arrives at, with one reference for the caller."""
     t = tensor(handle)
     if t.node != 0:
-        retain(t.node)
+        retain_node(t.node)
         return t.node
     return accumulator(handle)
 
@@ -245,7 +255,7 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         t = tensor(ins[k])
         edge = edge_of(ins[k])
         if edge == 0:
-            drop(handle)
+            drop_node(handle)
             return -NO_MEMORY
         edges[2 * k] = edge
         edges[2 * k + 1] = t.output_nr
@@ -253,7 +263,7 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
     for k in range(min(n, MAX_SAVED_INPUTS)):
         if mask & (1 << k):
             if tensor(ins[k]).flags & INFERENCE:
-                drop(handle)
+                drop_node(handle)
                 return -INFERENCE_SAVED
             save(handle, k, ins[k])
     for k in range(n_out):
@@ -262,7 +272,7 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         if mask & (256 << k):
             copy = alias(outs[k])  # an output saved as it is would own its own node: a cycle
             if copy <= 0:
-                drop(handle)
+                drop_node(handle)
                 return copy
             save(handle, MAX_SAVED_INPUTS + k, copy)
             release_reference(copy)
@@ -285,7 +295,7 @@ def record(op, n, ins, n_out, outs, n_attrs, attrs):
             set_history(outs[k], handle, k)
         if info.flags & ONE_DIFFERENTIABLE:
             break
-    release_reference(handle)
+    release_node(handle)
     return 0
 
 
@@ -325,7 +335,7 @@ def rebase(handle, node_handle):
     if keeps:
         unlink_retained(handle)
     if t.node != 0:
-        release_reference(t.node)
+        release_node(t.node)
     t.node = node_handle
     t.output_nr = 0
     t.flags |= REQUIRES_GRAD

@@ -15,7 +15,7 @@ from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, intrinsic, register_model
 
-from fastgrad.native import layout
+from fastgrad.native import layout, objects_layout
 from fastgrad.native.pipeline import RuntimeCompiler
 
 I64 = types.int64
@@ -103,6 +103,7 @@ def _caster(record: layout.Record) -> Any:
 
 
 storage, tensor, node, task, slot, capture, opinfo, tape, _runtime = map(_caster, layout.RECORDS)
+tensor_object, node_object, handle_object = map(_caster, objects_layout.OBJECTS)
 
 
 @intrinsic
@@ -233,24 +234,13 @@ def call_native(context: Any, address: Any, argument: Any) -> Any:
     return I64(I64, I64), codegen
 
 
-def _extern(name: str, result: types.Type, *args: types.Type) -> Any:
+def extern(name: str, result: types.Type, *args: types.Type) -> Any:
     return types.ExternalFunction(name, result(*args))
 
 
-malloc = _extern("malloc", I64, I64)
-release = _extern("free", types.void, I64)
-posix_memalign = _extern("posix_memalign", types.int32, I64, I64, I64)
-madvise = _extern("madvise", types.int32, I64, I64, types.int32)
-memset = _extern("memset", I64, I64, types.int32, I64)
-memcpy = _extern("memcpy", I64, I64, I64, I64)
-py_decref = _extern("Py_DecRef", types.void, I64)
-py_thread_state = _extern("PyThreadState_Get", I64)
-py_thread_id = _extern("PyThreadState_GetID", I64, I64)
-py_integer = _extern("PyLong_FromLongLong", I64, I64)
-py_dict_delete = _extern("PyDict_DelItem", types.int32, I64, I64)
-py_error_clear = _extern("PyErr_Clear", types.void)
-py_interpreter = _extern("PyInterpreterState_Get", I64)
-py_thread_head = _extern("PyInterpreterState_ThreadHead", I64, I64)
-py_thread_next = _extern("PyThreadState_Next", I64, I64)
-py_save_thread = _extern("PyEval_SaveThread", I64)
-py_restore_thread = _extern("PyEval_RestoreThread", types.void, I64)
+malloc = extern("malloc", I64, I64)
+release = extern("free", types.void, I64)
+posix_memalign = extern("posix_memalign", types.int32, I64, I64, I64)
+madvise = extern("madvise", types.int32, I64, I64, types.int32)
+memset = extern("memset", I64, I64, types.int32, I64)
+memcpy = extern("memcpy", I64, I64, I64, I64)

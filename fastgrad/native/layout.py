@@ -96,7 +96,7 @@ TASK = Record(
     slots=1, n_slots=1, cap_slots=1, heap=1, n_heap=1, cap_heap=1,
     table=1, n_table=1, cap_table=1, captures=1, n_captures=1, cap_captures=1,
     node=1, slot=1, grads=1, n_grads=1, results=1, n_results=1, cap_results=1,
-    next_edge=1,
+    had_posts=1,
 )  # fmt: skip
 
 SLOT_WORDS = 8
@@ -123,7 +123,10 @@ RUNTIME = Record(
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
     seq=1, task_id=1, current_task=1, thread=1, mode=1, modes=1, n_modes=1, cap_modes=1,
     status=1, error=8, dead=1, draining=1,
-    resolve=1, node_table=1, hooks_name=1, reference_type=1, tensor_type=1, tensor_base=1, wrap_error=1, operator_fallback=1, finalizer=1,
+    resolve=1, wrap_error=1, operator_fallback=1, finalizer=1,
+    tensor_type=1, tensor_base=1, node_type=1, node_base=1, handle_type=1, dict_type=1,
+    hooks_name=1, post_accumulate_name=1, check_replacement=1, check_tuple=1, check_post_accumulate=1,
+    hook_id=1, node_objects=1,
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
@@ -171,12 +174,14 @@ OPERATORS = (
 REQUIRES_GRAD = 1
 WRAPPED_NUMBER = 2  # made from a Python scalar: takes part in promotion by category only
 RETAINS_GRAD = 4
-HAS_PYTHON = 8  # Python keeps something for this record: tell it before the record goes
+HAS_PYTHON = 8  # a leaf whose object has hooks: Python is told before the object goes
 IS_VIEW = 16
 INFERENCE = 32
 MULTI_VIEW = 64  # one of several views made by one op: never changed in place under autograd
 NO_GRAD_VIEW = 128  # a view made while gradients were off
 CONTIGUOUS = 256
+LEAF_HOOKS = 512  # a leaf with tensor hooks
+LEAF_POST_HOOKS = 1024  # a leaf with post-accumulate hooks
 
 # Node flags: each says that Python is due at some point of the sweep.
 TENSOR_HOOKS = 1
@@ -185,7 +190,7 @@ POST_HOOKS = 4
 POST_ACCUMULATE = 8
 PYTHON_APPLY = 16
 SAVED_FREED = 32
-NODE_PYTHON = 64  # a side table in Python knows this node
+QUEUED = 64  # the node waits on the list of the dead
 
 # Task flags.
 KEEP_GRAPH = 1
@@ -253,10 +258,9 @@ MASK_FIRST = 8  # the first input is a condition: bool, and no part of promotion
 # Rules for the dtype in which an elementwise op computes.
 PROMOTE, PROMOTE_FLOAT, FIRST = 0, 1, 2
 
-# What a sweep hands back to Python.
-(DONE, AT_TENSOR_HOOKS, AT_PRE_HOOKS, AT_APPLY, AT_POST_HOOKS, AT_POST_ACCUMULATE, FAILED, AT_LEAF_HOOKS) = (
-    range(8)
-)
+# What a sweep hands back to Python; RAISED: a hook raised, and the exception is set.
+DONE, AT_APPLY, FAILED = range(3)
+RAISED = -1
 
 # Status codes (negative results of entries). Python turns each into an exception: see `errors`.
 (

@@ -1,7 +1,7 @@
 """Loading object code and making it callable: the only part of the compiler's side that a warm start runs.
 
-`rt` is the namespace of the runtime's entries, `rt.apply(op, n, n_outs, *tensors, *integers)` first of all, and
-`TensorBase` the type that its objects have.
+`rt` is the namespace of the runtime's entries, `rt.apply(op, n, n_outs, *tensors, *integers)` first of all;
+`TensorBase`, `NodeBase` and `HandleBase` are the types that its objects have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import llvmlite.binding as llvm
 
 from fastgrad import flags
 from fastgrad.native import cache, layout
-from fastgrad.native.objects_layout import BASE_SIZE, MEMBERS, SLOTS
+from fastgrad.native.objects_layout import SLOTS, TYPES, ObjectType
 
 _engines: list[Any] = []  # object code lives as long as the process
 _keep: list[Any] = []  # definitions that CPython refers to
@@ -125,26 +125,22 @@ PY_TP_MEMBERS, PY_TP_GETSET = 72, 73
 TP_DEFAULT, TP_BASETYPE, TP_HAVE_GC = 1 << 18, 1 << 10, 1 << 14
 
 
-def make_type(address: Callable[[str], int]) -> type:
+def make_type(kind: ObjectType, address: Callable[[str], int]) -> type:
     """The Python type whose slots are compiled functions."""
-    members = (_Member * (len(MEMBERS) + 1))()
-    for k, (name, kind, offset) in enumerate(MEMBERS):
-        members[k] = _Member(name.encode(), kind, offset, 1, None)
+    members = (_Member * (len(kind.members) + 1))()
+    for k, (name, code, field, access) in enumerate(kind.members):
+        members[k] = _Member(name.encode(), code, kind.record.offset(field), access, None)
+    slots = (_Slot * (len(kind.slots) + 3))()
+    for k, name in enumerate(kind.slots):
+        slots[k] = _Slot(SLOTS[name], address(f"fastgrad_{kind.symbol}_{name}"))
+    slots[len(kind.slots)] = _Slot(PY_TP_MEMBERS, ctypes.addressof(members))
     getset = (_GetSet * 2)()
-    get, put = (llvm.address_of_symbol(f"PyObject_Generic{verb}Dict") for verb in ("Get", "Set"))
-    getset[0] = _GetSet(b"__dict__", get, put, None, None)
-    slots = (_Slot * (len(SLOTS) + 3))()
-    for k, (name, number) in enumerate(SLOTS.items()):
-        slots[k] = _Slot(number, address(f"fastgrad_slot_{name}"))
-    slots[len(SLOTS)] = _Slot(PY_TP_MEMBERS, ctypes.addressof(members))
-    slots[len(SLOTS) + 1] = _Slot(PY_TP_GETSET, ctypes.addressof(getset))
-    spec = _Spec(
-        b"fastgrad.native.TensorBase",
-        BASE_SIZE,
-        0,
-        TP_DEFAULT | TP_BASETYPE | TP_HAVE_GC,
-        ctypes.addressof(slots),
-    )
+    if "dict" in kind.record.fields:
+        get, put = (llvm.address_of_symbol(f"PyObject_Generic{verb}Dict") for verb in ("Get", "Set"))
+        getset[0] = _GetSet(b"__dict__", get, put, None, None)
+        slots[len(kind.slots) + 1] = _Slot(PY_TP_GETSET, ctypes.addressof(getset))
+    flags = TP_DEFAULT | TP_BASETYPE | (TP_HAVE_GC if kind.collected else 0)
+    spec = _Spec(f"fastgrad.native.{kind.name}".encode(), kind.size, 0, flags, ctypes.addressof(slots))
     _keep.extend((members, getset, slots, spec))
     new = ctypes.pythonapi.PyType_FromSpec
     new.restype = ctypes.py_object
@@ -160,20 +156,21 @@ def _compile_runtime() -> bytes:
     assert {export.name for export in entry.EXPORTS if export.returns != "x"} == set(ENTRIES) - set(
         OBJECT_ENTRIES
     )
-    return compile_unit("runtime", entry.EXPORTS, debug=flags.DEBUG, objects=True)
+    return compile_unit("runtime", entry.EXPORTS, objects=True)
 
 
-OBJECT_ENTRIES = ("apply", "adopt")
+OBJECT_ENTRIES = ("apply",)
 ENTRIES = (
     *OBJECT_ENTRIES,
     "runtime_address", "peek", "poke", "new", "number", "wrapped_number", "wrapped_handle", "foreign", "handle_of",
     "from_handle", "borrow", "sizes", "steps", "field", "set_field", "storage_field", "get_grad", "set_grad",
     "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump", "random_fill",
-    "sequence_fill", "get_mode", "set_mode", "grad_node", "flags_of", "hook_target",
-    "flag_node", "node_object", "node_gone", "leaf_node", "retain_handle", "drop_handle",
-    "node_field", "set_node_field", "node_edge", "node_meta", "node_attrs", "node_attr", "node_variable",
-    "node_saved", "attach_output", "check_saved", "task_new", "task_root", "task_root_tensor", "task_discover",
-    "task_want", "task_start", "sweep", "task_end", "task_node", "task_count", "task_get", "task_set",
+    "sequence_fill", "get_mode", "set_mode", "adopt", "next_hook_id", "add_hook", "register_hook",
+    "register_node_hook", "output_hooks", "flag_leaf", "flags_of", "grad_fn", "gradient_node",
+    "current_accumulator", "node_target", "node_output", "node_flag", "node_field", "set_node_field", "node_meta",
+    "input_meta", "node_attrs", "node_attr", "node_variable", "node_saved", "attach_output", "check_saved",
+    "task_new", "task_root", "task_root_tensor", "task_discover", "task_want", "task_start", "sweep", "task_end",
+    "task_node", "task_count", "task_get", "task_set",
     "empty_cache", "tape_begin", "tape_end", "tape_replay", "release_tape",
 )  # fmt: skip
 
@@ -187,18 +184,20 @@ def _check_interpreter() -> None:
         )
 
 
-def _load_runtime() -> tuple[types.SimpleNamespace, type]:
+def _load_runtime() -> tuple[types.SimpleNamespace, list[type]]:
     _check_interpreter()
     key = cache.hash_package("native")
     name = f"runtime-{key}{'-debug' if flags.DEBUG else ''}"
     address = load_object(cache.get(name, _compile_runtime))
     namespace = types.SimpleNamespace(**{e: make_function(e, address(f"fastgrad_{e}")) for e in ENTRIES})
-    return namespace, make_type(address)
+    return namespace, [make_type(kind, address) for kind in TYPES]
 
 
 rt: types.SimpleNamespace
-TensorBase: Any  # a type made at run time
-rt, TensorBase = _load_runtime()
+TensorBase: Any  # types made at run time
+NodeBase: Any
+HandleBase: Any
+rt, (TensorBase, NodeBase, HandleBase) = _load_runtime()
 RUNTIME_ADDRESS: int = rt.runtime_address()
 
 
@@ -232,5 +231,4 @@ def runtime_set_callback(field: str, arity: int, function: Callable[..., int]) -
 @atexit.register
 def _leave_python() -> None:
     """From here on module globals vanish: the runtime frees records without telling Python."""
-    runtime_set("node_table", 0)
     runtime_set("finalizer", 0)

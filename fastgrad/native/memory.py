@@ -6,7 +6,11 @@ waits in a quarantine, its words poisoned, and every buffer lies between two gua
 
 Note [Dropping]: `drop` takes one reference. A record without references goes onto a list, and one loop empties
 the list, so that a chain of a million nodes is freed without recursion. Python may run inside that loop (the
-owner of foreign memory, side tables); what it drops is appended to the same list.
+owner of foreign memory, hooks); what it drops is appended to the same list.
+
+Note [Nodes and their objects]: once Python has seen a node, its record and its object (`pyobjects`) are one: each
+native reference to the node also is a reference to the object, and the record goes when the object is destroyed.
+So CPython's garbage collector sees who holds whom: a hook that holds its own node or tensor is collected.
 """
 
 from __future__ import annotations
@@ -22,10 +26,6 @@ from fastgrad.native.intrinsics import (
     native_inline,
     node,
     posix_memalign,
-    py_decref,
-    py_dict_delete,
-    py_error_clear,
-    py_integer,
     release,
     runtime,
     stack_small,
@@ -42,9 +42,9 @@ from fastgrad.native.layout import (
     N_BINS,
     NODE,
     NODE_KIND,
-    NODE_PYTHON,
     POISON,
     QUARANTINE,
+    QUEUED,
     RETAINS_GRAD,
     SAVED_SLOTS,
     STORAGE,
@@ -57,6 +57,7 @@ from fastgrad.native.layout import (
     TENSOR_KIND,
 )
 from fastgrad.native.modes import enter
+from fastgrad.native.pyapi import py_decref, py_incref
 
 SLAB = 64  # records to each request of the system
 HUGE = 4 << 20  # buffers from here on ask for large pages
@@ -251,6 +252,69 @@ def release_reference(handle):
         rt.dead = handle
 
 
+@native_inline
+def retain_node(handle):
+    """One more reference to a node; see Note [Nodes and their objects]."""
+    n = node(handle)
+    n.refs += 1
+    if n.pyobj != 0:
+        py_incref(n.pyobj)
+
+
+@native_inline
+def release_node(handle):
+    """Take one reference from a node."""
+    n = node(handle)
+    n.refs -= 1
+    if n.pyobj != 0:
+        release_node_object(handle)
+    elif n.refs == 0:
+        mark_dead_node(handle)
+
+
+@native
+def mark_dead_node(handle):
+    n = node(handle)
+    if n.variable != 0:
+        tensor(n.variable).accumulator = 0
+    rt = runtime()
+    n.link = rt.dead
+    rt.dead = handle
+
+
+@native
+def release_node_object(handle):
+    """Take from a node's object the reference that belonged to a native one: the last one on the list of the dead,
+
+    since destroying the object may run any code and may lead to the next node.
+    """
+    n = node(handle)
+    if n.refs > 0 or n.flags & QUEUED:
+        py_decref(n.pyobj)
+        return
+    n.flags |= QUEUED
+    rt = runtime()
+    n.link = rt.dead
+    rt.dead = handle
+
+
+@native
+def drop_node(handle):
+    """Take one reference from a node, and bury what has none left."""
+    release_node(handle)
+    if runtime().dead != 0:
+        drain()
+
+
+@native
+def node_object_gone(handle):
+    """The object of a node is being destroyed, and the node with it: nobody holds either."""
+    node(handle).pyobj = 0
+    node(handle).refs = 0
+    mark_dead_node(handle)
+    drain()
+
+
 @native
 def bury_storage(handle):
     s = storage(handle)
@@ -289,7 +353,7 @@ def bury_tensor(handle):
     if t.storage != 0:
         release_reference(t.storage)
     if t.node != 0:
-        release_reference(t.node)
+        release_node(t.node)
     if t.grad != 0:
         release_reference(t.grad)
     if t.base != 0:
@@ -311,25 +375,17 @@ def release_saved(handle):
 
 
 @native
-def forget_in_python(handle):
-    """Remove a node from the table in which Python keeps hooks by handle."""
-    key = py_integer(handle)
-    if key != 0:
-        if py_dict_delete(runtime().node_table, key) != 0:
-            py_error_clear()
-        py_decref(key)
-        enter()
-
-
-@native
 def bury_node(handle):
     n = node(handle)
-    if n.flags & NODE_PYTHON and runtime().node_table != 0:
-        forget_in_python(handle)
+    if n.pyobj != 0:
+        n.flags &= ~QUEUED
+        py_decref(n.pyobj)
+        enter()
+        return
     edges = words(n.edges)
     for k in range(n.n_in):
         if edges[2 * k] != 0:
-            release_reference(edges[2 * k])
+            release_node(edges[2 * k])
     if n.edges != handle + EDGES_OFFSET:
         deallocate(n.edges, n.n_in * 16)
     if n.metas != handle + META_OFFSET:
@@ -338,7 +394,6 @@ def bury_node(handle):
         deallocate(n.attrs, n.n_attrs * 8)
     release_saved(handle)
     if n.variable != 0:
-        tensor(n.variable).accumulator = 0
         release_reference(n.variable)
     retire_record(handle, NODE_KIND, WORDS_NODE)
 

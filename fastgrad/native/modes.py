@@ -11,16 +11,18 @@ from fastgrad.native.intrinsics import (
     malloc,
     native,
     native_inline,
-    py_interpreter,
-    py_thread_head,
-    py_thread_id,
-    py_thread_next,
-    py_thread_state,
     release,
     runtime,
     words,
 )
 from fastgrad.native.layout import GRAD_ENABLED
+from fastgrad.native.pyapi import (
+    py_interpreter,
+    py_thread_head,
+    py_thread_id,
+    py_thread_next,
+    py_thread_state,
+)
 
 
 @native

@@ -1,50 +1,73 @@
-"""The Python object of a tensor, as LLVM IR: a thin extension type whose slots call the runtime directly.
+"""The slots of the runtime's Python types, as LLVM IR: thin functions of the shape that CPython calls.
 
-An operator such as ``a * b`` reaches the compiled dispatch without a Python frame. The object holds a handle
-(one reference to the record), the record's generation, a dict for what Python attaches, and weak references.
-While an object lives, its record knows it (`tensor.pyobj`), so that a tensor keeps one identity in Python.
-
-`Tensor` in `fastgrad.tensor` derives from this type; only functions of CPython's documented API are used.
+An operator such as ``a * b`` reaches the compiled dispatch without a Python frame. What the slots do with an object's
+life stands in `pyobjects`. `Tensor`, `Node` and `RemovableHandle` derive from these types; only functions of
+CPython's documented API are used.
 """
 
 from __future__ import annotations
 
 from fastgrad.native import layout
 from fastgrad.native.compiler import runtime_field
-from fastgrad.native.finalize import FINALIZE
-from fastgrad.native.objects_layout import OBJECT_DICT, OBJECT_GENERATION, OBJECT_HANDLE, OBJECT_WEAKLIST
 
 _API = """
-declare ptr @PyType_GenericAlloc(ptr, i64)
-declare ptr @PyType_GetSlot(ptr, i32)
-declare void @PyObject_GC_UnTrack(ptr)
-declare void @PyObject_ClearWeakRefs(ptr)
 declare void @PyErr_Clear()
-declare ptr @PyObject_CallNoArgs(ptr)
 declare ptr @PyObject_CallOneArg(ptr, ptr)
 declare void @PyErr_WriteUnraisable(ptr)
 declare void @PyErr_Fetch(ptr, ptr, ptr)
 declare void @PyErr_Restore(ptr, ptr, ptr)
-declare ptr @PyDict_GetItem(ptr, ptr)
-declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 @PyFloat_Type = external global i8
 @PyLong_Type = external global i8
 """
 
+# What the IR calls of the compiled runtime, with the types that fit its callers: p an object, i a word, v nothing,
+# b an `int`. Name, export, result, arguments.
+_SHIMS = (
+    ("object_handle", "object_handle", "i", "p"),
+    ("optional_handle", "optional_handle", "i", "p"),
+    ("node_handle", "node_handle", "i", "p"),
+    ("wrap", "wrap", "p", "i"),
+    ("wrap_optional", "wrap_optional", "p", "i"),
+    ("to_finalize", "to_finalize", "i", "p"),
+    ("slot_dealloc", "dealloc_tensor", "v", "p"),
+    ("slot_traverse", "traverse_tensor", "b", "ppp"),
+    ("slot_clear", "clear_tensor", "b", "p"),
+    ("node_slot_dealloc", "dealloc_node", "v", "p"),
+    ("node_slot_traverse", "traverse_node", "b", "ppp"),
+    ("node_slot_clear", "clear_node", "b", "p"),
+    ("handle_slot_dealloc", "dealloc_handle", "v", "p"),
+)
+_TYPES = {"p": "ptr", "i": "i64", "v": "void", "b": "i32"}
+_CONVERSIONS = {
+    "p": "  %out = inttoptr i64 %value to ptr\n  ret ptr %out", "i": "  ret i64 %value", "v": "  ret void",
+    "b": "  %out = trunc i64 %value to i32\n  ret i32 %out",
+}  # fmt: skip
 
-def _record_field(field: str) -> int:
-    return layout.TENSOR.offset(field)
 
-
-def object_ir(symbols: dict[str, str], debug: bool = False) -> str:
-    """The functions of the type as text; `symbols` maps exports of the runtime to their compiled names."""
-    parts = [
-        _API,
-        FINALIZE.format(**_names(symbols)),
-        _CORE.format(**_names(symbols), generation_check=_GENERATION_CHECK if debug else _NO_CHECK),
+def _shim(name: str, symbol: str, result: str, args: str) -> str:
+    parameters = ", ".join(f"{_TYPES[letter]} %a{k}" for k, letter in enumerate(args))
+    lines = [
+        f"define {_TYPES[result]} @fastgrad_{name}({parameters}) {{",
+        "  %result = alloca i64",
+        "  %info = alloca ptr",
     ]
+    passed = ["ptr %result", "ptr %info"]
+    for k, letter in enumerate(args):
+        if letter == "p":
+            lines.append(f"  %w{k} = ptrtoint ptr %a{k} to i64")
+        passed.append(f"i64 %{'w' if letter == 'p' else 'a'}{k}")
+    lines.append(f"  %code = call i32 @{symbol}({', '.join(passed)})")
+    if result != "v":
+        lines.append("  %value = load i64, ptr %result")
+    return "\n".join([*lines, _CONVERSIONS[result], "}"])
+
+
+def object_ir(symbols: dict[str, str]) -> str:
+    """The functions of the type as text; `symbols` maps exports of the runtime to their compiled names."""
+    parts = [_API, _CORE.format(**_names(symbols))]
+    parts += [_shim(name, symbols[export], result, args) for name, export, result, args in _SHIMS]
     index = {name: k for k, name in enumerate(layout.OPERATORS)}
     for name in layout.BINARY_OPERATORS:
         parts.append(_BINARY.format(name=name, k=index[name], **_names(symbols)))
@@ -57,56 +80,16 @@ def object_ir(symbols: dict[str, str], debug: bool = False) -> str:
 
 
 def _names(symbols: dict[str, str]) -> dict[str, str]:
-    fields = (
-        "status", "wrap_error", "tensor_type", "tensor_base", "operator_fallback", "operators", "finalizer",
-        "node_table", "hooks_name", "reference_type",
-    )  # fmt: skip
+    fields = ("status", "wrap_error", "operator_fallback", "operators", "finalizer")
     values = {"rt_" + field: runtime_field(field) for field in fields}
-    values |= {"fn_" + name: symbol for name, symbol in symbols.items()}
-    values |= {
-        "handle": str(OBJECT_HANDLE), "generation": str(OBJECT_GENERATION), "dict": str(OBJECT_DICT),
-        "weaklist": str(OBJECT_WEAKLIST), "rec_pyobj": str(_record_field("pyobj")),
-        "rec_generation": str(_record_field("generation")), "rec_flags": str(_record_field("flags")),
-        "has_python": str(layout.HAS_PYTHON), "bad_handle": str(layout.BAD_HANDLE),
-    }  # fmt: skip
-    return values
+    return (
+        values
+        | {"fn_" + name: symbol for name, symbol in symbols.items()}
+        | {"bad_handle": str(layout.BAD_HANDLE)}
+    )
 
-
-_NO_CHECK = "  ret i64 %handle"
-_GENERATION_CHECK = """  %pg = getelementptr i8, ptr %object, i64 24
-  %mine = load i64, ptr %pg
-  %good = call i64 @fastgrad_generation(i64 %handle)
-  %same = icmp eq i64 %mine, %good
-  %checked = select i1 %same, i64 %handle, i64 0
-  ret i64 %checked"""
 
 _CORE = """
-define i64 @fastgrad_generation(i64 %handle) {{
-  %record = inttoptr i64 %handle to ptr
-  %p = getelementptr i8, ptr %record, i64 {rec_generation}
-  %g = load i64, ptr %p
-  ret i64 %g
-}}
-
-define i64 @fastgrad_object_handle(ptr %object) {{
-  %ptype = getelementptr i8, ptr %object, i64 8
-  %type = load ptr, ptr %ptype
-  %tensor = load ptr, ptr {rt_tensor_type}
-  %exact = icmp eq ptr %type, %tensor
-  br i1 %exact, label %yes, label %maybe
-maybe:
-  %base = load ptr, ptr {rt_tensor_base}
-  %sub = call i32 @PyType_IsSubtype(ptr %type, ptr %base)
-  %is = icmp ne i32 %sub, 0
-  br i1 %is, label %yes, label %no
-no:
-  ret i64 0
-yes:
-  %ph = getelementptr i8, ptr %object, i64 {handle}
-  %handle = load i64, ptr %ph
-{generation_check}
-}}
-
 define ptr @fastgrad_fail(i64 %status, ptr %args, i64 %n) noinline cold {{
   store i64 %status, ptr {rt_status}
   %callable = load ptr, ptr {rt_wrap_error}
@@ -114,114 +97,33 @@ define ptr @fastgrad_fail(i64 %status, ptr %args, i64 %n) noinline cold {{
   ret ptr null
 }}
 
-define ptr @fastgrad_wrap(i64 %handle) {{
-  %record = inttoptr i64 %handle to ptr
-  %pp = getelementptr i8, ptr %record, i64 {rec_pyobj}
-  %known = load ptr, ptr %pp
-  %none = icmp eq ptr %known, null
-  br i1 %none, label %make, label %old
-old:
-  call void @Py_IncRef(ptr %known)
-  call void @fastgrad_drop(i64 %handle)
-  ret ptr %known
-make:
-  %type = load ptr, ptr {rt_tensor_type}
-  %object = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
-  %failed = icmp eq ptr %object, null
-  br i1 %failed, label %lost, label %fill
-lost:
-  call void @fastgrad_drop(i64 %handle)
-  ret ptr null
-fill:
-  call void @fastgrad_attach(ptr %object, i64 %handle)
-  ret ptr %object
-}}
-
-define void @fastgrad_attach(ptr %object, i64 %handle) {{
-  %record = inttoptr i64 %handle to ptr
-  %pp = getelementptr i8, ptr %record, i64 {rec_pyobj}
-  store ptr %object, ptr %pp
-  %ph = getelementptr i8, ptr %object, i64 {handle}
-  store i64 %handle, ptr %ph
-  %g = call i64 @fastgrad_generation(i64 %handle)
-  %pg = getelementptr i8, ptr %object, i64 {generation}
-  store i64 %g, ptr %pg
-  ret void
-}}
-
-define void @fastgrad_drop(i64 %handle) {{
-  %result = alloca ptr
-  %info = alloca ptr
-  %code = call i32 @{fn_drop_tensor}(ptr %result, ptr %info, i64 %handle)
-  ret void
-}}
-
-define void @fastgrad_slot_dealloc(ptr %self) {{
-  %ptype = getelementptr i8, ptr %self, i64 8
-  %type = load ptr, ptr %ptype
-  call void @PyObject_GC_UnTrack(ptr %self)
-  %pw = getelementptr i8, ptr %self, i64 {weaklist}
-  %weak = load ptr, ptr %pw
-  %unwatched = icmp eq ptr %weak, null
-  br i1 %unwatched, label %attributes, label %watched
-watched:
-  call void @PyObject_ClearWeakRefs(ptr %self)
-  br label %attributes
-attributes:
-  %cleared = call i32 @fastgrad_slot_clear(ptr %self)
-  %ph = getelementptr i8, ptr %self, i64 {handle}
-  %handle = load i64, ptr %ph
-  %empty = icmp eq i64 %handle, 0
-  br i1 %empty, label %free, label %drop
-drop:
-  %record = inttoptr i64 %handle to ptr
-  %pp = getelementptr i8, ptr %record, i64 {rec_pyobj}
-  %known = load ptr, ptr %pp
-  %mine = icmp eq ptr %known, %self
-  br i1 %mine, label %forget, label %release
-forget:
-  store ptr null, ptr %pp
-  br label %release
+define void @fastgrad_slot_finalize(ptr %self) {{
+  %wanted = call i64 @fastgrad_to_finalize(ptr %self)
+  %quiet = icmp eq i64 %wanted, 0
+  br i1 %quiet, label %done, label %tell
+tell:
+  %et = alloca ptr
+  %ev = alloca ptr
+  %eb = alloca ptr
+  call void @PyErr_Fetch(ptr %et, ptr %ev, ptr %eb)
+  %callable = load ptr, ptr {rt_finalizer}
+  %r = call ptr @PyObject_CallOneArg(ptr %callable, ptr %self)
+  %raised = icmp eq ptr %r, null
+  br i1 %raised, label %report, label %release
+report:
+  call void @PyErr_WriteUnraisable(ptr %callable)
+  br label %restore
 release:
-  store i64 0, ptr %ph
-  call void @fastgrad_drop(i64 %handle)
-  br label %free
-free:
-  %deallocate = call ptr @PyType_GetSlot(ptr %type, i32 74)
-  call void %deallocate(ptr %self)
-  call void @Py_DecRef(ptr %type)
-  ret void
-}}
-
-define i32 @fastgrad_slot_traverse(ptr %self, ptr %visit, ptr %arg) {{
-  %ptype = getelementptr i8, ptr %self, i64 8
-  %type = load ptr, ptr %ptype
-  %pd = getelementptr i8, ptr %self, i64 {dict}
-  %dict = load ptr, ptr %pd
-  %bare = icmp eq ptr %dict, null
-  br i1 %bare, label %last, label %look
-look:
-  %r = call i32 %visit(ptr %dict, ptr %arg)
-  %stop = icmp ne i32 %r, 0
-  br i1 %stop, label %out, label %last
-out:
-  ret i32 %r
-last:
-  %s = call i32 %visit(ptr %type, ptr %arg)
-  ret i32 %s
-}}
-
-define i32 @fastgrad_slot_clear(ptr %self) {{
-  %pd = getelementptr i8, ptr %self, i64 {dict}
-  %dict = load ptr, ptr %pd
-  %bare = icmp eq ptr %dict, null
-  br i1 %bare, label %done, label %release
-release:
-  store ptr null, ptr %pd
-  call void @Py_DecRef(ptr %dict)
+  call void @Py_DecRef(ptr %r)
+  br label %restore
+restore:
+  %t0 = load ptr, ptr %et
+  %v0 = load ptr, ptr %ev
+  %b0 = load ptr, ptr %eb
+  call void @PyErr_Restore(ptr %t0, ptr %v0, ptr %b0)
   br label %done
 done:
-  ret i32 0
+  ret void
 }}
 
 define i64 @fastgrad_slot_hash(ptr %self) {{
@@ -295,29 +197,6 @@ define ptr @fastgrad_operator_python(ptr %a, ptr %b, i64 %k) noinline cold {{
   %r = call ptr @PyObject_Vectorcall(ptr %callable, ptr %args, i64 3, ptr null)
   call void @Py_DecRef(ptr %slot)
   ret ptr %r
-}}
-
-define i64 @fastgrad_optional_handle(ptr %object) {{
-  %none = icmp eq ptr %object, @_Py_NoneStruct
-  br i1 %none, label %absent, label %present
-absent:
-  ret i64 0
-present:
-  %handle = call i64 @fastgrad_object_handle(ptr %object)
-  %wrong = icmp eq i64 %handle, 0
-  %out = select i1 %wrong, i64 -1, i64 %handle
-  ret i64 %out
-}}
-
-define ptr @fastgrad_wrap_optional(i64 %handle) {{
-  %none = icmp eq i64 %handle, 0
-  br i1 %none, label %absent, label %present
-absent:
-  call void @Py_IncRef(ptr @_Py_NoneStruct)
-  ret ptr @_Py_NoneStruct
-present:
-  %object = call ptr @fastgrad_wrap(i64 %handle)
-  ret ptr %object
 }}
 
 define ptr @fastgrad_integers(ptr %list, i64 %n) {{
@@ -447,24 +326,6 @@ define i64 @fastgrad_integer(ptr %args, i64 %k) {{
   %o = load ptr, ptr %p
   %v = call i64 @PyLong_AsLongLong(ptr %o)
   ret i64 %v
-}}
-
-; adopt(type, tensor): an object of a subclass for the record of a fresh tensor, which the old object gives up.
-define ptr @fastgrad_adopt(ptr %self, ptr %args, i64 %n) {{
-  %type = load ptr, ptr %args
-  %p1 = getelementptr ptr, ptr %args, i64 1
-  %old = load ptr, ptr %p1
-  %handle = call i64 @fastgrad_object_handle(ptr %old)
-  %object = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
-  %lost = icmp eq ptr %object, null
-  br i1 %lost, label %out, label %fill
-fill:
-  %ph = getelementptr i8, ptr %old, i64 {handle}
-  store i64 0, ptr %ph
-  call void @fastgrad_attach(ptr %object, i64 %handle)
-  br label %out
-out:
-  ret ptr %object
 }}
 
 define ptr @fastgrad_operator(ptr %a, ptr %b, i64 %k) alwaysinline {{

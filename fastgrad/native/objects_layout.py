@@ -1,15 +1,36 @@
-"""The layout of the Python object of a tensor and the slots of its type; read by the compiler and the loader."""
+"""The layout of the Python objects that the runtime makes and the slots of their types.
+
+Read by the compiler and the loader. Every object begins with CPython's header, reference count and type.
+"""
 
 from __future__ import annotations
 
-# Behind the header of every object: handle, generation, dict, weak references.
-OBJECT_HANDLE, OBJECT_GENERATION, OBJECT_DICT, OBJECT_WEAKLIST, BASE_SIZE = 16, 24, 32, 40, 48
+from fastgrad.native.layout import Record
 
-T_PYSSIZET = 19
-MEMBERS = (
-    ("__dictoffset__", T_PYSSIZET, OBJECT_DICT),
-    ("__weaklistoffset__", T_PYSSIZET, OBJECT_WEAKLIST),
-)
+_HEADER = {"refcount": 1, "type": 1}
+
+TENSOR_OBJECT = Record("tensor_object", **_HEADER, handle=1, generation=1, dict=1, weaklist=1)
+
+NODE_OBJECT = Record(
+    "node_object", **_HEADER, handle=1, generation=1,
+    tensor_hooks=1, pres=1, posts=1, metadata=1, leaf=1, weaklist=1,
+)  # fmt: skip
+"""`tensor_hooks`: the dict of hooks of the only output, or a list of pairs of output number and dict. `leaf`: the
+object of a leaf that has hooks and that nobody else holds."""
+
+HANDLE_OBJECT = Record("handle_object", **_HEADER, hooks=1, extra=1, id=1, weaklist=1)
+
+OBJECTS = (TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT)
+NODE_FIELDS = (
+    "tensor_hooks",
+    "pres",
+    "posts",
+    "metadata",
+    "leaf",
+)  # in a row: the fields that hold references
+
+T_OBJECT, T_LONGLONG, T_PYSSIZET = 6, 17, 19
+READONLY = 1
 
 SLOTS = {
     "dealloc": 52, "finalize": 80, "traverse": 71, "clear": 51, "hash": 59, "richcompare": 67,
@@ -19,3 +40,52 @@ SLOTS = {
     "inplace_add": 14, "inplace_subtract": 23, "inplace_multiply": 18, "inplace_true_divide": 24,
 }  # fmt: skip
 """Numbers of the type slots in CPython's stable ABI (``Include/typeslots.h``)."""
+
+
+class ObjectType:
+    """What `PyType_FromSpec` is told of a type.
+
+    Parameters
+    ----------
+    name : str
+        Its name in Python.
+    record : Record
+        The layout of its objects.
+    symbol : str
+        What the functions of its slots are called: ``fastgrad_<symbol>_<slot>``.
+    slots : tuple of str
+        The slots that it fills.
+    members : tuple of (str, int, str, int)
+        Name, kind, field and flags of each attribute that CPython reads straight from the object.
+    collected : bool
+        Whether the garbage collector has to know its objects.
+    """
+
+    def __init__(
+        self, name: str, record: Record, symbol: str, slots: tuple[str, ...],
+        members: tuple[tuple[str, int, str, int], ...], collected: bool,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.record = record
+        self.symbol = symbol
+        self.slots = slots
+        self.members = (("__weaklistoffset__", T_PYSSIZET, "weaklist", READONLY), *members)
+        self.size = record.offset("weaklist") + 8
+        self.collected = collected
+
+
+TYPES = (
+    ObjectType(
+        "TensorBase", TENSOR_OBJECT, "slot", tuple(SLOTS),
+        (("__dictoffset__", T_PYSSIZET, "dict", READONLY),), True,
+    ),
+    ObjectType(
+        "NodeBase", NODE_OBJECT, "node_slot", ("dealloc", "traverse", "clear"),
+        (("_handle", T_LONGLONG, "handle", READONLY), *((f"_{n}", T_OBJECT, n, 0) for n in NODE_FIELDS)), True,
+    ),
+    ObjectType(
+        "HandleBase", HANDLE_OBJECT, "handle_slot", ("dealloc",),
+        (("hooks_dict_ref", T_OBJECT, "hooks", 0), ("_extra", T_OBJECT, "extra", 0), ("id", T_LONGLONG, "id", 0)),
+        False,
+    ),
+)  # fmt: skip

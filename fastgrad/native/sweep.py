@@ -1,8 +1,8 @@
 """The backward pass: discover, count, run ready nodes newest first, hand over to Python where a flag says so.
 
-Note [Resuming]: `sweep` runs until the pass is done or Python is due at a node: tensor hooks, pre-hooks, a node
-that only Python can apply, post-accumulate hooks, post-hooks. Everything lies in the task, so that Python may run
-ops, start another pass or raise; the next call of `sweep` goes on behind the point where the last one stopped.
+Note [Resuming]: `sweep` runs until the pass is done or it comes to a node that only Python can apply; the next call
+goes on behind the point where the last one stopped. Hooks it calls itself (see `hooks`). Everything lies in the
+task, so that Python may run ops, start another pass or raise.
 
 Note [Slots]: what belongs to a pass (pending gradients, dependency counts) lies in the task's slots. A node knows
 its slot of the one task that owns it; other tasks under way over the same node find theirs in a hash table.
@@ -17,6 +17,13 @@ from __future__ import annotations
 from fastgrad.native.dispatch import call
 from fastgrad.native.elementwise import elementwise, elementwise_slow, op_record
 from fastgrad.native.graph import MAX_SAVED_INPUTS, gradient_edge
+from fastgrad.native.hooks import (
+    fire_post_accumulate,
+    fire_post_hooks,
+    fire_pre_hooks,
+    fire_tensor_hooks,
+    put,
+)
 from fastgrad.native.intrinsics import (
     address_of,
     capture,
@@ -36,11 +43,6 @@ from fastgrad.native.layout import (
     ACCUMULATE,
     ALL_GRADS,
     AT_APPLY,
-    AT_LEAF_HOOKS,
-    AT_POST_ACCUMULATE,
-    AT_POST_HOOKS,
-    AT_PRE_HOOKS,
-    AT_TENSOR_HOOKS,
     BAD_GRADIENT,
     CAPTURE_WORDS,
     CONTIGUOUS,
@@ -64,6 +66,7 @@ from fastgrad.native.layout import (
     PRE_HOOKS,
     PROGRAM,
     PYTHON_APPLY,
+    RAISED,
     REQUIRES_GRAD,
     SAVED_FREED,
     SAVED_MODIFIED,
@@ -87,10 +90,13 @@ from fastgrad.native.memory import (
     deallocate,
     drain,
     drop,
+    drop_node,
     new_task_record,
+    release_node,
     release_reference,
     release_saved,
     retain,
+    retain_node,
     retire_record,
 )
 from fastgrad.native.modes import enter
@@ -340,7 +346,7 @@ def task_root(handle, n, output_nr, gradient):
     c.output_nr = output_nr
     c.result = gradient
     c.next = -1
-    retain(n)
+    retain_node(n)
     if gradient != 0:
         retain(gradient)
     t.n_captures += 1
@@ -354,7 +360,7 @@ def task_root_tensor(handle, h, gradient):
     if edge == 0:
         return -NO_MEMORY
     status = task_root(handle, edge, tensor(h).output_nr, gradient)
-    drop(edge)
+    drop_node(edge)
     return status
 
 
@@ -946,12 +952,19 @@ def write_captures(t):
 
 
 @native
-def sweep(handle):
-    """Run until the pass is done or Python is due: see Note [Resuming]. Returns what Python has to do."""
+def enter_pass(t):
+    """Make the modes those of the calling thread inside of a pass: gradients are on if it creates a graph."""
     enter()
     rt = runtime()
-    t = task(handle)
     rt.mode = (rt.mode & ~GRAD_ENABLED) | (GRAD_ENABLED if t.flags & CREATE_GRAPH else 0)
+
+
+@native
+def sweep(handle):
+    """Run until the pass is done or Python is due: see Note [Resuming]. Returns what Python has to do."""
+    rt = runtime()
+    t = task(handle)
+    enter_pass(t)
     status = 0
     while True:
         state = t.state
@@ -963,8 +976,9 @@ def sweep(handle):
                 break
             state = AFTER_TENSOR_HOOKS
             if node(t.node).flags & TENSOR_HOOKS:
-                t.state = state
-                return AT_LEAF_HOOKS if node(t.node).variable != 0 else AT_TENSOR_HOOKS
+                if fire_tensor_hooks(t) != 0:
+                    return RAISED
+                enter_pass(t)
         n = node(t.node)
         if state == AFTER_TENSOR_HOOKS:
             if n.retains != 0:
@@ -979,9 +993,11 @@ def sweep(handle):
                 continue
             state = AFTER_PRE_HOOKS
             if n.flags & PRE_HOOKS:
-                t.state = state
-                return AT_PRE_HOOKS
+                if fire_pre_hooks(t) != 0:
+                    return RAISED
+                enter_pass(t)
         if state == AFTER_PRE_HOOKS:
+            t.had_posts = n.flags & POST_HOOKS
             if n.variable != 0:
                 wanted = tensor(n.variable).flags & REQUIRES_GRAD  # it may have been switched off since
                 if t.flags & ACCUMULATE and wanted and words(t.grads)[0] != 0:
@@ -996,8 +1012,9 @@ def sweep(handle):
                         break
                 state = AFTER_ACCUMULATE
                 if n.flags & POST_ACCUMULATE and t.flags & ACCUMULATE:
-                    t.state = state
-                    return AT_POST_ACCUMULATE
+                    if fire_post_accumulate(t) != 0:
+                        return RAISED
+                    enter_pass(t)
             elif n.flags & PYTHON_APPLY or t.flags & CREATE_GRAPH:
                 t.state = AFTER_APPLY
                 return AT_APPLY
@@ -1014,8 +1031,9 @@ def sweep(handle):
         if state == AFTER_ACCUMULATE:
             state = AFTER_POST_HOOKS
             if n.flags & POST_HOOKS:
-                t.state = state
-                return AT_POST_HOOKS
+                if fire_post_hooks(t) != 0:
+                    return RAISED
+                enter_pass(t)
         if state == AFTER_POST_HOOKS:
             if not t.flags & KEEP_GRAPH and n.variable == 0:
                 release_saved(t.node)
@@ -1070,7 +1088,7 @@ def task_end(handle):
         if c.result != 0:
             release_reference(c.result)
         if c.next == -1:
-            release_reference(c.node)
+            release_node(c.node)
     if t.slots != 0:
         deallocate(t.slots, t.cap_slots * SLOT_BYTES)
     if t.heap != 0:
@@ -1099,12 +1117,6 @@ def task_end(handle):
 
 
 @native
-def task_node(handle):
-    """The current node; the task keeps it alive."""
-    return task(handle).node
-
-
-@native
 def task_count(handle, which):
     """Number of gradients (0) or results (1) of the current node."""
     return task(handle).n_grads if which == 0 else task(handle).n_results
@@ -1129,10 +1141,4 @@ def task_get(handle, which, k):
 def task_set(handle, which, k, h):
     """Put another tensor in the place of gradient or result `k`; zero makes it undefined."""
     t = task(handle)
-    array = words(t.grads if which == 0 else t.results)
-    old = array[k]
-    if h != 0:
-        retain(h)
-    array[k] = h
-    if old != 0:
-        drop(old)
+    put(words(t.grads if which == 0 else t.results), k, h)

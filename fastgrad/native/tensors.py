@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.intrinsics import native, native_inline, node, runtime, storage, tensor
+from fastgrad.native.intrinsics import native, native_inline, runtime, storage, tensor
 from fastgrad.native.layout import (
     CONTIGUOUS,
     GRAD_ENABLED,
@@ -14,7 +14,15 @@ from fastgrad.native.layout import (
     REQUIRES_GRAD,
     TENSOR_KIND,
 )
-from fastgrad.native.memory import WORDS_TENSOR, drop, keep_for_tape, new_record, new_storage, retain
+from fastgrad.native.memory import (
+    WORDS_TENSOR,
+    drop,
+    keep_for_tape,
+    new_record,
+    new_storage,
+    retain,
+    retain_node,
+)
 
 ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
 
@@ -188,4 +196,4 @@ def set_history(handle, node_handle, output_nr):
     t.node = node_handle
     t.output_nr = output_nr
     t.flags |= REQUIRES_GRAD
-    node(node_handle).refs += 1
+    retain_node(node_handle)

@@ -19,7 +19,7 @@ FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.r
 
 MAX_FILE = 600
 MAX_FUNCTION = 60  # without the docstring
-MAX_LINE = 110
+MAX_LINE = 120
 
 # Files beyond the limit, with a limit of their own and why they are not cut.
 LONG_FILES = {
@@ -55,26 +55,16 @@ LONG_FUNCTIONS = {
 # How many lines that are too long each file may have, rounded up: they are older than this test. Lower the
 # numbers with each file that is gone over, and add none.
 LONG_LINES: dict[str, int] = {
-    "__init__.py": 5, "autograd/engine.py": 15, "autograd/hooks.py": 15, "autograd/node.py": 5,
-    "autograd/rules.py": 5, "dtypes.py": 5, "errors.py": 45, "functions/creation.py": 40,
-    "functions/elementwise.py": 15, "functions/index.py": 20, "functions/linalg.py": 5,
-    "functions/reduce.py": 10, "functions/shape.py": 10, "kernels/dtypes.py": 5,
-    "kernels/elementwise.py": 5, "kernels/gemm.py": 5, "kernels/micro.py": 5, "kernels/index.py": 5, "kernels/losses.py": 5,
-    "kernels/optim.py": 5, "kernels/reduce.py": 10, "kernels/rows.py": 10, "native/cache.py": 5,
-    "native/compiler.py": 10, "native/devices.py": 5, "native/dispatch.py": 10,
-    "native/elementwise.py": 10, "native/entry.py": 5, "native/finalize.py": 5, "native/functions.py": 20, "native/graph.py": 5,
-    "native/intrinsics.py": 5, "native/layout.py": 10, "native/loader.py": 15, "native/memory.py": 5,
-    "native/modes.py": 5, "native/objects.py": 5, "native/objects_layout.py": 5, "native/pipeline.py": 5,
-    "native/sweep.py": 20, "native/tape.py": 5, "nn/functional.py": 15, "ops/__init__.py": 5,
-    "ops/call.py": 5, "ops/elementwise.py": 10, "ops/index.py": 5, "ops/reduce.py": 10,
-    "ops/registry.py": 15, "ops/rules.py": 5, "ops/shape.py": 10, "ops/vocabulary.py": 5,
-    "optim/sgd.py": 5, "tensor.py": 40, "warm.py": 5,
+    "functions/shape.py": 1, "kernels/micro.py": 1, "native/functions.py": 1, "native/tape.py": 1, "errors.py": 2,
+    "functions/linalg.py": 2, "functions/creation.py": 3, "functions/index.py": 3, "nn/functional.py": 3,
+    "functions/elementwise.py": 4, "native/compiler.py": 4, "tensor.py": 6, "autograd/engine.py": 3,
+    "native/objects.py": 2,
 }  # fmt: skip
 
 # The modules of `native` that compile, and so import Numba: directly, or by importing what does.
 COMPILERS = {
     "compiler", "dispatch", "elementwise", "entry", "functions", "graph", "intrinsics", "memory", "modes",
-    "objects", "pipeline", "sweep", "tensors", "views",
+    "hooks", "node_entry", "pyapi", "pyobjects", "objects", "pipeline", "sweep", "tensors", "views",
 }  # fmt: skip
 
 

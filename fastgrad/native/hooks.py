@@ -1,0 +1,461 @@
+"""Hooks: where they live, how they are registered and how the sweep runs them.
+
+The hooks of a non-leaf belong to its node: they stand in the node's object, under the number of the output. Those
+of a leaf stand in the `__dict__` of the leaf's object, where the AccumulateGrad node finds them through the leaf. Each
+kind is an ordered dict from the handle's id to the callable; while one runs, the callables are those that stood in
+the dict when its turn came.
+
+Rules for what a hook may return are those of `autograd.hooks`; here only the usual cases are decided: None, the same
+object, a tensor of the same dtype and sizes.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.graph import look
+from fastgrad.native.intrinsics import (
+    address_of,
+    handle_object,
+    native,
+    native_inline,
+    node,
+    node_object,
+    runtime,
+    stack_small,
+    tensor,
+    tensor_object,
+    words,
+)
+from fastgrad.native.layout import OK, RAISED, REQUIRES_GRAD, TENSOR_HOOKS
+from fastgrad.native.memory import drop, retain
+from fastgrad.native.modes import enter
+from fastgrad.native.pyapi import (
+    none,
+    py_alloc,
+    py_call,
+    py_call_one,
+    py_decref,
+    py_dict_get,
+    py_dict_next,
+    py_dict_size,
+    py_incref,
+    py_integer,
+    py_integer_value,
+    py_list_append,
+    py_list_item,
+    py_list_new,
+    py_list_size,
+    py_set_item,
+    py_tuple_item,
+    py_tuple_new,
+    py_tuple_set,
+    py_values,
+    py_vectorcall,
+    py_weakref,
+)
+from fastgrad.native.pyobjects import object_handle, type_of, wrap_node, wrap_optional
+from fastgrad.native.tensors import same_shape
+
+# --- registering -----------------------------------------------------------------------------------------------
+
+
+@native
+def add_hook(hooks, function):
+    """Put a callable into a dict of hooks; returns the new handle, or zero with an exception set."""
+    rt = runtime()
+    key = py_integer(rt.hook_id)
+    if key == 0:
+        return 0
+    o = py_alloc(rt.handle_type, 0)
+    if o != 0:
+        handle = handle_object(o)
+        handle.id = rt.hook_id
+        rt.hook_id += 1
+        handle.hooks = py_weakref(hooks, 0)
+        if handle.hooks == 0 or py_set_item(hooks, key, function) != 0:
+            py_decref(o)
+            o = 0
+    py_decref(key)
+    return o
+
+
+@native
+def next_hook_id():
+    """An id for a handle that Python makes."""
+    runtime().hook_id += 1
+    return runtime().hook_id - 1
+
+
+@native
+def add_pair(pairs, output_nr, hooks):
+    """Append ``(output_nr, hooks)`` to a list; false with an exception set."""
+    pair = py_tuple_new(2)
+    if pair == 0:
+        return False
+    py_tuple_set(pair, 0, py_integer(output_nr))
+    py_incref(hooks)
+    py_tuple_set(pair, 1, hooks)
+    status = py_list_append(pairs, pair)
+    py_decref(pair)
+    return status == 0
+
+
+@native
+def find_output_hooks(o, output_nr):
+    """The dict of hooks that a node's object has for one of its outputs, borrowed; zero if none."""
+    held = node_object(o).tensor_hooks
+    if held == 0:
+        return 0
+    if type_of(held) == runtime().dict_type:
+        return held if output_nr == 0 else 0
+    for k in range(py_list_size(held)):
+        pair = py_list_item(held, k)
+        if py_integer_value(py_tuple_item(pair, 0)) == output_nr:
+            return py_tuple_item(pair, 1)
+    return 0
+
+
+@native
+def hold_output_hooks(o, output_nr, hooks):
+    """Let a node's object hold a dict of hooks for one of its outputs; false with an exception set."""
+    x = node_object(o)
+    node(x.handle).flags |= TENSOR_HOOKS
+    if x.tensor_hooks == 0 and output_nr == 0:
+        py_incref(hooks)
+        x.tensor_hooks = hooks
+        return True
+    if x.tensor_hooks == 0 or type_of(x.tensor_hooks) == runtime().dict_type:
+        pairs = py_list_new(0)
+        if pairs == 0:
+            return False
+        only = x.tensor_hooks
+        if only != 0 and not add_pair(pairs, 0, only):
+            py_decref(pairs)
+            return False
+        x.tensor_hooks = pairs
+        if only != 0:
+            py_decref(only)
+    return add_pair(x.tensor_hooks, output_nr, hooks)
+
+
+@native
+def register_hook(h, function):
+    """Register a tensor hook on a non-leaf that requires grad: its handle; None for any other tensor."""
+    enter()
+    flags = look(h)
+    t = tensor(h)
+    if t.node == 0 or not flags & REQUIRES_GRAD:
+        py_incref(none())
+        return none()
+    o = wrap_node(t.node, runtime().node_type)
+    if o == 0:
+        return 0
+    hooks = find_output_hooks(o, t.output_nr)
+    if hooks == 0:
+        hooks = py_call(runtime().dict_type)
+        if hooks != 0:
+            held = hold_output_hooks(o, t.output_nr, hooks)
+            py_decref(hooks)
+            if not held:
+                hooks = 0
+    handle = add_hook(hooks, function) if hooks != 0 else 0
+    py_decref(o)
+    return handle
+
+
+@native
+def register_node_hook(n, which, flag, function):
+    """Register a hook in field `which` of a node's object: its handle."""
+    o = node(n).pyobj
+    hooks = words(o)[which]
+    if hooks == 0:
+        hooks = py_call(runtime().dict_type)
+        if hooks == 0:
+            return 0
+        words(o)[which] = hooks
+    node(n).flags |= flag
+    return add_hook(hooks, function)
+
+
+@native
+def output_hooks(h):
+    """The hooks of a non-leaf, None if there are none."""
+    enter()
+    look(h)
+    t = tensor(h)
+    found = 0
+    if t.node != 0 and node(t.node).pyobj != 0:
+        found = find_output_hooks(node(t.node).pyobj, t.output_nr)
+    if found == 0:
+        found = none()
+    py_incref(found)
+    return found
+
+
+# --- running ---------------------------------------------------------------------------------------------------
+
+
+@native
+def snapshot(hooks, count):
+    """The callables of a dict, a new reference: a list, or the callable itself if there is one; zero on failure."""
+    if count > 1:
+        return py_values(hooks)
+    place = stack_small()
+    words(place)[0] = 0
+    py_dict_next(hooks, place, place + 8, place + 16)
+    py_incref(words(place)[2])
+    return words(place)[2]
+
+
+@native_inline
+def hook_at(todo, count, i):
+    return todo if count == 1 else py_list_item(todo, i)
+
+
+@native
+def call_python(function, n, a, b, c):
+    """Call a function with up to three arguments; the result, or zero with an exception set."""
+    arguments = words(stack_small())
+    arguments[0] = a
+    arguments[1] = b
+    arguments[2] = c
+    answer = py_vectorcall(function, address_of(arguments), n, 0)
+    enter()
+    return answer
+
+
+@native_inline
+def optional_object(h):
+    """A new reference to the object of a gradient that stays where it is; None for zero."""
+    if h != 0:
+        retain(h)
+    return wrap_optional(h)
+
+
+@native
+def put(array, k, h):
+    """Put a tensor, or zero, in the place of gradient `k`."""
+    before = array[k]
+    if h != 0:
+        retain(h)
+    array[k] = h
+    if before != 0:
+        drop(before)
+
+
+@native
+def replace(array, k, hook, old, new):
+    """Put what a hook returned for gradient `k` in its place, if that is allowed. OK or RAISED."""
+    handle = object_handle(new)
+    before = array[k]
+    usual = handle != 0 and before != 0
+    if usual:
+        usual = tensor(handle).dtype == tensor(before).dtype and same_shape(handle, before)
+    if not usual:
+        answer = call_python(runtime().check_replacement, 3, hook, old, new)
+        if answer == 0:
+            return RAISED
+        py_decref(answer)
+    put(array, k, handle)
+    return OK
+
+
+@native
+def run_tensor_hooks(hooks, array, k):
+    """Run one tensor's hooks over gradient `k` of an array. OK or RAISED."""
+    count = py_dict_size(hooks)
+    if count <= 0:
+        return OK
+    todo = snapshot(hooks, count)
+    if todo == 0:
+        return RAISED
+    status = OK
+    gradient = optional_object(array[k])
+    for i in range(count):
+        if gradient == 0:
+            status = RAISED
+            break
+        hook = hook_at(todo, count, i)
+        result = py_call_one(hook, gradient)
+        enter()
+        if result == 0:
+            status = RAISED
+            break
+        if result == none() or result == gradient:
+            py_decref(result)
+            continue
+        status = replace(array, k, hook, gradient, result)
+        py_decref(gradient)
+        gradient = result
+        if status != OK:
+            break
+    if gradient != 0:
+        py_decref(gradient)
+    py_decref(todo)
+    return status
+
+
+@native
+def fire_tensor_hooks(t):
+    """The tensor hooks of the current node. OK or RAISED."""
+    n = node(t.node)
+    grads = words(t.grads)
+    if n.variable != 0:
+        hooks = leaf_hooks(n.variable, runtime().hooks_name)
+        return run_held(hooks, grads, 0) if hooks != 0 else OK
+    if n.pyobj == 0 or node_object(n.pyobj).tensor_hooks == 0:
+        return OK
+    held = node_object(n.pyobj).tensor_hooks
+    if type_of(held) == runtime().dict_type:
+        return run_held(held, grads, 0)
+    status = OK
+    py_incref(held)
+    for k in range(py_list_size(held)):
+        pair = py_list_item(held, k)
+        if status == OK:
+            status = run_held(py_tuple_item(pair, 1), grads, py_integer_value(py_tuple_item(pair, 0)))
+    py_decref(held)
+    return status
+
+
+@native
+def run_held(hooks, grads, k):
+    """Run hooks whose dict might otherwise vanish meanwhile."""
+    py_incref(hooks)
+    status = run_tensor_hooks(hooks, grads, k)
+    py_decref(hooks)
+    return status
+
+
+@native
+def leaf_hooks(leaf, name):
+    """The dict of a leaf's hooks of one kind, borrowed; zero if there are none."""
+    o = tensor(leaf).pyobj
+    if o == 0 or tensor_object(o).dict == 0:
+        return 0
+    return py_dict_get(tensor_object(o).dict, name)
+
+
+@native
+def tuple_of(array, n):
+    """The objects of gradients as a tuple, a new reference; zero with an exception set."""
+    values = py_tuple_new(n)
+    for k in range(n):
+        if values != 0:
+            item = optional_object(array[k])
+            if item == 0:
+                py_decref(values)
+                values = 0
+            else:
+                py_tuple_set(values, k, item)
+    return values
+
+
+@native
+def run_tuple_hooks(hooks, array, n, others):
+    """Run node hooks over a tuple of gradients; `others`, if not zero, is their second argument. OK or RAISED."""
+    count = py_dict_size(hooks)
+    if count <= 0:
+        return OK
+    todo = snapshot(hooks, count)
+    if todo == 0:
+        return RAISED
+    status = OK
+    values = tuple_of(array, n)
+    first = values
+    if values != 0:
+        py_incref(first)
+    for i in range(count):
+        if values == 0:
+            status = RAISED
+            break
+        hook = hook_at(todo, count, i)
+        result = call_python(hook, 1 if others == 0 else 2, values, others, 0)
+        if result == 0:
+            status = RAISED
+            break
+        if result == none() or result == values:
+            py_decref(result)
+            continue
+        answer = call_python(runtime().check_tuple, 3, hook, values, result)
+        py_decref(values)
+        values = result
+        if answer == 0:
+            status = RAISED
+            break
+        py_decref(answer)
+    if status == OK and values != first:
+        for k in range(n):
+            item = py_tuple_item(values, k)
+            put(array, k, 0 if item == none() else object_handle(item))
+    if values != 0:
+        py_decref(values)
+    if first != 0:
+        py_decref(first)
+    py_decref(todo)
+    return status
+
+
+@native
+def fire_pre_hooks(t):
+    """The pre-hooks of the current node. OK or RAISED."""
+    o = node(t.node).pyobj
+    hooks = node_object(o).pres if o != 0 else 0
+    if hooks == 0:
+        return OK
+    py_incref(hooks)
+    status = run_tuple_hooks(hooks, words(t.grads), t.n_grads, 0)
+    py_decref(hooks)
+    return status
+
+
+@native
+def fire_post_hooks(t):
+    """The post-hooks of the current node. OK or RAISED.
+
+    A node that got its first post-hook while it ran shows it no gradients of outputs, as in PyTorch.
+    """
+    o = node(t.node).pyobj
+    hooks = node_object(o).posts if o != 0 else 0
+    if hooks == 0:
+        return OK
+    py_incref(hooks)
+    others = tuple_of(words(t.grads), t.n_grads if t.had_posts != 0 else 0)
+    status = RAISED
+    if others != 0:
+        status = run_tuple_hooks(hooks, words(t.results), t.n_results, others)
+        py_decref(others)
+    py_decref(hooks)
+    return status
+
+
+@native
+def fire_post_accumulate(t):
+    """The post-accumulate hooks of the leaf of the current node. OK or RAISED."""
+    leaf = node(t.node).variable
+    hooks = leaf_hooks(leaf, runtime().post_accumulate_name)
+    count = py_dict_size(hooks) if hooks != 0 else 0
+    if count <= 0:
+        return OK
+    todo = snapshot(hooks, count)
+    if todo == 0:
+        return RAISED
+    status = OK
+    o = optional_object(leaf)
+    for i in range(count):
+        result = py_call_one(hook_at(todo, count, i), o)
+        enter()
+        if result == 0:
+            status = RAISED
+            break
+        if result != none() and result != o:
+            answer = py_call_one(runtime().check_post_accumulate, result)
+            if answer != 0:
+                py_decref(answer)
+            else:
+                status = RAISED
+        py_decref(result)
+        if status != OK:
+            break
+    py_decref(o)
+    py_decref(todo)
+    return status

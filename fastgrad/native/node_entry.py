@@ -1,0 +1,170 @@
+"""What Python sees of nodes: their objects, edges and facts, as entries of the runtime."""
+
+from __future__ import annotations
+
+from fastgrad.native import memory, tensors
+from fastgrad.native.graph import gradient_edge, look
+from fastgrad.native.intrinsics import native, node, runtime, task, tensor, words
+from fastgrad.native.layout import HAS_PYTHON, LEAF_HOOKS, LEAF_POST_HOOKS, POST_ACCUMULATE, TENSOR_HOOKS
+from fastgrad.native.memory import drop_node, retain, retain_node
+from fastgrad.native.modes import enter
+from fastgrad.native.pyapi import none, py_incref
+from fastgrad.native.pyobjects import wrap_node
+from fastgrad.native.tensors import alias
+
+
+@native
+def object_of(n):
+    """The object of a node, whose reference is taken over, or None for zero; a new reference."""
+    if n == 0:
+        py_incref(none())
+        return none()
+    o = wrap_node(n, runtime().node_type)
+    drop_node(n)
+    return o
+
+
+@native
+def grad_fn(h):
+    """The node of a non-leaf; None for a leaf."""
+    enter()
+    look(h)
+    n = tensor(h).node
+    if n != 0:
+        retain_node(n)
+    return object_of(n)
+
+
+@native
+def gradient_node(h):
+    """The node that a tensor's gradient arrives at: a leaf's AccumulateGrad node. None without memory."""
+    enter()
+    return object_of(gradient_edge(h))
+
+
+@native
+def current_accumulator(h):
+    """The AccumulateGrad node of a leaf if there is one now."""
+    n = tensor(h).accumulator
+    if n != 0:
+        retain_node(n)
+    return object_of(n)
+
+
+@native
+def flag_leaf(h, flags):
+    """Say that a leaf has hooks: `LEAF_HOOKS` or `LEAF_POST_HOOKS`."""
+    t = tensor(h)
+    t.flags |= flags | HAS_PYTHON
+    if t.accumulator != 0:
+        n = node(t.accumulator)
+        if flags & LEAF_HOOKS:
+            n.flags |= TENSOR_HOOKS
+        if flags & LEAF_POST_HOOKS:
+            n.flags |= POST_ACCUMULATE
+
+
+@native
+def node_target(n, k):
+    """The node that edge `k` points at, None for no edge."""
+    target = words(node(n).edges)[2 * k]
+    if target != 0:
+        retain_node(target)
+    return object_of(target)
+
+
+@native
+def node_flag(n, flags):
+    """Tell the sweep that Python is due at a node."""
+    node(n).flags |= flags
+
+
+@native
+def node_field(n, k):
+    """Word `k` of a node's record (see `layout.NODE`)."""
+    return words(n)[k]
+
+
+@native
+def set_node_field(n, k, value):
+    words(n)[k] = value
+
+
+@native
+def node_output(n, k):
+    """The number of the output that edge `k` points at, -1 for no edge."""
+    edges = words(node(n).edges)
+    return edges[2 * k + 1] if edges[2 * k] != 0 else -1
+
+
+@native
+def node_meta(n, k, out):
+    """What a node knows of its output `k`: dtype, device, sizes."""
+    return write_meta(words(node(n).metas + k * memory.META_BYTES), out)
+
+
+@native
+def input_meta(n, k, out):
+    """What a node's edge `k` says of its input: dtype, device, sizes."""
+    edges = words(node(n).edges)
+    return write_meta(words(node(edges[2 * k]).metas + edges[2 * k + 1] * memory.META_BYTES), out)
+
+
+@native
+def write_meta(meta, out):
+    words(out)[0] = meta[0]
+    words(out)[1] = meta[1]
+    for j in range(meta[2]):
+        words(out)[2 + j] = meta[3 + j]
+    return 2 + meta[2]
+
+
+@native
+def node_attrs(n, out):
+    """The first integers that a node keeps of its call."""
+    record = node(n)
+    count = min(record.n_attrs, 24)
+    for k in range(count):
+        words(out)[k] = words(record.attrs)[k]
+    return count
+
+
+@native
+def node_attr(n, k):
+    return words(node(n).attrs)[k]
+
+
+@native
+def node_variable(n):
+    """The leaf of an AccumulateGrad node."""
+    v = node(n).variable
+    if v != 0:
+        retain(v)
+    return v
+
+
+@native
+def node_saved(n, k):
+    """What a node saved in place `k`: inputs 0 to 3, outputs from 4; None if nothing."""
+    h = node(n).saved[2 * k]
+    if h != 0:
+        retain(h)
+    return h
+
+
+@native
+def attach_output(n, k, h):
+    """An alias of saved output `k` with the node as its history, as double backward wants it."""
+    a = alias(h)
+    if a > 0:
+        tensors.set_history(a, n, k)
+    return a
+
+
+@native
+def task_node(handle):
+    """The node at which a pass stands, None before the first."""
+    n = task(handle).node
+    if n != 0:
+        retain_node(n)
+    return object_of(n)

@@ -1,0 +1,335 @@
+"""The Python objects of tensors and nodes: how they are made, what the garbage collector learns, how they go.
+
+A tensor's object holds one reference to the record, and the record knows its object, so that a tensor keeps one
+identity in Python. A node's object is one with the record: see Note [Nodes and their objects] in `memory`.
+
+Note [What the collector learns]: an object may tell the collector only of references that it owns. The object of a
+tensor owns what its record holds if nobody else holds the record, and so on along the graph, through records with
+one holder, to the next node with an object. The walk is short: it starts only where node objects exist at all, and it
+gives up after `WALK_LIMIT` records. Giving up never frees too much; a cycle that long stays.
+"""
+
+from __future__ import annotations
+
+from fastgrad.flags import DEBUG
+from fastgrad.native.intrinsics import (
+    handle_object,
+    native,
+    native_inline,
+    node,
+    node_object,
+    runtime,
+    stack_frame,
+    tensor,
+    tensor_object,
+    words,
+)
+from fastgrad.native.layout import FRAME_WORDS, HAS_PYTHON, SAVED_SLOTS
+from fastgrad.native.memory import drop, node_object_gone
+from fastgrad.native.objects_layout import NODE_FIELDS, NODE_OBJECT
+from fastgrad.native.pyapi import (
+    TP_FREE,
+    call_free,
+    call_visit,
+    none,
+    py_alloc,
+    py_clear_weakrefs,
+    py_decref,
+    py_get_slot,
+    py_incref,
+    py_is_subtype,
+    py_untrack,
+)
+
+WALK_LIMIT = 512
+FIRST_FIELD = NODE_OBJECT.fields["tensor_hooks"][0]
+N_FIELDS = len(NODE_FIELDS)
+
+
+# --- from objects to handles -----------------------------------------------------------------------------------
+
+
+@native_inline
+def type_of(o):
+    return tensor_object(o).type
+
+
+@native_inline
+def is_tensor(o):
+    """Whether an object is a tensor."""
+    kind = type_of(o)
+    return kind == runtime().tensor_type or py_is_subtype(kind, runtime().tensor_base) != 0
+
+
+@native
+def object_handle(o):
+    """The handle of a tensor object; zero if it is none, or in debug mode if its record is another one by now."""
+    if not is_tensor(o):
+        return 0
+    x = tensor_object(o)
+    if DEBUG and x.handle != 0 and tensor(x.handle).generation != x.generation:
+        return 0
+    return x.handle
+
+
+@native
+def optional_handle(o):
+    """Like `object_handle`, zero for None and -1 for what is no tensor."""
+    if o == none():
+        return 0
+    handle = object_handle(o)
+    return handle if handle != 0 else -1
+
+
+@native
+def node_handle(o):
+    """The handle of a node object; zero if it is none."""
+    kind = type_of(o)
+    if kind != runtime().node_type and py_is_subtype(kind, runtime().node_base) == 0:
+        return 0
+    x = node_object(o)
+    if DEBUG and x.handle != 0 and node(x.handle).generation != x.generation:
+        return 0
+    return x.handle
+
+
+# --- from handles to objects -----------------------------------------------------------------------------------
+
+
+@native
+def wrap(handle):
+    """The object of a tensor, a new reference; takes over one of the record. Zero with an exception set."""
+    t = tensor(handle)
+    if t.pyobj != 0:
+        o = t.pyobj
+        py_incref(o)
+        drop(handle)
+        return o
+    o = py_alloc(runtime().tensor_type, 0)
+    if o == 0 or t.pyobj != 0:  # the collector, which may run any code, may have asked for it
+        if o != 0:
+            py_decref(o)
+            o = t.pyobj
+            py_incref(o)
+        drop(handle)
+        return o
+    attach(o, handle)
+    return o
+
+
+@native
+def wrap_optional(handle):
+    """Like `wrap`, None for zero."""
+    if handle == 0:
+        py_incref(none())
+        return none()
+    return wrap(handle)
+
+
+@native_inline
+def attach(o, handle):
+    x = tensor_object(o)
+    x.handle = handle
+    x.generation = tensor(handle).generation
+    tensor(handle).pyobj = o
+
+
+@native
+def adopt(kind, o):
+    """An object of a subclass for the record of a fresh tensor, which the old object gives up."""
+    fresh = py_alloc(kind, 0)
+    if fresh != 0:
+        handle = tensor_object(o).handle
+        tensor_object(o).handle = 0
+        attach(fresh, handle)
+    return fresh
+
+
+@native
+def wrap_node(handle, kind):
+    """The object of a node, a new reference, made with the type `kind` if need be. Zero with an exception set."""
+    n = node(handle)
+    if n.pyobj == 0:
+        o = py_alloc(kind, 0)
+        if o == 0:
+            return 0
+        if n.pyobj != 0:  # as in `wrap`
+            py_decref(o)
+        else:
+            x = node_object(o)
+            x.handle = handle
+            x.generation = n.generation
+            n.pyobj = o
+            runtime().node_objects += 1
+            for _ in range(n.refs):
+                py_incref(o)
+            return o
+    py_incref(n.pyobj)
+    return n.pyobj
+
+
+# --- what the collector learns ---------------------------------------------------------------------------------
+
+
+@native
+def push_targets(handle, stack, count):
+    """Put onto a stack the nodes that a node holds; returns the new height."""
+    n = node(handle)
+    edges = words(n.edges)
+    for k in range(n.n_in):
+        if edges[2 * k] != 0 and count < FRAME_WORDS:
+            stack[count] = edges[2 * k]
+            count += 1
+    if n.n_saved != 0:
+        for k in range(SAVED_SLOTS):
+            h = n.saved[2 * k]
+            if h != 0 and tensor(h).refs == 1 and tensor(h).node != 0 and count < FRAME_WORDS:
+                stack[count] = tensor(h).node
+                count += 1
+    return count
+
+
+@native
+def visit_graph(stack, count, visit, argument):
+    """Show the collector the objects of nodes that are reached through records with one holder."""
+    steps = 0
+    while count > 0 and steps < WALK_LIMIT:
+        count -= 1
+        steps += 1
+        handle = stack[count]
+        n = node(handle)
+        if n.pyobj != 0:
+            answer = call_visit(visit, n.pyobj, argument)
+            if answer != 0:
+                return answer
+        elif n.refs == 1:
+            count = push_targets(handle, stack, count)
+    return 0
+
+
+@native
+def traverse_tensor(o, visit, argument):
+    """`tp_traverse` of a tensor's object."""
+    x = tensor_object(o)
+    if x.dict != 0:
+        answer = call_visit(visit, x.dict, argument)
+        if answer != 0:
+            return answer
+    if x.handle != 0 and runtime().node_objects > 0:
+        t = tensor(x.handle)
+        if t.refs == 1 and t.node != 0:
+            stack = words(stack_frame())
+            stack[0] = t.node
+            answer = visit_graph(stack, 1, visit, argument)
+            if answer != 0:
+                return answer
+    return call_visit(visit, x.type, argument)
+
+
+@native
+def traverse_node(o, visit, argument):
+    """`tp_traverse` of a node's object."""
+    for k in range(N_FIELDS):
+        held = words(o)[FIRST_FIELD + k]
+        if held != 0:
+            answer = call_visit(visit, held, argument)
+            if answer != 0:
+                return answer
+    x = node_object(o)
+    if x.handle != 0:
+        stack = words(stack_frame())
+        answer = visit_graph(stack, push_targets(x.handle, stack, 0), visit, argument)
+        if answer != 0:
+            return answer
+    return call_visit(visit, x.type, argument)
+
+
+# --- how objects go --------------------------------------------------------------------------------------------
+
+
+@native
+def clear_tensor(o):
+    """`tp_clear` of a tensor's object."""
+    x = tensor_object(o)
+    held = x.dict
+    x.dict = 0
+    if held != 0:
+        py_decref(held)
+    return 0
+
+
+@native
+def clear_node(o):
+    """`tp_clear` of a node's object."""
+    for k in range(N_FIELDS):
+        held = words(o)[FIRST_FIELD + k]
+        words(o)[FIRST_FIELD + k] = 0
+        if held != 0:
+            py_decref(held)
+    return 0
+
+
+@native
+def free_object(o):
+    """Give back the memory of an object whose fields are clear."""
+    kind = type_of(o)
+    call_free(py_get_slot(kind, TP_FREE), o)
+    py_decref(kind)
+
+
+@native
+def dealloc_tensor(o):
+    """`tp_dealloc` of a tensor's object."""
+    x = tensor_object(o)
+    py_untrack(o)
+    if x.weaklist != 0:
+        py_clear_weakrefs(o)
+    clear_tensor(o)
+    handle = x.handle
+    if handle != 0:
+        x.handle = 0
+        if tensor(handle).pyobj == o:
+            tensor(handle).pyobj = 0
+        drop(handle)
+    free_object(o)
+
+
+@native
+def dealloc_node(o):
+    """`tp_dealloc` of a node's object: nobody holds the node any more, and its record goes too."""
+    x = node_object(o)
+    py_untrack(o)
+    if x.weaklist != 0:
+        py_clear_weakrefs(o)
+    handle = x.handle
+    if handle != 0:
+        x.handle = 0
+        runtime().node_objects -= 1
+        node_object_gone(handle)
+    clear_node(o)
+    free_object(o)
+
+
+@native
+def dealloc_handle(o):
+    """`tp_dealloc` of the handle of a hook."""
+    x = handle_object(o)
+    if x.weaklist != 0:
+        py_clear_weakrefs(o)
+    if x.hooks != 0:
+        py_decref(x.hooks)
+    if x.extra != 0:
+        py_decref(x.extra)
+    free_object(o)
+
+
+@native
+def to_finalize(o):
+    """Whether Python is told that this object goes: it is a leaf with hooks that a graph still leads to."""
+    handle = tensor_object(o).handle
+    if handle == 0 or runtime().finalizer == 0:
+        return 0
+    t = tensor(handle)
+    if not t.flags & HAS_PYTHON or t.accumulator == 0:
+        return 0
+    return 1
