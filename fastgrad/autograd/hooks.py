@@ -22,7 +22,7 @@ TENSOR_HOOKS, POST_HOOKS = "_backward_hooks", "_post_accumulate_grad_hooks"
 LEAF_FLAGS = {TENSOR_HOOKS: layout.LEAF_HOOKS, POST_HOOKS: layout.LEAF_POST_HOOKS}
 
 
-class RemovableHandle(HandleBase):  # type: ignore[misc]
+class RemovableHandle(HandleBase):
     """What registering a hook returns: takes the hook away again.
 
     Parameters
@@ -89,7 +89,7 @@ class RemovableHandle(HandleBase):  # type: ignore[misc]
 
 
 def _revive(kind: type, state: tuple[Any, ...]) -> Any:
-    handle = kind.__new__(kind)
+    handle: Any = object.__new__(kind)
     handle.__setstate__(state)
     return handle
 

@@ -17,7 +17,7 @@ _PRES, _POSTS = (NODE_OBJECT.fields[n][0] for n in ("pres", "posts"))
 LAST = 1 << 62  # what `native.graph` gives AccumulateGrad nodes
 
 
-class Node(NodeBase):  # type: ignore[misc]
+class Node(NodeBase):
     """An op call in the graph: what ``tensor.grad_fn`` returns.
 
     A node is the same object as long as anyone holds it.

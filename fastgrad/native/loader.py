@@ -11,7 +11,7 @@ import ctypes
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 
@@ -194,10 +194,24 @@ def _load_runtime() -> tuple[types.SimpleNamespace, list[type]]:
 
 
 rt: types.SimpleNamespace
-TensorBase: Any  # types made at run time
-NodeBase: Any
-HandleBase: Any
-rt, (TensorBase, NodeBase, HandleBase) = _load_runtime()
+TensorBase: Any  # a type made at run time, as the two below
+if TYPE_CHECKING:
+
+    class NodeBase:
+        _handle: int
+        _tensor_hooks: Any
+        _pres: Any
+        _posts: Any
+        _metadata: Any
+        _leaf: Any
+
+    class HandleBase:
+        hooks_dict_ref: Any
+        _extra: Any
+        id: int
+
+
+rt, (TensorBase, NodeBase, HandleBase) = _load_runtime()  # type: ignore[misc]
 RUNTIME_ADDRESS: int = rt.runtime_address()
 
 
