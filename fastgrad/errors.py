@@ -383,6 +383,8 @@ def wrap_error(*arguments: Any) -> NoReturn:
         kind = next(
             (type(a).__name__ for a in arguments if not isinstance(a, (int, float, TensorBase))), "another"
         )
+        if kind == "another" and arguments and isinstance(arguments[0], int):
+            raise RuntimeError("this backward pass has ended")
         raise TypeError(f"expected a Tensor as argument, but got {kind}")
     raise_status(status, "the runtime", arguments)
 

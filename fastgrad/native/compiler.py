@@ -6,7 +6,7 @@ so that the optimiser sees through them; see Note [Entries].
 
 Note [Entries]: an entry is a ``METH_FASTCALL`` function or a type slot. Its arguments are letters:
 ``i`` an int64, ``d`` a float64, ``T`` a tensor (its handle is read from the object), ``O`` a tensor or None, ``N`` a
-node (likewise), ``o`` any object (its address).
+node (likewise), ``K`` a pass under way (its handle, a Python integer), ``o`` any object (its address).
 Results: ``i``, ``d``, ``n`` nothing, ``s`` a status (a negative one raises), ``T`` a tensor: a handle becomes the
 Python object that stands for it, zero None, a negative number is a status; ``R`` a new reference to a Python
 object, zero if an exception is set; ``E`` an int64, -1 if an exception is set; ``L`` a tuple of integers (the
@@ -28,11 +28,12 @@ from fastgrad.native.intrinsics import NATIVE
 from fastgrad.native.pipeline import link
 
 NUMBA_TYPES = {
-    "i": types.int64, "d": types.float64, "T": types.int64, "O": types.int64, "s": types.int64, "n": types.void,
-    "L": types.int64, "R": types.int64, "E": types.int64, "N": types.int64, "o": types.int64, "p": types.CPointer(types.int64),
+    "d": types.float64, "n": types.void, "p": types.CPointer(types.int64), **dict.fromkeys("iTOsLRENKo", types.int64),
 }  # fmt: skip
-LLVM_TYPES = {"i": "i64", "d": "double", "T": "i64", "O": "i64", "N": "i64", "o": "i64", "p": "ptr"}
-HANDLES = {"T": ("object_handle", "0"), "O": ("optional_handle", "-1"), "N": ("node_handle", "0")}
+LLVM_TYPES = {"d": "double", "p": "ptr", **dict.fromkeys("iTONKo", "i64")}
+HANDLES = {
+    "T": ("object_handle", "0"), "O": ("optional_handle", "-1"), "N": ("node_handle", "0"), "K": ("pass_handle", "0"),
+}  # fmt: skip
 
 
 class Export(NamedTuple):

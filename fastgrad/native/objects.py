@@ -28,6 +28,7 @@ _SHIMS = (
     ("object_handle", "object_handle", "i", "p"),
     ("optional_handle", "optional_handle", "i", "p"),
     ("node_handle", "node_handle", "i", "p"),
+    ("pass_handle", "pass_handle", "i", "p"),
     ("wrap", "wrap", "p", "i"),
     ("wrap_optional", "wrap_optional", "p", "i"),
     ("to_finalize", "to_finalize", "i", "p"),

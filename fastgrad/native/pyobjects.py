@@ -20,6 +20,7 @@ from fastgrad.native.intrinsics import (
     node_object,
     runtime,
     stack_frame,
+    task,
     tensor,
     tensor_object,
     words,
@@ -37,6 +38,7 @@ from fastgrad.native.pyapi import (
     py_decref,
     py_get_slot,
     py_incref,
+    py_integer_value,
     py_is_subtype,
     py_untrack,
 )
@@ -91,6 +93,18 @@ def node_handle(o):
     if DEBUG and x.handle != 0 and node(x.handle).generation != x.generation:
         return 0
     return x.handle
+
+
+@native
+def pass_handle(o):
+    """The handle of a pass that a Python integer is; zero for any other, which only debug mode notices."""
+    handle = py_integer_value(o)
+    if DEBUG:
+        current = runtime().current_task
+        while current != handle and current != 0:
+            current = task(current).previous
+        handle = current
+    return handle
 
 
 # --- from handles to objects -----------------------------------------------------------------------------------
