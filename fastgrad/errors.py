@@ -228,7 +228,8 @@ def _bad_matmul(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
 def _leaf_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     what = "a view of a leaf Variable" if fact(0) == 1 else "a leaf Variable"
     return RuntimeError, (
-        f"{what} that requires grad is being used in an in-place operation. Change it under fastgrad.no_grad(), or use "
+        f"{what} that requires grad is being used in an in-place operation. Change it under "
+        "fastgrad.no_grad(), or use "
         "the form that returns a new tensor."
     )
 
@@ -269,7 +270,8 @@ def _empty(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     what = f"the tensor has sizes {shape_text(tensors[0])} and so no elements to choose from"
     if name in ("amax", "amin", "max", "min") and len(attrs) < 2:
         return RuntimeError, (
-            f"Expected reduction dim to be specified for input.numel() == 0: {what}. Specify the reduction dim with the "
+            f"Expected reduction dim to be specified for input.numel() == 0: {what}. Specify the reduction dim "
+            "with the "
             "'dim' argument."
         )
     return IndexError, f"Expected reduction dim to have non-zero size: {what}"
@@ -325,7 +327,8 @@ _MAKERS: dict[int, Any] = {
     ),
     layout.INFERENCE_INPLACE: _simple(
         RuntimeError,
-        "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+        "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get "
+        "a normal "
         "tensor before doing inplace update.",
     ),
     layout.BAD_TARGET: _simple(
@@ -345,8 +348,10 @@ _MAKERS: dict[int, Any] = {
     layout.NO_GRAD_VIEW_INPLACE: _simple(
         RuntimeError,
         "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use "
-        "case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the "
-        "inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if "
+        "case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
+        "and the "
+        "inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both "
+        "outside (if "
         "you want the inplace to be tracked).",
     ),
     layout.NO_RULE: _simple(

@@ -107,7 +107,8 @@ class Tensor(TensorBase):
 
     def storage_offset(self) -> int:
         """The first element's place in the storage, in elements."""
-        return (_field(self, _DATA) - rt.storage_field(self, _STORAGE_DATA)) // self.dtype.itemsize  # type: ignore[no-any-return]
+        offset: builtins.int = _field(self, _DATA) - rt.storage_field(self, _STORAGE_DATA)
+        return offset // self.dtype.itemsize
 
     @property
     def dtype(self) -> dtypes.dtype:
@@ -212,7 +213,8 @@ class Tensor(TensorBase):
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if not requires_grad and not self.is_leaf:
             raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                "variable in a "
                 "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
             )
         if (
@@ -258,7 +260,8 @@ class Tensor(TensorBase):
                 raise RuntimeError("can't assign Variable as its own grad")
             if _sizes(value) != _sizes(self):
                 raise RuntimeError(
-                    f"assigned grad has data of a different size: expected {list(self.shape)}, got {list(_sizes(value))}"
+                    f"assigned grad has data of a different size: expected {list(self.shape)}, got "
+                    f"{list(_sizes(value))}"
                 )
             if _field(value, _DTYPE) != _field(self, _DTYPE):
                 raise RuntimeError(
@@ -492,7 +495,8 @@ class Tensor(TensorBase):
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Any:
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
+                "the moment. "
                 "Clone and detach the tensor first."
             )
         if id(self) in memo:
@@ -535,7 +539,8 @@ class Tensor(TensorBase):
 
     def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
         """One number, in this tensor's dtype."""
-        return creation.full(size, fill_value, dtype=dtype or self.dtype, device=self.device)  # type: ignore[no-any-return]
+        out: Tensor = creation.full(size, fill_value, dtype=dtype or self.dtype, device=self.device)
+        return out
 
     # --- operators that are not slots ---------------------------------------------------------------------------
 
@@ -810,7 +815,8 @@ runtime_set_object("operator_fallback", _operator)
 
 _METHODS: dict[Any, str] = {
     elementwise: "add sub subtract mul multiply div divide true_divide floor_divide remainder fmod neg negative abs "
-    "absolute sign exp log sqrt square tanh sigmoid sin cos relu isnan clamp clip maximum minimum pow eq ne not_equal lt "
+    "absolute sign exp log sqrt square tanh sigmoid sin cos relu isnan clamp clip maximum minimum pow eq ne "
+    "not_equal lt "
     "less le less_equal gt greater ge greater_equal logical_not logical_and logical_or logical_xor bitwise_and "
     "bitwise_or bitwise_xor bitwise_not masked_fill",
     reduce: "sum mean amax amin any all prod argmax argmin max min cumsum logsumexp softmax log_softmax",

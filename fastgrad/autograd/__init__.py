@@ -1,7 +1,8 @@
 """Automatic differentiation: passes, modes, hooks, nodes."""
 
-from fastgrad.autograd import graph
+from fastgrad.autograd import function, graph
 from fastgrad.autograd.engine import backward, grad
+from fastgrad.autograd.function import Function
 from fastgrad.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -12,8 +13,10 @@ from fastgrad.autograd.modes import (
 )
 
 __all__ = [
+    "Function",
     "backward",
     "enable_grad",
+    "function",
     "grad",
     "graph",
     "inference_mode",

@@ -37,7 +37,8 @@ def _root_gradient(output: Any, gradient: Any, index: int) -> Any:
             )
         if output.numel() != 1:
             raise RuntimeError(
-                "grad can be implicitly created only for scalar outputs; pass `gradient` with the shape of the output, "
+                "grad can be implicitly created only for scalar outputs; pass `gradient` with the shape of the "
+                "output, "
                 f"{list(output.shape)}"
             )
         if not output.dtype.is_floating_point:
@@ -51,7 +52,8 @@ def _root_gradient(output: Any, gradient: Any, index: int) -> Any:
         raise RuntimeError(f"element {index} of tensors does not require grad and does not have a grad_fn")
     if tuple(gradient.shape) != tuple(output.shape):
         raise RuntimeError(
-            f"Mismatch in shape: grad_output[{index}] has a shape of {gradient.shape} and output[{index}] has a shape of "
+            f"Mismatch in shape: grad_output[{index}] has a shape of {gradient.shape} and output[{index}] has "
+            "a shape of "
             f"{output.shape}."
         )
     return gradient if gradient.dtype is output.dtype else gradient.to(output.dtype)
@@ -120,7 +122,8 @@ def backward(
             rt.retain_grad(t)
     if create_graph:
         warnings.warn(
-            "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and "
+            "its gradient "
             "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this.",
             stacklevel=3,
         )
@@ -200,7 +203,8 @@ def grad(
     for k, value in enumerate(found):
         if value is None and not allowed:
             raise RuntimeError(
-                f"The differentiated Tensor at index {k} appears to not have been used in the graph. Set allow_unused=True "
+                f"The differentiated Tensor at index {k} appears to not have been used in the graph. Set "
+                "allow_unused=True "
                 "if this is the desired behavior."
             )
         if value is None and materialize_grads:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastgrad.autograd.hooks import RemovableHandle
+from fastgrad.autograd.saved import saved_attribute
 from fastgrad.native import layout
 from fastgrad.native.layout import NODE
 from fastgrad.native.loader import NodeBase, rt, runtime_set_object
@@ -96,6 +97,11 @@ class Node(NodeBase):
         RemovableHandle
         """
         return rt.register_node_hook(self, _PRES, layout.PRE_HOOKS, fn)  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("_saved_", "_raw_saved_")):
+            return saved_attribute(self, name)
+        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {hex(id(self))}>"

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from fastgrad.autograd.saved import saved_value
 from fastgrad.errors import raise_status
 from fastgrad.native.layout import FREED_GRAPH, NODE
 from fastgrad.native.loader import rt
@@ -63,10 +64,11 @@ def _argument(op: Op, node: Any, k: int, name: str, grads: tuple[Any, ...]) -> A
         return grads
     if name in ("y", "y1"):
         which = ("y", "y1").index(name)
-        saved = rt.node_saved(node, MAX_SAVED_INPUTS + which)
+        saved = saved_value(node, MAX_SAVED_INPUTS + which)
         return rt.attach_output(node, which, saved) if which < _differentiable(op) else saved
     if name in inputs:
-        return rt.node_saved(node, inputs.index(name))
+        place = inputs.index(name)
+        return saved_value(node, place, place)
     star = len(attrs) - 1
     count = rt.node_field(node, _N_ATTRS)
     if name == "sizes":

@@ -77,7 +77,8 @@ def _new(code: int, sizes: Sequence[int], where: Any = None, name: str = "empty"
             )
     if len(sizes) > layout.MAX_DIMS:
         raise RuntimeError(
-            f"{name}(): a tensor has at most {layout.MAX_DIMS} dimensions in fastgrad, but got {len(sizes)}: {list(sizes)}"
+            f"{name}(): a tensor has at most {layout.MAX_DIMS} dimensions in fastgrad, but got {len(sizes)}: "
+            f"{list(sizes)}"
         )
     words = (ctypes.c_int64 * (len(sizes) + 1))(*sizes)
     return rt.new(code, _code(where), len(sizes), ctypes.addressof(words))
@@ -149,7 +150,8 @@ def from_numpy(ndarray: np.ndarray) -> Any:
     if any(s < 0 for s in ndarray.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-            "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
+            "currently supported. (You can probably work around this by making a copy of your array with "
+            "array.copy().)"
         )
     if any(s % size for s in ndarray.strides) and ndarray.size > 1:
         raise ValueError(
@@ -157,8 +159,10 @@ def from_numpy(ndarray: np.ndarray) -> Any:
         )
     if not ndarray.flags.writeable:
         warnings.warn(
-            "The given NumPy array is not writable, and fastgrad does not support non-writable tensors. This means writing "
-            "to this tensor will result in undefined behavior. You may want to copy the array to protect its data or make it "
+            "The given NumPy array is not writable, and fastgrad does not support non-writable tensors. This "
+            "means writing "
+            "to this tensor will result in undefined behavior. You may want to copy the array to protect its "
+            "data or make it "
             "writable before converting it to a tensor.",
             stacklevel=2,
         )

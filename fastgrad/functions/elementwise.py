@@ -120,7 +120,8 @@ def pow(input: Any, exponent: Any) -> Any:
         need_tensor("pow", input)
         if isinstance(exponent, (int, np.integer)) and exponent < 0 and not input.dtype.is_floating_point:
             raise RuntimeError(
-                f"pow(): Integers to negative integer powers are not allowed, but the exponent is {exponent}; convert the "
+                f"pow(): Integers to negative integer powers are not allowed, but the exponent is {exponent}; "
+                "convert the "
                 f"{input.dtype.name} tensor to a floating-point dtype first"
             )
     return invoke(BY_NAME["pow"], (input, exponent))
@@ -139,7 +140,8 @@ def need_divisor(name: str, input: Any, other: Any) -> None:
             return
     if bool((other == 0).any()) if is_tensor(other) else other == 0:
         raise RuntimeError(
-            f"{name}(): ZeroDivisionError: the divisor of an integer division holds a zero; mask the zeros, or convert an "
+            f"{name}(): ZeroDivisionError: the divisor of an integer division holds a zero; mask the zeros, or "
+            "convert an "
             "operand to a floating-point dtype"
         )
 
@@ -206,7 +208,8 @@ def _no_bool_sub(*operands: Any) -> None:
     masks = [t.dtype is dtypes.bool_ if is_tensor(t) else isinstance(t, bool) for t in operands]
     if False not in masks:
         raise RuntimeError(
-            "sub(): Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+            "sub(): Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` "
             "operator instead."
         )
     if True in masks:
@@ -358,7 +361,8 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
         )
     if is_tensor(value) and value.dim() != 0:
         raise RuntimeError(
-            f"masked_fill(): only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
+            f"masked_fill(): only supports a 0-dimensional value tensor, but got tensor with {value.dim()} "
+            "dimension(s)."
         )
     filling = fill_value("masked_fill", value, input)
     try:

@@ -129,7 +129,8 @@ def _integer(item: Any) -> int:
         return operator.index(item)
     except TypeError:
         raise IndexError(
-            "index(): only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+            "index(): only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+            "indices "
             f"(got {type(item).__name__})"
         ) from None
 
@@ -164,7 +165,8 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
         for k in range(item.dim()):
             if item.shape[k] != shape[dim + k]:
                 raise IndexError(
-                    f"index(): The shape of the mask {list(item.shape)} at index {k} does not match the shape of the indexed "
+                    f"index(): The shape of the mask {list(item.shape)} at index {k} does not match the shape "
+                    "of the indexed "
                     f"tensor {list(shape)} at index {dim + k}"
                 )
         places = np.nonzero(item.detach().numpy()) if item.dim() else ()
@@ -218,7 +220,8 @@ def setitem(x: Any, index: Any, value: Any) -> None:
     """``x[index] = value``, in place; the value is broadcast and cast."""
     if not is_tensor(value) and not isinstance(value, (bool, int, float, np.number, np.bool_)):
         raise TypeError(
-            f"setitem(): can't assign a {type(value).__name__} to a fastgrad.{x.dtype.type_name}Tensor; make it a tensor first"
+            f"setitem(): can't assign a {type(value).__name__} to a fastgrad.{x.dtype.type_name}Tensor; make "
+            "it a tensor first"
         )
     target, advanced = _views(x, index)
     try:
@@ -255,7 +258,8 @@ def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) ->
         value = expand(_leading_ones_dropped(value, len(shape)), shape)
     except RuntimeError:
         raise RuntimeError(
-            f"index_put_(): shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
+            f"index_put_(): shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
+            "indexing result of shape "
             f"{list(shape)}"
         ) from None
     if rt.get_mode() & GRAD_ENABLED and (base.requires_grad or value.requires_grad):

@@ -41,7 +41,8 @@ def dot(input: Any, tensor: Any) -> Any:
     _need_dtype("dot", input, tensor)
     if input.shape[0] != tensor.shape[0]:
         raise RuntimeError(
-            f"dot(): inconsistent tensor size, expected two vectors of as many elements, but got {_shapes(input, tensor)}"
+            "dot(): inconsistent tensor size, expected two vectors of as many elements, but got "
+            f"{_shapes(input, tensor)}"
         )
     return matmul(input, tensor)
 
@@ -119,7 +120,8 @@ def _matmul(a: Any, b: Any) -> Any:
     elif b.ndim == 2:
         # one matrix for the whole batch: its rows are those of one tall matrix
         shape = tuple(a.shape)
-        out = reshape(apply(_MM, 2, 0, reshape(a, -1, shape[-1]) if a.numel() else reshape(a, (_rows(shape), shape[-1])), b),
+        flat = reshape(a, -1 if a.numel() else _rows(shape), shape[-1])
+        out = reshape(apply(_MM, 2, 0, flat, b),
                       (*shape[:-1], b.shape[-1]))  # fmt: skip
     else:
         out = _batched(a, b)

@@ -133,7 +133,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     dst = [wrapped("movedim", d, ndim) for d in as_dims("movedim", destination)]
     if len(src) != len(dst):
         raise RuntimeError(
-            f"movedim(): Invalid source or destination dims: source ({src} dims) should contain the same number of dims "
+            f"movedim(): Invalid source or destination dims: source ({src} dims) should contain the same "
+            "number of dims "
             f"as destination ({dst} dims)"
         )
     if len(set(src)) != len(src) or len(set(dst)) != len(dst):

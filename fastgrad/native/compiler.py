@@ -4,15 +4,18 @@ A unit is a set of functions in one object file. Two sorts of functions leave a 
 ``void(int64 frame)``, and entries, which CPython calls. The wrappers of entries are emitted as LLVM IR here,
 so that the optimiser sees through them; see Note [Entries].
 
-Note [Entries]: an entry is a ``METH_FASTCALL`` function or a type slot. Its arguments are letters:
-``i`` an int64, ``d`` a float64, ``T`` a tensor (its handle is read from the object), ``O`` a tensor or None, ``N`` a
-node (likewise), ``K`` a pass under way (its handle, a Python integer), ``o`` any object (its address).
+Note [Entries]: an entry is a ``METH_FASTCALL`` function or a type slot. Its arguments are letters: ``i`` an int64,
+``d`` a float64, ``T`` a tensor (its handle is read from the object), ``O`` a tensor or None, ``N`` a node (likewise),
+``K`` a pass under way (its handle, a Python integer), ``o`` any object (its address).
+
 Results: ``i``, ``d``, ``n`` nothing, ``s`` a status (a negative one raises), ``T`` a tensor: a handle becomes the
 Python object that stands for it, zero None, a negative number is a status; ``R`` a new reference to a Python
-object, zero if an exception is set; ``E`` an int64, -1 if an exception is set; ``L`` a tuple of integers (the
-function gets the address of an array as its last argument and returns how many it wrote); ``x`` nothing: the
-function is called by other wrappers only (pointers are ``p``). A failing call stores the status in the runtime and calls the
-Python function that `runtime.wrap_error` holds with the same arguments; it raises.
+object, zero if an exception is set, a negative number is a status; ``E`` an int64, -1 if an exception is set; ``L`` a
+tuple of integers (the function gets the address of an array as its last argument and returns how many it wrote);
+``x`` nothing: the function is called by other wrappers only (pointers are ``p``).
+
+A failing call stores the status in the runtime and calls the Python function that `runtime.wrap_error` holds with the
+same arguments; it raises. Where an exception is set already, that one is raised.
 """
 
 from __future__ import annotations
@@ -266,18 +269,22 @@ good:"""
 _RESULTS = {
     "n": "  call void @Py_IncRef(ptr @_Py_NoneStruct)\n  ret ptr @_Py_NoneStruct",
     "i": "  %value = load i64, ptr %result\n  %boxed = call ptr @PyLong_FromLongLong(i64 %value)\n  ret ptr %boxed",
-    "d": "  %value = load double, ptr %result\n  %boxed = call ptr @PyFloat_FromDouble(double %value)\n  ret ptr %boxed",
+    "d": "  %value = load double, ptr %result\n"
+    "  %boxed = call ptr @PyFloat_FromDouble(double %value)\n  ret ptr %boxed",
     "s": "  %value = load i64, ptr %result\n"
     + _FAILED.format(test="slt")
     + "\n  %boxed = call ptr @PyLong_FromLongLong(i64 %value)\n  ret ptr %boxed",
     "T": "  %value = load i64, ptr %result\n"
     + _FAILED.format(test="slt")
     + "\n  %object = call ptr @fastgrad_wrap_optional(i64 %value)\n  ret ptr %object",
-    "R": "  %value = load i64, ptr %result\n  %object = inttoptr i64 %value to ptr\n  ret ptr %object",
+    "R": "  %value = load i64, ptr %result\n"
+    + _FAILED.format(test="slt")
+    + "\n  %object = inttoptr i64 %value to ptr\n  ret ptr %object",
     "E": "  %value = load i64, ptr %result\n  %raised = icmp eq i64 %value, -1\n"
     "  br i1 %raised, label %failed, label %good\nfailed:\n  ret ptr null\ngood:\n"
     "  %boxed = call ptr @PyLong_FromLongLong(i64 %value)\n  ret ptr %boxed",
-    "L": "  %value = load i64, ptr %result\n  %tuple = call ptr @fastgrad_integers(ptr %list, i64 %value)\n  ret ptr %tuple",
+    "L": "  %value = load i64, ptr %result\n"
+    "  %tuple = call ptr @fastgrad_integers(ptr %list, i64 %value)\n  ret ptr %tuple",
 }
 
 

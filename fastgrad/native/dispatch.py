@@ -393,7 +393,7 @@ def inplace(op, n, ins, n_attrs, attrs):
         drop(result)
         return created
     if t.flags & IS_VIEW and t.base != 0:
-        status = rebase_view(ins[0], created)
+        status = rebase_view(ins[0], created, 0)
         drop_node(created)
         if status != 0:
             drop(result)
@@ -404,8 +404,8 @@ def inplace(op, n, ins, n_attrs, attrs):
 
 
 @native
-def rebase_view(h, created):
-    """A view was changed in place by the op of node `created`: its base and the view itself get new histories.
+def rebase_view(h, created, output_nr):
+    """A view was changed in place by the op of node `created`, whose output it is: base and view get new histories.
 
     The base's new node takes the base's old gradient outside of the view and that of the op's result inside; the
     view becomes an as_strided of the base. Other views follow when they are next looked at. A status.
@@ -418,7 +418,7 @@ def rebase_view(h, created):
     source = alias(h)
     if source <= 0:
         return -source
-    set_history(source, created, 0)
+    set_history(source, created, output_nr)
     ins = words(stack_small())
     outs = words(stack_small())
     ins[0] = base

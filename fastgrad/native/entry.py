@@ -5,7 +5,20 @@ Small functions that only Python needs (fields of records, modes, hooks' flags) 
 
 from __future__ import annotations
 
-from fastgrad.native import dispatch, elementwise, hooks, memory, modes, node_entry, pyobjects, sweep, tensors
+from fastgrad.native import (
+    dispatch,
+    elementwise,
+    function,
+    graph,
+    hooks,
+    memory,
+    modes,
+    node_entry,
+    passes,
+    pyobjects,
+    sweep,
+    tensors,
+)
 from fastgrad.native.compiler import Export
 from fastgrad.native.elementwise import number_tensor
 from fastgrad.native.graph import look
@@ -412,6 +425,17 @@ EXPORTS = [
     Export("register_node_hook", hooks.register_node_hook, "Niio", "R"),
     Export("output_hooks", hooks.output_hooks, "T", "R"),
     Export("flag_leaf", node_entry.flag_leaf, "Ti", "n"),
+    # custom functions, saved tensors
+    Export("function_begin", function.function_begin, "ooo", "R"),
+    Export("function_finish", function.function_finish, "ooo", "R"),
+    Export("function_apply", function.function_apply, "oooo", "R"),
+    Export("function_save", function.save_all, "o", "i"),
+    Export("set_output_count", function.set_output_count, "Ni", "s"),
+    Export("set_output", function.set_output, "NiTi", "s"),
+    Export("set_dirty_output", function.set_dirty_output, "NiT", "s"),
+    Export("saved_tensors", function.saved_tensors, "N", "R"),
+    Export("saved_place", function.saved_place, "Ni", "T"),
+    Export("mark_packed", function.pack_now, "Ni", "n"),
     # nodes
     Export("flags_of", flags_of, "T", "i"),
     Export("grad_fn", node_entry.grad_fn, "T", "R"),
@@ -428,21 +452,22 @@ EXPORTS = [
     Export("node_attr", node_entry.node_attr, "Ni", "i"),
     Export("node_variable", node_entry.node_variable, "N", "T"),
     Export("node_saved", node_entry.node_saved, "Ni", "T"),
+    Export("attach_input", node_entry.attach_input, "NiT", "T"),
     Export("attach_output", node_entry.attach_output, "NiT", "T"),
-    Export("check_saved", sweep.check_saved, "N", "i"),
+    Export("check_saved", graph.check_saved, "N", "i"),
     # passes
-    Export("task_new", sweep.task_new, "i", "i"),
-    Export("task_root", sweep.task_root, "KNiO", "i"),
-    Export("task_root_tensor", sweep.task_root_tensor, "KTO", "i"),
-    Export("task_discover", sweep.task_discover, "K", "i"),
-    Export("task_want", sweep.task_want, "KNii", "i"),
-    Export("task_start", sweep.task_start, "K", "i"),
+    Export("task_new", passes.task_new, "i", "i"),
+    Export("task_root", passes.task_root, "KNiO", "i"),
+    Export("task_root_tensor", passes.task_root_tensor, "KTO", "i"),
+    Export("task_discover", passes.task_discover, "K", "i"),
+    Export("task_want", passes.task_want, "KNii", "i"),
+    Export("task_start", passes.task_start, "K", "i"),
     Export("sweep", sweep.sweep, "K", "E"),
-    Export("task_end", sweep.task_end, "K", "n"),
+    Export("task_end", passes.task_end, "K", "n"),
     Export("task_node", node_entry.task_node, "K", "R"),
-    Export("task_count", sweep.task_count, "Ki", "i"),
-    Export("task_get", sweep.task_get, "Kii", "T"),
-    Export("task_set", sweep.task_set, "KiiO", "n"),
+    Export("task_count", passes.task_count, "Ki", "i"),
+    Export("task_get", passes.task_get, "Kii", "T"),
+    Export("task_set", passes.task_set, "KiiO", "n"),
     # memory, capture
     Export("empty_cache", memory.empty_cache, "", "i"),
     Export("tape_begin", tape_begin, "", "i"),

@@ -21,10 +21,13 @@ from fastgrad.native.intrinsics import (
 from fastgrad.native.layout import (
     ATTR_WORDS,
     CONTIGUOUS,
+    FREED_GRAPH,
+    FUNCTION_VIEW,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_SAVED,
     INLINE_EDGES,
+    IS_PACKED,
     IS_VIEW,
     LEAF_HOOKS,
     LEAF_INPLACE,
@@ -36,21 +39,30 @@ from fastgrad.native.layout import (
     NO_MEMORY,
     NODE_KIND,
     NOT_DIFFERENTIABLE,
+    OK,
     ONE_DIFFERENTIABLE,
     POST_ACCUMULATE,
+    PYTHON_RAISED,
+    RAISED,
     REQUIRES_GRAD,
     RETAINS_GRAD,
+    SAVED_FREED,
+    SAVED_HOOKS,
+    SAVED_MODIFIED,
     SAVED_SLOTS,
     TENSOR_HOOKS,
     VIEW_INPLACE,
+    WRAPPED_NUMBER,
 )
 from fastgrad.native.memory import (
     ATTRS_OFFSET,
     EDGES_OFFSET,
     META_BYTES,
     META_OFFSET,
+    SAVED_OFFSET,
     WORDS_NODE,
     allocate,
+    drop,
     drop_node,
     new_record,
     release_node,
@@ -59,6 +71,7 @@ from fastgrad.native.memory import (
     retain_node,
     unlink_retained,
 )
+from fastgrad.native.packing import pack_place
 from fastgrad.native.tensors import ITEMSIZE_OF, alias, set_history
 
 LAST = 1 << 62  # the sequence number of AccumulateGrad nodes: they run as soon as they are ready
@@ -88,8 +101,10 @@ def new_node(op, n_in, n_out, n_attrs):
     n.variable = 0
     n.retains = 0
     n.n_saved = 0
+    n.saved = handle + SAVED_OFFSET
+    n.n_places = SAVED_SLOTS
     for k in range(SAVED_SLOTS):
-        n.saved[2 * k] = 0
+        n.inline_saved[2 * k] = 0
     n.n_attrs = n_attrs
     n.edges = handle + EDGES_OFFSET
     n.metas = handle + META_OFFSET
@@ -170,12 +185,33 @@ def gradient_edge(handle):
 
 
 @native
+def check_saved(handle):
+    """Whether what a node saved is still there and unchanged; a status with the facts for the message."""
+    n = node(handle)
+    if n.flags & SAVED_FREED:
+        return FREED_GRAPH
+    if n.n_saved == 0:
+        return 0
+    for k in range(n.n_places):
+        h = words(n.saved)[2 * k]
+        expected = words(n.saved)[2 * k + 1]
+        if h != 0 and expected != IS_PACKED and storage(tensor(h).storage).version != expected:
+            e = runtime().error
+            e[0] = h
+            e[1] = storage(tensor(h).storage).version
+            e[2] = expected
+            e[3] = handle
+            return SAVED_MODIFIED
+    return 0
+
+
+@native
 def save(n, k, handle):
     """Save a tensor in place `k` of a node, with the version of its memory."""
     record = node(n)
     retain(handle)
-    record.saved[2 * k] = handle
-    record.saved[2 * k + 1] = storage(tensor(handle).storage).version
+    words(record.saved)[2 * k] = handle
+    words(record.saved)[2 * k + 1] = storage(tensor(handle).storage).version
     record.n_saved += 1
 
 
@@ -217,7 +253,7 @@ def follow_base(h):
 def look(h):
     """The flags of a tensor, after a view has caught up with its base."""
     t = tensor(h)
-    if t.flags & IS_VIEW and t.base != 0 and t.history != tensor(t.base).history:
+    if t.flags & (IS_VIEW | FUNCTION_VIEW) == IS_VIEW and t.base != 0 and t.history != tensor(t.base).history:
         follow_base(h)
     return t.flags
 
@@ -266,6 +302,10 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
                 drop_node(handle)
                 return -INFERENCE_SAVED
             save(handle, k, ins[k])
+    if mask != 0 and runtime().mode & SAVED_HOOKS:
+        if pack_inputs(handle, info, n, ins) != OK:
+            drop_node(handle)
+            return -PYTHON_RAISED
     for k in range(n_out):
         write_meta(words(record.metas + k * META_BYTES), outs[k])
     for k in range(min(n_out, SAVED_SLOTS - MAX_SAVED_INPUTS)):
@@ -295,8 +335,47 @@ def record(op, n, ins, n_out, outs, n_attrs, attrs):
             set_history(outs[k], handle, k)
         if info.flags & ONE_DIFFERENTIABLE:
             break
+    status = pack_outputs(handle, n_out, outs) if runtime().mode & SAVED_HOOKS else 0
     release_node(handle)
+    if status != 0:
+        return PYTHON_RAISED
     return 0
+
+
+@native
+def pack_inputs(handle, info, n, ins):
+    """Let the saved-tensor hooks have the inputs that a node saved: in the order in which derivatives need them.
+
+    OK or RAISED.
+    """
+    saved = words(node(handle).saved)
+    for k in range(n):
+        if words(node(handle).edges)[2 * k] == 0:
+            continue
+        for j in range(min(n, MAX_SAVED_INPUTS)):
+            if saved[2 * j] == 0 or not info.save[k if k < 4 else 3] & (1 << j):
+                continue
+            if tensor(ins[j]).flags & WRAPPED_NUMBER:
+                continue
+            drop(saved[2 * j])
+            saved[2 * j] = 0
+            if pack_place(handle, j, ins[j]) != OK:
+                return RAISED
+    return OK
+
+
+@native
+def pack_outputs(handle, n_out, outs):
+    """Let the saved-tensor hooks have the outputs that a node saved. OK or RAISED."""
+    saved = words(node(handle).saved)
+    for k in range(min(n_out, SAVED_SLOTS - MAX_SAVED_INPUTS)):
+        place = MAX_SAVED_INPUTS + k
+        if saved[2 * place] != 0:
+            drop(saved[2 * place])
+            saved[2 * place] = 0
+            if pack_place(handle, place, outs[k]) != 0:
+                return RAISED
+    return OK
 
 
 # --- in place --------------------------------------------------------------------------------------------------
@@ -315,7 +394,7 @@ def check_inplace(handle, needs):
             return LEAF_INPLACE
         if needs or base.flags & REQUIRES_GRAD:
             e[0] = t.node
-            if t.flags & MULTI_VIEW:
+            if t.flags & (MULTI_VIEW | FUNCTION_VIEW):
                 return MULTI_VIEW_INPLACE
             if t.flags & NO_GRAD_VIEW:
                 return NO_GRAD_VIEW_INPLACE

@@ -43,6 +43,7 @@ ATTR_WORDS = 18
 
 META_WORDS = 3 + MAX_DIMS  # dtype, device, ndim, shape: what a node knows of one of its outputs
 SAVED_SLOTS = 6  # inputs 0..3, outputs 0..1
+IS_PACKED = -1  # in place of the version of a saved tensor: a saved-tensor hook holds it
 INLINE_EDGES = 3
 
 
@@ -86,8 +87,8 @@ TENSOR = Record(
 NODE = Record(
     "node", **_HEADER,
     op=1, seq=1, flags=1, n_in=1, n_out=1, owner=1, slot=1, pyobj=1, variable=1, retains=1,
-    edges=1, metas=1, attrs=1, n_saved=1, n_attrs=1,
-    saved=2 * SAVED_SLOTS, inline_edges=2 * INLINE_EDGES, inline_meta=META_WORDS, inline_attrs=ATTR_WORDS,
+    edges=1, metas=1, attrs=1, n_saved=1, n_attrs=1, saved=1, n_places=1,
+    inline_saved=2 * SAVED_SLOTS, inline_edges=2 * INLINE_EDGES, inline_meta=META_WORDS, inline_attrs=ATTR_WORDS,
 )  # fmt: skip
 
 TASK = Record(
@@ -122,11 +123,12 @@ RUNTIME = Record(
     free=8, live=8, quarantine=8, quarantine_tail=8, quarantine_n=8,
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
     seq=1, task_id=1, current_task=1, thread=1, mode=1, modes=1, n_modes=1, cap_modes=1,
-    status=1, error=8, dead=1, draining=1,
+    status=1, error=24, dead=1, draining=1,
     resolve=1, wrap_error=1, operator_fallback=1, finalizer=1,
-    tensor_type=1, tensor_base=1, node_type=1, node_base=1, handle_type=1, dict_type=1,
+    tensor_type=1, tensor_base=1, tuple_type=1, node_type=1, node_base=1, handle_type=1, dict_type=1,
     hooks_name=1, post_accumulate_name=1, check_replacement=1, check_tuple=1, check_post_accumulate=1,
-    hook_id=1, node_objects=1,
+    finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, check_gradients=1, backward_name=1,
+    hook_id=1, node_objects=1, function_op=1,
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
@@ -182,15 +184,18 @@ NO_GRAD_VIEW = 128  # a view made while gradients were off
 CONTIGUOUS = 256
 LEAF_HOOKS = 512  # a leaf with tensor hooks
 LEAF_POST_HOOKS = 1024  # a leaf with post-accumulate hooks
+FUNCTION_VIEW = 2048  # a view that a custom function returned: it has a history of its own
+OUTPUT_ALIAS = 4096  # stands for an output that its own node saved
 
 # Node flags: each says that Python is due at some point of the sweep.
 TENSOR_HOOKS = 1
 PRE_HOOKS = 2
 POST_HOOKS = 4
 POST_ACCUMULATE = 8
-PYTHON_APPLY = 16
+PYTHON_APPLY = 16  # the node of a custom function
 SAVED_FREED = 32
 QUEUED = 64  # the node waits on the list of the dead
+PACKED = 128  # saved-tensor hooks hold some of what it saved
 
 # Task flags.
 KEEP_GRAPH = 1
@@ -201,6 +206,7 @@ ACCUMULATE = 8  # backward(): gradients of leaves are accumulated
 # Modes of a thread.
 GRAD_ENABLED = 1
 INFERENCE_MODE = 2
+SAVED_HOOKS = 4  # saved-tensor hooks are in force
 
 # Kinds of ops: how the result's shape follows from the inputs, and which frame the kernel gets.
 ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
@@ -268,4 +274,5 @@ RAISED = -1
     LEAF_INPLACE, VIEW_INPLACE, SAVED_MODIFIED, FREED_GRAPH, BAD_HANDLE, BAD_VIEW, BAD_RESULT_CAST, BAD_OUTPUT_SHAPE,
     DEVICE_MISMATCH, NOT_RECORDABLE, EMPTY_REDUCTION, BAD_GRADIENT, OVERLAP, BAD_ARGUMENT, INFERENCE_SAVED,
     BAD_TARGET, DUPLICATE_DIM, NO_RULE, MULTI_VIEW_INPLACE, NO_GRAD_VIEW_INPLACE, INFERENCE_INPLACE,
-) = range(31)  # fmt: skip
+    PYTHON_RAISED,
+) = range(32)  # fmt: skip

@@ -166,9 +166,12 @@ ENTRIES = (
     "from_handle", "borrow", "sizes", "steps", "field", "set_field", "storage_field", "get_grad", "set_grad",
     "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump", "random_fill",
     "sequence_fill", "get_mode", "set_mode", "adopt", "next_hook_id", "add_hook", "register_hook",
-    "register_node_hook", "output_hooks", "flag_leaf", "flags_of", "grad_fn", "gradient_node",
+    "register_node_hook", "output_hooks", "function_begin", "function_finish", "function_apply", "function_save",
+    "set_output_count", "set_output", "set_dirty_output", "saved_tensors", "saved_place", "mark_packed",
+    "flag_leaf", "flags_of", "grad_fn", "gradient_node",
     "current_accumulator", "node_target", "node_output", "node_flag", "node_field", "set_node_field", "node_meta",
-    "input_meta", "node_attrs", "node_attr", "node_variable", "node_saved", "attach_output", "check_saved",
+    "input_meta", "node_attrs", "node_attr", "node_variable", "node_saved", "attach_input", "attach_output",
+    "check_saved",
     "task_new", "task_root", "task_root_tensor", "task_discover", "task_want", "task_start", "sweep", "task_end",
     "task_node", "task_count", "task_get", "task_set",
     "empty_cache", "tape_begin", "tape_end", "tape_replay", "release_tape",
@@ -204,6 +207,12 @@ if TYPE_CHECKING:
         _posts: Any
         _metadata: Any
         _leaf: Any
+        _function: Any
+        _to_save: Any
+        _dirty: Any
+        _non_differentiable: Any
+        _packed: Any
+        _options: int
 
     class HandleBase:
         hooks_dict_ref: Any

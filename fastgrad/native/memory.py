@@ -25,6 +25,7 @@ from fastgrad.native.intrinsics import (
     native,
     native_inline,
     node,
+    node_object,
     posix_memalign,
     release,
     runtime,
@@ -42,11 +43,11 @@ from fastgrad.native.layout import (
     N_BINS,
     NODE,
     NODE_KIND,
+    PACKED,
     POISON,
     QUARANTINE,
     QUEUED,
     RETAINS_GRAD,
-    SAVED_SLOTS,
     STORAGE,
     STORAGE_KIND,
     TAPE,
@@ -66,6 +67,7 @@ MADV_HUGEPAGE = 14
 RECORD_WORDS = (STORAGE.words, TENSOR.words, NODE.words, TASK.words, TAPE.words)
 WORDS_STORAGE, WORDS_TENSOR, WORDS_NODE, WORDS_TASK, WORDS_TAPE = RECORD_WORDS
 EDGES_OFFSET = NODE.offset("inline_edges")
+SAVED_OFFSET = NODE.offset("inline_saved")
 META_OFFSET = NODE.offset("inline_meta")
 ATTRS_OFFSET = NODE.offset("inline_attrs")
 META_BYTES = 8 * NODE.fields["inline_meta"][1]
@@ -367,10 +369,18 @@ def release_saved(handle):
     n = node(handle)
     if n.n_saved == 0:
         return
-    for k in range(SAVED_SLOTS):
-        if n.saved[2 * k] != 0:
-            release_reference(n.saved[2 * k])
-            n.saved[2 * k] = 0
+    if n.flags & PACKED and n.pyobj != 0:
+        x = node_object(n.pyobj)
+        packed = x.packed
+        x.packed = 0
+        if packed != 0:
+            py_decref(packed)
+            enter()
+    saved = words(n.saved)
+    for k in range(n.n_places):
+        if saved[2 * k] != 0:
+            release_reference(saved[2 * k])
+            saved[2 * k] = 0
     n.n_saved = 0
 
 
@@ -393,6 +403,8 @@ def bury_node(handle):
     if n.attrs != handle + ATTRS_OFFSET:
         deallocate(n.attrs, n.n_attrs * 8)
     release_saved(handle)
+    if n.saved != handle + SAVED_OFFSET:
+        deallocate(n.saved, n.n_places * 16)
     if n.variable != 0:
         release_reference(n.variable)
     retire_record(handle, NODE_KIND, WORDS_NODE)

@@ -146,10 +146,20 @@ def node_variable(n):
 @native
 def node_saved(n, k):
     """What a node saved in place `k`: inputs 0 to 3, outputs from 4; None if nothing."""
-    h = node(n).saved[2 * k]
+    h = words(node(n).saved)[2 * k]
     if h != 0:
         retain(h)
     return h
+
+
+@native
+def attach_input(n, k, h):
+    """An alias of what stands for input `k` of a node, with the history of that input."""
+    a = alias(h)
+    edges = words(node(n).edges)
+    if a > 0 and k < node(n).n_in and edges[2 * k] != 0:
+        tensors.set_history(a, edges[2 * k], edges[2 * k + 1])
+    return a
 
 
 @native

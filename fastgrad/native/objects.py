@@ -92,6 +92,12 @@ def _names(symbols: dict[str, str]) -> dict[str, str]:
 
 _CORE = """
 define ptr @fastgrad_fail(i64 %status, ptr %args, i64 %n) noinline cold {{
+  %error = call ptr @PyErr_Occurred()
+  %clean = icmp eq ptr %error, null
+  br i1 %clean, label %ask, label %raised
+raised:
+  ret ptr null
+ask:
   store i64 %status, ptr {rt_status}
   %callable = load ptr, ptr {rt_wrap_error}
   %r = call ptr @PyObject_Vectorcall(ptr %callable, ptr %args, i64 %n, ptr null)
@@ -174,7 +180,8 @@ scalar:
   %info = alloca ptr
   %po = getelementptr i64, ptr {rt_operators}, i64 %k
   %op = load i64, ptr %po
-  %code = call i32 @{fn_scalar_operator}(ptr %result, ptr %info, i64 %op, i64 %handle, i64 %kind, double %f, i64 %i, i64 %swapped)
+  %code = call i32 @{fn_scalar_operator}(ptr %result, ptr %info, i64 %op, i64 %handle, i64 %kind, double %f, i64 %i,
+    i64 %swapped)
   %out = load i64, ptr %result
   %bad = icmp sle i64 %out, 0
   br i1 %bad, label %python, label %good
@@ -187,6 +194,12 @@ python:
 }}
 
 define ptr @fastgrad_operator_python(ptr %a, ptr %b, i64 %k) noinline cold {{
+  %error = call ptr @PyErr_Occurred()
+  %clean = icmp eq ptr %error, null
+  br i1 %clean, label %ask, label %raised
+raised:  ; by a hook, while the compiled path ran
+  ret ptr null
+ask:
   %args = alloca [3 x ptr]
   %slot = call ptr @PyLong_FromLongLong(i64 %k)
   store ptr %a, ptr %args
@@ -286,7 +299,8 @@ wgood:
   %wo = call ptr @fastgrad_wrap(i64 %w)
   ret ptr %wo
 make:
-  %c2 = call i32 @{fn_call_entry}(ptr %result, ptr %info, i64 %op, i64 %nt, ptr %ins, i64 %na, ptr %attrs, ptr %outs, i64 %no)
+  %c2 = call i32 @{fn_call_entry}(ptr %result, ptr %info, i64 %op, i64 %nt, ptr %ins, i64 %na, ptr %attrs, ptr %outs,
+    i64 %no)
   %count = load i64, ptr %result
   %cbad = icmp sle i64 %count, 0
   br i1 %cbad, label %failed, label %cgood

@@ -13,21 +13,23 @@ TENSOR_OBJECT = Record("tensor_object", **_HEADER, handle=1, generation=1, dict=
 
 NODE_OBJECT = Record(
     "node_object", **_HEADER, handle=1, generation=1,
-    tensor_hooks=1, pres=1, posts=1, metadata=1, leaf=1, weaklist=1,
+    tensor_hooks=1, pres=1, posts=1, metadata=1, leaf=1,
+    function=1, to_save=1, dirty=1, non_differentiable=1, packed=1, options=1, weaklist=1,
 )  # fmt: skip
 """`tensor_hooks`: the dict of hooks of the only output, or a list of pairs of output number and dict. `leaf`: the
-object of a leaf that has hooks and that nobody else holds."""
+object of a leaf that has hooks and that nobody else holds. `function` to `non_differentiable` and `options` belong to
+custom functions, `packed` to saved-tensor hooks."""
+
+NO_MATERIALIZE = 1  # an option of a custom function: undefined gradients stay None
 
 HANDLE_OBJECT = Record("handle_object", **_HEADER, hooks=1, extra=1, id=1, weaklist=1)
 
 OBJECTS = (TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT)
 NODE_FIELDS = (
-    "tensor_hooks",
-    "pres",
-    "posts",
-    "metadata",
-    "leaf",
-)  # in a row: the fields that hold references
+    "tensor_hooks", "pres", "posts", "metadata", "leaf",
+    "function", "to_save", "dirty", "non_differentiable", "packed",
+)  # fmt: skip
+"""The fields that hold references: they stand in a row."""
 
 T_OBJECT, T_LONGLONG, T_PYSSIZET = 6, 17, 19
 READONLY = 1
@@ -81,7 +83,11 @@ TYPES = (
     ),
     ObjectType(
         "NodeBase", NODE_OBJECT, "node_slot", ("dealloc", "traverse", "clear"),
-        (("_handle", T_LONGLONG, "handle", READONLY), *((f"_{n}", T_OBJECT, n, 0) for n in NODE_FIELDS)), True,
+        (
+            ("_handle", T_LONGLONG, "handle", READONLY), ("_options", T_LONGLONG, "options", 0),
+            *((f"_{name}", T_OBJECT, name, 0) for name in NODE_FIELDS),
+        ),
+        True,
     ),
     ObjectType(
         "HandleBase", HANDLE_OBJECT, "handle_slot", ("dealloc",),

@@ -25,7 +25,7 @@ from fastgrad.native.intrinsics import (
     tensor_object,
     words,
 )
-from fastgrad.native.layout import FRAME_WORDS, HAS_PYTHON, SAVED_SLOTS
+from fastgrad.native.layout import FRAME_WORDS, HAS_PYTHON
 from fastgrad.native.memory import drop, node_object_gone
 from fastgrad.native.objects_layout import NODE_FIELDS, NODE_OBJECT
 from fastgrad.native.pyapi import (
@@ -195,8 +195,8 @@ def push_targets(handle, stack, count):
             stack[count] = edges[2 * k]
             count += 1
     if n.n_saved != 0:
-        for k in range(SAVED_SLOTS):
-            h = n.saved[2 * k]
+        for k in range(n.n_places):
+            h = words(n.saved)[2 * k]
             if h != 0 and tensor(h).refs == 1 and tensor(h).node != 0 and count < FRAME_WORDS:
                 stack[count] = tensor(h).node
                 count += 1

@@ -50,8 +50,8 @@ def record() -> Iterator[Tape]:
     """Record the launches of the block.
 
     Tensors that the block makes and the caller keeps hold the results of each replay. Inputs must stay where they
-    are, and alive: change their contents in place. What Python decides inside the block (shapes, branches, numbers passed to
-    ops, hooks) is not run again.
+    are, and alive: change their contents in place. What Python decides inside the block (shapes, branches,
+    numbers passed to ops, hooks) is not run again.
 
     Yields
     ------

@@ -48,7 +48,8 @@ def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype:
 def _implicit(dim: int | None, name: str, level: int) -> int | None:
     if dim is None:
         warnings.warn(
-            f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+            f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
+            "argument.",
             stacklevel=level,
         )
     return dim
@@ -124,7 +125,8 @@ def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> 
     classes = x.shape[0] if x.ndim == 1 else x.shape[1]
     if weight is not None and (weight.ndim != 1 or weight.shape[0] != classes):
         raise RuntimeError(
-            f"nll_loss(): weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"nll_loss(): weight tensor should be defined either for all {classes} classes or no classes but "
+            "got weight tensor of "
             f"shape: {list(weight.shape)}"
         )
     if weight is not None and weight.dtype is not x.dtype:
@@ -274,7 +276,8 @@ def mse_loss(
     need_tensor("mse_loss", target, "target")
     if tuple(target.shape) != tuple(input.shape):
         warnings.warn(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely "
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This "
+            "will likely "
             "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=2,
         )

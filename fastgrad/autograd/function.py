@@ -1,0 +1,390 @@
+"""Custom functions: ops whose forward and backward users write in Python."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fastgrad.autograd.modes import is_grad_enabled, no_grad
+from fastgrad.autograd.node import Node
+from fastgrad.autograd.saved import SavedTensor, saved_value
+from fastgrad.native import layout
+from fastgrad.native.layout import NODE, TENSOR
+from fastgrad.native.loader import TensorBase, rt, runtime_set, runtime_set_object
+from fastgrad.native.objects_layout import NO_MATERIALIZE
+from fastgrad.ops.registry import CustomFunction
+
+_FLAGS, _N_ATTRS, _N_PLACES = (NODE.fields[n][0] for n in ("flags", "n_attrs", "n_places"))
+_TENSOR_FLAGS = TENSOR.fields["flags"][0]
+TENSOR_ARGUMENT, NEEDS_GRAD = 1, 3  # what `native.function` notes of an argument
+
+
+class FunctionCtx:
+    """What `Function.forward` and `Function.backward` share: the methods of ``ctx``."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _to_save: Any
+        _dirty: Any
+        _non_differentiable: Any
+        _options: int
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors for `backward`, which finds them in ``ctx.saved_tensors``.
+
+        Parameters
+        ----------
+        *tensors : Tensor or None
+            Inputs, outputs or others. They are checked for changes in place, freed after backward and go through
+            saved-tensor hooks.
+        """
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Refuse: there is no forward-mode differentiation."""
+        raise NotImplementedError(
+            "save_for_forward() is for forward-mode differentiation, which is not supported"
+        )
+
+    def mark_dirty(self, *args: Any) -> None:
+        """Say which inputs `forward` changed in place; each must be among its outputs."""
+        self._dirty = args
+
+    def mark_non_differentiable(self, *args: Any) -> None:
+        """Say which outputs have no gradient."""
+        self._non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Say whether `backward` gets zeros (the default) or None for outputs without a gradient."""
+        self._options = 0 if value else NO_MATERIALIZE
+
+
+class BackwardFunction(Node, FunctionCtx):
+    """The node of a call of a custom function; it is the ``ctx`` of the call."""
+
+    def name(self) -> str:
+        """The name of the function with "Backward" behind it."""
+        return type(self).__name__
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What `save_for_backward` was given.
+
+        Raises
+        ------
+        RuntimeError
+            If it was freed by an earlier pass, or changed in place since.
+        """
+        if not self._packed:
+            return rt.saved_tensors(self)  # type: ignore[no-any-return]
+        return tuple(saved_value(self, k) for k in range(rt.node_field(self, _N_PLACES)))
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        rt.saved_tensors(self)  # raises if they were freed
+        return tuple(SavedTensor(self, f"tensor{k}", k) for k in range(rt.node_field(self, _N_PLACES)))
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]:
+        """For each argument of `forward` whether it is a tensor that requires grad."""
+        return tuple(rt.node_attr(self, k) == NEEDS_GRAD for k in range(rt.node_field(self, _N_ATTRS)))
+
+    @property
+    def to_save(self) -> Any:
+        """What is to be saved when `forward` ends."""
+        return self._to_save
+
+    @property
+    def materialize_grads(self) -> bool:
+        """Whether `backward` gets zeros for outputs without a gradient."""
+        return not self._options & NO_MATERIALIZE
+
+    def __call__(self, *grads: Any) -> Any:
+        """Run `backward` on gradients, without hooks."""
+        return self._function.backward(self, *grads)
+
+
+class _FunctionMeta(type):
+    """Gives each function class the class of its nodes."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> None:
+        cls._backward_cls = type(name + "Backward", (BackwardFunction,), {"_forward_cls": cls})
+        super().__init__(name, bases, attributes)
+
+
+class Function(metaclass=_FunctionMeta):
+    """An op with a derivative of its own: derive from this, define `forward` and `backward`, call `apply`.
+
+    Raises
+    ------
+    NotImplementedError
+        If `forward` or `backward` is needed and not defined.
+
+    Notes
+    -----
+    `forward` runs with gradients off. Either it takes ``ctx`` first, or it does not and `setup_context` is defined.
+    `backward` gets ``ctx`` and a gradient for each output, and returns one for each argument of `forward`, None for
+    those that are no tensors.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> class Exp(fg.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         y = x.exp()
+    ...         ctx.save_for_backward(y)
+    ...         return y
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (y,) = ctx.saved_tensors
+    ...         return grad * y
+    >>> x = fg.zeros(2, requires_grad=True)
+    >>> Exp.apply(x).sum().backward()
+    >>> x.grad
+    tensor([1., 1.])
+    """
+
+    _backward_cls: type[BackwardFunction]
+    generate_vmap_rule = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke "
+            "them on the class itself. Instantiating an autograd function will raise an error in a future version.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: use `apply` of the class."""
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function "
+            "with static forward method: call MyFunction.apply(...)."
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """The values: ``forward(ctx, *args)``, or ``forward(*args)`` with `setup_context`."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Fill ``ctx`` after a `forward` that does not take it."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradients of the arguments of `forward`, given those of its outputs."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward "
+            "mode AD."
+        )
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Refuse: there is no forward-mode differentiation."""
+        raise NotImplementedError("forward-mode differentiation is not supported")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """Refuse: there is no vmap."""
+        raise NotImplementedError("vmap is not supported")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call the function on tensors and other arguments; records it if gradients are on.
+
+        Returns
+        -------
+        What `forward` returned, with history.
+
+        Raises
+        ------
+        TypeError
+            For arguments that `forward` does not take, or if something else than tensors is saved or marked.
+        RuntimeError
+            For a leaf that requires grad and is marked dirty.
+        """
+        if cls.setup_context is _no_setup_context and not kwargs:
+            return rt.function_apply(cls._backward_cls, cls, cls.forward, args)
+        return _apply_with_setup(cls, args, kwargs)
+
+
+_no_setup_context = Function.setup_context
+
+
+def _apply_with_setup(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if cls.setup_context is _no_setup_context:
+        raise TypeError(
+            f"{cls.__name__}.apply() takes no keyword arguments unless the function defines setup_context; got "
+            f"{', '.join(kwargs)}"
+        )
+    bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    args = bound.args
+    ctx = rt.function_begin(cls._backward_cls, cls, args)
+    mode = rt.set_mode(rt.get_mode() & ~layout.GRAD_ENABLED)
+    try:
+        result = cls.forward(*args)
+        cls.setup_context(ctx, args, result)
+        return rt.function_finish(ctx, args, result)
+    finally:
+        rt.set_mode(mode)
+
+
+# --- what compiled code asks -----------------------------------------------------------------------------------
+
+
+def _only_tensors(values: Any, method: str, what: str) -> tuple[Any, ...]:
+    for k, value in enumerate(values or ()):
+        if not isinstance(value, TensorBase):
+            raise TypeError(f"{method} {what}, but argument {k} is of type {type(value).__name__}")
+    return tuple(values or ())
+
+
+def _among(value: Any, values: Any) -> bool:
+    return any(value is other for other in values)
+
+
+def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -> Any:
+    """Complete a call whose outputs are more than one fresh tensor: give them their history, save what was asked."""
+    recorded = bool(rt.node_field(ctx, _FLAGS) & layout.PYTHON_APPLY)
+    outputs = result if isinstance(result, tuple) else (result,)
+    dirty = _only_tensors(ctx._dirty, "mark_dirty", "can only accept variables")
+    constant = _only_tensors(
+        ctx._non_differentiable, "mark_non_differentiable", "only accepts variable arguments"
+    )
+    if any(not _among(d, outputs) for d in dirty):
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+            "modified inplace must all be outputs of the Function."
+        )
+    rt.set_output_count(ctx, len(outputs))
+    finished = []
+    for k, output in enumerate(outputs):
+        if isinstance(output, TensorBase):
+            flows = recorded and output.is_floating_point() and not _among(output, constant)
+            output = _finish_output(ctx, k, output, flows, _among(output, args), _among(output, dirty))
+        finished.append(output)
+    if recorded and ctx._to_save is not None:
+        status = rt.function_save(ctx)
+        if status < 0:
+            raise MemoryError("out of memory while saving tensors for backward")
+    ctx._dirty = ctx._non_differentiable = None
+    return tuple(finished) if isinstance(result, tuple) else finished[0]
+
+
+def _finish_output(
+    ctx: BackwardFunction, k: int, output: Any, flows: bool, is_input: bool, is_dirty: bool
+) -> Any:
+    if flows and is_dirty:
+        rt.set_dirty_output(ctx, k, output)
+        return output
+    if is_input and not is_dirty:
+        output = output.view_as(output) if flows or not output.requires_grad else output.detach()
+    elif not flows and output.requires_grad:
+        is_view = rt.field(output, _TENSOR_FLAGS) & layout.IS_VIEW
+        output = output.detach() if is_input else output if is_view else output.detach_()
+    rt.set_output(ctx, k, output, int(flows))
+    return output
+
+
+def save_others(ctx: BackwardFunction, given: tuple[Any, ...]) -> None:
+    """What `save_for_backward` was given is not all tensors."""
+    for k, value in enumerate(given):
+        if value is not None and not isinstance(value, TensorBase):
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {k} is of type {type(value).__name__}"
+            )
+
+
+def check_gradients(ctx: BackwardFunction, result: Any) -> None:
+    """What `backward` returned does not fit the arguments of `forward`: say how."""
+    values = result if isinstance(result, tuple) else (result,)
+    expected = rt.node_field(ctx, _N_ATTRS)
+    extra = len(values) - expected
+    if extra < 0 or any(v is not None for v in values[expected:]):
+        raise RuntimeError(
+            f"function {ctx.name()} returned an incorrect number of gradients (expected {expected}, got {len(values)})"
+        )
+    for k, value in enumerate(values[:expected]):
+        if not rt.node_attr(ctx, k) & TENSOR_ARGUMENT and value is not None:
+            raise RuntimeError(
+                f"function {ctx.name()} returned a gradient different than None at position {k + 1}, but the corresponding "
+                "forward input was not a Variable"
+            )
+        if value is not None and not isinstance(value, TensorBase):
+            raise RuntimeError(f"expected Variable or None (got {type(value).__name__})")
+
+
+for _callback in (finish_function, save_others, check_gradients):
+    runtime_set_object(_callback.__name__, _callback)
+runtime_set_object("tuple_type", tuple)
+runtime_set_object("backward_name", "backward")
+runtime_set("function_op", CustomFunction.id)
+
+
+# --- helpers for users -----------------------------------------------------------------------------------------
+
+
+class _Undifferentiable(Function):
+    """The identity, whose backward raises."""
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Any:
+        return tuple(a.detach() if isinstance(a, TensorBase) else a for a in args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a `backward` as one that cannot be differentiated itself: it runs with gradients off.
+
+    Parameters
+    ----------
+    fn : callable
+        The `backward` of a `Function`.
+
+    Returns
+    -------
+    callable
+        Its results raise a RuntimeError when somebody differentiates them.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> class Twice(fg.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...
+    ...     @staticmethod
+    ...     @fg.autograd.function.once_differentiable
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    """
+
+    @functools.wraps(fn)
+    def wrapper(ctx: Any, *args: Any) -> Any:
+        with no_grad():
+            outputs = fn(ctx, *args)
+        if not is_grad_enabled() or not any(isinstance(a, TensorBase) and a.requires_grad for a in args):
+            return outputs
+        values = outputs if isinstance(outputs, tuple) else (outputs,)
+        values = tuple(v if v is None else v.detach().requires_grad_() for v in values)
+        values = _Undifferentiable.apply(*values)
+        return values if isinstance(outputs, tuple) else values[0]
+
+    return wrapper

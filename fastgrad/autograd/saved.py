@@ -1,0 +1,296 @@
+"""Saved tensors as users see them: hooks that pack and unpack them, `_saved_*` and `_raw_saved_*` of nodes.
+
+Note [Packed places]: a node keeps what its derivative reads in numbered places: inputs 0 to 3, outputs from 4; for a
+custom function in the order of `save_for_backward`. What a hook packed stands in the node's dict `_packed` under the
+place's number, as a pair of the packed object and the function that unpacks it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from fastgrad.native import layout
+from fastgrad.native.layout import NODE, STORAGE, TENSOR
+from fastgrad.native.loader import TensorBase, rt, runtime_set_object
+from fastgrad.ops.registry import OPS, Op
+
+Pack: TypeAlias = Callable[[Any], Any]
+Unpack: TypeAlias = Callable[[Any], Any]
+
+_OP, _N_SAVED, _NODE_FLAGS = (NODE.fields[n][0] for n in ("op", "n_saved", "flags"))
+_VERSION = STORAGE.fields["version"][0]
+_FLAGS = TENSOR.fields["flags"][0]
+FIRST_OUTPUT = 4
+
+
+class _Stack(threading.local):
+    """The hooks in force in a thread, innermost last, and the message of an innermost `disable`."""
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[Pack, Unpack]] = []
+        self.disabled: str | None = None
+
+
+_stack = _Stack()
+
+
+def _check_enabled() -> None:
+    if _stack.disabled is not None:
+        raise RuntimeError(_stack.disabled)
+
+
+class saved_tensors_hooks:  # noqa: N801 - the field's name
+    """While this context is active, what ops save for backward goes through a pair of functions.
+
+    Parameters
+    ----------
+    pack_hook : callable
+        Gets each tensor when it is saved, with gradients off, and returns anything. It must not change the tensor.
+    unpack_hook : callable
+        Gets what `pack_hook` returned each time the saved value is read, and returns a tensor of the same content.
+
+    Raises
+    ------
+    TypeError
+        On entry, if one of the two is not callable; in backward, if `unpack_hook` returns something else than a tensor.
+    RuntimeError
+        If `pack_hook` changes its argument in place, or hooks are disabled.
+
+    Notes
+    -----
+    Of nested contexts only the innermost applies. A pair that keeps the tensor itself keeps its graph: keep
+    ``tensor.detach()``.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.ones(2, requires_grad=True)
+    >>> with fg.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), fg.tensor):
+    ...     y = x.exp()
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([2.7183, 2.7183])
+    """
+
+    def __init__(self, pack_hook: Pack, unpack_hook: Unpack) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        for name in ("pack_hook", "unpack_hook"):
+            if not callable(getattr(self, name)):
+                raise TypeError(
+                    f"saved_tensors_hooks(): {name} must be callable, not {type(getattr(self, name)).__name__}"
+                )
+        _check_enabled()
+        _stack.pairs.append((self.pack_hook, self.unpack_hook))
+        rt.set_mode(rt.get_mode() | layout.SAVED_HOOKS)
+
+    def __exit__(self, *_: object) -> None:
+        if _stack.pairs:
+            _stack.pairs.pop()
+        if not _stack.pairs:
+            rt.set_mode(rt.get_mode() & ~layout.SAVED_HOOKS)
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801
+    """While this context is active, saved tensors wait for backward in the memory of the host.
+
+    Parameters
+    ----------
+    pin_memory : bool
+        Not supported yet.
+    device_type : str
+        The device that pinned memory would serve.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.ones(2, requires_grad=True)
+    >>> with fg.autograd.graph.save_on_cpu():
+    ...     y = x.exp()
+    >>> y.sum().backward()
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        if pin_memory:
+            raise NotImplementedError("save_on_cpu(pin_memory=True) is not supported; leave it off")
+
+        def pack(tensor: Any) -> tuple[Any, Any]:
+            return (tensor.device, tensor.detach().cpu())
+
+        def unpack(packed: tuple[Any, Any]) -> Any:
+            device, tensor = packed
+            return tensor.to(device)
+
+        super().__init__(pack, unpack)
+
+
+class disable_saved_tensors_hooks:  # noqa: N801
+    """While this context is active, entering `saved_tensors_hooks` raises a RuntimeError.
+
+    Parameters
+    ----------
+    error_message : str
+        What the error says; the innermost one counts.
+    """
+
+    def __init__(self, error_message: str) -> None:
+        self.error_message = error_message
+
+    def __enter__(self) -> None:
+        if _stack.pairs:
+            raise RuntimeError(self.error_message)
+        self._before = _stack.disabled
+        _stack.disabled = self.error_message
+
+    def __exit__(self, *_: object) -> None:
+        _stack.disabled = self._before
+
+
+# --- what compiled code asks -----------------------------------------------------------------------------------
+
+
+def _packed(tensor: Any, pair: tuple[Pack, Unpack], argument: Any) -> tuple[Any, Unpack]:
+    version = rt.storage_field(tensor, _VERSION)
+    packed = pair[0](argument)
+    if rt.storage_field(tensor, _VERSION) != version:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
+            "modified in place; return a changed copy, such as tensor * 2, or clone the tensor first."
+        )
+    return packed, pair[1]
+
+
+def _keep(node: Any, place: int, entry: tuple[Any, Unpack]) -> None:
+    if node._packed is None:
+        node._packed = {}
+    node._packed[place] = entry
+
+
+def pack_saved(node: Any, place: int, tensor: Any) -> None:
+    """A tensor is being saved while hooks are in force."""
+    _keep(node, place, _packed(tensor, _stack.pairs[-1], tensor))
+
+
+def unpack_saved(node: Any, mask: int, _: object) -> list[Any]:
+    """The tensors in the packed places of a node that `mask` names by bits, in order."""
+    return [_unpacked(node, place) for place in range(mask.bit_length()) if mask >> place & 1]
+
+
+def _unpacked(node: Any, place: int) -> Any:
+    packed, unpack = node._packed[place]
+    value = unpack(packed)
+    if not isinstance(value, TensorBase):
+        raise TypeError(
+            f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(value).__name__}"
+        )
+    return value
+
+
+runtime_set_object("pack_saved", pack_saved)
+runtime_set_object("unpack_saved", unpack_saved)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
+
+
+def is_packed(node: Any, place: int) -> bool:
+    """Whether hooks hold what a node saved in a place."""
+    return bool(node._packed) and place in node._packed
+
+
+def saved_value(node: Any, place: int, edge: int = -1) -> Any:
+    """What a node saved in a place, with the history that it had: that of input `edge`, or that of an output.
+
+    Raises
+    ------
+    RuntimeError
+        If it was freed, or changed in place since.
+    """
+    if not is_packed(node, place):
+        return rt.saved_place(node, place)
+    value = _unpacked(node, place)
+    return rt.attach_input(node, edge, value) if edge >= 0 else value
+
+
+class SavedTensor:
+    """A saved tensor of a node, as ``node._raw_saved_<name>`` gives it.
+
+    Attributes
+    ----------
+    name : str
+        What the derivative calls it.
+    """
+
+    def __init__(self, node: Any, name: str, place: int) -> None:
+        self.name = name
+        self._node = node
+        self._place = place
+
+    def register_hooks(self, pack_hook: Pack, unpack_hook: Unpack) -> None:
+        """Pack this one tensor, at once.
+
+        Parameters
+        ----------
+        pack_hook, unpack_hook : callable
+            As for `saved_tensors_hooks`.
+
+        Raises
+        ------
+        RuntimeError
+            If it has hooks already, was freed, or is None.
+        """
+        node, place = self._node, self._place
+        if rt.node_field(node, _NODE_FLAGS) & layout.SAVED_FREED:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph "
+                "are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+                "through the graph a second time."
+            )
+        if is_packed(node, place):
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
+                "is allowed at a time."
+            )
+        value = rt.saved_place(node, place)
+        if value is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        mode = rt.set_mode(rt.get_mode() & ~layout.GRAD_ENABLED)
+        try:
+            entry = _packed(value, (pack_hook, unpack_hook), value.detach())
+        finally:
+            rt.set_mode(mode)
+        _keep(node, place, entry)
+        rt.mark_packed(node, place)
+
+
+def _places(op: Op) -> dict[str, tuple[int, int]]:
+    """The place and the edge of what an op may save, by PyTorch's names: self, other, result."""
+    named: dict[str, tuple[int, int]] = {}
+    for k, name in enumerate(op.inputs[:FIRST_OUTPUT]):
+        named[name.lstrip("*")] = (k, k)
+    for k, name in enumerate(("self", "other")):
+        if k < len(op.inputs):
+            named.setdefault(name, (k, k))
+    for k in range(op.n_out):
+        named[("result", "result1")[k] if k < 2 else f"result{k}"] = (FIRST_OUTPUT + k, -1)
+    return named
+
+
+def saved_attribute(node: Any, name: str) -> Any:
+    """The attributes ``_saved_<name>`` and ``_raw_saved_<name>`` of a node.
+
+    Raises
+    ------
+    AttributeError
+        If the op saves nothing of that name.
+    """
+    raw = name.startswith("_raw_saved_")
+    short = name.removeprefix("_raw_saved_").removeprefix("_saved_")
+    found = _places(OPS[rt.node_field(node, _OP)]).get(short)
+    if found is None:
+        raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
+    return SavedTensor(node, short, found[0]) if raw else saved_value(node, *found)

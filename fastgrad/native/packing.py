@@ -1,0 +1,106 @@
+"""Saved tensors in the keeping of saved-tensor hooks: what Python's `pack` returned stands in the node's object.
+
+A place that is packed holds no tensor. For the time in which the derivative runs, it holds what `unpack` gave back.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.intrinsics import address_of, native, node, runtime, stack_small, words
+from fastgrad.native.layout import GRAD_ENABLED, IS_PACKED, OK, PACKED, RAISED
+from fastgrad.native.memory import drop_node, release_reference, retain, retain_node
+from fastgrad.native.modes import enter
+from fastgrad.native.pyapi import (
+    none,
+    py_decref,
+    py_incref,
+    py_integer,
+    py_list_item,
+    py_list_size,
+    py_vectorcall,
+)
+from fastgrad.native.pyobjects import object_handle, wrap, wrap_node
+
+
+@native
+def ask(function, n, k, third):
+    """Call ``function(node, k, third)`` with gradients off; takes over `third`. The answer, zero if it raised."""
+    arguments = words(stack_small())
+    rt = runtime()
+    mode = rt.mode
+    rt.mode = mode & ~GRAD_ENABLED
+    retain_node(n)
+    arguments[0] = wrap_node(n, rt.node_type)
+    arguments[1] = py_integer(k)
+    arguments[2] = third
+    answer = 0
+    if arguments[0] != 0 and arguments[1] != 0 and third != 0:
+        answer = py_vectorcall(function, address_of(arguments), 3, 0)
+    for j in range(3):
+        if arguments[j] != 0:
+            py_decref(arguments[j])
+    drop_node(n)
+    enter()
+    rt.mode = mode
+    return answer
+
+
+@native
+def pack_place(n, k, h):
+    """Hand a tensor that is to be saved in place `k` of a node to the hooks. OK or RAISED."""
+    retain(h)
+    answer = ask(runtime().pack_saved, n, k, wrap(h))
+    if answer == 0:
+        return RAISED
+    py_decref(answer)
+    mark_packed(n, k)
+    return OK
+
+
+@native
+def mark_packed(n, k):
+    """Place `k` of a node is in the keeping of hooks from now on."""
+    record = node(n)
+    words(record.saved)[2 * k + 1] = IS_PACKED
+    record.flags |= PACKED
+    record.n_saved += 1
+
+
+@native
+def unpack_places(n, mask):
+    """Fill the packed places that `mask` (see `OpInfo.save`) names with what `unpack` gives back. OK or RAISED."""
+    saved = words(node(n).saved)
+    wanted = 0
+    for k in range(node(n).n_places):
+        if saved[2 * k + 1] == IS_PACKED and saved[2 * k] == 0 and mask & (1 << k if k < 4 else 16 << k):
+            wanted |= 1 << k
+    if wanted == 0:
+        return OK
+    answer = ask(runtime().unpack_saved, n, wanted, same(none()))
+    if answer == 0:
+        return RAISED
+    at = 0
+    for k in range(node(n).n_places):
+        if wanted & (1 << k) and at < py_list_size(answer):
+            h = object_handle(py_list_item(answer, at))
+            at += 1
+            retain(h)
+            saved[2 * k] = h
+    py_decref(answer)
+    return OK
+
+
+@native
+def same(o):
+    """A new reference to an object."""
+    py_incref(o)
+    return o
+
+
+@native
+def forget_unpacked(n):
+    """Drop what `unpack_places` put into the packed places."""
+    saved = words(node(n).saved)
+    for k in range(node(n).n_places):
+        if saved[2 * k + 1] == IS_PACKED and saved[2 * k] != 0:
+            release_reference(saved[2 * k])
+            saved[2 * k] = 0
