@@ -23,10 +23,6 @@ MAX_LINE = 110
 
 # Files beyond the limit, with a limit of their own and why they are not cut.
 LONG_FILES = {
-    "native/functions.py": (
-        1200,
-        "the shape rules of all families, one after the other, which dispatch imports together",
-    ),
     "native/sweep.py": (1200, "one state machine and the arrays that it works on"),
     "tensor.py": (900, "one class with PyTorch's methods"),
 }
@@ -48,7 +44,6 @@ LONG_FUNCTIONS = {
         75,
         "check, copy, run, record, rebase: the order matters, and failures undo it",
     ),
-    "native/functions.py:rowwise": (85, "shape, outputs, frame and launch of one family"),
     "native/sweep.py:sweep": (85, "the state machine; the order of its states is its meaning"),
 }
 
@@ -62,7 +57,7 @@ LONG_LINES: dict[str, int] = {
     "kernels/elementwise.py": 5, "kernels/gemm.py": 5, "kernels/micro.py": 5, "kernels/index.py": 5, "kernels/losses.py": 5,
     "kernels/optim.py": 5, "kernels/reduce.py": 10, "kernels/rows.py": 10, "native/cache.py": 5,
     "native/compiler.py": 10, "native/devices.py": 5, "native/dispatch.py": 10,
-    "native/elementwise.py": 10, "native/entry.py": 5, "native/finalize.py": 5, "native/functions.py": 20, "native/graph.py": 5,
+    "native/elementwise.py": 10, "native/entry.py": 5, "native/finalize.py": 5, "native/graph.py": 5,
     "native/intrinsics.py": 5, "native/layout.py": 10, "native/loader.py": 15, "native/memory.py": 5,
     "native/modes.py": 5, "native/objects.py": 5, "native/objects_layout.py": 5, "native/pipeline.py": 5,
     "native/sweep.py": 20, "native/tape.py": 5, "nn/functional.py": 15, "ops/__init__.py": 5,
@@ -73,8 +68,11 @@ LONG_LINES: dict[str, int] = {
 
 # The modules of `native` that compile, and so import Numba: directly, or by importing what does.
 COMPILERS = {
-    "compiler", "dispatch", "elementwise", "entry", "functions", "graph", "intrinsics", "memory", "modes",
-    "objects", "pipeline", "sweep", "tensors", "views",
+    "compiler", "dispatch", "elementwise", "entry", "graph", "intrinsics", "memory", "modes", "objects", "pipeline",
+    "sweep", "tensors", "views",
+    *(f"functions/{n}" for n in (
+        "__init__", "copies", "indexing", "matrices", "parts", "reductions", "rows", "training"
+    )),
 }  # fmt: skip
 
 
