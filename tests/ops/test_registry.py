@@ -28,13 +28,16 @@ CALLED = {
 
 # Ops that only rules and the sweep call: the rows of the ops that they serve test them, to second order.
 SERVING = {
+    "carried_back": "prod",
+    "carried_on": "prod",
     "expand_back": "sum",
     "expand_mean": "mean",
     "expand_mean_back": "mean",
     "expand_reduced": "sum",
     "mean_like": "mean",
     "place_rows": "max",
-    "prod_others": "prod",
+    "products_after": "prod",
+    "products_before": "prod",
     "reduce_like": "sum",
     "reshape_to": "reshape",
     "reversed_cumsum": "cumsum",
