@@ -6,7 +6,6 @@ from fastgrad.native.elementwise import cast, launch, op_record
 from fastgrad.native.functions.copies import contiguous, zeros
 from fastgrad.native.intrinsics import (
     address_of,
-    advance,
     native,
     runtime,
     stack_frame,
@@ -190,47 +189,47 @@ def select_rows(x, index, dim, keepdim):
 
 # --- index tensors --------------------------------------------------------------------------------------
 
-INDEX_WORDS = 8 + 2 * MAX_DIMS
+# The tensors of an index come as one, stacked: its first dimension counts them. They index neighbouring
+# dimensions.
+
+INDEX_WORDS = 9 + MAX_DIMS
 
 
 @native
-def run_index(kernel, out, x, n, ins, first, accumulate):
-    """Launch indexing of `x` into `out`, or the writing of `out` into `x`; returns a status.
-
-    The indices are contiguous, of one shape; `x` is contiguous.
-    """
+def run_index(kernel, out, x, indices, first, accumulate):
+    """Launch indexing of contiguous `x` into `out`, or the writing of `out` into `x`; returns a status."""
     tx = tensor(x)
-    # out (or values), x, elements of an index; n; elements before and after the indexed dimensions; per index
-    # its address; lengths of the indexed dimensions; whether to add
+    ti = tensor(indices)
+    n = ti.shape[0]
+    # out (or values), x, indices; how many, elements of each; elements before and after the indexed
+    # dimensions; whether to add; lengths of the indexed dimensions
     frame = stack_frame()
     f = words(frame)
     f[0] = tensor(out).data
     f[1] = tx.data
-    f[2] = tensor(ins[0]).numel
+    f[2] = ti.data
     f[3] = n
-    f[4] = 1
+    f[4] = ti.numel // n
     f[5] = 1
+    f[6] = 1
+    f[7] = accumulate
     for d in range(first):
-        f[4] *= tx.shape[d]
-    for d in range(first + n, tx.ndim):
         f[5] *= tx.shape[d]
+    for d in range(first + n, tx.ndim):
+        f[6] *= tx.shape[d]
     for k in range(n):
-        f[6 + k] = tensor(ins[k]).data
-        f[6 + MAX_DIMS + k] = tx.shape[first + k]
-    f[6 + 2 * MAX_DIMS] = accumulate
+        f[8 + k] = tx.shape[first + k]
     return launch_checked(kernel, tx.device, tx.dtype, frame, INDEX_WORDS, tensor(out).numel + 1)
 
 
 @native
-def check_indices(x, n, ins, first):
-    """Whether `ins` are contiguous int64 tensors of one shape that fit the dimensions of x."""
-    if first < 0 or first + n > tensor(x).ndim or n < 1:
-        return -fail(BAD_ARGUMENT, first, n)
-    t0 = tensor(ins[0])
-    for k in range(n):
-        t = tensor(ins[k])
-        if t.dtype != INT64 or not t.flags & CONTIGUOUS or t.numel != t0.numel:
-            return -fail(BAD_ARGUMENT, k, t.dtype)
+def check_indices(x, indices, first):
+    """Whether the stacked `indices` are contiguous int64 and fit the dimensions of x; a status."""
+    t = tensor(indices)
+    if t.dtype != INT64 or not t.flags & CONTIGUOUS or t.ndim == 0:
+        return -fail(BAD_ARGUMENT, first, t.dtype)
+    if first < 0 or t.shape[0] < 1 or first + t.shape[0] > tensor(x).ndim:
+        return -fail(BAD_ARGUMENT, first, t.shape[0])
     return 0
 
 
@@ -238,46 +237,44 @@ def check_indices(x, n, ins, first):
 def index(op, n, ins, first):
     """``x[..., i, j, ...]`` with index tensors i, j over neighbouring dimensions from `first` on."""
     x = ins[0]
-    indices = advance(ins, 1)
-    status = check_indices(x, n - 1, indices, first)
+    status = check_indices(x, ins[1], first)
     if status != 0:
         return -status
     tx = tensor(x)
-    ti = tensor(indices[0])
-    rank = tx.ndim - (n - 1) + ti.ndim
+    ti = tensor(ins[1])
+    rank = tx.ndim - ti.shape[0] + ti.ndim - 1
     if rank > MAX_DIMS:
         return fail(TOO_MANY_DIMS, rank, 0)
     sizes = words(stack_small())
     for d in range(first):
         sizes[d] = tx.shape[d]
-    for d in range(ti.ndim):
-        sizes[first + d] = ti.shape[d]
-    for d in range(first + ti.ndim, rank):
+    for d in range(1, ti.ndim):
+        sizes[first + d - 1] = ti.shape[d]
+    for d in range(first + ti.ndim - 1, rank):
         sizes[d] = tx.shape[d - rank + tx.ndim]
     cx = contiguous(x)
     if cx <= 0:
         return cx
     out = new_tensor(tx.dtype, tx.device, rank, sizes)
     if out > 0:
-        out = finished(out, run_index(op_record(op).kernel, out, cx, n - 1, indices, first, 0))
+        out = finished(out, run_index(op_record(op).kernel, out, cx, ins[1], first, 0))
     drop(cx)
     return out
 
 
 @native
 def index_put(op, n, ins, first, accumulate):
-    """Write `ins[1]` at the indices `ins[2:]` of contiguous `ins[0]`, in place; adds if `accumulate`."""
+    """Write `ins[1]` at the indices `ins[2]` of contiguous `ins[0]`, in place; adds if `accumulate`."""
     x = ins[0]
-    indices = advance(ins, 2)
-    status = check_indices(x, n - 2, indices, first)
+    status = check_indices(x, ins[2], first)
     if status != 0:
         return -status
     tx = tensor(x)
     tv = tensor(ins[1])
     if not tx.flags & CONTIGUOUS or not tv.flags & CONTIGUOUS or tv.dtype != tx.dtype:
         return fail(BAD_ARGUMENT, 0, 0)
-    if tv.numel * tx.numel != 0 or tensor(indices[0]).numel != 0:
-        status = run_index(op_record(op).kernel, ins[1], x, n - 2, indices, first, accumulate)
+    if tv.numel * tx.numel != 0 or tensor(ins[2]).numel != 0:
+        status = run_index(op_record(op).kernel, ins[1], x, ins[2], first, accumulate)
     if status != 0:
         return -status
     bump_version(x)
@@ -298,9 +295,8 @@ def index_backward(op, g, n, ins, first, ndim, sizes):
     operands = words(stack_small())
     operands[0] = out
     operands[1] = cg
-    for k in range(n):
-        operands[2 + k] = ins[k]
-    put = index_put(op, n + 2, operands, first, 1)
+    operands[2] = ins[0]
+    put = index_put(op, 3, operands, first, 1)
     drop(cg)
     drop(out)  # index_put added a reference of its own
     return put
