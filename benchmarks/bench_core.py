@@ -152,6 +152,24 @@ class Hooks:
         h.backward(self.g)
 
 
+class Random:
+    """A million random numbers of each kind."""
+
+    KINDS = {
+        "uniform": lambda: fg.rand(1_000_000),
+        "normal": lambda: fg.randn(1_000_000),
+        "integers": lambda: fg.randint(0, 10, (1_000_000,)),
+    }
+    params = list(KINDS)
+    param_names = ["kind"]
+
+    def setup(self, kind: str) -> None:
+        self.time_draw(kind)
+
+    def time_draw(self, kind: str) -> None:
+        self.KINDS[kind]()
+
+
 class DeepGraph:
     """A chain of 100,000 nodes: its backward pass, and dropping it without one."""
 

@@ -118,7 +118,7 @@ def _bad_index(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
         return IndexError, f"index {index} is out of bounds for dimension {fact(2)} with size {size}"
     if name in ("index", "index_put_"):
         first = attrs[0]
-        last = first + sum(t is not None for t in tensors) - (2 if name == "index" else 3)
+        last = first + rt.sizes(tensors[-1])[0] - 1  # the indices are stacked
         dims = f"dimension {first}" if first == last else f"one of the dimensions {first} to {last}"
         return IndexError, f"index {index} is out of bounds for {dims} with size {size}"
     if name == "narrow":

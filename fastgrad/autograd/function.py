@@ -31,7 +31,7 @@ class FunctionCtx:
         _to_save: Any
         _dirty: Any
         _non_differentiable: Any
-        _options: int
+        _options: Any
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for `backward`, which finds them in ``ctx.saved_tensors``.
@@ -60,7 +60,7 @@ class FunctionCtx:
 
     def set_materialize_grads(self, value: bool) -> None:
         """Say whether `backward` gets zeros (the default) or None for outputs without a gradient."""
-        self._options = 0 if value else NO_MATERIALIZE
+        self._options = 0 if value else NO_MATERIALIZE  # type: ignore[misc]
 
 
 class BackwardFunction(Node, FunctionCtx):
@@ -155,7 +155,8 @@ class Function(metaclass=_FunctionMeta):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke "
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you "
+            "should invoke "
             "them on the class itself. Instantiating an autograd function will raise an error in a future version.",
             DeprecationWarning,
             stacklevel=2,
@@ -164,7 +165,8 @@ class Function(metaclass=_FunctionMeta):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse: use `apply` of the class."""
         raise RuntimeError(
-            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function "
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style "
+            "autograd function "
             "with static forward method: call MyFunction.apply(...)."
         )
 
@@ -182,7 +184,8 @@ class Function(metaclass=_FunctionMeta):
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the arguments of `forward`, given those of its outputs."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward "
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it "
+            "with backward "
             "mode AD."
         )
 
@@ -318,7 +321,8 @@ def check_gradients(ctx: BackwardFunction, result: Any) -> None:
     for k, value in enumerate(values[:expected]):
         if not rt.node_attr(ctx, k) & TENSOR_ARGUMENT and value is not None:
             raise RuntimeError(
-                f"function {ctx.name()} returned a gradient different than None at position {k + 1}, but the corresponding "
+                f"function {ctx.name()} returned a gradient different than None at position {k + 1}, but the "
+                "corresponding "
                 "forward input was not a Variable"
             )
         if value is not None and not isinstance(value, TensorBase):

@@ -158,7 +158,8 @@ def _packed(tensor: Any, pair: tuple[Pack, Unpack], argument: Any) -> tuple[Any,
     packed = pair[0](argument)
     if rt.storage_field(tensor, _VERSION) != version:
         raise RuntimeError(
-            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+            "cannot be "
             "modified in place; return a changed copy, such as tensor * 2, or clone the tensor first."
         )
     return packed, pair[1]
@@ -246,13 +247,16 @@ class SavedTensor:
         node, place = self._node, self._place
         if rt.node_field(node, _NODE_FLAGS) & layout.SAVED_FREED:
             raise RuntimeError(
-                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph "
-                "are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values "
+                "of the graph "
+                "are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need "
+                "to backward "
                 "through the graph a second time."
             )
         if is_packed(node, place):
             raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one "
+                "pair of hooks "
                 "is allowed at a time."
             )
         value = rt.saved_place(node, place)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,13 @@ from fastgrad.errors import raise_status, renamed
 from fastgrad.functions.arguments import as_index, is_tensor, need_tensor
 from fastgrad.functions.creation import full, tensor, zeros
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
-from fastgrad.native.layout import GRAD_ENABLED
+from fastgrad.native.layout import GRAD_ENABLED, MAX_DIMS
 from fastgrad.native.loader import rt
 from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import BY_NAME
 
 _SELECT, _SLICE = BY_NAME["select"].id, BY_NAME["slice"].id
 _END = (1 << 63) - 1
-MAX_INDEX_TENSORS = 3
 
 
 def getitem(x: Any, index: Any) -> Any:
@@ -42,9 +41,9 @@ def getitem(x: Any, index: Any) -> Any:
 
 
 def _is_advanced(item: Any) -> bool:
-    return (is_tensor(item) and (item.dim() > 0 or item.dtype in (dtypes.bool_, dtypes.uint8))) or isinstance(
-        item, (list, np.ndarray, tuple)
-    )
+    if is_tensor(item):
+        return item.dim() > 0 or item.dtype in (dtypes.bool_, dtypes.uint8)
+    return isinstance(item, (list, tuple)) or (isinstance(item, np.ndarray) and item.ndim > 0)
 
 
 def _items(x: Any, index: Any) -> list[Any]:
@@ -67,8 +66,10 @@ def _items(x: Any, index: Any) -> list[Any]:
 
 def _is_truth(item: Any) -> bool:
     """Whether an index says yes or no to a whole new dimension: a bool, or a mask without dimensions."""
+    if is_tensor(item):
+        return item.dim() == 0 and item.dtype in (dtypes.bool_, dtypes.uint8)
     return isinstance(item, bool) or (
-        is_tensor(item) and item.dim() == 0 and item.dtype in (dtypes.bool_, dtypes.uint8)
+        isinstance(item, np.ndarray) and item.ndim == 0 and item.dtype == np.bool_
     )
 
 
@@ -178,22 +179,40 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
     return [item if item.dtype is dtypes.int64 else item.to(dtypes.int64)]
 
 
-def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, list[Any], int]:
-    """Bring the indexed dimensions next to each other and the indices to one contiguous shape."""
-    if len(advanced) > MAX_INDEX_TENSORS:
-        raise NotImplementedError(
-            f"index(): indexing with more than {MAX_INDEX_TENSORS} index tensors at once is not supported yet"
-        )
+class _Places(NamedTuple):
+    """Where index tensors point to: dimensions from `first` on, one for each of the stacked `indices`."""
+
+    indices: Any  # (n, *shape), or (n, number of elements) if `shape` leaves no dimension to stack along
+    shape: tuple[int, ...]
+    first: int
+
+    @property
+    def flat(self) -> bool:
+        """Whether the ops see the indices without their shape."""
+        return self.indices.dim() != 1 + len(self.shape)
+
+    def within(self, x: Any, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of x with the sizes `shape` in the place of the indexed dimensions."""
+        return (*x.shape[: self.first], *shape, *x.shape[self.first + self.indices.shape[0] :])
+
+
+def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Places]:
+    """Bring the indexed dimensions next to each other and the indices to one contiguous tensor."""
     dims = [d for d, _ in advanced]
-    indices = [i for _, i in advanced]
-    shape = np.broadcast_shapes(*_same_shapes(indices))
-    indices = [expand(i, shape).contiguous() for i in indices]
+    shape = np.broadcast_shapes(*_same_shapes([i for _, i in advanced]))
+    indices = [expand(i, shape) for _, i in advanced]
+    if len(shape) == MAX_DIMS:
+        indices = [reshape(i, -1) for i in indices]
+    if len(indices) == 1:
+        stacked = invoke(BY_NAME["unsqueeze"], (indices[0].contiguous(),), 0)
+    else:
+        stacked = invoke(BY_NAME["stack"], indices, 0)
     first = dims[0]
     if dims != list(range(first, first + len(dims))):
         rest = [d for d in range(x.ndim) if d not in dims]
         x = permute(x, (*dims, *rest))
         first = 0
-    return x, indices, first
+    return x, _Places(stacked, shape, first)
 
 
 def _same_shapes(indices: Sequence[Any]) -> list[tuple[int, ...]]:
@@ -209,8 +228,13 @@ def _same_shapes(indices: Sequence[Any]) -> list[tuple[int, ...]]:
 
 
 def _take(x: Any, advanced: list[tuple[int, Any]]) -> Any:
-    x, indices, first = _grouped(x, advanced)
-    return apply(BY_NAME["index"].id, 1 + len(indices), 0, x, *indices, first)
+    x, places = _grouped(x, advanced)
+    out = _read(x, places)
+    return reshape(out, places.within(x, places.shape)) if places.flat else out
+
+
+def _read(x: Any, places: _Places) -> Any:
+    return apply(BY_NAME["index"].id, 2, 0, x, places.indices, places.first)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------
@@ -242,9 +266,8 @@ def _leading_ones_dropped(value: Any, ndim: int) -> Any:
 
 
 def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) -> None:
-    view, indices, first = _grouped(target, advanced)
-    n = len(indices)
-    shape = (*view.shape[:first], *indices[0].shape, *view.shape[first + n :])
+    view, places = _grouped(target, advanced)
+    shape = places.within(view, places.shape)
     if not is_tensor(value):
         value = full((), value, dtype=base.dtype)
     if value.dtype is not base.dtype:
@@ -262,38 +285,39 @@ def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) ->
             "indexing result of shape "
             f"{list(shape)}"
         ) from None
+    if places.flat:
+        value = reshape(value, places.within(view, places.indices.shape[1:]))
     if rt.get_mode() & GRAD_ENABLED and (base.requires_grad or value.requires_grad):
-        _put_recorded(base, view, indices, first, value)
+        _put_recorded(base, view, places, value)
         return
-    _write(view, indices, first, value, accumulate=False)
+    _write(view, places, value)
 
 
-def _write(view: Any, indices: Sequence[Any], first: int, value: Any, *, accumulate: bool) -> None:
-    op = BY_NAME["index_put"]
+def _write(view: Any, places: _Places, value: Any) -> None:
     work = view if view.is_contiguous() else view.contiguous()
-    apply(op.id, 2 + len(indices), -1, work, value.contiguous(), *indices, first, int(accumulate))
+    apply(BY_NAME["index_put"].id, 3, -1, work, value.contiguous(), places.indices, places.first, 0)
     if work is not view:
         status = rt.copy(view, work)
         if status < 0:
             raise_status(-status, "index_put", (view,))
 
 
-def _put_recorded(base: Any, view: Any, indices: Sequence[Any], first: int, value: Any) -> None:
+def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:
     """A write that autograd sees: the old value without the places, plus the value at them."""
     from fastgrad.autograd.modes import no_grad
 
     with no_grad():
         keep = full((), True).expand(tuple(view.shape)).contiguous()
-        _write(keep, indices, first, full((), False).expand(tuple(value.shape)), accumulate=False)
+        _write(keep, places, full((), False).expand(tuple(value.shape)))
         # Of places that are written twice only the last write counts, forward and backward.
         winner = zeros(tuple(view.shape), dtype=dtypes.int64)
         order = tensor(np.arange(1, value.numel() + 1)).reshape(tuple(value.shape))
-        _write(winner, indices, first, order, accumulate=False)
-        counts = apply(BY_NAME["index"].id, 1 + len(indices), 0, winner, *indices, first) == order
+        _write(winner, places, order)
+        counts = _read(winner, places) == order
     spread = invoke(
         BY_NAME["index_backward"],
-        (value * counts.to(value.dtype), *indices),
-        first,
+        (value * counts.to(value.dtype), places.indices),
+        places.first,
         (view.dim(), *view.shape),
     )
     fresh = view * keep.to(view.dtype) + spread

@@ -121,8 +121,7 @@ def _matmul(a: Any, b: Any) -> Any:
         # one matrix for the whole batch: its rows are those of one tall matrix
         shape = tuple(a.shape)
         flat = reshape(a, -1 if a.numel() else _rows(shape), shape[-1])
-        out = reshape(apply(_MM, 2, 0, flat, b),
-                      (*shape[:-1], b.shape[-1]))  # fmt: skip
+        out = reshape(apply(_MM, 2, 0, flat, b), (*shape[:-1], b.shape[-1]))
     else:
         out = _batched(a, b)
     if n == 1:

@@ -62,8 +62,29 @@ def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., Non
         raise NotImplementedError("convert the operands with .to(fastgrad.float32) first")
     found = find_blas()
     if found and dtype in (FLOAT32, FLOAT64):
-        return _blas(found[0] if dtype == FLOAT32 else found[1], dtype), KERNEL
-    return _own(dtype), KERNEL
+        product = _blas(found[0] if dtype == FLOAT32 else found[1], dtype)
+    else:
+        product = _own(dtype)
+    return _each_matrix(product, dtype), KERNEL
+
+
+def _each_matrix(product: Any, dtype: int) -> Callable[..., None]:
+    """A kernel that calls ``product(f, c, a, b)`` for the matrices of a batch; `f` is the frame."""
+    from numba import njit
+
+    from fastgrad.kernels.dtypes import ELEMENTS, INLINE
+    from fastgrad.native.intrinsics import advance, words
+
+    pointer = ELEMENTS[dtype].pointer
+    product = njit(**INLINE)(product)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        c, a, b = pointer(f[0]), pointer(f[1]), pointer(f[2])
+        for k in range(f[10]):
+            product(f, advance(c, k * f[11]), advance(a, k * f[12]), advance(b, k * f[13]))
+
+    return run
 
 
 ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112
@@ -74,71 +95,55 @@ def _blas(symbol: str, dtype: int) -> Callable[..., None]:
 
     from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
     from fastgrad.kernels.micro import MAX_WORK, lanes, small_product
-    from fastgrad.native.intrinsics import advance, words
+    from fastgrad.native.intrinsics import address_of
 
     scalar = ELEMENTS[dtype].scalar
     i = types.int64
     gemm = types.ExternalFunction(symbol, types.void(i, i, i, i, i, i, scalar, i, i, i, i, scalar, i, i))
     one, zero = ELEMENTS[dtype].constant(1), ELEMENTS[dtype].constant(0)
-    size = 4 if dtype == FLOAT32 else 8
-    product, pointer = small_product(dtype), ELEMENTS[dtype].pointer
+    small = small_product(dtype)
     width = lanes(dtype)
 
-    def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
+    def large(f, c, a, b):  # type: ignore[no-untyped-def]
         ta = TRANSPOSE if f[7] else NO_TRANSPOSE
         tb = TRANSPOSE if f[9] else NO_TRANSPOSE
         # BLAS with k = 0 writes zeros, as beta says.
-        for batch in range(f[10]):
-            gemm(
-                ROW_MAJOR, ta, tb, f[3], f[4], f[5], one, f[1] + batch * f[12] * size, f[6],
-                f[2] + batch * f[13] * size, f[8], zero, f[0] + batch * f[11] * size, f[4],
-            )  # fmt: skip
+        gemm(
+            ROW_MAJOR, ta, tb, f[3], f[4], f[5], one, address_of(a), f[6], address_of(b), f[8], zero,
+            address_of(c), f[4],
+        )  # fmt: skip
 
-    if product is None:
-        return run
-    blas = njit(**KERNEL)(run)
+    if small is None:
+        return large
+    blas = njit(**KERNEL)(large)
 
-    def run_small(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
+    def product(f, c, a, b):  # type: ignore[no-untyped-def]
         m, n, k = f[3], f[4], f[5]
         if f[9] or n % width != 0 or m * n * k > MAX_WORK:
-            blas(frame)
-            return
-        row_a = 1 if f[7] else f[6]
-        col_a = f[6] if f[7] else 1
-        for batch in range(f[10]):
-            c = advance(pointer(f[0]), batch * f[11])
-            a = advance(pointer(f[1]), batch * f[12])
-            b = advance(pointer(f[2]), batch * f[13])
-            product(c, a, b, m, n, k, row_a, col_a, f[8])
+            blas(f, c, a, b)
+        else:
+            small(c, a, b, m, n, k, 1 if f[7] else f[6], f[6] if f[7] else 1, f[8])
 
-    return run_small
+    return product
 
 
 def _own(dtype: int) -> Callable[..., None]:
     """Plain loops, for integers and for machines without OpenBLAS: rows of b are added, so that LLVM vectorises."""
     from fastgrad.kernels.dtypes import ELEMENTS
-    from fastgrad.native.intrinsics import advance, words
 
-    pointer, zero = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant(0)
+    zero = ELEMENTS[dtype].constant(0)
 
-    def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
+    def product(f, c, a, b):  # type: ignore[no-untyped-def]
         row_a = 1 if f[7] else f[6]
         col_a = f[6] if f[7] else 1
         row_b = 1 if f[9] else f[8]
         col_b = f[8] if f[9] else 1
-        for batch in range(f[10]):
-            out = advance(pointer(f[0]), batch * f[11])
-            a = advance(pointer(f[1]), batch * f[12])
-            b = advance(pointer(f[2]), batch * f[13])
-            for i in range(f[3]):
+        for i in range(f[3]):
+            for j in range(f[4]):
+                c[i * f[4] + j] = zero
+            for k in range(f[5]):
+                x = a[i * row_a + k * col_a]
                 for j in range(f[4]):
-                    out[i * f[4] + j] = zero
-                for k in range(f[5]):
-                    x = a[i * row_a + k * col_a]
-                    for j in range(f[4]):
-                        out[i * f[4] + j] += x * b[k * row_b + j * col_b]
+                    c[i * f[4] + j] += x * b[k * row_b + j * col_b]
 
-    return run
+    return product

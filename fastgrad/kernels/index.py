@@ -87,10 +87,9 @@ def scatter_add(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..
 
 
 def _indexed(dtype: int, put: bool) -> Callable[..., None]:
-    """out (or values), x, elements of the index, number of indices, elements before and after the indexed
+    """out (or values), x, indices one after the other; how many, elements of each; elements before and after
 
-    dimensions; addresses of the indices; lengths of their dimensions; whether to add; status. Everything is
-    contiguous.
+    the indexed dimensions; whether to add; lengths of the indexed dimensions; status. Everything is contiguous.
     """
     element = ELEMENTS[dtype]
     pointer = element.pointer
@@ -100,20 +99,21 @@ def _indexed(dtype: int, put: bool) -> Callable[..., None]:
         f = words(frame)
         out = pointer(f[0])
         x = pointer(f[1])
-        n = f[2]
+        indices = words(f[2])
         count = f[3]
-        before = f[4]
-        after = f[5]
+        n = f[4]
+        before = f[5]
+        after = f[6]
         inner = 1
         for k in range(count):
-            inner *= f[6 + MAX_DIMS + k]
+            inner *= f[8 + k]
         for i in range(n):
             place = 0
             for k in range(count):
-                size = f[6 + MAX_DIMS + k]
-                value = words(f[6 + k])[i]
+                size = f[8 + k]
+                value = indices[k * n + i]
                 if value < -size or value >= size:
-                    report(f[7 + 2 * MAX_DIMS], value, size)
+                    report(f[8 + MAX_DIMS], value, size)
                     return
                 if value < 0:
                     value += size
@@ -122,7 +122,7 @@ def _indexed(dtype: int, put: bool) -> Callable[..., None]:
                 source = (b * inner + place) * after
                 target = (b * n + i) * after
                 if put:
-                    if f[6 + 2 * MAX_DIMS]:
+                    if f[7]:
                         for j in range(after):
                             if boolean:
                                 x[source + j] = x[source + j] | out[target + j]

@@ -118,16 +118,12 @@ def _splat(builder: Any, value: Any, vector: Any, width: int) -> Any:
     return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_LL32, width), [0] * width))
 
 
-def small_product(dtype: int) -> Any:
-    """``product(c, a, b, m, n, k, row_a, col_a, row_b)`` for n a multiple of the vector's width; None if unsupported."""
-    width = lanes(dtype)
-    if not width:
-        return None
-    wide, narrow = tile(ROWS, 2, width, dtype), tile(ROWS, 1, width, dtype)
-    wide_row, narrow_row = tile(1, 2, width, dtype), tile(1, 1, width, dtype)
+def _strip(rows: int, width: int, dtype: int) -> Any:
+    """An inlined function that computes `rows` rows of the product, as wide a tile at a time as fits."""
+    wide, narrow = tile(rows, 2, width, dtype), tile(rows, 1, width, dtype)
 
     @njit(**INLINE)
-    def eight(c, a, b, n, k, row_a, col_a, row_b):  # type: ignore[no-untyped-def]
+    def strip(c, a, b, n, k, row_a, col_a, row_b):  # type: ignore[no-untyped-def]
         j = 0
         while j + 2 * width <= n:
             wide(a, row_a, col_a, advance(b, j), row_b, advance(c, j), n, k)
@@ -135,14 +131,15 @@ def small_product(dtype: int) -> Any:
         if j < n:
             narrow(a, row_a, col_a, advance(b, j), row_b, advance(c, j), n, k)
 
-    @njit(**INLINE)
-    def single(c, a, b, n, k, row_a, col_a, row_b):  # type: ignore[no-untyped-def]
-        j = 0
-        while j + 2 * width <= n:
-            wide_row(a, row_a, col_a, advance(b, j), row_b, advance(c, j), n, k)
-            j += 2 * width
-        if j < n:
-            narrow_row(a, row_a, col_a, advance(b, j), row_b, advance(c, j), n, k)
+    return strip
+
+
+def small_product(dtype: int) -> Any:
+    """``product(c, a, b, m, n, k, row_a, col_a, row_b)`` for n a multiple of the vector's width, or None."""
+    width = lanes(dtype)
+    if not width:
+        return None
+    eight, single = _strip(ROWS, width, dtype), _strip(1, width, dtype)
 
     @njit(**KERNEL)
     def product(c, a, b, m, n, k, row_a, col_a, row_b):  # type: ignore[no-untyped-def]

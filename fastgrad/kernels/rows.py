@@ -263,46 +263,34 @@ def _prod(element: Element, dtype: int, name: str) -> Callable[..., None]:
     return _each_row(njit(**INLINE)(row), element, result, True)
 
 
-def _prod_others(element: Element, dtype: int, name: str) -> Callable[..., None]:
-    """The product of all other elements of the row, by a pass from each end: right with zeros, too."""
-    store = element.store
+def _running_product(element: Element, dtype: int, name: str) -> Callable[..., None]:
+    """What the elements before (or after) each one amount to, by one pass over the row, right with zeros, too.
 
-    def row(out, indices, x, second, n, stride):  # type: ignore[no-untyped-def]
-        total = np.float64(1)
+    ``products_*``: their product. ``carried_*``: the sum of each ``v[i]`` times the product of what lies between.
+    """
+    backwards = name in ("products_after", "carried_back")
+    carries = name in ("carried_on", "carried_back")
+    store = element.store
+    start = np.float64(0 if carries else 1)
+
+    def row(out, indices, first, second, n, stride):  # type: ignore[no-untyped-def]
+        x = second if carries else first
+        total = start
         for i in range(n):
-            store(out, i * stride, total)
-            total *= x[i * stride]
-        total = np.float64(1)
-        for i in range(n - 1, -1, -1):
-            store(out, i * stride, out[i * stride] * total)
-            total *= x[i * stride]
+            k = (n - 1 - i) * stride if backwards else i * stride
+            store(out, k, total)
+            total *= x[k]
+            if carries:
+                total += first[k]
 
-    return _each_row(njit(**INLINE)(row), element, element, False)
-
-
-def _prod_others_backward(element: Element, dtype: int, name: str) -> Callable[..., None]:
-    """For element k the sum over i of ``v[i]`` times the product of the elements other than i and k."""
-    store = element.store
-
-    def row(out, indices, v, x, n, stride):  # type: ignore[no-untyped-def]
-        for k in range(n):
-            total = np.float64(0)
-            for i in range(n):
-                if i != k:
-                    term = np.float64(v[i * stride])
-                    for j in range(n):
-                        if j != i and j != k:
-                            term *= x[j * stride]
-                    total += term
-            store(out, k * stride, total)
-
-    return _each_row(njit(**INLINE)(row), element, element, False, 2)
+    return _each_row(njit(**INLINE)(row), element, element, False, 2 if carries else 1)
 
 
 _MAKERS: dict[str, Callable[[Element, int, str], Callable[..., None]]] = {
     "softmax": _softmax, "log_softmax": _log_softmax, "logsumexp": _logsumexp,
     "softmax_backward": _softmax_backward, "log_softmax_backward": _softmax_backward,
     "argmax": _extreme, "argmin": _extreme, "max_dim": _extreme, "min_dim": _extreme,
-    "prod": _prod, "prod_others": _prod_others, "prod_others_backward": _prod_others_backward,
+    "prod": _prod, "products_before": _running_product, "products_after": _running_product,
+    "carried_on": _running_product, "carried_back": _running_product,
     "cumsum": _cumsum, "reversed_cumsum": _cumsum,
 }  # fmt: skip

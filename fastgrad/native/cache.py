@@ -88,8 +88,8 @@ def hash_package(*names: str) -> str:
     texts: list[bytes] = []
     for name in names:
         path = package / name
-        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
-            texts.append(file.name.encode())
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            texts.append(file.relative_to(package).as_posix().encode())
             texts.append(file.read_bytes())
     return hash_texts(*texts)
 

@@ -60,7 +60,7 @@ from fastgrad.native.layout import (
 from fastgrad.native.memory import allocate, deallocate, drop, retain
 from fastgrad.native.modes import enter
 from fastgrad.native.pyapi import py_restore_thread, py_save_thread
-from fastgrad.native.tensors import bump_version, new_tensor
+from fastgrad.native.tensors import bump_version, finished, new_tensor
 
 OPS_OFFSET = RUNTIME.offset("ops")
 RELEASE_GIL = 1 << 16  # elements from which on other Python threads may run beside a kernel
@@ -320,11 +320,7 @@ def cast(handle, dtype):
     out = new_tensor(dtype, t.device, t.ndim, t.shape)
     if out <= 0:
         return out
-    status = copy_into(out, handle)
-    if status != 0:
-        drop(out)
-        return -status
-    return out
+    return finished(out, copy_into(out, handle))
 
 
 @native
@@ -485,11 +481,7 @@ def elementwise(op, n, ins):
         return out
     f[0] = to.numel
     f[1] = to.data
-    status = launch(info.kernel, t0.device, dtype, FLAT, frame, n + 2, to.numel)
-    if status != 0:
-        drop(out)
-        return -status
-    return out
+    return finished(out, launch(info.kernel, t0.device, dtype, FLAT, frame, n + 2, to.numel))
 
 
 @native

@@ -92,6 +92,15 @@ def lost(handle):
     return -NO_MEMORY
 
 
+@native_inline
+def finished(out, status):
+    """What a function returns that made `out` and then ran to `status`: the tensor, or the failure alone."""
+    if status != 0:
+        drop(out)
+        return -status
+    return out
+
+
 @native
 def is_contiguous(ndim, shape, strides):
     """Whether elements lie in row-major order without gaps; sizes 0 and 1 put no demand on their stride."""

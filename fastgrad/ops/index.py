@@ -38,34 +38,25 @@ def _(g, index, dim):
     return invoke(gather, (g, index), dim)
 
 
-# x[..., i, j, ...] with index tensors over neighbouring dimensions from `first` on; up to three of them are saved.
+# x[..., i, j, ...] with index tensors over neighbouring dimensions from `first` on; `indices` is their stack.
 index = Op(
-    "index",
-    FUNCTION,
-    ("x", "i", "j", "k"),
-    ("first",),
-    kernel=Kernel("index", "index:index"),
-    forward=FN_INDEX,
+    "index", FUNCTION, ("x", "indices"), ("first",), kernel=Kernel("index", "index:index"), forward=FN_INDEX
 )
 index_backward = Op(
-    "index_backward", FUNCTION, ("x", "i", "j", "k"), ("first", "*target"), kernel=INDEX_PUT,
+    "index_backward", FUNCTION, ("x", "indices"), ("first", "*target"), kernel=INDEX_PUT,
     forward=FN_INDEX_BACKWARD, node="IndexPutBackward0",
 )  # fmt: skip
 index_put = Op(
-    "index_put",
-    FUNCTION,
-    ("x", "v", "i", "j"),
-    ("first", "accumulate"),
-    kernel=INDEX_PUT,
+    "index_put", FUNCTION, ("x", "v", "indices"), ("first", "accumulate"), kernel=INDEX_PUT,
     forward=FN_INDEX_PUT,
-)
+)  # fmt: skip
 
 
 @index.vjp("x")
-def _(g, i, j, k, first, sizes):
-    return invoke(index_backward, (g, i, j, k), first, sizes)
+def _(g, indices, first, sizes):
+    return invoke(index_backward, (g, indices), first, sizes)
 
 
 @index_backward.vjp("x")
-def _(g, i, j, k, first):
-    return invoke(index, (g, i, j, k), first)
+def _(g, indices, first):
+    return invoke(index, (g, indices), first)

@@ -224,15 +224,45 @@ def _(g, index, dim, keepdim, sizes):
     return invoke(place_rows, (g, index), dim, keepdim, sizes)
 
 
-prod_others = _rowwise("prod_others")
-prod_others_backward = _rowwise("prod_others_backward", ("v", "x"))
+# The derivative of a product by a factor is the product of those before it and those after it; nothing is divided, so
+# that zeros are like any other factor. With a sum over what is carried along, these are closed under differentiation:
+#
+#   products_before(x)[k] = x[0] ... x[k-1]           carried_on(v, x)[k] = sum over i < k of v[i] x[i+1] ... x[k-1]
+#   products_after(x)[k] = x[k+1] ... x[n-1]          carried_back(v, x)[k] = sum over i > k of v[i] x[k+1] ... x[i-1]
+#
+# carried_on and carried_back are each other's transpose in v. What depends on x[k] is a product of what reached k from
+# one side, which is y[k], and of what goes on to the other side: hence the derivative by x is y times the other sum.
+products_before = _rowwise("products_before", flags=FLOAT_ONLY)
+products_after = _rowwise("products_after", flags=FLOAT_ONLY)
+carried_on = _rowwise("carried_on", ("v", "x"), flags=FLOAT_ONLY)
+carried_back = _rowwise("carried_back", ("v", "x"), flags=FLOAT_ONLY)
 
 
 @prod.vjp("x")
 def _(g, x, dim, sizes):
-    return invoke(expand_reduced, (g,), sizes, dim) * invoke(prod_others, (x,), dim, 0)
+    others = invoke(products_before, (x,), dim, 0) * invoke(products_after, (x,), dim, 0)
+    return invoke(expand_reduced, (g,), sizes, dim) * others
 
 
-@prod_others.vjp("x")
-def _(g, x, dim):
-    return invoke(prod_others_backward, (g, x), dim, 0)
+def _back(g, x, dim):
+    return invoke(carried_back, (g, x), dim, 0)
+
+
+def _on(g, x, dim):
+    return invoke(carried_on, (g, x), dim, 0)
+
+
+def _times_back(g, x, y, dim):
+    return y * _back(g, x, dim)
+
+
+def _times_on(g, x, y, dim):
+    return y * _on(g, x, dim)
+
+
+products_before.vjp("x")(_times_back)
+products_after.vjp("x")(_times_on)
+carried_on.vjp("v")(_back)
+carried_on.vjp("x")(_times_back)
+carried_back.vjp("v")(_on)
+carried_back.vjp("x")(_times_on)

@@ -20,6 +20,7 @@ from typing import Any
 from fastgrad.native import layout
 from fastgrad.native.layout import FUSED, IDENTITY, MAX_KERNELS, MAX_OPS, NO_GRAD, PROGRAM
 from fastgrad.native.loader import rt
+from fastgrad.ops.call import invoke
 
 Builder = Callable[["Kernel", int, int], "tuple[Callable[..., None], dict[str, Any]]"]
 
@@ -184,10 +185,7 @@ class Op:
                 kernel=kernel,
                 dtype_rule=layout.FIRST,
             )
-            if times_g:
-                self.rules[k] = lambda g, **saved: g * rule(**saved)
-            else:
-                self.rules[k] = rule
+            self.rules[k] = _on_tensors(rule, times_g)
             self.rules[k].__signature__ = inspect.Signature(  # type: ignore[attr-defined]
                 [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in ("g", *names)]
             )
@@ -227,9 +225,23 @@ class Op:
         return f"<Op {self.name}({', '.join(self.inputs + self.attrs)})>"
 
 
+def _on_tensors(rule: Callable[..., Any], times_g: bool) -> Callable[..., Any]:
+    """A derivative of an elementwise op on tensors: of the dtype of the gradient, as in the compiled loop."""
+
+    def apply(g: Any, **saved: Any) -> Any:
+        dtype = rt.field(g, _DTYPE)
+        for name, operand in saved.items():
+            if name != "condition" and rt.field(operand, _DTYPE) < layout.FLOAT16:
+                saved[name] = invoke(BY_NAME["cast"], (operand,), dtype)
+        return g * rule(**saved) if times_g else rule(g=g, **saved)
+
+    return apply
+
+
 KERNELS: list[Kernel] = []
 OPS: list[Op] = []
 BY_NAME: dict[str, Op] = {}
+_DTYPE = layout.TENSOR.fields["dtype"][0]
 _OPS_ADDRESS: int = rt.runtime_address() + layout.RUNTIME.offset("ops")
 
 

@@ -338,6 +338,15 @@ SELECTION = [
         ],
     ),
     OpCase(
+        "clamp.upper_tensor",
+        lambda lib, x, high: lib.clamp(x, max=high),
+        lambda rng, d: [Sample((normal(rng, (2, 3), d), normal(rng, (3,), d)))],
+        lambda x, high: clamped(x, max=high),
+        dtypes=NUMBERS,
+        differentiable=True,
+        forms={"method": lambda lib, x, high: x.clamp(max=high)},
+    ),
+    OpCase(
         "clamp.wider_bounds",
         function("clamp"),
         lambda rng, d: [Sample((normal(rng, (3,), d), normal(rng, (2, 3), d), normal(rng, (3,), d)))],

@@ -91,8 +91,31 @@ MASKS: list[Any] = [
 ]  # fmt: skip
 
 
+# Shape of the tensor, and an index of more tensors than dimensions of the tensors above.
+MANY: list[tuple[tuple[int, ...], Any]] = [
+    ((2, 3, 2, 2), ([0, 1, 1], [2, 0, 2], [1, 1, 0], [0, 1, 0])),
+    ((2, 3, 2, 2), (i64([[0], [1]]), i64([2, 0, 2]), [1], i64([[0], [-1]]))),
+    ((2, 3, 2, 2), b8(np.arange(24).reshape(2, 3, 2, 2) % 5 == 0)),
+    ((2, 2, 3, 1, 2), ([1, 0], [0, 0], ALL, [0, 0], [-1, 1])),
+    ((2, 2, 3, 1, 2), ([1, 0], [0, 0], [2, 1], None, [0, 0], ALL)),
+    ((2, 2, 3, 1, 2), (ALL, b8(np.arange(12).reshape(2, 3, 1, 2) % 3 == 0))),
+    ((2, 1, 2, 1, 1, 2, 1, 1), ([1, 0], [0], [1, 1], [0], [0], [0, 1], [-1], [0])),
+    ((4, 2), (i64(np.arange(4).reshape(2, 1, 2, 1, 1, 1, 1, 1)), [1])),  # a result of eight dimensions
+    ((4,), i64(np.arange(4).reshape(2, 1, 2, 1, 1, 1, 1, 1))),
+]  # fmt: skip
+
+
 def each(indices: list[Any]) -> Callable[..., list[Sample]]:
     return lambda rng, dtype: [Sample((normal(rng, (3, 4, 2), dtype), index)) for index in indices]
+
+
+def many(rng: np.random.Generator, dtype: str) -> list[Sample]:
+    return [Sample((normal(rng, shape, dtype), inside(index))) for shape, index in MANY]
+
+
+def inside(index: Any) -> Any:
+    """Inside a tuple, an array keeps its values in every memory layout that the tests try."""
+    return (index,) if isinstance(index, np.ndarray) else index
 
 
 def masked_by_values(rng: np.random.Generator, dtype: str) -> list[Sample]:
@@ -161,6 +184,24 @@ READING = [
         ],
     ),
     OpCase(
+        "getitem.many",
+        read,
+        many,
+        read_ref,
+        dtypes=DTYPES,
+        differentiable=True,
+        empty=lambda d: [
+            Sample((np.zeros((2, 0, 2, 2), d), ([0, 1], ALL, [0, 1], [1, 1]))),
+            Sample((np.zeros((0, 1, 2, 2), d), ([], [], [], []))),
+            Sample((np.zeros((2, 3, 2, 2), d), b8(np.zeros((2, 3, 2, 2))))),
+        ],
+        errors=[
+            bad_index(
+                "range", IndexError, ([0], [1], [0], [2]), number(2), number(0), number(3), shape=(2,) * 4
+            ),
+        ],
+    ),
+    OpCase(
         "getitem.condition",
         lambda lib, x: x[x > 0],
         masked_by_values,
@@ -220,18 +261,33 @@ def writes(rows: list[tuple[Any, Any]]) -> Callable[..., list[Sample]]:
         result = []
         for index, shape in rows:
             value = (True if dtype == "bool" else 3) if shape is None else normal(rng, shape, dtype)
-            # Inside a tuple, an array keeps its values in every memory layout that the tests try.
-            index = (index,) if isinstance(index, np.ndarray) else index
-            result.append(Sample((normal(rng, (3, 4, 2), dtype), value, index)))
+            result.append(Sample((normal(rng, (3, 4, 2), dtype), value, inside(index))))
         return result
 
     return samples
 
 
+def many_writes(rng: np.random.Generator, dtype: str) -> list[Sample]:
+    """Values of the shape of what is read there, or of as much of it as broadcasting needs."""
+    result = []
+    for shape, index in MANY[2:]:  # of places that are named twice, either value may remain
+        x = normal(rng, shape, dtype)
+        wanted = read_ref(x, index).shape
+        for kept in (wanted, wanted[-1:], ()):
+            result.append(Sample((x, normal(rng, kept, dtype), inside(index))))
+    return result
+
+
 def bad_write(
-    label: str, raises: type[Exception], index: Any, value: Any, *mentions: str, dtype: str = "float32"
+    label: str,
+    raises: type[Exception],
+    index: Any,
+    value: Any,
+    *mentions: str,
+    dtype: str = "float32",
+    shape: tuple[int, ...] = (2, 3),
 ) -> ErrorCase:
-    arrays = (ones(2, 3, dtype=dtype), value)
+    arrays = (ones(*shape, dtype=dtype), value)
     return ErrorCase(
         label, raises, lambda lib, x, v: write(lib, x, v, index), arrays, ("index|setitem|assign", *mentions)
     )
@@ -283,6 +339,27 @@ WRITING = [
                 "int64|[Ll]ong",
             ),
             bad_write("range", IndexError, [0, 5], 1.0, number(5)),
+        ],
+    ),
+    OpCase(
+        "setitem.many",
+        write_copy,
+        many_writes,
+        write_ref,
+        dtypes=DTYPES,
+        differentiable=True,
+        inplace=write,
+        errors=[
+            bad_write(
+                "size",
+                RuntimeError,
+                np.ones((1, 1, 1, 1), bool),
+                ones(2),
+                bracketed(2),
+                bracketed(1),
+                shape=(1, 1, 1, 1),
+            ),
+            bad_write("range", IndexError, ([0], [0], [0], [1]), 1.0, number(1), shape=(1, 1, 1, 1)),
         ],
     ),
     OpCase(

@@ -121,6 +121,20 @@ def test_second_order(lib, case: OpCase):
 
 
 @pytest.mark.parametrize(("case", "dtype"), by_dtype(DIFFERENTIABLE))
+def test_a_recorded_gradient_is_the_same(lib, case: OpCase, dtype: str):
+    """With a graph of its own a gradient is made from tensors, op by op, and otherwise by compiled rules."""
+    skip_where_torch_lacks(lib, case, "gradients")
+    for sample in samples_of(case, dtype):
+        compiled = Traced(lib, case, sample).gradients()
+        recorded = Traced(lib, case, sample).gradients(create_graph=True)
+        for c, r in zip(compiled, recorded, strict=True):
+            assert (c is None) == (r is None)
+            if c is not None:
+                wanted = array_of(c)
+                assert_same(array_of(r), wanted, case.tolerance(wanted.dtype))
+
+
+@pytest.mark.parametrize(("case", "dtype"), by_dtype(DIFFERENTIABLE))
 def test_gradients_look_like_their_inputs(lib, case: OpCase, dtype: str):
     """A floating output of floating inputs records a graph; each gradient has its input's dtype and shape."""
     skip_where_torch_lacks(lib, case, "gradients")

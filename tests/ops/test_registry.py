@@ -1,10 +1,20 @@
-"""Every op that a program can call has a row in the op table, and the table knows which have a derivative."""
+"""Every op that a program can call has a row in the op table, and the table knows which have a derivative.
+
+What the table holds is benchmarked; every benchmark runs, and together they run every kernel.
+"""
 
 from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from op_cases import OP_CASES
 
+from fastgrad.native.layout import DTYPES, SUPPORTED_DTYPES
 from fastgrad.ops.registry import OPS
 
 ROWS = {case.name.partition(".")[0] for case in OP_CASES}
@@ -28,13 +38,16 @@ CALLED = {
 
 # Ops that only rules and the sweep call: the rows of the ops that they serve test them, to second order.
 SERVING = {
+    "carried_back": "prod",
+    "carried_on": "prod",
     "expand_back": "sum",
     "expand_mean": "mean",
     "expand_mean_back": "mean",
     "expand_reduced": "sum",
     "mean_like": "mean",
     "place_rows": "max",
-    "prod_others": "prod",
+    "products_after": "prod",
+    "products_before": "prod",
     "reduce_like": "sum",
     "reshape_to": "reshape",
     "reversed_cumsum": "cumsum",
@@ -86,3 +99,56 @@ def test_the_table_knows_what_is_differentiable():
     differentiable = {case.name.partition(".")[0] for case in OP_CASES if case.differentiable}
     wrong = [op.name for op in OPS if op.name in ROWS and bool(op.rules) != (op.name in differentiable)]
     assert not wrong
+
+
+# --- benchmarks -----------------------------------------------------------------------------------------
+
+# Every class does its work once in `setup`; classes that only track something start processes of their own.
+RUN_BENCHMARKS = """
+import inspect, json
+from benchmarks import bench_core, bench_ops
+from fastgrad.native.layout import N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.loader import runtime_get
+from fastgrad.ops.registry import KERNELS
+
+for module in (bench_core, bench_ops):
+    for cls in vars(module).values():
+        if inspect.isclass(cls) and any(name.startswith("time_") for name in vars(cls)):
+            for param in getattr(cls, "params", [None]):
+                cls().setup(*([] if param is None else [param]))
+
+cells = N_DEVICES * N_DTYPES * N_LAYOUTS
+idle = [k.name for k in KERNELS if not any(runtime_get("kernels", k.id * cells + i) for i in range(cells))]
+print(json.dumps([bench_ops.Forward.params, bench_ops.Gradients.params, idle]))
+"""
+
+# Copies from dtypes that no tensor has yet.
+UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in SUPPORTED_DTYPES}
+
+
+@pytest.fixture(scope="module")
+def benchmarked() -> list[list[str]]:
+    """The names of ops that are called, of those that are differentiated, and of kernels that did not run."""
+    root = str(Path(__file__).resolve().parents[2])
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", RUN_BENCHMARKS],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_every_op_is_benchmarked(benchmarked: list[list[str]]):
+    forward, gradients, _ = benchmarked
+    names = {op.name: CALLED.get(op.name, op.name) for op in OPS if not is_internal(op.name)}
+    assert set(names.values()) <= set(forward)
+    with_rules = {names[op.name] for op in OPS if op.name in names and op.rules}
+    assert with_rules | set(SERVING.values()) <= set(gradients)
+
+
+def test_the_benchmarks_run_every_kernel(benchmarked: list[list[str]]):
+    assert set(benchmarked[2]) == UNUSED, "no benchmark runs these kernels"

@@ -1,0 +1,56 @@
+"""Ops whose shape rule is written by hand: each checks, allocates, launches.
+
+They take handles and integers, return the handle of a result or a negative status, and record nothing. The
+frames that they fill are described at the kernels.
+"""
+
+from fastgrad.native.functions.copies import reshape_or_copy, zeros
+from fastgrad.native.functions.indexing import (
+    gather,
+    index,
+    index_backward,
+    index_put,
+    place_rows,
+    scatter_add,
+    select_rows,
+)
+from fastgrad.native.functions.matrices import matmul, triangle
+from fastgrad.native.functions.parts import (
+    join,
+    place_strided,
+    scatter_views,
+    take_strided,
+    view_backward,
+    zero_strided,
+)
+from fastgrad.native.functions.reductions import expand_reduced, reduce_like, reduction, sum_to
+from fastgrad.native.functions.rows import rowwise
+from fastgrad.native.functions.training import nll_backward, nll_forward, sgd
+
+__all__ = [
+    "expand_reduced",
+    "gather",
+    "index",
+    "index_backward",
+    "index_put",
+    "join",
+    "matmul",
+    "nll_backward",
+    "nll_forward",
+    "place_rows",
+    "place_strided",
+    "reduce_like",
+    "reduction",
+    "reshape_or_copy",
+    "rowwise",
+    "scatter_add",
+    "scatter_views",
+    "select_rows",
+    "sgd",
+    "sum_to",
+    "take_strided",
+    "triangle",
+    "view_backward",
+    "zero_strided",
+    "zeros",
+]

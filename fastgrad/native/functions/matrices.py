@@ -1,0 +1,127 @@
+"""Matrix products, triangles of matrices."""
+
+from __future__ import annotations
+
+from fastgrad.native.elementwise import cast, launch, op_record
+from fastgrad.native.functions.copies import contiguous
+from fastgrad.native.intrinsics import native, runtime, stack_small, tensor, words
+from fastgrad.native.layout import BAD_DIM, BAD_MATMUL, FLAT
+from fastgrad.native.memory import drop, retain
+from fastgrad.native.tensors import finished, new_tensor
+from fastgrad.native.views import fail
+
+
+@native
+def leading_stride(h):
+    """How far apart rows lie, if the elements of each are neighbours; if those of columns are, the negative
+
+    of how far apart these lie; else zero.
+    """
+    t = tensor(h)
+    m = t.shape[t.ndim - 2]
+    n = t.shape[t.ndim - 1]
+    rows = t.strides[t.ndim - 2]
+    cols = t.strides[t.ndim - 1]
+    if cols == 1 and rows >= max(1, n):
+        return rows
+    if rows == 1 and cols >= max(1, m):
+        return -cols
+    if n == 1 and rows == 1:
+        return 1
+    if m == 1 and cols == 1:
+        return max(1, n)
+    return 0
+
+
+@native
+def gemm_operand(h):
+    """A matrix whose rows or columns are contiguous: the tensor itself (one more reference) or a copy."""
+    if leading_stride(h) != 0:
+        retain(h)
+        return h
+    return cast(h, tensor(h).dtype)
+
+
+@native
+def matmul(a, b):
+    """Product of two matrices, or of two equally long batches of matrices."""
+    ta = tensor(a)
+    tb = tensor(b)
+    if ta.ndim != tb.ndim or (ta.ndim != 2 and ta.ndim != 3):
+        return fail(BAD_MATMUL, 0, 0)
+    if ta.dtype != tb.dtype:
+        return fail(BAD_MATMUL, 1, 0)
+    r = ta.ndim - 2
+    if ta.shape[r + 1] != tb.shape[r]:
+        return fail(BAD_MATMUL, 2, 0)
+    if r == 1 and ta.shape[0] != tb.shape[0]:
+        return fail(BAD_MATMUL, 3, 0)
+    sizes = words(stack_small())
+    sizes[0] = ta.shape[0]
+    sizes[r] = ta.shape[r]
+    sizes[r + 1] = tb.shape[r + 1]
+    out = new_tensor(ta.dtype, ta.device, ta.ndim, sizes)
+    if out <= 0 or tensor(out).numel == 0:
+        return out
+    ca = gemm_operand(a)
+    if ca <= 0:
+        return finished(out, -ca)
+    cb = gemm_operand(b)
+    status = -cb if cb <= 0 else run_gemm(out, ca, cb)
+    drop(ca)
+    if cb > 0:
+        drop(cb)
+    return finished(out, status)
+
+
+@native
+def run_gemm(out, a, b):
+    """Launch the product of operands that `gemm_operand` made; returns a status."""
+    ta = tensor(a)
+    r = ta.ndim - 2
+    row_a = leading_stride(a)
+    row_b = leading_stride(b)
+    # out, a, b, m, n, k, lda, a by columns, ldb, b by columns, batch, strides of out, a, b
+    frame = stack_small()
+    f = words(frame)
+    f[0] = tensor(out).data
+    f[1] = ta.data
+    f[2] = tensor(b).data
+    f[3] = ta.shape[r]
+    f[4] = tensor(b).shape[r + 1]
+    f[5] = ta.shape[r + 1]
+    f[6] = abs(row_a)
+    f[7] = 1 if row_a < 0 else 0
+    f[8] = abs(row_b)
+    f[9] = 1 if row_b < 0 else 0
+    f[10] = ta.shape[0] if r == 1 else 1
+    f[11] = f[3] * f[4]
+    f[12] = ta.strides[0] if r == 1 else 0
+    f[13] = tensor(b).strides[0] if r == 1 else 0
+    work = f[10] * f[3] * f[4] * max(f[5], 1) // 16
+    return launch(runtime().gemm_kernel, ta.device, ta.dtype, FLAT, frame, 14, work)
+
+
+@native
+def triangle(op, h, offset):
+    """The lower or upper triangle of the last two dimensions, zeros elsewhere."""
+    t = tensor(h)
+    if t.ndim < 2:
+        return fail(BAD_DIM, -2, t.ndim)
+    out = new_tensor(t.dtype, t.device, t.ndim, t.shape)
+    if out <= 0 or t.numel == 0:
+        return out
+    x = contiguous(h)
+    if x <= 0:
+        return finished(out, -x)
+    frame = stack_small()
+    f = words(frame)
+    f[0] = tensor(out).data
+    f[1] = tensor(x).data
+    f[2] = t.numel // (t.shape[t.ndim - 1] * t.shape[t.ndim - 2])
+    f[3] = t.shape[t.ndim - 2]
+    f[4] = t.shape[t.ndim - 1]
+    f[5] = offset
+    status = launch(op_record(op).kernel, t.device, t.dtype, FLAT, frame, 6, t.numel)
+    drop(x)
+    return finished(out, status)

@@ -1,0 +1,119 @@
+"""Indexing at random against NumPy: any number of index tensors among slices and new dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from op_testing import array_of
+
+MAX_DIMS = 8
+SEEDS = range(60)
+
+
+def random_index(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Arrays that broadcast with one another for some dimensions, a mask over others, slices for the rest."""
+    common = tuple(rng.integers(1, 4, rng.integers(1, 3)))
+    parts: list[Any] = []
+    dim = 0
+    while dim < len(shape):
+        kind = rng.choice(["array", "array", "array", "slice", "mask"])
+        if kind == "mask" and dim + 1 < len(shape):
+            # as many true elements as the last common dimension has, so that it broadcasts
+            mask = np.zeros(shape[dim : dim + 2], bool)
+            mask.reshape(-1)[: common[-1]] = True
+            if mask.sum() == common[-1]:
+                parts.append(mask)
+                dim += 2
+                continue
+        if kind == "array":
+            own = tuple(n if rng.random() < 0.8 else 1 for n in common)[int(rng.integers(0, len(common))) :]
+            parts.append(rng.integers(-shape[dim], shape[dim], own))
+        else:
+            parts.append(
+                slice(None) if rng.random() < 0.5 else slice(0, int(rng.integers(1, shape[dim] + 1)))
+            )
+        dim += 1
+    if len(shape) < MAX_DIMS - 2 and rng.random() < 0.3:
+        parts.insert(int(rng.integers(0, len(parts) + 1)), None)
+    return tuple(parts)
+
+
+def random_case(seed: int) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """An array and an index of it that reads no more than eight dimensions."""
+    rng = np.random.default_rng(seed)
+    while True:
+        shape = tuple(rng.integers(1, 4, rng.integers(1, MAX_DIMS + 1)))
+        x = rng.standard_normal(shape)
+        index = random_index(rng, shape)
+        if x[index].ndim <= MAX_DIMS and x.ndim + sum(part is None for part in index) <= MAX_DIMS:
+            return x, index
+
+
+def as_tensors(lib: Any, index: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(lib.tensor(part) if isinstance(part, np.ndarray) else part for part in index)
+
+
+def test_the_cases_have_many_index_tensors():
+    counts = [sum(isinstance(part, np.ndarray) for part in random_case(seed)[1]) for seed in SEEDS]
+    assert sum(n > 3 for n in counts) >= 10
+    assert max(counts) >= 6
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_reading_and_its_gradients(lib, seed: int):
+    x, index = random_case(seed)
+    t = lib.tensor(x, requires_grad=True)
+    y = t[as_tensors(lib, index)]
+    np.testing.assert_array_equal(array_of(y), x[index])
+    np.testing.assert_array_equal(array_of(lib.tensor(x)[index]), x[index])
+    weights = lib.tensor(np.arange(1.0, y.numel() + 1).reshape(tuple(y.shape)), requires_grad=True)
+    (g,) = lib.autograd.grad(y, t, weights, create_graph=True)
+    wanted = np.zeros_like(x)
+    np.add.at(wanted, index, array_of(weights))
+    np.testing.assert_array_equal(array_of(g), wanted)
+    # the gradient is linear in the weights: its gradient reads again
+    (again,) = lib.autograd.grad((g * lib.tensor(x)).sum(), weights)
+    np.testing.assert_array_equal(array_of(again), x[index])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_writing_and_its_gradients(lib, seed: int):
+    x, index = random_case(seed)
+    places = np.arange(x.size).reshape(x.shape)[index]
+    value = np.random.default_rng(seed).standard_normal(places.shape)
+    source, t = lib.tensor(value, requires_grad=True), lib.tensor(x, requires_grad=True)
+    y = t.clone()
+    y[as_tensors(lib, index)] = source
+    wanted = x.copy()
+    wanted.reshape(-1)[places.reshape(-1)] = value.reshape(-1)  # the last value of each place remains
+    if len(np.unique(places)) < places.size and lib.__name__ == "torch":
+        pytest.skip("torch leaves open which of several values remains")
+    np.testing.assert_array_equal(array_of(y), wanted)
+    weights = np.arange(1.0, x.size + 1).reshape(x.shape)
+    by_x, by_value = lib.autograd.grad(y, [t, source], lib.tensor(weights))
+    kept = weights.copy()
+    kept.reshape(-1)[places.reshape(-1)] = 0
+    np.testing.assert_array_equal(array_of(by_x), kept)
+    last = {place: k for k, place in enumerate(places.reshape(-1))}
+    remains = np.isin(np.arange(places.size), list(last.values())).reshape(places.shape)
+    np.testing.assert_array_equal(array_of(by_value), np.where(remains, weights.reshape(-1)[places], 0))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [np.array(1), np.array(True), np.array(False), (np.array(0), np.array(2)), (np.array(1), [0, 1])],
+    ids=str,
+)
+def test_arrays_without_dimensions(lib, index: Any):
+    """NumPy's 0-dim arrays are numbers, or truth values of a new dimension."""
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(array_of(lib.tensor(x)[index]), x[index])
+
+
+@pytest.mark.parametrize("count", range(1, MAX_DIMS + 1))
+def test_the_message_names_the_dimensions(lib, count: int):
+    x = lib.zeros(*[1] * count)
+    with pytest.raises(IndexError, match=r"index 1 is out of bounds for .*dim.* size 1"):
+        x[tuple([0] if k < count - 1 else [1] for k in range(count))]
