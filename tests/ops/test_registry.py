@@ -60,6 +60,7 @@ SERVING = {
 # Ops that no row can call, with what tests them.
 ELSEWHERE = {
     "accumulate_grad": "the node of a leaf; never called",
+    "custom_function": "the node of a function that users wrote; never called",
     "alias": "a view of the whole: what squeeze and others return where nothing is left to do",
     "as_strided": "the history of views of a tensor that was changed in place",
     "copy_slices": "the history of a tensor of which a view was changed in place",
