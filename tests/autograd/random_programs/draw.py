@@ -42,9 +42,17 @@ class Drawing(Scope):
         self.changing = rng.random() < 0.35  # in-place ops
         self.mixed = rng.random() < 0.2  # dtypes
         self.second = rng.random() < 0.6  # passes with create_graph
+        if self.changing and "what gather saves" not in features:
+            self.without += ("gather",)
+        self.nesting = rng.random() < 0.5  # passes within hooks
+        self.vectors = "products of vectors" in features
         self.keeping = False  # every pass keeps its graph
         if self.second and "derivative of relu" not in features:
-            self.without = ("relu",)
+            self.without += ("relu",)
+        if self.second and "zeros of what is overwritten" not in features:
+            self.without += ("{a}.fill_", "zero_", "copy_", "] =")
+        if self.changing and "gradients with an offset" not in features:
+            self.without += ("cat",)
         self.hooking = rng.choice([0.2, 0.5, 0.8])
 
     def chance(self, p: float) -> bool:
@@ -87,6 +95,8 @@ class Drawing(Scope):
         family = self.rng.choices(list(ops.FAMILIES), list(ops.FAMILIES.values()))[0]
         if self.changing and self.chance(0.3):
             drawn = ops.inplace(self, self.may_change, "in place with itself" in self.features)
+            if drawn is not None and not self.may_change_through(drawn):
+                return
         elif "function" in self.features and self.chance(0.15):
             drawn = ops.function(self)
         else:
@@ -97,12 +107,24 @@ class Drawing(Scope):
     def may_change(self, value: Value) -> bool:
         if value.dtype == "int64" or (value.leaf and value.grad and not self.chance(self.wild)):
             return False
+        if value.expanded and "expanded tensors in place" not in self.features:
+            return False
+        if value.maybe and "results that are no views" not in self.features:
+            return False
         others = [v for v in self.values if v.base == value.base and v is not value]
         if "views of several outputs after a change" not in self.features and any(v.multi for v in others):
             return False
         return "hooks of views" in self.features or not any(
             v.hooked for v in [*others, value] if v.base != v.name
         )
+
+    def may_change_through(self, drawn: Drawn) -> bool:
+        """Whether a change goes to the whole tensor, or hooks do not mind."""
+        target = drawn.ins[0]
+        drawn.view = "[" in drawn.code or target.base != target.name
+        if "hooks of the base of a changed view" in self.features or not drawn.view:
+            return True
+        return not any(v.hooked for v in self.values if v.base == target.base)
 
     def add(self, drawn: Drawn) -> None:
         within = ""
@@ -123,14 +145,16 @@ class Drawing(Scope):
             if out.dtype != "int64":
                 self.values.append(out)
         self.statements.append(Apply(tuple(outs), drawn.code, tuple(v.name for v in drawn.ins), within))
-        if drawn.changes is not None:
+        refused = within != "no_grad" and drawn.ins[0].leaf and drawn.ins[0].grad
+        if drawn.changes is not None and not refused and not drawn.ins[0].multi:
             self.changed(drawn, drawn.changes, within)
 
     def changed(self, drawn: Drawn, after: Value, within: str) -> None:
         reach = frozenset().union(*(v.reach for v in drawn.ins))
-        if drawn.ins[0].name != after.base and "freed changes of views" not in self.features:
+        if (drawn.view or "masked_fill_" in drawn.code) and "freed changes of views" not in self.features:
             self.keeping = True
-        if (within == "no_grad" or not after.grad) and "hooks of views" not in self.features:
+        alone = within == "no_grad" or not drawn.ins[0].grad
+        if alone and "hooks of views" not in self.features:
             # A view's history is made anew after such a change too, and leads past the tensors that were made from it.
             self.values = [
                 v for v in self.values if v.base != after.base or v.name in (after.base, after.name)
@@ -142,6 +166,7 @@ class Drawing(Scope):
                 v.bound, v.exact = max(v.bound, after.bound), v.exact and after.exact
                 v.grad = v.grad or (after.grad and within != "no_grad")
                 v.edges = False
+                v.through = v.through or drawn.view
 
     # --- hooks ------------------------------------------------------------------------------------------------
 
@@ -154,8 +179,12 @@ class Drawing(Scope):
         target = self.pick(lambda v: v.grad or self.chance(self.wild * 0.2))
         if target is None:
             return None
+        if target.through and "hooks of the base of a changed view" not in self.features:
+            return None
         if target.leaf:
-            kinds = ["tensor"] * 4 + ["post accumulate"] * 3 + ["leaf pre", "leaf post"]
+            kinds = ["tensor"] * 4 + ["post accumulate"] * 3 + ["leaf pre"]
+            if not self.nesting or "gradients that become grad" in self.features:
+                kinds += ["leaf post"]
             if self.chance(self.wild):
                 kinds = ["retain"]
         else:
@@ -179,7 +208,7 @@ class Drawing(Scope):
         self.hooks += 1
         number = self.hooks - 1
         steps = () if nested else tuple(self.step(number) for _ in range(self.rng.choice([0, 0, 0, 1, 1, 2])))
-        if kind == "post accumulate" and target.last:
+        if kind == "post accumulate" and (target.last or nested):
             kind = "tensor"
         result = self.result(kind, target)
         if result == "wrong" and "hooks after one that returns something else" not in self.features:
@@ -190,8 +219,12 @@ class Drawing(Scope):
         return Hook(number, kind, tuple(v.name for v in targets), steps, result, target.edges, late)
 
     def step(self, own: int) -> Step:
-        verbs = ["remove", "remove", "add", "add", "clear", "keep", "keep", "look", "retain", "forget"]
-        verbs += ["nested", "nested", "nested grad", "stop", "rejoin"]
+        verbs = ["remove", "remove", "add", "add", "clear", "look", "retain", "forget"]
+        verbs += ["stop"]
+        if not self.nesting or "gradients that become grad" in self.features:
+            verbs += ["keep", "keep"]
+        if self.nesting:
+            verbs += ["nested", "nested", "nested grad", "rejoin"]
         if "callback" in self.features:
             verbs += ["callback", "callback"]
         match self.rng.choice(verbs):
@@ -206,7 +239,9 @@ class Drawing(Scope):
             case "callback":
                 return Step(
                     "callback",
-                    "stop" if self.chance(self.wild) else self.rng.choice(["log", "again", "nested"]),
+                    "stop"
+                    if self.chance(self.wild)
+                    else self.rng.choice(["log", "again", *["nested"] * self.nesting]),
                 )
             case "clear" | "retain" | "forget" | "nested" | "nested grad" | "rejoin" as verb:
                 value = self.pick(lambda v: v.grad and (v.leaf or verb not in ("clear", "nested")))
@@ -220,7 +255,8 @@ class Drawing(Scope):
             case "tensor":
                 if wild:
                     return self.rng.choice(["5", "(g,)", "g.sum()", "g[None]", "g.to(other)", "[g]"])
-                choices = ["None", "None", "same", "g + 1", "g.clone()", "0", "g.detach()"]
+                choices = ["None", "None", "same", "g + 1", "g.clone()", "0"]
+                choices += ["g.detach()"] if "gradients that become grad" in self.features else []
                 choices += [f"g * {self.rng.choice(FACTORS)}"] * 4
                 other = self.pick(lambda v: v.shape == target.shape and v.dtype == target.dtype)
                 if other is not None and self.chance(0.4):
@@ -284,7 +320,9 @@ class Drawing(Scope):
             wanted = [self.latest(v) for v in inputs]
             reach = {v.name: v.reach for v in self.values}
             roots = tuple(r for r in roots if reach[r.name].intersection(wanted)) or roots[:1]
-        create = self.second and self.chance(0.6 if grad else 0.15)
+        # Whether a third derivative that is zero has a history depends on how the second one was written.
+        order = max(v.order for v in self.values if v.name in {r.name for r in roots})
+        create = self.second and not order and self.chance(0.6 if grad else 0.15)
         retain = self.rng.choice([None, True, True, True, False]) or self.keeping or None
         outs = []
         if grad:
@@ -305,7 +343,9 @@ class Drawing(Scope):
         )
         if create:
             for name, v in zip(outs, inputs, strict=False):
-                new = Value(name, v.shape, v.dtype, 50.0, False, base=name, edges=False)
+                new = Value(
+                    name, v.shape, v.dtype, 50.0, False, base=name, edges=False, expanded=True, order=1
+                )
                 self.values.append(new)
 
     def latest(self, value: Value) -> str:

@@ -122,6 +122,47 @@ def _hooks_of_unneeded_roots(lib: ModuleType) -> bool:
     return not seen
 
 
+def _base_forgets_hooks(lib: ModuleType) -> bool:
+    seen: list[str] = []
+    y = _ones(lib) * 1
+    y.register_hook(lambda g: seen.append("old"))
+    y[0:1].neg_()
+    y.register_hook(lambda g: seen.append("new"))
+    y.mul_(2)
+    y.sum().backward()
+    return seen == ["new", "old"]
+
+
+def _takes_parts_of_offset_gradients(lib: ModuleType) -> bool:
+    y = _ones(lib) * 1
+    y[...] = x = _ones(lib)
+    y.backward(lib.tensor([0.0, 0.0, 1.0, 2.0], dtype=lib.float64)[2:])
+    return x.grad.tolist() == [1.0, 2.0]
+
+
+def _overwritten_without_history(lib: ModuleType) -> bool:
+    x = _ones(lib)
+    found = []
+    for write in (lambda y: y.fill_(3.0), lambda y: y.copy_(_ones(lib)), lambda y: y.zero_()):
+        y = x * 2
+        write(y)
+        found += lib.autograd.grad(y, x, _ones(lib), create_graph=True)
+    return not any(g.requires_grad for g in found)
+
+
+def _takes_shared_gradients(lib: ModuleType) -> bool:
+    kept: list[Any] = []
+    x = _ones(lib)
+    x.register_hook(lambda g: (kept.append(g), g.detach())[1])
+    for _ in range(2):
+        (x * 1).backward(lib.ones(2, dtype=lib.float64))
+    return kept[0][0].item() == 2.0
+
+
+def _dot_is_one_node(lib: ModuleType) -> bool:
+    return len((_ones(lib) @ _ones(lib)).grad_fn.next_functions) == 2
+
+
 def _relu_has_history(lib: ModuleType) -> bool:
     x = _ones(lib)
     return lib.autograd.grad(x.relu().sum(), x, create_graph=True)[0].requires_grad
@@ -193,6 +234,40 @@ DIFFERENCES: dict[str, tuple[Callable[[ModuleType], bool], str]] = {
         _never,
         "of the hooks after accumulation, those after one that returned a tensor are called with that tensor, and then "
         "the pass raises; fastgrad raises at once",
+    ),
+    "hooks of the base of a changed view": (
+        _base_forgets_hooks,
+        "a tensor's hooks stay with its old node when a view of it is changed in place",
+    ),
+    "what gather saves": (
+        _never,
+        "PyTorch's gather keeps its input for the shape, so a change of the input in place stops the pass",
+    ),
+    "gradients with an offset": (
+        _takes_parts_of_offset_gradients,
+        "wrong gradients of a change through a view, where the gradient that arrives does not start its storage",
+    ),
+    "gradients that become grad": (
+        _takes_shared_gradients,
+        "grad may share memory with what a hook of the leaf's node sees, or with a gradient that a hook kept and detached; "
+        "the next accumulation changes that too",
+    ),
+    "products of vectors": (
+        _dot_is_one_node,
+        "PyTorch has nodes for products with vectors; fastgrad reshapes operands and result, so nodes are freed, leaves "
+        "reached and changes in place recorded in another order; the same goes for products that broadcast",
+    ),
+    "results that are no views": (
+        lambda lib: not (_ones(lib).reshape(1, 1, 2) @ lib.ones(2, 2, dtype=lib.float64))._is_view(),
+        "what PyTorch reshapes for itself is no view for the user: batches of products, copies by reshape",
+    ),
+    "zeros of what is overwritten": (
+        _overwritten_without_history,
+        "the zeros that are the derivative of fill_ and copy_ have a history in fastgrad if the gradient has one",
+    ),
+    "expanded tensors in place": (
+        _never,
+        "PyTorch lets zero_ and fill_ write to an element that has several indices",
     ),
     "derivative of relu": (
         _relu_has_history,

@@ -31,6 +31,10 @@ class Value:
     multi: bool = False  # one of several views that one op made
     edges: bool = True  # its node has the same edges in both libraries
     hooked: bool = False
+    maybe: bool = False  # a view in one of the libraries
+    expanded: bool = False
+    order: int = 0  # how many times it was differentiated
+    through: bool = False  # a view of it was changed
     last: bool = False  # takes no more hooks after accumulation
     indexed: bool = False  # comes with indices, from the same node
     # The tensors that this one's gradient flows to, each as it was at that time, itself included.
@@ -48,6 +52,7 @@ class Scope:
         self.rng = rng
         self.values: list[Value] = []
         self.without: tuple[str, ...] = ()  # ops not to draw
+        self.vectors = True  # draw products with vectors
 
     def pick(self, fits: Callable[[Value], bool] = lambda v: True) -> Value | None:
         """A tensor that fits, rather a recent one."""
@@ -65,6 +70,7 @@ class Drawn:
     ins: tuple[Value, ...]
     outs: tuple[Value, ...]
     changes: Value | None = None  # what an in-place op writes to
+    view: bool = False  # it writes through a view
 
 
 def _out(ins: tuple[Value, ...], shape: tuple[int, ...], **more: object) -> Value:
@@ -74,12 +80,15 @@ def _out(ins: tuple[Value, ...], shape: tuple[int, ...], **more: object) -> Valu
         "bound": max(v.bound for v in ins),
         "exact": all(v.exact for v in ins),
         "grad": any(v.grad for v in ins),
+        "order": max(v.order for v in ins),
     }
     return Value("", shape, **(facts | more))
 
 
 def _view(v: Value, shape: tuple[int, ...], **more: object) -> Value:
-    return _out((v,), shape, **({"base": v.base, "multi": v.multi} | more))
+    return _out(
+        (v,), shape, **({"base": v.base, "multi": v.multi, "maybe": v.maybe, "expanded": v.expanded} | more)
+    )
 
 
 def _same(*values: Value) -> bool:
@@ -191,7 +200,7 @@ def reduce(s: Scope) -> Drawn | None:
     a = s.pick(
         lambda v: (
             (v.exact or not exact)
-            and 0 < v.size
+            and v.size > 0
             and v.bound * v.size <= 2 * LIMIT
             and (whole or len(v.shape) > 0)
         )
@@ -228,6 +237,8 @@ def matmul(s: Scope) -> Drawn | None:
             return False
         if a.bound * b.bound * a.shape[-1] > LIMIT:
             return False
+        if not s.vectors and (1 in (len(a.shape), len(b.shape)) or len(b.shape) > len(a.shape)):
+            return False
         return a.shape[-1] == b.shape[-2 if len(b.shape) > 1 else 0] and (
             len(b.shape) < 3 or len(a.shape) != 3 or a.shape[0] == b.shape[0]
         )
@@ -240,7 +251,8 @@ def matmul(s: Scope) -> Drawn | None:
     shape = batch + rows + (columns if len(b.shape) > 1 else ())
     if math.prod(shape) > SIZE:
         return None
-    out = _out((a, b), shape, bound=a.bound * b.bound * a.shape[-1], edges=len(a.shape) == len(b.shape) == 2)
+    plain = len(a.shape) == len(b.shape) == 2
+    out = _out((a, b), shape, bound=a.bound * b.bound * a.shape[-1], edges=plain, maybe=not plain)
     return Drawn(f"{a.name} @ {b.name}", (a, b), (out,))
 
 
@@ -260,7 +272,7 @@ def view(s: Scope) -> Drawn | None:
     if n:
         options.append((f"{x}.reshape(-1)", (a.size,)))
         options.append((f"{x}.flatten()", (a.size,)))
-    if n and a.shape[k]:
+    if n and a.size:
         at = rng.randrange(a.shape[k])
         options += [(f"{x}.select({k}, {at})", rest)] * 2
         options.append((f"{x}[{at % a.shape[0]}]", a.shape[1:]))
@@ -281,7 +293,15 @@ def view(s: Scope) -> Drawn | None:
         options.append((f"{x}.squeeze({k})", rest))
     code, shape = rng.choice(options)
     copies = "reshape" in code or "flatten" in code  # perhaps: then it is no view and its node is another one
-    return Drawn(code, (a,), (_view(a, shape, edges=not copies),))
+    out = _view(
+        a,
+        shape,
+        edges=not copies,
+        indexed=copies and a.indexed,
+        maybe=copies or a.maybe,
+        expanded="expand" in code or a.expanded,
+    )
+    return Drawn(code, (a,), (out,))
 
 
 def several(s: Scope) -> Drawn | None:
@@ -299,15 +319,18 @@ def several(s: Scope) -> Drawn | None:
     if size > 4:
         return None
     if name == "unbind":
-        return Drawn(f"{a.name}.unbind({k})", (a,), tuple(_view(a, rest, multi=True) for _ in range(size)))
+        outs = tuple(_view(a, rest, multi=True, maybe=a.maybe or size == 1) for _ in range(size))
+        return Drawn(f"{a.name}.unbind({k})", (a,), outs)
     step = s.rng.randint(1, 2) if name == "split" else -(-size // 2)
     code = f"{a.name}.split({step}, {k})" if name == "split" else f"{a.name}.chunk(2, {k})"
     sizes = [min(step, size - start) for start in range(0, size, step)]
-    return Drawn(code, (a,), tuple(_view(a, (*a.shape[:k], n, *a.shape[k + 1 :]), multi=True) for n in sizes))
+    one = len(sizes) == 1  # then fastgrad lets it be changed
+    shapes = [(*a.shape[:k], n, *a.shape[k + 1 :]) for n in sizes]
+    return Drawn(code, (a,), tuple(_view(a, shape, multi=True, maybe=a.maybe or one) for shape in shapes))
 
 
 def join(s: Scope) -> Drawn | None:
-    a = s.pick(lambda v: v.size <= SIZE // 3)
+    a = s.pick(lambda v: v.size <= SIZE // 3 and "cat" not in s.without)
     if a is None:
         return None
     b = s.pick(lambda v: v.shape == a.shape and v.dtype == a.dtype)
@@ -324,7 +347,7 @@ def join(s: Scope) -> Drawn | None:
 
 
 def index(s: Scope) -> Drawn | None:
-    a = s.pick(lambda v: len(v.shape) > 0 and 0 < v.size)
+    a = s.pick(lambda v: len(v.shape) > 0 and v.size > 0)
     if a is None:
         return None
     k = s.rng.randrange(len(a.shape))
@@ -333,6 +356,8 @@ def index(s: Scope) -> Drawn | None:
     if math.prod(shape) > SIZE:
         return None
     kind = s.rng.choice(["index", "index_select", "gather"])
+    if kind in s.without:
+        return None
     if kind == "index":
         code = f"{a.name}[{':, ' * k}lib.tensor({places})]"
     elif kind == "index_select":

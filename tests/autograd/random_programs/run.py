@@ -30,12 +30,14 @@ EVENTS = 3000  # after which hooks no longer start passes
 WORDS = 5  # of a message
 
 # Messages that both libraries have, in one form or another: fastgrad's begin with the op and end with what to do.
-SAID = (
-    "modified by an inplace operation",
-    "backward through the graph a second time",
-    "appears to not have been used in the graph",
-    "does not require grad",
-)
+SAID = {
+    "modified by an inplace operation": "modified in place",
+    "backward through the graph a second time": "a second time",
+    "appears to not have been used in the graph": "not used",
+    "does not require grad": "no such root or input",
+    "can't retain_grad on Tensor that has requires_grad=False": "no such root or input",
+    "grad can be implicitly created only for": "no such root or input",
+}
 
 
 class StopError(Exception):
@@ -57,15 +59,15 @@ def seen(value: Any) -> Any:
         return value
     if isinstance(value, (tuple, list)):
         return tuple(seen(v) for v in value)
-    values = value.detach().reshape(-1).tolist()
+    values = value.detach().clone().reshape(-1).tolist()  # a clone: torch has zeros without memory
     return Seen(str(value.dtype).split(".")[-1], tuple(value.shape), value.requires_grad, tuple(values))
 
 
 def told(error: BaseException, words: int) -> str:
     """An exception's class and the gist of its message, or the message's first words."""
     text = re.sub(r"\bfastgrad\.", "torch.", str(error))
-    for gist in SAID:
-        if gist in text and words:
+    for part, gist in SAID.items():
+        if part in text and words:
             return f"{type(error).__name__}: {gist}"
     return f"{type(error).__name__}: {' '.join(re.findall(r'[^ ,:;]+', text)[:words])}"
 
@@ -202,7 +204,9 @@ class Run:
             case "node pre" | "leaf pre":
                 handle = self.node(targets[0]).register_prehook(lambda go: self.fire(hook, go, go))
             case "node post" | "leaf post":
-                handle = self.node(targets[0]).register_hook(lambda gi, go: self.post(hook, gi, go))
+                node = self.node(targets[0])
+                edges = tuple(follows is not None for follows, _ in node.next_functions)
+                handle = node.register_hook(lambda gi, go: self.post(hook, gi, go, edges))
             case "multi all" | "multi any":
                 handle = self.lib.autograd.graph.register_multi_grad_hook(
                     targets, lambda grads: self.fire(hook, None, grads), mode=hook.kind.split()[1]
@@ -210,12 +214,14 @@ class Run:
         if handle is not None:
             self.handles[hook.id] = handle
 
-    def post(self, hook: Hook, inputs: Any, outputs: Any) -> Any:
+    def post(self, hook: Hook, inputs: Any, outputs: Any, edges: tuple[bool, ...]) -> Any:
         # Which gradients that nobody asked for a node computes all the same is its own affair.
-        comparable = hook.edges and not self.filtered[-1]
         if hook.late:
             return self.fire(hook, inputs)
-        return self.fire(hook, inputs, inputs if comparable else "-", outputs)
+        shown = "-"
+        if hook.edges and not self.filtered[-1]:
+            shown = tuple(g for g, edge in zip(inputs, edges, strict=True) if edge)
+        return self.fire(hook, inputs, shown, outputs)
 
     def fire(self, hook: Hook, replaceable: Any, *shown: Any) -> Any:
         self.log.append((f"h{hook.id} {hook.kind}", self.lib.is_grad_enabled(), *map(seen, shown)))
@@ -241,7 +247,7 @@ class Run:
                     self.stopped.add(hook.id)
                     raise StopError("from a hook, once")
             case "keep":
-                if value is not None and hook.edges:
+                if value is not None and hook.kind != "node post":
                     self.kept.append(value)
             case "look":
                 self.log.append(("look", self.gradients()))
@@ -313,7 +319,7 @@ class Run:
             case "all None":
                 return tuple(None for _ in value)
             case "equal":
-                return tuple(list(value))
+                return (*value,)  # equal, not identical
             case "fill":
                 return tuple(self.lib.ones(2) if v is None else v for v in value)
             case "first":
@@ -387,3 +393,4 @@ class Run:
             self.grads[name] = grad
         if self.kept:
             self.log.append(("kept", *map(seen, self.kept)))
+        self.kept.clear()  # torch's next accumulation may write to them
