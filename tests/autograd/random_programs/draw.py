@@ -121,6 +121,10 @@ class Drawing(Scope):
     def may_change_through(self, drawn: Drawn) -> bool:
         """Whether a change goes to the whole tensor, or hooks do not mind."""
         target = drawn.ins[0]
+        if "freed after a change" not in self.features:
+            made_from = {name.split(" ")[0] for v in drawn.ins[1:] for name in v.reach}
+            if made_from & {v.name for v in [*self.values, target] if v.base == target.base}:
+                return False
         drawn.view = "[" in drawn.code or target.base != target.name
         if "hooks of the base of a changed view" in self.features or not drawn.view:
             return True
