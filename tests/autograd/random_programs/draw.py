@@ -51,9 +51,11 @@ class Drawing(Scope):
             self.without += ("relu",)
         if self.second and "zeros of what is overwritten" not in features:
             self.without += ("{a}.fill_", "zero_", "copy_", "] =")
+        if self.second and "zeros that cannot be written" not in features:
+            self.without += ("abs",)
         if self.changing and "gradients with an offset" not in features:
             self.without += ("cat",)
-        self.hooking = rng.choice([0.2, 0.5, 0.8])
+        self.hooking = rng.choice([0.3, 0.7, 1.0])
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p
@@ -65,7 +67,7 @@ class Drawing(Scope):
             self.op()
             if self.chance(self.hooking):
                 self.register()
-        for _ in range(self.rng.randint(1, 4)):
+        for _ in range(self.rng.randint(1, 5)):
             self.sweep()
             while self.chance(0.35):
                 self.between()
@@ -109,9 +111,9 @@ class Drawing(Scope):
             return False
         if value.expanded and "expanded tensors in place" not in self.features:
             return False
-        if value.maybe and "results that are no views" not in self.features:
-            return False
         others = [v for v in self.values if v.base == value.base and v is not value]
+        if any(v.maybe for v in [*others, value]) and "results that are no views" not in self.features:
+            return False
         if "views of several outputs after a change" not in self.features and any(v.multi for v in others):
             return False
         return "hooks of views" in self.features or not any(
@@ -183,6 +185,8 @@ class Drawing(Scope):
         target = self.pick(lambda v: v.grad or self.chance(self.wild * 0.2))
         if target is None:
             return None
+        if nested and (target.multi or target.sibling) and "hooks added to a sibling" not in self.features:
+            return None
         if target.through and "hooks of the base of a changed view" not in self.features:
             return None
         if target.leaf:
@@ -211,7 +215,7 @@ class Drawing(Scope):
             v.hooked = True
         self.hooks += 1
         number = self.hooks - 1
-        steps = () if nested else tuple(self.step(number) for _ in range(self.rng.choice([0, 0, 0, 1, 1, 2])))
+        steps = () if nested else tuple(self.step(number) for _ in range(self.rng.choice([0, 0, 1, 1, 2])))
         if kind == "post accumulate" and (target.last or nested):
             kind = "tensor"
         result = self.result(kind, target)
@@ -224,7 +228,7 @@ class Drawing(Scope):
 
     def step(self, own: int) -> Step:
         verbs = ["remove", "remove", "add", "add", "clear", "look", "retain", "forget"]
-        verbs += ["stop"]
+        verbs += ["stop", "stop"]
         if not self.nesting or "gradients that become grad" in self.features:
             verbs += ["keep", "keep"]
         if self.nesting:

@@ -255,6 +255,15 @@ DIFFERENCES: dict[str, tuple[Callable[[ModuleType], bool], str]] = {
         _frees_what_was_saved_and_changed,
         "a tensor that was saved and then changed with something made from it is never freed",
     ),
+    "zeros that cannot be written": (
+        _never,
+        "the second derivative of abs becomes a grad without memory in PyTorch, to which nothing can be added",
+    ),
+    "hooks added to a sibling": (
+        _never,
+        "PyTorch's process ends with a segmentation fault if a hook of one output of a node gives another output its first "
+        "hook",
+    ),
     "gradients that become grad": (
         _takes_shared_gradients,
         "grad may share memory with what a hook of the leaf's node sees, or with a gradient that a hook kept and detached; "

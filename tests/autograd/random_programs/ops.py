@@ -29,6 +29,7 @@ class Value:
     leaf: bool = False
     base: str = ""  # the tensor whose memory this is; its own name where it is no view
     multi: bool = False  # one of several views that one op made
+    sibling: bool = False  # one of several outputs of a node
     edges: bool = True  # its node has the same edges in both libraries
     hooked: bool = False
     maybe: bool = False  # a view in one of the libraries
@@ -383,7 +384,11 @@ def function(s: Scope) -> Drawn | None:
         return None
     if name == "Pair":
         b = s.pick(lambda v: v.dtype == a.dtype)
-        return Drawn(f"F.Pair.apply({a.name}, {b.name})", (a, b), (_out((a,), a.shape), _out((b,), b.shape)))
+        return Drawn(
+            f"F.Pair.apply({a.name}, {b.name})",
+            (a, b),
+            (_out((a,), a.shape, sibling=True), _out((b,), b.shape, sibling=True)),
+        )
     bound = a.bound**2 if name in ("Square", "Once") else 2 * a.bound
     return Drawn(f"F.{name}.apply({a.name})", (a,), (_out((a,), a.shape, bound=bound),))
 

@@ -130,11 +130,16 @@ class Run:
             case Forget(name, grad):
                 if grad and name in self.tensors:
                     self.tensors[name].grad = None
-                elif name in self.tensors and name not in self.leaves:
-                    del self.tensors[name]
+                elif name not in self.leaves:
+                    self.forget(name)
             case Sweep():
                 self.sweep(statement)
                 self.report(statement)
+
+    def forget(self, name: str) -> None:
+        if name in self.tensors:
+            self.tensors[name].grad = None  # with create_graph it may hold the tensor
+            del self.tensors[name]
 
     def leaf(self, leaf: Leaf) -> None:
         dtype = getattr(self.lib, leaf.dtype)
@@ -265,7 +270,7 @@ class Run:
                 tensor.retain_grad()
             case "forget":
                 if step.argument not in self.leaves:
-                    del self.tensors[step.argument]
+                    self.forget(step.argument)
             case "nested" | "nested grad" | "rejoin":
                 self.guarded(f"h{hook.id} {step.verb}", lambda: self.nested(step.verb, tensor))
 
