@@ -36,6 +36,7 @@ class Drawing(Scope):
         self.features = features
         self.statements: list[Statement] = []
         self.tensors = self.hooks = 0
+        self.frozen: set[str] = set()  # leaves that require grad
         # How often this program does what stops a pass; most programs should get to their end.
         self.wild = rng.choice([0.0, 0.0, 0.05, 0.2])
         self.modes = rng.random() < 0.3  # draws operands that need no gradient, no_grad, packed tensors
@@ -88,6 +89,8 @@ class Drawing(Scope):
         value.base = value.name
         value.reach = frozenset([value.name])
         numbers = tuple(self.rng.randint(-3, 3) for _ in range(value.size))
+        if grad:
+            self.frozen.add(value.name)
         self.statements.append(Leaf(value.name, shape, numbers, dtype, grad))
         self.values.append(value)
 
@@ -151,7 +154,7 @@ class Drawing(Scope):
             if out.dtype != "int64":
                 self.values.append(out)
         self.statements.append(Apply(tuple(outs), drawn.code, tuple(v.name for v in drawn.ins), within))
-        refused = within != "no_grad" and drawn.ins[0].leaf and drawn.ins[0].grad
+        refused = within != "no_grad" and drawn.ins[0].base in self.frozen
         if drawn.changes is not None and not refused and not drawn.ins[0].multi:
             self.changed(drawn, drawn.changes, within)
 

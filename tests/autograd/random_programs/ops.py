@@ -331,7 +331,7 @@ def several(s: Scope) -> Drawn | None:
 
 
 def join(s: Scope) -> Drawn | None:
-    a = s.pick(lambda v: v.size <= SIZE // 3 and "cat" not in s.without)
+    a = s.pick(lambda v: v.size <= SIZE // 3 and v.shape != (0,) and "cat" not in s.without)
     if a is None:
         return None
     b = s.pick(lambda v: v.shape == a.shape and v.dtype == a.dtype)
