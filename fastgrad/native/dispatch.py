@@ -90,8 +90,11 @@ from fastgrad.native.layout import (
     INFERENCE_MODE,
     IS_VIEW,
     MULTI_VIEW,
+    MUTATION_HOOKS,
     NOT_RECORDABLE,
+    OK,
     OVERLAP,
+    PYTHON_RAISED,
     REDUCTION,
     REQUIRES_GRAD,
     ROWWISE,
@@ -102,6 +105,7 @@ from fastgrad.native.layout import (
 )
 from fastgrad.native.memory import drop, drop_node, retain_node
 from fastgrad.native.modes import enter
+from fastgrad.native.packing import show_tensor
 from fastgrad.native.tensors import alias, mark_view, set_history
 from fastgrad.native.views import fail, make_view
 
@@ -350,6 +354,8 @@ def inplace(op, n, ins, n_attrs, attrs):
             return -status
     if overlaps_itself(ins[0]):
         return fail(OVERLAP, op, 0)
+    if rt.mode & MUTATION_HOOKS and show_tensor(rt.before_mutation, ins[0]) != OK:
+        return -PYTHON_RAISED
     out = words(stack_small())
     out[0] = ins[0]
     info = op_record(op)

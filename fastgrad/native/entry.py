@@ -36,7 +36,10 @@ from fastgrad.native.intrinsics import (
 from fastgrad.native.layout import (
     CONTIGUOUS,
     FLAT,
+    MUTATION_HOOKS,
     NO_MEMORY,
+    OK,
+    PYTHON_RAISED,
     REQUIRES_GRAD,
     RETAINS_GRAD,
     WRAPPED_NUMBER,
@@ -50,6 +53,7 @@ from fastgrad.native.memory import (
     retire_record,
 )
 from fastgrad.native.modes import enter
+from fastgrad.native.packing import show_tensor
 from fastgrad.native.tensors import alias, blank_tensor, is_contiguous, new_tensor
 
 
@@ -262,6 +266,8 @@ def foreign(dtype, device, n, layout_address, data, nbytes, owner):
 def fill(h, kind, real, integer):
     """Fill with a number in place; gradients are the caller's business. A status."""
     enter()
+    if runtime().mode & MUTATION_HOOKS and show_tensor(runtime().before_mutation, h) != OK:
+        return -PYTHON_RAISED
     status = elementwise.fill_scalar(h, kind, real, integer)
     if status == 0:
         tensors.bump_version(h)
@@ -272,6 +278,8 @@ def fill(h, kind, real, integer):
 def copy(h, source):
     """Copy elements, broadcasting and casting, without history. A status."""
     enter()
+    if runtime().mode & MUTATION_HOOKS and show_tensor(runtime().before_mutation, h) != OK:
+        return -PYTHON_RAISED
     status = elementwise.copy_into(h, source)
     tensors.bump_version(h)
     return -status
@@ -394,8 +402,8 @@ EXPORTS = [
     Export("detach_", detach_, "T", "n"),
     Export("set_requires_grad", set_requires_grad, "Ti", "n"),
     Export("retain_grad", retain_grad, "T", "i"),
-    Export("fill", fill, "Tidi", "i"),
-    Export("copy", copy, "TT", "i"),
+    Export("fill", fill, "Tidi", "E"),
+    Export("copy", copy, "TT", "E"),
     Export("bump", bump, "T", "n"),
     Export("random_fill", random_fill, "iTiiii", "i"),
     Export("sequence_fill", sequence_fill, "iTii", "i"),
@@ -429,7 +437,7 @@ EXPORTS = [
     Export("function_begin", function.function_begin, "ooo", "R"),
     Export("function_finish", function.function_finish, "ooo", "R"),
     Export("function_apply", function.function_apply, "oooo", "R"),
-    Export("function_save", function.save_all, "o", "i"),
+    Export("function_save", function.save_all, "o", "E"),
     Export("set_output_count", function.set_output_count, "Ni", "s"),
     Export("set_output", function.set_output, "NiTi", "s"),
     Export("set_dirty_output", function.set_dirty_output, "NiT", "s"),
@@ -457,6 +465,9 @@ EXPORTS = [
     Export("check_saved", graph.check_saved, "N", "i"),
     # passes
     Export("task_new", passes.task_new, "i", "i"),
+    Export("current_pass", passes.current_pass, "", "i"),
+    Export("pass_id", passes.pass_id, "K", "i"),
+    Export("will_run", passes.will_run, "KNi", "i"),
     Export("task_root", passes.task_root, "KNiO", "i"),
     Export("task_root_tensor", passes.task_root_tensor, "KTO", "i"),
     Export("task_discover", passes.task_discover, "K", "i"),

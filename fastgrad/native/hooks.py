@@ -396,6 +396,18 @@ def run_tuple_hooks(hooks, array, n, others):
 
 
 @native
+def show_values(function, n, array, count):
+    """Call ``function(node, gradients)``. OK or RAISED."""
+    values = tuple_of(array, count)
+    o = wrap_node(n, runtime().node_type)
+    answer = call_python(function, 2, o, values, 0) if values != 0 and o != 0 else 0
+    for held in (values, o, answer):
+        if held != 0:
+            py_decref(held)
+    return OK if answer != 0 else RAISED
+
+
+@native
 def fire_pre_hooks(t):
     """The pre-hooks of the current node. OK or RAISED."""
     o = node(t.node).pyobj

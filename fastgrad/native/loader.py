@@ -172,7 +172,8 @@ ENTRIES = (
     "current_accumulator", "node_target", "node_output", "node_flag", "node_field", "set_node_field", "node_meta",
     "input_meta", "node_attrs", "node_attr", "node_variable", "node_saved", "attach_input", "attach_output",
     "check_saved",
-    "task_new", "task_root", "task_root_tensor", "task_discover", "task_want", "task_start", "sweep", "task_end",
+    "task_new", "current_pass", "pass_id", "will_run",
+    "task_root", "task_root_tensor", "task_discover", "task_want", "task_start", "sweep", "task_end",
     "task_node", "task_count", "task_get", "task_set",
     "empty_cache", "tape_begin", "tape_end", "tape_replay", "release_tape",
 )  # fmt: skip

@@ -222,7 +222,8 @@ DIFFERENCES: dict[str, tuple[Callable[[ModuleType], bool], str]] = {
     ),
     "roots that lead to no input": (
         _hooks_of_unneeded_roots,
-        "of several roots, PyTorch leaves out those that lead to no requested tensor, hooks and all; a single such root "
+        "of several roots, PyTorch leaves out those that lead to no requested tensor, hooks and all; a single "
+        "such root "
         "has its tensor hooks called",
     ),
     "hooks of views": (
@@ -236,7 +237,8 @@ DIFFERENCES: dict[str, tuple[Callable[[ModuleType], bool], str]] = {
     ),
     "hooks after one that returns something else": (
         _never,
-        "of the hooks after accumulation, those after one that returned a tensor are called with that tensor, and then "
+        "of the hooks after accumulation, those after one that returned a tensor are called with that tensor, "
+        "and then "
         "the pass raises; fastgrad raises at once",
     ),
     "hooks of the base of a changed view": (
@@ -261,17 +263,20 @@ DIFFERENCES: dict[str, tuple[Callable[[ModuleType], bool], str]] = {
     ),
     "hooks added to a sibling": (
         _never,
-        "PyTorch's process ends with a segmentation fault if a hook of one output of a node gives another output its first "
+        "PyTorch's process ends with a segmentation fault if a hook of one output of a node gives another "
+        "output its first "
         "hook",
     ),
     "gradients that become grad": (
         _takes_shared_gradients,
-        "grad may share memory with what a hook of the leaf's node sees, or with a gradient that a hook kept and detached; "
+        "grad may share memory with what a hook of the leaf's node sees, or with a gradient that a hook kept "
+        "and detached; "
         "the next accumulation changes that too",
     ),
     "products of vectors": (
         _dot_is_one_node,
-        "PyTorch has nodes for products with vectors; fastgrad reshapes operands and result, so nodes are freed, leaves "
+        "PyTorch has nodes for products with vectors; fastgrad reshapes operands and result, so nodes are "
+        "freed, leaves "
         "reached and changes in place recorded in another order; the same goes for products that broadcast",
     ),
     "results that are no views": (
