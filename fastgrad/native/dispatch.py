@@ -49,6 +49,7 @@ from fastgrad.native.graph import (
 from fastgrad.native.intrinsics import address_of, native, native_inline, runtime, stack_small, tensor, words
 from fastgrad.native.layout import (
     BAD_ARGUMENT,
+    COPY_ON_WRITE,
     ELEMENTWISE,
     FN_CAST,
     FN_CAT,
@@ -91,6 +92,7 @@ from fastgrad.native.layout import (
     IS_VIEW,
     MULTI_VIEW,
     MUTATION_HOOKS,
+    NO_MEMORY,
     NOT_RECORDABLE,
     OK,
     OVERLAP,
@@ -106,7 +108,7 @@ from fastgrad.native.layout import (
 from fastgrad.native.memory import drop, drop_node, retain_node
 from fastgrad.native.modes import enter
 from fastgrad.native.packing import show_tensor
-from fastgrad.native.tensors import alias, mark_view, set_history
+from fastgrad.native.tensors import alias, mark_view, set_history, unshare
 from fastgrad.native.views import fail, make_view
 
 
@@ -352,6 +354,8 @@ def inplace(op, n, ins, n_attrs, attrs):
         status = check_inplace(ins[0], needs)
         if status != 0:
             return -status
+    if tensor(ins[0]).flags & COPY_ON_WRITE and unshare(ins[0]) != 0:
+        return -NO_MEMORY
     if overlaps_itself(ins[0]):
         return fail(OVERLAP, op, 0)
     if rt.mode & MUTATION_HOOKS and show_tensor(rt.before_mutation, ins[0]) != OK:

@@ -21,7 +21,7 @@ from fastgrad.native import (
 )
 from fastgrad.native.compiler import Export
 from fastgrad.native.elementwise import number_tensor
-from fastgrad.native.graph import look
+from fastgrad.native.graph import look, write_meta
 from fastgrad.native.intrinsics import (
     call_kernel,
     native,
@@ -35,6 +35,7 @@ from fastgrad.native.intrinsics import (
 )
 from fastgrad.native.layout import (
     CONTIGUOUS,
+    COPY_ON_WRITE,
     FLAT,
     MUTATION_HOOKS,
     NO_MEMORY,
@@ -42,6 +43,7 @@ from fastgrad.native.layout import (
     PYTHON_RAISED,
     REQUIRES_GRAD,
     RETAINS_GRAD,
+    UNTRACKED,
     WRAPPED_NUMBER,
 )
 from fastgrad.native.memory import (
@@ -265,9 +267,9 @@ def foreign(dtype, device, n, layout_address, data, nbytes, owner):
 @native
 def fill(h, kind, real, integer):
     """Fill with a number in place; gradients are the caller's business. A status."""
-    enter()
-    if runtime().mode & MUTATION_HOOKS and show_tensor(runtime().before_mutation, h) != OK:
-        return -PYTHON_RAISED
+    status = about_to_change(h)
+    if status != 0:
+        return status
     status = elementwise.fill_scalar(h, kind, real, integer)
     if status == 0:
         tensors.bump_version(h)
@@ -277,12 +279,55 @@ def fill(h, kind, real, integer):
 @native
 def copy(h, source):
     """Copy elements, broadcasting and casting, without history. A status."""
-    enter()
-    if runtime().mode & MUTATION_HOOKS and show_tensor(runtime().before_mutation, h) != OK:
-        return -PYTHON_RAISED
+    status = about_to_change(h)
+    if status != 0:
+        return status
     status = elementwise.copy_into(h, source)
     tensors.bump_version(h)
     return -status
+
+
+@native
+def about_to_change(h):
+    """To be called before a tensor changes in place without an op. A status."""
+    enter()
+    if tensor(h).flags & COPY_ON_WRITE and tensors.unshare(h) != 0:
+        return -NO_MEMORY
+    if runtime().mode & MUTATION_HOOKS and show_tensor(runtime().before_mutation, h) != OK:
+        return -PYTHON_RAISED
+    return 0
+
+
+@native
+def data_of(h):
+    """What `.data` gives: an alias whose changes in place are not counted."""
+    enter()
+    a = alias(h)
+    if a > 0:
+        tensor(a).flags |= UNTRACKED
+    return a
+
+
+@native
+def set_data(h, source):
+    """Let a tensor stand for the memory of another one, with its layout and dtype."""
+    t = tensor(h)
+    s = tensor(source)
+    old = t.storage
+    retain(s.storage)
+    t.storage = s.storage
+    t.data = s.data
+    t.dtype = s.dtype
+    t.device = s.device
+    t.ndim = s.ndim
+    t.numel = s.numel
+    for k in range(s.ndim):
+        t.shape[k] = s.shape[k]
+        t.strides[k] = s.strides[k]
+    t.flags = (t.flags & ~CONTIGUOUS) | (s.flags & CONTIGUOUS)
+    if t.accumulator != 0:
+        write_meta(words(node(t.accumulator).metas), h)
+    drop(old)
 
 
 @native
@@ -405,6 +450,8 @@ EXPORTS = [
     Export("fill", fill, "Tidi", "E"),
     Export("copy", copy, "TT", "E"),
     Export("bump", bump, "T", "n"),
+    Export("data_of", data_of, "T", "T"),
+    Export("set_data", set_data, "TT", "n"),
     Export("random_fill", random_fill, "iTiiii", "i"),
     Export("sequence_fill", sequence_fill, "iTii", "i"),
     # modes

@@ -129,7 +129,7 @@ RUNTIME = Record(
     hooks_name=1, post_accumulate_name=1, backward_name=1,
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
-    hook_id=1, node_objects=1, function_op=1,
+    note_hook=1, hook_id=1, node_objects=1, measuring=1, function_op=1,
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
@@ -186,6 +186,8 @@ CONTIGUOUS = 256
 LEAF_HOOKS = 512  # a leaf with tensor hooks
 LEAF_POST_HOOKS = 1024  # a leaf with post-accumulate hooks
 FUNCTION_VIEW = 2048  # a view that a custom function returned: it has a history of its own
+COPY_ON_WRITE = 8192  # a gradient that a hook sees and that others hold: a change in place makes a copy first
+UNTRACKED = 16384  # made by `.data`: its changes are not counted
 OUTPUT_ALIAS = 4096  # stands for an output that its own node saved
 
 # Node flags: each says that Python is due at some point of the sweep.
