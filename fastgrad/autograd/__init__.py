@@ -2,6 +2,7 @@
 
 from fastgrad.autograd import graph
 from fastgrad.autograd.engine import backward, grad
+from fastgrad.autograd.gradcheck import gradcheck, gradgradcheck
 from fastgrad.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -15,6 +16,8 @@ __all__ = [
     "backward",
     "enable_grad",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "inference_mode",
     "is_grad_enabled",
