@@ -9,6 +9,7 @@ from fastgrad.autograd.anomaly import (
 )
 from fastgrad.autograd.engine import backward, grad
 from fastgrad.autograd.function import Function
+from fastgrad.autograd.gradcheck import gradcheck, gradgradcheck
 from fastgrad.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -27,6 +28,8 @@ __all__ = [
     "enable_grad",
     "function",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "inference_mode",
     "is_anomaly_check_nan_enabled",
