@@ -272,7 +272,8 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
     """Refuse inputs of which nothing can be learnt; called by the public functions, for the sake of the warning."""
     if not _differentiable(inputs):
         raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+            "gradcheck expects at least one input tensor to require gradient, but none of them have "
+            "requires_grad=True."
         )
     for k, t in enumerate(inputs):
         if not requires_grad(t):
@@ -458,7 +459,8 @@ def _check_undefined(func: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
         for k, value in gradients.items():
             if not (value == 0).all():
                 raise GradcheckError(
-                    "Expected all input grads to be undefined or zero when all output grads are undefined or zero, but "
+                    "Expected all input grads to be undefined or zero when all output grads are undefined or "
+                    "zero, but "
                     f"{without} that of input {k} is {_shown(value)}. {_UNDEFINED_HINT}"
                 )
 

@@ -8,14 +8,19 @@ from fastgrad.autograd.engine import (
     _will_engine_execute_node,
     queue_callback,
 )
+from fastgrad.autograd.function_hook import FunctionPostHook, FunctionPreHook, PostAccumulateGradHook
+from fastgrad.autograd.introspect import measure_hooks
 from fastgrad.autograd.multi import register_multi_grad_hook, register_multi_post_accumulate_grad_hook
 from fastgrad.autograd.mutation import allow_mutation_on_saved_tensors, increment_version
 from fastgrad.autograd.node import Node
 from fastgrad.autograd.saved import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 
 __all__ = [
+    "FunctionPostHook",
+    "FunctionPreHook",
     "GradientEdge",
     "Node",
+    "PostAccumulateGradHook",
     "_current_autograd_node",
     "_current_graph_task_id",
     "_will_engine_execute_node",
@@ -23,6 +28,7 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "measure_hooks",
     "node_creation_hook",
     "queue_callback",
     "register_multi_grad_hook",

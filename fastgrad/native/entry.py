@@ -478,6 +478,7 @@ EXPORTS = [
     Export("add_hook", hooks.add_hook, "oo", "R"),
     Export("register_hook", hooks.register_hook, "To", "R"),
     Export("register_node_hook", hooks.register_node_hook, "Niio", "R"),
+    Export("hold_hooks", hooks.hold_hooks, "Nio", "E"),
     Export("output_hooks", hooks.output_hooks, "T", "R"),
     Export("flag_leaf", node_entry.flag_leaf, "Ti", "n"),
     # custom functions, saved tensors

@@ -29,7 +29,15 @@ from fastgrad.native.intrinsics import (
     tensor_object,
     words,
 )
-from fastgrad.native.layout import CONTIGUOUS, COPY_ON_WRITE, OK, RAISED, REQUIRES_GRAD, TENSOR_HOOKS
+from fastgrad.native.layout import (
+    CONTIGUOUS,
+    COPY_ON_WRITE,
+    OK,
+    PYTHON_RAISED,
+    RAISED,
+    REQUIRES_GRAD,
+    TENSOR_HOOKS,
+)
 from fastgrad.native.memory import drop, retain
 from fastgrad.native.modes import enter
 from fastgrad.native.pyapi import (
@@ -130,7 +138,7 @@ def hold_output_hooks(o, output_nr, hooks):
         py_incref(hooks)
         x.tensor_hooks = hooks
         return True
-    if x.tensor_hooks == 0 or type_of(x.tensor_hooks) == runtime().dict_type:
+    if x.tensor_hooks == 0 or type_of(x.tensor_hooks) == runtime().dict_type:  # so far only the first output
         pairs = py_list_new(0)
         if pairs == 0:
             return False
@@ -142,6 +150,12 @@ def hold_output_hooks(o, output_nr, hooks):
         if only != 0:
             py_decref(only)
     return add_pair(x.tensor_hooks, output_nr, hooks)
+
+
+@native
+def hold_hooks(n, output_nr, hooks):
+    """Let a node run a dict of hooks over the gradient of one of its outputs. A status."""
+    return 0 if hold_output_hooks(node(n).pyobj, output_nr, hooks) else -PYTHON_RAISED
 
 
 @native
