@@ -228,6 +228,8 @@ def grad(
                 "if this is the desired behavior."
             )
         if value is None and materialize_grads:
+            if isinstance(wanted[k], GradientEdge):
+                raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
             value = _filled_like(wanted[k], 0)
             if create_graph:
                 value.requires_grad_()

@@ -72,7 +72,7 @@ class _Gathering:
         if missing > 1:
             self.passes[number] = (values, missing - 1)
             self.forget_ended(number)
-        else:
+        elif missing == 1:
             self.call(values)
 
     def forget_ended(self, number: int) -> None:

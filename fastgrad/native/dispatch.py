@@ -42,11 +42,21 @@ from fastgrad.native.graph import (
     check_inplace,
     create_node,
     follow_base,
+    pack_outputs,
     rebase,
     record,
     strided_plan,
 )
-from fastgrad.native.intrinsics import address_of, native, native_inline, runtime, stack_small, tensor, words
+from fastgrad.native.intrinsics import (
+    address_of,
+    native,
+    native_inline,
+    node,
+    runtime,
+    stack_small,
+    tensor,
+    words,
+)
 from fastgrad.native.layout import (
     BAD_ARGUMENT,
     COPY_ON_WRITE,
@@ -86,6 +96,7 @@ from fastgrad.native.layout import (
     FN_ZEROS,
     FUNCTION,
     GRAD_ENABLED,
+    IN_VIEW,
     INFERENCE,
     INFERENCE_INPLACE,
     INFERENCE_MODE,
@@ -100,6 +111,7 @@ from fastgrad.native.layout import (
     REDUCTION,
     REQUIRES_GRAD,
     ROWWISE,
+    SAVED_HOOKS,
     VIEW,
     VIEW_SELECT,
     VIEW_SLICE,
@@ -402,14 +414,19 @@ def inplace(op, n, ins, n_attrs, attrs):
     if created <= 0:
         drop(result)
         return created
+    status = 0
+    retain_node(created)
     if t.flags & IS_VIEW and t.base != 0:
         status = rebase_view(ins[0], created, 0)
         drop_node(created)
-        if status != 0:
-            drop(result)
-            return -status
     else:
         rebase(ins[0], created)
+    if status == 0 and rt.mode & SAVED_HOOKS and pack_outputs(created, 1, out) != OK:
+        status = PYTHON_RAISED
+    drop_node(created)
+    if status != 0:
+        drop(result)
+        return -status
     return result
 
 
@@ -429,6 +446,7 @@ def rebase_view(h, created, output_nr):
     if source <= 0:
         return -source
     set_history(source, created, output_nr)
+    node(created).flags |= IN_VIEW
     ins = words(stack_small())
     outs = words(stack_small())
     ins[0] = base

@@ -66,7 +66,7 @@ from fastgrad.native.pyapi import (
     py_weakref,
 )
 from fastgrad.native.pyobjects import object_handle, type_of, wrap, wrap_node, wrap_optional
-from fastgrad.native.tensors import alias, same_shape, set_history
+from fastgrad.native.tensors import alias, same_shape
 
 CLOCK_MONOTONIC = 6 if sys.platform == "darwin" else 1
 
@@ -249,23 +249,19 @@ def gradient_object(h):
     """A new reference to the object of a gradient for hooks, None for zero; zero with an exception set.
 
     Hooks may change it in place. What others hold too, or what shares memory within itself, goes out as an alias that
-    gets memory of its own when that happens.
+    gets memory of its own when that happens. A gradient that is differentiated itself goes out as it is.
     """
     if h == 0:
         return wrap_optional(0)
     t = tensor(h)
-    if t.refs == 1 and storage(t.storage).refs == 1 and t.flags & CONTIGUOUS:
+    alone = t.refs == 1 and storage(t.storage).refs == 1 and t.flags & CONTIGUOUS != 0
+    if alone or t.flags & REQUIRES_GRAD:
         retain(h)
         return wrap(h)
     a = alias(h)
     if a <= 0:
         return 0
-    x = tensor(a)
-    x.flags |= COPY_ON_WRITE
-    if t.node != 0:
-        set_history(a, t.node, t.output_nr)
-    else:
-        x.flags |= t.flags & REQUIRES_GRAD
+    tensor(a).flags |= COPY_ON_WRITE
     return wrap(a)
 
 

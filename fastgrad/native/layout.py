@@ -97,7 +97,7 @@ TASK = Record(
     slots=1, n_slots=1, cap_slots=1, heap=1, n_heap=1, cap_heap=1,
     table=1, n_table=1, cap_table=1, captures=1, n_captures=1, cap_captures=1,
     node=1, slot=1, grads=1, n_grads=1, results=1, n_results=1, cap_results=1,
-    had_posts=1,
+    had_posts=1, n_roots=1,
 )  # fmt: skip
 
 SLOT_WORDS = 8
@@ -198,6 +198,7 @@ POST_ACCUMULATE = 8
 PYTHON_APPLY = 16  # the node of a custom function
 SAVED_FREED = 32
 QUEUED = 64  # the node waits on the list of the dead
+IN_VIEW = 256  # the node of a change of a view: as in PyTorch it does not run for an undefined gradient
 PACKED = 128  # saved-tensor hooks hold some of what it saved
 
 # Task flags.

@@ -98,6 +98,7 @@ def task_root(handle, n, output_nr, gradient):
     if gradient != 0:
         retain(gradient)
     t.n_captures += 1
+    t.n_roots += 1
     return 0
 
 

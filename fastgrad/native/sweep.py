@@ -167,6 +167,10 @@ def arrive(t):
     The order is that of PyTorch: tensor hooks, retained gradients, captures, pre-hooks.
     """
     n = node(t.node)
+    s = slot_at(t, t.slot)
+    if t.flags & FILTERED and s.needed == 0 and s.capture == 0 and t.n_roots > 1:
+        release_grads(t)  # one of several roots that leads nowhere; hooks of an only root do run
+        return SKIP
     if n.flags & TENSOR_HOOKS:
         if fire_tensor_hooks(t) != OK:
             return PYTHON_RAISED

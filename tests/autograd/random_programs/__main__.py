@@ -1,4 +1,4 @@
-"""``python -m tests.autograd.random_programs --seeds 5000 --start 0``: many programs, with the smallest failing ones."""
+"""``python -m tests.autograd.random_programs --seeds 5000 --start 0``: many programs, the smallest failing ones."""
 
 from __future__ import annotations
 

@@ -35,6 +35,8 @@ class Drawing(Scope):
         super().__init__(rng)
         self.features = features
         self.statements: list[Statement] = []
+        self.nests = False  # a hook may start a pass of one root
+        self.gathering = False  # a hook that waits for all of several tensors is there
         self.tensors = self.hooks = 0
         self.frozen: set[str] = set()  # leaves that require grad
         # How often this program does what stops a pass; most programs should get to their end.
@@ -209,6 +211,8 @@ class Drawing(Scope):
         kind = self.rng.choice(kinds)
         if kind.startswith("multi") and "multi hook and grad" not in self.features and target.leaf:
             kind = "multi any"
+        if kind == "multi all" and self.nests and "multi hook on the only root" not in self.features:
+            kind = "multi any"
         targets = [target]
         if kind.startswith("multi"):
             for _ in range(self.rng.randint(0, 3)):
@@ -216,6 +220,7 @@ class Drawing(Scope):
                 targets += [more] if more else []
         for v in targets:
             v.hooked = True
+        self.gathering = self.gathering or kind == "multi all"
         self.hooks += 1
         number = self.hooks - 1
         steps = () if nested else tuple(self.step(number) for _ in range(self.rng.choice([0, 0, 1, 1, 2])))
@@ -234,7 +239,8 @@ class Drawing(Scope):
         verbs += ["stop", "stop"]
         if not self.nesting or "gradients that become grad" in self.features:
             verbs += ["keep", "keep"]
-        if self.nesting:
+        if self.nesting and not self.gathering:
+            self.nests = True
             verbs += ["nested", "nested", "nested grad", "rejoin"]
         if "callback" in self.features:
             verbs += ["callback", "callback"]
@@ -252,7 +258,9 @@ class Drawing(Scope):
                     "callback",
                     "stop"
                     if self.chance(self.wild)
-                    else self.rng.choice(["log", "again", *["nested"] * self.nesting]),
+                    else self.rng.choice(
+                        ["log", "again", *["nested"] * (self.nesting and not self.gathering)]
+                    ),
                 )
             case "clear" | "retain" | "forget" | "nested" | "nested grad" | "rejoin" as verb:
                 value = self.pick(lambda v: v.grad and (v.leaf or verb not in ("clear", "nested")))
@@ -323,6 +331,8 @@ class Drawing(Scope):
         )
         if not roots:
             return
+        if len(roots) == 1 and self.gathering and "multi hook on the only root" not in self.features:
+            roots += roots
         grad = self.chance(0.35)
         inputs = self.inputs() if grad or self.chance(0.25) else []
         if grad and not inputs:

@@ -56,6 +56,19 @@ def _frees_what_was_saved_and_changed(lib: ModuleType) -> bool:
     return live() == before
 
 
+def _multi_hook_misses_the_only_root(lib: ModuleType) -> bool:
+    register = getattr(lib.autograd.graph, "register_multi_grad_hook", None)
+    if register is None:
+        return False
+    called: list[Any] = []
+    y = _ones(lib) * 2
+    register((y,), called.append)
+    y.sum().backward(retain_graph=True)
+    fired = len(called)
+    y.backward(lib.ones(2, dtype=lib.float64))
+    return len(called) == fired
+
+
 def _multi_hook_refuses_grad_of_leaves(lib: ModuleType) -> bool:
     register = getattr(lib.autograd.graph, "register_multi_grad_hook", None)
     if register is None:
@@ -302,6 +315,11 @@ DIFFERENCES: dict[str, tuple[Callable[[ModuleType], bool], str]] = {
     "gradients of indices": (
         lambda lib: _outputs_of_max(lib) == 1,
         "in PyTorch the node of max(dim) has one output; indices take no gradient",
+    ),
+    "multi hook on the only root": (
+        _multi_hook_misses_the_only_root,
+        "PyTorch does not count the node of a single root among those that will run, so that a hook on several tensors "
+        "that waits for it is never called",
     ),
     "multi hook and grad": (
         _multi_hook_refuses_grad_of_leaves,
