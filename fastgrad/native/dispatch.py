@@ -45,6 +45,7 @@ from fastgrad.native.graph import (
     pack_outputs,
     rebase,
     record,
+    renewed,
     strided_plan,
 )
 from fastgrad.native.intrinsics import (
@@ -420,7 +421,13 @@ def inplace(op, n, ins, n_attrs, attrs):
         status = rebase_view(ins[0], created, 0)
         drop_node(created)
     else:
-        rebase(ins[0], created)
+        fresh = renewed(result, 0)
+        if fresh <= 0:
+            status = -fresh
+        else:
+            result = fresh
+            out[0] = fresh
+            rebase(fresh, created)
     if status == 0 and rt.mode & SAVED_HOOKS and pack_outputs(created, 1, out) != OK:
         status = PYTHON_RAISED
     drop_node(created)
@@ -439,7 +446,10 @@ def rebase_view(h, created, output_nr):
     """
     rt = runtime()
     t = tensor(h)
-    base = t.base
+    base = renewed(t.base, 1)
+    if base <= 0:
+        return -base
+    t.base = base
     plan = words(stack_small())
     n_plan = strided_plan(h, plan)
     source = alias(h)

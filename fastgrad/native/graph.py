@@ -16,6 +16,7 @@ from fastgrad.native.intrinsics import (
     stack_small,
     storage,
     tensor,
+    tensor_object,
     words,
 )
 from fastgrad.native.layout import (
@@ -408,6 +409,47 @@ def check_inplace(handle, needs):
         e[0] = 0
         return LEAF_INPLACE
     return 0
+
+
+@native
+def renewed(handle, n_views):
+    """The record that goes on as a tensor that was changed in place: itself, or a new one that its object moves to.
+
+    Nodes that saved the tensor hold its record, and would hold its new history with it: a cycle if that leads to them.
+    So they keep the old record, with the history of the time of saving. Takes over one reference to `handle` and gives
+    one to what it returns; a negative status. `n_views`: how many views the caller knows and gives the new record.
+    """
+    t = tensor(handle)
+    if t.pyobj == 0 or t.refs <= 2 or t.n_views != n_views or t.flags & IS_VIEW:
+        return handle
+    fresh = alias(handle)
+    if fresh <= 0:
+        return fresh
+    f = tensor(fresh)
+    f.flags = t.flags
+    f.history = t.history
+    f.n_views = n_views
+    t.n_views = 0
+    f.grad = t.grad
+    t.grad = 0
+    if t.node != 0:
+        retain_node(t.node)
+        f.node = t.node
+        f.output_nr = t.output_nr
+    if t.flags & RETAINS_GRAD:
+        unlink_retained(handle)
+        t.flags &= ~RETAINS_GRAD
+        f.retain_next = node(t.node).retains
+        node(t.node).retains = fresh
+    o = t.pyobj
+    t.pyobj = 0
+    tensor_object(o).handle = fresh
+    tensor_object(o).generation = f.generation
+    f.pyobj = o
+    retain(fresh)  # one reference is the object's, one the caller's
+    release_reference(handle)
+    release_reference(handle)
+    return fresh
 
 
 @native

@@ -80,7 +80,7 @@ STORAGE = Record("storage", **_HEADER, data=1, nbytes=1, bin=1, version=1, devic
 TENSOR = Record(
     "tensor", **_HEADER,
     storage=1, data=1, dtype=1, device=1, ndim=1, numel=1, flags=1,
-    node=1, output_nr=1, grad=1, accumulator=1, base=1, pyobj=1, retain_next=1, history=1,
+    node=1, output_nr=1, grad=1, accumulator=1, base=1, pyobj=1, retain_next=1, history=1, n_views=1,
     shape=MAX_DIMS, strides=MAX_DIMS,
 )  # fmt: skip
 

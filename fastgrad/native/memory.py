@@ -359,6 +359,7 @@ def bury_tensor(handle):
     if t.grad != 0:
         release_reference(t.grad)
     if t.base != 0:
+        tensor(t.base).n_views -= 1
         release_reference(t.base)
     retire_record(handle, TENSOR_KIND, WORDS_TENSOR)
 

@@ -52,6 +52,7 @@ def blank_tensor():
         t.pyobj = 0
         t.retain_next = 0
         t.history = 0
+        t.n_views = 0
         if runtime().mode & INFERENCE_MODE:
             t.flags = INFERENCE
     return handle
@@ -199,6 +200,7 @@ def mark_view(handle, source):
     root = b.base if b.base != 0 else source
     t.base = root
     retain(root)
+    tensor(root).n_views += 1
     t.flags |= IS_VIEW
     t.history = tensor(root).history
     if not runtime().mode & GRAD_ENABLED:

@@ -561,3 +561,53 @@ def test_values_against_finite_differences():
             assert tensor.grad.tolist()[index[0]][index[1]] == pytest.approx(
                 (up - down) / 2e-6, rel=1e-6, abs=1e-9
             )
+
+
+# --- changes in place --------------------------------------------------------------------------------------
+
+
+def test_a_gradient_that_starts_inside_its_memory_reaches_a_changed_view():
+    x = fg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x * 1
+    y[...] = x
+    fg.autograd.backward([fg.cat([x, y])], [fg.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])])
+    assert x.grad.tolist() == [5.0, 7.0, 9.0]
+
+
+def add_what_was_made_of_it(y: Any) -> None:
+    z = y * y
+    y += z
+
+
+def multiply_with_itself(y: Any) -> None:
+    y.mul_(y)
+
+
+def copy_what_was_made_of_it(y: Any) -> None:
+    z = y * y
+    y.copy_(z)
+
+
+def set_a_part(y: Any) -> None:
+    z = y * y
+    y[0] = z[0]
+
+
+def set_a_part_of_a_view(y: Any) -> None:
+    z = y * y
+    y.view(2)[0] = z[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [add_what_was_made_of_it, multiply_with_itself, copy_what_was_made_of_it, set_a_part, set_a_part_of_a_view],
+)
+def test_a_saved_tensor_that_is_changed_with_what_was_made_of_it_is_freed(change: Callable[[Any], Any]):
+    before = fg.debug.live()
+    x = fg.ones(2, requires_grad=True)
+    y = x * 1
+    same = y
+    change(y)
+    assert y is same
+    del x, y, same
+    assert fg.debug.live() == before
