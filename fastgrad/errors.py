@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from fastgrad import dtypes
 from fastgrad.native import devices, layout
-from fastgrad.native.loader import TensorBase, rt, runtime_get, runtime_set_object
+from fastgrad.native.loader import NodeBase, TensorBase, rt, runtime_get, runtime_set_object
 
 FREED_MESSAGE = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
@@ -65,6 +65,8 @@ def _exception(status: int, name: str, tensors: list[Any], attrs: Sequence[int])
         return error
     make = _MAKERS.get(status)
     kind, text = make(name, tensors, attrs) if make else (RuntimeError, f"failed with status {status}")
+    if status == layout.BAD_GRADIENT:  # its text begins with the name
+        return kind(text)
     return kind(f"{name}(): {text}" if name.isidentifier() else f"{name}: {text}")
 
 
@@ -234,6 +236,25 @@ def _leaf_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     )
 
 
+def _view_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
+    view = tensors[0]
+    node = rt.grad_fn(view)
+    which = "The tensor"
+    if node is not None:
+        which = f"Output {rt.field(view, OUTPUT_NR)} of {node.name().removesuffix('Backward')}"
+    if rt.field(view, TENSOR_FLAGS) & layout.MULTI_VIEW:
+        return RuntimeError, (
+            f"{which} is a view and is being modified inplace. This view is the output of a function that returns "
+            "multiple views. Such functions do not allow the output views to be modified inplace. You should replace "
+            "the inplace operation by an out-of-place one."
+        )
+    return RuntimeError, (
+        f"{which} is a view and is being modified inplace. This view was created inside a custom Function (or because "
+        "an input was returned as-is), and the change would bypass the function's own backward. Clone the output of "
+        "the function first."
+    )
+
+
 def _saved_modified(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     handle, now, expected = fact(0), fact(1), fact(2)
     saved = rt.borrow(handle)
@@ -241,11 +262,7 @@ def _saved_modified(name: str, tensors: list[Any], attrs: Sequence[int]) -> Caus
     producer = ""
     node = rt.grad_fn(saved)
     if node is not None:
-        from fastgrad.ops.registry import OPS
-
-        producer = (
-            f", which is output {rt.field(saved, OUTPUT_NR)} of {OPS[rt.node_field(node, NODE_OP)].node},"
-        )
+        producer = f", which is output {rt.field(saved, OUTPUT_NR)} of {node.name()},"
     return RuntimeError, (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[fastgrad.{kind}Tensor {shape_text(saved)}]{producer} is at version {now}; expected version {expected} "
@@ -275,6 +292,14 @@ def _empty(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
             "'dim' argument."
         )
     return IndexError, f"Expected reduction dim to have non-zero size: {what}"
+
+
+def _bad_gradient(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
+    got, expected = ([fact(at + 1 + k) for k in range(fact(at))] for at in (1, 2 + layout.MAX_DIMS))
+    return RuntimeError, (
+        f"Function {name} returned an invalid gradient at index {fact(0)} - got {got} but expected shape compatible "
+        f"with {expected}"
+    )
 
 
 def _simple(kind: type[BaseException], text: str) -> Any:
@@ -316,9 +341,7 @@ _MAKERS: dict[int, Any] = {
         RuntimeError, "this form of the operation cannot be recorded; use it under fastgrad.no_grad()"
     ),
     layout.EMPTY_REDUCTION: _empty,
-    layout.BAD_GRADIENT: _simple(
-        RuntimeError, "returned an invalid gradient at index {a}: its shape does not fit the input's"
-    ),
+    layout.BAD_GRADIENT: _bad_gradient,
     layout.BAD_ARGUMENT: _simple(RuntimeError, "invalid argument ({a}, {b})"),
     layout.INFERENCE_SAVED: _simple(
         RuntimeError,
@@ -339,12 +362,7 @@ _MAKERS: dict[int, Any] = {
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
         "Please clone() the tensor before performing the operation.",
     ),
-    layout.MULTI_VIEW_INPLACE: _simple(
-        RuntimeError,
-        "the tensor is a view and is being modified inplace. This view is the output of a function that returns "
-        "multiple views. Such functions do not allow the output views to be modified inplace. You should replace the "
-        "inplace operation by an out-of-place one.",
-    ),
+    layout.MULTI_VIEW_INPLACE: _view_inplace,
     layout.NO_GRAD_VIEW_INPLACE: _simple(
         RuntimeError,
         "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use "
@@ -365,9 +383,9 @@ def _fields(record: layout.Record, name: str) -> int:
     return record.fields[name][0]
 
 
+TENSOR_FLAGS = _fields(layout.TENSOR, "flags")
 TENSOR_DTYPE = _fields(layout.TENSOR, "dtype")
 OUTPUT_NR = _fields(layout.TENSOR, "output_nr")
-NODE_OP = _fields(layout.NODE, "op")
 
 
 def wrap_error(*arguments: Any) -> NoReturn:
@@ -391,7 +409,15 @@ def wrap_error(*arguments: Any) -> NoReturn:
         if kind == "another" and arguments and isinstance(arguments[0], int):
             raise RuntimeError("this backward pass has ended")
         raise TypeError(f"expected a Tensor as argument, but got {kind}")
-    raise_status(status, "the runtime", arguments)
+    raise_status(status, _subject(arguments), arguments)
+
+
+def _subject(arguments: Sequence[Any]) -> str:
+    """What a message names for an entry that is no op: the node, or the type of node to be, that comes first."""
+    first = arguments[0] if arguments else None
+    if isinstance(first, NodeBase):
+        return first.name()  # type: ignore[no-any-return, attr-defined]
+    return first.__name__ if isinstance(first, type) else "the runtime"
 
 
 runtime_set_object("wrap_error", wrap_error)

@@ -13,11 +13,9 @@ from fastgrad.autograd.rules import apply_rules
 from fastgrad.errors import raise_status
 from fastgrad.functions.creation import ones_like
 from fastgrad.native import layout
-from fastgrad.native.layout import NODE, TENSOR
+from fastgrad.native.layout import TENSOR
 from fastgrad.native.loader import TensorBase, rt, runtime_get
-from fastgrad.ops.registry import OPS
 
-_OP = NODE.fields["op"][0]
 _OUTPUT_NR = TENSOR.fields["output_nr"][0]
 _sweep, _get, _set, _current, _count = rt.sweep, rt.task_get, rt.task_set, rt.task_node, rt.task_count
 GRADS, RESULTS, CAPTURES = 0, 1, 2
@@ -262,8 +260,7 @@ def _at_apply(task: int, flags: int) -> None:
 
 def _failed(task: int, flags: int) -> None:
     node = _current(task)
-    name = "backward" if node is None else OPS[rt.node_field(node, _OP)].node
-    raise_status(runtime_get("status"), name)
+    raise_status(runtime_get("status"), "backward" if node is None else node.name())
 
 
 _EVENTS: dict[int, Callable[[int, int], None]] = {
