@@ -4,7 +4,7 @@ The node's object is the `ctx` that both see. For each argument of the call the 
 tensor, a tensor that requires grad. Edges belong to the tensors among the arguments, in order.
 
 The usual case (one fresh tensor comes out) is decided here; outputs that are inputs, views, marked in place or not
-differentiable go to `autograd.function.finish_outputs`.
+differentiable go to `autograd.function.finish_function`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ from fastgrad.native.intrinsics import (
 from fastgrad.native.layout import (
     FUNCTION_VIEW,
     GRAD_ENABLED,
+    INFERENCE,
+    INFERENCE_SAVED,
     IS_VIEW,
+    MULTI_VIEW,
     NO_MEMORY,
     OK,
     OUTPUT_ALIAS,
@@ -167,7 +170,7 @@ def set_output(n, k, h, connect):
             drop_node(t.node)
             t.node = 0
         if t.flags & IS_VIEW:
-            t.flags |= FUNCTION_VIEW
+            t.flags |= FUNCTION_VIEW | (MULTI_VIEW if node(n).n_out > 1 else 0)
         set_history(h, n, k)
     return OK
 
@@ -209,6 +212,8 @@ def function_finish(o, args, result):
                     saved = save_all(o)
                     if saved <= 0:
                         return saved
+            else:
+                forget_to_save(o)
             py_incref(result)
             return result
     return call_python(runtime().finish_function, 3, o, args, result)
@@ -265,11 +270,28 @@ def call_with(forward, o, args):
 
 
 @native
+def forget_to_save(o):
+    """Drop what `save_for_backward` was given."""
+    given = node_object(o).to_save
+    node_object(o).to_save = 0
+    if given != 0:
+        py_decref(given)
+
+
+@native
 def save_all(o):
     """Save what `save_for_backward` was given; a negative status, zero with an exception set, or 1."""
-    x = node_object(o)
-    handle = x.handle
-    given = x.to_save
+    given = node_object(o).to_save
+    node_object(o).to_save = 0
+    status = save_given(o, given)
+    py_decref(given)
+    return status
+
+
+@native
+def save_given(o, given):
+    """Save the tensors of a tuple; a negative status, zero with an exception set, or 1."""
+    handle = node_object(o).handle
     count = py_tuple_size(given)
     status = make_places(handle, count)
     if status != OK:
@@ -288,8 +310,6 @@ def save_all(o):
             if status != OK:
                 return status
     node(handle).n_saved += 1  # even if all are None: there is something to free
-    x.to_save = 0
-    py_decref(given)
     return 1
 
 
@@ -311,6 +331,8 @@ def make_places(n, count):
 @native
 def save_one(n, k, h):
     """Save a tensor in place `k`; an output of the node itself as an alias, so that it does not hold itself."""
+    if tensor(h).flags & INFERENCE:
+        return -INFERENCE_SAVED
     if tensor(h).node != n:
         save(n, k, h)
         return OK
