@@ -17,6 +17,9 @@ FREED_MESSAGE = (
 )
 
 
+NO_NAME = "the runtime"  # of an entry that stands for no op
+
+
 def fact(index: int) -> int:
     """A number that the runtime left for the message."""
     return runtime_get("error", index)
@@ -65,7 +68,7 @@ def _exception(status: int, name: str, tensors: list[Any], attrs: Sequence[int])
         return error
     make = _MAKERS.get(status)
     kind, text = make(name, tensors, attrs) if make else (RuntimeError, f"failed with status {status}")
-    if status == layout.BAD_GRADIENT:  # its text begins with the name
+    if name == NO_NAME or status == layout.BAD_GRADIENT:  # its text begins with the name
         return kind(text)
     return kind(f"{name}(): {text}" if name.isidentifier() else f"{name}: {text}")
 
@@ -237,21 +240,21 @@ def _leaf_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
 
 
 def _view_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
-    view = tensors[0]
-    node = rt.grad_fn(view)
+    view = rt.borrow(fact(0))
+    node = rt.gradient_node(view)
     which = "The tensor"
     if node is not None:
         which = f"Output {rt.field(view, OUTPUT_NR)} of {node.name().removesuffix('Backward')}"
+    what = "its base or another view of its base has been" if fact(1) else "is being"
+    start = f"{which} is a view and {what} modified inplace."
     if rt.field(view, TENSOR_FLAGS) & layout.MULTI_VIEW:
         return RuntimeError, (
-            f"{which} is a view and is being modified inplace. This view is the output of a function that returns "
-            "multiple views. Such functions do not allow the output views to be modified inplace. You should replace "
-            "the inplace operation by an out-of-place one."
+            f"{start} This view is the output of a function that returns multiple views. Such functions do not allow "
+            "the output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
         )
     return RuntimeError, (
-        f"{which} is a view and is being modified inplace. This view was created inside a custom Function (or because "
-        "an input was returned as-is), and the change would bypass the function's own backward. Clone the output of "
-        "the function first."
+        f"{start} This view was created inside a custom Function (or because an input was returned as-is), and the "
+        "change would bypass the function's own backward. Clone the output of the function first."
     )
 
 
@@ -417,7 +420,7 @@ def _subject(arguments: Sequence[Any]) -> str:
     first = arguments[0] if arguments else None
     if isinstance(first, NodeBase):
         return first.name()  # type: ignore[no-any-return, attr-defined]
-    return first.__name__ if isinstance(first, type) else "the runtime"
+    return first.__name__ if isinstance(first, type) else NO_NAME
 
 
 runtime_set_object("wrap_error", wrap_error)

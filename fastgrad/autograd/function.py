@@ -242,9 +242,9 @@ _ANY_NUMBER = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 def _arguments(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """The arguments of a call of `forward` in its order, defaults filled in: a gradient belongs to each by position."""
     code = getattr(forward, "__code__", None)
-    if code is not None and not kwargs and code.co_argcount == len(args) and not code.co_kwonlyargcount:
-        if not code.co_flags & _ANY_NUMBER:
-            return args
+    plain = code is not None and not (code.co_kwonlyargcount or code.co_flags & _ANY_NUMBER)
+    if plain and not kwargs and code.co_argcount == len(args):
+        return args
     bound = inspect.signature(forward).bind(*args, **kwargs)
     bound.apply_defaults()
     if bound.kwargs:

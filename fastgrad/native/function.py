@@ -15,6 +15,7 @@ from fastgrad.native.graph import (
     check_inplace,
     check_saved,
     gradient_edge,
+    left_behind,
     look,
     new_node,
     rebase,
@@ -122,11 +123,12 @@ def function_begin(kind, function, args):
         if h != 0:
             what = NEEDS_GRAD if tensor(h).flags & REQUIRES_GRAD else A_TENSOR
             if executable and what == NEEDS_GRAD:
-                edge = gradient_edge(h)
+                status = left_behind(h)
+                edge = gradient_edge(h) if status == 0 else 0
                 if edge == 0:
                     drop_node(handle)
                     py_decref(o)
-                    return -NO_MEMORY
+                    return -status if status != 0 else -NO_MEMORY
                 words(record.edges)[2 * j] = edge
                 words(record.edges)[2 * j + 1] = tensor(h).output_nr
             j += 1
@@ -171,6 +173,8 @@ def set_output(n, k, h, connect):
             t.node = 0
         if t.flags & IS_VIEW:
             t.flags |= FUNCTION_VIEW | (MULTI_VIEW if node(n).n_out > 1 else 0)
+            if t.base != 0:
+                t.history = tensor(t.base).history
         set_history(h, n, k)
     return OK
 

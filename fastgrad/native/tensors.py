@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastgrad.native.intrinsics import native, native_inline, runtime, storage, tensor
 from fastgrad.native.layout import (
     CONTIGUOUS,
+    FUNCTION_VIEW,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_MODE,
@@ -157,8 +158,8 @@ def mark_view(handle, source):
     root = b.base if b.base != 0 else source
     t.base = root
     retain(root)
-    t.flags |= IS_VIEW
-    t.history = tensor(root).history
+    t.flags |= IS_VIEW | b.flags & FUNCTION_VIEW
+    t.history = b.history if b.flags & FUNCTION_VIEW else tensor(root).history
     if not runtime().mode & GRAD_ENABLED:
         t.flags |= NO_GRAD_VIEW
 

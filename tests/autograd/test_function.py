@@ -73,7 +73,7 @@ def fails(call: Callable[[], Any]) -> tuple[str, str]:
     """The class and the start of the message of the exception that a call raises."""
     try:
         call()
-    except Exception as error:  # noqa: BLE001 - whatever it is
+    except Exception as error:
         return type(error).__name__, str(error)
     return "", ""
 
@@ -349,7 +349,9 @@ def with_setup(lib: ModuleType, log: list[Any]) -> Any:
         ctx.save_for_backward(inputs[0], output)
 
     def backward(ctx: Any, g: Any) -> Any:
-        log.append(("backward", len(ctx.saved_tensors), ctx.saved_tensors[1].requires_grad, ctx.needs_input_grad))
+        log.append(
+            ("backward", len(ctx.saved_tensors), ctx.saved_tensors[1].requires_grad, ctx.needs_input_grad)
+        )
         return g * ctx.k, None, None
 
     return make(lib, forward, backward, setup_context=setup_context)
@@ -435,7 +437,8 @@ def returning(lib: ModuleType, result: Callable[[Any], Any], materialize: bool =
 @pytest.mark.parametrize(
     ("result", "kind", "message"),
     [
-        (lambda g: g, "RuntimeError", "function FBackward returned an incorrect number of gradients (expected 3, got 1)"),
+        (lambda g: g, "RuntimeError",
+         "function FBackward returned an incorrect number of gradients (expected 3, got 1)"),
         (lambda g: None, "RuntimeError",
          "function FBackward returned an incorrect number of gradients (expected 3, got 1)"),
         (lambda g: (g, None), "RuntimeError",
@@ -609,14 +612,18 @@ def test_changing_a_view_that_a_function_returned(lib: ModuleType):
     y = function.apply(ones(lib) * 1)
     kind, message = fails(lambda: y.mul_(2))
     assert kind == "RuntimeError"
-    assert "Output 0 of F is a view and is being modified inplace. This view was created inside a custom Function" in (
-        message
+    assert (
+        "Output 0 of F is a view and is being modified inplace. This view was created inside a custom Function"
+        in (message)
     )
     two = make(lib, lambda ctx, a: (a[:1], a[1:]), lambda ctx, g, h: lib.cat([g, h]))
     z = two.apply(ones(lib) * 1)[1]
     kind, message = fails(lambda: z.mul_(2))
     assert kind == "RuntimeError"
-    assert "Output 1 of F is a view and is being modified inplace. This view is the output of a function" in message
+    assert (
+        "Output 1 of F is a view and is being modified inplace. This view is the output of a function"
+        in message
+    )
 
 
 def test_changing_the_base_of_a_view_that_a_function_returned(lib: ModuleType):
@@ -626,7 +633,10 @@ def test_changing_the_base_of_a_view_that_a_function_returned(lib: ModuleType):
     for use in (lambda: y.grad_fn, lambda: y * 2):
         kind, message = fails(use)
         assert kind == "RuntimeError"
-        assert "Output 0 of F is a view and its base or another view of its base has been modified inplace" in message
+        assert (
+            "Output 0 of F is a view and its base or another view of its base has been modified inplace"
+            in message
+        )
 
 
 def test_a_view_made_of_a_fresh_tensor_as_output(lib: ModuleType):
@@ -799,9 +809,15 @@ def test_only_tensors_can_be_saved_and_marked(lib: ModuleType, method: str):
 
     kind, message = fails(lambda: make(lib, forward, lambda ctx, g: g).apply(ones(lib)))
     expected, text = {
-        "save_for_backward": ("TypeError", "save_for_backward can only save variables, but argument 1 is of type int"),
+        "save_for_backward": (
+            "TypeError",
+            "save_for_backward can only save variables, but argument 1 is of type int",
+        ),
         "mark_dirty": ("RuntimeError", "mark_dirty can only accept variables, but argument "),
-        "mark_non_differentiable": ("RuntimeError", "mark_non_differentiable only accepts variable arguments, but "),
+        "mark_non_differentiable": (
+            "RuntimeError",
+            "mark_non_differentiable only accepts variable arguments, but ",
+        ),
     }[method]
     assert kind == expected
     assert message.startswith(text)
