@@ -7,8 +7,9 @@ place's number, as a pair of the packed object and the function that unpacks it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from fastgrad.native import layout
@@ -128,26 +129,28 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
         super().__init__(pack, unpack)
 
 
-class disable_saved_tensors_hooks:  # noqa: N801
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """While this context is active, entering `saved_tensors_hooks` raises a RuntimeError.
 
     Parameters
     ----------
     error_message : str
         What the error says; the innermost one counts.
+
+    Raises
+    ------
+    RuntimeError
+        If it is entered while hooks are in force.
     """
-
-    def __init__(self, error_message: str) -> None:
-        self.error_message = error_message
-
-    def __enter__(self) -> None:
-        if _stack.pairs:
-            raise RuntimeError(self.error_message)
-        self._before = _stack.disabled
-        _stack.disabled = self.error_message
-
-    def __exit__(self, *_: object) -> None:
-        _stack.disabled = self._before
+    if _stack.pairs:
+        raise RuntimeError(error_message)
+    before = _stack.disabled
+    _stack.disabled = error_message
+    try:
+        yield
+    finally:
+        _stack.disabled = before
 
 
 # --- what compiled code asks -----------------------------------------------------------------------------------
@@ -297,4 +300,10 @@ def saved_attribute(node: Any, name: str) -> Any:
     found = _places(OPS[rt.node_field(node, _OP)]).get(short)
     if found is None:
         raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
-    return SavedTensor(node, short, found[0]) if raw else saved_value(node, *found)
+    place, edge = found
+    if raw:
+        return SavedTensor(node, short, place)
+    value = saved_value(node, place, edge)
+    if place >= FIRST_OUTPUT and value is not None and value.is_floating_point():
+        return rt.attach_output(node, place - FIRST_OUTPUT, value)
+    return value

@@ -42,6 +42,7 @@ from fastgrad.native.graph import (
     check_inplace,
     create_node,
     follow_base,
+    pack_outputs,
     rebase,
     record,
     strided_plan,
@@ -92,9 +93,11 @@ from fastgrad.native.layout import (
     MULTI_VIEW,
     NOT_RECORDABLE,
     OVERLAP,
+    PYTHON_RAISED,
     REDUCTION,
     REQUIRES_GRAD,
     ROWWISE,
+    SAVED_HOOKS,
     VIEW,
     VIEW_SELECT,
     VIEW_SLICE,
@@ -392,14 +395,19 @@ def inplace(op, n, ins, n_attrs, attrs):
     if created <= 0:
         drop(result)
         return created
+    retain_node(created)
     if t.flags & IS_VIEW and t.base != 0:
         status = rebase_view(ins[0], created, 0)
         drop_node(created)
-        if status != 0:
-            drop(result)
-            return -status
     else:
+        status = 0
         rebase(ins[0], created)
+    if status == 0 and rt.mode & SAVED_HOOKS and pack_outputs(created, 1, out) != 0:
+        status = PYTHON_RAISED
+    drop_node(created)
+    if status != 0:
+        drop(result)
+        return -status
     return result
 
 
