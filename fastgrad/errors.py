@@ -206,6 +206,8 @@ def _bad_dtype(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
 
 
 def _bad_matmul(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
+    if len(tensors) < 2:  # inside of a derivative, which was given something else than was saved
+        return RuntimeError, "the sizes or dtypes of the operands of a matrix product do not fit"
     a, b = tensors[:2]
     kind = fact(0)
     shapes = f"{shape_text(a)} and {shape_text(b)}"

@@ -87,13 +87,13 @@ class saved_tensors_hooks:  # noqa: N801 - the field's name
                 )
         _check_enabled()
         _stack.pairs.append((self.pack_hook, self.unpack_hook))
-        rt.set_mode(rt.get_mode() | layout.SAVED_HOOKS)
+        rt.set_saved_hooks(1)
 
     def __exit__(self, *_: object) -> None:
         if _stack.pairs:
             _stack.pairs.pop()
         if not _stack.pairs:
-            rt.set_mode(rt.get_mode() & ~layout.SAVED_HOOKS)
+            rt.set_saved_hooks(0)
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801

@@ -59,7 +59,7 @@ from fastgrad.native.memory import (
     retain,
     retain_node,
 )
-from fastgrad.native.modes import enter
+from fastgrad.native.modes import enter, keep_hooks
 from fastgrad.native.objects_layout import NO_MATERIALIZE
 from fastgrad.native.packing import mark_packed, pack_place
 from fastgrad.native.pyapi import (
@@ -247,7 +247,7 @@ def function_apply(kind, function, forward, args):
         py_decref(result)
         result = finished
     enter()
-    rt.mode = mode
+    rt.mode = keep_hooks(mode)
     py_decref(o)
     return result
 

@@ -157,13 +157,19 @@ def test_pack_runs_once_and_unpack_at_each_reading(lib: ModuleType):
     assert x.grad.tolist() == pytest.approx([3 * 2.7182818] * 2)
 
 
-def test_the_argument_of_pack(lib: ModuleType):
-    a = ones(lib)
+def test_pack_gets_the_tensor_itself(lib: ModuleType):
+    a, b = ones(lib), ones(lib)
+    y = a * 1
+    log: list[Any] = []
     seen: list[Any] = []
-    with hooks(lib, lambda t: (seen.append((t is a, t.requires_grad)), t.detach())[1], lambda p: p):
-        y = a**2
-        assert seen == [(lib is not fg or True, True)] or seen == [(False, True)]
-    y.sum().backward()
+    with hooks(lib, lambda t: (seen.append(t), t.detach())[1], lambda p: p):
+        z = (a * b, y**2)
+    for given, expected in zip(seen, (b, a, y), strict=True):
+        log.append(given is expected)
+    assert log == [True, True, True]
+    del seen[:], given, expected
+    (z[0] + z[1]).sum().backward()
+    assert a.grad.tolist() == [3.0, 3.0]
 
 
 def test_an_output_that_is_packed_has_its_history(lib: ModuleType):
@@ -263,6 +269,16 @@ def test_sizes_and_dtype_of_what_is_unpacked_are_not_checked(lib: ModuleType):
         y = x.exp()
     y.sum().backward()
     assert x.grad.tolist() == [5.0, 5.0]
+
+
+def test_unpacked_values_that_do_not_fit_make_the_derivative_fail():
+    x = fg.ones(2, 3, requires_grad=True)
+    index = fg.tensor([[0], [1]])
+    for wrong in (fg.ones(4, 4), fg.full((1,), 99, dtype=fg.int64), fg.ones(())):
+        with hooks(fg, lambda t: t.detach(), lambda p, wrong=wrong: wrong):
+            ys = (x @ fg.ones(3, 2), x.softmax(0), x.amax(0), x[fg.tensor([0, 1])], x.gather(1, index), x**2)
+        for y in ys:
+            assert fails(y.sum().backward)[0] in ("", "RuntimeError", "IndexError")
 
 
 def test_versions_are_not_compared_where_hooks_hold_the_value(lib: ModuleType):
@@ -772,14 +788,54 @@ def test_disable_as_decorator(lib: ModuleType):
         pass
 
 
-def test_hooks_that_are_never_left(lib: ModuleType):
-    """Entering in backward without leaving does no harm to the passes that follow; nor does leaving too often."""
+def test_leaving_too_often(lib: ModuleType):
     context = observed(lib, [])
     context.__enter__()
-    context.__exit__(None, None, None)
     x = ones(lib)
+    y = x * 1
+    y.register_hook(lambda g: context.__exit__(None, None, None))
+    y.exp().sum().backward()
+    z = x.exp()
+    fails(lambda: context.__exit__(None, None, None))
+    z.sum().backward()
+    assert x.grad.tolist() == pytest.approx([2 * 2.7182818] * 2)
     x.exp().sum().backward()
-    assert x.grad is not None
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "enable_grad"])
+def test_entering_inside_of_a_mode_and_leaving_outside(lib: ModuleType, mode: str):
+    log: list[Any] = []
+    context = observed(lib, log)
+    with getattr(lib, mode)():
+        context.__enter__()
+    ones(lib).exp()
+    assert len(log) == 1
+    with getattr(lib, mode)():
+        context.__exit__(None, None, None)
+    ones(lib).exp()
+    assert len(log) == 1
+
+
+def test_entering_in_forward_of_a_function(lib: ModuleType):
+    log: list[Any] = []
+    context = observed(lib, log)
+
+    class Enter(lib.autograd.Function):  # type: ignore[misc,name-defined]
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            context.__enter__()
+            return a * 1
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g
+
+    Enter.apply(ones(lib))
+    ones(lib).exp()
+    assert len(log) == 1
+    context.__exit__(None, None, None)
+    ones(lib).exp()
+    assert len(log) == 1
 
 
 # --- threads, modes ----------------------------------------------------------------------------------------
