@@ -241,7 +241,7 @@ _ANY_NUMBER = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 def _arguments(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """The arguments of a call of `forward` in its order, defaults filled in: a gradient belongs to each by position."""
-    code = getattr(forward, "__code__", None)
+    code: Any = getattr(forward, "__code__", None)
     plain = code is not None and not (code.co_kwonlyargcount or code.co_flags & _ANY_NUMBER)
     if plain and not kwargs and code.co_argcount == len(args):
         return args
