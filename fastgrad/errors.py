@@ -17,6 +17,9 @@ FREED_MESSAGE = (
 )
 
 
+NO_NAME = "the runtime"  # of an entry that stands for no op
+
+
 def fact(index: int) -> int:
     """A number that the runtime left for the message."""
     return runtime_get("error", index)
@@ -65,6 +68,8 @@ def _exception(status: int, name: str, tensors: list[Any], attrs: Sequence[int])
         return error
     make = _MAKERS.get(status)
     kind, text = make(name, tensors, attrs) if make else (RuntimeError, f"failed with status {status}")
+    if name == NO_NAME or status == layout.BAD_GRADIENT:  # its text begins with the name
+        return kind(text)
     return kind(f"{name}(): {text}" if name.isidentifier() else f"{name}: {text}")
 
 
@@ -201,6 +206,8 @@ def _bad_dtype(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
 
 
 def _bad_matmul(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
+    if len(tensors) < 2:  # inside of a derivative, which was given something else than was saved
+        return RuntimeError, "the sizes or dtypes of the operands of a matrix product do not fit"
     a, b = tensors[:2]
     kind = fact(0)
     shapes = f"{shape_text(a)} and {shape_text(b)}"
@@ -234,6 +241,25 @@ def _leaf_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     )
 
 
+def _view_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
+    view = rt.borrow(fact(0))
+    node = rt.gradient_node(view)
+    which = "The tensor"
+    if node is not None:
+        which = f"Output {rt.field(view, OUTPUT_NR)} of {node.name().removesuffix('Backward')}"
+    what = "its base or another view of its base has been" if fact(1) else "is being"
+    start = f"{which} is a view and {what} modified inplace."
+    if rt.field(view, TENSOR_FLAGS) & layout.MULTI_VIEW:
+        return RuntimeError, (
+            f"{start} This view is the output of a function that returns multiple views. Such functions do not allow "
+            "the output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
+        )
+    return RuntimeError, (
+        f"{start} This view was created inside a custom Function (or because an input was returned as-is), and the "
+        "change would bypass the function's own backward. Clone the output of the function first."
+    )
+
+
 def _saved_modified(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     handle, now, expected = fact(0), fact(1), fact(2)
     saved = rt.borrow(handle)
@@ -241,11 +267,7 @@ def _saved_modified(name: str, tensors: list[Any], attrs: Sequence[int]) -> Caus
     producer = ""
     node = rt.grad_fn(saved)
     if node is not None:
-        from fastgrad.ops.registry import OPS
-
-        producer = (
-            f", which is output {rt.field(saved, OUTPUT_NR)} of {OPS[rt.node_field(node, NODE_OP)].node},"
-        )
+        producer = f", which is output {rt.field(saved, OUTPUT_NR)} of {node.name()},"
     return RuntimeError, (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[fastgrad.{kind}Tensor {shape_text(saved)}]{producer} is at version {now}; expected version {expected} "
@@ -278,12 +300,10 @@ def _empty(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
 
 
 def _bad_gradient(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
-    got = [fact(2 + k) for k in range(fact(1))]
-    expected = [fact(3 + layout.MAX_DIMS + k) for k in range(fact(2 + layout.MAX_DIMS))]
+    got, expected = ([fact(at + 1 + k) for k in range(fact(at))] for at in (1, 2 + layout.MAX_DIMS))
     return RuntimeError, (
-        f"Function {name} returned an invalid gradient at index {fact(0)} - got {got} but expected shape "
-        "compatible with "
-        f"{expected}"
+        f"Function {name} returned an invalid gradient at index {fact(0)} - got {got} but expected shape compatible "
+        f"with {expected}"
     )
 
 
@@ -347,12 +367,7 @@ _MAKERS: dict[int, Any] = {
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
         "Please clone() the tensor before performing the operation.",
     ),
-    layout.MULTI_VIEW_INPLACE: _simple(
-        RuntimeError,
-        "the tensor is a view and is being modified inplace. This view is the output of a function that returns "
-        "multiple views. Such functions do not allow the output views to be modified inplace. You should replace the "
-        "inplace operation by an out-of-place one.",
-    ),
+    layout.MULTI_VIEW_INPLACE: _view_inplace,
     layout.NO_GRAD_VIEW_INPLACE: _simple(
         RuntimeError,
         "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use "
@@ -373,9 +388,9 @@ def _fields(record: layout.Record, name: str) -> int:
     return record.fields[name][0]
 
 
+TENSOR_FLAGS = _fields(layout.TENSOR, "flags")
 TENSOR_DTYPE = _fields(layout.TENSOR, "dtype")
 OUTPUT_NR = _fields(layout.TENSOR, "output_nr")
-NODE_OP = _fields(layout.NODE, "op")
 
 
 def wrap_error(*arguments: Any) -> NoReturn:
@@ -399,8 +414,15 @@ def wrap_error(*arguments: Any) -> NoReturn:
         if kind == "another" and arguments and isinstance(arguments[0], int):
             raise RuntimeError("this backward pass has ended")
         raise TypeError(f"expected a Tensor as argument, but got {kind}")
-    nodes: list[Any] = [a for a in arguments if isinstance(a, NodeBase)]
-    raise_status(status, nodes[0].name() if nodes else "the runtime", arguments)
+    raise_status(status, _subject(arguments), arguments)
+
+
+def _subject(arguments: Sequence[Any]) -> str:
+    """What a message names for an entry that is no op: the node, or the type of node to be, that comes first."""
+    first = arguments[0] if arguments else None
+    if isinstance(first, NodeBase):
+        return first.name()  # type: ignore[no-any-return, attr-defined]
+    return first.__name__ if isinstance(first, type) else NO_NAME
 
 
 runtime_set_object("wrap_error", wrap_error)

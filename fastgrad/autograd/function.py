@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastgrad.autograd.modes import is_grad_enabled, no_grad
 from fastgrad.autograd.node import Node
 from fastgrad.autograd.saved import SavedTensor, saved_value
+from fastgrad.errors import raise_status
 from fastgrad.native import layout
 from fastgrad.native.layout import NODE, TENSOR
 from fastgrad.native.loader import TensorBase, rt, runtime_set, runtime_set_object
@@ -103,7 +104,7 @@ class BackwardFunction(Node, FunctionCtx):
         """Whether `backward` gets zeros for outputs without a gradient."""
         return not self._options & NO_MATERIALIZE
 
-    def __call__(self, *grads: Any) -> Any:
+    def apply(self, *grads: Any) -> Any:
         """Run `backward` on gradients, without hooks."""
         return self._function.backward(self, *grads)
 
@@ -111,9 +112,18 @@ class BackwardFunction(Node, FunctionCtx):
 class _FunctionMeta(type):
     """Gives each function class the class of its nodes."""
 
+    backward: Any
+    vjp: Any
+
     def __init__(cls, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> None:
         cls._backward_cls = type(name + "Backward", (BackwardFunction,), {"_forward_cls": cls})
         super().__init__(name, bases, attributes)
+        root: Any = next(c for c in reversed(cls.__mro__) if isinstance(c, _FunctionMeta))
+        if cls.backward is not root.backward and cls.vjp is not root.vjp:
+            raise RuntimeError(
+                f"Implementing both 'backward' and 'vjp' for a custom Function is not allowed; {name} should only "
+                "implement one of them."
+            )
 
 
 class Function(metaclass=_FunctionMeta):
@@ -183,13 +193,15 @@ class Function(metaclass=_FunctionMeta):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the arguments of `forward`, given those of its outputs."""
-        raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it "
-            "with backward "
-            "mode AD."
-        )
+        return ctx._function.vjp(ctx, *grad_outputs)
 
-    vjp = backward
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Another name for `backward`: define one of them."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -216,23 +228,34 @@ class Function(metaclass=_FunctionMeta):
         RuntimeError
             For a leaf that requires grad and is marked dirty.
         """
-        if cls.setup_context is _no_setup_context and not kwargs:
-            return rt.function_apply(cls._backward_cls, cls, cls.forward, args)
-        return _apply_with_setup(cls, args, kwargs)
+        if cls.setup_context is not _no_setup_context:
+            return _apply_with_setup(cls, _arguments(cls.forward, args, kwargs))
+        if kwargs:
+            args = _arguments(cls.forward, (None, *args), kwargs)[1:]  # None is the place of ctx
+        return rt.function_apply(cls._backward_cls, cls, cls.forward, args)
 
 
 _no_setup_context = Function.setup_context
+_ANY_NUMBER = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
-def _apply_with_setup(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if cls.setup_context is _no_setup_context:
-        raise TypeError(
-            f"{cls.__name__}.apply() takes no keyword arguments unless the function defines setup_context; got "
-            f"{', '.join(kwargs)}"
-        )
-    bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+def _arguments(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call of `forward` in its order, defaults filled in: a gradient belongs to each by position."""
+    code: Any = getattr(forward, "__code__", None)
+    plain = code is not None and not (code.co_kwonlyargcount or code.co_flags & _ANY_NUMBER)
+    if plain and not kwargs and code.co_argcount == len(args):
+        return args
+    bound = inspect.signature(forward).bind(*args, **kwargs)
     bound.apply_defaults()
-    args = bound.args
+    if bound.kwargs:
+        raise TypeError(
+            f"forward() takes {', '.join(bound.kwargs)} by keyword only, but arguments of a custom function have "
+            "positions; drop the * from its signature"
+        )
+    return bound.args
+
+
+def _apply_with_setup(cls: type[Function], args: tuple[Any, ...]) -> Any:
     ctx = rt.function_begin(cls._backward_cls, cls, args)
     mode = rt.set_mode(rt.get_mode() & ~layout.GRAD_ENABLED)
     try:
@@ -249,7 +272,7 @@ def _apply_with_setup(cls: type[Function], args: tuple[Any, ...], kwargs: dict[s
 def _only_tensors(values: Any, method: str, what: str) -> tuple[Any, ...]:
     for k, value in enumerate(values or ()):
         if not isinstance(value, TensorBase):
-            raise TypeError(f"{method} {what}, but argument {k} is of type {type(value).__name__}")
+            raise RuntimeError(f"{method} {what}, but argument {k} is of type {type(value).__name__}")
     return tuple(values or ())
 
 
@@ -280,8 +303,8 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
     if recorded and ctx._to_save is not None:
         status = rt.function_save(ctx)
         if status < 0:
-            raise MemoryError("out of memory while saving tensors for backward")
-    ctx._dirty = ctx._non_differentiable = None
+            raise_status(-status, ctx.name())
+    ctx._to_save = ctx._dirty = ctx._non_differentiable = None
     return tuple(finished) if isinstance(result, tuple) else finished[0]
 
 

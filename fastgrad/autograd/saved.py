@@ -7,8 +7,9 @@ place's number, as a pair of the packed object and the function that unpacks it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from fastgrad.native import layout
@@ -86,13 +87,13 @@ class saved_tensors_hooks:  # noqa: N801 - the field's name
                 )
         _check_enabled()
         _stack.pairs.append((self.pack_hook, self.unpack_hook))
-        rt.set_mode(rt.get_mode() | layout.SAVED_HOOKS)
+        rt.set_saved_hooks(1)
 
     def __exit__(self, *_: object) -> None:
         if _stack.pairs:
             _stack.pairs.pop()
         if not _stack.pairs:
-            rt.set_mode(rt.get_mode() & ~layout.SAVED_HOOKS)
+            rt.set_saved_hooks(0)
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
@@ -128,26 +129,28 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
         super().__init__(pack, unpack)
 
 
-class disable_saved_tensors_hooks:  # noqa: N801
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """While this context is active, entering `saved_tensors_hooks` raises a RuntimeError.
 
     Parameters
     ----------
     error_message : str
         What the error says; the innermost one counts.
+
+    Raises
+    ------
+    RuntimeError
+        If it is entered while hooks are in force.
     """
-
-    def __init__(self, error_message: str) -> None:
-        self.error_message = error_message
-
-    def __enter__(self) -> None:
-        if _stack.pairs:
-            raise RuntimeError(self.error_message)
-        self._before = _stack.disabled
-        _stack.disabled = self.error_message
-
-    def __exit__(self, *_: object) -> None:
-        _stack.disabled = self._before
+    if _stack.pairs:
+        raise RuntimeError(error_message)
+    before = _stack.disabled
+    _stack.disabled = error_message
+    try:
+        yield
+    finally:
+        _stack.disabled = before
 
 
 # --- what compiled code asks -----------------------------------------------------------------------------------
@@ -297,12 +300,15 @@ def saved_attribute(node: Any, name: str) -> Any:
     found = _places(OPS[rt.node_field(node, _OP)]).get(short)
     if found is None:
         raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
-    if raw:
-        return SavedTensor(node, short, found[0])
     place, edge = found
+    if raw:
+        return SavedTensor(node, short, place)
     if is_packed(node, place) and edge >= 0 and _is_leaf_edge(node, edge):
         return saved_value(node, place).detach().requires_grad_()
-    return saved_value(node, place, edge)
+    value = saved_value(node, place, edge)
+    if place >= FIRST_OUTPUT and value is not None and value.is_floating_point():
+        return rt.attach_output(node, place - FIRST_OUTPUT, value)
+    return value
 
 
 def _is_leaf_edge(node: Any, edge: int) -> bool:

@@ -457,6 +457,7 @@ EXPORTS = [
     # modes
     Export("get_mode", modes.get_mode, "", "i"),
     Export("set_mode", modes.set_mode, "i", "i"),
+    Export("set_saved_hooks", modes.set_saved_hooks, "i", "n"),
     # objects
     Export("object_handle", pyobjects.object_handle, "i", "x"),
     Export("optional_handle", pyobjects.optional_handle, "i", "x"),

@@ -4,7 +4,7 @@ The node's object is the `ctx` that both see. For each argument of the call the 
 tensor, a tensor that requires grad. Edges belong to the tensors among the arguments, in order.
 
 The usual case (one fresh tensor comes out) is decided here; outputs that are inputs, views, marked in place or not
-differentiable go to `autograd.function.finish_outputs`.
+differentiable go to `autograd.function.finish_function`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fastgrad.native.graph import (
     check_inplace,
     check_saved,
     gradient_edge,
+    left_behind,
     look,
     new_node,
     rebase,
@@ -36,7 +37,10 @@ from fastgrad.native.intrinsics import (
 from fastgrad.native.layout import (
     FUNCTION_VIEW,
     GRAD_ENABLED,
+    INFERENCE,
+    INFERENCE_SAVED,
     IS_VIEW,
+    MULTI_VIEW,
     NO_MEMORY,
     NODE_HOOKS,
     OK,
@@ -57,7 +61,7 @@ from fastgrad.native.memory import (
     retain,
     retain_node,
 )
-from fastgrad.native.modes import enter
+from fastgrad.native.modes import enter, keep_hooks
 from fastgrad.native.objects_layout import NO_MATERIALIZE
 from fastgrad.native.packing import announce, mark_packed, pack_place
 from fastgrad.native.pyapi import (
@@ -121,11 +125,12 @@ def function_begin(kind, function, args):
         if h != 0:
             what = NEEDS_GRAD if tensor(h).flags & REQUIRES_GRAD else A_TENSOR
             if executable and what == NEEDS_GRAD:
-                edge = gradient_edge(h)
+                status = left_behind(h)
+                edge = gradient_edge(h) if status == 0 else 0
                 if edge == 0:
                     drop_node(handle)
                     py_decref(o)
-                    return -NO_MEMORY
+                    return -status if status != 0 else -NO_MEMORY
                 words(record.edges)[2 * j] = edge
                 words(record.edges)[2 * j + 1] = tensor(h).output_nr
             j += 1
@@ -169,7 +174,9 @@ def set_output(n, k, h, connect):
             drop_node(t.node)
             t.node = 0
         if t.flags & IS_VIEW:
-            t.flags |= FUNCTION_VIEW
+            t.flags |= FUNCTION_VIEW | (MULTI_VIEW if node(n).n_out > 1 else 0)
+            if t.base != 0:
+                t.history = tensor(t.base).history
         set_history(h, n, k)
     return OK
 
@@ -213,6 +220,8 @@ def function_finish(o, args, result):
                     saved = save_all(o)
                     if saved <= 0:
                         return saved
+            else:
+                forget_to_save(o)
             py_incref(result)
             return result
     return call_python(runtime().finish_function, 3, o, args, result)
@@ -242,7 +251,7 @@ def function_apply(kind, function, forward, args):
         py_decref(result)
         result = finished
     enter()
-    rt.mode = mode
+    rt.mode = keep_hooks(mode)
     py_decref(o)
     return result
 
@@ -269,11 +278,28 @@ def call_with(forward, o, args):
 
 
 @native
+def forget_to_save(o):
+    """Drop what `save_for_backward` was given."""
+    given = node_object(o).to_save
+    node_object(o).to_save = 0
+    if given != 0:
+        py_decref(given)
+
+
+@native
 def save_all(o):
     """Save what `save_for_backward` was given; a negative status or 1."""
-    x = node_object(o)
-    handle = x.handle
-    given = x.to_save
+    given = node_object(o).to_save
+    node_object(o).to_save = 0
+    status = save_given(o, given)
+    py_decref(given)
+    return status
+
+
+@native
+def save_given(o, given):
+    """Save the tensors of a tuple; a negative status or 1."""
+    handle = node_object(o).handle
     count = py_tuple_size(given)
     status = make_places(handle, count)
     if status != OK:
@@ -292,8 +318,6 @@ def save_all(o):
             if status != OK:
                 return status
     node(handle).n_saved += 1  # even if all are None: there is something to free
-    x.to_save = 0
-    py_decref(given)
     return 1
 
 
@@ -315,6 +339,8 @@ def make_places(n, count):
 @native
 def save_one(n, k, h):
     """Save a tensor in place `k`; an output of the node itself as an alias, so that it does not hold itself."""
+    if tensor(h).flags & INFERENCE:
+        return -INFERENCE_SAVED
     if tensor(h).node != n:
         save(n, k, h)
         return OK

@@ -260,6 +260,18 @@ def look(h):
     return t.flags
 
 
+@native
+def left_behind(h):
+    """A status if the base of a view that a custom function returned was changed in place: no history can follow."""
+    t = tensor(h)
+    if not t.flags & FUNCTION_VIEW or t.base == 0 or t.history == tensor(t.base).history:
+        return 0
+    e = runtime().error
+    e[0] = h
+    e[1] = 1
+    return MULTI_VIEW_INPLACE
+
+
 @native_inline
 def any_requires_grad(n, ins):
     found = False
@@ -291,6 +303,9 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         if ins[k] == 0 or not tensor(ins[k]).flags & REQUIRES_GRAD:
             continue
         t = tensor(ins[k])
+        if t.flags & FUNCTION_VIEW and left_behind(ins[k]) != 0:
+            drop_node(handle)
+            return -MULTI_VIEW_INPLACE
         edge = edge_of(ins[k])
         if edge == 0:
             drop_node(handle)
@@ -398,7 +413,8 @@ def check_inplace(handle, needs):
             e[0] = 1
             return LEAF_INPLACE
         if needs or base.flags & REQUIRES_GRAD:
-            e[0] = t.node
+            e[0] = handle
+            e[1] = 0
             if t.flags & (MULTI_VIEW | FUNCTION_VIEW):
                 return MULTI_VIEW_INPLACE
             if t.flags & NO_GRAD_VIEW:

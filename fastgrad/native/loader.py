@@ -166,7 +166,7 @@ ENTRIES = (
     "from_handle", "borrow", "sizes", "steps", "field", "set_field", "storage_field", "get_grad", "set_grad",
     "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump",
     "data_of", "set_data", "random_fill",
-    "sequence_fill", "get_mode", "set_mode", "adopt", "next_hook_id", "add_hook", "register_hook",
+    "sequence_fill", "get_mode", "set_mode", "set_saved_hooks", "adopt", "next_hook_id", "add_hook", "register_hook",
     "register_node_hook", "hold_hooks", "output_hooks", "function_begin", "function_finish", "function_apply",
     "function_save",
     "set_output_count", "set_output", "set_dirty_output", "saved_tensors", "saved_place", "mark_packed",

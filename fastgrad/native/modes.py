@@ -15,7 +15,7 @@ from fastgrad.native.intrinsics import (
     runtime,
     words,
 )
-from fastgrad.native.layout import GRAD_ENABLED
+from fastgrad.native.layout import GRAD_ENABLED, SAVED_HOOKS
 from fastgrad.native.pyapi import (
     py_interpreter,
     py_thread_head,
@@ -110,11 +110,25 @@ def get_mode():
     return runtime().mode
 
 
+@native_inline
+def keep_hooks(mode):
+    """`mode` with saved-tensor hooks as they are now: whoever puts modes back leaves them alone."""
+    return mode & ~SAVED_HOOKS | runtime().mode & SAVED_HOOKS
+
+
 @native
 def set_mode(mode):
-    """Set the modes of this thread; returns the earlier ones."""
+    """Set the modes of this thread, but for saved-tensor hooks; returns the earlier ones."""
     enter()
     rt = runtime()
     before = rt.mode
-    rt.mode = mode
+    rt.mode = keep_hooks(mode)
     return before
+
+
+@native
+def set_saved_hooks(on):
+    """Say whether saved-tensor hooks are in force in this thread."""
+    enter()
+    rt = runtime()
+    rt.mode = rt.mode | SAVED_HOOKS if on != 0 else rt.mode & ~SAVED_HOOKS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native import memory, tensors
-from fastgrad.native.graph import gradient_edge, look
+from fastgrad.native.graph import gradient_edge, left_behind, look
 from fastgrad.native.intrinsics import native, node, runtime, task, tensor, words
 from fastgrad.native.layout import HAS_PYTHON, LEAF_HOOKS, LEAF_POST_HOOKS, POST_ACCUMULATE, TENSOR_HOOKS
 from fastgrad.native.memory import drop_node, retain, retain_node
@@ -29,6 +29,9 @@ def grad_fn(h):
     """The node of a non-leaf; None for a leaf."""
     enter()
     look(h)
+    status = left_behind(h)
+    if status != 0:
+        return -status
     n = tensor(h).node
     if n != 0:
         retain_node(n)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fastgrad.native.intrinsics import address_of, native, node, runtime, stack_small, words
 from fastgrad.native.layout import GRAD_ENABLED, IS_PACKED, OK, PACKED, RAISED
 from fastgrad.native.memory import drop_node, release_reference, retain, retain_node
-from fastgrad.native.modes import enter
+from fastgrad.native.modes import enter, keep_hooks
 from fastgrad.native.pyapi import (
     none,
     py_call_one,
@@ -41,7 +41,7 @@ def ask(function, n, k, third):
             py_decref(arguments[j])
     drop_node(n)
     enter()
-    rt.mode = mode
+    rt.mode = keep_hooks(mode)
     return answer
 
 

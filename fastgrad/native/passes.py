@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.gradients import add_gradient
-from fastgrad.native.graph import gradient_edge
+from fastgrad.native.graph import gradient_edge, left_behind
 from fastgrad.native.hooks import put
 from fastgrad.native.intrinsics import capture, native, node, runtime, task, tensor, words
 from fastgrad.native.layout import CAPTURE_WORDS, FILTERED, NO_MEMORY, TASK_KIND
@@ -105,6 +105,9 @@ def task_root(handle, n, output_nr, gradient):
 @native
 def task_root_tensor(handle, h, gradient):
     """Start from a tensor that requires grad."""
+    status = left_behind(h)
+    if status != 0:
+        return -status
     edge = gradient_edge(h)
     if edge == 0:
         return -NO_MEMORY

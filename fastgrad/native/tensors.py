@@ -6,6 +6,7 @@ from fastgrad.native.intrinsics import memcpy, native, native_inline, runtime, s
 from fastgrad.native.layout import (
     CONTIGUOUS,
     COPY_ON_WRITE,
+    FUNCTION_VIEW,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_MODE,
@@ -201,8 +202,8 @@ def mark_view(handle, source):
     t.base = root
     retain(root)
     tensor(root).n_views += 1
-    t.flags |= IS_VIEW
-    t.history = tensor(root).history
+    t.flags |= IS_VIEW | b.flags & FUNCTION_VIEW
+    t.history = b.history if b.flags & FUNCTION_VIEW else tensor(root).history
     if not runtime().mode & GRAD_ENABLED:
         t.flags |= NO_GRAD_VIEW
 

@@ -600,7 +600,13 @@ def set_a_part_of_a_view(y: Any) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [add_what_was_made_of_it, multiply_with_itself, copy_what_was_made_of_it, set_a_part, set_a_part_of_a_view],
+    [
+        add_what_was_made_of_it,
+        multiply_with_itself,
+        copy_what_was_made_of_it,
+        set_a_part,
+        set_a_part_of_a_view,
+    ],
 )
 def test_a_saved_tensor_that_is_changed_with_what_was_made_of_it_is_freed(change: Callable[[Any], Any]):
     before = fg.debug.live()

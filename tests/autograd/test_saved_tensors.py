@@ -1,0 +1,951 @@
+"""Saved-tensor hooks. Tests with the argument `lib` run on fastgrad and, marked parity, on torch: same expectations."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+from threads import in_threads
+
+import fastgrad as fg
+
+
+@pytest.fixture(params=["fastgrad", pytest.param("torch", marks=pytest.mark.parity)])
+def lib(request: pytest.FixtureRequest) -> ModuleType:
+    """The library under test."""
+    if request.param == "fastgrad":
+        return fg
+    found = pytest.importorskip("torch")
+    found.set_num_threads(1)
+    return found
+
+
+def ones(lib: ModuleType, n: int = 2) -> Any:
+    return lib.ones(n, requires_grad=True)
+
+
+def hooks(lib: ModuleType, pack: Any, unpack: Any) -> Any:
+    return lib.autograd.graph.saved_tensors_hooks(pack, unpack)
+
+
+def observed(lib: ModuleType, log: list[Any], tag: str = "") -> Any:
+    """Hooks that keep a copy and note what they see."""
+
+    def pack(t: Any) -> Any:
+        log.append((tag + "pack", tuple(t.shape), t.requires_grad, lib.is_grad_enabled()))
+        return t.detach().clone()
+
+    def unpack(p: Any) -> Any:
+        log.append((tag + "unpack", lib.is_grad_enabled()))
+        return p
+
+    return hooks(lib, pack, unpack)
+
+
+def fails(call: Callable[[], Any]) -> tuple[str, str]:
+    """The class and the start of the message of the exception that a call raises."""
+    try:
+        call()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return "", ""
+
+
+def keeping(lib: ModuleType, log: list[Any] | None = None) -> Any:
+    """A function that saves its input, a number of intermediates and its output."""
+
+    class Keep(lib.autograd.Function):  # type: ignore[misc,name-defined]
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            y = a.exp()
+            if log is not None:
+                log.append("forward")
+            ctx.save_for_backward(a, None, y, a + 1)
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            a, nothing, y, b = ctx.saved_tensors
+            assert nothing is None
+            assert b.tolist() == [v + 1 for v in a.tolist()]
+            return g * y
+
+    return Keep
+
+
+# --- what is packed, when, in which order ------------------------------------------------------------------
+
+OPS: dict[str, tuple[Callable[[ModuleType, Any], Any], int]] = {
+    "exp": (lambda lib, x: x.exp(), 1),
+    "x * x": (lambda lib, x: x * x, 2),
+    "square": (lambda lib, x: x**2, 1),
+    "times a number": (lambda lib, x: x * 3, 0),
+    "divided by a number": (lambda lib, x: x / 2, 0),
+    "add": (lambda lib, x: x + x, 0),
+    "view": (lambda lib, x: x.view(1, 2), 0),
+    "select": (lambda lib, x: x[0], 0),
+    "times a constant": (lambda lib, x: x * lib.ones(2), 1),
+    "exp_": (lambda lib, x: (x * 1).exp_(), 1),
+    "mul_": (lambda lib, x: (x * 1).mul_(x), 2),
+    "softmax": (lambda lib, x: x.softmax(0), 1),
+    "tanh": (lambda lib, x: x.tanh(), 1),
+    "sigmoid": (lambda lib, x: x.sigmoid(), 1),
+    "relu": (lambda lib, x: x.relu(), 1),
+    "log": (lambda lib, x: x.log(), 1),
+    "sqrt": (lambda lib, x: x.sqrt(), 1),
+    "pow": (lambda lib, x: x**x, 3),
+    "mm": (lambda lib, x: lib.ones(2, 2, requires_grad=True) @ x.view(2, 1), 2),
+    "sum": (lambda lib, x: x.sum(), 0),
+    "mean": (lambda lib, x: x.mean(), 0),
+    "cat": (lambda lib, x: lib.cat([x, x]), 0),
+    "amax": (lambda lib, x: x.amax(0), 2),
+    "function": (lambda lib, x: keeping(lib).apply(x), 3),
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_what_ops_pack(lib: ModuleType, name: str):
+    op, count = OPS[name]
+    plain, x = ones(lib), ones(lib)
+    op(lib, plain).sum().backward()
+    log: list[Any] = []
+    with observed(lib, log):
+        y = op(lib, x)
+    assert [entry[0] for entry in log] == ["pack"] * count
+    assert not any(entry[3] for entry in log)
+    y.sum().backward()
+    assert log[count:] == [("unpack", False)] * count
+    assert x.grad.tolist() == plain.grad.tolist()
+
+
+def test_order_of_packing(lib: ModuleType):
+    log: list[Any] = []
+    a = ones(lib)
+    b = lib.full((2, 1), 3.0, requires_grad=True)
+    with observed(lib, log):
+        y = a * b
+    assert [entry[1] for entry in log] == [
+        (2, 1),
+        (2,),
+    ]  # what the gradient of the first operand reads comes first
+    log.clear()
+    with observed(lib, log):
+        x = lib.ones(2, 2, requires_grad=True) @ lib.ones(2, 3, requires_grad=True)
+    assert sorted(entry[1] for entry in log) == [(2, 2), (2, 3)]
+    del x
+    log.clear()
+    y.sum().backward(retain_graph=True)
+    y.sum().backward()
+    assert log == [("unpack", False)] * 4
+
+
+def test_pack_runs_once_and_unpack_at_each_reading(lib: ModuleType):
+    log: list[Any] = []
+    x = ones(lib)
+    with observed(lib, log):
+        y = x.exp()
+    assert log == [("pack", (2,), True, False)]
+    for _ in range(2):
+        y.sum().backward(retain_graph=True)
+    y.sum().backward()
+    assert log[1:] == [("unpack", False)] * 3
+    assert x.grad.tolist() == pytest.approx([3 * 2.7182818] * 2)
+
+
+def test_pack_gets_the_tensor_itself(lib: ModuleType):
+    a, b = ones(lib), ones(lib)
+    y = a * 1
+    log: list[Any] = []
+    seen: list[Any] = []
+    with hooks(lib, lambda t: (seen.append(t), t.detach())[1], lambda p: p):
+        z = (a * b, y**2)
+    for given, expected in zip(seen, (b, a, y), strict=True):
+        log.append(given is expected)
+    assert log == [True, True, True]
+    del seen[:], given, expected
+    (z[0] + z[1]).sum().backward()
+    assert a.grad.tolist() == [3.0, 3.0]
+
+
+def test_an_output_that_is_packed_has_its_history(lib: ModuleType):
+    x = ones(lib)
+    names = []
+    with hooks(lib, lambda t: (names.append(t.grad_fn.name()), t.detach())[1], lambda p: p):
+        y = x.exp()
+    assert names == ["ExpBackward0"]
+    y.sum().backward()
+
+
+def test_an_in_place_op_packs_its_result(lib: ModuleType):
+    x = ones(lib)
+    names = []
+
+    def pack(t: Any) -> Any:
+        names.append((t.grad_fn and t.grad_fn.name(), t.tolist()[0] > 2))
+        return t.detach().clone()
+
+    with hooks(lib, pack, lambda p: p):
+        y = x * 1
+        y.exp_()
+    assert names == [("ExpBackward0", True)]
+    y.sum().backward()
+    assert x.grad.tolist() == pytest.approx([2.7182818] * 2)
+
+
+def test_only_the_innermost_pair_applies(lib: ModuleType):
+    log: list[Any] = []
+    x = ones(lib)
+    with observed(lib, log, "outer "):
+        with observed(lib, log, "inner "):
+            y = x.exp()
+        z = y.exp()
+    w = z.exp()
+    w.sum().backward()
+    assert [entry[0] for entry in log] == ["inner pack", "outer pack", "outer unpack", "inner unpack"]
+
+
+def test_hooks_hold_where_they_were_in_force_at_saving(lib: ModuleType):
+    log: list[Any] = []
+    x = ones(lib)
+    y = x.exp()
+    with observed(lib, log):
+        y.sum().backward()
+    assert log == []
+
+
+def test_nothing_is_packed_where_nothing_is_recorded(lib: ModuleType):
+    log: list[Any] = []
+    with observed(lib, log):
+        lib.ones(2).exp()
+        with lib.no_grad():
+            ones(lib).exp()
+            keeping(lib).apply(ones(lib))
+    assert log == []
+
+
+def test_nothing_is_packed_inside_of_pack(lib: ModuleType):
+    calls = []
+
+    def pack(t: Any) -> Any:
+        calls.append(1)
+        return (t * t).detach()
+
+    x = lib.full((2,), 2.0, requires_grad=True)
+    with hooks(lib, pack, lambda p: p.sqrt()):
+        y = x**2
+    y.sum().backward()
+    assert calls == [1]
+    assert x.grad.tolist() == [4.0, 4.0]
+
+
+def test_recording_inside_of_pack_recurses(lib: ModuleType):
+    def pack(t: Any) -> Any:
+        with lib.enable_grad():
+            return t * t
+
+    x = ones(lib)
+    with hooks(lib, pack, lambda p: p), pytest.raises(RecursionError):
+        x.exp()
+    assert lib.is_grad_enabled()
+    x.exp().sum().backward()
+
+
+def test_packed_values_may_be_anything(lib: ModuleType):
+    x = ones(lib)
+    with hooks(lib, lambda t: t.tolist(), lib.tensor):
+        y = x.exp() * x.exp()
+    y.sum().backward()
+    assert x.grad.tolist() == pytest.approx([2 * 7.389056] * 2, rel=1e-5)
+
+
+def test_sizes_and_dtype_of_what_is_unpacked_are_not_checked(lib: ModuleType):
+    x = ones(lib)
+    with hooks(lib, lambda t: t.detach(), lambda p: lib.tensor(5.0)):
+        y = x.exp()
+    y.sum().backward()
+    assert x.grad.tolist() == [5.0, 5.0]
+
+
+def test_unpacked_values_that_do_not_fit_make_the_derivative_fail():
+    x = fg.ones(2, 3, requires_grad=True)
+    index = fg.tensor([[0], [1]])
+    for wrong in (fg.ones(4, 4), fg.full((1,), 99, dtype=fg.int64), fg.ones(())):
+        with hooks(fg, lambda t: t.detach(), lambda p, wrong=wrong: wrong):
+            ys = (x @ fg.ones(3, 2), x.softmax(0), x.amax(0), x[fg.tensor([0, 1])], x.gather(1, index), x**2)
+        for y in ys:
+            assert fails(y.sum().backward)[0] in ("", "RuntimeError", "IndexError")
+
+
+def test_versions_are_not_compared_where_hooks_hold_the_value(lib: ModuleType):
+    x = ones(lib)
+    y = x * 1
+    with hooks(lib, lambda t: t.detach().clone(), lambda p: p):
+        z = y**2
+    y.add_(1)
+    z.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_numbers_are_not_packed(lib: ModuleType):
+    log: list[Any] = []
+    x = ones(lib)
+    with observed(lib, log):
+        y = (2.5 * x + 1 - x / 4) * 3
+    assert log == []
+    y.sum().backward()
+    assert x.grad.tolist() == [6.75, 6.75]
+
+
+def test_views_are_packed_as_views(lib: ModuleType):
+    x = lib.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    log: list[Any] = []
+    with observed(lib, log):
+        y = x.view(2, 2).t() ** 2
+    assert log == [("pack", (2, 2), True, False)]
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0, 6.0, 8.0]
+
+
+# --- passes ------------------------------------------------------------------------------------------------
+
+
+def test_double_backward(lib: ModuleType):
+    log: list[Any] = []
+    x = lib.tensor([2.0], requires_grad=True)
+
+    def unpack(p: Any) -> Any:
+        log.append(lib.is_grad_enabled())
+        return p
+
+    with hooks(lib, lambda t: t, unpack):
+        y = x * x * x
+    (first,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+    (second,) = lib.autograd.grad(first.sum(), x, create_graph=True)
+    (third,) = lib.autograd.grad(second.sum(), x)
+    assert (first.tolist(), second.tolist(), third.tolist()) == ([12.0], [12.0], [6.0])
+    assert len(log) >= 4
+
+
+def test_double_backward_with_detached_values(lib: ModuleType):
+    """What is unpacked has the history of what was packed, whatever `unpack` returns."""
+    x = lib.tensor([2.0], requires_grad=True)
+    with hooks(lib, lambda t: t.detach().clone(), lambda p: p):
+        y = (x**2).exp()
+    (first,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+    (second,) = lib.autograd.grad(first.sum(), x)
+    e4 = 54.598150
+    assert first.tolist() == pytest.approx([4 * e4])
+    assert second.tolist() == pytest.approx([18 * e4])
+
+
+def test_hooks_in_force_during_a_pass_that_creates_a_graph(lib: ModuleType):
+    log: list[Any] = []
+    x = lib.tensor([2.0], requires_grad=True)
+    y = x**3
+    with observed(lib, log):
+        (first,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+    assert log
+    assert all(entry[0] == "pack" for entry in log)
+    (second,) = lib.autograd.grad(first.sum(), x)
+    assert second.tolist() == [12.0]
+
+
+def test_unpack_may_run_ops_and_passes(lib: ModuleType):
+    x = ones(lib)
+
+    def unpack(p: Any) -> Any:
+        with lib.enable_grad():
+            t = lib.tensor(p, requires_grad=True)
+            (t * 2).sum().backward()
+        return t.detach() * (t.grad / 2)
+
+    with hooks(lib, lambda t: t.tolist(), unpack):
+        y = x.exp() * x
+    y.sum().backward()
+    assert x.grad.tolist() == pytest.approx([2 * 2.7182818] * 2)
+
+
+def test_second_pass_without_retain_graph(lib: ModuleType):
+    x = ones(lib)
+    with hooks(lib, lambda t: t.detach(), lambda p: p):
+        y, z = x.exp(), keeping(lib).apply(x)
+    for t in (y, z):
+        t.sum().backward()
+        kind, message = fails(t.sum().backward)
+        assert kind == "RuntimeError"
+        assert "Trying to backward through the graph a second time" in message
+
+
+def test_what_is_packed_is_freed_after_backward(lib: ModuleType):
+    class Box:
+        def __init__(self, value: Any) -> None:
+            self.value = value
+
+    boxes: list[Any] = []
+
+    def pack(t: Any) -> Any:
+        box = Box(t.detach())
+        boxes.append(weakref.ref(box))
+        return box
+
+    x = ones(lib)
+    with hooks(lib, pack, lambda p: p.value):
+        y, z, unused = x.exp(), keeping(lib).apply(x), x**2
+    assert len(boxes) == 5
+    assert all(box() is not None for box in boxes)
+    (y + z).sum().backward()
+    assert [box() is None for box in boxes] == [True] * 4 + [False]
+    del unused
+    assert boxes[4]() is None
+
+
+def test_unpacked_values_do_not_stay(lib: ModuleType):
+    made: list[Any] = []
+
+    def unpack(p: Any) -> Any:
+        value = lib.tensor(p)
+        made.append(weakref.ref(value))
+        return value
+
+    x = ones(lib)
+    with hooks(lib, lambda t: t.tolist(), unpack):
+        y = x.exp()
+    y.sum().backward(retain_graph=True)
+    assert made[0]() is None
+    y.sum().backward()
+
+
+# --- functions ---------------------------------------------------------------------------------------------
+
+
+def test_functions_pack_when_forward_ends(lib: ModuleType):
+    log: list[Any] = []
+    x = ones(lib)
+    with observed(lib, log):
+        y = keeping(lib, log).apply(x)
+    assert log == [
+        "forward",
+        ("pack", (2,), True, False),
+        ("pack", (2,), True, False),
+        ("pack", (2,), False, False),
+    ]
+    log.clear()
+    y.sum().backward()
+    assert log == [("unpack", False)] * 3
+    assert x.grad.tolist() == pytest.approx([2.7182818] * 2)
+
+
+def test_functions_unpack_at_each_reading(lib: ModuleType):
+    log: list[Any] = []
+    with observed(lib, log):
+        y = keeping(lib).apply(ones(lib))
+    node = y.grad_fn
+    del log[:]
+    assert node.saved_tensors[1] is None
+    assert len(node.saved_tensors) == 4
+    assert [entry[0] for entry in log] == ["unpack"] * 6
+
+
+def test_intermediates_of_functions(lib: ModuleType):
+    class Two(lib.autograd.Function):  # type: ignore[misc,name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            middle = x * 3
+            ctx.save_for_backward(x, middle)
+            return middle * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            _, middle = ctx.saved_tensors
+            return g * middle
+
+    x = ones(lib)
+    with hooks(lib, lambda t: t.detach() * 10, lambda p: p / 10):
+        y = Two.apply(x)
+    y.sum().backward()
+    assert x.grad.tolist() == pytest.approx([3.0, 3.0])
+
+
+# --- wrong uses and exceptions -----------------------------------------------------------------------------
+
+
+def test_pack_must_not_change_its_argument(lib: ModuleType):
+    def run(op: Callable[[Any], Any]) -> tuple[str, str]:
+        with hooks(lib, lambda t: t.mul_(2), lambda p: p):
+            return fails(lambda: op(ones(lib) * 1))
+
+    for op in (lambda x: x.exp(), lambda x: x**2, keeping(lib).apply):
+        kind, message = run(op)
+        assert kind == "RuntimeError"
+        assert message.startswith("A saved tensor pack hook is modifying its input in place.")
+
+
+def test_pack_may_return_its_argument(lib: ModuleType):
+    x = ones(lib)
+    with hooks(lib, lambda t: t, lambda p: p):
+        y = x.exp() * x
+    y.sum().backward()
+    assert x.grad.tolist() == pytest.approx([2 * 2.7182818] * 2)
+
+
+@pytest.mark.parametrize("wrong", [5, None, [1.0], "text"])
+def test_unpack_must_return_a_tensor(lib: ModuleType, wrong: Any):
+    x = ones(lib)
+    with hooks(lib, lambda t: 0, lambda p: wrong):
+        y, z = x.exp(), keeping(lib).apply(x)
+    for t in (y, z):
+        kind, message = fails(t.sum().backward)
+        assert kind == "TypeError"
+        assert message.startswith(
+            f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(wrong).__name__}"
+        )
+    assert x.grad is None
+
+
+def test_hooks_must_be_callable(lib: ModuleType):
+    for pair in ((5, abs), (abs, 5), (None, None)):
+        context = hooks(lib, *pair)
+        assert fails(context.__enter__)[0] == "TypeError"
+    log: list[Any] = []
+    with observed(lib, log):
+        ones(lib).exp()
+    assert len(log) == 1
+
+
+@pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
+def test_exceptions_in_pack_come_out_of_the_op(lib: ModuleType, error: type[BaseException]):
+    raised = error("stop")
+    calls = []
+
+    def pack(t: Any) -> Any:
+        calls.append(1)
+        raise raised
+
+    x = ones(lib)
+    y = x * 1
+    ops: list[Callable[[], Any]] = [
+        lambda: x.exp(), lambda: x * x, lambda: x**2, lambda: lib.exp(x), lambda: x.softmax(0),
+        lambda: y.exp_(), lambda: y.mul_(x), lambda: keeping(lib).apply(x), lambda: y.__imul__(x),
+    ]  # fmt: skip
+    for op in ops:
+        calls.clear()
+        with hooks(lib, pack, lambda p: p), pytest.raises(error) as info:
+            op()
+        assert info.value is raised
+        assert calls == [1]
+        assert lib.is_grad_enabled()
+        raised.__traceback__ = None
+    del info
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
+def test_exceptions_in_unpack_come_out_of_backward(lib: ModuleType, error: type[BaseException]):
+    raised = error("stop")
+    stop = [True]
+
+    def unpack(p: Any) -> Any:
+        if stop:
+            raise raised
+        return p
+
+    for op in (lambda x: x.exp(), lambda x: x * x, keeping(lib).apply):
+        x = ones(lib)
+        stop[:] = [True]
+        with hooks(lib, lambda t: t.detach(), unpack):
+            y = op(x)
+        with pytest.raises(error) as info:
+            y.sum().backward(retain_graph=True)
+        assert info.value is raised
+        assert x.grad is None
+        assert lib.is_grad_enabled()
+        raised.__traceback__ = None
+        stop.clear()
+        y.sum().backward()
+        assert x.grad is not None
+
+
+def test_exception_in_the_second_of_two_unpackings(lib: ModuleType):
+    calls = []
+
+    def unpack(p: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyError("second")
+        return p
+
+    x = ones(lib)
+    with hooks(lib, lambda t: t.detach(), unpack):
+        y = x * x
+    with pytest.raises(KeyError):
+        y.sum().backward(retain_graph=True)
+    y.sum().backward()
+    assert len(calls) == 4
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+# --- attributes of nodes -----------------------------------------------------------------------------------
+
+
+def test_saved_attributes(lib: ModuleType):
+    a, b = ones(lib), lib.full((2,), 3.0)
+    node = (a * b).grad_fn
+    assert node._saved_self is None
+    assert node._saved_other.tolist() == [3.0, 3.0]
+    assert node._saved_other is b
+    node = (a**2).grad_fn
+    assert node._saved_self is a
+    y = a.exp()
+    result = y.grad_fn._saved_result
+    assert result.tolist() == y.tolist()
+    assert result.grad_fn is y.grad_fn
+    assert result.requires_grad
+    with pytest.raises(AttributeError):
+        _ = node._saved_nothing
+    with pytest.raises(AttributeError):
+        _ = node._raw_saved_nothing
+
+
+def test_saved_attributes_after_freeing_and_changes(lib: ModuleType):
+    y = ones(lib).exp()
+    y.sum().backward()
+    kind, message = fails(lambda: y.grad_fn._saved_result)
+    assert kind == "RuntimeError"
+    assert "Trying to backward through the graph a second time" in message
+    a = ones(lib) * 1
+    node = (a**2).grad_fn
+    a.add_(1)
+    kind, message = fails(lambda: node._saved_self)
+    assert kind == "RuntimeError"
+    assert "one of the variables needed for gradient computation has been modified by an inplace" in message
+
+
+def test_saved_attributes_in_post_hooks(lib: ModuleType):
+    seen = []
+    y = ones(lib).exp()
+    node = y.grad_fn
+    node.register_hook(lambda gi, go: seen.append(node._saved_result is not None))
+    y.sum().backward()
+    assert seen == [True]
+
+
+def test_saved_attributes_unpack(lib: ModuleType):
+    log: list[Any] = []
+    x = ones(lib)
+    with observed(lib, log):
+        y = x * x
+    log.clear()
+    assert y.grad_fn._saved_self.tolist() == [1.0, 1.0]
+    assert y.grad_fn._saved_other.requires_grad
+    assert [entry[0] for entry in log] == ["unpack"] * 2
+
+
+# --- hooks of one saved tensor -----------------------------------------------------------------------------
+
+
+def test_register_hooks(lib: ModuleType):
+    log: list[Any] = []
+    x = ones(lib)
+    y = x.pow(2)
+    raw = y.grad_fn._raw_saved_self
+    assert raw.register_hooks(
+        lambda t: (log.append(("pack", lib.is_grad_enabled())), t.detach())[1],
+        lambda p: (log.append("unpack"), p * 10)[1],
+    ) is None  # fmt: skip
+    assert log == [("pack", False)]
+    assert y.grad_fn._saved_self.tolist() == [10.0, 10.0]
+    assert y.grad_fn._saved_self.requires_grad
+    log.clear()
+    y.sum().backward()
+    assert log == ["unpack"]
+    assert x.grad.tolist() == [20.0, 20.0]
+
+
+def test_register_hooks_on_a_result(lib: ModuleType):
+    x = ones(lib)
+    y = x.exp()
+    y.grad_fn._raw_saved_result.register_hooks(lambda t: t.tolist(), lambda p: lib.tensor(p) * 2)
+    y.sum().backward()
+    assert x.grad.tolist() == pytest.approx([2 * 2.7182818] * 2)
+
+
+def test_register_hooks_on_what_a_function_saved(lib: ModuleType):
+    x = ones(lib)
+    y = keeping(lib).apply(x)
+    raws = y.grad_fn._raw_saved_tensors
+    assert len(raws) == 4
+    raws[2].register_hooks(lambda t: t.tolist(), lambda p: lib.tensor(p) * 2)
+    kind, message = fails(lambda: raws[1].register_hooks(abs, abs))
+    assert (kind, message) == (
+        "RuntimeError",
+        "Calling register_hooks on a saved tensor with value None is forbidden",
+    )
+    y.sum().backward()
+    assert x.grad.tolist() == pytest.approx([2 * 2.7182818] * 2)
+    assert fails(lambda: y.grad_fn._raw_saved_tensors)[0] == "RuntimeError"
+    if lib is fg:  # torch packs a copy of its own in vain
+        kind, message = fails(lambda: raws[0].register_hooks(abs, abs))
+        assert message.startswith("Calling register_hooks on a saved tensor after it has been freed.")
+
+
+def test_errors_of_register_hooks(lib: ModuleType):
+    y = ones(lib).pow(2)
+    raw = y.grad_fn._raw_saved_self
+    kind, message = fails(lambda: raw.register_hooks(lambda t: t.add_(1), lambda p: p))
+    assert kind == "RuntimeError"
+    y = ones(lib).pow(2)
+    y.grad_fn._raw_saved_self.register_hooks(lambda t: t.detach(), lambda p: p)
+    kind, message = fails(lambda: y.grad_fn._raw_saved_self.register_hooks(abs, abs))
+    assert kind == "RuntimeError"
+    assert message.startswith(
+        "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only"
+    )
+    with hooks(lib, lambda t: t.detach(), lambda p: p):
+        z = ones(lib).pow(2)
+    kind, message = fails(lambda: z.grad_fn._raw_saved_self.register_hooks(abs, abs))
+    assert message.startswith("Calling register_hooks on a saved tensor whose hooks have already been set.")
+    z = ones(lib).pow(2)
+    raw = z.grad_fn._raw_saved_self
+    z.sum().backward()
+    kind, message = fails(lambda: raw.register_hooks(abs, abs))
+    assert kind == "RuntimeError"
+    assert message.startswith("Calling register_hooks on a saved tensor after it has been freed.")
+    w = lib.ones(2) * ones(lib)
+    kind, message = fails(lambda: w.grad_fn._raw_saved_other.register_hooks(abs, abs))
+    assert (kind, message) == (
+        "RuntimeError",
+        "Calling register_hooks on a saved tensor with value None is forbidden",
+    )
+    kind, _ = fails(lambda: ones(lib).pow(2).grad_fn._raw_saved_self.register_hooks(5, 5))
+    assert kind == "TypeError"
+
+
+def test_exception_in_the_pack_of_one_saved_tensor(lib: ModuleType):
+    def stop(t: Any) -> Any:
+        raise KeyError("stop")
+
+    x = ones(lib)
+    y = x.pow(2)
+    with pytest.raises(KeyError):
+        y.grad_fn._raw_saved_self.register_hooks(stop, abs)
+    assert lib.is_grad_enabled()
+
+
+def test_pack_of_one_saved_tensor_gets_the_tensor(lib: ModuleType):
+    x = ones(lib)
+    seen = []
+    y = x.pow(2)
+    y.grad_fn._raw_saved_self.register_hooks(lambda t: (seen.append(t.tolist()), t.detach())[1], lambda p: p)
+    assert seen == [[1.0, 1.0]]
+
+
+# --- ready-made contexts -----------------------------------------------------------------------------------
+
+
+def test_save_on_cpu(lib: ModuleType):
+    plain, x = ones(lib), ones(lib)
+    (plain.exp() * plain).sum().backward()
+    with lib.autograd.graph.save_on_cpu():
+        y = x.exp() * x
+    y.sum().backward()
+    assert x.grad.tolist() == plain.grad.tolist()
+    device, packed = lib.autograd.graph.save_on_cpu().pack_hook(lib.ones(1))
+    assert (str(device), packed.tolist()) == ("cpu", [1.0])
+
+
+def test_disable(lib: ModuleType):
+    graph = lib.autograd.graph
+    with graph.disable_saved_tensors_hooks("no hooks here"):
+        assert fails(graph.save_on_cpu().__enter__) == ("RuntimeError", "no hooks here")
+        assert fails(hooks(lib, abs, abs).__enter__) == ("RuntimeError", "no hooks here")
+        y = ones(lib).pow(2)
+        y.grad_fn._raw_saved_self.register_hooks(lambda t: t.detach(), lambda p: p)
+        with graph.disable_saved_tensors_hooks("inner"):
+            assert fails(hooks(lib, abs, abs).__enter__) == ("RuntimeError", "inner")
+        assert fails(hooks(lib, abs, abs).__enter__) == ("RuntimeError", "no hooks here")
+    with hooks(lib, abs, abs):
+        assert fails(graph.disable_saved_tensors_hooks("m2").__enter__) == ("RuntimeError", "m2")
+    log: list[Any] = []
+    with observed(lib, log):
+        ones(lib).exp()
+    assert len(log) == 1
+
+
+def test_disable_as_decorator(lib: ModuleType):
+    @lib.autograd.graph.disable_saved_tensors_hooks("not here")  # type: ignore[untyped-decorator]
+    def run() -> None:
+        with hooks(lib, abs, abs):
+            pass
+
+    assert fails(run) == ("RuntimeError", "not here")
+    with hooks(lib, abs, abs):
+        pass
+
+
+def test_leaving_too_often(lib: ModuleType):
+    context = observed(lib, [])
+    context.__enter__()
+    x = ones(lib)
+    y = x * 1
+    y.register_hook(lambda g: context.__exit__(None, None, None))
+    y.exp().sum().backward()
+    z = x.exp()
+    fails(lambda: context.__exit__(None, None, None))
+    z.sum().backward()
+    assert x.grad.tolist() == pytest.approx([2 * 2.7182818] * 2)
+    x.exp().sum().backward()
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "enable_grad"])
+def test_entering_inside_of_a_mode_and_leaving_outside(lib: ModuleType, mode: str):
+    log: list[Any] = []
+    context = observed(lib, log)
+    with getattr(lib, mode)():
+        context.__enter__()
+    ones(lib).exp()
+    assert len(log) == 1
+    with getattr(lib, mode)():
+        context.__exit__(None, None, None)
+    ones(lib).exp()
+    assert len(log) == 1
+
+
+def test_entering_in_forward_of_a_function(lib: ModuleType):
+    log: list[Any] = []
+    context = observed(lib, log)
+
+    class Enter(lib.autograd.Function):  # type: ignore[misc,name-defined]
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            context.__enter__()
+            return a * 1
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g
+
+    Enter.apply(ones(lib))
+    ones(lib).exp()
+    assert len(log) == 1
+    context.__exit__(None, None, None)
+    ones(lib).exp()
+    assert len(log) == 1
+
+
+# --- threads, modes ----------------------------------------------------------------------------------------
+
+
+def test_hooks_belong_to_one_thread(lib: ModuleType):
+    log: list[Any] = []
+    with observed(lib, log):
+        thread = threading.Thread(target=lambda: ones(lib).exp())
+        thread.start()
+        thread.join()
+        assert log == []
+        ones(lib).exp()
+        assert len(log) == 1
+
+
+def test_many_threads_with_hooks_of_their_own(lib: ModuleType):
+    def run(k: int) -> None:
+        log: list[Any] = []
+        for _ in range(30):
+            x = ones(lib)
+            if k % 2:
+                with hooks(lib, lambda t: (log.append(k), t.tolist())[1], lib.tensor):
+                    y = x.exp() * x
+                y.sum().backward()
+            else:
+                (x.exp() * x).sum().backward()
+            assert x.grad.tolist() == pytest.approx([2 * 2.7182818] * 2)
+        assert log == [k] * (90 if k % 2 else 0)
+
+    in_threads(4, run)
+
+
+def test_hooks_stay_in_force_under_other_modes(lib: ModuleType):
+    log: list[Any] = []
+    with observed(lib, log):
+        with lib.no_grad():
+            ones(lib).exp()
+            with lib.enable_grad():
+                ones(lib).exp()
+        ones(lib).exp()
+    assert len(log) == 2
+
+
+def test_leaving_inner_hooks_inside_no_grad(lib: ModuleType):
+    log: list[Any] = []
+    with lib.no_grad(), observed(lib, log), lib.enable_grad():
+        ones(lib).exp()
+    ones(lib).exp()
+    assert len(log) == 1
+    assert lib.is_grad_enabled()
+
+
+# --- lifetime ----------------------------------------------------------------------------------------------
+
+
+class Box:
+    """Something that can be weakly referred to."""
+
+
+def keeps_its_argument(box: Box) -> None:
+    x = ones(fg)
+    with hooks(fg, lambda t: (t, box), lambda p: p[0]):
+        x.exp()
+
+
+def keeps_its_argument_of_many_ops(box: Box) -> None:
+    x = ones(fg)
+    with hooks(fg, lambda t: (t, box), lambda p: p[0]):
+        (x.exp().tanh() * x).softmax(0).sum()
+
+
+def keeps_its_argument_in_a_function(box: Box) -> None:
+    with hooks(fg, lambda t: (t, box), lambda p: p[0]):
+        keeping(fg).apply(ones(fg))
+
+
+def unpack_holds_the_result(box: Box) -> None:
+    x = ones(fg)
+    found: list[Any] = []
+    with hooks(fg, lambda t: t.detach(), lambda p: (p, found, box)[0]):
+        y = x.exp()
+    found.append(y)
+
+
+def per_tensor_hooks_hold_the_node(box: Box) -> None:
+    y = ones(fg).exp()
+    y.grad_fn._raw_saved_result.register_hooks(lambda t: (y, box), lambda p: p)
+
+
+def keeps_the_argument_of_an_in_place_op(box: Box) -> None:
+    x = ones(fg)
+    with hooks(fg, lambda t: (t, box), lambda p: p[0]):
+        y = x * 1
+        y.exp_()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        keeps_its_argument, keeps_its_argument_of_many_ops, keeps_its_argument_in_a_function, unpack_holds_the_result,
+        per_tensor_hooks_hold_the_node, keeps_the_argument_of_an_in_place_op,
+    ],
+)  # fmt: skip
+def test_cycles_through_packed_values_are_collected(make: Callable[[Box], None]):
+    before = fg.debug.live()
+    box = Box()
+    reference = weakref.ref(box)
+    make(box)
+    del box
+    gc.collect()
+    assert reference() is None
+    assert fg.debug.live() == before
