@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import BOOL, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.native.layout import BOOL, FIRST, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, elementwise
+from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
 PREDICATE = NOT_DIFFERENTIABLE | OUT_BOOL
@@ -257,9 +259,27 @@ def relu(x):
     return m.where(x < c(0), c(0), x)
 
 
-@relu.elementwise_vjp("x")
+# An op of its own: its result has a history by way of y too, though the derivative by y is zero.
+
+
+@elementwise("threshold_backward", rule=FIRST)
+def threshold_backward(v, s):
+    return m.where(s <= c(0), c(0), v)
+
+
+@threshold_backward.vjp("v")
+def _(g, s):
+    return invoke(threshold_backward, (g, s))
+
+
+@threshold_backward.vjp("s")
+def _(g, sizes):
+    return invoke(zeros_of, (g,), sizes)
+
+
+@relu.vjp("x")
 def _(g, y):
-    return m.where(y <= c(0), c(0), g)
+    return invoke(threshold_backward, (g, y))
 
 
 @elementwise("maximum")

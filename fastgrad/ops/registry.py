@@ -15,12 +15,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastgrad.native import layout
-from fastgrad.native.layout import FUSED, IDENTITY, MAX_KERNELS, MAX_OPS, NO_GRAD, PROGRAM
+from fastgrad.native.layout import (
+    ENV_GRADS,
+    ENV_INPUTS,
+    ENV_OUTPUTS,
+    FUSED,
+    IDENTITY,
+    MAX_KERNELS,
+    MAX_OPS,
+    NO_GRAD,
+    PROGRAM,
+)
 from fastgrad.native.loader import rt
 from fastgrad.ops.call import invoke
+
+if TYPE_CHECKING:
+    from fastgrad.ops.rules import Trace
 
 Builder = Callable[["Kernel", int, int], "tuple[Callable[..., None], dict[str, Any]]"]
 
@@ -205,8 +218,10 @@ class Op:
             k = self._position(name)
             self.rules[k] = rule
             self._write("save", self._save_mask(rule), k)
-            self._write("grad", trace(self, k, rule), k)
-            self._write("grad_kind", PROGRAM, k)
+            program = trace(self, k, rule)
+            fused = self._one_kernel(program, rule)
+            self._write("grad", fused if fused is not None else program.install(), k)
+            self._write("grad_kind", FUSED if fused is not None else PROGRAM, k)
             if self.inputs[k].startswith("*"):  # every further input is like this one
                 for other in range(k, 4):
                     self.rules[other] = rule
@@ -215,6 +230,18 @@ class Op:
             return rule
 
         return declare
+
+    def _one_kernel(self, program: Trace, rule: Callable[..., Any]) -> int | None:
+        """The op that a rule consists of, if it is one kernel over the gradient and what was saved, in order."""
+        if len(program.instructions) != 1:
+            return None
+        saved = self._save_mask(rule)
+        places = [ENV_INPUTS + i for i in range(4) if saved >> i & 1]
+        places += [ENV_OUTPUTS + i for i in range(2) if saved >> 8 + i & 1]
+        [words] = program.instructions
+        op, operands = OPS[words[0]], [ENV_GRADS, *places]
+        fits = op.kind == layout.ELEMENTWISE and words[1:] == [len(operands), *operands, 0]
+        return op.id if fits else None
 
     def _read(self, field: str, index: int) -> int:
         return rt.peek(  # type: ignore[no-any-return]

@@ -168,3 +168,13 @@ def test_nothing_is_recorded_for_constants(lib, case: OpCase):
         for output in as_list(case.call(lib, *tensors(lib, sample.args), **keywords(lib, sample))):
             assert not output.requires_grad
             assert output.grad_fn is None
+
+
+@pytest.mark.parametrize("name", ["relu", "relu_"])
+def test_relu_has_a_second_derivative(lib, name: str):
+    """It is zero, but it is there: a gradient penalty may be taken of a network of nothing else."""
+    x = lib.tensor([-1.0, 2.0], requires_grad=True)
+    (g,) = lib.autograd.grad(getattr(x * 1, name)().sum(), x, create_graph=True)
+    assert g.requires_grad
+    (second,) = lib.autograd.grad(g.sum(), x)
+    assert (g.tolist(), second.tolist()) == ([0.0, 1.0], [0.0, 0.0])
