@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastgrad import dtypes
+from fastgrad.errors import called
 from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import BY_NAME
@@ -19,7 +20,7 @@ class ValuesIndices(NamedTuple):
 
 def _reduce(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     need_tensor(name, input)
-    return invoke(BY_NAME[name], (input,), int(keepdim), as_dims(name, dim))
+    return invoke(BY_NAME[name], (input,), int(keepdim), as_dims(called(name), dim))
 
 
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
@@ -51,16 +52,17 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     >>> fg.sum(fg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([4., 6.])
     """
+    op = "sum" if dim is None else "sum.dim"
     if dtype is not None:
-        return _reduce("sum", need_tensor("sum", input).to(dtype), dim, keepdim).to(dtype)
-    return _reduce("sum", input, dim, keepdim)
+        return _reduce(op, need_tensor("sum", input).to(dtype), dim, keepdim).to(dtype)
+    return _reduce(op, input, dim, keepdim)
 
 
 def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The mean over dimensions; of floating-point tensors only. See `sum` for the parameters."""
     if dtype is not None:
         input = need_tensor("mean", input).to(dtype)
-    return _reduce("mean", input, dim, keepdim)
+    return _reduce("mean" if dim is None else "mean.dim", input, dim, keepdim)
 
 
 def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
@@ -95,7 +97,7 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
         return prod(input.to(dtype), dim, keepdim).to(dtype)
     if dim is None:
         return invoke(BY_NAME["prod"], (input.reshape(-1),), 0, 0)
-    return invoke(BY_NAME["prod"], (input,), as_index("prod", "dim", dim), int(keepdim))
+    return invoke(BY_NAME["prod.dim"], (input,), as_index("prod", "dim", dim), int(keepdim))
 
 
 def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:

@@ -201,3 +201,20 @@ def divided(h, count):
     out = elementwise(runtime().div_op, 2, ins)
     drop(number)
     return out
+
+
+@native
+def mean_square(op, n, ins, mean):
+    """The sum or mean of the squared differences of two tensors of one shape, by the kernel of their squares."""
+    each = elementwise(op, n, ins)
+    if each <= 0:
+        return each
+    t = tensor(each)
+    if not is_floating(t.dtype):
+        drop(each)
+        return fail(BAD_DTYPE, t.dtype, 0)
+    other = runtime().mean_op if mean != 0 else runtime().sum_op
+    mask = (1 << t.ndim) - 1
+    out = reduce_into(op_record(other).kernel, t.dtype, each, mask, t.dtype, 0, t.shape)
+    drop(each)
+    return out
