@@ -260,21 +260,16 @@ def foreign(dtype, device, n, layout_address, data, nbytes, owner):
 
 @native
 def fill(h, kind, real, integer):
-    """Fill with a number in place; gradients are the caller's business. A status."""
+    """Fill a tensor that nobody has seen yet with a number: no new version of it. A status."""
     enter()
-    status = elementwise.fill_scalar(h, kind, real, integer)
-    if status == 0:
-        tensors.bump_version(h)
-    return status
+    return elementwise.fill_scalar(h, kind, real, integer)
 
 
 @native
 def copy(h, source):
-    """Copy elements, broadcasting and casting, without history. A status."""
+    """Copy elements, broadcasting and casting, without history or new version. A status."""
     enter()
-    status = elementwise.copy_into(h, source)
-    tensors.bump_version(h)
-    return -status
+    return -elementwise.copy_into(h, source)
 
 
 @native
