@@ -56,6 +56,7 @@ _DTYPE, _DEVICE, _NDIM, _NUMEL, _FLAGS, _DATA, _NODE, _OUTPUT_NR, _STORAGE = (
 _VERSION = STORAGE.fields["version"][0]
 _STORAGE_DATA = STORAGE.fields["data"][0]
 _CAST, _CLONE, _MM = (BY_NAME[n].id for n in ("cast", "clone", "mm"))
+_ADD, _SUB = BY_NAME["add"], BY_NAME["sub"]
 _field, _sizes = rt.field, rt.sizes
 
 
@@ -626,12 +627,16 @@ class Tensor(TensorBase):
 
     def add_(self, other: Any, *, alpha: builtins.float = 1) -> Any:
         """``self += alpha * other``."""
+        if alpha == 1:
+            return elementwise.inplace(_ADD, self, other)
         op, operands = elementwise.scaled("add", self, other, alpha)
         return elementwise.inplace(op, *operands)
 
     def sub_(self, other: Any, *, alpha: builtins.float = 1) -> Any:
         """``self -= alpha * other``."""
         elementwise._no_bool_sub(self, other)
+        if alpha == 1:
+            return elementwise.inplace(_SUB, self, other)
         op, operands = elementwise.scaled("sub", self, other, alpha)
         return elementwise.inplace(op, *operands)
 

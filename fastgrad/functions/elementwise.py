@@ -10,11 +10,15 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_tensor, need_tensor
-from fastgrad.native.layout import TENSOR
 from fastgrad.ops.call import apply, as_number, invoke
 from fastgrad.ops.registry import BY_NAME, Op
 
-_FLAGS, _NODE = TENSOR.fields["flags"][0], TENSOR.fields["node"][0]
+_ADD, _SUB = BY_NAME["add"], BY_NAME["sub"]
+_CLAMPS = {
+    (side, number): BY_NAME[f"clamp{side}.number" if number else f"clamp{side}"]
+    for side in ("", "_min", "_max")
+    for number in (False, True)
+}
 
 
 def _unary(name: str, op_name: str | None = None) -> Callable[[Any], Any]:
@@ -212,9 +216,9 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
     tensor([21., 42.])
     """
     if not is_tensor(input):
-        input, other = other, input
-        if alpha != 1:
-            return invoke(BY_NAME["add"], (_scaled("add", input, alpha), other))
+        return invoke(_ADD, (_scaled("add", other, alpha), input))
+    if alpha == 1:
+        return invoke(_ADD, (input, other))
     return invoke(*scaled("add", input, other, alpha))
 
 
@@ -223,6 +227,8 @@ def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     _no_bool_sub(input, other)
     if not is_tensor(input):
         return invoke(BY_NAME["rsub"], (_scaled("sub", other, alpha), input))
+    if alpha == 1:
+        return invoke(_SUB, (input, other))
     return invoke(*scaled("sub", input, other, alpha))
 
 
@@ -345,9 +351,11 @@ clip = clamp
 
 def bounded(min: Any, max: Any) -> tuple[Op, tuple[Any, ...]]:
     """The op of a clamp, and the bounds that it takes."""
-    given = tuple(b for b in (min, max) if b is not None)
-    name = "clamp" if len(given) == 2 else "clamp_min" if max is None else "clamp_max"
-    return BY_NAME[name if is_tensor(given[0]) else name + ".number"], given
+    if max is None:
+        return _CLAMPS["_min", not is_tensor(min)], (min,)
+    if min is None:
+        return _CLAMPS["_max", not is_tensor(max)], (max,)
+    return _CLAMPS["", not is_tensor(min)], (min, max)
 
 
 def need_bounds(name: str, min: Any, max: Any) -> None:
