@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
+from fastgrad.native.layout import ALL_DIMS
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import BY_NAME, Op
 
@@ -97,7 +98,7 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
     if dtype is not None:
         return prod(input.to(dtype), dim, keepdim).to(dtype)
     if dim is None:
-        return invoke(BY_NAME["prod"], (input.reshape(-1),), 0, 0)
+        return invoke(BY_NAME["prod"], (input,), ALL_DIMS, 0)
     return invoke(BY_NAME["prod.dim"], (input,), as_index("prod", "dim", dim), int(keepdim))
 
 

@@ -38,6 +38,9 @@ OPERAND_WORDS = 1 + MAX_DIMS
 STRIDED_WORDS = 1 + MAX_DIMS + (MAX_INPUTS + 1) * OPERAND_WORDS
 FRAME_WORDS = 64
 
+ALL_DIMS = 1 << 62
+"""In place of a dimension of an op over rows: the tensor is one row."""
+
 ATTR_WORDS = 18
 """Integers that an op call may carry (sizes, dimensions, bit patterns of floats)."""
 

@@ -107,7 +107,8 @@ argmin = _rowwise("argmin", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT
 EXTREME = REDUCES | WITH_INDICES | ONE_DIFFERENTIABLE | NOT_EMPTY
 max_dim = _rowwise("max_dim", flags=EXTREME, node="MaxBackward0", n_out=2)
 min_dim = _rowwise("min_dim", flags=EXTREME, node="MinBackward0", n_out=2)
-prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)
+prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)  # of all elements
+prod_dim = prod.variant("dim", "ProdBackward1")
 cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT)
 
 
@@ -246,13 +247,18 @@ carried_on = _rowwise("carried_on", ("v", "x"), flags=FLOAT_ONLY)
 carried_back = _rowwise("carried_back", ("v", "x"), flags=FLOAT_ONLY)
 
 
+def _others(x, dim):
+    return invoke(products_before, (x,), dim, 0) * invoke(products_after, (x,), dim, 0)
+
+
 @prod.vjp("x")
+def _(g, x, dim):
+    return g * _others(x, dim)
+
+
+@prod_dim.vjp("x")
 def _(g, x, dim, sizes):
-    others = invoke(products_before, (x,), dim, 0) * invoke(products_after, (x,), dim, 0)
-    return invoke(expand_reduced, (g,), sizes, dim) * others
-
-
-prod.variant("dim", "ProdBackward1")
+    return invoke(expand_reduced, (g,), sizes, dim) * _others(x, dim)
 
 
 def _back(g, x, dim):

@@ -277,7 +277,6 @@ DIFFERENT: dict[str, str] = {
     "x().clamp(min=x())": "a bound that is not there has no edge",
     "x().clamp(max=x())": "a bound that is not there has no edge",
     "x(2, 3, 4)[lib.tensor([0, 1]), :, lib.tensor([0, 1])]": "indices apart: the dimensions are permuted first",
-    "x().prod()": "a view as a vector comes first",
     "x().logsumexp((0, 1))": "several dimensions are joined first",
     "F.cross_entropy(x(), x(constant=True))": "the last steps are in another order",
     "F.cross_entropy(x(), lib.tensor([0, 1, 2]), label_smoothing=0.1)": "Python numbers have an edge, which is None",
