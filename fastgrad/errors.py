@@ -43,14 +43,17 @@ def renamed(error: BaseException, name: str) -> BaseException:
 
 # What programs call the ops whose names they never see.
 _CALLED = {
-    "assign": "copy", "cast": "to", "clamp_max": "clamp", "clamp_min": "clamp", "div_floor": "div", "div_trunc": "div",
+    "add_scaled": "add", "assign": "copy", "cast": "to", "clamp_max": "clamp", "clamp_min": "clamp",
+    "div_floor": "div", "div_trunc": "div",
     "expand_to": "expand", "max_dim": "max", "min_dim": "min", "reshape_copy": "reshape", "reshape_to": "reshape",
+    "rpow": "pow", "rsub": "sub", "sub_scaled": "sub",
 }  # fmt: skip
 
 
 def called(op: str) -> str:
     """The name under which programs call an op."""
-    return _CALLED.get(op, op)
+    name = op.partition(".")[0]
+    return _CALLED.get(name, name)
 
 
 Cause = tuple[type[BaseException], str]

@@ -17,7 +17,7 @@ from fastgrad.autograd.node import Node
 from fastgrad.errors import renamed
 from fastgrad.formatting import format_tensor
 from fastgrad.functions import creation, elementwise, index, linalg, reduce, shape
-from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.arguments import as_index
 from fastgrad.functions.creation import device as Device  # noqa: N812
 from fastgrad.native import devices, layout
 from fastgrad.native.layout import STORAGE, TENSOR
@@ -56,6 +56,7 @@ _DTYPE, _DEVICE, _NDIM, _NUMEL, _FLAGS, _DATA, _NODE, _OUTPUT_NR, _STORAGE = (
 _VERSION = STORAGE.fields["version"][0]
 _STORAGE_DATA = STORAGE.fields["data"][0]
 _CAST, _CLONE, _MM = (BY_NAME[n].id for n in ("cast", "clone", "mm"))
+_ADD, _SUB = BY_NAME["add"], BY_NAME["sub"]
 _field, _sizes = rt.field, rt.sizes
 
 
@@ -679,12 +680,18 @@ class Tensor(TensorBase):
 
     def add_(self, other: Any, *, alpha: builtins.float = 1) -> Any:
         """``self += alpha * other``."""
-        return elementwise.inplace(BY_NAME["add"], self, elementwise._scaled("add", other, alpha, self))
+        if alpha == 1:
+            return elementwise.inplace(_ADD, self, other)
+        op, operands = elementwise.scaled("add", self, other, alpha)
+        return elementwise.inplace(op, *operands)
 
     def sub_(self, other: Any, *, alpha: builtins.float = 1) -> Any:
         """``self -= alpha * other``."""
         elementwise._no_bool_sub(self, other)
-        return elementwise.inplace(BY_NAME["sub"], self, elementwise._scaled("sub", other, alpha, self))
+        if alpha == 1:
+            return elementwise.inplace(_SUB, self, other)
+        op, operands = elementwise.scaled("sub", self, other, alpha)
+        return elementwise.inplace(op, *operands)
 
     def div_(self, other: Any, *, rounding_mode: str | None = None) -> Any:
         """``self /= other``, rounded if asked for."""
@@ -702,16 +709,14 @@ class Tensor(TensorBase):
     def remainder_(self, other: Any) -> Any:
         """``self %= other``."""
         elementwise.need_divisor("remainder_", self, other)
-        return elementwise.inplace(BY_NAME["remainder"], self, other)
+        op = BY_NAME["remainder" if isinstance(other, TensorBase) else "remainder.number"]
+        return elementwise.inplace(op, self, other)
 
     def clamp_(self, min: Any = None, max: Any = None) -> Any:
         """Bound the elements, in place."""
         elementwise.need_bounds("clamp_", min, max)
-        if max is None:
-            return elementwise.inplace(BY_NAME["clamp_min"], self, min)
-        if min is None:
-            return elementwise.inplace(BY_NAME["clamp_max"], self, max)
-        return elementwise.inplace(BY_NAME["clamp"], self, min, max)
+        op, bounds = elementwise.bounded(min, max)
+        return elementwise.inplace(op, self, *bounds)
 
     clip_ = clamp_
 
@@ -721,11 +726,14 @@ class Tensor(TensorBase):
             raise RuntimeError(
                 f"fill_(): only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
             )
-        return elementwise.write("fill_", self, elementwise.fill_value("fill_", value, self))
+        op = BY_NAME["assign.fill" if isinstance(value, TensorBase) else "assign.number"]
+        return elementwise.write("fill_", op, self, elementwise.fill_value("fill_", value, self))
 
     def zero_(self) -> Any:
         """Set all elements to zero."""
-        return elementwise.write("zero_", self, elementwise.fill_value("zero_", 0, self))
+        return elementwise.write(
+            "zero_", BY_NAME["assign.zero"], self, elementwise.fill_value("zero_", 0, self)
+        )
 
     def copy_(self, source: Any) -> Any:
         """Copy the elements of another tensor, broadcast and cast."""
@@ -737,14 +745,15 @@ class Tensor(TensorBase):
             source = source.to(self.dtype)
         return elementwise.inplace(BY_NAME["assign"], self, source)
 
+    def pow_(self, exponent: Any) -> Any:
+        """``self **= exponent``."""
+        op = BY_NAME["pow" if isinstance(exponent, TensorBase) else "pow.number"]
+        return elementwise.inplace(op, self, exponent)
+
     def masked_fill_(self, mask: Any, value: Any) -> Any:
         """Set the elements where the mask holds to a number."""
-        need_tensor("masked_fill_", mask, "mask")
-        if mask.dtype is not dtypes.bool_:
-            raise RuntimeError(
-                f"masked_fill_(): only supports boolean masks, but got mask with dtype {mask.dtype.name}"
-            )
-        return elementwise.write("masked_fill_", self, elementwise.masked_fill(self, mask, value))
+        op, filling = elementwise.filled("masked_fill_", self, mask, value)
+        return elementwise.inplace(op, self, filling, mask)
 
     def uniform_(
         self, low: builtins.float = 0.0, high: builtins.float = 1.0, *, generator: Any = None
@@ -896,7 +905,7 @@ def _inplace_method(name: str, op_name: str | None = None) -> None:
 
 
 for _name in (
-    "mul", "neg", "abs", "exp", "log", "sqrt", "square", "tanh", "sigmoid", "sin", "cos", "relu", "pow",
+    "mul", "neg", "abs", "exp", "log", "sqrt", "square", "tanh", "sigmoid", "sin", "cos", "relu",
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
 ):  # fmt: skip
     _inplace_method(_name)

@@ -108,6 +108,12 @@ class BackwardFunction(Node, FunctionCtx):
         """Run `backward` on gradients, without hooks."""
         return self._function.backward(self, *grads)
 
+    def __call__(self, *grads: Any) -> Any:
+        """Refuse, as PyTorch: `apply` runs `backward` alone."""
+        raise TypeError(
+            f"'{self.name()}' object is not callable; its method apply runs backward without hooks"
+        )
+
 
 class _FunctionMeta(type):
     """Gives each function class the class of its nodes."""

@@ -10,11 +10,15 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_tensor, need_tensor
-from fastgrad.native.layout import TENSOR
 from fastgrad.ops.call import apply, as_number, invoke
 from fastgrad.ops.registry import BY_NAME, Op
 
-_FLAGS, _NODE = TENSOR.fields["flags"][0], TENSOR.fields["node"][0]
+_ADD, _SUB = BY_NAME["add"], BY_NAME["sub"]
+_CLAMPS = {
+    (side, number): BY_NAME[f"clamp{side}.number" if number else f"clamp{side}"]
+    for side in ("", "_min", "_max")
+    for number in (False, True)
+}
 
 
 def _unary(name: str, op_name: str | None = None) -> Callable[[Any], Any]:
@@ -49,10 +53,10 @@ def inplace(op: Op, target: Any, *others: Any) -> Any:
     return apply(op.id, len(operands), -1, *operands)
 
 
-def write(name: str, target: Any, source: Any) -> Any:
-    """Copy a tensor over another one in place, for the method `name`; returns the other one."""
+def write(name: str, op: Op, target: Any, *others: Any) -> Any:
+    """Run an op into a tensor, for the method `name`; returns the tensor."""
     try:
-        return inplace(BY_NAME["assign"], target, source)
+        return inplace(op, target, *others)
     except (RuntimeError, TypeError) as error:
         raise renamed(error, name) from error.__cause__
 
@@ -72,7 +76,22 @@ relu = _unary("relu")
 isnan = _unary("isnan")
 logical_not = _unary("logical_not")
 
-mul = multiply = _binary("mul")
+
+def _commuting(name: str) -> Callable[[Any, Any], Any]:
+    op = BY_NAME[name]
+
+    def function(input: Any, other: Any) -> Any:
+        if not is_tensor(input):
+            if not is_tensor(other):
+                need_tensor(name, input)
+            return invoke(op, (other, input))
+        return invoke(op, (input, other))
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+mul = multiply = _commuting("mul")
 eq = _binary("eq")
 ne = not_equal = _binary("ne")
 lt = less = _binary("lt")
@@ -124,6 +143,9 @@ def pow(input: Any, exponent: Any) -> Any:
                 "convert the "
                 f"{input.dtype.name} tensor to a floating-point dtype first"
             )
+        return invoke(BY_NAME["pow.number"], (input, exponent))
+    if not is_tensor(input):
+        return invoke(BY_NAME["rpow"], (exponent, input))
     return invoke(BY_NAME["pow"], (input, exponent))
 
 
@@ -148,12 +170,13 @@ def need_divisor(name: str, input: Any, other: Any) -> None:
 
 def _quotient(name: str) -> Callable[[Any, Any], Any]:
     op = BY_NAME[name]
+    numbered = BY_NAME.get(f"{name}.number", op)
 
     def function(input: Any, other: Any) -> Any:
         if not is_tensor(input) and not is_tensor(other):
             need_tensor(name, input)
         need_divisor(name, input, other)
-        return invoke(op, (input, other))
+        return invoke(op if is_tensor(other) else numbered, (input, other))
 
     function.__name__ = function.__qualname__ = name
     return function
@@ -192,13 +215,21 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
     >>> fg.add(fg.tensor([1.0, 2.0]), fg.tensor([10.0, 20.0]), alpha=2)
     tensor([21., 42.])
     """
-    return invoke(BY_NAME["add"], (input, _scaled("add", other, alpha, input)))
+    if not is_tensor(input):
+        return invoke(_ADD, (_scaled("add", other, alpha), input))
+    if alpha == 1:
+        return invoke(_ADD, (input, other))
+    return invoke(*scaled("add", input, other, alpha))
 
 
 def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """``input - alpha * other``, broadcast and promoted. See `add`."""
     _no_bool_sub(input, other)
-    return invoke(BY_NAME["sub"], (input, _scaled("sub", other, alpha, input)))
+    if not is_tensor(input):
+        return invoke(BY_NAME["rsub"], (_scaled("sub", other, alpha), input))
+    if alpha == 1:
+        return invoke(_SUB, (input, other))
+    return invoke(*scaled("sub", input, other, alpha))
 
 
 subtract = sub
@@ -219,16 +250,28 @@ def _no_bool_sub(*operands: Any) -> None:
         )
 
 
+def scaled(name: str, input: Any, other: Any, alpha: Any) -> tuple[Op, tuple[Any, ...]]:
+    """The op and the operands of an addition or subtraction of ``alpha * other``."""
+    if alpha == 1 or not is_tensor(other):
+        return BY_NAME[name], (input, _scaled(name, other, alpha, input))
+    _need_alpha(name, input, other, alpha)
+    return BY_NAME[name + "_scaled"], (input, other, alpha)
+
+
 def _scaled(name: str, other: Any, alpha: Any, input: Any = None) -> Any:
     if alpha == 1:
         return other
+    _need_alpha(name, input, other, alpha)
+    return other * alpha
+
+
+def _need_alpha(name: str, input: Any, other: Any, alpha: Any) -> None:
     if isinstance(alpha, float):
         kinds = [t.dtype for t in (input, other) if is_tensor(t)]
         if kinds and not any(k.is_floating_point for k in kinds):
             raise RuntimeError(
                 f"{name}(): For integral input tensors, argument alpha must not be a floating point number."
             )
-    return other * alpha
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
@@ -252,7 +295,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     tensor([ 3, -4])
     """
     if rounding_mode is None:
-        return invoke(BY_NAME["div"], (input, other))
+        return true_divide(input, other)
     op = rounded(rounding_mode)
     need_divisor("div", input, other)
     return invoke(op, (input, other))
@@ -272,6 +315,8 @@ divide = div
 
 def true_divide(input: Any, other: Any) -> Any:
     """The exact quotient. See `div`."""
+    if not is_tensor(input):
+        return invoke(BY_NAME["mul"], (invoke(BY_NAME["reciprocal"], (need_tensor("div", other),)), input))
     return invoke(BY_NAME["div"], (input, other))
 
 
@@ -297,14 +342,20 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """
     need_tensor("clamp", input)
     need_bounds("clamp", min, max)
-    if max is None:
-        return invoke(BY_NAME["clamp_min"], (input, min))
-    if min is None:
-        return invoke(BY_NAME["clamp_max"], (input, max))
-    return invoke(BY_NAME["clamp"], (input, min, max))
+    op, bounds = bounded(min, max)
+    return invoke(op, (input, *bounds))
 
 
 clip = clamp
+
+
+def bounded(min: Any, max: Any) -> tuple[Op, tuple[Any, ...]]:
+    """The op of a clamp, and the bounds that it takes."""
+    if max is None:
+        return _CLAMPS["_min", not is_tensor(min)], (min,)
+    if min is None:
+        return _CLAMPS["_max", not is_tensor(max)], (max,)
+    return _CLAMPS["", not is_tensor(min)], (min, max)
 
 
 def need_bounds(name: str, min: Any, max: Any) -> None:
@@ -340,7 +391,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     tensor([0., 2.])
     """
     need_tensor("where", condition, "condition")
-    return invoke(BY_NAME["where"], (condition, input, other))
+    return invoke(BY_NAME["where"], (input, other, condition))
 
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
@@ -354,21 +405,23 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     value : number or 0-dim Tensor
     """
     need_tensor("masked_fill", input)
-    need_tensor("masked_fill", mask, "mask")
+    op, filling = filled("masked_fill", input, mask, value)
+    return invoke(op, (input, filling, mask))
+
+
+def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
+    """The op that fills where a mask holds, and the value as a tensor, for `name`; raises if they do not fit."""
+    need_tensor(name, mask, "mask")
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(
-            f"masked_fill(): only supports boolean masks, but got mask with dtype {mask.dtype.name}"
+            f"{name}(): only supports boolean masks, but got mask with dtype {mask.dtype.name}"
         )
     if is_tensor(value) and value.dim() != 0:
         raise RuntimeError(
-            f"masked_fill(): only supports a 0-dimensional value tensor, but got tensor with {value.dim()} "
-            "dimension(s)."
+            f"{name}(): only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
         )
-    filling = fill_value("masked_fill", value, input)
-    try:
-        return invoke(BY_NAME["where"], (mask, filling, input))
-    except RuntimeError as error:
-        raise renamed(error, "masked_fill") from error.__cause__
+    op = BY_NAME["masked_fill" if is_tensor(value) else "masked_fill.number"]
+    return op, fill_value(name, value, input)
 
 
 def fill_value(name: str, value: Any, like: Any) -> Any:

@@ -16,6 +16,7 @@ from fastgrad import dtypes
 from fastgrad.errors import raise_status, renamed
 from fastgrad.functions.arguments import as_index, is_tensor, need_tensor
 from fastgrad.functions.creation import full, tensor, zeros
+from fastgrad.functions.elementwise import fill_value, inplace
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
 from fastgrad.native.layout import GRAD_ENABLED, MAX_DIMS
 from fastgrad.native.loader import rt
@@ -34,6 +35,8 @@ def getitem(x: Any, index: Any) -> Any:
                 "index(): invalid index of a 0-dim tensor. Use `tensor.item()` to convert it to a number"
             )
         return apply(_SELECT, 1, 0, x, 0, index)
+    if type(index) is slice and x.ndim > 0:
+        return _slice(x, 0, index)
     out, advanced = _views(x, index)
     if advanced:
         return _take(out, advanced)
@@ -100,7 +103,8 @@ def _views(x: Any, index: Any) -> tuple[Any, list[tuple[int, Any]]]:
             advanced.append((dim, tensor([0] if item else [], dtype=dtypes.int64)))
             dim += 1
         elif isinstance(item, slice):
-            out = _slice(out, dim, item)
+            if item != slice(None):
+                out = _slice(out, dim, item)
             dim += 1
             source += 1
         elif _is_advanced(item):
@@ -140,8 +144,6 @@ def _slice(x: Any, dim: int, item: slice) -> Any:
     step = 1 if item.step is None else operator.index(item.step)
     if step <= 0:
         raise ValueError(f"slice(): step must be greater than zero, but got {step}")
-    if item == slice(None):
-        return x if x.ndim > 1 or x.ndim == 0 else apply(_SLICE, 1, 0, x, dim, 0, _END, 1)
     start = 0 if item.start is None else _clamped(item.start)
     stop = _END if item.stop is None else _clamped(item.stop)
     return apply(_SLICE, 1, 0, x, dim, start, stop, step)
@@ -227,14 +229,14 @@ def _same_shapes(indices: Sequence[Any]) -> list[tuple[int, ...]]:
     return shapes
 
 
-def _take(x: Any, advanced: list[tuple[int, Any]]) -> Any:
+def _take(x: Any, advanced: list[tuple[int, Any]], op: str = "index") -> Any:
     x, places = _grouped(x, advanced)
-    out = _read(x, places)
+    out = _read(x, places, op)
     return reshape(out, places.within(x, places.shape)) if places.flat else out
 
 
-def _read(x: Any, places: _Places) -> Any:
-    return apply(BY_NAME["index"].id, 2, 0, x, places.indices, places.first)
+def _read(x: Any, places: _Places, op: str = "index") -> Any:
+    return apply(BY_NAME[op].id, 2, 0, x, places.indices, places.first)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------
@@ -254,7 +256,8 @@ def setitem(x: Any, index: Any, value: Any) -> None:
         elif is_tensor(value):
             target.copy_(_leading_ones_dropped(value, target.dim()))
         else:
-            target.fill_(value)
+            filling = fill_value("setitem", value, target)
+            inplace(BY_NAME["assign.fill"], target, filling)
     except (RuntimeError, IndexError) as error:
         raise renamed(error, "setitem") from error.__cause__
 
@@ -300,6 +303,7 @@ def _write(view: Any, places: _Places, value: Any) -> None:
         status = rt.copy(view, work)
         if status < 0:
             raise_status(-status, "index_put", (view,))
+        rt.bump(view)
 
 
 def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:
@@ -376,12 +380,12 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     d = wrapped("index_select", dim, input.dim())
     flat = reshape(index.to(dtypes.int64), -1)
     if input.dim() == 0:
-        return _take(reshape(input, 1), [(0, flat)]).reshape(())
+        return _take(reshape(input, 1), [(0, flat)], "index.select").reshape(())
     if flat.numel() and int(flat.amin()) < 0:
         raise IndexError(
             f"index_select(): index {int(flat.amin())} is out of range for dimension {d} with size {input.shape[d]}"
         )
     try:
-        return _take(input, [(d, flat)])
+        return _take(input, [(d, flat)], "index.select")
     except IndexError as error:
         raise renamed(error, "index_select") from error.__cause__

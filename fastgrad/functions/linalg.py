@@ -6,11 +6,12 @@ from typing import Any
 
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
-from fastgrad.functions.shape import expand, reshape, squeeze, unsqueeze
+from fastgrad.functions.shape import expand, reshape, t, transpose, unsafe_view, unsqueeze
 from fastgrad.ops.call import apply
 from fastgrad.ops.registry import BY_NAME
 
-_MM, _BMM = BY_NAME["mm"].id, BY_NAME["bmm"].id
+_MM, _BMM, _MV, _DOT = (BY_NAME[n].id for n in ("mm", "bmm", "mv", "dot"))
+_SQUEEZED = BY_NAME["reshape_copy.squeezed"].id
 
 
 def mm(input: Any, mat2: Any) -> Any:
@@ -31,7 +32,7 @@ def mv(input: Any, vec: Any) -> Any:
         raise RuntimeError(f"mv(): expected a matrix and a vector, but got {_shapes(input, vec)}")
     _need_inner("mv", input, vec)
     _need_dtype("mv", input, vec)
-    return matmul(input, vec)
+    return apply(_MV, 2, 0, input, vec)
 
 
 def dot(input: Any, tensor: Any) -> Any:
@@ -44,7 +45,7 @@ def dot(input: Any, tensor: Any) -> Any:
             "dot(): inconsistent tensor size, expected two vectors of as many elements, but got "
             f"{_shapes(input, tensor)}"
         )
-    return matmul(input, tensor)
+    return apply(_DOT, 2, 0, input, tensor)
 
 
 def _need_dims(name: str, n: int, a: Any, b: Any) -> None:
@@ -111,24 +112,48 @@ def _matmul(a: Any, b: Any) -> Any:
     if n == 0 or m == 0:
         raise RuntimeError(f"matmul(): both arguments need to be at least 1D, but got {_shapes(a, b)}")
     _need_inner("matmul", a, b)
-    if n == 1:
-        a = unsqueeze(a, 0)
-    if m == 1:
-        b = unsqueeze(b, 1)
-    if a.ndim == 2 and b.ndim == 2:
-        out = apply(_MM, 2, 0, a, b)
-    elif b.ndim == 2:
-        # one matrix for the whole batch: its rows are those of one tall matrix
-        shape = tuple(a.shape)
-        flat = reshape(a, -1 if a.numel() else _rows(shape), shape[-1])
-        out = reshape(apply(_MM, 2, 0, flat, b), (*shape[:-1], b.shape[-1]))
-    else:
-        out = _batched(a, b)
-    if n == 1:
-        out = squeeze(out, -2)
-    if m == 1:
-        out = squeeze(out, -1)
-    return out
+    if m == 1 and n <= 2:
+        return apply(_DOT if n == 1 else _MV, 2, 0, a, b)
+    if n == 1 and m == 2:
+        out = apply(_MM, 2, 0, unsqueeze(a, 0), b)
+        return apply(_SQUEEZED, 1, 0, out, b.shape[1])
+    if _folds(a, b):
+        return _folded(a, b)
+    return _batched(a, b)
+
+
+def _folds(a: Any, b: Any) -> bool:
+    """Whether a batch times one matrix or vector is one product of a tall matrix, as PyTorch decides it.
+
+    It is where the gradient of the single operand would else be made for each of the batch and then summed, or where
+    the batch is a tall matrix as it lies in memory.
+    """
+    batch, single = (a, b) if a.ndim >= b.ndim else (b, a)
+    if single.ndim > 2:
+        return False
+    if single.requires_grad:
+        return True
+    if a.ndim == 2:
+        return False
+    if batch.numel() == 0:
+        return True
+    sizes, steps = list(batch.shape), list(batch.stride())
+    if batch is b:
+        for values in (sizes, steps):
+            values[-2:] = values[-1], values[-2]
+    return all(steps[k] == steps[k + 1] * sizes[k + 1] for k in range(batch.ndim - 2))
+
+
+def _folded(a: Any, b: Any) -> Any:
+    swapped = b.ndim > a.ndim
+    if swapped:  # transposed, the batch stands on the left
+        a, b = transpose(b, -2, -1), t(a) if a.ndim == 2 else a
+    shape = tuple(a.shape)
+    rows = reshape(a, -1 if a.numel() else _rows(shape), shape[-1])
+    if b.ndim == 1:
+        return unsafe_view(apply(_MV, 2, 0, rows, b), *shape[:-1])
+    out = unsafe_view(apply(_MM, 2, 0, rows, b), *shape[:-1], b.shape[1])
+    return transpose(out, -2, -1).contiguous() if swapped else out
 
 
 def _rows(shape: tuple[int, ...]) -> int:
@@ -140,10 +165,11 @@ def _rows(shape: tuple[int, ...]) -> int:
 
 def _batched(a: Any, b: Any) -> Any:
     sa, sb = tuple(a.shape), tuple(b.shape)
-    rank = max(len(sa), len(sb)) - 2
-    pa, pb = (1,) * (rank - len(sa) + 2) + sa[:-2], (1,) * (rank - len(sb) + 2) + sb[:-2]
+    n, m = len(sa), len(sb)
     batch = []
-    for x, y in zip(pa, pb, strict=True):
+    rank = max(n, m) - 2
+    pa, pb = sa[:-2], sb[:-2]
+    for x, y in zip((1,) * (rank - len(pa)) + pa, (1,) * (rank - len(pb)) + pb, strict=True):
         if x != y and 1 not in (x, y):
             raise RuntimeError(
                 f"matmul(): the batch sizes of {list(sa)} and {list(sb)} do not broadcast: {x} against {y}"
@@ -152,6 +178,12 @@ def _batched(a: Any, b: Any) -> Any:
     total = 1
     for s in batch:
         total *= s
-    a = reshape(expand(a, (*batch, *sa[-2:])), (total, *sa[-2:]))
-    b = reshape(expand(b, (*batch, *sb[-2:])), (total, *sb[-2:]))
-    return reshape(apply(_BMM, 2, 0, a, b), (*batch, sa[-2], sb[-1]))
+    left, right = sa[-2:] if n > 1 else (1, sa[0]), sb[-2:] if m > 1 else (sb[0], 1)
+    if n == 1:
+        a = unsqueeze(a, 0)
+    if m == 1:
+        b = unsqueeze(b, 1)
+    a = reshape(expand(a, (*batch, *left)), (total, *left))
+    b = reshape(expand(b, (*batch, *right)), (total, *right))
+    ends = (*left[: n > 1], *right[1 : 1 + (m > 1)])
+    return unsafe_view(apply(_BMM, 2, 0, a, b), *batch, *ends)

@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
+from fastgrad.native.layout import ALL_DIMS
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import BY_NAME
+from fastgrad.ops.registry import BY_NAME, Op
+
+_SUM, _SUM_DIM, _MEAN, _MEAN_DIM = (BY_NAME[n] for n in ("sum", "sum.dim", "mean", "mean.dim"))
 
 
 class ValuesIndices(NamedTuple):
@@ -17,9 +20,9 @@ class ValuesIndices(NamedTuple):
     indices: Any
 
 
-def _reduce(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
+def _reduce(name: str, op: Op, input: Any, dim: Any, keepdim: bool) -> Any:
     need_tensor(name, input)
-    return invoke(BY_NAME[name], (input,), int(keepdim), as_dims(name, dim))
+    return invoke(op, (input,), int(keepdim), as_dims(name, dim))
 
 
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
@@ -51,26 +54,27 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     >>> fg.sum(fg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([4., 6.])
     """
+    op = _SUM if dim is None else _SUM_DIM
     if dtype is not None:
-        return _reduce("sum", need_tensor("sum", input).to(dtype), dim, keepdim).to(dtype)
-    return _reduce("sum", input, dim, keepdim)
+        return _reduce("sum", op, need_tensor("sum", input).to(dtype), dim, keepdim).to(dtype)
+    return _reduce("sum", op, input, dim, keepdim)
 
 
 def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The mean over dimensions; of floating-point tensors only. See `sum` for the parameters."""
     if dtype is not None:
         input = need_tensor("mean", input).to(dtype)
-    return _reduce("mean", input, dim, keepdim)
+    return _reduce("mean", _MEAN if dim is None else _MEAN_DIM, input, dim, keepdim)
 
 
 def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """The largest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
-    return _reduce("amax", input, dim, keepdim)
+    return _reduce("amax", BY_NAME["amax"], input, dim, keepdim)
 
 
 def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
-    return _reduce("amin", input, dim, keepdim)
+    return _reduce("amin", BY_NAME["amin"], input, dim, keepdim)
 
 
 def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
@@ -84,7 +88,7 @@ def all(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 def _truth(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
-    out = _reduce(name, input, dim, keepdim)
+    out = _reduce(name, BY_NAME[name], input, dim, keepdim)
     return out.to(dtypes.uint8) if input.dtype is dtypes.uint8 else out
 
 
@@ -94,8 +98,8 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
     if dtype is not None:
         return prod(input.to(dtype), dim, keepdim).to(dtype)
     if dim is None:
-        return invoke(BY_NAME["prod"], (input.reshape(-1),), 0, 0)
-    return invoke(BY_NAME["prod"], (input,), as_index("prod", "dim", dim), int(keepdim))
+        return invoke(BY_NAME["prod"], (input,), ALL_DIMS, 0)
+    return invoke(BY_NAME["prod.dim"], (input,), as_index("prod", "dim", dim), int(keepdim))
 
 
 def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:

@@ -7,12 +7,15 @@ from typing import Any
 
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, need_tensor
-from fastgrad.native.layout import MAX_DIMS
+from fastgrad.native.layout import CONTIGUOUS, MAX_DIMS, TENSOR
+from fastgrad.native.loader import rt
 from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import BY_NAME
 
 _VIEW, _TRANSPOSE, _T, _PERMUTE = (BY_NAME[n].id for n in ("view", "transpose", "t", "permute"))
 _SELECT, _SLICE, _EXPAND = (BY_NAME[n].id for n in ("select", "slice", "expand"))
+_RESHAPE_COPY, _STRIDED_VIEW = BY_NAME["reshape_copy"].id, BY_NAME["view.strided"].id
+_FLAGS = TENSOR.fields["flags"][0]
 
 
 def wrapped(name: str, dim: int, ndim: int) -> int:
@@ -59,11 +62,17 @@ def reshape(input: Any, *shape: Any) -> Any:
     need_tensor("reshape", input)
     sizes = as_sizes("reshape", shape)
     try:
-        return apply(_VIEW, 1, 0, input, *sizes)
+        op = _VIEW if rt.field(input, _FLAGS) & CONTIGUOUS else _STRIDED_VIEW
+        return apply(op, 1, 0, input, *sizes)
     except RuntimeError as error:
         if "view size is not compatible" not in str(error):
             raise renamed(error, "reshape") from error.__cause__
-    return apply(_VIEW, 1, 0, input.contiguous(), *sizes)
+    return unsafe_view(input.clone(), *sizes)
+
+
+def unsafe_view(input: Any, *sizes: int) -> Any:
+    """Other sizes for a result that nobody else will see: no view, so that it may be changed in place."""
+    return apply(_RESHAPE_COPY, 1, 0, input, *sizes)
 
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
@@ -150,13 +159,13 @@ moveaxis = movedim
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Without the dimensions of size 1, or without those named that have size 1."""
     need_tensor("squeeze", input)
-    op = BY_NAME["squeeze"]
     if dim is None:
-        return invoke(op, (input,), MAX_DIMS)
-    dims = sorted({wrapped("squeeze", d, input.dim()) for d in as_dims("squeeze", dim)}, reverse=True)
-    for d in dims or ():
-        input = invoke(op, (input,), d)
-    return input if dims else invoke(BY_NAME["alias"], (input,))
+        return invoke(BY_NAME["squeeze"], (input,), MAX_DIMS)
+    dims = {wrapped("squeeze", d, input.dim()) for d in as_dims("squeeze", dim)}
+    if not isinstance(dim, (tuple, list)):
+        return invoke(BY_NAME["squeeze.dim"], (input,), *dims)
+    sizes = [s for k, s in enumerate(input.shape) if k not in dims or s != 1]
+    return invoke(BY_NAME["view.squeezed"], (input,), sizes)
 
 
 def unsqueeze(input: Any, dim: int) -> Any:
@@ -317,7 +326,9 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
         raise RuntimeError("split(): expects at least a 1-dimensional tensor")
     d = wrapped("split", dim, input.dim())
     size = input.shape[d]
+    op = "split"
     if isinstance(split_size_or_sections, (tuple, list)):
+        op = "split.sizes"
         lengths = [as_index("split", "split_size", s) for s in split_size_or_sections]
         if builtin_sum(lengths) != size or min(lengths, default=0) < 0:
             raise RuntimeError(
@@ -331,7 +342,7 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
         lengths = [min(step, size - at) for at in range(0, size, step)] if size else [0]
     if not lengths:
         return ()
-    return apply(BY_NAME["split"].id, 1, len(lengths), input, d, *lengths)  # type: ignore[no-any-return]
+    return apply(BY_NAME[op].id, 1, len(lengths), input, d, *lengths)  # type: ignore[no-any-return]
 
 
 builtin_sum = sum

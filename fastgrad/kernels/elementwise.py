@@ -89,6 +89,8 @@ def _strided(names: list[str]) -> str:
         patterns.append({names[0]: "0"})
     elif len(names) == 2:
         patterns += [{names[0]: "i", names[1]: "0"}, {names[0]: "0", names[1]: "i"}]
+    elif len(names) == 3:  # one or two numbers beside a tensor
+        patterns += [dict(zip(names, kinds, strict=True)) for kinds in ("ii0", "i00", "i0i")]
     lines = []
     for k, pattern in enumerate(patterns):
         lines.append(f"def loop{k}({signature}, n):")

@@ -16,8 +16,11 @@ from fastgrad.native.functions import (
     index,
     index_backward,
     index_put,
+    inner_product,
     join,
     matmul,
+    matrix_vector,
+    mean_square,
     nll_backward,
     nll_forward,
     place_rows,
@@ -65,6 +68,7 @@ from fastgrad.native.layout import (
     FN_CAST,
     FN_CAT,
     FN_CLONE,
+    FN_DOT,
     FN_EXPAND_BACK,
     FN_EXPAND_MEAN,
     FN_EXPAND_MEAN_BACK,
@@ -74,6 +78,8 @@ from fastgrad.native.layout import (
     FN_INDEX_BACKWARD,
     FN_INDEX_PUT,
     FN_MATMUL,
+    FN_MSE,
+    FN_MV,
     FN_NLL,
     FN_NLL_BACKWARD,
     FN_PLACE_ROWS,
@@ -157,6 +163,10 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
     out = 0
     if kind == FN_MATMUL:
         out = matmul(ins[0], ins[1])
+    elif kind == FN_MV:
+        out = matrix_vector(ins[0], ins[1])
+    elif kind == FN_DOT:
+        out = inner_product(ins[0], ins[1])
     elif kind == FN_CAST:
         out = cast(ins[0], attrs[0])
     elif kind == FN_CLONE:
@@ -222,6 +232,8 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
         out = index_backward(
             op, ins[0], n - 1, words(address_of(ins) + 8), attrs[0], attrs[1], words(at + 16)
         )
+    elif kind == FN_MSE:
+        out = mean_square(op, n, ins, attrs[0])
     elif kind == FN_SGD:
         out = sgd(op, n, ins, attrs)
     elif kind == FN_NLL:
@@ -320,13 +332,33 @@ def unary_operator(op, a):
 def scalar_operator(op, a, kind, real, integer, swapped):
     """An operator over a tensor and a Python number; `swapped` if the number stands on the left."""
     enter()
-    number = number_tensor(kind, real, integer, -1, tensor(a).device)
+    info = op_record(op)
+    first = 0
+    if swapped != 0 and info.reflected != 0:
+        if info.prepared != 0:
+            first = unary_operator(info.prepared, a)
+            if first <= 0:
+                return first
+            a = first
+        op = info.reflected
+        swapped = 0
+    elif swapped == 0 and info.numbered != 0:
+        op = info.numbered
+    out = with_number(op, a, number_tensor(kind, real, integer, -1, tensor(a).device), swapped)
+    if first != 0:
+        drop(first)
+    return out
+
+
+@native_inline
+def with_number(op, a, number, swapped):
+    """An op over a tensor and a number, which is taken over, in this order or `swapped`."""
     if number <= 0:
         return number
     ins = words(stack_small())
     ins[swapped] = a
     ins[1 - swapped] = number
-    dtype = result_dtype(2, ins, 0)
+    dtype = result_dtype(2, ins)
     if tensor(number).dtype != dtype:
         # The value, not the wrapped double, is what a derivative may save.
         converted = cast(number, dtype)
@@ -415,10 +447,22 @@ def inplace(op, n, ins, n_attrs, attrs):
     if created <= 0:
         drop(result)
         return created
+    return move_history(result, created)
+
+
+@native
+def move_history(result, created):
+    """Give a tensor that was changed in place its new history; takes over both references.
+
+    Returns the record that the tensor has from now on, with a reference, or a negative status.
+    """
     status = 0
+    t = tensor(result)
+    out = words(stack_small())
+    out[0] = result
     retain_node(created)
     if t.flags & IS_VIEW and t.base != 0:
-        status = rebase_view(ins[0], created, 0)
+        status = rebase_view(result, created, 0)
         drop_node(created)
     else:
         fresh = renewed(result, 0)
@@ -428,7 +472,7 @@ def inplace(op, n, ins, n_attrs, attrs):
             result = fresh
             out[0] = fresh
             rebase(fresh, created)
-    if status == 0 and rt.mode & SAVED_HOOKS and pack_outputs(created, 1, out) != OK:
+    if status == 0 and runtime().mode & SAVED_HOOKS and pack_outputs(created, 1, out) != OK:
         status = PYTHON_RAISED
     drop_node(created)
     if status != 0:

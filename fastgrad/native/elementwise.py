@@ -39,7 +39,7 @@ from fastgrad.native.layout import (
     INT8,
     INT16,
     INT64,
-    MASK_FIRST,
+    MASK_LAST,
     MAX_DIMS,
     N_DEVICES,
     N_DTYPES,
@@ -185,12 +185,12 @@ def combine(higher, lower):
 
 
 @native
-def result_dtype(n, ins, first):
-    """The dtype in which an op over `ins` (from index `first` on) computes."""
+def result_dtype(n, ins):
+    """The dtype in which an op over `ins` computes."""
     dims = -1
     zeros = -1
     numbers = -1
-    for k in range(first, n):
+    for k in range(n):
         t = tensor(ins[k])
         dtype = t.dtype
         if t.flags & WRAPPED_NUMBER:
@@ -357,7 +357,7 @@ def compute_dtype(rule, flags, n, ins):
     """The dtype that the kernel works in, by the op's rule."""
     if rule == FIRST:
         return tensor(ins[0]).dtype
-    dtype = result_dtype(n, ins, 1 if flags & MASK_FIRST else 0)
+    dtype = result_dtype(n - 1 if flags & MASK_LAST else n, ins)
     if rule == PROMOTE_FLOAT and not is_floating(dtype):
         dtype = runtime().default_dtype
     return dtype
@@ -370,15 +370,15 @@ def elementwise_slow(op, n, ins, out):
     dtype = compute_dtype(info.dtype_rule, info.flags, n, ins)
     scratch = words(stack_small())
     cast_ins = words(stack_small())
-    first = 1 if info.flags & MASK_FIRST else 0
+    n_values = n - 1 if info.flags & MASK_LAST else n
     if info.flags & NO_BOOL:
         for k in range(n):
             if tensor(ins[k]).dtype == BOOL:
                 runtime().error[0] = BOOL
                 runtime().error[1] = 0
                 return -BAD_DTYPE
-    if first == 1 and tensor(ins[0]).dtype != BOOL:
-        runtime().error[0] = tensor(ins[0]).dtype
+    if n_values < n and tensor(ins[n_values]).dtype != BOOL:
+        runtime().error[0] = tensor(ins[n_values]).dtype
         runtime().error[1] = 0
         return -BAD_DTYPE
     ndim = broadcast(n, ins, 0, scratch)
@@ -421,7 +421,7 @@ def elementwise_slow(op, n, ins, out):
     for k in range(n):
         cast_ins[k] = ins[k]
         t = tensor(ins[k])
-        if k >= first and t.dtype != dtype and status == 0:
+        if k < n_values and t.dtype != dtype and status == 0:
             converted = cast(ins[k], dtype)
             if converted <= 0:
                 status = -converted
@@ -452,7 +452,7 @@ def elementwise(op, n, ins):
     info = op_record(op)
     t0 = tensor(ins[0])
     dtype = t0.dtype
-    easy = t0.flags & CONTIGUOUS != 0 and info.flags & MASK_FIRST == 0
+    easy = t0.flags & CONTIGUOUS != 0 and info.flags & MASK_LAST == 0
     easy = easy and (info.dtype_rule != PROMOTE_FLOAT or is_floating(dtype))
     frame = stack_small()
     f = words(frame)

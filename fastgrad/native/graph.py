@@ -285,10 +285,14 @@ def any_requires_grad(n, ins):
 def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
     """The node of a call whose inputs require grad; returns its handle or a negative status.
 
-    Where the call writes in place, `outs[0]` is `ins[0]`; what has to be kept of it was cloned by the caller.
+    Numbers, masks and indices stand behind the inputs that may have a gradient, and have no edge; outputs without a
+    gradient do not count. Where the call writes in place, `outs[0]` is `ins[0]`; what has to be kept of it was
+    cloned by the caller.
     """
     info = op_record(op)
-    handle = new_node(op, n, n_out, n_attrs)
+    n_edges = min(n, info.n_in)
+    n_grads = 1 if info.flags & ONE_DIFFERENTIABLE else n_out
+    handle = new_node(op, n_edges, n_grads, n_attrs)
     if handle == 0:
         return -NO_MEMORY
     record = node(handle)
@@ -299,7 +303,7 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         for k in range(n_attrs, 8):
             words(record.attrs)[k] = 0
     mask = 0
-    for k in range(n):
+    for k in range(n_edges):
         if ins[k] == 0 or not tensor(ins[k]).flags & REQUIRES_GRAD:
             continue
         t = tensor(ins[k])
@@ -314,7 +318,7 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         edges[2 * k + 1] = t.output_nr
         mask |= info.save[k] if k < 4 else info.save[3]
     for k in range(min(n, MAX_SAVED_INPUTS)):
-        if mask & (1 << k):
+        if mask & (1 << k) and ins[k] != 0:
             if tensor(ins[k]).flags & INFERENCE:
                 drop_node(handle)
                 return -INFERENCE_SAVED
@@ -323,7 +327,7 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         if pack_inputs(handle, info, n, ins) != OK:
             drop_node(handle)
             return -PYTHON_RAISED
-    for k in range(n_out):
+    for k in range(n_grads):
         write_meta(words(record.metas + k * META_BYTES), outs[k])
     for k in range(min(n_out, SAVED_SLOTS - MAX_SAVED_INPUTS)):
         if mask & (256 << k):
@@ -342,9 +346,9 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
 @native
 def record(op, n, ins, n_out, outs, n_attrs, attrs):
     """Give the outputs of a call their history, if gradients are on and an input asks for them."""
-    if not runtime().mode & GRAD_ENABLED or not any_requires_grad(n, ins):
-        return 0
     info = op_record(op)
+    if not runtime().mode & GRAD_ENABLED or not any_requires_grad(min(n, info.n_in), ins):
+        return 0
     if info.flags & NOT_DIFFERENTIABLE or not is_floating(tensor(outs[0]).dtype):
         return 0
     handle = create_node(op, n, ins, n_out, outs, n_attrs, attrs)
@@ -369,7 +373,7 @@ def pack_inputs(handle, info, n, ins):
     OK or RAISED.
     """
     saved = words(node(handle).saved)
-    for k in range(n):
+    for k in range(node(handle).n_in):
         if words(node(handle).edges)[2 * k] == 0:
             continue
         for j in range(min(n, MAX_SAVED_INPUTS)):

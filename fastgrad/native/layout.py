@@ -38,6 +38,9 @@ OPERAND_WORDS = 1 + MAX_DIMS
 STRIDED_WORDS = 1 + MAX_DIMS + (MAX_INPUTS + 1) * OPERAND_WORDS
 FRAME_WORDS = 64
 
+ALL_DIMS = 1 << 62
+"""In place of a dimension of an op over rows: the tensor is one row."""
+
 ATTR_WORDS = 18
 """Integers that an op call may carry (sizes, dimensions, bit patterns of floats)."""
 
@@ -109,7 +112,7 @@ CAPTURE = Record("capture", node=1, output_nr=1, result=1, next=1)
 OPINFO = Record(
     "opinfo",
     kind=1, n_in=1, n_out=1, flags=1, kernel=1, dtype_rule=1, forward=1, id=1,
-    grad_kind=4, grad=4, save=4,
+    grad_kind=4, grad=4, save=4, numbered=1, reflected=1, prepared=1,
 )  # fmt: skip
 
 TAPE = Record(
@@ -242,8 +245,8 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
     FN_UNBIND, FN_SPLIT, FN_RESHAPE, FN_EXPAND_META, FN_INDEX_BACKWARD, FN_SGD,
     FN_EXPAND_MEAN, FN_REDUCE_LIKE, FN_TRIANGLE, FN_SELECT_ROWS, FN_PLACE_ROWS, FN_RESHAPE_TO,
     FN_NONE, FN_ZERO_STRIDED, FN_TAKE_STRIDED, FN_PLACE_STRIDED,
-    FN_EXPAND_BACK, FN_EXPAND_MEAN_BACK,
-) = range(34)  # fmt: skip
+    FN_EXPAND_BACK, FN_EXPAND_MEAN_BACK, FN_MV, FN_DOT, FN_MSE,
+) = range(37)  # fmt: skip
 
 # Kinds of gradients. A program is a list of op calls; see `native.sweep`.
 NO_GRAD, IDENTITY, FUSED, PROGRAM = 0, 1, 2, 3
@@ -266,7 +269,7 @@ FLOAT_ONLY = 256
 ONE_DIFFERENTIABLE = 2048  # of several outputs only the first has a gradient
 NOT_EMPTY = 1024  # has no value over no elements
 NO_BOOL = 4096  # refuses bool operands, even where promotion would take them in
-MASK_FIRST = 8  # the first input is a condition: bool, and no part of promotion
+MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion
 
 # Rules for the dtype in which an elementwise op computes.
 PROMOTE, PROMOTE_FLOAT, FIRST = 0, 1, 2

@@ -9,7 +9,7 @@ from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise, reduce
 from fastgrad.functions.arguments import need_tensor
-from fastgrad.ops.call import apply
+from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import BY_NAME
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -132,6 +132,10 @@ def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> 
     if weight is not None and weight.dtype is not x.dtype:
         raise RuntimeError(
             f"nll_loss(): expected weight of dtype {x.dtype.type_name} but found {weight.dtype.type_name}"
+        )
+    if weight is not None and weight.requires_grad:
+        raise RuntimeError(
+            "nll_loss(): the derivative for 'weight' is not implemented; pass weight.detach() if it is a constant"
         )
     if x.ndim == 1:
         if target.ndim != 0:
@@ -282,18 +286,28 @@ def mse_loss(
             stacklevel=2,
         )
     kind = _reduction("mse_loss", reduction, size_average, reduce)
-    try:
-        each = elementwise.square(elementwise.sub(input, target))
-    except RuntimeError as error:
-        raise renamed(error, "mse_loss") from error.__cause__
-    if not each.dtype.is_floating_point:
+    if not (input.dtype.is_floating_point or target.dtype.is_floating_point):
         raise NotImplementedError(
-            f"mse_loss(): not implemented for '{each.dtype.type_name}'; convert the operands to a floating-point dtype"
+            f"mse_loss(): not implemented for '{input.dtype.type_name}'; convert the operands to a floating-point dtype"
         )
     if weight is not None:
         if tuple(weight.shape) != tuple(input.shape):
             raise ValueError("Weights and input must have the same size.")
-        each = each * weight
+        each = invoke(BY_NAME["mse_loss"], (input, target)) * weight
         if kind == "mean":
             return each.sum() / weight.sum()
-    return each if kind == "none" else each.mean() if kind == "mean" else each.sum()
+        return each if kind == "none" else each.sum()
+    if kind == "none":
+        return invoke(BY_NAME["mse_loss"], (input, target))
+    if tuple(target.shape) != tuple(input.shape):
+        try:
+            input, target = _broadcast(input, target)
+        except RuntimeError as error:
+            raise renamed(error, "mse_loss") from error.__cause__
+    return invoke(BY_NAME[f"mse_loss.{kind}"], (input, target), int(kind == "mean"))
+
+
+def _broadcast(a: Any, b: Any) -> tuple[Any, Any]:
+    shape = (a.detach() == b.detach()).shape
+    left, right = (x if tuple(x.shape) == tuple(shape) else x.expand(shape) for x in (a, b))
+    return left, right

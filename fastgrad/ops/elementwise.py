@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import BOOL, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.native.layout import BOOL, FIRST, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, elementwise
+from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
 PREDICATE = NOT_DIFFERENTIABLE | OUT_BOOL
@@ -23,6 +25,19 @@ add.identity("a")
 add.identity("b")
 
 
+@elementwise("add_scaled", node="AddBackward0", edges=2)
+def add_scaled(a, b, alpha):
+    return a + alpha * b
+
+
+add_scaled.identity("a")
+
+
+@add_scaled.partial("b")
+def _(alpha):
+    return alpha
+
+
 @elementwise("sub", flags=NO_BOOL, refuses=EXCLUSIVE)
 def sub(a, b):
     return a - b
@@ -32,6 +47,29 @@ sub.identity("a")
 
 
 @sub.partial("b")
+def _():
+    return c(-1)
+
+
+@elementwise("sub_scaled", flags=NO_BOOL, refuses=EXCLUSIVE, node="SubBackward0", edges=2)
+def sub_scaled(a, b, alpha):
+    return a - alpha * b
+
+
+sub_scaled.identity("a")
+
+
+@sub_scaled.partial("b")
+def _(alpha):
+    return -alpha
+
+
+@elementwise("rsub", flags=NO_BOOL, refuses=EXCLUSIVE, node="RsubBackward1", edges=1)
+def rsub(x, number):
+    return number - x
+
+
+@rsub.partial("x")
 def _():
     return c(-1)
 
@@ -66,17 +104,36 @@ def _(g, a, b):
     return -g * ((a / b) / b)
 
 
+@elementwise("reciprocal", rule=PROMOTE_FLOAT)
+def reciprocal(x):
+    return c(1) / x
+
+
+@reciprocal.partial("x")
+def _(y):
+    return -(y * y)
+
+
+add.with_numbers(left=add)
+sub.with_numbers(left=rsub)
+mul.with_numbers(left=mul)
+div.with_numbers(left=mul, prepared=reciprocal)
+
+
 @elementwise("floor_divide")
 def floor_divide(a, b):
     return m.floor_div(a, b)  # as in PyTorch, it has no derivative and says so when one is asked for
 
 
-@elementwise("div_floor", node="DivBackward1")
+floor_divide.with_numbers(right=floor_divide.variant("number", floor_divide.node, edges=1))
+
+
+@elementwise("div_floor", node="DivBackward2")
 def div_floor(a, b):
     return m.floor_div(a, b)
 
 
-@elementwise("div_trunc", node="DivBackward1")
+@elementwise("div_trunc", node="DivBackward2")
 def div_trunc(a, b):
     return m.trunc_div(a, b)
 
@@ -95,7 +152,7 @@ _flat_rules(div_floor)
 _flat_rules(div_trunc)
 
 
-@elementwise("remainder")
+@elementwise("remainder", node="RemainderBackward1")
 def remainder(a, b):
     return m.remainder(a, b)
 
@@ -108,7 +165,10 @@ def _(g, a, b):
     return -g * m.floor_div(a, b)
 
 
-@elementwise("fmod")
+remainder.with_numbers(right=remainder.variant("number", "RemainderBackward0", edges=1))
+
+
+@elementwise("fmod", node="FmodBackward1")
 def fmod(a, b):
     return m.fmod(a, b)
 
@@ -119,6 +179,9 @@ fmod.identity("a")
 @fmod.elementwise_vjp("b")
 def _(g, a, b):
     return -g * m.trunc_div(a, b)
+
+
+fmod.variant("number", "FmodBackward0", edges=1)
 
 
 @elementwise("neg", refuses=INVERT)
@@ -151,7 +214,7 @@ def _():
     return c(0)
 
 
-@elementwise("pow")
+@elementwise("pow", node="PowBackward1")
 def power(a, b):
     return m.pow(a, b)
 
@@ -166,7 +229,20 @@ def _(g, a, b, y):
     return m.where((a == c(0)) & (b >= c(0)), c(0) * g, g * (y * m.log(a)))
 
 
-@elementwise("square")
+power.variant("number", "PowBackward0", edges=1)
+
+
+@elementwise("rpow", node="PowBackward2", edges=1)
+def rpow(x, number):
+    return m.pow(number, x)
+
+
+@rpow.elementwise_vjp("x")
+def _(g, x, number, y):
+    return m.where((number == c(0)) & (x >= c(0)), c(0) * g, g * (y * m.log(number)))
+
+
+@elementwise("square", node="PowBackward0")
 def square(x):
     return x * x
 
@@ -257,9 +333,27 @@ def relu(x):
     return m.where(x < c(0), c(0), x)
 
 
-@relu.elementwise_vjp("x")
+# An op of its own: its result has a history by way of y too, though the derivative by y is zero.
+
+
+@elementwise("threshold_backward", rule=FIRST)
+def threshold_backward(v, s):
+    return m.where(s <= c(0), c(0), v)
+
+
+@threshold_backward.vjp("v")
+def _(g, s):
+    return invoke(threshold_backward, (g, s))
+
+
+@threshold_backward.vjp("s")
+def _(g, sizes):
+    return invoke(zeros_of, (g,), sizes)
+
+
+@relu.vjp("x")
 def _(g, y):
-    return m.where(y <= c(0), c(0), g)
+    return invoke(threshold_backward, (g, y))
 
 
 @elementwise("maximum")
@@ -295,7 +389,7 @@ def _(g, a, b):
     return m.where(a == b, g / c(2), m.where(a < b, c(0), g))
 
 
-@elementwise("clamp_min")
+@elementwise("clamp_min", node="ClampBackward0")
 def clamp_min(x, low):
     return m.maximum(x, low)
 
@@ -310,7 +404,7 @@ def _(g, x, low):
     return m.where(x < low, g, c(0))
 
 
-@elementwise("clamp_max")
+@elementwise("clamp_max", node="ClampBackward0")
 def clamp_max(x, high):
     return m.minimum(x, high)
 
@@ -345,8 +439,12 @@ def _(g, x, low, high):
     return m.where((x > high) | (low > high), g, c(0))
 
 
+for _op in (clamp_min, clamp_max, clamp):
+    _op.variant("number", "ClampBackward1", edges=1)
+
+
 @elementwise("where")
-def where(condition, a, b):
+def where(a, b, condition):
     return m.where(condition, a, b)
 
 
@@ -358,6 +456,24 @@ def _(g, condition):
 @where.elementwise_vjp("b")
 def _(g, condition):
     return m.where(condition != c(0), c(0), g)
+
+
+@elementwise("masked_fill", node="MaskedFillBackward1")
+def masked_fill(x, value, condition):
+    return m.where(condition, value, x)
+
+
+@masked_fill.elementwise_vjp("x")
+def _(g, condition):
+    return m.where(condition != c(0), c(0), g)
+
+
+@masked_fill.elementwise_vjp("value")
+def _(g, condition):
+    return m.where(condition != c(0), g, c(0))
+
+
+masked_fill.variant("number", "MaskedFillBackward0", edges=1)
 
 
 # --- comparisons and logic -------------------------------------------------------------------------------------
@@ -455,14 +571,17 @@ COPY_KERNELS = [
 # In place, the first input is what is written over: its old value counts for nothing.
 
 
-@elementwise("assign", node="CopyBackwards")
+@elementwise("assign", node="torch::autograd::CopyBackwards")
 def assign(x, source):
     return source
 
 
-@assign.partial("x")
-def _():
-    return c(0)
+@assign.vjp("x")
+def _(g, sizes):
+    return invoke(zeros_of, (g,), sizes)
 
 
 assign.identity("source")
+assign.variant("zero", "ZeroBackward0", edges=1)
+assign.variant("number", "FillBackward2", edges=1)
+assign.variant("fill", "FillBackward3")

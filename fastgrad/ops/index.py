@@ -18,10 +18,22 @@ SCATTER = Kernel("scatter_add", "index:scatter_add")
 INDEX_PUT = Kernel("index_put", "index:index_put")
 
 gather = Op(
-    "gather", FUNCTION, ("x", "index"), ("dim",), kernel=Kernel("gather", "index:gather"), forward=FN_GATHER
+    "gather",
+    FUNCTION,
+    ("x", "index"),
+    ("dim",),
+    kernel=Kernel("gather", "index:gather"),
+    forward=FN_GATHER,
+    edges=1,
 )
 scatter_add = Op(
-    "scatter_add", FUNCTION, ("x", "source", "index"), ("dim",), kernel=SCATTER, forward=FN_SCATTER_ADD
+    "scatter_add",
+    FUNCTION,
+    ("x", "source", "index"),
+    ("dim",),
+    kernel=SCATTER,
+    forward=FN_SCATTER_ADD,
+    edges=2,
 )
 
 
@@ -40,21 +52,30 @@ def _(g, index, dim):
 
 # x[..., i, j, ...] with index tensors over neighbouring dimensions from `first` on; `indices` is their stack.
 index = Op(
-    "index", FUNCTION, ("x", "indices"), ("first",), kernel=Kernel("index", "index:index"), forward=FN_INDEX
+    "index",
+    FUNCTION,
+    ("x", "indices"),
+    ("first",),
+    kernel=Kernel("index", "index:index"),
+    forward=FN_INDEX,
+    edges=1,
 )
 index_backward = Op(
     "index_backward", FUNCTION, ("x", "indices"), ("first", "*target"), kernel=INDEX_PUT,
-    forward=FN_INDEX_BACKWARD, node="IndexPutBackward0",
+    forward=FN_INDEX_BACKWARD, node="IndexPutBackward0", edges=1,
 )  # fmt: skip
 index_put = Op(
     "index_put", FUNCTION, ("x", "v", "indices"), ("first", "accumulate"), kernel=INDEX_PUT,
-    forward=FN_INDEX_PUT,
+    forward=FN_INDEX_PUT, edges=2,
 )  # fmt: skip
 
 
 @index.vjp("x")
 def _(g, indices, first, sizes):
     return invoke(index_backward, (g, indices), first, sizes)
+
+
+index.variant("select", "IndexSelectBackward0")
 
 
 @index_backward.vjp("x")

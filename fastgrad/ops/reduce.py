@@ -15,6 +15,7 @@ from fastgrad.native.layout import (
     FUNCTION,
     NOT_DIFFERENTIABLE,
     NOT_EMPTY,
+    ONE_DIFFERENTIABLE,
     OUT_BOOL,
     OUT_INT64,
     REDUCES,
@@ -103,9 +104,11 @@ log_softmax = _rowwise("log_softmax", flags=FLOAT_ONLY)
 logsumexp = _rowwise("logsumexp", flags=FLOAT_ONLY | REDUCES)
 argmax = _rowwise("argmax", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
 argmin = _rowwise("argmin", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
-max_dim = _rowwise("max_dim", flags=REDUCES | WITH_INDICES | NOT_EMPTY, node="MaxBackward0", n_out=2)
-min_dim = _rowwise("min_dim", flags=REDUCES | WITH_INDICES | NOT_EMPTY, node="MinBackward0", n_out=2)
-prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)
+EXTREME = REDUCES | WITH_INDICES | ONE_DIFFERENTIABLE | NOT_EMPTY
+max_dim = _rowwise("max_dim", flags=EXTREME, node="MaxBackward0", n_out=2)
+min_dim = _rowwise("min_dim", flags=EXTREME, node="MinBackward0", n_out=2)
+prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)  # of all elements
+prod_dim = prod.variant("dim", "ProdBackward1")
 cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT)
 
 
@@ -117,6 +120,10 @@ def _(g, sizes, dims):
 @mean.vjp("x")
 def _(g, sizes, dims):
     return invoke(expand_mean, (g,), sizes, dims)
+
+
+sum_.variant("dim", "SumBackward1")
+mean.variant("dim", "MeanBackward1")
 
 
 # The gradient of an extreme value goes to the elements that attain it, in equal parts. As in PyTorch, amax and amin
@@ -150,8 +157,10 @@ min_.vjp("x")(_extreme_or_nan)
 softmax_backward = _rowwise("softmax_backward", ("v", "s"))
 log_softmax_backward = _rowwise("log_softmax_backward", ("v", "s"))
 reversed_cumsum = _rowwise("reversed_cumsum")
-select_rows = Op("select_rows", FUNCTION, ("x", "index"), ("dim", "keepdim"), forward=FN_SELECT_ROWS)
-place_rows = Op("place_rows", FUNCTION, ("x", "index"), ("dim", "keepdim", "*plan"), forward=FN_PLACE_ROWS)
+select_rows = Op("select_rows", FUNCTION, ("x", "index"), ("dim", "keepdim"), forward=FN_SELECT_ROWS, edges=1)
+place_rows = Op(
+    "place_rows", FUNCTION, ("x", "index"), ("dim", "keepdim", "*plan"), forward=FN_PLACE_ROWS, edges=1
+)
 
 
 @softmax.vjp("x")
@@ -238,10 +247,18 @@ carried_on = _rowwise("carried_on", ("v", "x"), flags=FLOAT_ONLY)
 carried_back = _rowwise("carried_back", ("v", "x"), flags=FLOAT_ONLY)
 
 
+def _others(x, dim):
+    return invoke(products_before, (x,), dim, 0) * invoke(products_after, (x,), dim, 0)
+
+
 @prod.vjp("x")
+def _(g, x, dim):
+    return g * _others(x, dim)
+
+
+@prod_dim.vjp("x")
 def _(g, x, dim, sizes):
-    others = invoke(products_before, (x,), dim, 0) * invoke(products_after, (x,), dim, 0)
-    return invoke(expand_reduced, (g,), sizes, dim) * others
+    return invoke(expand_reduced, (g,), sizes, dim) * _others(x, dim)
 
 
 def _back(g, x, dim):

@@ -15,12 +15,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastgrad.native import layout
-from fastgrad.native.layout import FUSED, IDENTITY, MAX_KERNELS, MAX_OPS, NO_GRAD, PROGRAM
+from fastgrad.native.layout import (
+    ENV_GRADS,
+    ENV_INPUTS,
+    ENV_OUTPUTS,
+    FUSED,
+    IDENTITY,
+    MAX_KERNELS,
+    MAX_OPS,
+    NO_GRAD,
+    PROGRAM,
+)
 from fastgrad.native.loader import rt
 from fastgrad.ops.call import invoke
+
+if TYPE_CHECKING:
+    from fastgrad.ops.rules import Trace
 
 Builder = Callable[["Kernel", int, int], "tuple[Callable[..., None], dict[str, Any]]"]
 
@@ -86,6 +99,9 @@ class Op:
         Name of the node class, if it is not the op's name in camel case.
     n_out : int
         Number of outputs.
+    edges : int, optional
+        How many inputs, from the first on, may have a gradient: all if not given. Behind them stand numbers, masks
+        and indices; a node has no edges for them.
     """
 
     def __init__(
@@ -101,6 +117,7 @@ class Op:
         dtype_rule: int = layout.PROMOTE,
         node: str | None = None,
         n_out: int = 1,
+        edges: int | None = None,
     ) -> None:
         if len(OPS) >= MAX_OPS:
             raise RuntimeError(f"op table is full ({MAX_OPS} entries)")
@@ -112,22 +129,63 @@ class Op:
         self.attrs = attrs
         self.kernel = kernel
         self.node = node or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
+        self.facts = {
+            "kind": kind, "n_out": n_out, "flags": flags, "kernel": kernel.id if kernel else 0,
+            "dtype_rule": dtype_rule, "forward": forward,
+        }  # fmt: skip
         self.n_out = n_out
         self.rules: dict[int, Callable[..., Any]] = {}
         self.fused: dict[int, bool] = {}
         self.id = len(OPS)
         OPS.append(self)
         BY_NAME[name] = self
-        self._write("kind", kind)
-        self._write("n_in", len(inputs))
-        self._write("n_out", n_out)
-        self._write("flags", flags)
-        self._write("kernel", kernel.id if kernel else 0)
-        self._write("dtype_rule", dtype_rule)
-        self._write("forward", forward)
+        for field, value in self.facts.items():
+            self._write(field, value)
+        many = any(n.startswith("*") for n in inputs)
+        self._write("n_in", edges if edges is not None else _ANY_NUMBER if many else len(inputs))
         self._write("id", self.id)
         for k in range(4):
             self._write("grad_kind", NO_GRAD, k)
+
+    def variant(self, suffix: str, node: str, edges: int | None = None) -> Op:
+        """The op under the name ``<name>.<suffix>`` for calls that PyTorch records as another node.
+
+        Parameters
+        ----------
+        suffix : str
+        node : str
+            Name of the node class.
+        edges : int, optional
+            How many inputs may have a gradient, if others than those of the op.
+        """
+        other = Op(
+            f"{self.name}.{suffix}", self.kind, self.inputs, self.attrs, kernel=self.kernel, node=node,
+            n_out=self.n_out, forward=self.facts["forward"], flags=self.facts["flags"],
+            dtype_rule=self.facts["dtype_rule"], edges=self._read("n_in", 0) if edges is None else edges,
+        )  # fmt: skip
+        other.rules = {k: rule for k, rule in self.rules.items() if edges is None or k < edges}
+        for k in other.rules:
+            for field in ("grad_kind", "grad", "save"):
+                other._write(field, self._read(field, k), k)
+        return other
+
+    def with_numbers(
+        self, *, right: Op | None = None, left: Op | None = None, prepared: Op | None = None
+    ) -> None:
+        """Name the ops that the operator becomes where one side is a Python number.
+
+        Parameters
+        ----------
+        right : Op, optional
+            For ``tensor (operator) number``.
+        left : Op, optional
+            For ``number (operator) tensor``; it takes the tensor first.
+        prepared : Op, optional
+            What `left` gets of the tensor.
+        """
+        for field, op in (("numbered", right), ("reflected", left), ("prepared", prepared)):
+            if op is not None:
+                self._write(field, op.id)
 
     def _write(self, field: str, value: int, index: int = 0) -> None:
         rt.poke(
@@ -205,8 +263,10 @@ class Op:
             k = self._position(name)
             self.rules[k] = rule
             self._write("save", self._save_mask(rule), k)
-            self._write("grad", trace(self, k, rule), k)
-            self._write("grad_kind", PROGRAM, k)
+            program = trace(self, k, rule)
+            fused = self._one_kernel(program, rule)
+            self._write("grad", fused if fused is not None else program.install(), k)
+            self._write("grad_kind", FUSED if fused is not None else PROGRAM, k)
             if self.inputs[k].startswith("*"):  # every further input is like this one
                 for other in range(k, 4):
                     self.rules[other] = rule
@@ -215,6 +275,18 @@ class Op:
             return rule
 
         return declare
+
+    def _one_kernel(self, program: Trace, rule: Callable[..., Any]) -> int | None:
+        """The op that a rule consists of, if it is one kernel over the gradient and what was saved, in order."""
+        if len(program.instructions) != 1:
+            return None
+        saved = self._save_mask(rule)
+        places = [ENV_INPUTS + i for i in range(4) if saved >> i & 1]
+        places += [ENV_OUTPUTS + i for i in range(2) if saved >> 8 + i & 1]
+        [words] = program.instructions
+        op, operands = OPS[words[0]], [ENV_GRADS, *places]
+        fits = op.kind == layout.ELEMENTWISE and words[1:] == [len(operands), *operands, 0]
+        return op.id if fits else None
 
     def _read(self, field: str, index: int) -> int:
         return rt.peek(  # type: ignore[no-any-return]
@@ -238,6 +310,7 @@ def _on_tensors(rule: Callable[..., Any], times_g: bool) -> Callable[..., Any]:
     return apply
 
 
+_ANY_NUMBER = 1 << 40
 KERNELS: list[Kernel] = []
 OPS: list[Op] = []
 BY_NAME: dict[str, Op] = {}
@@ -252,25 +325,28 @@ def elementwise(
     flags: int = 0,
     node: str | None = None,
     refuses: dict[int, str] | None = None,
+    edges: int | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an elementwise op by its formula over scalars.
 
     The names of the formula's parameters are the names of the inputs; `m` is the vocabulary of functions and
     ``c(1)`` a constant in the dtype of the loop (see `ops.vocabulary`). `refuses` names dtypes that have no kernel,
-    with what to do instead. A derivative sees a condition as a number of its loop, not as a bool.
+    with what to do instead; `edges` is how many inputs may have a gradient. A condition stands last; a derivative
+    sees it as a number of its loop, not as a bool.
     """
 
     def declare(formula: Callable[..., Any]) -> Op:
         inputs = tuple(inspect.signature(formula).parameters)
-        conditions = tuple(n for n in inputs if n == "condition")
-        extra = layout.MASK_FIRST if conditions else 0
+        conditions = tuple(n for n in inputs[-1:] if n == "condition")
+        extra = layout.MASK_LAST if conditions else 0
         kernel = Kernel(
             name, "elementwise:build", formula,
             inputs=inputs, conditions=conditions, out_bool=bool(flags & layout.OUT_BOOL), refuses=refuses or {},
         )  # fmt: skip
         return Op(
-            name, layout.ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node
-        )
+            name, layout.ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node,
+            edges=len(inputs) - len(conditions) if edges is None else edges,
+        )  # fmt: skip
 
     return declare
 

@@ -48,6 +48,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.instructions: list[list[int]] = []
+        self.result = -1
 
     def constant(self, value: Any) -> Symbol:
         """A number, as a tensor of its own."""
@@ -82,9 +83,18 @@ class Trace:
             raise RuntimeError("a rule may call at most 16 ops")
         return Symbol(self, slot)
 
+    def install(self) -> int:
+        """Write the program down for compiled code; returns its address."""
+        words = [len(self.instructions), self.result]
+        for instruction in self.instructions:
+            words.extend(instruction)
+        program = (ctypes.c_int64 * len(words))(*words)
+        _programs.append(program)
+        return ctypes.addressof(program)
 
-def trace(op: Op, k: int, rule: Callable[..., Any]) -> int:
-    """Make the program of the rule for input `k`; returns its address."""
+
+def trace(op: Op, k: int, rule: Callable[..., Any]) -> Trace:
+    """Trace the rule for input `k`."""
     t = Trace()
     arguments: dict[str, Any] = {}
     for name in inspect.signature(rule).parameters:
@@ -92,12 +102,8 @@ def trace(op: Op, k: int, rule: Callable[..., Any]) -> int:
     result = rule(**arguments)
     if not isinstance(result, Symbol):
         raise TypeError(f"the rule of {op.name} must return a tensor, but returned {type(result).__name__}")
-    words = [len(t.instructions), result.slot]
-    for instruction in t.instructions:
-        words.extend(instruction)
-    program = (ctypes.c_int64 * len(words))(*words)
-    _programs.append(program)
-    return ctypes.addressof(program)
+    t.result = result.slot
+    return t
 
 
 def _argument(op: Op, k: int, name: str, t: Trace) -> Any:

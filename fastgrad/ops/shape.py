@@ -92,6 +92,11 @@ for _op in (view, reshape_copy, reshape_to, squeeze, unsqueeze):
     _op.vjp("x")(_reshape_back)
 
 
+view.variant("squeezed", "SqueezeBackward2")
+view.variant("strided", "ReshapeAliasBackward0")
+squeeze.variant("dim", "SqueezeBackward1")
+reshape_copy.variant("squeezed", "SqueezeBackward4")
+
 unpermute = Op("unpermute", VIEW, ("x",), ("inverse", "*dims"), forward=VIEW_PERMUTE, node="PermuteBackward0")
 
 
@@ -161,7 +166,9 @@ def _(g, offset, dim1, dim2):
 # --- histories of views that were changed in place -------------------------------------------------------------
 # A plan says how a view lies in its base: rank, sizes, strides, offset in elements.
 
-copy_slices = Op("copy_slices", FUNCTION, ("x", "source"), ("*plan",), forward=FN_NONE, node="CopySlices")
+copy_slices = Op(
+    "copy_slices", FUNCTION, ("x", "source"), ("*plan",), forward=FN_NONE, node="torch::autograd::CopySlices"
+)
 zero_strided = Op("zero_strided", FUNCTION, ("x",), ("*plan",), forward=FN_ZERO_STRIDED)
 take_strided = Op("take_strided", FUNCTION, ("x",), ("*plan",), forward=FN_TAKE_STRIDED)
 place_strided = Op("place_strided", FUNCTION, ("x",), ("*plan",), forward=FN_PLACE_STRIDED)
@@ -221,6 +228,9 @@ def _(gs, dim, lengths, sizes):
 
 
 narrow = Op("narrow", VIEW, ("x",), ("dim", "start", "length"), forward=VIEW_NARROW, node="SliceBackward0")
+
+
+split.variant("sizes", "SplitWithSizesBackward0")
 
 
 @split_backward.vjp("xs")

@@ -20,6 +20,13 @@ class _TensorMath:
         if op is None:
             raise AttributeError(f"no op named {name!r}")
 
+        if name == "where":  # a formula names the condition first
+
+            def choose(condition: Any, a: Any, b: Any) -> Any:
+                return invoke(op, (a, b, condition))
+
+            return choose
+
         def function(*operands: Any) -> Any:
             return invoke(op, operands)
 

@@ -113,3 +113,65 @@ def test_nothing_is_recorded_for_constants(lib, case: OpCase):
         for output in as_list(case.call(lib, *tensors(lib, sample.args), **keywords(lib, sample))):
             assert not output.requires_grad
             assert output.grad_fn is None
+
+
+@pytest.mark.parametrize("name", ["relu", "relu_"])
+def test_relu_has_a_second_derivative(lib, name: str):
+    """It is zero, but it is there: a gradient penalty may be taken of a network of nothing else."""
+    x = lib.tensor([-1.0, 2.0], requires_grad=True)
+    (g,) = lib.autograd.grad(getattr(x * 1, name)().sum(), x, create_graph=True)
+    assert g.requires_grad
+    (second,) = lib.autograd.grad(g.sum(), x)
+    assert (g.tolist(), second.tolist()) == ([0.0, 1.0], [0.0, 0.0])
+
+
+def test_gradients_have_memory_as_in_pytorch(lib):
+    """That of a mean may be changed in place; that of a sum is one element for many."""
+    x = lib.ones(3, 4, requires_grad=True)
+    (g,) = lib.autograd.grad(x.mean(), x)
+    assert g.stride() == (4, 1)
+    g.sub_(1.0)
+    assert g.max().item() == g.min().item() == pytest.approx(1 / 12 - 1)
+    assert lib.autograd.grad(x.mean(0).sum(), x)[0].is_contiguous()
+    assert lib.autograd.grad(x.sum(), x)[0].stride() == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda lib, w, v: v @ v,
+        lambda lib, w, v: w @ v,
+        lambda lib, w, v: v @ w,
+        lambda lib, w, v: lib.stack([w, w]) @ v,
+        lambda lib, w, v: w.t().reshape(9),
+    ],
+    ids=["dot", "mv", "vm", "batch", "reshape"],
+)
+def test_results_of_products_are_no_views(lib, call):
+    """They are the caller's alone, and may be changed in place even if they were made without gradients."""
+    w, v = lib.ones(3, 3), lib.ones(3, requires_grad=True)
+    with lib.no_grad():
+        out = call(lib, w, v)
+    assert not out._is_view()
+    out.copy_(v.sum() * lib.ones(*out.shape))
+    out.sum().backward()
+    assert v.grad.tolist() == [out.numel()] * 3
+
+
+def test_indices_are_no_output_of_the_node(lib):
+    x = lib.tensor([1.0, 3.0], requires_grad=True)
+    y = x.max(0).values
+    seen = []
+    y.grad_fn.register_prehook(lambda grads: seen.append(len(grads)) or (grads[0] * 2,))
+    y.backward()
+    assert seen == [1]
+    assert x.grad.tolist() == [0.0, 2.0]
+
+
+def test_masked_fill_in_place_saves_its_mask(lib):
+    x = lib.ones(2, requires_grad=True)
+    y = (x * 1).masked_fill_(lib.tensor([True, False]), 0.0).sum()
+    y.backward()
+    assert x.grad.tolist() == [0.0, 1.0]
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward()

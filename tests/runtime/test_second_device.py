@@ -41,7 +41,7 @@ def test_training_is_the_same_on_both_devices(stand_in):
         assert q.device.type == "standin"
         assert q.grad.device.type == "standin"
         np.testing.assert_array_equal(p.detach().numpy(), q.detach().cpu().numpy())
-    assert {"gemm", "relu", "log_softmax", "nll_loss", "sgd_step", "relu_dx"} <= stand_in.kernels
+    assert {"gemm", "relu", "log_softmax", "nll_loss", "sgd_step", "threshold_backward"} <= stand_in.kernels
 
 
 def test_hooks_see_gradients_of_the_device(stand_in):

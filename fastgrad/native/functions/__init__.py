@@ -14,7 +14,7 @@ from fastgrad.native.functions.indexing import (
     scatter_add,
     select_rows,
 )
-from fastgrad.native.functions.matrices import matmul, triangle
+from fastgrad.native.functions.matrices import inner_product, matmul, matrix_vector, triangle
 from fastgrad.native.functions.parts import (
     join,
     place_strided,
@@ -23,7 +23,13 @@ from fastgrad.native.functions.parts import (
     view_backward,
     zero_strided,
 )
-from fastgrad.native.functions.reductions import expand_reduced, reduce_like, reduction, sum_to
+from fastgrad.native.functions.reductions import (
+    expand_reduced,
+    mean_square,
+    reduce_like,
+    reduction,
+    sum_to,
+)
 from fastgrad.native.functions.rows import rowwise
 from fastgrad.native.functions.training import nll_backward, nll_forward, sgd
 
@@ -33,8 +39,11 @@ __all__ = [
     "index",
     "index_backward",
     "index_put",
+    "inner_product",
     "join",
     "matmul",
+    "matrix_vector",
+    "mean_square",
     "nll_backward",
     "nll_forward",
     "place_rows",

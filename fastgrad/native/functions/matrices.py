@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastgrad.native.elementwise import cast, launch, op_record
 from fastgrad.native.functions.copies import contiguous
 from fastgrad.native.intrinsics import native, runtime, stack_small, tensor, words
-from fastgrad.native.layout import BAD_DIM, BAD_MATMUL, FLAT
+from fastgrad.native.layout import BAD_DIM, BAD_MATMUL, FLAT, VIEW_UNSQUEEZE
 from fastgrad.native.memory import drop, retain
 from fastgrad.native.tensors import finished, new_tensor
-from fastgrad.native.views import fail
+from fastgrad.native.views import fail, make_view
 
 
 @native
@@ -72,6 +72,62 @@ def matmul(a, b):
     if cb > 0:
         drop(cb)
     return finished(out, status)
+
+
+@native
+def product_with_vector(rows, vector, ndim, sizes):
+    """The product of a matrix and a vector as one column, in a new tensor of the given sizes. Takes over `rows`."""
+    if rows <= 0:
+        return rows
+    tv = tensor(vector)
+    out = new_tensor(tv.dtype, tv.device, ndim, sizes)
+    if out > 0 and tensor(out).numel != 0:
+        dim = words(stack_small())
+        dim[0] = 1
+        column = make_view(VIEW_UNSQUEEZE, vector, 1, dim)
+        cb = gemm_operand(column) if column > 0 else column
+        out = finished(out, -cb if cb <= 0 else run_gemm(out, rows, cb))
+        if column > 0:
+            drop(column)
+        if cb > 0:
+            drop(cb)
+    drop(rows)
+    return out
+
+
+@native
+def matrix_vector(a, b):
+    """Product of a matrix and a vector."""
+    ta = tensor(a)
+    tb = tensor(b)
+    if ta.ndim != 2 or tb.ndim != 1:
+        return fail(BAD_MATMUL, 0, 0)
+    if ta.dtype != tb.dtype:
+        return fail(BAD_MATMUL, 1, 0)
+    if ta.shape[1] != tb.shape[0]:
+        return fail(BAD_MATMUL, 2, 0)
+    return product_with_vector(gemm_operand(a), b, 1, ta.shape)
+
+
+@native
+def inner_product(a, b):
+    """Inner product of two vectors, without dimensions."""
+    ta = tensor(a)
+    tb = tensor(b)
+    if ta.ndim != 1 or tb.ndim != 1:
+        return fail(BAD_MATMUL, 0, 0)
+    if ta.dtype != tb.dtype:
+        return fail(BAD_MATMUL, 1, 0)
+    if ta.shape[0] != tb.shape[0]:
+        return fail(BAD_MATMUL, 2, 0)
+    dim = words(stack_small())
+    dim[0] = 0
+    row = make_view(VIEW_UNSQUEEZE, a, 1, dim)
+    if row <= 0:
+        return row
+    operand = gemm_operand(row)
+    drop(row)
+    return product_with_vector(operand, b, 0, ta.shape)
 
 
 @native

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.elementwise import elementwise, is_floating, launch, number_tensor, op_record
-from fastgrad.native.functions.copies import reshape_or_copy
+from fastgrad.native.functions.copies import contiguous, reshape_or_copy
 from fastgrad.native.intrinsics import advance, native, runtime, stack_frame, stack_small, tensor, words
 from fastgrad.native.layout import (
     ACCUMULATES_INT,
@@ -162,6 +162,8 @@ def reduce_like(h, n_attrs, attrs):
 def expand_reduced(h, n_attrs, attrs, mean):
     """The gradient of a sum or mean: the reduced dimensions come back, expanded to the sizes of the input.
 
+    As in PyTorch, that of a sum is a view of one element for many, and that of a mean has memory for each.
+
     `attrs`: rank and sizes of the input, then the dimensions as the reduction got them.
     """
     ndim = attrs[0]
@@ -186,7 +188,11 @@ def expand_reduced(h, n_attrs, attrs, mean):
         return kept
     out = view_expand(kept, ndim, sizes)
     drop(kept)
-    return out
+    if mean == 0 or out <= 0:
+        return out
+    dense = contiguous(out)
+    drop(out)
+    return dense
 
 
 @native
@@ -200,4 +206,21 @@ def divided(h, count):
     ins[1] = number
     out = elementwise(runtime().div_op, 2, ins)
     drop(number)
+    return out
+
+
+@native
+def mean_square(op, n, ins, mean):
+    """The sum or mean of the squared differences of two tensors of one shape, by the kernel of their squares."""
+    each = elementwise(op, n, ins)
+    if each <= 0:
+        return each
+    t = tensor(each)
+    if not is_floating(t.dtype):
+        drop(each)
+        return fail(BAD_DTYPE, t.dtype, 0)
+    other = runtime().mean_op if mean != 0 else runtime().sum_op
+    mask = (1 << t.ndim) - 1
+    out = reduce_into(op_record(other).kernel, t.dtype, each, mask, t.dtype, 0, t.shape)
+    drop(each)
     return out

@@ -7,6 +7,7 @@ from fastgrad.native.functions.copies import contiguous
 from fastgrad.native.intrinsics import address_of, native, stack_small, tensor, words
 from fastgrad.native.layout import (
     ACCUMULATES_INT,
+    ALL_DIMS,
     BAD_ARGUMENT,
     BAD_DIM,
     BAD_DTYPE,
@@ -31,12 +32,21 @@ DIM_GOES, DIM_SHRINKS, DIM_STAYS = 0, 1, 2
 
 @native
 def row_sizes(h, dim, fate, f, sizes):
-    """Write the extents of the rows to the frame and the sizes of the result to `sizes`; returns its rank."""
+    """Write the extents of the rows to the frame and the sizes of the result to `sizes`; returns its rank.
+
+    Where `dim` is `ALL_DIMS`, the tensor is one row.
+    """
     t = tensor(h)
     f[BEFORE] = 1
-    f[LENGTH] = 1
+    f[LENGTH] = t.numel if dim == ALL_DIMS else 1
     f[AFTER] = 1
     rank = 0
+    if dim == ALL_DIMS:
+        if fate == DIM_GOES:
+            return 0
+        for d in range(t.ndim):
+            sizes[d] = t.shape[d] if fate == DIM_STAYS else 1
+        return t.ndim
     for d in range(t.ndim):
         size = t.shape[d]
         if d < dim:
@@ -83,7 +93,7 @@ def rowwise(op, n, ins, attrs, outs):
     """An op over one dimension; `attrs` are dim and keepdim. Returns the number of outputs or a status."""
     info = op_record(op)
     t = tensor(ins[0])
-    dim = wrap_dim(attrs[0], t.ndim)
+    dim = attrs[0] if attrs[0] == ALL_DIMS else wrap_dim(attrs[0], t.ndim)
     if dim < 0:
         return fail(BAD_DIM, attrs[0], t.ndim)
     if info.flags & FLOAT_ONLY and not is_floating(t.dtype):

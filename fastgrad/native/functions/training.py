@@ -82,8 +82,8 @@ def run_nll(f, op, n, ins, attrs, back):
 def nll_backward(op, n, ins, attrs):
     """The gradient of the log-probabilities.
 
-    `ins`: gradient of the loss, targets, total weight, weights or absent; `attrs`: reduction, ignore_index,
-    sizes.
+    `ins`: gradient of the loss, log-probabilities, targets, weights or absent, total weight; `attrs`: reduction,
+    ignore_index, sizes.
     """
     t = tensor(ins[0])
     out = zeros(t.dtype, t.device, attrs[2], advance(attrs, 3))
@@ -94,11 +94,11 @@ def nll_backward(op, n, ins, attrs):
         return finished(out, -cg)
     operands = words(stack_small())
     operands[0] = out  # the kernel writes where the loss read x
-    operands[1] = ins[1]
-    operands[2] = ins[3] if n > 3 else 0
+    operands[1] = ins[2]
+    operands[2] = ins[3]
     f = words(stack_small())
     f[0] = tensor(cg).data
-    f[1] = tensor(ins[2]).data
+    f[1] = tensor(ins[4]).data
     status = run_nll(f, op, 3, operands, attrs, 1)
     drop(cg)
     return finished(out, status)
