@@ -49,6 +49,7 @@ from fastgrad.native.graph import (
     rebase,
     record,
     renewed,
+    save_again,
     strided_plan,
 )
 from fastgrad.native.intrinsics import (
@@ -387,6 +388,41 @@ def overlaps_itself(h):
 
 
 @native
+def stand_in(n, ins, info, operands):
+    """The operands of an op in place as its node shall see them: the first as it was before. A status.
+
+    What stands in carries the history of the old tensor while the node is made.
+    """
+    mask = 0
+    for k in range(n):
+        operands[k] = ins[k]
+        if tensor(ins[k]).flags & REQUIRES_GRAD:
+            mask |= info.save[k]
+    for k in range(1, n):
+        if ins[k] == ins[0] and mask & (1 << k):
+            mask |= 1
+    if mask & 1:
+        # The derivative reads the old value: it is copied before it is gone.
+        before = cast(ins[0], tensor(ins[0]).dtype)
+    else:
+        before = alias(ins[0])
+    if before <= 0:
+        return -before
+    for k in range(n):
+        if ins[k] == ins[0]:
+            operands[k] = before
+    t = tensor(ins[0])
+    if t.flags & REQUIRES_GRAD:
+        old = tensor(before)
+        old.flags |= REQUIRES_GRAD
+        old.node = t.node
+        old.output_nr = t.output_nr
+        if old.node != 0:
+            retain_node(old.node)
+    return 0
+
+
+@native
 def inplace(op, n, ins, n_attrs, attrs):
     """An op that writes over its first input; returns that input (one more reference) or a status."""
     enter()
@@ -416,37 +452,20 @@ def inplace(op, n, ins, n_attrs, attrs):
     if not needs:
         return elementwise_slow(op, n, ins, ins[0])
     operands = words(stack_small())
-    for k in range(n):
-        operands[k] = ins[k]
-    mask = 0
-    for k in range(n):
-        if tensor(ins[k]).flags & REQUIRES_GRAD:
-            mask |= info.save[k]
-    if mask & 1:
-        # The derivative reads the old value: it is copied before it is gone.
-        operands[0] = cast(ins[0], tensor(ins[0]).dtype)
-    else:
-        operands[0] = alias(ins[0])
-    if operands[0] <= 0:
-        return operands[0]
-    # The stand-in carries the history of the old tensor while the node is made.
-    old = tensor(operands[0])
+    status = stand_in(n, ins, info, operands)
+    if status != 0:
+        return -status
     t = tensor(ins[0])
-    if t.flags & REQUIRES_GRAD:
-        old.flags |= REQUIRES_GRAD
-        old.node = t.node
-        old.output_nr = t.output_nr
-        if old.node != 0:
-            retain_node(old.node)
-    result = elementwise_slow(op, n, ins, ins[0])
-    if result <= 0:
-        drop(operands[0])
-        return result
+    # The node comes first: if a saved-tensor hook raises, nothing has changed.
     created = create_node(op, n, operands, 1, out, 0, ins)
     drop(operands[0])
     if created <= 0:
-        drop(result)
         return created
+    result = elementwise_slow(op, n, ins, ins[0])
+    if result <= 0:
+        drop_node(created)
+        return result
+    save_again(created)
     return move_history(result, created)
 
 

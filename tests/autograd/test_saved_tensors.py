@@ -545,6 +545,33 @@ def test_exceptions_in_pack_come_out_of_the_op(lib: ModuleType, error: type[Base
     assert x.grad.tolist() == [2.0, 2.0]
 
 
+def test_an_op_in_place_whose_pack_raises_changes_nothing(lib: ModuleType):
+    def stop(t: Any) -> Any:
+        raise KeyError("stop")
+
+    x = ones(lib)
+    y = x * 2
+    version = y._version
+    with hooks(lib, stop, lambda p: p), pytest.raises(KeyError):
+        y.mul_(lib.full((2,), 3.0, requires_grad=True))
+    assert y.tolist() == [2.0, 2.0]
+    assert y._version == version
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_an_op_in_place_on_a_tensor_and_itself():
+    """PyTorch refuses in backward; fastgrad saves a copy of what is overwritten."""
+    for change, expected in (("mul_", 8.0), ("div_", 0.0), ("add_", 4.0)):
+        x = ones(fg)
+        y = x * 2
+        getattr(y, change)(y)
+        y.sum().backward()
+        assert x.grad.tolist() == [expected] * 2
+        y = x * 2
+        getattr(y, change)(y)  # and nothing stays if no pass runs
+
+
 @pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
 def test_exceptions_in_unpack_come_out_of_backward(lib: ModuleType, error: type[BaseException]):
     raised = error("stop")

@@ -39,10 +39,6 @@ LONG_FUNCTIONS = {
         90,
         "owns what it made until the end; parts would have to hand it over",
     ),
-    "native/dispatch.py:inplace": (
-        75,
-        "check, copy, run, record, rebase: the order matters, and failures undo it",
-    ),
 }
 
 # The modules of `native` that compile, and so import Numba: directly, or by importing what does.
