@@ -455,7 +455,6 @@ def inplace(op, n, ins, n_attrs, attrs):
     status = stand_in(n, ins, info, operands)
     if status != 0:
         return -status
-    t = tensor(ins[0])
     # The node comes first: if a saved-tensor hook raises, nothing has changed.
     created = create_node(op, n, operands, 1, out, 0, ins)
     drop(operands[0])
