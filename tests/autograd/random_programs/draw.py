@@ -119,7 +119,9 @@ class Drawing(Scope):
         others = [v for v in self.values if v.base == value.base and v is not value]
         if any(v.maybe for v in [*others, value]) and "results that are no views" not in self.features:
             return False
-        if "views of several outputs after a change" not in self.features and any(v.multi for v in others):
+        if "views of several outputs after a change" not in self.features and any(
+            v.multi for v in [*others, value]
+        ):
             return False
         return "hooks of views" in self.features or not any(
             v.hooked for v in [*others, value] if v.base != v.name
