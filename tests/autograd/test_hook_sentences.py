@@ -322,10 +322,21 @@ def test_h29_leaf_node(ones):
     assert seen == [((), [2.0, 2.0], [2.0, 2.0]), ((), [2.0, 2.0], [4.0, 4.0])]
 
 
+def test_h30_leaf_node_held(ones):
+    log: list[str] = []
+    x = ones()
+    x.expand_as(x).grad_fn.next_functions[0][0].register_hook(lambda gi, go: log.append("lost"))
+    x.sum().backward()
+    y = x * 2
+    y.grad_fn.next_functions[0][0].register_hook(lambda gi, go: log.append("held by the graph"))
+    y.sum().backward()
+    assert log == ["held by the graph"]
+
+
 # --- retain_grad -------------------------------------------------------------------------------------------------
 
 
-def test_h30_retain_grad(ones):
+def test_h31_retain_grad(ones):
     y = ones() * 3
     y.retain_grad()
     y.register_hook(lambda g: g * 10)
@@ -334,7 +345,7 @@ def test_h30_retain_grad(ones):
     assert y.grad.tolist() == [10.0, 10.0]
 
 
-def test_h31_retain_grad_leaf(lib, ones):
+def test_h32_retain_grad_leaf(lib, ones):
     x = ones()
     assert x.retain_grad() is None
     assert not x.retains_grad
@@ -347,7 +358,7 @@ def test_h31_retain_grad_leaf(lib, ones):
     assert y.grad.tolist() == [1.0, 1.0]
 
 
-def test_h32_retain_grad_sum(ones):
+def test_h33_retain_grad_sum(ones):
     y = ones() * 3
     y.retain_grad()
     z = y.sum()
@@ -358,7 +369,7 @@ def test_h32_retain_grad_sum(ones):
     assert y.grad.tolist() == [2.0, 2.0]
 
 
-def test_h33_retain_grad_in_place(ones):
+def test_h34_retain_grad_in_place(ones):
     seen = []
     y = ones() * 2
     y.retain_grad()
@@ -370,7 +381,7 @@ def test_h33_retain_grad_in_place(ones):
     assert seen == [[15.0, 15.0]]
 
 
-def test_h34_retain_grad_inputs(ones):
+def test_h35_retain_grad_inputs(ones):
     x = ones()
     y = x * 2
     (y * 3).sum().backward(inputs=[y])
@@ -382,7 +393,7 @@ def test_h34_retain_grad_inputs(ones):
 # --- changes in place and views ----------------------------------------------------------------------------------
 
 
-def test_h35_in_place(ones):
+def test_h36_in_place(ones):
     log: list[Any] = []
     y = ones() * 2
     y.register_hook(lambda g: log.append(("old", g.tolist())))
@@ -392,7 +403,7 @@ def test_h35_in_place(ones):
     assert log == [("new", [1.0, 1.0]), ("old", [5.0, 5.0])]
 
 
-def test_h36_in_place_handle(ones):
+def test_h37_in_place_handle(ones):
     log: list[Any] = []
     y = ones() * 2
     handle = y.register_hook(log.append)
@@ -402,7 +413,7 @@ def test_h36_in_place_handle(ones):
     assert log == []
 
 
-def test_h37_in_place_leaf(lib, ones):
+def test_h38_in_place_leaf(lib, ones):
     log: list[Any] = []
     x = ones()
     x.register_hook(lambda g: log.append("tensor"))
@@ -415,7 +426,7 @@ def test_h37_in_place_leaf(lib, ones):
     assert x.grad.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_h38_in_place_base():
+def test_h39_in_place_base():
     seen = []
     y = fg.ones(2, requires_grad=True) * 1
     v = y[0]
@@ -425,7 +436,7 @@ def test_h38_in_place_base():
     assert seen == [3.0]
 
 
-def test_h39_in_place_view(ones):
+def test_h40_in_place_view(ones):
     seen = []
     x = ones()
     y = x * 1

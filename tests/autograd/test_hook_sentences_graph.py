@@ -29,7 +29,7 @@ def queue(lib: Any) -> Any:
 # --- lifetime and cycles -----------------------------------------------------------------------------------------
 
 
-def test_h64_copies(ones):
+def test_h65_copies(ones):
     log: list[Any] = []
     x = ones()
     x.register_hook(log.append)
@@ -43,7 +43,7 @@ def print_it(grad):
     print(grad)
 
 
-def test_h65_pickle_warns(ones):
+def test_h66_pickle_warns(ones):
     x = ones()
     x.register_hook(print_it)
     with pytest.warns(UserWarning, match="will not be serialized"):
@@ -51,19 +51,20 @@ def test_h65_pickle_warns(ones):
     assert not pickle.loads(data)._backward_hooks
 
 
-def test_h66_outlive(ones):
+def test_h67_outlive(ones):
     seen = []
     x = ones()
     y = x * 2
     y.register_hook(lambda g: seen.append(g.tolist()))
     z = (y * 3).sum()
-    del y
+    x.register_post_accumulate_grad_hook(lambda t: seen.append(t.grad.tolist()))
+    del x, y
     gc.collect()
     z.backward()
-    assert seen == [[3.0, 3.0]]
+    assert seen == [[3.0, 3.0], [6.0, 6.0]]
 
 
-def test_h67_cycles():
+def test_h68_cycles():
     def tensor(box):
         y = leaf() * 1
         y.register_hook(lambda g, y=y, box=box: None)
@@ -89,7 +90,7 @@ def test_h67_cycles():
 # --- hooks over several tensors ----------------------------------------------------------------------------------
 
 
-def test_h68_multi_all(lib, ones):
+def test_h69_multi_all(lib, ones):
     seen: list[list[bool]] = []
     a, b = ones(), ones()
     c, d = a * b, a * b
@@ -102,7 +103,7 @@ def test_h68_multi_all(lib, ones):
     assert seen == [[True, True, True, False], [True, False, True, False], [True] * 4]
 
 
-def test_h69_multi_any(lib, ones):
+def test_h70_multi_any(lib, ones):
     seen = []
     a, b = ones(), ones()
     c = a * b
@@ -112,18 +113,19 @@ def test_h69_multi_any(lib, ones):
     assert seen == [[3.0, 3.0]] * 2
 
 
-def test_h70_multi_return(lib, ones):
+def test_h71_multi_return(lib, ones):
     seen: list[Any] = []
     a, b = ones(), ones()
     handle = lib.autograd.graph.register_multi_grad_hook((a, b), lambda grads: seen.append(1) or grads[0] * 5)
     (a * b).sum().backward()
     assert a.grad.tolist() == b.grad.tolist() == [1.0, 1.0]
     handle.remove()
-    (a * b).sum().backward()
+    for t in (a, b):
+        t.sum().backward()
     assert seen == [1]
 
 
-def test_h71_multi_sees(lib, ones):
+def test_h72_multi_sees(lib, ones):
     seen: list[Any] = []
     x = ones()
     x.register_hook(lambda g: g * 10)
@@ -132,7 +134,7 @@ def test_h71_multi_sees(lib, ones):
     assert seen == [[20.0, 20.0]]
 
 
-def test_h72_multi_errors(lib, ones):
+def test_h73_multi_errors(lib, ones):
     register = lib.autograd.graph.register_multi_grad_hook
     with pytest.raises(ValueError, match="Expects mode to be one of"):
         register((ones(),), print, mode="some")
@@ -145,7 +147,7 @@ def test_h72_multi_errors(lib, ones):
     assert len(seen) == 1
 
 
-def test_h73_multi_grad_leaf():
+def test_h74_multi_grad_leaf():
     seen: list[Any] = []
     x, y = leaf(), leaf() * 2
     fg.autograd.graph.register_multi_grad_hook((x,), seen.append)
@@ -156,7 +158,7 @@ def test_h73_multi_grad_leaf():
     assert [g.tolist() for g in seen[1]] == [[1.0, 1.0]]
 
 
-def test_h74_multi_post():
+def test_h75_multi_post():
     seen: list[Any] = []
     a, b, c = leaf(), leaf(), leaf()
     fg.autograd.graph.register_multi_post_accumulate_grad_hook(
@@ -169,7 +171,7 @@ def test_h74_multi_post():
 # --- final callbacks ---------------------------------------------------------------------------------------------
 
 
-def test_h75_callback(lib, ones):
+def test_h76_callback(lib, ones):
     log: list[Any] = []
     q = queue(lib)
     x = ones()
@@ -190,12 +192,12 @@ def test_h75_callback(lib, ones):
     assert log == [("first", True), "second", "third"]
 
 
-def test_h76_callback_outside(lib):
+def test_h77_callback_outside(lib):
     with pytest.raises(RuntimeError, match="only be installed during backward pass"):
         queue(lib)(print)
 
 
-def test_h77_callback_failed(lib, ones):
+def test_h78_callback_failed(lib, ones):
     log: list[str] = []
 
     def stop(*a):
@@ -218,7 +220,7 @@ def test_h77_callback_failed(lib, ones):
     assert z.grad is not None
 
 
-def test_h78_callback_inner(lib, ones):
+def test_h79_callback_inner(lib, ones):
     log: list[str] = []
     w, x = ones(), ones()
 
@@ -238,7 +240,7 @@ def test_h78_callback_inner(lib, ones):
 # --- passes inside of passes, and threads ------------------------------------------------------------------------
 
 
-def test_h79_inner(lib, ones):
+def test_h80_inner(lib, ones):
     log: list[str] = []
     x, w = ones(), ones()
     a, b = x * 1, x * 2
@@ -257,7 +259,7 @@ def test_h79_inner(lib, ones):
     assert log == ["begin", "w", "end", "a"]
 
 
-def test_h80_inner_raises(lib, ones):
+def test_h81_inner_raises(lib, ones):
     def stop(g):
         raise KeyError
 
@@ -274,7 +276,7 @@ def test_h80_inner_raises(lib, ones):
     assert x.grad.tolist() == [3.0, 3.0]
 
 
-def test_h81_threads(ones):
+def test_h82_threads(ones):
     seen = []
     x = ones()
     x.register_hook(lambda g: seen.append(threading.current_thread()))
@@ -284,7 +286,7 @@ def test_h81_threads(ones):
     assert seen == [thread]
 
 
-def test_h82_current():
+def test_h83_current():
     graph = fg.autograd.graph
     seen = []
     y = leaf() * 3
@@ -301,7 +303,7 @@ def test_h82_current():
 # --- gradient edges ----------------------------------------------------------------------------------------------
 
 
-def test_h83_edge(lib, ones):
+def test_h84_edge(lib, ones):
     edge_of = lib.autograd.graph.get_gradient_edge
     x = ones()
     a, b = x.unbind()
@@ -310,7 +312,7 @@ def test_h83_edge(lib, ones):
     assert edge_of(x).node is a.grad_fn.next_functions[0][0]
 
 
-def test_h84_edge_stands(lib, ones):
+def test_h85_edge_stands(lib, ones):
     x = ones()
     y = x * 2
     y.register_hook(lambda g: g * 10)
@@ -320,7 +322,7 @@ def test_h84_edge_stands(lib, ones):
     assert x.grad.tolist() == [20.0, 20.0]
 
 
-def test_h85_edge_no_grad(lib, ones):
+def test_h86_edge_no_grad(lib, ones):
     x = ones()
     y = x * 2
     y.sum().backward(inputs=[lib.autograd.graph.get_gradient_edge(y)])
@@ -328,14 +330,14 @@ def test_h85_edge_no_grad(lib, ones):
     assert x.grad is None
 
 
-def test_h86_edge_errors(lib, ones):
+def test_h87_edge_errors(lib, ones):
     with pytest.raises(RuntimeError, match="not possible to get the gradient edge"):
         lib.autograd.graph.get_gradient_edge(lib.ones(1))
     with pytest.raises(RuntimeError, match="implicitly created only for scalar"):
         lib.autograd.backward(lib.autograd.graph.get_gradient_edge(ones() * 2))
 
 
-def test_h87_edge_range():
+def test_h88_edge_range():
     x = leaf()
     y = x * 2
     edge = fg.autograd.graph.GradientEdge(y.grad_fn, 1)

@@ -21,7 +21,7 @@ def raising(error: BaseException) -> Any:
 # --- node hooks --------------------------------------------------------------------------------------------------
 
 
-def test_h40_prehook(ones):
+def test_h41_prehook(ones):
     seen: list[Any] = []
     a, b = ones().unbind()
     a.grad_fn.register_prehook(lambda go: seen.append([g if g is None else g.item() for g in go]))
@@ -29,7 +29,7 @@ def test_h40_prehook(ones):
     assert seen == [[None, 2.0]]
 
 
-def test_h41_posthook(lib, ones):
+def test_h42_posthook(lib, ones):
     seen: list[Any] = []
     y = ones() * lib.full((2,), 3.0)
     y.grad_fn.register_prehook(lambda go: (go[0] * 10,))
@@ -39,7 +39,7 @@ def test_h41_posthook(lib, ones):
     assert seen == [([30.0, 30.0], None, [10.0, 10.0])]
 
 
-def test_h42_posthook_flows(ones):
+def test_h43_posthook_flows(ones):
     x = ones()
     y = x * 3
     y.grad_fn.register_hook(lambda gi, go: (gi[0] * 2, None))
@@ -47,7 +47,7 @@ def test_h42_posthook_flows(ones):
     assert x.grad.tolist() == [6.0, 6.0]
 
 
-def test_h43_posthook_failed(ones):
+def test_h44_posthook_failed(ones):
     log: list[Any] = []
     y = ones().exp()
     y.grad_fn.register_prehook(lambda go: log.append("pre"))
@@ -58,7 +58,7 @@ def test_h43_posthook_failed(ones):
     assert log == ["pre"]
 
 
-def test_h44_node_identity(ones):
+def test_h45_node_identity(ones):
     log: list[Any] = []
     x = ones()
     y = x * 2
@@ -71,7 +71,7 @@ def test_h44_node_identity(ones):
     assert log == ["pre"]
 
 
-def test_h45_node_call(lib, ones):
+def test_h46_node_call(lib, ones):
     log: list[Any] = []
     y = ones() * lib.full((2,), 3.0)
     y.grad_fn.register_prehook(lambda go: log.append("pre"))
@@ -84,7 +84,7 @@ def test_h45_node_call(lib, ones):
 # --- what is captured --------------------------------------------------------------------------------------------
 
 
-def test_h46_capture_hooks(lib, ones):
+def test_h47_capture_hooks(lib, ones):
     log: list[str] = []
     x = ones()
     y = x * 2
@@ -101,7 +101,7 @@ def test_h46_capture_hooks(lib, ones):
     assert log == ["z", "z.pre", "z.post", "y", "y.pre", "y.post"]
 
 
-def test_h47_capture_value():
+def test_h48_capture_value():
     x = fg.ones(2, requires_grad=True)
     y = x * 2
     y.register_hook(lambda g: g * 10)
@@ -111,14 +111,14 @@ def test_h47_capture_value():
         assert {id(w): g[0].item() for w, g in zip(wanted, got, strict=True)}[id(y)] == 10.0
 
 
-def test_h48_capture_producers(lib, ones):
+def test_h49_capture_producers(lib, ones):
     y = ones() * 2
     z = y * 3
     z.grad_fn.register_hook(lambda gi, go: (gi[0] * 5, None))
     assert lib.autograd.grad(z.sum(), y)[0].tolist() == [15.0, 15.0]
 
 
-def test_h49_capture_backward(ones):
+def test_h50_capture_backward(ones):
     log: list[str] = []
     x = ones()
     y = x * 2
@@ -130,7 +130,7 @@ def test_h49_capture_backward(ones):
     assert x.grad is None
 
 
-def test_h50_capture_other(lib, ones):
+def test_h51_capture_other(lib, ones):
     log: list[str] = []
     x, w = ones(), ones()
     a, b = x * 2, w * 2
@@ -141,7 +141,7 @@ def test_h50_capture_other(lib, ones):
     assert log == []
 
 
-def test_h51_capture_leaf(lib, ones):
+def test_h52_capture_leaf(lib, ones):
     log: list[str] = []
     x = ones()
     y = x * 2
@@ -157,7 +157,7 @@ def test_h51_capture_leaf(lib, ones):
 # --- adding, removing and raising in a pass ----------------------------------------------------------------------
 
 
-def test_h52_change_snapshot(ones):
+def test_h53_change_snapshot(ones):
     log: list[str] = []
     x = ones()
 
@@ -177,7 +177,7 @@ def test_h52_change_snapshot(ones):
     held.clear()
 
 
-def test_h53_change_later_place(ones):
+def test_h54_change_later_place(ones):
     log: list[str] = []
     x = ones()
     y = x * 1
@@ -186,7 +186,7 @@ def test_h53_change_later_place(ones):
     assert log == ["x"]
 
 
-def test_h54_raise_unchanged(ones):
+def test_h55_raise_unchanged(ones):
     log: list[Any] = []
     error = KeyError("mine")
     y = ones() * 2
@@ -200,7 +200,7 @@ def test_h54_raise_unchanged(ones):
     error.__traceback__ = None
 
 
-def test_h55_raise_again(ones):
+def test_h56_raise_again(ones):
     x = ones()
     z = (x * 2).exp().sum()
     handle = z.register_hook(raising(KeyError()))
@@ -211,7 +211,7 @@ def test_h55_raise_again(ones):
     assert x.grad is not None
 
 
-def test_h56_raise_keeps(ones):
+def test_h57_raise_keeps(ones):
     x, w = ones(), ones()
     y = x * 1
     y.register_hook(raising(KeyError()))
@@ -224,7 +224,7 @@ def test_h56_raise_keeps(ones):
 # --- grad mode ---------------------------------------------------------------------------------------------------
 
 
-def test_h57_mode(lib, ones):
+def test_h58_mode(lib, ones):
     seen = []
     for outside in (False, True):
         for create in (False, True):
@@ -237,7 +237,7 @@ def test_h57_mode(lib, ones):
     assert seen == [False, True, False, True]
 
 
-def test_h58_mode_create(lib):
+def test_h59_mode_create(lib):
     x = lib.tensor([2.0], requires_grad=True)
     had = []
     handle = x.register_hook(lambda g: (had.append(g.requires_grad), g * x)[1])
@@ -248,7 +248,7 @@ def test_h58_mode_create(lib):
     assert lib.autograd.grad(g, x)[0].item() == 36.0
 
 
-def test_h59_mode_retain(ones):
+def test_h60_mode_retain(ones):
     log: list[Any] = []
     x = ones()
     y = x * 1
@@ -263,7 +263,7 @@ def test_h59_mode_retain(ones):
 # --- handles -----------------------------------------------------------------------------------------------------
 
 
-def test_h60_handle_id(ones):
+def test_h61_handle_id(ones):
     x = ones()
     y = x * 1
     handles = [
@@ -277,7 +277,7 @@ def test_h60_handle_id(ones):
     assert ids == sorted(set(ids))
 
 
-def test_h61_handle_remove(ones):
+def test_h62_handle_remove(ones):
     log: list[Any] = []
     x = ones()
     handle = x.register_hook(log.append)
@@ -291,7 +291,7 @@ def test_h61_handle_remove(ones):
     other.remove()
 
 
-def test_h62_handle_context(ones):
+def test_h63_handle_context(ones):
     x = ones()
     with x.register_hook(lambda g: g * 5):
         x.sum().backward()
@@ -302,7 +302,7 @@ def test_h62_handle_context(ones):
     assert not x._backward_hooks
 
 
-def test_h63_handle_pickle(ones):
+def test_h64_handle_pickle(ones):
     x = ones()
     handle = x.register_hook(print)
     del x

@@ -22,7 +22,7 @@ def leaf(n: int = 2) -> Any:
 # --- saved-tensor hooks ------------------------------------------------------------------------------------------
 
 
-def test_h88_saved(lib, ones):
+def test_h89_saved(lib, ones):
     log: list[Any] = []
 
     def pack(t):
@@ -41,7 +41,7 @@ def test_h88_saved(lib, ones):
     assert log == [("pack", False), "unpack", "unpack"]
 
 
-def test_h89_saved_innermost(lib, ones):
+def test_h90_saved_innermost(lib, ones):
     log: list[str] = []
     hooks = lib.autograd.graph.saved_tensors_hooks
     outer = hooks(lambda t: log.append("outer"), lambda p: p)
@@ -52,7 +52,7 @@ def test_h89_saved_innermost(lib, ones):
     assert log == ["inner"]
 
 
-def test_h90_saved_recorded(lib, ones):
+def test_h91_saved_recorded(lib, ones):
     log: list[Any] = []
     x = ones()
     with lib.autograd.graph.saved_tensors_hooks(log.append, lambda p: p):
@@ -62,7 +62,7 @@ def test_h90_saved_recorded(lib, ones):
     assert log == []
 
 
-def test_h91_saved_errors(lib, ones):
+def test_h92_saved_errors(lib, ones):
     hooks = lib.autograd.graph.saved_tensors_hooks
     y = ones() * 1
     with (
@@ -78,7 +78,7 @@ def test_h91_saved_errors(lib, ones):
         hooks(5, 5).__enter__()
 
 
-def test_h92_saved_one(lib, ones):
+def test_h93_saved_one(lib, ones):
     log: list[str] = []
     x = ones()
     y = x.pow(2)
@@ -93,13 +93,13 @@ def test_h92_saved_one(lib, ones):
         saved.register_hooks(abs, abs)
 
 
-def test_h93_saved_disabled(lib):
+def test_h94_saved_disabled(lib):
     graph = lib.autograd.graph
     with graph.disable_saved_tensors_hooks("not here"), pytest.raises(RuntimeError, match="not here"):
         graph.saved_tensors_hooks(abs, abs).__enter__()
 
 
-def test_h94_saved_on_cpu(lib, ones):
+def test_h95_saved_on_cpu(lib, ones):
     context = lib.autograd.graph.save_on_cpu()
     device, kept = context.pack_hook(lib.ones(2))
     assert (str(device), str(kept.device)) == ("cpu", "cpu")
@@ -130,7 +130,7 @@ def pair(lib: Any, answer: Any = None, materialize: bool = True) -> Any:
     return Pair
 
 
-def test_h95_function_node(lib, ones):
+def test_h96_function_node(lib, ones):
     first, second = pair(lib).apply(ones(), ones(), 3)
     node = first.grad_fn
     assert node is second.grad_fn
@@ -138,7 +138,7 @@ def test_h95_function_node(lib, ones):
     assert node.tag == "a tag"
 
 
-def test_h96_function_undefined(lib, ones):
+def test_h97_function_undefined(lib, ones):
     for materialize in (True, False):
         seen: list[Any] = []
         function = pair(lib, lambda ctx, g, h, seen=seen: (seen.append(h), (g, h, None))[1], materialize)
@@ -149,7 +149,7 @@ def test_h96_function_undefined(lib, ones):
         assert seen[1].tolist() == [0.0, 0.0] if materialize else seen[1] is None
 
 
-def test_h97_function_checked(lib, ones):
+def test_h98_function_checked(lib, ones):
     log: list[str] = []
     first, _ = pair(lib, lambda ctx, g, h: g).apply(ones(), ones(), 3)
     first.grad_fn.register_hook(lambda gi, go: log.append("post"))
@@ -158,7 +158,7 @@ def test_h97_function_checked(lib, ones):
     assert log == []
 
 
-def test_h98_function_arguments(lib, ones):
+def test_h99_function_arguments(lib, ones):
     seen: list[Any] = []
     first, _ = pair(lib).apply(ones(), lib.ones(2), 3)
     assert len(first.grad_fn.next_functions) == 2
@@ -167,7 +167,7 @@ def test_h98_function_arguments(lib, ones):
     assert seen == [2]
 
 
-def test_h99_function_inside(lib, ones):
+def test_h100_function_inside(lib, ones):
     seen: list[Any] = []
 
     def answer(ctx, g, h):
@@ -192,7 +192,7 @@ class Double(fg.autograd.graph.FunctionPostHook):
         return [o if o is None else o * 2 for o in outputs]
 
 
-def test_h100_class_pre():
+def test_h101_class_pre():
     x = leaf()
     y = x * 3
     y.grad_fn.add_pre_hook(Tenfold())
@@ -202,7 +202,7 @@ def test_h100_class_pre():
         y.grad_fn.add_pre_hook(print)
 
 
-def test_h101_class_post():
+def test_h102_class_post():
     x = leaf()
     y = x * 3
     key = y.grad_fn.add_post_hook(Double())
@@ -212,7 +212,7 @@ def test_h101_class_post():
     assert not y.grad_fn.del_post_hook(key)
 
 
-def test_h102_class_lists():
+def test_h103_class_lists():
     y = leaf() * 3
     node = y.grad_fn
     assert node.pre_hooks == node.post_hooks == node.tensor_pre_hooks == []
@@ -227,7 +227,7 @@ def test_h102_class_lists():
 # --- node creation hooks -----------------------------------------------------------------------------------------
 
 
-def test_h103_creation():
+def test_h104_creation():
     log: list[str] = []
 
     def created(node):
@@ -244,7 +244,7 @@ def test_h103_creation():
     assert log == ["MulBackward0", "pre"]
 
 
-def test_h104_creation_raises():
+def test_h105_creation_raises():
     def created(node):
         raise KeyError("no nodes")
 
@@ -272,7 +272,7 @@ def spoil(lib: Any, x: Any, **options: Any) -> None:
 
 
 @pytest.mark.usefixtures("quiet")
-def test_h105_anomaly(lib, ones):
+def test_h106_anomaly(lib, ones):
     with pytest.raises(RuntimeError, match="Function 'MulBackward0' returned nan values in its 0th output"):
         spoil(lib, ones())
     x = ones()
@@ -281,7 +281,7 @@ def test_h105_anomaly(lib, ones):
 
 
 @pytest.mark.usefixtures("quiet")
-def test_h106_anomaly_leaf():
+def test_h107_anomaly_leaf():
     x = leaf()
     x.register_hook(lambda g: g * NAN)
     with fg.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="returned nan values"):
@@ -289,7 +289,7 @@ def test_h106_anomaly_leaf():
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
-def test_h107_anomaly_place(lib, ones):
+def test_h108_anomaly_place(lib, ones):
     def stop(g):
         raise KeyError
 
@@ -302,7 +302,7 @@ def test_h107_anomaly_place(lib, ones):
 
 
 @pytest.mark.usefixtures("quiet")
-def test_h108_anomaly_thread():
+def test_h109_anomaly_thread():
     seen = []
     with fg.autograd.detect_anomaly():
         thread = threading.Thread(target=lambda: seen.append(fg.autograd.anomaly.is_anomaly_enabled()))
@@ -315,7 +315,7 @@ def test_h108_anomaly_thread():
 # --- saved tensors that change -----------------------------------------------------------------------------------
 
 
-def test_h109_mutation(lib, ones):
+def test_h110_mutation(lib, ones):
     x = ones()
     for change in (lambda y: y.add_(1), lambda y: y.detach().add_(1), lib.autograd.graph.increment_version):
         y = x * 1
@@ -329,7 +329,7 @@ def test_h109_mutation(lib, ones):
     z.sum().backward()
 
 
-def test_h110_mutation_allowed(lib, ones):
+def test_h111_mutation_allowed(lib, ones):
     x = ones()
     with lib.autograd.graph.allow_mutation_on_saved_tensors():
         y = x * 3
@@ -342,7 +342,7 @@ def test_h110_mutation_allowed(lib, ones):
 # --- lists of hooks, and measuring -------------------------------------------------------------------------------
 
 
-def test_h111_list():
+def test_h112_list():
     y = leaf() * 2
     y.grad_fn.register_hook(lambda gi, go: None)
     y.grad_fn.register_prehook(lambda go: None)
@@ -354,7 +354,7 @@ def test_h111_list():
     assert [h.kind for h in fg.hooks(y)] == ["retain_grad"]
 
 
-def test_h112_measure():
+def test_h113_measure():
     x = leaf()
     x.register_hook(lambda g: None)
     with fg.autograd.graph.measure_hooks():
@@ -368,7 +368,7 @@ def test_h112_measure():
 # --- options -----------------------------------------------------------------------------------------------------
 
 
-def test_h113_with_tensor():
+def test_h114_with_tensor():
     seen = []
     x = leaf()
     x.register_hook(lambda g, t: seen.append((g.tolist(), t.tolist())), with_tensor=True)
@@ -376,7 +376,7 @@ def test_h113_with_tensor():
     assert seen == [([3.0, 3.0], [1.0, 1.0])]
 
 
-def test_h114_materialize():
+def test_h115_materialize():
     seen = []
     x = leaf()
     a, b = x.unbind()
