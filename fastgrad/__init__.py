@@ -152,6 +152,7 @@ from fastgrad.functions.shape import (
     unsqueeze,
 )
 from fastgrad import autograd, debug, nn, optim
+from fastgrad.autograd.introspect import hooks
 from fastgrad.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -237,6 +238,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "gt",
+    "hooks",
     "index_select",
     "inference_mode",
     "initial_seed",

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from fastgrad import dtypes
 from fastgrad.native import devices, layout
-from fastgrad.native.loader import TensorBase, rt, runtime_get, runtime_set_object
+from fastgrad.native.loader import NodeBase, TensorBase, rt, runtime_get, runtime_set_object
 
 FREED_MESSAGE = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
@@ -280,6 +280,16 @@ def _empty(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     return IndexError, f"Expected reduction dim to have non-zero size: {what}"
 
 
+def _bad_gradient(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
+    got = [fact(2 + k) for k in range(fact(1))]
+    expected = [fact(3 + layout.MAX_DIMS + k) for k in range(fact(2 + layout.MAX_DIMS))]
+    return RuntimeError, (
+        f"Function {name} returned an invalid gradient at index {fact(0)} - got {got} but expected shape "
+        "compatible with "
+        f"{expected}"
+    )
+
+
 def _simple(kind: type[BaseException], text: str) -> Any:
     return lambda name, tensors, attrs: (kind, text.format(a=fact(0), b=fact(1)))
 
@@ -319,9 +329,7 @@ _MAKERS: dict[int, Any] = {
         RuntimeError, "this form of the operation cannot be recorded; use it under fastgrad.no_grad()"
     ),
     layout.EMPTY_REDUCTION: _empty,
-    layout.BAD_GRADIENT: _simple(
-        RuntimeError, "returned an invalid gradient at index {a}: its shape does not fit the input's"
-    ),
+    layout.BAD_GRADIENT: _bad_gradient,
     layout.BAD_ARGUMENT: _simple(RuntimeError, "invalid argument ({a}, {b})"),
     layout.INFERENCE_SAVED: _simple(
         RuntimeError,
@@ -394,7 +402,8 @@ def wrap_error(*arguments: Any) -> NoReturn:
         if kind == "another" and arguments and isinstance(arguments[0], int):
             raise RuntimeError("this backward pass has ended")
         raise TypeError(f"expected a Tensor as argument, but got {kind}")
-    raise_status(status, "the runtime", arguments)
+    nodes: list[Any] = [a for a in arguments if isinstance(a, NodeBase)]
+    raise_status(status, nodes[0].name() if nodes else "the runtime", arguments)
 
 
 runtime_set_object("wrap_error", wrap_error)

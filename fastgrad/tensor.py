@@ -291,6 +291,14 @@ class Tensor(TensorBase):
 
     register_post_accumulate_grad_hook = hooks_.register_post_accumulate_grad_hook
 
+    def _set_post_accumulate_grad_hook(self, hook: Any) -> None:
+        """Make `hook`, a `PostAccumulateGradHook`, the only post-accumulate hook of this leaf; None removes all."""
+        hooks_.set_post_accumulate_hook(self, hook)
+
+    @property
+    def _post_accumulate_grad_hooks(self) -> Any:
+        return self.__dict__.get(hooks_.POST_HOOKS)
+
     @property
     def _backward_hooks(self) -> Any:
         return self.__dict__.get("_backward_hooks") if self.is_leaf else rt.output_hooks(self)
@@ -318,8 +326,53 @@ class Tensor(TensorBase):
 
     @property
     def data(self) -> Tensor:
-        """A tensor over the same memory without history."""
-        return rt.detach(self)  # type: ignore[no-any-return]
+        """A tensor over the same memory without history, whose changes in place autograd does not notice.
+
+        Assigning lets this tensor stand for the memory of another one; hooks, ``grad`` and identity stay.
+
+        Raises
+        ------
+        TypeError
+            On assigning something else than a tensor.
+        RuntimeError
+            On assigning a tensor of a dtype that cannot have the gradients that this one has or wants.
+        """
+        return rt.data_of(self)  # type: ignore[no-any-return]
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        if not isinstance(value, TensorBase):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if _field(self, _FLAGS) & layout.REQUIRES_GRAD and not value.is_floating_point():
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex dtype, not "
+                f"{value.dtype}"
+            )
+        rt.set_data(self, value)
+
+    def set_(self, source: Any) -> Tensor:
+        """Let this tensor stand for the memory of another one, as a change in place.
+
+        Raises
+        ------
+        TypeError
+            If `source` is no tensor of the same dtype.
+        RuntimeError
+            If gradients are on and this tensor requires grad: the change has no derivative.
+        """
+        if not isinstance(source, TensorBase) or source.dtype is not self.dtype:
+            kind = source.dtype if isinstance(source, TensorBase) else type(source).__name__
+            raise TypeError(f"set_(): argument 'source' must be a Tensor of dtype {self.dtype}, not {kind}")
+        if self.requires_grad and rt.get_mode() & layout.GRAD_ENABLED:
+            what = (
+                "a leaf Variable that requires grad is being used in an in-place operation"
+                if self.is_leaf
+                else ("set_ has no derivative")
+            )
+            raise RuntimeError(f"set_(): {what}; call it under fastgrad.no_grad() or use .data")
+        rt.set_data(self, source)
+        rt.bump(self)
+        return self
 
     def is_inference(self) -> builtins.bool:
         """Whether it was made in inference mode."""

@@ -178,14 +178,3 @@ def assert_same_gradients(
         if a is not None and w is not None:
             relative, absolute = case.tolerance(w.dtype)
             assert_same(a, w, (slack * relative, slack * absolute))
-
-
-def central_difference(f: Callable[[np.ndarray], float], x: np.ndarray, step: float = 1e-6) -> np.ndarray:
-    """The gradient of `f` at `x`, from (f(x + h) - f(x - h)) / 2h for every element."""
-    result = np.zeros_like(x)
-    for place in np.ndindex(x.shape):
-        beyond, before = x.copy(), x.copy()
-        beyond[place] += step
-        before[place] -= step
-        result[place] = (f(beyond) - f(before)) / (2 * step)
-    return result

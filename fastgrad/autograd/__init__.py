@@ -1,8 +1,15 @@
 """Automatic differentiation: passes, modes, hooks, nodes."""
 
 from fastgrad.autograd import function, graph
+from fastgrad.autograd.anomaly import (
+    detect_anomaly,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_detect_anomaly,
+)
 from fastgrad.autograd.engine import backward, grad
 from fastgrad.autograd.function import Function
+from fastgrad.autograd.gradcheck import gradcheck, gradgradcheck
 from fastgrad.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -11,17 +18,25 @@ from fastgrad.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
+from fastgrad.autograd.variable import Variable
 
 __all__ = [
     "Function",
+    "Variable",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "function",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]

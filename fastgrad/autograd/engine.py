@@ -5,20 +5,21 @@ The compiled sweep runs everything between two boundaries; see ``native.sweep`` 
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
+from fastgrad import dtypes
+from fastgrad.autograd import anomaly
+from fastgrad.autograd.edges import GradientEdge, check_edge, edge_of
 from fastgrad.autograd.rules import apply_rules
 from fastgrad.errors import raise_status
-from fastgrad.functions.creation import ones_like
-from fastgrad.native import layout
-from fastgrad.native.layout import NODE, TENSOR
+from fastgrad.functions.creation import full, full_like
+from fastgrad.native import devices, layout
 from fastgrad.native.loader import TensorBase, rt, runtime_get
-from fastgrad.ops.registry import OPS
 
-_OP = NODE.fields["op"][0]
-_OUTPUT_NR = TENSOR.fields["output_nr"][0]
 _sweep, _get, _set, _current, _count = rt.sweep, rt.task_get, rt.task_set, rt.task_node, rt.task_count
 GRADS, RESULTS, CAPTURES = 0, 1, 2
 
@@ -26,48 +27,81 @@ GRADS, RESULTS, CAPTURES = 0, 1, 2
 def _sequence(value: Any) -> list[Any]:
     if value is None:
         return []
-    return [value] if isinstance(value, TensorBase) else list(value)
+    return [value] if isinstance(value, (TensorBase, GradientEdge)) else list(value)
 
 
-def _root_gradient(output: Any, gradient: Any, index: int) -> Any:
-    if gradient is None:
-        if not output.requires_grad:
+def _sizes_of(root: Any) -> tuple[int, ...]:
+    if isinstance(root, TensorBase):
+        return rt.sizes(root)  # type: ignore[no-any-return]
+    return rt.node_meta(root.node, root.output_nr)[2:]  # type: ignore[no-any-return]
+
+
+def _filled_like(root: Any, value: int) -> Any:
+    """A tensor like a root or an input, filled with a number."""
+    if isinstance(root, TensorBase):
+        return full_like(root, value)
+    code, device, *sizes = rt.node_meta(root.node, root.output_nr)
+    return full(sizes, value, dtype=dtypes.of_code(code), device=devices.name_of(device))
+
+
+def _dtype_of(root: Any) -> Any:
+    return (
+        root.dtype
+        if isinstance(root, TensorBase)
+        else dtypes.of_code(rt.node_meta(root.node, root.output_nr)[0])
+    )
+
+
+def _root_gradient(root: Any, gradient: Any, index: int) -> Any:
+    if isinstance(root, TensorBase):
+        if not root.requires_grad:
             raise RuntimeError(
                 f"element {index} of tensors does not require grad and does not have a grad_fn"
             )
-        if output.numel() != 1:
+    else:
+        check_edge(root)
+    sizes, dtype = _sizes_of(root), _dtype_of(root)
+    if gradient is None:
+        if math.prod(sizes) != 1:
             raise RuntimeError(
                 "grad can be implicitly created only for scalar outputs; pass `gradient` with the shape of the "
                 "output, "
-                f"{list(output.shape)}"
+                f"{list(sizes)}"
             )
-        if not output.dtype.is_floating_point:
-            raise RuntimeError(
-                f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
-            )
-        return ones_like(output)
+        if not dtype.is_floating_point:
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {dtype}")
+        return _filled_like(root, 1)
     if not isinstance(gradient, TensorBase):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
-    if not output.requires_grad:
-        raise RuntimeError(f"element {index} of tensors does not require grad and does not have a grad_fn")
-    if tuple(gradient.shape) != tuple(output.shape):
+    if rt.sizes(gradient) != sizes:
         raise RuntimeError(
-            f"Mismatch in shape: grad_output[{index}] has a shape of {gradient.shape} and output[{index}] has "
-            "a shape of "
-            f"{output.shape}."
+            f"Mismatch in shape: grad_output[{index}] has a shape of {gradient.shape} and output[{index}] has a "
+            f"shape of {type(gradient.shape)(sizes)}."
         )
-    return gradient if gradient.dtype is output.dtype else gradient.to(output.dtype)
+    return gradient if gradient.dtype is dtype else gradient.to(dtype)
 
 
-def _roots(outputs: Sequence[Any], gradients: Any) -> tuple[list[Any], list[Any]]:
+def _roots(outputs: Any, gradients: Any) -> tuple[list[Any], list[Any]]:
     roots = _sequence(outputs)
     for t in roots:
-        if not isinstance(t, TensorBase):
-            raise TypeError(f"expected Tensors to differentiate, but got {type(t).__name__}")
+        if not isinstance(t, (TensorBase, GradientEdge)):
+            raise TypeError(f"expected Tensors or GradientEdges to differentiate, but got {type(t).__name__}")
     grads = _sequence(gradients) if gradients is not None else [None] * len(roots)
     if len(grads) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
     return roots, [_root_gradient(o, g, k) for k, (o, g) in enumerate(zip(roots, grads, strict=True))]
+
+
+def _inputs(inputs: Any, empty: str) -> list[Any]:
+    wanted = _sequence(inputs)
+    if not wanted:
+        raise RuntimeError(empty)
+    for k, t in enumerate(wanted):
+        if not isinstance(t, (TensorBase, GradientEdge)):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
+        if isinstance(t, TensorBase) and not t.requires_grad:
+            raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
+    return wanted
 
 
 def backward(
@@ -109,17 +143,10 @@ def backward(
     roots, grads = _roots(tensors, grad_tensors)
     wanted = None
     if inputs is not None:
-        wanted = _sequence(inputs)
-        if not wanted:
-            raise RuntimeError("`inputs` argument to `backward` cannot be empty.")
-        for k, t in enumerate(wanted):
-            if not isinstance(t, TensorBase):
-                raise RuntimeError(
-                    f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
-                )
-            if not t.requires_grad:
-                raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
-            rt.retain_grad(t)
+        wanted = _inputs(inputs, "`inputs` argument to `backward` cannot be empty.")
+        for t in wanted:
+            if isinstance(t, TensorBase):
+                rt.retain_grad(t)
     if create_graph:
         warnings.warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and "
@@ -184,15 +211,8 @@ def grad(
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
-    wanted = _sequence(inputs)
-    if not wanted:
-        raise RuntimeError("grad requires non-empty inputs.")
-    for k, t in enumerate(wanted):
-        if not isinstance(t, TensorBase):
-            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
-        if not t.requires_grad:
-            raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
     roots, grads = _roots(outputs, grad_outputs)
+    wanted = _inputs(inputs, "grad requires non-empty inputs.")
     keep = create_graph if retain_graph is None else retain_graph
     flags = (
         layout.FILTERED | (layout.KEEP_GRAPH if keep else 0) | (layout.CREATE_GRAPH if create_graph else 0)
@@ -208,7 +228,11 @@ def grad(
                 "if this is the desired behavior."
             )
         if value is None and materialize_grads:
-            value = ones_like(wanted[k]) * 0
+            if isinstance(wanted[k], GradientEdge):
+                raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+            value = _filled_like(wanted[k], 0)
+            if create_graph:
+                value.requires_grad_()
         results.append(value)
     return tuple(results)
 
@@ -221,11 +245,17 @@ def _checked(status: int, what: str) -> None:
 def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | None) -> list[Any]:
     """One pass; returns for each wanted tensor its gradient, None where it is undefined."""
     mode = rt.get_mode()
+    if anomaly.state.enabled and anomaly.state.check_nan:
+        flags |= layout.CHECK_NAN
     task = rt.task_new(flags)
     _checked(task, "backward")
     try:
-        for output, gradient in zip(roots, grads, strict=True):
-            _checked(rt.task_root_tensor(task, output, gradient), "backward")
+        for root, gradient in zip(roots, grads, strict=True):
+            if isinstance(root, TensorBase):
+                status = rt.task_root_tensor(task, root, gradient)
+            else:
+                status = rt.task_root(task, root.node, root.output_nr, gradient)
+            _checked(status, "backward")
         _checked(rt.task_discover(task), "backward")
         captures = [] if wanted is None else [_want(task, t, bool(flags & layout.ACCUMULATE)) for t in wanted]
         _checked(rt.task_start(task), "backward")
@@ -233,19 +263,86 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
         while event:
             _EVENTS[event](task, flags)
             event = _sweep(task)
+        if task in _final_callbacks:
+            _run_callbacks(_final_callbacks[task])
         if flags & layout.ACCUMULATE:
             return []
         return [_get(task, CAPTURES, c) if c >= 0 else None for c in captures]
+    except Exception as error:
+        if anomaly.state.enabled:
+            anomaly.explain(rt.task_node(task), error)
+        raise
     finally:
+        _final_callbacks.pop(task, None)
         rt.set_mode(mode)
         rt.task_end(task)
 
 
-def _want(task: int, tensor: Any, run: bool) -> int:
-    index: int = rt.task_want(task, rt.gradient_node(tensor), rt.field(tensor, _OUTPUT_NR), int(run))
+def _want(task: int, value: Any, run: bool) -> int:
+    edge = edge_of(value)
+    index: int = rt.task_want(task, edge.node, edge.output_nr, int(run))
     if index < -1:
         _checked(index + 1, "backward")
     return index
+
+
+# --- final callbacks -------------------------------------------------------------------------------------------
+
+_final_callbacks: dict[int, deque[Callable[[], Any]]] = {}  # of each pass under way that has some
+
+
+def queue_callback(callback: Callable[[], Any]) -> None:
+    """Call a function when the pass under way is done, before `backward` or `grad` returns.
+
+    Parameters
+    ----------
+    callback : callable
+        Called without arguments, once, in the order of queueing; it may queue more. If the pass fails, none is
+        called; if one raises, the rest are not called.
+
+    Raises
+    ------
+    RuntimeError
+        Outside of a pass.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.ones(2, requires_grad=True)
+    >>> done = lambda: print("grad is", x.grad)
+    >>> handle = x.register_hook(lambda g: fg.autograd.graph.queue_callback(done))
+    >>> x.sum().backward()
+    grad is tensor([1., 1.])
+    """
+    task = rt.current_pass()
+    if not task:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    _final_callbacks.setdefault(task, deque()).append(callback)
+
+
+def _run_callbacks(callbacks: deque[Callable[[], Any]]) -> None:
+    while callbacks:
+        callbacks.popleft()()
+
+
+def _current_graph_task_id() -> int:
+    """The number of the pass under way in this thread, -1 outside of one."""
+    task = rt.current_pass()
+    return rt.pass_id(task) if task else -1
+
+
+def _current_autograd_node() -> Any:
+    """The node at which the pass under way in this thread stands; None outside of one."""
+    task = rt.current_pass()
+    return rt.task_node(task) if task else None
+
+
+def _will_engine_execute_node(node: Any) -> bool:
+    """Whether the pass under way in this thread runs a node."""
+    task = rt.current_pass()
+    if not task:
+        raise RuntimeError("_will_engine_execute_node can only be called during the backward pass")
+    return bool(rt.will_run(task, node, 0))
 
 
 # --- where the sweep needs Python -------------------------------------------------------------------------------
@@ -262,8 +359,7 @@ def _at_apply(task: int, flags: int) -> None:
 
 def _failed(task: int, flags: int) -> None:
     node = _current(task)
-    name = "backward" if node is None else OPS[rt.node_field(node, _OP)].node
-    raise_status(runtime_get("status"), name)
+    raise_status(runtime_get("status"), "backward" if node is None else node.name())
 
 
 _EVENTS: dict[int, Callable[[int, int], None]] = {

@@ -103,13 +103,19 @@ runtime_set_object("post_accumulate_name", POST_HOOKS)
 # --- registering -----------------------------------------------------------------------------------------------
 
 
-def register_tensor_hook(tensor: Any, hook: Callable[[Any], Any]) -> RemovableHandle:
+def register_tensor_hook(
+    tensor: Any, hook: Callable[..., Any], *, with_tensor: bool = False, materialize: bool = False
+) -> RemovableHandle:
     """Call ``hook(grad)`` whenever the gradient with regard to this tensor is computed.
 
     Parameters
     ----------
     hook : callable
         May return a tensor that takes the gradient's place, or None.
+    with_tensor : bool
+        Call ``hook(grad, tensor)`` instead.
+    materialize : bool
+        Show the hook zeros in place of an undefined gradient, which otherwise is None.
 
     Returns
     -------
@@ -130,12 +136,48 @@ def register_tensor_hook(tensor: Any, hook: Callable[[Any], Any]) -> RemovableHa
     >>> x.grad
     tensor([10., 10.])
     """
+    if with_tensor or materialize:
+        hook = TensorHook(hook, tensor, with_tensor, materialize)
     handle = rt.register_hook(tensor, hook)
     if handle is None:
         if not tensor.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         handle = rt.add_hook(leaf_hook_dict(tensor, TENSOR_HOOKS), hook)
     return handle  # type: ignore[no-any-return]
+
+
+class TensorHook:
+    """A tensor hook that wants more than the gradient.
+
+    Parameters
+    ----------
+    hook : callable
+    tensor : Tensor
+        The one that the hook is registered on.
+    with_tensor : bool
+        Whether the hook gets it as its second argument.
+    materialize : bool
+        Whether the hook gets zeros in place of an undefined gradient.
+    """
+
+    def __init__(self, hook: Callable[..., Any], tensor: Any, with_tensor: bool, materialize: bool) -> None:
+        self.hook = hook
+        self.tensor = tensor if with_tensor else None
+        self.like = (tuple(tensor.shape), tensor.dtype, tensor.device) if materialize else None
+        self.__name__ = hook_name(hook)
+
+    def __call__(self, grad: Any) -> Any:
+        """Call the hook as it wants to be called."""
+        if grad is None and self.like is not None:
+            grad = self.zeros()
+        return self.hook(grad) if self.tensor is None else self.hook(grad, self.tensor)
+
+    def zeros(self) -> Any:
+        """What stands for an undefined gradient."""
+        from fastgrad.functions.creation import zeros
+
+        sizes, dtype, device = self.like or ((), None, None)
+        return zeros(sizes, dtype=dtype, device=device)
 
 
 def register_post_accumulate_grad_hook(tensor: Any, hook: Callable[[Any], None]) -> RemovableHandle:
@@ -177,6 +219,14 @@ def register_post_accumulate_grad_hook(tensor: Any, hook: Callable[[Any], None])
     return rt.add_hook(leaf_hook_dict(tensor, POST_HOOKS), hook)  # type: ignore[no-any-return]
 
 
+def set_post_accumulate_hook(tensor: Any, hook: Any) -> None:
+    """Make one hook the only post-accumulate hook of a leaf; None removes all."""
+    hooks = leaf_hook_dict(tensor, POST_HOOKS)
+    hooks.clear()
+    if hook is not None:
+        rt.add_hook(hooks, hook)
+
+
 def leaf_hook_dict(tensor: Any, name: str) -> Any:
     """The dict of a leaf's hooks of one kind, made when it is first needed."""
     hooks = tensor.__dict__.get(name)
@@ -206,6 +256,8 @@ def hook_name(hook: Any) -> str:
 
 def check_replacement(hook: Any, old: Any, new: Any) -> None:
     """What a hook returned in place of a gradient must be: a tensor of the same kind, dtype and sizes."""
+    if old is None and isinstance(hook, TensorHook) and hook.like is not None:
+        old = hook.zeros()
     if old is None:
         raise RuntimeError("can't replace a None gradient with a non-None value")
     if not isinstance(new, TensorBase):

@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fastgrad import dtypes
+from fastgrad.autograd.function_hook import (
+    FunctionPostHook,
+    FunctionPreHook,
+    PyFunctionPostHook,
+    PyFunctionPreHook,
+    PyFunctionTensorPreHook,
+    TupleHook,
+)
 from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.autograd.saved import saved_attribute
 from fastgrad.native import layout
-from fastgrad.native.layout import NODE
-from fastgrad.native.loader import NodeBase, rt, runtime_set_object
+from fastgrad.native.layout import NODE, TENSOR
+from fastgrad.native.loader import NodeBase, TensorBase, rt, runtime_set_object
 from fastgrad.native.objects_layout import NODE_OBJECT
 from fastgrad.ops.registry import OPS
 
-_OP, _SEQ, _N_IN, _VARIABLE = (NODE.fields[n][0] for n in ("op", "seq", "n_in", "variable"))
+_OP, _SEQ, _N_IN, _N_OUT, _VARIABLE = (NODE.fields[n][0] for n in ("op", "seq", "n_in", "n_out", "variable"))
+_OUTPUT_NR = TENSOR.fields["output_nr"][0]
 _PRES, _POSTS = (NODE_OBJECT.fields[n][0] for n in ("pres", "posts"))
 LAST = 1 << 62  # what `native.graph` gives AccumulateGrad nodes
 
@@ -97,6 +107,90 @@ class Node(NodeBase):
         RemovableHandle
         """
         return rt.register_node_hook(self, _PRES, layout.PRE_HOOKS, fn)  # type: ignore[no-any-return]
+
+    def add_pre_hook(self, hook: FunctionPreHook) -> None:
+        """Add a hook written as a class; it cannot be removed.
+
+        Raises
+        ------
+        TypeError
+            If `hook` is no `FunctionPreHook`.
+        """
+        if not isinstance(hook, FunctionPreHook):
+            raise TypeError(f"add_pre_hook expected a FunctionPreHook, but got {type(hook).__name__}")
+        self.register_prehook(TupleHook(hook))
+
+    def add_post_hook(self, hook: FunctionPostHook) -> int:
+        """Add a hook written as a class; returns the key with which `del_post_hook` removes it.
+
+        Raises
+        ------
+        TypeError
+            If `hook` is no `FunctionPostHook`.
+        """
+        if not isinstance(hook, FunctionPostHook):
+            raise TypeError(f"add_post_hook expected a FunctionPostHook, but got {type(hook).__name__}")
+        return self.register_hook(TupleHook(hook)).id
+
+    def del_post_hook(self, key: int) -> bool:
+        """Remove what `add_post_hook` added; returns whether it was there."""
+        return bool(self._posts) and self._posts.pop(key, None) is not None
+
+    @property
+    def tensor_pre_hooks(self) -> list[FunctionPreHook]:
+        """The hooks of the node's outputs, one object for each tensor."""
+        held = self._tensor_hooks
+        pairs = held if isinstance(held, list) else [] if held is None else [(0, held)]
+        return [PyFunctionTensorPreHook(hooks, number) for number, hooks in pairs if hooks]
+
+    @property
+    def pre_hooks(self) -> list[FunctionPreHook]:
+        """The pre-hooks of the node: one object for all that Python registered."""
+        return [PyFunctionPreHook(self._pres)] if self._pres else []
+
+    @property
+    def post_hooks(self) -> list[FunctionPostHook]:
+        """The post-hooks of the node: one object for all that Python registered."""
+        return [PyFunctionPostHook(self._posts)] if self._posts else []
+
+    def _register_hook_dict(self, tensor: Any) -> None:
+        """Let the hooks of a tensor run at this node, once more if they do already."""
+        if not isinstance(tensor, TensorBase):
+            raise TypeError("_register_hook_dict expected a variable")
+        if tensor._backward_hooks is not None:
+            rt.hold_hooks(self, rt.field(tensor, _OUTPUT_NR), tensor._backward_hooks)
+
+    @property
+    def _input_metadata(self) -> list[tuple[Any, tuple[int, ...]]]:
+        """For each output of the forward op its dtype and sizes."""
+        metas = [rt.node_meta(self, k) for k in range(rt.node_field(self, _N_OUT))]
+        return [(dtypes.of_code(meta[0]), tuple(meta[2:])) for meta in metas]
+
+    def __call__(self, *grads: Any) -> Any:
+        """Run the derivative alone, without hooks.
+
+        Parameters
+        ----------
+        *grads : Tensor or None
+            One for each output of the forward op.
+
+        Returns
+        -------
+        Tensor or tuple of Tensor or None
+            The gradient of each input.
+        """
+        expected = rt.node_field(self, _N_OUT)
+        if len(grads) != expected:
+            raise TypeError(f"expected {expected} arguments, got {len(grads)} instead")
+        for k, grad in enumerate(grads):
+            if grad is not None and not isinstance(grad, TensorBase):
+                raise TypeError(f"argument {k} is not a Variable")
+        from fastgrad.autograd.rules import apply_rules
+
+        results = [None] * rt.node_field(self, _N_IN)
+        for k, value in apply_rules(self, grads):
+            results[k] = value
+        return results[0] if len(results) == 1 else tuple(results)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("_saved_", "_raw_saved_")):

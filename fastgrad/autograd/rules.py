@@ -9,11 +9,11 @@ from typing import Any
 
 from fastgrad.autograd.saved import saved_value
 from fastgrad.errors import raise_status
-from fastgrad.native.layout import FREED_GRAPH, NODE
+from fastgrad.native.layout import FREED_GRAPH, IN_VIEW, NODE
 from fastgrad.native.loader import rt
 from fastgrad.ops.registry import OPS, Op
 
-_OP, _N_IN = NODE.fields["op"][0], NODE.fields["n_in"][0]
+_OP, _N_IN, _FLAGS = (NODE.fields[n][0] for n in ("op", "n_in", "flags"))
 _N_ATTRS = NODE.fields["n_attrs"][0]
 MAX_SAVED_INPUTS = 4
 
@@ -22,9 +22,14 @@ def apply_rules(node: Any, grads: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
     """Yield input number and gradient for each input that needs one."""
     status = rt.check_saved(node)
     op = OPS[rt.node_field(node, _OP)]
-    if status and (_reads_saved(op) or status != FREED_GRAPH):
+    if status == FREED_GRAPH and _reads_saved(op):
         raise_status(status, op.node)
-    if all(g is None for g in grads):
+    undefined = all(g is None for g in grads)
+    if undefined and rt.node_field(node, _FLAGS) & IN_VIEW:
+        return
+    if status and status != FREED_GRAPH:
+        raise_status(status, op.node)
+    if undefined:
         return
     for k in range(rt.node_field(node, _N_IN)):
         if rt.node_output(node, k) < 0:

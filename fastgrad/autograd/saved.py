@@ -19,7 +19,7 @@ from fastgrad.ops.registry import OPS, Op
 Pack: TypeAlias = Callable[[Any], Any]
 Unpack: TypeAlias = Callable[[Any], Any]
 
-_OP, _N_SAVED, _NODE_FLAGS = (NODE.fields[n][0] for n in ("op", "n_saved", "flags"))
+_OP, _VARIABLE, _NODE_FLAGS = (NODE.fields[n][0] for n in ("op", "variable", "flags"))
 _VERSION = STORAGE.fields["version"][0]
 _FLAGS = TENSOR.fields["flags"][0]
 FIRST_OUTPUT = 4
@@ -297,4 +297,14 @@ def saved_attribute(node: Any, name: str) -> Any:
     found = _places(OPS[rt.node_field(node, _OP)]).get(short)
     if found is None:
         raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
-    return SavedTensor(node, short, found[0]) if raw else saved_value(node, *found)
+    if raw:
+        return SavedTensor(node, short, found[0])
+    place, edge = found
+    if is_packed(node, place) and edge >= 0 and _is_leaf_edge(node, edge):
+        return saved_value(node, place).detach().requires_grad_()
+    return saved_value(node, place, edge)
+
+
+def _is_leaf_edge(node: Any, edge: int) -> bool:
+    target = rt.node_target(node, edge)
+    return target is not None and bool(rt.node_field(target, _VARIABLE))

@@ -10,8 +10,9 @@ Note [Entries]: an entry is a ``METH_FASTCALL`` function or a type slot. Its arg
 
 Results: ``i``, ``d``, ``n`` nothing, ``s`` a status (a negative one raises), ``T`` a tensor: a handle becomes the
 Python object that stands for it, zero None, a negative number is a status; ``R`` a new reference to a Python
-object, zero if an exception is set, a negative number is a status; ``E`` an int64, -1 if an exception is set; ``L`` a
-tuple of integers (the function gets the address of an array as its last argument and returns how many it wrote);
+object, zero if an exception is set, a negative number is a status; ``E`` an int64, -PYTHON_RAISED if an exception
+is set; ``L`` a tuple of integers (the function gets the address of an array as its last argument and returns how many
+it wrote);
 ``x`` nothing: the function is called by other wrappers only (pointers are ``p``).
 
 A failing call stores the status in the runtime and calls the Python function that `runtime.wrap_error` holds with the
@@ -280,7 +281,7 @@ _RESULTS = {
     "R": "  %value = load i64, ptr %result\n"
     + _FAILED.format(test="slt")
     + "\n  %object = inttoptr i64 %value to ptr\n  ret ptr %object",
-    "E": "  %value = load i64, ptr %result\n  %raised = icmp eq i64 %value, -1\n"
+    "E": f"  %value = load i64, ptr %result\n  %raised = icmp eq i64 %value, -{layout.PYTHON_RAISED}\n"
     "  br i1 %raised, label %failed, label %good\nfailed:\n  ret ptr null\ngood:\n"
     "  %boxed = call ptr @PyLong_FromLongLong(i64 %value)\n  ret ptr %boxed",
     "L": "  %value = load i64, ptr %result\n"

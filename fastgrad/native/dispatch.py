@@ -45,13 +45,24 @@ from fastgrad.native.graph import (
     check_inplace,
     create_node,
     follow_base,
+    pack_outputs,
     rebase,
     record,
     strided_plan,
 )
-from fastgrad.native.intrinsics import address_of, native, native_inline, runtime, stack_small, tensor, words
+from fastgrad.native.intrinsics import (
+    address_of,
+    native,
+    native_inline,
+    node,
+    runtime,
+    stack_small,
+    tensor,
+    words,
+)
 from fastgrad.native.layout import (
     BAD_ARGUMENT,
+    COPY_ON_WRITE,
     ELEMENTWISE,
     FN_CAST,
     FN_CAT,
@@ -91,16 +102,22 @@ from fastgrad.native.layout import (
     FN_ZEROS,
     FUNCTION,
     GRAD_ENABLED,
+    IN_VIEW,
     INFERENCE,
     INFERENCE_INPLACE,
     INFERENCE_MODE,
     IS_VIEW,
     MULTI_VIEW,
+    MUTATION_HOOKS,
+    NO_MEMORY,
     NOT_RECORDABLE,
+    OK,
     OVERLAP,
+    PYTHON_RAISED,
     REDUCTION,
     REQUIRES_GRAD,
     ROWWISE,
+    SAVED_HOOKS,
     VIEW,
     VIEW_SELECT,
     VIEW_SLICE,
@@ -108,7 +125,8 @@ from fastgrad.native.layout import (
 )
 from fastgrad.native.memory import drop, drop_node, retain_node
 from fastgrad.native.modes import enter
-from fastgrad.native.tensors import alias, mark_view, set_history
+from fastgrad.native.packing import show_tensor
+from fastgrad.native.tensors import alias, mark_view, set_history, unshare
 from fastgrad.native.views import fail, make_view
 
 
@@ -380,8 +398,12 @@ def inplace(op, n, ins, n_attrs, attrs):
         status = check_inplace(ins[0], needs)
         if status != 0:
             return -status
+    if tensor(ins[0]).flags & COPY_ON_WRITE and unshare(ins[0]) != 0:
+        return -NO_MEMORY
     if overlaps_itself(ins[0]):
         return fail(OVERLAP, op, 0)
+    if rt.mode & MUTATION_HOOKS and show_tensor(rt.before_mutation, ins[0]) != OK:
+        return -PYTHON_RAISED
     out = words(stack_small())
     out[0] = ins[0]
     info = op_record(op)
@@ -424,14 +446,19 @@ def inplace(op, n, ins, n_attrs, attrs):
     if created <= 0:
         drop(result)
         return created
+    status = 0
+    retain_node(created)
     if t.flags & IS_VIEW and t.base != 0:
         status = rebase_view(ins[0], created, 0)
         drop_node(created)
-        if status != 0:
-            drop(result)
-            return -status
     else:
         rebase(ins[0], created)
+    if status == 0 and rt.mode & SAVED_HOOKS and pack_outputs(created, 1, out) != OK:
+        status = PYTHON_RAISED
+    drop_node(created)
+    if status != 0:
+        drop(result)
+        return -status
     return result
 
 
@@ -451,6 +478,7 @@ def rebase_view(h, created, output_nr):
     if source <= 0:
         return -source
     set_history(source, created, output_nr)
+    node(created).flags |= IN_VIEW
     ins = words(stack_small())
     outs = words(stack_small())
     ins[0] = base

@@ -21,7 +21,7 @@ from fastgrad.native import (
 )
 from fastgrad.native.compiler import Export
 from fastgrad.native.elementwise import number_tensor
-from fastgrad.native.graph import look
+from fastgrad.native.graph import look, write_meta
 from fastgrad.native.intrinsics import (
     call_kernel,
     native,
@@ -35,10 +35,15 @@ from fastgrad.native.intrinsics import (
 )
 from fastgrad.native.layout import (
     CONTIGUOUS,
+    COPY_ON_WRITE,
     FLAT,
+    MUTATION_HOOKS,
     NO_MEMORY,
+    OK,
+    PYTHON_RAISED,
     REQUIRES_GRAD,
     RETAINS_GRAD,
+    UNTRACKED,
     WRAPPED_NUMBER,
 )
 from fastgrad.native.memory import (
@@ -50,6 +55,7 @@ from fastgrad.native.memory import (
     retire_record,
 )
 from fastgrad.native.modes import enter
+from fastgrad.native.packing import show_tensor
 from fastgrad.native.tensors import alias, blank_tensor, is_contiguous, new_tensor
 
 
@@ -267,9 +273,56 @@ def fill(h, kind, real, integer):
 
 @native
 def copy(h, source):
-    """Copy elements, broadcasting and casting, without history or new version. A status."""
+    """Copy elements, broadcasting and casting, without history. A status."""
+    status = about_to_change(h)
+    if status != 0:
+        return status
+    status = elementwise.copy_into(h, source)
+    tensors.bump_version(h)
+    return -status
+
+
+@native
+def about_to_change(h):
+    """To be called before a tensor changes in place without an op. A status."""
     enter()
-    return -elementwise.copy_into(h, source)
+    if tensor(h).flags & COPY_ON_WRITE and tensors.unshare(h) != 0:
+        return -NO_MEMORY
+    if runtime().mode & MUTATION_HOOKS and show_tensor(runtime().before_mutation, h) != OK:
+        return -PYTHON_RAISED
+    return 0
+
+
+@native
+def data_of(h):
+    """What `.data` gives: an alias whose changes in place are not counted."""
+    enter()
+    a = alias(h)
+    if a > 0:
+        tensor(a).flags |= UNTRACKED
+    return a
+
+
+@native
+def set_data(h, source):
+    """Let a tensor stand for the memory of another one, with its layout and dtype."""
+    t = tensor(h)
+    s = tensor(source)
+    old = t.storage
+    retain(s.storage)
+    t.storage = s.storage
+    t.data = s.data
+    t.dtype = s.dtype
+    t.device = s.device
+    t.ndim = s.ndim
+    t.numel = s.numel
+    for k in range(s.ndim):
+        t.shape[k] = s.shape[k]
+        t.strides[k] = s.strides[k]
+    t.flags = (t.flags & ~CONTIGUOUS) | (s.flags & CONTIGUOUS)
+    if t.accumulator != 0:
+        write_meta(words(node(t.accumulator).metas), h)
+    drop(old)
 
 
 @native
@@ -389,9 +442,11 @@ EXPORTS = [
     Export("detach_", detach_, "T", "n"),
     Export("set_requires_grad", set_requires_grad, "Ti", "n"),
     Export("retain_grad", retain_grad, "T", "i"),
-    Export("fill", fill, "Tidi", "i"),
-    Export("copy", copy, "TT", "i"),
+    Export("fill", fill, "Tidi", "E"),
+    Export("copy", copy, "TT", "E"),
     Export("bump", bump, "T", "n"),
+    Export("data_of", data_of, "T", "T"),
+    Export("set_data", set_data, "TT", "n"),
     Export("random_fill", random_fill, "iTiiii", "i"),
     Export("sequence_fill", sequence_fill, "iTii", "i"),
     # modes
@@ -418,13 +473,14 @@ EXPORTS = [
     Export("add_hook", hooks.add_hook, "oo", "R"),
     Export("register_hook", hooks.register_hook, "To", "R"),
     Export("register_node_hook", hooks.register_node_hook, "Niio", "R"),
+    Export("hold_hooks", hooks.hold_hooks, "Nio", "E"),
     Export("output_hooks", hooks.output_hooks, "T", "R"),
     Export("flag_leaf", node_entry.flag_leaf, "Ti", "n"),
     # custom functions, saved tensors
     Export("function_begin", function.function_begin, "ooo", "R"),
     Export("function_finish", function.function_finish, "ooo", "R"),
     Export("function_apply", function.function_apply, "oooo", "R"),
-    Export("function_save", function.save_all, "o", "i"),
+    Export("function_save", function.save_all, "o", "E"),
     Export("set_output_count", function.set_output_count, "Ni", "s"),
     Export("set_output", function.set_output, "NiTi", "s"),
     Export("set_dirty_output", function.set_dirty_output, "NiT", "s"),
@@ -452,6 +508,9 @@ EXPORTS = [
     Export("check_saved", graph.check_saved, "N", "i"),
     # passes
     Export("task_new", passes.task_new, "i", "i"),
+    Export("current_pass", passes.current_pass, "", "i"),
+    Export("pass_id", passes.pass_id, "K", "i"),
+    Export("will_run", passes.will_run, "KNi", "i"),
     Export("task_root", passes.task_root, "KNiO", "i"),
     Export("task_root_tensor", passes.task_root_tensor, "KTO", "i"),
     Export("task_discover", passes.task_discover, "K", "i"),

@@ -38,9 +38,11 @@ from fastgrad.native.layout import (
     GRAD_ENABLED,
     IS_VIEW,
     NO_MEMORY,
+    NODE_HOOKS,
     OK,
     OUTPUT_ALIAS,
     PYTHON_APPLY,
+    PYTHON_RAISED,
     RAISED,
     REQUIRES_GRAD,
     SAVED_HOOKS,
@@ -57,7 +59,7 @@ from fastgrad.native.memory import (
 )
 from fastgrad.native.modes import enter
 from fastgrad.native.objects_layout import NO_MATERIALIZE
-from fastgrad.native.packing import mark_packed, pack_place
+from fastgrad.native.packing import announce, mark_packed, pack_place
 from fastgrad.native.pyapi import (
     none,
     py_call_tuple,
@@ -205,6 +207,8 @@ def function_finish(o, args, result):
         if fresh and (is_floating(t.dtype) or not n.flags & PYTHON_APPLY):
             if n.flags & PYTHON_APPLY:
                 set_output(x.handle, 0, h, 1)
+                if runtime().mode & NODE_HOOKS and announce(x.handle) != OK:
+                    return 0
                 if x.to_save != 0:
                     saved = save_all(o)
                     if saved <= 0:
@@ -266,7 +270,7 @@ def call_with(forward, o, args):
 
 @native
 def save_all(o):
-    """Save what `save_for_backward` was given; a negative status, zero with an exception set, or 1."""
+    """Save what `save_for_backward` was given; a negative status or 1."""
     x = node_object(o)
     handle = x.handle
     given = x.to_save
@@ -279,10 +283,10 @@ def save_all(o):
         h = optional_handle(py_tuple_item(given, k))
         if h < 0:
             call_python(runtime().save_others, 2, o, given, 0)  # raises a TypeError
-            return 0
+            return -PYTHON_RAISED
         if h != 0 and packs:
             if pack_place(handle, k, h) != OK:
-                return 0
+                return -PYTHON_RAISED
         elif h != 0:
             status = save_one(handle, k, h)
             if status != OK:

@@ -37,6 +37,7 @@ from fastgrad.native.layout import (
     NO_GRAD_VIEW,
     NO_GRAD_VIEW_INPLACE,
     NO_MEMORY,
+    NODE_HOOKS,
     NODE_KIND,
     NOT_DIFFERENTIABLE,
     OK,
@@ -71,7 +72,7 @@ from fastgrad.native.memory import (
     retain_node,
     unlink_retained,
 )
-from fastgrad.native.packing import pack_place
+from fastgrad.native.packing import announce, pack_place
 from fastgrad.native.tensors import ITEMSIZE_OF, alias, set_history
 
 LAST = 1 << 62  # the sequence number of AccumulateGrad nodes: they run as soon as they are ready
@@ -320,6 +321,9 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
                 return copy
             save(handle, MAX_SAVED_INPUTS + k, copy)
             release_reference(copy)
+    if runtime().mode & NODE_HOOKS and announce(handle) != OK:
+        drop_node(handle)
+        return -PYTHON_RAISED
     return handle
 
 

@@ -11,9 +11,12 @@ object, a tensor of the same dtype and sizes.
 
 from __future__ import annotations
 
+import sys
+
 from fastgrad.native.graph import look
 from fastgrad.native.intrinsics import (
     address_of,
+    clock_gettime,
     handle_object,
     native,
     native_inline,
@@ -21,11 +24,20 @@ from fastgrad.native.intrinsics import (
     node_object,
     runtime,
     stack_small,
+    storage,
     tensor,
     tensor_object,
     words,
 )
-from fastgrad.native.layout import OK, RAISED, REQUIRES_GRAD, TENSOR_HOOKS
+from fastgrad.native.layout import (
+    CONTIGUOUS,
+    COPY_ON_WRITE,
+    OK,
+    PYTHON_RAISED,
+    RAISED,
+    REQUIRES_GRAD,
+    TENSOR_HOOKS,
+)
 from fastgrad.native.memory import drop, retain
 from fastgrad.native.modes import enter
 from fastgrad.native.pyapi import (
@@ -40,6 +52,7 @@ from fastgrad.native.pyapi import (
     py_incref,
     py_integer,
     py_integer_value,
+    py_keys,
     py_list_append,
     py_list_item,
     py_list_new,
@@ -52,8 +65,10 @@ from fastgrad.native.pyapi import (
     py_vectorcall,
     py_weakref,
 )
-from fastgrad.native.pyobjects import object_handle, type_of, wrap_node, wrap_optional
-from fastgrad.native.tensors import same_shape
+from fastgrad.native.pyobjects import object_handle, type_of, wrap, wrap_node, wrap_optional
+from fastgrad.native.tensors import alias, same_shape
+
+CLOCK_MONOTONIC = 6 if sys.platform == "darwin" else 1
 
 # --- registering -----------------------------------------------------------------------------------------------
 
@@ -123,7 +138,7 @@ def hold_output_hooks(o, output_nr, hooks):
         py_incref(hooks)
         x.tensor_hooks = hooks
         return True
-    if x.tensor_hooks == 0 or type_of(x.tensor_hooks) == runtime().dict_type:
+    if x.tensor_hooks == 0 or type_of(x.tensor_hooks) == runtime().dict_type:  # so far only the first output
         pairs = py_list_new(0)
         if pairs == 0:
             return False
@@ -135,6 +150,12 @@ def hold_output_hooks(o, output_nr, hooks):
         if only != 0:
             py_decref(only)
     return add_pair(x.tensor_hooks, output_nr, hooks)
+
+
+@native
+def hold_hooks(n, output_nr, hooks):
+    """Let a node run a dict of hooks over the gradient of one of its outputs. A status."""
+    return 0 if hold_output_hooks(node(n).pyobj, output_nr, hooks) else -PYTHON_RAISED
 
 
 @native
@@ -223,6 +244,61 @@ def call_python(function, n, a, b, c):
     return answer
 
 
+@native
+def gradient_object(h):
+    """A new reference to the object of a gradient for hooks, None for zero; zero with an exception set.
+
+    Hooks may change it in place. What others hold too, or what shares memory within itself, goes out as an alias that
+    gets memory of its own when that happens. A gradient that is differentiated itself goes out as it is.
+    """
+    if h == 0:
+        return wrap_optional(0)
+    t = tensor(h)
+    alone = t.refs == 1 and storage(t.storage).refs == 1 and t.flags & CONTIGUOUS != 0
+    if alone or t.flags & REQUIRES_GRAD:
+        retain(h)
+        return wrap(h)
+    a = alias(h)
+    if a <= 0:
+        return 0
+    tensor(a).flags |= COPY_ON_WRITE
+    return wrap(a)
+
+
+@native
+def take_changes(array, k, o):
+    """A hook got `o` for gradient `k` and may have changed it in place: then that is the gradient now."""
+    h = object_handle(o)
+    if h != 0 and array[k] != 0 and h != array[k] and tensor(h).storage != tensor(array[k]).storage:
+        put(array, k, h)
+
+
+@native
+def note(keys, i, start):
+    """Tell Python how long hook `i` of a dict ran, where hooks are measured."""
+    if keys != 0:
+        key = py_list_item(keys, i)
+        took = py_integer(nanoseconds() - start)
+        answer = call_python(runtime().note_hook, 2, key, took, 0)
+        py_decref(took)
+        if answer != 0:
+            py_decref(answer)
+
+
+@native
+def keys_to_note(hooks):
+    """The ids of the hooks in a dict, a new reference, if hooks are measured; else zero."""
+    return py_keys(hooks) if runtime().measuring != 0 else 0
+
+
+@native
+def nanoseconds():
+    """A clock that only goes forward."""
+    place = stack_small()
+    clock_gettime(CLOCK_MONOTONIC, place)
+    return words(place)[0] * 1000000000 + words(place)[1]
+
+
 @native_inline
 def optional_object(h):
     """A new reference to the object of a gradient that stays where it is; None for zero."""
@@ -268,18 +344,23 @@ def run_tensor_hooks(hooks, array, k):
     todo = snapshot(hooks, count)
     if todo == 0:
         return RAISED
+    keys = keys_to_note(hooks)
     status = OK
-    gradient = optional_object(array[k])
+    gradient = gradient_object(array[k])
     for i in range(count):
         if gradient == 0:
             status = RAISED
             break
         hook = hook_at(todo, count, i)
+        start = nanoseconds() if keys != 0 else 0
         result = py_call_one(hook, gradient)
         enter()
+        note(keys, i, start)
         if result == 0:
             status = RAISED
             break
+        if array[k] != 0:
+            take_changes(array, k, gradient)
         if result == none() or result == gradient:
             py_decref(result)
             continue
@@ -290,6 +371,8 @@ def run_tensor_hooks(hooks, array, k):
             break
     if gradient != 0:
         py_decref(gradient)
+    if keys != 0:
+        py_decref(keys)
     py_decref(todo)
     return status
 
@@ -341,7 +424,7 @@ def tuple_of(array, n):
     values = py_tuple_new(n)
     for k in range(n):
         if values != 0:
-            item = optional_object(array[k])
+            item = gradient_object(array[k])
             if item == 0:
                 py_decref(values)
                 values = 0
@@ -359,6 +442,7 @@ def run_tuple_hooks(hooks, array, n, others):
     todo = snapshot(hooks, count)
     if todo == 0:
         return RAISED
+    keys = keys_to_note(hooks)
     status = OK
     values = tuple_of(array, n)
     first = values
@@ -369,7 +453,9 @@ def run_tuple_hooks(hooks, array, n, others):
             status = RAISED
             break
         hook = hook_at(todo, count, i)
+        start = nanoseconds() if keys != 0 else 0
         result = call_python(hook, 1 if others == 0 else 2, values, others, 0)
+        note(keys, i, start)
         if result == 0:
             status = RAISED
             break
@@ -383,16 +469,40 @@ def run_tuple_hooks(hooks, array, n, others):
             status = RAISED
             break
         py_decref(answer)
-    if status == OK and values != first:
-        for k in range(n):
-            item = py_tuple_item(values, k)
-            put(array, k, 0 if item == none() else object_handle(item))
+    if status == OK:
+        take_tuple(array, n, values, first)
     if values != 0:
         py_decref(values)
     if first != 0:
         py_decref(first)
+    if keys != 0:
+        py_decref(keys)
     py_decref(todo)
     return status
+
+
+@native
+def take_tuple(array, n, values, first):
+    """Put what node hooks made of gradients, or changed in place, in their places."""
+    for k in range(n):
+        item = py_tuple_item(values, k)
+        if item == py_tuple_item(first, k):
+            if array[k] != 0:
+                take_changes(array, k, item)
+        else:
+            put(array, k, 0 if item == none() else object_handle(item))
+
+
+@native
+def show_values(function, n, array, count):
+    """Call ``function(node, gradients)``. OK or RAISED."""
+    values = tuple_of(array, count)
+    o = wrap_node(n, runtime().node_type)
+    answer = call_python(function, 2, o, values, 0) if values != 0 and o != 0 else 0
+    for held in (values, o, answer):
+        if held != 0:
+            py_decref(held)
+    return OK if answer != 0 else RAISED
 
 
 @native
@@ -440,10 +550,13 @@ def fire_post_accumulate(t):
     if todo == 0:
         return RAISED
     status = OK
+    keys = keys_to_note(hooks)
     o = optional_object(leaf)
     for i in range(count):
+        start = nanoseconds() if keys != 0 else 0
         result = py_call_one(hook_at(todo, count, i), o)
         enter()
+        note(keys, i, start)
         if result == 0:
             status = RAISED
             break
@@ -456,6 +569,8 @@ def fire_post_accumulate(t):
         py_decref(result)
         if status != OK:
             break
+    if keys != 0:
+        py_decref(keys)
     py_decref(o)
     py_decref(todo)
     return status

@@ -96,11 +96,11 @@ NODE = Record(
 
 TASK = Record(
     "task", **_HEADER,
-    id=1, flags=1, state=1, previous=1, outer_mode=1, status=1,
+    id=1, flags=1, state=1, previous=1, thread=1, status=1,
     slots=1, n_slots=1, cap_slots=1, heap=1, n_heap=1, cap_heap=1,
     table=1, n_table=1, cap_table=1, captures=1, n_captures=1, cap_captures=1,
     node=1, slot=1, grads=1, n_grads=1, results=1, n_results=1, cap_results=1,
-    had_posts=1,
+    had_posts=1, n_roots=1,
 )  # fmt: skip
 
 SLOT_WORDS = 8
@@ -129,9 +129,10 @@ RUNTIME = Record(
     status=1, error=24, dead=1, draining=1,
     resolve=1, wrap_error=1, operator_fallback=1, finalizer=1,
     tensor_type=1, tensor_base=1, tuple_type=1, node_type=1, node_base=1, handle_type=1, dict_type=1,
-    hooks_name=1, post_accumulate_name=1, check_replacement=1, check_tuple=1, check_post_accumulate=1,
-    finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, check_gradients=1, backward_name=1,
-    hook_id=1, node_objects=1, function_op=1,
+    hooks_name=1, post_accumulate_name=1, backward_name=1,
+    check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
+    finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
+    note_hook=1, hook_id=1, node_objects=1, measuring=1, function_op=1,
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
@@ -188,6 +189,8 @@ CONTIGUOUS = 256
 LEAF_HOOKS = 512  # a leaf with tensor hooks
 LEAF_POST_HOOKS = 1024  # a leaf with post-accumulate hooks
 FUNCTION_VIEW = 2048  # a view that a custom function returned: it has a history of its own
+COPY_ON_WRITE = 8192  # a gradient that a hook sees and that others hold: a change in place makes a copy first
+UNTRACKED = 16384  # made by `.data`: its changes are not counted
 OUTPUT_ALIAS = 4096  # stands for an output that its own node saved
 
 # Node flags: each says that Python is due at some point of the sweep.
@@ -198,6 +201,7 @@ POST_ACCUMULATE = 8
 PYTHON_APPLY = 16  # the node of a custom function
 SAVED_FREED = 32
 QUEUED = 64  # the node waits on the list of the dead
+IN_VIEW = 256  # the node of a change of a view: as in PyTorch it does not run for an undefined gradient
 PACKED = 128  # saved-tensor hooks hold some of what it saved
 
 # Task flags.
@@ -205,11 +209,14 @@ KEEP_GRAPH = 1
 CREATE_GRAPH = 2
 FILTERED = 4  # only what leads to the requested captures runs
 ACCUMULATE = 8  # backward(): gradients of leaves are accumulated
+CHECK_NAN = 16  # no node may give NaN
 
 # Modes of a thread.
 GRAD_ENABLED = 1
 INFERENCE_MODE = 2
 SAVED_HOOKS = 4  # saved-tensor hooks are in force
+NODE_HOOKS = 8  # somebody wants to know of new nodes
+MUTATION_HOOKS = 16  # somebody wants to know before tensors change in place
 
 # Kinds of ops: how the result's shape follows from the inputs, and which frame the kernel gets.
 ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
@@ -267,9 +274,9 @@ MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion
 # Rules for the dtype in which an elementwise op computes.
 PROMOTE, PROMOTE_FLOAT, FIRST = 0, 1, 2
 
-# What a sweep hands back to Python; RAISED: a hook raised, and the exception is set.
+# What a sweep hands back to Python, unless an exception is set.
 DONE, AT_APPLY, FAILED = range(3)
-RAISED = -1
+RAISED = -1  # the answer of what calls Python: an exception is set
 
 # Status codes (negative results of entries). Python turns each into an exception: see `errors`.
 (

@@ -11,6 +11,7 @@ from fastgrad.native.memory import drop_node, release_reference, retain, retain_
 from fastgrad.native.modes import enter
 from fastgrad.native.pyapi import (
     none,
+    py_call_one,
     py_decref,
     py_incref,
     py_integer,
@@ -42,6 +43,31 @@ def ask(function, n, k, third):
     enter()
     rt.mode = mode
     return answer
+
+
+@native
+def show_tensor(function, h):
+    """Call ``function(tensor)``. OK or RAISED."""
+    retain(h)
+    o = wrap(h)
+    answer = py_call_one(function, o) if o != 0 else 0
+    if o != 0:
+        py_decref(o)
+    enter()
+    if answer == 0:
+        return RAISED
+    py_decref(answer)
+    return OK
+
+
+@native
+def announce(n):
+    """Tell those who want to know that a node was made. OK or RAISED."""
+    answer = ask(runtime().node_created, n, 0, same(none()))
+    if answer == 0:
+        return RAISED
+    py_decref(answer)
+    return OK
 
 
 @native

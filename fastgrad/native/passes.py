@@ -37,8 +37,38 @@ def task_new(flags):
     t.id = rt.task_id
     t.flags = flags
     t.previous = rt.current_task
+    t.thread = rt.thread
     rt.current_task = handle
     return handle
+
+
+@native
+def current_pass():
+    """The innermost pass of the calling thread, or 0."""
+    enter()
+    handle = runtime().current_task
+    while handle != 0 and task(handle).thread != runtime().thread:
+        handle = task(handle).previous
+    return handle
+
+
+@native
+def pass_id(handle):
+    """The number of a pass, unique in the process."""
+    return task(handle).id
+
+
+@native
+def will_run(handle, n, hooks):
+    """Whether a pass runs a node or, with `hooks`, at least the hooks of its tensors."""
+    t = task(handle)
+    index = find_slot(t, n)
+    if index < 0:
+        return 0
+    s = slot_at(t, index)
+    if not t.flags & FILTERED or s.needed != 0:
+        return 1
+    return 1 if hooks != 0 and s.capture != 0 else 0
 
 
 @native
@@ -68,6 +98,7 @@ def task_root(handle, n, output_nr, gradient):
     if gradient != 0:
         retain(gradient)
     t.n_captures += 1
+    t.n_roots += 1
     return 0
 
 

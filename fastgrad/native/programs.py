@@ -27,8 +27,10 @@ from fastgrad.native.layout import (
     ENV_OUTPUTS,
     ENV_RESULTS,
     FILTERED,
+    FREED_GRAPH,
     FUSED,
     IDENTITY,
+    IN_VIEW,
     NO_MEMORY,
     NO_RULE,
     PACKED,
@@ -203,11 +205,13 @@ def apply(t):
     defined = False
     for k in range(n.n_out):
         defined = defined or grads[k] != 0
-    status = check_saved(t.node)
-    if status != 0 and (n.flags & SAVED_FREED == 0 or saves(n, info)):
-        return status
-    if not defined:
+    if n.flags & SAVED_FREED and saves(n, info):
+        return FREED_GRAPH
+    if not defined and n.flags & IN_VIEW:
         return 0
+    status = check_saved(t.node) if not n.flags & SAVED_FREED else 0
+    if status != 0 or not defined:
+        return status
     if n.flags & PACKED and unpack_needed(t, n, info) != 0:
         return PYTHON_RAISED
     env = words(stack_small())

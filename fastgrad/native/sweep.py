@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from fastgrad.native.function import apply_function
 from fastgrad.native.gradients import accumulate, add_gradient, fit, fit_leaf, write_retained
-from fastgrad.native.hooks import fire_post_accumulate, fire_post_hooks, fire_pre_hooks, fire_tensor_hooks
+from fastgrad.native.hooks import (
+    fire_post_accumulate,
+    fire_post_hooks,
+    fire_pre_hooks,
+    fire_tensor_hooks,
+    show_values,
+)
 from fastgrad.native.intrinsics import address_of, capture, native, node, runtime, task, tensor, words
 from fastgrad.native.layout import (
     ACCUMULATE,
     AT_APPLY,
     CAPTURE_WORDS,
+    CHECK_NAN,
     CREATE_GRAPH,
     DONE,
     FAILED,
@@ -29,7 +36,6 @@ from fastgrad.native.layout import (
     PRE_HOOKS,
     PYTHON_APPLY,
     PYTHON_RAISED,
-    RAISED,
     REQUIRES_GRAD,
     SAVED_FREED,
     TENSOR_HOOKS,
@@ -161,6 +167,10 @@ def arrive(t):
     The order is that of PyTorch: tensor hooks, retained gradients, captures, pre-hooks.
     """
     n = node(t.node)
+    s = slot_at(t, t.slot)
+    if t.flags & FILTERED and s.needed == 0 and s.capture == 0 and t.n_roots > 1:
+        release_grads(t)  # one of several roots that leads nowhere; hooks of an only root do run
+        return SKIP
     if n.flags & TENSOR_HOOKS:
         if fire_tensor_hooks(t) != OK:
             return PYTHON_RAISED
@@ -220,6 +230,17 @@ def run_function(t, n):
 
 
 @native
+def check_nan(t, n):
+    """Raise if the results of the current node, or the gradient that came to a leaf, hold NaN. OK or RAISED."""
+    if n.variable != 0:
+        status = show_values(runtime().check_nan, t.node, words(t.grads), 1)
+    else:
+        status = show_values(runtime().check_nan, t.node, words(t.results), t.n_results)
+    enter_pass(t)
+    return status
+
+
+@native
 def leave(t):
     """What comes behind the derivative of the current node: post-hooks, freeing, handing on. A status."""
     n = node(t.node)
@@ -231,6 +252,8 @@ def leave(t):
         if fire_post_hooks(t) != OK:
             return PYTHON_RAISED
         enter_pass(t)
+    if t.flags & CHECK_NAN and check_nan(t, n) != OK:
+        return PYTHON_RAISED
     if not t.flags & KEEP_GRAPH and n.variable == 0:
         release_saved(t.node)
         n.flags |= SAVED_FREED
@@ -271,4 +294,4 @@ def sweep(handle):
             status = leave(t)
     t.status = status
     runtime().status = status
-    return RAISED if status == PYTHON_RAISED else FAILED
+    return -PYTHON_RAISED if status == PYTHON_RAISED else FAILED

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fastgrad.native.intrinsics import native, native_inline, runtime, storage, tensor
+from fastgrad.native.intrinsics import memcpy, native, native_inline, runtime, storage, tensor
 from fastgrad.native.layout import (
     CONTIGUOUS,
+    COPY_ON_WRITE,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_MODE,
@@ -13,6 +14,7 @@ from fastgrad.native.layout import (
     NO_MEMORY,
     REQUIRES_GRAD,
     TENSOR_KIND,
+    UNTRACKED,
 )
 from fastgrad.native.memory import (
     WORDS_TENSOR,
@@ -20,6 +22,7 @@ from fastgrad.native.memory import (
     keep_for_tape,
     new_record,
     new_storage,
+    release_reference,
     retain,
     retain_node,
 )
@@ -126,7 +129,7 @@ def new_view(source, ndim, shape, strides, data):
     b = tensor(source)
     t.storage = b.storage
     retain(b.storage)
-    t.flags = b.flags & INFERENCE
+    t.flags = b.flags & (INFERENCE | UNTRACKED)
     t.data = data
     t.dtype = b.dtype
     t.device = b.device
@@ -143,9 +146,48 @@ def new_view(source, ndim, shape, strides, data):
 
 
 @native
+def unshare(handle):
+    """Give a gradient that hooks see memory of its own, because it is about to change. A status."""
+    t = tensor(handle)
+    t.flags &= ~COPY_ON_WRITE
+    size = itemsize(t.dtype)
+    fresh = new_storage(t.numel * size, t.dtype, t.device)
+    if fresh == 0:
+        return -NO_MEMORY
+    target = storage(fresh).data
+    if t.flags & CONTIGUOUS:
+        memcpy(target, t.data, t.numel * size)
+    else:
+        copy_elements(t, target, size)
+    release_reference(t.storage)
+    t.storage = fresh
+    t.data = target
+    stride = 1
+    for k in range(t.ndim - 1, -1, -1):
+        t.strides[k] = stride
+        stride *= max(t.shape[k], 1)
+    t.flags |= CONTIGUOUS
+    return 0
+
+
+@native
+def copy_elements(t, target, size):
+    """Copy the elements of a strided tensor one after the other, in row-major order."""
+    for i in range(t.numel):
+        rest = i
+        offset = 0
+        for k in range(t.ndim - 1, -1, -1):
+            offset += rest % t.shape[k] * t.strides[k]
+            rest //= t.shape[k]
+        memcpy(target + i * size, t.data + offset * size, size)
+
+
+@native
 def alias(source):
     """A tensor with the layout and storage of `source` and no history: what `detach` returns."""
     t = tensor(source)
+    if t.flags & COPY_ON_WRITE and unshare(source) != 0:
+        return -NO_MEMORY
     return new_view(source, t.ndim, t.shape, t.strides, t.data)
 
 
@@ -193,7 +235,8 @@ def wrap_dim(dim, ndim):
 @native
 def bump_version(handle):
     """Count a change of the memory under a tensor."""
-    storage(tensor(handle).storage).version += 1
+    if not tensor(handle).flags & UNTRACKED:
+        storage(tensor(handle).storage).version += 1
     if runtime().tape != 0:
         keep_for_tape(tensor(handle).storage)
 

@@ -10,8 +10,10 @@ from fastgrad.native.layout import (
     BAD_SIZE,
     BAD_VIEW,
     CONTIGUOUS,
+    COPY_ON_WRITE,
     DUPLICATE_DIM,
     MAX_DIMS,
+    NO_MEMORY,
     TOO_MANY_DIMS,
     VIEW_ALIAS,
     VIEW_AS_STRIDED,
@@ -27,7 +29,7 @@ from fastgrad.native.layout import (
     VIEW_TRANSPOSE,
     VIEW_UNSQUEEZE,
 )
-from fastgrad.native.tensors import alias, itemsize, new_view, wrap_dim
+from fastgrad.native.tensors import alias, itemsize, new_view, unshare, wrap_dim
 
 
 @native
@@ -379,6 +381,8 @@ def view_as_strided(h, attrs):
 @native
 def make_view(kind, h, n, attrs):
     """The view of `kind` of tensor `h`; `attrs` as `layout` says beside each kind."""
+    if tensor(h).flags & COPY_ON_WRITE and unshare(h) != 0:
+        return -NO_MEMORY
     if kind == VIEW_RESHAPE:
         return view_reshape(h, n, attrs)
     if kind == VIEW_EXPAND:

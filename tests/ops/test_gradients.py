@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from op_cases import OP_CASES, OpCase, Sample
 from op_testing import (
@@ -15,8 +13,6 @@ from op_testing import (
     assert_same,
     by_dtype,
     by_name,
-    central_difference,
-    cotangents,
     dtype_name,
     keywords,
     samples_of,
@@ -27,8 +23,8 @@ from op_testing import (
 DIFFERENTIABLE = [case for case in OP_CASES if case.differentiable]
 SMOOTH = [case for case in DIFFERENTIABLE if "float64" in case.dtypes]
 
-FIRST_ORDER = (1e-6, 1e-7)
-SECOND_ORDER = (1e-5, 1e-6)
+FIRST_ORDER = {"rtol": 1e-6, "atol": 1e-7}
+SECOND_ORDER = {"rtol": 1e-5, "atol": 1e-6}
 
 
 def test_something_can_be_differentiated():
@@ -37,79 +33,28 @@ def test_something_can_be_differentiated():
         assert smooth_samples(case), case.name
 
 
-def replaced(sample: Sample, position: int, value: np.ndarray) -> Sample:
-    return Sample((*sample.args[:position], value, *sample.args[position + 1 :]), sample.kwargs)
-
-
-def floating_outputs(lib: Any, case: OpCase, sample: Sample) -> list[np.ndarray]:
-    outputs = as_list(case.call(lib, *tensors(lib, sample.args), **keywords(lib, sample)))
-    return [array_of(t) for t in outputs if dtype_name(t).startswith("float")]
-
-
-def as_array(gradient: Any, like: np.ndarray) -> np.ndarray:
-    """A gradient that is None, for want of a path, is zero."""
-    return np.zeros_like(like) if gradient is None else array_of(gradient.clone())
-
-
 def smooth_samples(case: OpCase) -> list[Sample]:
     return [s for s in samples_of(case, "float64") if case.grad_positions(s.args)]
 
 
-def check_first_order(lib: Any, case: OpCase, sample: Sample) -> None:
-    traced = Traced(lib, case, sample)
-    weights = cotangents(traced.recorded)
+def against_differences(
+    lib: Any, check: str, case: OpCase, sample: Sample, tolerance: dict[str, float]
+) -> None:
+    args, options = tensors(lib, sample.args), keywords(lib, sample)
+    for position in case.grad_positions(sample.args):
+        args[position].requires_grad_()
 
-    def weighted(s: Sample) -> float:
-        outputs = floating_outputs(lib, case, s)
-        return sum(float(np.sum(o * w)) for o, w in zip(outputs, weights, strict=True))
+    def function(*now: Any) -> Any:
+        return case.call(lib, *now, **options)
 
-    positions = case.grad_positions(sample.args)
-    for position, gradient in zip(positions, traced.gradients(), strict=True):
-        x = sample.args[position]
-        numeric = central_difference(lambda v, p=position: weighted(replaced(sample, p, v)), x)
-        assert_same(as_array(gradient, x), numeric, FIRST_ORDER)
-
-
-def weighted_gradients(
-    lib: Any, case: OpCase, sample: Sample, weights: Sequence[np.ndarray], *, create_graph: bool
-) -> tuple[Any, list[Any]]:
-    """The sum of all gradient elements, each with a weight; and the tensors that it depends on."""
-    traced = Traced(lib, case, sample)
-    incoming = [lib.tensor(w).requires_grad_(create_graph) for w in weights]
-    gradients = [g for g in traced.gradients(incoming, create_graph=create_graph) if g is not None]
-    total = sum((g * lib.tensor(w)).sum() for g, w in zip(gradients, cotangents(gradients), strict=True))
-    return total, traced.inputs + incoming
-
-
-def check_second_order(lib: Any, case: OpCase, sample: Sample) -> None:
-    positions = case.grad_positions(sample.args)
-    weights = cotangents(Traced(lib, case, sample).recorded)
-    total, sources = weighted_gradients(lib, case, sample, weights, create_graph=True)
-    if total.requires_grad:
-        analytic = lib.autograd.grad(total, sources, allow_unused=True)
-    else:  # gradients that are the same everywhere need no graph
-        analytic = [None] * len(sources)
-
-    def value(s: Sample, w: Sequence[np.ndarray]) -> float:
-        return weighted_gradients(lib, case, s, w, create_graph=False)[0].item()
-
-    numeric = []
-    for p in positions:
-        numeric.append(
-            central_difference(lambda v, p=p: value(replaced(sample, p, v), weights), sample.args[p])
-        )
-    for i, weight in enumerate(weights):
-        others = (weights[:i], weights[i + 1 :])
-        numeric.append(central_difference(lambda v, o=others: value(sample, [*o[0], v, *o[1]]), weight))
-    for a, n in zip(analytic, numeric, strict=True):
-        assert_same(as_array(a, n), n, SECOND_ORDER)
+    assert getattr(lib.autograd, check)(function, args, check_grad_dtypes=True, **tolerance)
 
 
 @pytest.mark.parametrize("case", by_name(SMOOTH))
 def test_first_order(lib, case: OpCase):
     skip_where_torch_lacks(lib, case, "gradients")
     for sample in smooth_samples(case):
-        check_first_order(lib, case, sample)
+        against_differences(lib, "gradcheck", case, sample, FIRST_ORDER)
 
 
 @pytest.mark.parametrize("case", by_name(SMOOTH))
@@ -117,7 +62,7 @@ def test_second_order(lib, case: OpCase):
     """Derivatives of the gradients, by the inputs and by the gradient that came in."""
     skip_where_torch_lacks(lib, case, "gradients")
     for sample in smooth_samples(case):
-        check_second_order(lib, case, sample)
+        against_differences(lib, "gradgradcheck", case, sample, SECOND_ORDER)
 
 
 @pytest.mark.parametrize(("case", "dtype"), by_dtype(DIFFERENTIABLE))

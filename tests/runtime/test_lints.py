@@ -23,7 +23,7 @@ MAX_LINE = 120
 
 # Files beyond the limit, with a limit of their own and why they are not cut.
 LONG_FILES = {
-    "tensor.py": (900, "one class with PyTorch's methods"),
+    "tensor.py": (950, "one class with PyTorch's methods"),
 }
 
 # Functions beyond the limit, in the same way.

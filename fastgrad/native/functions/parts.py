@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastgrad.native.elementwise import cast, copy_into
 from fastgrad.native.functions.copies import contiguous, fill_zero, zeros
 from fastgrad.native.functions.reductions import sum_to
-from fastgrad.native.intrinsics import advance, native, runtime, stack_small, tensor, words
+from fastgrad.native.intrinsics import advance, native, runtime, stack_small, storage, tensor, words
 from fastgrad.native.layout import BAD_DIM, BAD_SIZE, VIEW_AS_STRIDED, VIEW_SELECT, VIEW_SLICE
 from fastgrad.native.memory import drop, retain
-from fastgrad.native.tensors import finished, new_tensor, wrap_dim
+from fastgrad.native.tensors import finished, itemsize, new_tensor, wrap_dim
 from fastgrad.native.views import fail, make_view
 
 
@@ -146,7 +146,13 @@ def take_strided(g, n_attrs, attrs):
     source = contiguous(g)
     if source <= 0:
         return source
-    out = make_view(VIEW_AS_STRIDED, source, n_attrs, attrs)
+    t = tensor(source)
+    plan = words(stack_small())
+    for k in range(n_attrs):
+        plan[k] = attrs[k]
+    # The plan counts from the first element of `g`, a view from the start of the memory.
+    plan[n_attrs - 1] += (t.data - storage(t.storage).data) // itemsize(t.dtype)
+    out = make_view(VIEW_AS_STRIDED, source, n_attrs, plan)
     drop(source)
     return out
 

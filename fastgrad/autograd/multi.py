@@ -1,0 +1,194 @@
+"""Hooks over several tensors at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fastgrad.autograd.hooks import RemovableHandle
+from fastgrad.native.loader import rt
+
+MODES = ("all", "any")
+
+
+class MultiHandle:
+    """What registering a hook over several tensors returns.
+
+    Parameters
+    ----------
+    handles : sequence of RemovableHandle
+        One of each tensor.
+    """
+
+    def __init__(self, handles: Sequence[RemovableHandle]) -> None:
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        """Take the hook away from all tensors; more than once does no harm."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __getstate__(self) -> tuple[RemovableHandle, ...]:
+        return self.handles
+
+    def __setstate__(self, handles: tuple[RemovableHandle, ...]) -> None:
+        self.handles = handles
+
+    def __enter__(self) -> MultiHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+class _Gathering:
+    """Collects one value from each of several places in each pass, and calls a function when all have come.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Where the values come from.
+    with_captures : bool
+        Whether the values come from tensor hooks, which also run at nodes that are only captured.
+    call : callable
+        Gets the list of values, None for places that the pass does not reach.
+    """
+
+    def __init__(self, nodes: Sequence[Any], with_captures: bool, call: Callable[[list[Any]], Any]) -> None:
+        self.nodes = nodes
+        self.with_captures = with_captures
+        self.call = call
+        self.passes: dict[int, tuple[list[Any], int]] = {}
+
+    def put(self, k: int, value: Any) -> None:
+        """The value of place `k` has come."""
+        task = rt.current_pass()
+        number = rt.pass_id(task)
+        values, missing = self.passes.pop(number, (None, 0))
+        if values is None:
+            values = [None] * len(self.nodes)
+            missing = sum(rt.will_run(task, node, int(self.with_captures)) for node in self.nodes)
+        values[k] = value
+        if missing > 1:
+            self.passes[number] = (values, missing - 1)
+            self.forget_ended(number)
+        elif missing == 1:
+            self.call(values)
+
+    def forget_ended(self, number: int) -> None:
+        """Drop what passes that failed left behind: nested passes under way are few."""
+        while len(self.passes) > 64:
+            oldest = min(self.passes)
+            if oldest == number:
+                return
+            del self.passes[oldest]
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Any], fn: Callable[[Any], Any], *, mode: str = "all"
+) -> MultiHandle:
+    """Call a function once in each pass, with the gradients of several tensors.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+    fn : callable
+        In mode "all" called with a list, in the order of `tensors`, when all gradients that the pass computes
+        are there; those of tensors outside of the pass are None. In mode "any" called with the first gradient
+        that arrives. What it returns is ignored.
+    mode : {"all", "any"}
+
+    Returns
+    -------
+    MultiHandle
+
+    Raises
+    ------
+    ValueError
+        For another mode.
+    AssertionError
+        In mode "all", if a tensor does not require grad.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> a, b = fg.ones(1, requires_grad=True), fg.ones(1, requires_grad=True)
+    >>> handle = fg.autograd.graph.register_multi_grad_hook((a, b), lambda grads: print(grads))
+    >>> (a * b * 2).sum().backward()
+    [tensor([2.]), tensor([2.])]
+    """
+    if mode not in MODES:
+        raise ValueError(f"Expects mode to be one of {MODES} but got {mode}")
+    if mode == "any":
+        return _register_any([t for t in tensors if t.requires_grad], fn)
+    for tensor in tensors:
+        if not tensor.requires_grad:
+            raise AssertionError("Expected gradient function to be set")
+    gathering = _Gathering([rt.gradient_node(t) for t in tensors], True, fn)
+    return MultiHandle(
+        [t.register_hook(lambda grad, k=k: gathering.put(k, grad)) for k, t in enumerate(tensors)]
+    )
+
+
+def _register_any(tensors: Sequence[Any], fn: Callable[[Any], Any]) -> MultiHandle:
+    last = 0  # numbers of passes increase, and a nested pass ends before the outer one goes on
+    done: set[int] = set()
+
+    def hook(grad: Any) -> None:
+        nonlocal last
+        number = rt.pass_id(rt.current_pass())
+        if number in done:
+            return
+        if number > last:
+            done.difference_update({n for n in done if len(done) > 64})
+            last = number
+        done.add(number)
+        fn(grad)
+
+    return MultiHandle([t.register_hook(hook) for t in tensors])
+
+
+def register_multi_post_accumulate_grad_hook(
+    tensors: Sequence[Any], fn: Callable[[list[Any]], Any]
+) -> MultiHandle:
+    """Call a function once in each pass, after all of several leaves have got their gradient.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Leaves that require grad.
+    fn : callable
+        Called with a list of the leaves in the order of `tensors`, None for those that the pass does not
+        reach, when the last of them has its ``grad``.
+
+    Returns
+    -------
+    MultiHandle
+
+    Raises
+    ------
+    RuntimeError
+        If a tensor is not a leaf or does not require grad.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> a, b = fg.ones(1, requires_grad=True), fg.ones(1, requires_grad=True)
+    >>> def step(leaves):
+    ...     print([leaf.grad for leaf in leaves])
+    >>> handle = fg.autograd.graph.register_multi_post_accumulate_grad_hook((a, b), step)
+    >>> (a * b * 2).sum().backward()
+    [tensor([2.]), tensor([2.])]
+    """
+    handles: list[RemovableHandle] = []
+    gathering = _Gathering([], False, fn)
+    try:
+        for k, tensor in enumerate(tensors):
+            handles.append(
+                tensor.register_post_accumulate_grad_hook(lambda leaf, k=k: gathering.put(k, leaf))
+            )
+    except RuntimeError:
+        MultiHandle(handles).remove()
+        raise
+    gathering.nodes = [rt.gradient_node(t) for t in tensors]
+    return MultiHandle(handles)
