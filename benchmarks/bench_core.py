@@ -13,6 +13,7 @@ import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -150,6 +151,53 @@ class Hooks:
             h = h * self.y
             attach(h)
         h.backward(self.g)
+
+
+class _Double(fg.autograd.Function):
+    """Twice its input; keeps it for backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: fg.Tensor) -> fg.Tensor:
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: fg.Tensor) -> fg.Tensor:
+        (_,) = ctx.saved_tensors
+        return grad * 2
+
+
+class CustomFunction:
+    """A chain of ten calls of a custom function, forward and backward."""
+
+    def setup(self) -> None:
+        self.x, self.g = ones(16, requires_grad=True), ones(16)
+        self.time_chain()
+
+    def time_chain(self) -> None:
+        h = self.x
+        for _ in range(CHAIN):
+            h = _Double.apply(h)
+        h.backward(self.g)
+
+
+class PostAccumulateHooks:
+    """A pass over 200 parameters, without and with a post-accumulate hook on each."""
+
+    params = [False, True]
+    param_names = ["hooks"]
+
+    def setup(self, hooks: bool) -> None:
+        self.parameters = [ones(4, requires_grad=True) for _ in range(200)]
+        for p in self.parameters if hooks else ():
+            p.register_post_accumulate_grad_hook(lambda leaf: None)
+        self.time_pass(hooks)
+
+    def time_pass(self, hooks: bool) -> None:
+        h = self.parameters[0]
+        for p in self.parameters[1:]:
+            h = h + p
+        h.sum().backward()
 
 
 class Random:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from fastgrad.autograd.anomaly import node_created
 from fastgrad.autograd.modes import is_grad_enabled, no_grad
 from fastgrad.autograd.node import Node
 from fastgrad.autograd.saved import SavedTensor, saved_value
@@ -306,6 +307,8 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
             flows = recorded and output.is_floating_point() and not _among(output, constant)
             output = _finish_output(ctx, k, output, flows, _among(output, args), _among(output, dirty))
         finished.append(output)
+    if recorded and rt.get_mode() & layout.NODE_HOOKS:
+        node_created(ctx)
     if recorded and ctx._to_save is not None:
         status = rt.function_save(ctx)
         if status < 0:

@@ -18,6 +18,9 @@ from fastgrad.functions.arguments import as_index, as_sizes, is_tensor
 from fastgrad.functions.data import array_of
 from fastgrad.native import devices, layout
 from fastgrad.native.loader import TensorBase, rt, runtime_get
+from fastgrad.ops.registry import BY_NAME
+
+_CAST = BY_NAME["cast"].id
 
 
 class device:  # noqa: N801 - PyTorch's name
@@ -234,10 +237,12 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     """
     if isinstance(data, TensorBase):
         source = data.detach()
-        out = _new(
-            source.dtype.code if dtype is None else _dtype_code(dtype), source.shape, device or source.device
-        )
-        _copy(out, source)
+        code = source.dtype.code if dtype is None else _dtype_code(dtype)
+        if device is None or _code(device) == source.device.code:
+            out = rt.apply(_CAST, 1, 0, source, code)
+        else:
+            out = _new(code, source.shape, device)
+            _copy(out, source)
         return _finish(out, requires_grad)
     if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
         code = {bool: layout.BOOL, int: layout.INT64}.get(type(data), runtime_get("default_dtype"))

@@ -303,7 +303,6 @@ def _write(view: Any, places: _Places, value: Any) -> None:
         status = rt.copy(view, work)
         if status < 0:
             raise_status(-status, "index_put", (view,))
-        rt.bump(view)
 
 
 def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:
