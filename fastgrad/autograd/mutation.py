@@ -46,10 +46,20 @@ def increment_version(tensor: Any) -> None:
 class _Kept:
     """A saved tensor: the memory itself until somebody is about to change it, a copy from then on."""
 
-    __slots__ = ("__weakref__", "tensor")
+    __slots__ = ("__weakref__", "tensor", "version")
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
+        self.version = tensor._version
+
+    def value(self) -> Any:
+        """The tensor, if it was not changed where nobody could copy it before: after the context, or unseen."""
+        if self.tensor._version != self.version:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation "
+                "outside of the allow_mutation_on_saved_tensors context in which it was saved"
+            )
+        return self.tensor
 
 
 class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the field's name
@@ -83,7 +93,7 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the 
             self._kept.setdefault(rt.field(tensor, _STORAGE), WeakSet()).add(kept)
             return kept
 
-        super().__init__(pack, lambda kept: kept.tensor)
+        super().__init__(pack, _Kept.value)
 
     def __enter__(self) -> None:
         if allow_mutation_on_saved_tensors.active is not None:
@@ -101,6 +111,7 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the 
         """Let everything that was saved of some memory have a copy of its own."""
         for kept in self._kept.pop(storage, ()):
             kept.tensor = kept.tensor.clone()
+            kept.version = kept.tensor._version
 
 
 def before_mutation(tensor: Any) -> None:

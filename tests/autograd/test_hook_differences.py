@@ -223,7 +223,21 @@ def test_d17_anomaly_thread(lib, ones):
     assert noted == [not here(lib)]
 
 
-def test_d18_messages(lib, ones):
+def test_d18_mutation(lib, ones):
+    x = ones()
+    with lib.autograd.graph.allow_mutation_on_saved_tensors():
+        y = x * 3
+        z = y.pow(2)
+        y.zero_()
+    if here(lib):
+        z.sum().backward()
+        assert x.grad.tolist() == [18.0, 18.0]
+    else:
+        with pytest.raises(Exception, match="outside of the 'allow_mutation_on_saved_tensors' context"):
+            z.sum().backward()
+
+
+def test_d19_messages(lib, ones):
     y = ones().exp()
     y.mul_(2)
     with pytest.raises(RuntimeError) as caught:
@@ -231,12 +245,12 @@ def test_d18_messages(lib, ones):
     assert ("ExpBackward0" in str(caught.value)) == here(lib)
 
 
-def test_d19_pin_memory():
+def test_d20_pin_memory():
     with pytest.raises(NotImplementedError):
         fg.autograd.graph.save_on_cpu(pin_memory=True)
 
 
-def test_d20_additions(lib):
+def test_d21_additions(lib):
     graph = lib.autograd.graph
     names = [
         "queue_callback",

@@ -339,10 +339,25 @@ def test_h111_mutation_allowed(lib, ones):
     assert x.grad.tolist() == [18.0, 18.0]
 
 
+def test_h112_mutation_after():
+    x = leaf()
+    with fg.autograd.graph.allow_mutation_on_saved_tensors():
+        y = x * 3
+        z = y.pow(2)
+        y.zero_()
+        w = y.pow(2)
+    z.sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [18.0, 18.0]
+    y.add_(1)
+    z.sum().backward()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        w.sum().backward()
+
+
 # --- lists of hooks, and measuring -------------------------------------------------------------------------------
 
 
-def test_h112_list():
+def test_h113_list():
     y = leaf() * 2
     y.grad_fn.register_hook(lambda gi, go: None)
     y.grad_fn.register_prehook(lambda go: None)
@@ -354,7 +369,7 @@ def test_h112_list():
     assert [h.kind for h in fg.hooks(y)] == ["retain_grad"]
 
 
-def test_h113_measure():
+def test_h114_measure():
     x = leaf()
     x.register_hook(lambda g: None)
     with fg.autograd.graph.measure_hooks():
@@ -368,7 +383,7 @@ def test_h113_measure():
 # --- options -----------------------------------------------------------------------------------------------------
 
 
-def test_h114_with_tensor():
+def test_h115_with_tensor():
     seen = []
     x = leaf()
     x.register_hook(lambda g, t: seen.append((g.tolist(), t.tolist())), with_tensor=True)
@@ -376,7 +391,7 @@ def test_h114_with_tensor():
     assert seen == [([3.0, 3.0], [1.0, 1.0])]
 
 
-def test_h115_materialize():
+def test_h116_materialize():
     seen = []
     x = leaf()
     a, b = x.unbind()
