@@ -59,10 +59,11 @@ def nothing_leaks(request: pytest.FixtureRequest, runtime: ModuleType | None) ->
     if request.node.stash.get(FAILED, False):  # the traceback holds the test's tensors
         return
     after = runtime.debug.live()
-    if after != before:  # a cycle may wait for the collector
+    if after != before:  # cycles may wait for the collector, also such of earlier tests
         gc.collect()
+        gc.collect()  # a leaf that a graph keeps goes at the second time
         after = runtime.debug.live()
-    assert after == before
+    assert all(after[name] <= before[name] for name in before), (before, after)
 
 
 def forget_last_failure() -> None:
