@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import Any
 from weakref import WeakSet
@@ -23,7 +24,7 @@ def increment_version(tensor: Any) -> None:
 
     Raises
     ------
-    TypeError
+    RuntimeError
         For anything else.
 
     Examples
@@ -34,10 +35,12 @@ def increment_version(tensor: Any) -> None:
     >>> x._version
     1
     """
-    tensors: Iterable[Any] = (tensor,) if isinstance(tensor, TensorBase) else tensor
+    tensors: Iterable[Any] = (
+        tensor if isinstance(tensor, Iterable) and not isinstance(tensor, TensorBase) else (tensor,)
+    )
     for t in tensors:
         if not isinstance(t, TensorBase):
-            raise TypeError(
+            raise RuntimeError(
                 f"increment_version expects each element of the iterable to be a tensor, not {type(t).__name__}"
             )
         rt.bump(t)
@@ -62,6 +65,15 @@ class _Kept:
         return self.tensor
 
 
+class _State(threading.local):
+    """The context that a thread is in."""
+
+    active: allow_mutation_on_saved_tensors | None = None
+
+
+_state = _State()
+
+
 class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the field's name
     """While this context is active, saved tensors may be changed in place: backward reads a copy of the old values.
 
@@ -83,8 +95,6 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the 
     tensor([18., 18.])
     """
 
-    active: allow_mutation_on_saved_tensors | None = None
-
     def __init__(self) -> None:
         self._kept: dict[int, WeakSet[_Kept]] = {}  # by the memory that they share
 
@@ -96,14 +106,14 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the 
         super().__init__(pack, _Kept.value)
 
     def __enter__(self) -> None:
-        if allow_mutation_on_saved_tensors.active is not None:
+        if _state.active is not None:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
         super().__enter__()
-        allow_mutation_on_saved_tensors.active = self
+        _state.active = self
         rt.set_mode(rt.get_mode() | layout.MUTATION_HOOKS)
 
     def __exit__(self, *error: object) -> None:
-        allow_mutation_on_saved_tensors.active = None
+        _state.active = None
         rt.set_mode(rt.get_mode() & ~layout.MUTATION_HOOKS)
         super().__exit__(*error)
 
@@ -116,7 +126,7 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the 
 
 def before_mutation(tensor: Any) -> None:
     """A tensor is about to be changed in place."""
-    context = allow_mutation_on_saved_tensors.active
+    context = _state.active
     if context is not None:
         mode = rt.set_mode(rt.get_mode() & ~(layout.GRAD_ENABLED | layout.MUTATION_HOOKS))
         try:
