@@ -268,7 +268,8 @@ def _saved_modified(name: str, tensors: list[Any], attrs: Sequence[int]) -> Caus
     saved = rt.borrow(handle)
     kind = dtypes.of_code(rt.field(saved, TENSOR_DTYPE)).type_name
     producer = ""
-    node = rt.grad_fn(saved)
+    # A view would catch up with its base, whose new history may hold the view.
+    node = None if rt.field(saved, TENSOR_FLAGS) & layout.IS_VIEW else rt.grad_fn(saved)
     if node is not None:
         producer = f", which is output {rt.field(saved, OUTPUT_NR)} of {node.name()},"
     return RuntimeError, (
@@ -393,6 +394,7 @@ def _fields(record: layout.Record, name: str) -> int:
 
 TENSOR_FLAGS = _fields(layout.TENSOR, "flags")
 TENSOR_DTYPE = _fields(layout.TENSOR, "dtype")
+TENSOR_FLAGS = _fields(layout.TENSOR, "flags")
 OUTPUT_NR = _fields(layout.TENSOR, "output_nr")
 
 
