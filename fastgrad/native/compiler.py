@@ -28,7 +28,7 @@ import llvmlite.binding as llvm
 from numba import njit, types
 
 from fastgrad.native import layout
-from fastgrad.native.intrinsics import NATIVE
+from fastgrad.native.intrinsics import NATIVE, OUT_OF_LINE
 from fastgrad.native.pipeline import link
 
 NUMBA_TYPES = {
@@ -110,6 +110,8 @@ def _emit(module: llvm.ModuleRef, level: int) -> bytes:
     for function in module.functions:
         if not function.is_declaration and not function.name.startswith("fastgrad_"):
             function.linkage = llvm.Linkage.internal
+            if any(name in function.name for name in OUT_OF_LINE):
+                function.add_function_attribute("noinline")
     for variable in module.global_variables:
         if not variable.is_declaration:
             variable.linkage = llvm.Linkage.internal

@@ -56,6 +56,7 @@ from fastgrad.native.intrinsics import (
     address_of,
     native,
     native_inline,
+    native_once,
     node,
     runtime,
     stack_small,
@@ -158,7 +159,7 @@ def run_splits(kind, h, attrs, n, outs):
     return n
 
 
-@native
+@native_once
 def run_function(op, kind, n, ins, n_attrs, attrs, outs):
     """Ops of kind FUNCTION; returns the number of outputs or a negative status."""
     out = 0
@@ -247,7 +248,7 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
     return 1 if out > 0 else out
 
 
-@native
+@native_once
 def call(op, n, ins, n_attrs, attrs, outs, n_outs):
     """Run an op and record it; handles of the results go to `outs`.
 
@@ -296,18 +297,13 @@ def call_entry(op, n, ins, n_attrs, attrs, outs, n_outs):
 def recorded(op, n, ins, out):
     """The end of an operator: record the one output of an elementwise op."""
     if out > 0 and runtime().mode & GRAD_ENABLED and any_requires_grad(n, ins):
-        status = record(op, n, ins, 1, outs_of(out), 0, ins)
+        outs = words(stack_small())
+        outs[0] = out
+        status = record(op, n, ins, 1, outs, 0, ins)
         if status != 0:
             drop(out)
             return -status
     return out
-
-
-@native_inline
-def outs_of(out):
-    slot = words(stack_small())
-    slot[0] = out
-    return slot
 
 
 @native
@@ -387,7 +383,7 @@ def overlaps_itself(h):
     return False
 
 
-@native
+@native_once
 def stand_in(n, ins, info, operands):
     """The operands of an op in place as its node shall see them: the first as it was before. A status.
 
@@ -499,7 +495,7 @@ def move_history(result, created):
     return result
 
 
-@native
+@native_once
 def rebase_view(h, created, output_nr):
     """A view was changed in place by the op of node `created`, whose output it is: base and view get new histories.
 

@@ -12,6 +12,7 @@ from fastgrad.native.intrinsics import (
     f64s,
     native,
     native_inline,
+    native_once,
     opinfo,
     runtime,
     runtime_address,
@@ -363,7 +364,7 @@ def compute_dtype(rule, flags, n, ins):
     return dtype
 
 
-@native
+@native_once
 def elementwise_slow(op, n, ins, out):
     """The general case: mixed dtypes, broadcasting, an output that is given. Returns a handle or a status."""
     info = op_record(op)

@@ -11,6 +11,7 @@ from fastgrad.native.elementwise import is_floating, op_record
 from fastgrad.native.intrinsics import (
     native,
     native_inline,
+    native_once,
     node,
     runtime,
     stack_small,
@@ -83,7 +84,7 @@ MAX_SAVED_INPUTS = 4
 # --- nodes -----------------------------------------------------------------------------------------------------
 
 
-@native
+@native_once
 def new_node(op, n_in, n_out, n_attrs):
     """A node with room for its edges, outputs and integers; zero if there is no memory."""
     handle = new_record(NODE_KIND, WORDS_NODE)
@@ -239,7 +240,7 @@ def strided_plan(h, plan):
     return 2 + 2 * n
 
 
-@native
+@native_once
 def follow_base(h):
     """Give a view whose base was changed in place its new history: an as_strided of the base. A status."""
     t = tensor(h)
@@ -290,7 +291,7 @@ def any_requires_grad(n, ins):
     return found
 
 
-@native
+@native_once
 def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
     """The node of a call whose inputs require grad; returns its handle or a negative status.
 
@@ -375,7 +376,7 @@ def record(op, n, ins, n_out, outs, n_attrs, attrs):
     return 0
 
 
-@native
+@native_once
 def pack_inputs(handle, info, n, ins):
     """Let the saved-tensor hooks have the inputs that a node saved: in the order in which derivatives need them.
 
@@ -397,7 +398,7 @@ def pack_inputs(handle, info, n, ins):
     return OK
 
 
-@native
+@native_once
 def pack_outputs(handle, n_out, outs):
     """Let the saved-tensor hooks have the outputs that a node saved. OK or RAISED."""
     saved = words(node(handle).saved)
@@ -440,7 +441,7 @@ def check_inplace(handle, needs):
     return 0
 
 
-@native
+@native_once
 def renewed(handle, n_views):
     """The record that goes on as a tensor that was changed in place: itself, or a new one that its object moves to.
 

@@ -30,7 +30,17 @@ NATIVE: dict[str, Any] = {
 
 def native(function: Any) -> Any:
     """Compile `function` as part of the runtime: no exceptions, no bounds checks, no memory management."""
-    return _one_for_all_literals(njit(**NATIVE)(function))
+    # Said explicitly: otherwise what an inlined function calls, and all behind it, would be inlined as well.
+    return _one_for_all_literals(njit(forceinline=False, **NATIVE)(function))
+
+
+OUT_OF_LINE: set[str] = set()
+
+
+def native_once(function: Any) -> Any:
+    """Like `native`, never inlined: for what is long or rarely runs. Copies of it would only cost time to compile."""
+    OUT_OF_LINE.add(f"{len(function.__name__)}{function.__name__}B")  # as it stands in the mangled name
+    return native(function)
 
 
 def native_inline(function: Any) -> Any:

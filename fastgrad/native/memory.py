@@ -24,6 +24,7 @@ from fastgrad.native.intrinsics import (
     memset,
     native,
     native_inline,
+    native_once,
     node,
     node_object,
     posix_memalign,
@@ -177,7 +178,7 @@ def deallocate(address, nbytes):
 # --- records ---------------------------------------------------------------------------------------------------
 
 
-@native
+@native_once
 def refill(kind, size):
     """Put a slab of fresh records on the free list of `kind`."""
     rt = runtime()
@@ -284,7 +285,7 @@ def mark_dead_node(handle):
     rt.dead = handle
 
 
-@native
+@native_once
 def release_node_object(handle):
     """Take from a node's object the reference that belonged to a native one: the last one on the list of the dead,
 
@@ -411,7 +412,7 @@ def bury_node(handle):
     retire_record(handle, NODE_KIND, WORDS_NODE)
 
 
-@native
+@native_once
 def drain():
     """Bury the dead until none are left: see Note [Dropping]."""
     rt = runtime()

@@ -11,6 +11,7 @@ from fastgrad.native.intrinsics import (
     malloc,
     native,
     native_inline,
+    native_once,
     release,
     runtime,
     words,
@@ -75,7 +76,7 @@ def find_modes(thread):
     return -1
 
 
-@native
+@native_once
 def switch_thread(thread):
     """Keep the modes of the thread that was here and load those of `thread`."""
     rt = runtime()

@@ -5,7 +5,7 @@ A place that is packed holds no tensor. For the time in which the derivative run
 
 from __future__ import annotations
 
-from fastgrad.native.intrinsics import address_of, native, node, runtime, stack_small, words
+from fastgrad.native.intrinsics import address_of, native, native_once, node, runtime, stack_small, words
 from fastgrad.native.layout import GRAD_ENABLED, IS_PACKED, OK, PACKED, RAISED
 from fastgrad.native.memory import drop_node, release_reference, retain, retain_node
 from fastgrad.native.modes import enter, keep_hooks
@@ -22,7 +22,7 @@ from fastgrad.native.pyapi import (
 from fastgrad.native.pyobjects import object_handle, wrap, wrap_node
 
 
-@native
+@native_once
 def ask(function, n, k, third):
     """Call ``function(node, k, third)`` with gradients off; takes over `third`. The answer, zero if it raised."""
     arguments = words(stack_small())
@@ -45,7 +45,7 @@ def ask(function, n, k, third):
     return answer
 
 
-@native
+@native_once
 def show_tensor(function, h):
     """Call ``function(tensor)``. OK or RAISED."""
     retain(h)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.intrinsics import memcpy, native, native_inline, runtime, storage, tensor
+from fastgrad.native.intrinsics import memcpy, native, native_inline, native_once, runtime, storage, tensor
 from fastgrad.native.layout import (
     CONTIGUOUS,
     COPY_ON_WRITE,
@@ -147,7 +147,7 @@ def new_view(source, ndim, shape, strides, data):
     return handle
 
 
-@native
+@native_once
 def unshare(handle):
     """Give a gradient that hooks see memory of its own, because it is about to change. A status."""
     t = tensor(handle)

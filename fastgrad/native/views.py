@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from fastgrad.native.intrinsics import address_of, native, runtime, stack_small, storage, tensor, words
+from fastgrad.native.intrinsics import (
+    address_of,
+    native,
+    native_once,
+    runtime,
+    stack_small,
+    storage,
+    tensor,
+    words,
+)
 from fastgrad.native.layout import (
     BAD_BROADCAST,
     BAD_DIM,
@@ -32,7 +41,7 @@ from fastgrad.native.layout import (
 from fastgrad.native.tensors import alias, itemsize, new_view, unshare, wrap_dim
 
 
-@native
+@native_once
 def fail(status, a, b):
     """Leave two facts for the message and return the status as a negative number."""
     e = runtime().error
@@ -378,7 +387,7 @@ def view_as_strided(h, attrs):
     return new_view(h, n, sizes, strides, s.data + attrs[1 + 2 * n] * itemsize(t.dtype))
 
 
-@native
+@native_once
 def make_view(kind, h, n, attrs):
     """The view of `kind` of tensor `h`; `attrs` as `layout` says beside each kind."""
     if tensor(h).flags & COPY_ON_WRITE and unshare(h) != 0:
