@@ -79,7 +79,20 @@ class node_creation_hook:  # noqa: N801 - the field's name
 # --- anomaly mode ----------------------------------------------------------------------------------------------
 
 
-class set_detect_anomaly:  # noqa: N801
+class _Anomaly:
+    """A change of anomaly mode that the end of a block takes back."""
+
+    def _switch(self, mode: bool, check_nan: bool) -> None:
+        self._before = (state.enabled, state.check_nan)
+        state.enabled, state.check_nan = mode, check_nan
+        _refresh()
+
+    def __exit__(self, *_: object) -> None:
+        state.enabled, state.check_nan = self._before
+        _refresh()
+
+
+class set_detect_anomaly(_Anomaly):  # noqa: N801 - the field's name
     """Switch anomaly mode on or off in this thread; as a context manager, until the end of the block.
 
     Parameters
@@ -94,19 +107,13 @@ class set_detect_anomaly:  # noqa: N801
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self._before = (state.enabled, state.check_nan)
-        state.enabled, state.check_nan = mode, check_nan
-        _refresh()
+        self._switch(mode, check_nan)
 
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *_: object) -> None:
-        state.enabled, state.check_nan = self._before
-        _refresh()
 
-
-class detect_anomaly:  # noqa: N801
+class detect_anomaly(_Anomaly):  # noqa: N801
     """While this context is active, passes raise at the first NaN and say which op made it and where it was called.
 
     Parameters
@@ -139,13 +146,7 @@ class detect_anomaly:  # noqa: N801
         )
 
     def __enter__(self) -> None:
-        self._before = (state.enabled, state.check_nan)
-        state.enabled, state.check_nan = True, self.check_nan
-        _refresh()
-
-    def __exit__(self, *_: object) -> None:
-        state.enabled, state.check_nan = self._before
-        _refresh()
+        self._switch(True, self.check_nan)
 
 
 def is_anomaly_enabled() -> bool:
@@ -193,7 +194,7 @@ def explain(node: Any, error: BaseException) -> None:
         text = (
             f"Traceback of forward call that induced the previous calculation:\n{''.join(place)}"
             if place
-            else ("No forward pass information available.")
+            else "No forward pass information available."
         )
         warnings.warn(f"\n\nPrevious calculation was induced by {parent.name()}. {text}", stacklevel=4)
         parent = (parent._metadata or {}).get("parent_")

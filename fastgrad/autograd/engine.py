@@ -30,10 +30,12 @@ def _sequence(value: Any) -> list[Any]:
     return [value] if isinstance(value, (TensorBase, GradientEdge)) else list(value)
 
 
-def _sizes_of(root: Any) -> tuple[int, ...]:
+def _kind_of(root: Any) -> tuple[tuple[int, ...], Any]:
+    """Sizes and dtype of a root."""
     if isinstance(root, TensorBase):
-        return rt.sizes(root)  # type: ignore[no-any-return]
-    return rt.node_meta(root.node, root.output_nr)[2:]  # type: ignore[no-any-return]
+        return rt.sizes(root), root.dtype
+    code, _, *sizes = rt.node_meta(root.node, root.output_nr)
+    return tuple(sizes), dtypes.of_code(code)
 
 
 def _filled_like(root: Any, value: int) -> Any:
@@ -44,14 +46,6 @@ def _filled_like(root: Any, value: int) -> Any:
     return full(sizes, value, dtype=dtypes.of_code(code), device=devices.name_of(device))
 
 
-def _dtype_of(root: Any) -> Any:
-    return (
-        root.dtype
-        if isinstance(root, TensorBase)
-        else dtypes.of_code(rt.node_meta(root.node, root.output_nr)[0])
-    )
-
-
 def _root_gradient(root: Any, gradient: Any, index: int) -> Any:
     if isinstance(root, TensorBase):
         if not root.requires_grad:
@@ -60,7 +54,7 @@ def _root_gradient(root: Any, gradient: Any, index: int) -> Any:
             )
     else:
         check_edge(root)
-    sizes, dtype = _sizes_of(root), _dtype_of(root)
+    sizes, dtype = _kind_of(root)
     if gradient is None:
         if math.prod(sizes) != 1:
             raise RuntimeError(

@@ -21,7 +21,6 @@ from fastgrad.ops.registry import CustomFunction
 
 _FLAGS, _N_ATTRS, _N_PLACES = (NODE.fields[n][0] for n in ("flags", "n_attrs", "n_places"))
 _TENSOR_FLAGS = TENSOR.fields["flags"][0]
-TENSOR_ARGUMENT, NEEDS_GRAD = 1, 3  # what `native.function` notes of an argument
 
 
 class FunctionCtx:
@@ -93,7 +92,7 @@ class BackwardFunction(Node, FunctionCtx):
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
         """For each argument of `forward` whether it is a tensor that requires grad."""
-        return tuple(rt.node_attr(self, k) == NEEDS_GRAD for k in range(rt.node_field(self, _N_ATTRS)))
+        return tuple(rt.node_attr(self, k) == layout.NEEDS_GRAD for k in range(rt.node_field(self, _N_ATTRS)))
 
     @property
     def to_save(self) -> Any:
@@ -351,7 +350,7 @@ def check_gradients(ctx: BackwardFunction, result: Any) -> None:
             f"function {ctx.name()} returned an incorrect number of gradients (expected {expected}, got {len(values)})"
         )
     for k, value in enumerate(values[:expected]):
-        if not rt.node_attr(ctx, k) & TENSOR_ARGUMENT and value is not None:
+        if not rt.node_attr(ctx, k) & layout.A_TENSOR and value is not None:
             raise RuntimeError(
                 f"function {ctx.name()} returned a gradient different than None at position {k + 1}, but the "
                 "corresponding "

@@ -114,11 +114,6 @@ def field(h, k):
 
 
 @native
-def set_field(h, k, value):
-    words(h)[k] = value
-
-
-@native
 def storage_field(h, k):
     return words(tensor(h).storage)[k]
 
@@ -433,7 +428,6 @@ EXPORTS = [
     Export("sizes", sizes, "T", "L"),
     Export("steps", steps, "T", "L"),
     Export("field", field, "Ti", "i"),
-    Export("set_field", set_field, "Tii", "n"),
     Export("storage_field", storage_field, "Ti", "i"),
     Export("get_grad", get_grad, "T", "T"),
     Export("set_grad", set_grad, "TO", "n"),
@@ -495,15 +489,12 @@ EXPORTS = [
     Export("current_accumulator", node_entry.current_accumulator, "T", "R"),
     Export("node_target", node_entry.node_target, "Ni", "R"),
     Export("node_output", node_entry.node_output, "Ni", "i"),
-    Export("node_flag", node_entry.node_flag, "Ni", "n"),
     Export("node_field", node_entry.node_field, "Ni", "i"),
     Export("set_node_field", node_entry.set_node_field, "Nii", "n"),
     Export("node_meta", node_entry.node_meta, "Ni", "L"),
     Export("input_meta", node_entry.input_meta, "Ni", "L"),
-    Export("node_attrs", node_entry.node_attrs, "N", "L"),
     Export("node_attr", node_entry.node_attr, "Ni", "i"),
     Export("node_variable", node_entry.node_variable, "N", "T"),
-    Export("node_saved", node_entry.node_saved, "Ni", "T"),
     Export("attach_input", node_entry.attach_input, "NiT", "T"),
     Export("attach_output", node_entry.attach_output, "NiT", "T"),
     Export("check_saved", graph.check_saved, "N", "i"),

@@ -22,7 +22,7 @@ from fastgrad.native.graph import (
     save,
     write_meta,
 )
-from fastgrad.native.hooks import call_python, optional_object
+from fastgrad.native.hooks import optional_object
 from fastgrad.native.intrinsics import (
     address_of,
     native,
@@ -35,13 +35,16 @@ from fastgrad.native.intrinsics import (
     words,
 )
 from fastgrad.native.layout import (
+    A_TENSOR,
     FUNCTION_VIEW,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_SAVED,
     IS_VIEW,
     MULTI_VIEW,
+    NEEDS_GRAD,
     NO_MEMORY,
+    NO_TENSOR,
     NODE_HOOKS,
     OK,
     OUTPUT_ALIAS,
@@ -77,10 +80,17 @@ from fastgrad.native.pyapi import (
     py_tuple_size,
     py_vectorcall,
 )
-from fastgrad.native.pyobjects import is_tensor, object_handle, optional_handle, type_of, wrap, wrap_node
+from fastgrad.native.pyobjects import (
+    call_python,
+    is_tensor,
+    object_handle,
+    optional_handle,
+    type_of,
+    wrap,
+    wrap_node,
+)
 from fastgrad.native.tensors import alias, bump_version, new_tensor, set_history
 
-NO_TENSOR, A_TENSOR, NEEDS_GRAD = 0, 1, 3  # what an argument was
 INLINE_ARGUMENTS = 60
 
 

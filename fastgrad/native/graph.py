@@ -147,6 +147,17 @@ def write_meta(target, handle):
 
 
 @native
+def hooks_of_leaf(flags):
+    """The flags of the AccumulateGrad node that follow from those of its leaf."""
+    found = 0
+    if flags & LEAF_HOOKS:
+        found |= TENSOR_HOOKS
+    if flags & LEAF_POST_HOOKS:
+        found |= POST_ACCUMULATE
+    return found
+
+
+@native
 def accumulator(handle):
     """The AccumulateGrad node of a leaf, with one reference for the caller; zero if there is no memory."""
     t = tensor(handle)
@@ -163,10 +174,7 @@ def accumulator(handle):
     retain(handle)
     write_meta(words(n.metas), handle)
     t.accumulator = created
-    if t.flags & LEAF_HOOKS:
-        n.flags |= TENSOR_HOOKS
-    if t.flags & LEAF_POST_HOOKS:
-        n.flags |= POST_ACCUMULATE
+    n.flags |= hooks_of_leaf(t.flags)
     return created
 
 

@@ -15,7 +15,6 @@ import sys
 
 from fastgrad.native.graph import look
 from fastgrad.native.intrinsics import (
-    address_of,
     clock_gettime,
     handle_object,
     native,
@@ -44,7 +43,6 @@ from fastgrad.native.pyapi import (
     none,
     py_alloc,
     py_call,
-    py_call_one,
     py_decref,
     py_dict_get,
     py_dict_next,
@@ -62,10 +60,9 @@ from fastgrad.native.pyapi import (
     py_tuple_new,
     py_tuple_set,
     py_values,
-    py_vectorcall,
     py_weakref,
 )
-from fastgrad.native.pyobjects import object_handle, type_of, wrap, wrap_node, wrap_optional
+from fastgrad.native.pyobjects import call_python, object_handle, type_of, wrap, wrap_node, wrap_optional
 from fastgrad.native.tensors import alias, same_shape
 
 CLOCK_MONOTONIC = 6 if sys.platform == "darwin" else 1
@@ -233,18 +230,6 @@ def hook_at(todo, count, i):
 
 
 @native
-def call_python(function, n, a, b, c):
-    """Call a function with up to three arguments; the result, or zero with an exception set."""
-    arguments = words(stack_small())
-    arguments[0] = a
-    arguments[1] = b
-    arguments[2] = c
-    answer = py_vectorcall(function, address_of(arguments), n, 0)
-    enter()
-    return answer
-
-
-@native
 def gradient_object(h):
     """A new reference to the object of a gradient for hooks, None for zero; zero with an exception set.
 
@@ -274,21 +259,36 @@ def take_changes(array, k, o):
 
 
 @native
-def note(keys, i, start):
-    """Tell Python how long hook `i` of a dict ran, where hooks are measured."""
-    if keys != 0:
-        key = py_list_item(keys, i)
+def call_hook(hook, keys, i, n, a, b):
+    """Call hook `i` of a dict with one or two arguments; `keys`, if not zero: note how long it took.
+
+    The result, or zero with an exception set.
+    """
+    start = nanoseconds() if keys != 0 else 0
+    result = call_python(hook, n, a, b, 0)
+    if keys != 0 and result != 0:
         took = py_integer(nanoseconds() - start)
-        answer = call_python(runtime().note_hook, 2, key, took, 0)
+        answer = call_python(runtime().note_hook, 2, py_list_item(keys, i), took, 0)
         py_decref(took)
-        if answer != 0:
-            py_decref(answer)
+        if answer == 0:
+            py_decref(result)
+            return 0
+        py_decref(answer)
+    return result
 
 
 @native
 def keys_to_note(hooks):
     """The ids of the hooks in a dict, a new reference, if hooks are measured; else zero."""
     return py_keys(hooks) if runtime().measuring != 0 else 0
+
+
+@native
+def end_run(todo, keys):
+    """The hooks of a dict have run: drop the list of callables and that of ids."""
+    py_decref(todo)
+    if keys != 0:
+        py_decref(keys)
 
 
 @native
@@ -352,10 +352,7 @@ def run_tensor_hooks(hooks, array, k):
             status = RAISED
             break
         hook = hook_at(todo, count, i)
-        start = nanoseconds() if keys != 0 else 0
-        result = py_call_one(hook, gradient)
-        enter()
-        note(keys, i, start)
+        result = call_hook(hook, keys, i, 1, gradient, 0)
         if result == 0:
             status = RAISED
             break
@@ -371,9 +368,7 @@ def run_tensor_hooks(hooks, array, k):
             break
     if gradient != 0:
         py_decref(gradient)
-    if keys != 0:
-        py_decref(keys)
-    py_decref(todo)
+    end_run(todo, keys)
     return status
 
 
@@ -453,9 +448,7 @@ def run_tuple_hooks(hooks, array, n, others):
             status = RAISED
             break
         hook = hook_at(todo, count, i)
-        start = nanoseconds() if keys != 0 else 0
-        result = call_python(hook, 1 if others == 0 else 2, values, others, 0)
-        note(keys, i, start)
+        result = call_hook(hook, keys, i, 1 if others == 0 else 2, values, others)
         if result == 0:
             status = RAISED
             break
@@ -475,9 +468,7 @@ def run_tuple_hooks(hooks, array, n, others):
         py_decref(values)
     if first != 0:
         py_decref(first)
-    if keys != 0:
-        py_decref(keys)
-    py_decref(todo)
+    end_run(todo, keys)
     return status
 
 
@@ -553,15 +544,12 @@ def fire_post_accumulate(t):
     keys = keys_to_note(hooks)
     o = optional_object(leaf)
     for i in range(count):
-        start = nanoseconds() if keys != 0 else 0
-        result = py_call_one(hook_at(todo, count, i), o)
-        enter()
-        note(keys, i, start)
+        result = call_hook(hook_at(todo, count, i), keys, i, 1, o, 0)
         if result == 0:
             status = RAISED
             break
         if result != none() and result != o:
-            answer = py_call_one(runtime().check_post_accumulate, result)
+            answer = call_python(runtime().check_post_accumulate, 1, result, 0, 0)
             if answer != 0:
                 py_decref(answer)
             else:
@@ -569,8 +557,6 @@ def fire_post_accumulate(t):
         py_decref(result)
         if status != OK:
             break
-    if keys != 0:
-        py_decref(keys)
     py_decref(o)
-    py_decref(todo)
+    end_run(todo, keys)
     return status

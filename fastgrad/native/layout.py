@@ -204,6 +204,9 @@ QUEUED = 64  # the node waits on the list of the dead
 IN_VIEW = 256  # the node of a change of a view: as in PyTorch it does not run for an undefined gradient
 PACKED = 128  # saved-tensor hooks hold some of what it saved
 
+# What the node of a custom function notes of each argument of the call.
+NO_TENSOR, A_TENSOR, NEEDS_GRAD = 0, 1, 3
+
 # Task flags.
 KEEP_GRAPH = 1
 CREATE_GRAPH = 2

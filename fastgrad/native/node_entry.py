@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fastgrad.native import memory, tensors
-from fastgrad.native.graph import gradient_edge, left_behind, look
+from fastgrad.native.graph import gradient_edge, hooks_of_leaf, left_behind, look
 from fastgrad.native.intrinsics import native, node, runtime, task, tensor, words
-from fastgrad.native.layout import HAS_PYTHON, LEAF_HOOKS, LEAF_POST_HOOKS, POST_ACCUMULATE, TENSOR_HOOKS
+from fastgrad.native.layout import HAS_PYTHON
 from fastgrad.native.memory import drop_node, retain, retain_node
 from fastgrad.native.modes import enter
 from fastgrad.native.pyapi import none, py_incref
@@ -25,6 +25,14 @@ def object_of(n):
 
 
 @native
+def shared_object(n):
+    """The object of a node that somebody else holds, or None for zero; a new reference."""
+    if n != 0:
+        retain_node(n)
+    return object_of(n)
+
+
+@native
 def grad_fn(h):
     """The node of a non-leaf; None for a leaf."""
     enter()
@@ -32,10 +40,7 @@ def grad_fn(h):
     status = left_behind(h)
     if status != 0:
         return -status
-    n = tensor(h).node
-    if n != 0:
-        retain_node(n)
-    return object_of(n)
+    return shared_object(tensor(h).node)
 
 
 @native
@@ -48,10 +53,7 @@ def gradient_node(h):
 @native
 def current_accumulator(h):
     """The AccumulateGrad node of a leaf if there is one now."""
-    n = tensor(h).accumulator
-    if n != 0:
-        retain_node(n)
-    return object_of(n)
+    return shared_object(tensor(h).accumulator)
 
 
 @native
@@ -60,26 +62,13 @@ def flag_leaf(h, flags):
     t = tensor(h)
     t.flags |= flags | HAS_PYTHON
     if t.accumulator != 0:
-        n = node(t.accumulator)
-        if flags & LEAF_HOOKS:
-            n.flags |= TENSOR_HOOKS
-        if flags & LEAF_POST_HOOKS:
-            n.flags |= POST_ACCUMULATE
+        node(t.accumulator).flags |= hooks_of_leaf(flags)
 
 
 @native
 def node_target(n, k):
     """The node that edge `k` points at, None for no edge."""
-    target = words(node(n).edges)[2 * k]
-    if target != 0:
-        retain_node(target)
-    return object_of(target)
-
-
-@native
-def node_flag(n, flags):
-    """Tell the sweep that Python is due at a node."""
-    node(n).flags |= flags
+    return shared_object(words(node(n).edges)[2 * k])
 
 
 @native
@@ -123,16 +112,6 @@ def write_meta(meta, out):
 
 
 @native
-def node_attrs(n, out):
-    """The first integers that a node keeps of its call."""
-    record = node(n)
-    count = min(record.n_attrs, 24)
-    for k in range(count):
-        words(out)[k] = words(record.attrs)[k]
-    return count
-
-
-@native
 def node_attr(n, k):
     return words(node(n).attrs)[k]
 
@@ -144,15 +123,6 @@ def node_variable(n):
     if v != 0:
         retain(v)
     return v
-
-
-@native
-def node_saved(n, k):
-    """What a node saved in place `k`: inputs 0 to 3, outputs from 4; None if nothing."""
-    h = words(node(n).saved)[2 * k]
-    if h != 0:
-        retain(h)
-    return h
 
 
 @native
@@ -177,7 +147,4 @@ def attach_output(n, k, h):
 @native
 def task_node(handle):
     """The node at which a pass stands, None before the first."""
-    n = task(handle).node
-    if n != 0:
-        retain_node(n)
-    return object_of(n)
+    return shared_object(task(handle).node)

@@ -5,40 +5,36 @@ A place that is packed holds no tensor. For the time in which the derivative run
 
 from __future__ import annotations
 
-from fastgrad.native.intrinsics import address_of, native, native_once, node, runtime, stack_small, words
+from fastgrad.native.intrinsics import native, native_once, node, runtime, words
 from fastgrad.native.layout import GRAD_ENABLED, IS_PACKED, OK, PACKED, RAISED
 from fastgrad.native.memory import drop_node, release_reference, retain, retain_node
 from fastgrad.native.modes import enter, keep_hooks
 from fastgrad.native.pyapi import (
     none,
-    py_call_one,
     py_decref,
     py_incref,
     py_integer,
     py_list_item,
     py_list_size,
-    py_vectorcall,
 )
-from fastgrad.native.pyobjects import object_handle, wrap, wrap_node
+from fastgrad.native.pyobjects import call_python, object_handle, wrap, wrap_node
 
 
 @native_once
 def ask(function, n, k, third):
     """Call ``function(node, k, third)`` with gradients off; takes over `third`. The answer, zero if it raised."""
-    arguments = words(stack_small())
     rt = runtime()
     mode = rt.mode
     rt.mode = mode & ~GRAD_ENABLED
     retain_node(n)
-    arguments[0] = wrap_node(n, rt.node_type)
-    arguments[1] = py_integer(k)
-    arguments[2] = third
+    o = wrap_node(n, rt.node_type)
+    number = py_integer(k)
     answer = 0
-    if arguments[0] != 0 and arguments[1] != 0 and third != 0:
-        answer = py_vectorcall(function, address_of(arguments), 3, 0)
-    for j in range(3):
-        if arguments[j] != 0:
-            py_decref(arguments[j])
+    if o != 0 and number != 0 and third != 0:
+        answer = call_python(function, 3, o, number, third)
+    for held in (o, number, third):
+        if held != 0:
+            py_decref(held)
     drop_node(n)
     enter()
     rt.mode = keep_hooks(mode)
@@ -50,10 +46,9 @@ def show_tensor(function, h):
     """Call ``function(tensor)``. OK or RAISED."""
     retain(h)
     o = wrap(h)
-    answer = py_call_one(function, o) if o != 0 else 0
+    answer = call_python(function, 1, o, 0, 0) if o != 0 else 0
     if o != 0:
         py_decref(o)
-    enter()
     if answer == 0:
         return RAISED
     py_decref(answer)

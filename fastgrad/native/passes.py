@@ -21,7 +21,7 @@ from fastgrad.native.memory import (
     retire_record,
 )
 from fastgrad.native.modes import enter
-from fastgrad.native.slots import SLOT_BYTES, find_slot, grads_of, grow, new_slot, push_ready, room, slot_at
+from fastgrad.native.slots import SLOT_BYTES, find_slot, grads_of, grow, push_ready, room, slot_at, slot_of
 
 
 @native
@@ -72,32 +72,39 @@ def will_run(handle, n, hooks):
 
 
 @native
+def add_capture(t, n, output_nr, result, following):
+    """Append a capture to the list of a pass; false without memory."""
+    cap = room(t.n_captures, t.cap_captures, 1)
+    fresh = grow(
+        t.captures, t.n_captures * CAPTURE_WORDS, t.cap_captures * CAPTURE_WORDS, cap * CAPTURE_WORDS
+    )
+    if fresh == 0:
+        return False
+    t.captures = fresh
+    t.cap_captures = cap
+    c = capture(t.captures + t.n_captures * CAPTURE_WORDS * 8)
+    c.node = n
+    c.output_nr = output_nr
+    c.result = result
+    c.next = following
+    t.n_captures += 1
+    return True
+
+
+@native
 def task_root(handle, n, output_nr, gradient):
     """Start from output `output_nr` of a node; the gradient may be 0 for undefined. A status."""
     t = task(handle)
-    index = find_slot(t, n)
+    index = slot_of(t, n)
     if index < 0:
-        index = new_slot(t, n)
-        if index < 0:
-            return -NO_MEMORY
+        return -NO_MEMORY
     slot_at(t, index).deps += 1
     # Roots wait in the list of captures until `task_start` seeds them: their order is the caller's.
-    cap = room(t.n_captures, t.cap_captures, 1)
-    words_each = CAPTURE_WORDS
-    fresh = grow(t.captures, t.n_captures * words_each, t.cap_captures * words_each, cap * words_each)
-    if fresh == 0:
+    if not add_capture(t, n, output_nr, gradient, -1):
         return -NO_MEMORY
-    t.captures = fresh
-    t.cap_captures = cap
-    c = capture(t.captures + t.n_captures * words_each * 8)
-    c.node = n
-    c.output_nr = output_nr
-    c.result = gradient
-    c.next = -1
     retain_node(n)
     if gradient != 0:
         retain(gradient)
-    t.n_captures += 1
     t.n_roots += 1
     return 0
 
@@ -127,11 +134,9 @@ def discover(t):
             following = edges[2 * k]
             if following == 0:
                 continue
-            index = find_slot(t, following)
+            index = slot_of(t, following)
             if index < 0:
-                index = new_slot(t, following)
-                if index < 0:
-                    return -NO_MEMORY
+                return -NO_MEMORY
             slot_at(t, index).deps += 1
         at += 1
     return 0
@@ -150,20 +155,8 @@ def task_want(handle, n, output_nr, run):
     if run != 0:
         slot_at(t, index).needed = 1
         return 0
-    cap = room(t.n_captures, t.cap_captures, 1)
-    fresh = grow(
-        t.captures, t.n_captures * CAPTURE_WORDS, t.cap_captures * CAPTURE_WORDS, cap * CAPTURE_WORDS
-    )
-    if fresh == 0:
+    if not add_capture(t, n, output_nr, 0, slot_at(t, index).capture):
         return -1 - NO_MEMORY
-    t.captures = fresh
-    t.cap_captures = cap
-    c = capture(t.captures + t.n_captures * CAPTURE_WORDS * 8)
-    c.node = n
-    c.output_nr = output_nr
-    c.result = 0
-    c.next = slot_at(t, index).capture
-    t.n_captures += 1
     slot_at(t, index).capture = t.n_captures  # index + 1
     return t.n_captures - 1
 

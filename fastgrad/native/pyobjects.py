@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from fastgrad.flags import DEBUG
 from fastgrad.native.intrinsics import (
+    address_of,
     handle_object,
     native,
     native_inline,
@@ -20,6 +21,7 @@ from fastgrad.native.intrinsics import (
     node_object,
     runtime,
     stack_frame,
+    stack_small,
     task,
     tensor,
     tensor_object,
@@ -27,6 +29,7 @@ from fastgrad.native.intrinsics import (
 )
 from fastgrad.native.layout import FRAME_WORDS, HAS_PYTHON
 from fastgrad.native.memory import drop, node_object_gone
+from fastgrad.native.modes import enter
 from fastgrad.native.objects_layout import NODE_FIELDS, NODE_OBJECT
 from fastgrad.native.pyapi import (
     TP_FREE,
@@ -41,11 +44,27 @@ from fastgrad.native.pyapi import (
     py_integer_value,
     py_is_subtype,
     py_untrack,
+    py_vectorcall,
 )
 
 WALK_LIMIT = 512
 FIRST_FIELD = NODE_OBJECT.fields["tensor_hooks"][0]
 N_FIELDS = len(NODE_FIELDS)
+
+
+# --- calling Python --------------------------------------------------------------------------------------------
+
+
+@native
+def call_python(function, n, a, b, c):
+    """Call a function with up to three arguments; the result, or zero with an exception set."""
+    arguments = words(stack_small())
+    arguments[0] = a
+    arguments[1] = b
+    arguments[2] = c
+    answer = py_vectorcall(function, address_of(arguments), n, 0)
+    enter()
+    return answer
 
 
 # --- from objects to handles -----------------------------------------------------------------------------------

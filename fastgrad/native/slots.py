@@ -151,6 +151,13 @@ def new_slot(t, n):
     return index
 
 
+@native
+def slot_of(t, n):
+    """The slot of a node in a task, made if it has none yet; -1 without memory."""
+    index = find_slot(t, n)
+    return index if index >= 0 else new_slot(t, n)
+
+
 # --- the heap of ready nodes -----------------------------------------------------------------------------------
 # The same sifting as C++'s std::push_heap and std::pop_heap, so that nodes with equal sequence numbers leave in
 # the order in which they leave PyTorch's queue.

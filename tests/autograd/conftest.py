@@ -12,7 +12,10 @@ import pytest
 @pytest.fixture(params=["fastgrad", pytest.param("torch", marks=pytest.mark.parity)])
 def lib(request: pytest.FixtureRequest) -> ModuleType:
     """The library; for sentences that are PyTorch's too, both of them."""
-    return pytest.importorskip(request.param)
+    found = pytest.importorskip(request.param)
+    if request.param == "torch":
+        found.set_num_threads(1)
+    return found
 
 
 @pytest.fixture

@@ -1135,3 +1135,23 @@ def test_hooks_run_on_the_calling_thread():
     thread.start()
     thread.join()
     assert names == ["T1"]
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        lambda x, y, hook: y.register_hook(hook),
+        lambda x, y, hook: y.grad_fn.register_prehook(hook),
+        lambda x, y, hook: y.grad_fn.register_hook(hook),
+        lambda x, y, hook: x.register_post_accumulate_grad_hook(hook),
+    ],
+)
+def test_what_a_measured_hook_raises_comes_out(register: Callable[..., Any]):
+    def fails(*_: Any) -> None:
+        raise KeyError("mine")
+
+    x = ones()
+    y = x * 1
+    register(x, y, fails)
+    with fg.autograd.graph.measure_hooks(), pytest.raises(KeyError, match="mine"):
+        y.sum().backward()

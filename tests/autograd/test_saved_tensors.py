@@ -15,16 +15,6 @@ from threads import in_threads
 import fastgrad as fg
 
 
-@pytest.fixture(params=["fastgrad", pytest.param("torch", marks=pytest.mark.parity)])
-def lib(request: pytest.FixtureRequest) -> ModuleType:
-    """The library under test."""
-    if request.param == "fastgrad":
-        return fg
-    found = pytest.importorskip("torch")
-    found.set_num_threads(1)
-    return found
-
-
 def ones(lib: ModuleType, n: int = 2) -> Any:
     return lib.ones(n, requires_grad=True)
 

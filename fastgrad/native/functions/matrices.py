@@ -96,30 +96,32 @@ def product_with_vector(rows, vector, ndim, sizes):
 
 
 @native
-def matrix_vector(a, b):
-    """Product of a matrix and a vector."""
+def check_with_vector(a, b, ndim):
+    """Whether a tensor of `ndim` dimensions has a product with a vector; a negative status if not."""
     ta = tensor(a)
     tb = tensor(b)
-    if ta.ndim != 2 or tb.ndim != 1:
+    if ta.ndim != ndim or tb.ndim != 1:
         return fail(BAD_MATMUL, 0, 0)
     if ta.dtype != tb.dtype:
         return fail(BAD_MATMUL, 1, 0)
-    if ta.shape[1] != tb.shape[0]:
+    if ta.shape[ndim - 1] != tb.shape[0]:
         return fail(BAD_MATMUL, 2, 0)
-    return product_with_vector(gemm_operand(a), b, 1, ta.shape)
+    return 0
+
+
+@native
+def matrix_vector(a, b):
+    """Product of a matrix and a vector."""
+    status = check_with_vector(a, b, 2)
+    return status if status != 0 else product_with_vector(gemm_operand(a), b, 1, tensor(a).shape)
 
 
 @native
 def inner_product(a, b):
     """Inner product of two vectors, without dimensions."""
-    ta = tensor(a)
-    tb = tensor(b)
-    if ta.ndim != 1 or tb.ndim != 1:
-        return fail(BAD_MATMUL, 0, 0)
-    if ta.dtype != tb.dtype:
-        return fail(BAD_MATMUL, 1, 0)
-    if ta.shape[0] != tb.shape[0]:
-        return fail(BAD_MATMUL, 2, 0)
+    status = check_with_vector(a, b, 1)
+    if status != 0:
+        return status
     dim = words(stack_small())
     dim[0] = 0
     row = make_view(VIEW_UNSQUEEZE, a, 1, dim)
@@ -127,7 +129,7 @@ def inner_product(a, b):
         return row
     operand = gemm_operand(row)
     drop(row)
-    return product_with_vector(operand, b, 0, ta.shape)
+    return product_with_vector(operand, b, 0, tensor(a).shape)
 
 
 @native
