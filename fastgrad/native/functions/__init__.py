@@ -4,6 +4,7 @@ They take handles and integers, return the handle of a result or a negative stat
 frames that they fill are described at the kernels.
 """
 
+from fastgrad.native.functions.convolution import convolution
 from fastgrad.native.functions.copies import reshape_or_copy, zeros
 from fastgrad.native.functions.indexing import (
     gather,
@@ -23,6 +24,7 @@ from fastgrad.native.functions.parts import (
     view_backward,
     zero_strided,
 )
+from fastgrad.native.functions.pooling import max_pool, pad, pool, pool_at
 from fastgrad.native.functions.reductions import (
     expand_reduced,
     mean_square,
@@ -34,6 +36,7 @@ from fastgrad.native.functions.rows import rowwise
 from fastgrad.native.functions.training import nll_backward, nll_forward, sgd
 
 __all__ = [
+    "convolution",
     "expand_reduced",
     "gather",
     "index",
@@ -43,11 +46,15 @@ __all__ = [
     "join",
     "matmul",
     "matrix_vector",
+    "max_pool",
     "mean_square",
     "nll_backward",
     "nll_forward",
+    "pad",
     "place_rows",
     "place_strided",
+    "pool",
+    "pool_at",
     "reduce_like",
     "reduction",
     "reshape_or_copy",
