@@ -11,15 +11,12 @@ import math
 import pydoc_data.topics
 
 import common
-import matplotlib
+import matplotlib.pyplot as plt
 import models
 
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad import nn, optim
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 
 class Text:

@@ -11,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import common
-import matplotlib
+import matplotlib.pyplot as plt
 
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad import nn, optim
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 
 def network(layers: int, width: int) -> nn.Sequential:

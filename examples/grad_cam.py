@@ -11,16 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import common
-import matplotlib
+import matplotlib.pyplot as plt
 import mnist
 import models
 
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad import nn
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 
 class GradCam:

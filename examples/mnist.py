@@ -8,15 +8,12 @@ draws the curves of the training and the test digits that the network gets wrong
 from __future__ import annotations
 
 import common
-import matplotlib
+import matplotlib.pyplot as plt
 import models
 
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad import nn, optim
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 
 def accuracy(model: nn.Module, images: fg.Tensor, labels: fg.Tensor) -> tuple[float, fg.Tensor]:
