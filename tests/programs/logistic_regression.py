@@ -18,4 +18,4 @@ for _ in range(25):
             t -= 0.5 * t.grad
             t.grad.zero_()
     result.append(loss.item())
-result += w.tolist() + [b.item()]
+result += [*w.tolist(), b.item()]

@@ -20,7 +20,7 @@ for task in range(4):
     for _ in range(3):
         inner = (forward(fast, x[:5]) - y[:5]).pow(2).mean()
         gradients = torch.autograd.grad(inner, fast, create_graph=True)
-        fast = [p - 0.05 * g for p, g in zip(fast, gradients)]
+        fast = [p - 0.05 * g for p, g in zip(fast, gradients, strict=True)]
     loss = (forward(fast, x[5:]) - y[5:]).pow(2).mean()
     outer.zero_grad()
     loss.backward()

@@ -34,10 +34,8 @@ def train(model, optimizer, steps):
 
 result = train(model, optimizer, 5)
 kept = copy.deepcopy({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
-result += list(kept["model"]) + [
-    str(sorted(kept["optimizer"]["state"][0])),
-    str(kept["optimizer"]["param_groups"][0]["params"]),
-]
+result += [*kept["model"], str(sorted(kept["optimizer"]["state"][0]))]
+result.append(str(kept["optimizer"]["param_groups"][0]["params"]))
 straight = train(model, optimizer, 5)
 other = make()
 again = torch.optim.Adam(other.parameters(), lr=0.5)
