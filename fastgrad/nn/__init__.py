@@ -1,5 +1,5 @@
 """Neural networks: for now the functions; see `fastgrad.nn.functional`."""
 
-from fastgrad.nn import functional
+from fastgrad.nn import functional, utils
 
-__all__ = ["functional"]
+__all__ = ["functional", "utils"]
