@@ -1,6 +1,6 @@
 """Neural networks: modules, and the functions that they are made of in `fastgrad.nn.functional`."""
 
-from fastgrad.nn import functional, modules
+from fastgrad.nn import functional, modules, utils
 from fastgrad.nn.modules import Module, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from fastgrad.nn.parameter import Buffer, Parameter
 
@@ -15,4 +15,5 @@ __all__ = [
     "Sequential",
     "functional",
     "modules",
+    "utils",
 ]
