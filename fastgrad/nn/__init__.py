@@ -1,5 +1,5 @@
-"""Neural networks: for now the functions; see `fastgrad.nn.functional`."""
+"""Neural networks: for now the functions and initial values; see `fastgrad.nn.functional` and `fastgrad.nn.init`."""
 
-from fastgrad.nn import functional
+from fastgrad.nn import functional, init
 
-__all__ = ["functional"]
+__all__ = ["functional", "init"]
