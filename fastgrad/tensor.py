@@ -16,7 +16,7 @@ from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.node import Node
 from fastgrad.errors import renamed
 from fastgrad.formatting import format_tensor
-from fastgrad.functions import creation, distributions, elementwise, index, linalg, reduce, shape
+from fastgrad.functions import creation, distributions, elementwise, index, linalg, reduce, shape, storage
 from fastgrad.functions.arguments import as_index
 from fastgrad.functions.creation import device as Device  # noqa: N812
 from fastgrad.native import devices, layout
@@ -565,13 +565,12 @@ class Tensor(TensorBase):
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise RuntimeError("Only leaf tensors can be pickled; detach the tensor first.")
+        self._warn_unserializable()
+        return storage.reduced(self)
+
+    def _warn_unserializable(self) -> None:
         if self._backward_hooks:
             hooks_.warn_unserializable(self._backward_hooks)
-        state = {k: v for k, v in self.__dict__.items() if k not in _PRIVATE}
-        array = self.detach().cpu().numpy()
-        return (_from_pickle, (type(self), np.array(array, order="K"), self.requires_grad, state))
 
     def new_tensor(self, data: Any, *, dtype: Any = None, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor of data in this tensor's dtype."""
@@ -789,12 +788,6 @@ def _rebuild(kind: type, tensor: Any, requires_grad: bool) -> Any:
     out = tensor if kind is Tensor else rt.adopt(kind, tensor)
     if requires_grad:
         out.requires_grad_()
-    return out
-
-
-def _from_pickle(kind: type, array: np.ndarray, requires_grad: bool, state: dict[str, Any]) -> Any:
-    out = _rebuild(kind, creation.tensor(array), requires_grad)
-    out.__dict__.update(state)
     return out
 
 
