@@ -105,8 +105,9 @@ class Reduces:
 @pytest.mark.parametrize(
     ("function", "args"),
     [
-        (os.system, ("true",)), (eval, ("1",)), (exec, ("1",)), (print, ()), (getattr, (1, "real")), (open, ("/dev/null",)),
-        (__import__, ("os",)), (type, ("A", (), {})), (sys.exit, ()), (compile, ("1", "", "eval")), (setattr, (int, "x", 1)),
+        (os.system, ("true",)), (eval, ("1",)), (exec, ("1",)), (print, ()), (getattr, (1, "real")),
+        (open, ("/dev/null",)), (__import__, ("os",)), (type, ("A", (), {})), (sys.exit, ()), (compile, ("1", "", "eval")),
+        (setattr, (int, "x", 1)),
     ],
 )  # fmt: skip
 def test_names_that_are_not_on_the_list(function: Any, args: tuple):
@@ -310,8 +311,8 @@ class Layout:
 
     def __reduce__(self) -> Any:
         usual = {
-            "kind": fg.Tensor, "storage": storage.Storage.of(fg.zeros(6)), "offset": 0, "sizes": (2, 3), "strides": (3, 1),
-            "requires_grad": False, "attributes": {},
+            "kind": fg.Tensor, "storage": storage.Storage.of(fg.zeros(6)), "offset": 0, "sizes": (2, 3),
+            "strides": (3, 1), "requires_grad": False, "attributes": {},
         }  # fmt: skip
         return storage.rebuild, tuple((usual | self.changes).values())
 
@@ -367,7 +368,7 @@ def test_layouts_that_fit():
 
 @pytest.mark.parametrize("size", [0, 23, 25, 1000])
 def test_storages_of_another_size(size: int):
-    data, storages = parts_of(fg.zeros(6))
+    data, _ = parts_of(fg.zeros(6))
     with pytest.raises(RuntimeError, match=rf"corrupted.*has {size} bytes instead of 6 elements of 4"):
         fg.load(archive_of(data, {"0": b"\0" * size}))
     with pytest.raises(RuntimeError, match=r"corrupted.*no part 'data/0'"):
