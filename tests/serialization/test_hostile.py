@@ -106,8 +106,8 @@ class Reduces:
     ("function", "args"),
     [
         (os.system, ("true",)), (eval, ("1",)), (exec, ("1",)), (print, ()), (getattr, (1, "real")),
-        (open, ("/dev/null",)), (__import__, ("os",)), (type, ("A", (), {})), (sys.exit, ()), (compile, ("1", "", "eval")),
-        (setattr, (int, "x", 1)),
+        (open, ("/dev/null",)), (__import__, ("os",)), (type, ("A", (), {})), (sys.exit, ()),
+        (compile, ("1", "", "eval")), (setattr, (int, "x", 1)),
     ],
 )  # fmt: skip
 def test_names_that_are_not_on_the_list(function: Any, args: tuple):
@@ -384,7 +384,8 @@ def persistent(*parts: Any) -> bytes:
     [
         (("storage", "float32", "0", "cpu"), "none of a storage"), (("other", "float32", "0", "cpu", 1), "'other'"),
         (("storage", "float16", "0", "cpu", 2), "'float16', which is not supported"),
-        (("storage", "x", "0", "cpu", 2), "not supported"), (("storage", "float32", "0", "cpu", True), "none of a storage"),
+        (("storage", "x", "0", "cpu", 2), "not supported"),
+        (("storage", "float32", "0", "cpu", True), "none of a storage"),
     ],
 )  # fmt: skip
 def test_persistent_ids(parts: tuple, message: str):

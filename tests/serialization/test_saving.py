@@ -218,6 +218,79 @@ def test_a_file_behind_other_bytes():
     assert fg.load(file).tolist() == [1, 1]
 
 
+# --- modules and optimizers ------------------------------------------------------------------------------------
+
+
+class Net(fg.nn.Module):
+    """A module with a parameter under two names, a buffer and a submodule."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = Parameter(fg.arange(3.0))
+        self.tied = self.weight
+        self.register_buffer("count", fg.tensor(2))
+        self.inner = fg.nn.Sequential(fg.nn.Module())
+        self.inner[0].bias = Parameter(fg.zeros(2))
+
+    def forward(self, x: Any) -> Any:
+        return x * self.weight
+
+
+def test_a_whole_module_needs_trust():
+    model = Net().eval()
+    with pytest.raises(pickle.UnpicklingError, match=r"Net was not an allowed global"):
+        there_and_back(model)
+    back = there_and_back(model, weights_only=False)
+    assert type(back) is Net
+    assert not back.training
+    assert back.tied is back.weight
+    assert back(fg.ones(3)).tolist() == [0, 1, 2]
+    assert back.state_dict().keys() == model.state_dict().keys()
+
+
+def test_a_state_dict_needs_none():
+    model, other = Net(), Net()
+    with fg.no_grad():
+        model.weight.add_(5)
+    state = there_and_back(model.state_dict())
+    assert type(state) is OrderedDict
+    assert state._metadata == model.state_dict()._metadata
+    state["weight"][0] = 9
+    assert state["tied"].tolist() == [9, 6, 7]  # one memory
+    other.load_state_dict(state)
+    assert other.weight.tolist() == [9, 6, 7]
+
+
+def test_a_state_dict_as_safetensors(tmp_path: Path):
+    model = Net()
+    del model.tied
+    fg.save(model.state_dict(), tmp_path / "a.safetensors")
+    other = Net()
+    del other.tied
+    with fg.no_grad():
+        other.weight.zero_()
+    other.load_state_dict(fg.load(tmp_path / "a.safetensors"))
+    assert other.weight.tolist() == [0, 1, 2]
+
+
+def test_a_checkpoint_of_a_training():
+    model = Net()
+    optimizer = {  # as `state_dict` of an optimizer gives it
+        "state": {0: {"step": fg.tensor(3.0), "exp_avg": fg.ones(3), "max": None}},
+        "param_groups": [
+            {"lr": 0.1, "betas": (0.9, 0.99), "foreach": None, "maximize": False, "params": [0]}
+        ],
+    }
+    file = saved({"model": model.state_dict(), "optimizer": optimizer, "epoch": 1, "rng": fg.get_rng_state()})
+    expected = fg.rand(3).tolist()
+    back = fg.load(file)
+    fg.set_rng_state(back["rng"])
+    assert fg.rand(3).tolist() == expected
+    assert back["optimizer"]["param_groups"] == optimizer["param_groups"]
+    moments = back["optimizer"]["state"][0]
+    assert (moments["step"].item(), moments["exp_avg"].tolist(), moments["max"]) == (3, [1, 1, 1], None)
+
+
 # --- where tensors go ------------------------------------------------------------------------------------------
 
 
