@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fastgrad.autograd.engine import kept_by_pass
 from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.native.loader import rt
 
@@ -58,30 +59,21 @@ class _Gathering:
         self.nodes = nodes
         self.with_captures = with_captures
         self.call = call
-        self.passes: dict[int, tuple[list[Any], int]] = {}
 
     def put(self, k: int, value: Any) -> None:
         """The value of place `k` has come."""
-        task = rt.current_pass()
-        number = rt.pass_id(task)
-        values, missing = self.passes.pop(number, (None, 0))
-        if values is None:
-            values = [None] * len(self.nodes)
-            missing = sum(rt.will_run(task, node, int(self.with_captures)) for node in self.nodes)
+        kept = kept_by_pass()
+        values, missing = kept.pop(self, None) or ([None] * len(self.nodes), self.expected())
         values[k] = value
         if missing > 1:
-            self.passes[number] = (values, missing - 1)
-            self.forget_ended(number)
+            kept[self] = (values, missing - 1)
         elif missing == 1:
             self.call(values)
 
-    def forget_ended(self, number: int) -> None:
-        """Drop what passes that failed left behind: nested passes under way are few."""
-        while len(self.passes) > 64:
-            oldest = min(self.passes)
-            if oldest == number:
-                return
-            del self.passes[oldest]
+    def expected(self) -> int:
+        """From how many places a value comes in the pass under way."""
+        task = rt.current_pass()
+        return sum(rt.will_run(task, node, int(self.with_captures)) for node in self.nodes)
 
 
 def register_multi_grad_hook(
@@ -131,19 +123,11 @@ def register_multi_grad_hook(
 
 
 def _register_any(tensors: Sequence[Any], fn: Callable[[Any], Any]) -> MultiHandle:
-    last = 0  # numbers of passes increase, and a nested pass ends before the outer one goes on
-    done: set[int] = set()
-
     def hook(grad: Any) -> None:
-        nonlocal last
-        number = rt.pass_id(rt.current_pass())
-        if number in done:
-            return
-        if number > last:
-            done.difference_update({n for n in done if len(done) > 64})
-            last = number
-        done.add(number)
-        fn(grad)
+        kept = kept_by_pass()
+        if hook not in kept:
+            kept[hook] = True
+            fn(grad)
 
     return MultiHandle([t.register_hook(hook) for t in tensors])
 

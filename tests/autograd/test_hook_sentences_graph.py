@@ -113,6 +113,42 @@ def test_h70_multi_any(lib, ones):
     assert seen == [[3.0, 3.0]] * 2
 
 
+@pytest.mark.parametrize("mode", ["all", "any"])
+def test_multi_hooks_remember_a_pass_whatever_runs_inside_of_it(lib, ones, mode):
+    seen = []
+    a, w = ones(), ones()
+    c = a * 2
+
+    def inner(g):
+        for _ in range(100):
+            with lib.enable_grad():
+                loss = (w * 2).sum()
+            loss.backward()
+
+    lib.autograd.graph.register_multi_grad_hook((c, a), lambda g: seen.append("outer"), mode=mode)
+    lib.autograd.graph.register_multi_grad_hook((w, w * 1), lambda g: seen.append("inner"), mode="any")
+    c.register_hook(inner)
+    (c * 3).sum().backward()
+    assert seen == ["outer"] * (mode == "any") + ["inner"] * 100 + ["outer"] * (mode == "all")
+
+
+def test_multi_hooks_keep_nothing_of_a_pass_that_failed(lib, ones):
+    def stop(g):
+        raise ValueError("from a hook")
+
+    a, b = ones(), ones()
+    c = a * b
+    seen = []
+    lib.autograd.graph.register_multi_grad_hook((c, b), seen.append)
+    handle = c.register_hook(stop)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="from a hook"):
+            c.sum().backward(retain_graph=True)
+    handle.remove()
+    c.sum().backward()
+    assert len(seen) == 1
+
+
 def test_h71_multi_return(lib, ones):
     seen: list[Any] = []
     a, b = ones(), ones()
