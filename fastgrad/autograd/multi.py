@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,28 +43,40 @@ class MultiHandle:
         self.remove()
 
 
+def _finder(tensor: Any) -> Callable[[], Any]:
+    """What finds the node at which a tensor's gradient arrives, None once it is gone.
+
+    A non-leaf's node is not held: its hooks lead here, and a graph behind it may have saved its tensor where the
+    garbage collector does not look. A leaf's node would be lost, since the leaf does not hold it either.
+    """
+    node = rt.gradient_node(tensor)
+    return (lambda: node) if tensor.is_leaf else weakref.ref(node)
+
+
 class _Gathering:
     """Collects one value from each of several places in each pass, and calls a function when all have come.
 
     Parameters
     ----------
-    nodes : sequence of Node
-        Where the values come from.
+    finders : sequence of callable
+        What finds the nodes at which the values come.
     with_captures : bool
         Whether the values come from tensor hooks, which also run at nodes that are only captured.
     call : callable
         Gets the list of values, None for places that the pass does not reach.
     """
 
-    def __init__(self, nodes: Sequence[Any], with_captures: bool, call: Callable[[list[Any]], Any]) -> None:
-        self.nodes = nodes
+    def __init__(
+        self, finders: Sequence[Callable[[], Any]], with_captures: bool, call: Callable[[list[Any]], Any]
+    ) -> None:
+        self.finders = finders
         self.with_captures = with_captures
         self.call = call
 
     def put(self, k: int, value: Any) -> None:
         """The value of place `k` has come."""
         kept = kept_by_pass()
-        values, missing = kept.pop(self, None) or ([None] * len(self.nodes), self.expected())
+        values, missing = kept.pop(self, None) or ([None] * len(self.finders), self.expected())
         values[k] = value
         if missing > 1:
             kept[self] = (values, missing - 1)
@@ -73,7 +86,8 @@ class _Gathering:
     def expected(self) -> int:
         """From how many places a value comes in the pass under way."""
         task = rt.current_pass()
-        return sum(rt.will_run(task, node, int(self.with_captures)) for node in self.nodes)
+        nodes = [find() for find in self.finders]
+        return sum(rt.will_run(task, node, int(self.with_captures)) for node in nodes if node is not None)
 
 
 def register_multi_grad_hook(
@@ -116,7 +130,7 @@ def register_multi_grad_hook(
     for tensor in tensors:
         if not tensor.requires_grad:
             raise AssertionError("Expected gradient function to be set")
-    gathering = _Gathering([rt.gradient_node(t) for t in tensors], True, fn)
+    gathering = _Gathering([_finder(t) for t in tensors], True, fn)
     return MultiHandle(
         [t.register_hook(lambda grad, k=k: gathering.put(k, grad)) for k, t in enumerate(tensors)]
     )
@@ -174,5 +188,5 @@ def register_multi_post_accumulate_grad_hook(
     except RuntimeError:
         MultiHandle(handles).remove()
         raise
-    gathering.nodes = [rt.gradient_node(t) for t in tensors]
+    gathering.finders = [_finder(t) for t in tensors]
     return MultiHandle(handles)
