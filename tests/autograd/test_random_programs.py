@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import os
 import random
-from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
@@ -30,13 +29,6 @@ pytestmark = pytest.mark.parity
 CHUNK = 100
 EXAMPLES = int(os.environ.get("FASTGRAD_EXAMPLES", "200"))  # that hypothesis draws
 PROGRAMS = int(os.environ.get("FASTGRAD_PROGRAMS", "1000"))
-
-
-@pytest.fixture(autouse=True)
-def nothing_leaks() -> Iterator[None]:
-    """In place of the usual check: programs build the one sort of cycle that stays (see D4 in docs/hooks.md)."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture(scope="module")
