@@ -22,7 +22,7 @@ from fastgrad.native import (
 )
 from fastgrad.native.compiler import Export
 from fastgrad.native.elementwise import number_tensor
-from fastgrad.native.graph import look, write_meta
+from fastgrad.native.graph import is_leaf, look, write_meta
 from fastgrad.native.intrinsics import (
     call_kernel,
     native,
@@ -180,7 +180,7 @@ def retain_grad(h):
     if not look(h) & REQUIRES_GRAD:
         return 0
     t = tensor(h)
-    if not t.flags & RETAINS_GRAD and t.node != 0:
+    if not t.flags & RETAINS_GRAD and not is_leaf(h):
         t.flags |= RETAINS_GRAD
         n = node(t.node)
         t.retain_next = n.retains
@@ -473,6 +473,7 @@ EXPORTS = [
     # nodes
     Export("flags_of", flags_of, "T", "i"),
     Export("grad_fn", node_entry.grad_fn, "T", "R"),
+    Export("is_leaf", node_entry.leaf_now, "T", "i"),
     Export("gradient_node", node_entry.gradient_node, "T", "R"),
     Export("current_accumulator", node_entry.current_accumulator, "T", "R"),
     Export("node_target", node_entry.node_target, "Ni", "R"),
