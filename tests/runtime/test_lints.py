@@ -43,12 +43,12 @@ LONG_FUNCTIONS = {
 
 # The modules of `native` that compile, and so import Numba: directly, or by importing what does.
 COMPILERS = {
-    "compiler", "dispatch", "elementwise", "entry", "function", "gradients", "graph", "hooks",
+    "boundary", "compiler", "dispatch", "elementwise", "entry", "function", "gradients", "graph", "hooks",
     "intrinsics", "memory", "modes", "node_entry", "objects", "packing", "passes", "pipeline", "programs",
     "pyapi", "pyobjects", "slots", "sweep", "tensors", "views",
     *(f"functions/{n}" for n in (
-        "__init__", "convolution", "copies", "indexing", "matrices", "parts", "pooling", "reductions", "rows",
-        "training",
+        "__init__", "convolution", "copies", "indexing", "matrices", "multi_tensor", "parts", "pooling",
+        "reductions", "rows", "training",
     )),
 }  # fmt: skip
 

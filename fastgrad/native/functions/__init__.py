@@ -16,6 +16,7 @@ from fastgrad.native.functions.indexing import (
     select_rows,
 )
 from fastgrad.native.functions.matrices import inner_product, matmul, matrix_vector, triangle
+from fastgrad.native.functions.multi_tensor import each
 from fastgrad.native.functions.parts import (
     join,
     place_strided,
@@ -33,10 +34,11 @@ from fastgrad.native.functions.reductions import (
     sum_to,
 )
 from fastgrad.native.functions.rows import rowwise
-from fastgrad.native.functions.training import nll_backward, nll_forward, sgd
+from fastgrad.native.functions.training import nll_backward, nll_forward
 
 __all__ = [
     "convolution",
+    "each",
     "expand_reduced",
     "gather",
     "index",
@@ -62,7 +64,6 @@ __all__ = [
     "scatter_add",
     "scatter_views",
     "select_rows",
-    "sgd",
     "sum_to",
     "take_strided",
     "triangle",
