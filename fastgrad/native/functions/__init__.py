@@ -5,6 +5,7 @@ frames that they fill are described at the kernels.
 """
 
 from fastgrad.native.functions.copies import reshape_or_copy, zeros
+from fastgrad.native.functions.framed import framed
 from fastgrad.native.functions.indexing import (
     gather,
     index,
@@ -14,7 +15,7 @@ from fastgrad.native.functions.indexing import (
     scatter_add,
     select_rows,
 )
-from fastgrad.native.functions.matrices import inner_product, matmul, matrix_vector, triangle
+from fastgrad.native.functions.matrices import inner_product, matmul, matmul_add, matrix_vector, triangle
 from fastgrad.native.functions.parts import (
     join,
     place_strided,
@@ -25,9 +26,10 @@ from fastgrad.native.functions.parts import (
 )
 from fastgrad.native.functions.reductions import (
     expand_reduced,
-    mean_square,
+    reduced_loss,
     reduce_like,
     reduction,
+    spread,
     sum_to,
 )
 from fastgrad.native.functions.rows import rowwise
@@ -35,6 +37,7 @@ from fastgrad.native.functions.training import nll_backward, nll_forward, sgd
 
 __all__ = [
     "expand_reduced",
+    "framed",
     "gather",
     "index",
     "index_backward",
@@ -42,8 +45,9 @@ __all__ = [
     "inner_product",
     "join",
     "matmul",
+    "matmul_add",
     "matrix_vector",
-    "mean_square",
+    "reduced_loss",
     "nll_backward",
     "nll_forward",
     "place_rows",
@@ -56,6 +60,7 @@ __all__ = [
     "scatter_views",
     "select_rows",
     "sgd",
+    "spread",
     "sum_to",
     "take_strided",
     "triangle",
