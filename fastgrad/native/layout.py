@@ -38,8 +38,9 @@ OPERAND_WORDS = 1 + MAX_DIMS
 STRIDED_WORDS = 1 + MAX_DIMS + (MAX_INPUTS + 1) * OPERAND_WORDS
 FRAME_WORDS = 64
 
-# Words of the frame of an op that is one kernel over contiguous operands (`native.functions.framed`): addresses of
-# the outputs, of the inputs (0 where there is none), the inputs' numbers of elements, the address of a status, integers.
+# Words of the frame of an op that is one kernel over contiguous operands (`native.functions.framed`): the
+# addresses of outputs and of inputs (0 where there is none), the inputs' numbers of elements, the address of a
+# status, integers.
 MAX_FRAME_INPUTS = 6
 FRAME_OUTPUTS = 0
 FRAME_INPUTS = 2
