@@ -43,7 +43,9 @@ def repeat(input: Any, *repeats: Any) -> Any:
     sizes = (1,) * (len(times) - input.dim()) + tuple(input.shape)
     pairs = [n for t, s in zip(times, sizes, strict=True) for n in ((t, s) if t != 1 else (s,))]
     single = [n for t, s in zip(times, sizes, strict=True) for n in ((1, s) if t != 1 else (s,))]
-    return reshape(expand(reshape(input, single), pairs), [t * s for t, s in zip(times, sizes, strict=True)]).clone()
+    return reshape(
+        expand(reshape(input, single), pairs), [t * s for t, s in zip(times, sizes, strict=True)]
+    ).clone()
 
 
 def tile(input: Any, *dims: Any) -> Any:

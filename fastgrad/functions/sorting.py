@@ -19,7 +19,9 @@ def _first(name: str, input: Any, dim: Any, k: int | None, largest: bool) -> Val
     length = sizes[d] if sizes else 1
     count = length if k is None else as_index(name, "k", k)
     if not 0 <= count <= length:
-        raise RuntimeError(f"{name}(): selected index k out of range: got k={count} for a dimension of size {length}")
+        raise RuntimeError(
+            f"{name}(): selected index k out of range: got k={count} for a dimension of size {length}"
+        )
     before, after = math.prod(sizes[:d]), math.prod(sizes[d + 1 :])
     if sizes:
         sizes[d] = count

@@ -30,7 +30,9 @@ def _whole(name: str) -> Callable[[Any], Any]:
     def function(input: Any) -> Any:
         need_tensor(name, input)
         if input.dtype is dtypes.bool_:
-            raise NotImplementedError(f"{name}(): not implemented for 'Bool'; convert the mask to a number first")
+            raise NotImplementedError(
+                f"{name}(): not implemented for 'Bool'; convert the mask to a number first"
+            )
         return invoke(op, (input,)) if input.dtype.is_floating_point else input.clone()
 
     function.__name__ = function.__qualname__ = name
@@ -107,7 +109,9 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     return close
 
 
-def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(
+    input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     """Whether all elements are close; see `isclose`.
 
     Examples
@@ -130,5 +134,3 @@ def equal(input: Any, other: Any) -> bool:
     """
     a, b = need_tensor("equal", input).detach(), need_tensor("equal", other, "other").detach()
     return tuple(a.shape) == tuple(b.shape) and bool((a == b).all())
-
-

@@ -27,14 +27,20 @@ def float_bits(value: float) -> int:
 def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     need_tensor(name, input)
     if not input.dtype.is_floating_point:
-        raise RuntimeError(f"{name}(): only support floating point and complex dtypes, but got {input.dtype.name}")
+        raise RuntimeError(
+            f"{name}(): only support floating point and complex dtypes, but got {input.dtype.name}"
+        )
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if correction is None:
         correction = 0 if unbiased is False else 1
     dims = as_dims(name, dim)
     sizes = tuple(input.shape)
-    count = math.prod(sizes[wrapped(name, d, len(sizes))] if sizes else 1 for d in dims) if dims else input.numel()
+    count = (
+        math.prod(sizes[wrapped(name, d, len(sizes))] if sizes else 1 for d in dims)
+        if dims
+        else input.numel()
+    )
     if count - correction <= 0:
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "

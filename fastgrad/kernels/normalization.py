@@ -123,7 +123,7 @@ def _pieces(dtype: int) -> Pieces:
 def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Inputs: x, weight or none, bias or none. Outputs: the result, means and reciprocal deviations."""
     element, p = ELEMENTS[dtype], _pieces(dtype)
-    pointer, cast, zero, one = element.pointer, element.constant, element.constant(0), element.constant(1)
+    pointer, cast, zero = element.pointer, element.constant, element.constant(0)
     centred = kernel.options["centred"]
 
     @njit(**KERNEL)

@@ -32,7 +32,8 @@ def _install() -> None:
     runtime_set("gemm_kernel", linalg.GEMM.id)
     runtime_set("zero_kernel", shape.ZERO_FILL.id)
     used = {
-        "add_op": elementwise.add, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt, "sum_op": reduce.sum_, "mean_op": reduce.mean,
+        "add_op": elementwise.add, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,
+        "sum_op": reduce.sum_, "mean_op": reduce.mean,
         "clone_op": shape.clone, "cast_op": shape.cast, "sum_to_op": shape.sum_to,
         "as_strided_op": shape.as_strided, "copy_slices_op": shape.copy_slices,
         "gather_op": index.gather, "scatter_op": index.scatter_add,

@@ -26,8 +26,8 @@ from fastgrad.native.functions.parts import (
 )
 from fastgrad.native.functions.reductions import (
     expand_reduced,
-    reduced_loss,
     reduce_like,
+    reduced_loss,
     reduction,
     spread,
     sum_to,
@@ -47,12 +47,12 @@ __all__ = [
     "matmul",
     "matmul_add",
     "matrix_vector",
-    "reduced_loss",
     "nll_backward",
     "nll_forward",
     "place_rows",
     "place_strided",
     "reduce_like",
+    "reduced_loss",
     "reduction",
     "reshape_or_copy",
     "rowwise",
