@@ -10,11 +10,10 @@ from fastgrad.functions.creation import empty
 from fastgrad.functions.elementwise import log
 from fastgrad.functions.reduce import cumsum
 from fastgrad.functions.sorting import argsort, topk
+from fastgrad.random import fill_integers, fill_normal, fill_uniform
 
 
 def _uniform(sizes: Any, dtype: Any, generator: Any) -> Any:
-    from fastgrad.random import fill_uniform
-
     out = empty(tuple(sizes), dtype=dtype)
     fill_uniform(out, 0.0, 1.0, generator)
     return out
@@ -48,7 +47,7 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> A
         )
     if p is not None and not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli(): expected p to lie in [0, 1], but got p={p}")
-    chance = input.detach() if p is None else p
+    chance: Any = input.detach() if p is None else p
     if p is None and input.numel() and not (float(chance.amin()) >= 0 and float(chance.amax()) <= 1):
         raise RuntimeError("bernoulli(): Expected p_in >= 0 && p_in <= 1 for every element")
     return (_uniform(input.shape, input.dtype, generator) < chance).to(input.dtype)
@@ -74,8 +73,6 @@ def normal(
     >>> fg.normal(0.0, 1.0, (2, 3)).shape
     fastgrad.Size([2, 3])
     """
-    from fastgrad.random import fill_normal
-
     tensors = [x.detach() for x in (mean, std) if is_tensor(x)]
     if not tensors and size is None:
         raise TypeError("normal(): argument 'size' is required where mean and std are numbers")
@@ -107,8 +104,6 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
     >>> fg.randperm(4).sort().values
     tensor([0, 1, 2, 3])
     """
-    from fastgrad.random import fill_integers
-
     count = as_index("randperm", "n", n)
     if count < 0:
         raise RuntimeError(f"randperm(): n must be non-negative, got {count}")

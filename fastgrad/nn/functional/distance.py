@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import full
 from fastgrad.functions.elementwise import maximum
 from fastgrad.functions.reduce import sum as sum_
+from fastgrad.functions.shape import expand
 from fastgrad.functions.statistics import norm
 
 
@@ -31,7 +33,11 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
             raise RuntimeError(
                 f"cosine_similarity(): expected tensors of a floating-point dtype, but got {x.dtype.name}"
             )
-    return sum_(_unit(a, dim, eps) * _unit(b, dim, eps), dim)
+    try:
+        shape = (a.detach() == b.detach()).shape
+    except RuntimeError as error:
+        raise renamed(error, "cosine_similarity") from error.__cause__
+    return sum_(_unit(expand(a, shape), dim, eps) * _unit(expand(b, shape), dim, eps), dim)
 
 
 def _unit(x: Any, dim: int, eps: float) -> Any:

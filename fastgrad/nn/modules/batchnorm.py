@@ -22,11 +22,13 @@ class _BatchNorm(Module):
     momentum : float or None
         How far running statistics move towards those of a batch; with None they are the mean over all batches.
     affine : bool
-        Whether there are a weight (ones at first) and a bias (zeros).
+        Whether there is a weight (ones at first).
     track_running_stats : bool
         Whether there are running statistics. Without them a batch's own are used outside of training, too.
     device : optional
     dtype : dtype, optional
+    bias : bool
+        Whether there is a bias (zeros at first), given that there is a weight.
     """
 
     _version = 2
@@ -40,6 +42,8 @@ class _BatchNorm(Module):
         track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.num_features = num_features
@@ -47,7 +51,7 @@ class _BatchNorm(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        _register(self, ("weight", "bias"), (affine, affine), (num_features,), device, dtype)
+        _register(self, ("weight", "bias"), (affine, affine and bias), (num_features,), device, dtype)
         if track_running_stats:
             self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype))
             self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype))
@@ -96,7 +100,7 @@ class _BatchNorm(Module):
     def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"track_running_stats={self.track_running_stats}"
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
     def _load_from_state_dict(
@@ -138,11 +142,13 @@ class BatchNorm2d(_BatchNorm):
     momentum : float or None
         How far running statistics move towards those of a batch; with None they are the mean over all batches.
     affine : bool
-        Whether there are a weight (ones at first) and a bias (zeros).
+        Whether there is a weight (ones at first).
     track_running_stats : bool
         Whether there are running statistics. Without them a batch's own are used outside of training, too.
     device : optional
     dtype : dtype, optional
+    bias : bool
+        Whether there is a bias (zeros at first), given that there is a weight.
 
     Raises
     ------

@@ -80,7 +80,10 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+            f"bias={self.bias is not None}"
+        )
 
 
 class RMSNorm(Module):
@@ -133,9 +136,11 @@ class GroupNorm(Module):
         The former divides the latter.
     eps : float
     affine : bool
-        Whether there are a weight (ones at first) and a bias (zeros).
+        Whether there is a weight (ones at first).
     device : optional
     dtype : dtype, optional
+    bias : bool
+        Whether there is a bias (zeros at first), given that there is a weight.
 
     Raises
     ------
@@ -151,6 +156,8 @@ class GroupNorm(Module):
         affine: bool = True,
         device: Any = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if num_groups <= 0 or num_channels % num_groups:
@@ -159,7 +166,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        _register(self, ("weight", "bias"), (affine, affine), (num_channels,), device, dtype)
+        _register(self, ("weight", "bias"), (affine, affine and bias), (num_channels,), device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -170,4 +177,4 @@ class GroupNorm(Module):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
