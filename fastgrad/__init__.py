@@ -151,7 +151,7 @@ from fastgrad.functions.shape import (
     unflatten,
     unsqueeze,
 )
-from fastgrad import autograd, debug, nn, optim, serialization
+from fastgrad import autograd, debug, nn, optim, serialization, utils
 from fastgrad.autograd.introspect import hooks
 from fastgrad.autograd.modes import (
     enable_grad,
@@ -338,6 +338,7 @@ __all__ = [
     "unbind",
     "unflatten",
     "unsqueeze",
+    "utils",
     "warmup",
     "where",
     "zeros",

@@ -186,7 +186,10 @@ def unpack_saved(node: Any, mask: int, _: object) -> list[Any]:
 
 def _unpacked(node: Any, place: int) -> Any:
     packed, unpack = node._packed[place]
-    value = unpack(packed)
+    return _as_tensor(unpack(packed))
+
+
+def _as_tensor(value: Any) -> Any:
     if not isinstance(value, TensorBase):
         raise TypeError(
             f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(value).__name__}"
@@ -314,3 +317,40 @@ def saved_attribute(node: Any, name: str) -> Any:
 def _is_leaf_edge(node: Any, edge: int) -> bool:
     target = rt.node_target(node, edge)
     return target is not None and bool(rt.node_field(target, _VARIABLE))
+
+
+# --- saving without a node --------------------------------------------------------------------------------------
+
+
+def keep(tensor: Any) -> Callable[[], Any]:
+    """Save a tensor as an op would, in the keeping of the hooks in force; returns what gives it back.
+
+    Raises
+    ------
+    RuntimeError
+        When it is asked for, if it was changed in place since.
+    """
+    if _stack.pairs:
+        mode = rt.set_mode(rt.get_mode() & ~layout.GRAD_ENABLED)
+        try:
+            packed, unpack = _packed(tensor, _stack.pairs[-1], tensor)
+        finally:
+            rt.set_mode(mode)
+        requires_grad = tensor.requires_grad
+
+        def give() -> Any:
+            return _as_tensor(unpack(packed)).detach().requires_grad_(requires_grad)
+    else:
+        version = rt.storage_field(tensor, _VERSION)
+
+        def give() -> Any:
+            now = rt.storage_field(tensor, _VERSION)
+            if now != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"a tensor of sizes {list(tensor.shape)}, which is at version {now}; expected version {version} "
+                    "instead"
+                )
+            return tensor
+
+    return give
