@@ -1,6 +1,6 @@
 """Neural networks: modules, and the functions that they are made of in `fastgrad.nn.functional`."""
 
-from fastgrad.nn import functional, init, modules
+from fastgrad.nn import functional, init, modules, utils
 from fastgrad.nn.modules import Module, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from fastgrad.nn.parameter import Buffer, Parameter
 
@@ -16,4 +16,5 @@ __all__ = [
     "functional",
     "init",
     "modules",
+    "utils",
 ]
