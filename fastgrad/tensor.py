@@ -49,9 +49,8 @@ class Size(tuple):  # type: ignore[type-arg]
         return Size(tuple.__add__(self, tuple(other)))
 
 
-_DTYPE, _DEVICE, _NDIM, _NUMEL, _FLAGS, _DATA, _NODE, _OUTPUT_NR, _STORAGE = (
-    TENSOR.fields[n][0]
-    for n in ("dtype", "device", "ndim", "numel", "flags", "data", "node", "output_nr", "storage")
+_DTYPE, _DEVICE, _NDIM, _NUMEL, _FLAGS, _DATA, _OUTPUT_NR, _STORAGE = (
+    TENSOR.fields[n][0] for n in ("dtype", "device", "ndim", "numel", "flags", "data", "output_nr", "storage")
 )
 _VERSION = STORAGE.fields["version"][0]
 _STORAGE_DATA = STORAGE.fields["data"][0]
@@ -232,8 +231,7 @@ class Tensor(TensorBase):
     @property
     def is_leaf(self) -> builtins.bool:
         """Whether no op with history made it."""
-        rt.flags_of(self)  # a view catches up with its base
-        return _field(self, _NODE) == 0  # type: ignore[no-any-return]
+        return bool(rt.is_leaf(self))
 
     @property
     def output_nr(self) -> int:
