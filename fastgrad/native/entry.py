@@ -6,6 +6,7 @@ Small functions that only Python needs (fields of records, modes, hooks' flags) 
 from __future__ import annotations
 
 from fastgrad.native import (
+    boundary,
     dispatch,
     elementwise,
     function,
@@ -21,7 +22,7 @@ from fastgrad.native import (
 )
 from fastgrad.native.compiler import Export
 from fastgrad.native.elementwise import number_tensor
-from fastgrad.native.graph import look, write_meta
+from fastgrad.native.graph import is_leaf, look, write_meta
 from fastgrad.native.intrinsics import (
     call_kernel,
     native,
@@ -179,7 +180,7 @@ def retain_grad(h):
     if not look(h) & REQUIRES_GRAD:
         return 0
     t = tensor(h)
-    if not t.flags & RETAINS_GRAD and t.node != 0:
+    if not t.flags & RETAINS_GRAD and not is_leaf(h):
         t.flags |= RETAINS_GRAD
         n = node(t.node)
         t.retain_next = n.retains
@@ -458,6 +459,7 @@ EXPORTS = [
     Export("output_hooks", hooks.output_hooks, "T", "R"),
     Export("flag_leaf", node_entry.flag_leaf, "Ti", "n"),
     # custom functions, saved tensors
+    Export("boundary", boundary.boundary, "o", "R"),
     Export("function_begin", function.function_begin, "ooo", "R"),
     Export("function_finish", function.function_finish, "ooo", "R"),
     Export("function_apply", function.function_apply, "oooo", "R"),
@@ -471,6 +473,7 @@ EXPORTS = [
     # nodes
     Export("flags_of", flags_of, "T", "i"),
     Export("grad_fn", node_entry.grad_fn, "T", "R"),
+    Export("is_leaf", node_entry.leaf_now, "T", "i"),
     Export("gradient_node", node_entry.gradient_node, "T", "R"),
     Export("current_accumulator", node_entry.current_accumulator, "T", "R"),
     Export("node_target", node_entry.node_target, "Ni", "R"),
