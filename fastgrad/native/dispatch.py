@@ -59,6 +59,7 @@ from fastgrad.native.intrinsics import (
     native_once,
     node,
     runtime,
+    stack_frame,
     stack_small,
     tensor,
     words,
@@ -211,9 +212,9 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
             ins[0], attrs[0], count, words(at + 16), attrs[2 + count], words(at + (3 + count) * 8)
         )
     elif kind == FN_ZERO_STRIDED:
-        out = zero_strided(ins[0], n_attrs, attrs)
+        out = zero_strided(ins[0], attrs)
     elif kind == FN_TAKE_STRIDED:
-        out = take_strided(ins[0], n_attrs, attrs)
+        out = take_strided(ins[0], attrs)
     elif kind == FN_PLACE_STRIDED:
         out = place_strided(ins[0], attrs)
     elif kind == FN_UNBIND_BACKWARD:
@@ -508,7 +509,7 @@ def rebase_view(h, created, output_nr):
     if base <= 0:
         return -base
     t.base = base
-    plan = words(stack_small())
+    plan = words(stack_frame())
     n_plan = strided_plan(h, plan)
     source = alias(h)
     if source <= 0:

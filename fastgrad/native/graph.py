@@ -14,6 +14,7 @@ from fastgrad.native.intrinsics import (
     native_once,
     node,
     runtime,
+    stack_frame,
     stack_small,
     storage,
     tensor,
@@ -22,7 +23,6 @@ from fastgrad.native.intrinsics import (
 )
 from fastgrad.native.layout import (
     ATTR_WORDS,
-    CONTIGUOUS,
     FREED_GRAPH,
     FUNCTION_VIEW,
     GRAD_ENABLED,
@@ -54,7 +54,6 @@ from fastgrad.native.layout import (
     SAVED_MODIFIED,
     SAVED_SLOTS,
     TENSOR_HOOKS,
-    VIEW_INPLACE,
     WRAPPED_NUMBER,
 )
 from fastgrad.native.memory import (
@@ -237,15 +236,22 @@ def save_again(handle):
 
 @native
 def strided_plan(h, plan):
-    """A view in terms of its base: rank, sizes, strides, offset in elements. Returns the number of integers."""
+    """How a view lies in its base: rank, sizes, strides, offset in elements, then rank and strides of the base.
+
+    Returns the number of integers.
+    """
     t = tensor(h)
+    base = tensor(t.base)
     n = t.ndim
     plan[0] = n
     for k in range(n):
         plan[1 + k] = t.shape[k]
         plan[1 + n + k] = t.strides[k]
-    plan[1 + 2 * n] = (t.data - tensor(t.base).data) // ITEMSIZE_OF[t.dtype]
-    return 2 + 2 * n
+    plan[1 + 2 * n] = (t.data - base.data) // ITEMSIZE_OF[t.dtype]
+    plan[2 + 2 * n] = base.ndim
+    for k in range(base.ndim):
+        plan[3 + 2 * n + k] = base.strides[k]
+    return 3 + 2 * n + base.ndim
 
 
 @native_once
@@ -256,7 +262,7 @@ def follow_base(h):
     t.history = base.history
     if not base.flags & REQUIRES_GRAD or not is_floating(t.dtype):
         return 0
-    plan = words(stack_small())
+    plan = words(stack_frame())
     n_plan = strided_plan(h, plan)
     ins = words(stack_small())
     ins[0] = t.base
@@ -441,8 +447,6 @@ def check_inplace(handle, needs):
                 return MULTI_VIEW_INPLACE
             if t.flags & NO_GRAD_VIEW:
                 return NO_GRAD_VIEW_INPLACE
-            if not base.flags & CONTIGUOUS:
-                return VIEW_INPLACE
     if t.flags & REQUIRES_GRAD and t.node == 0:
         e[0] = 0
         return LEAF_INPLACE

@@ -235,7 +235,7 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
     VIEW_SQUEEZE,  # dim, or MAX_DIMS for all
     VIEW_UNSQUEEZE,  # dim
     VIEW_DIAGONAL,  # offset, dim1, dim2
-    VIEW_AS_STRIDED,  # ndim, sizes, strides, offset in elements
+    VIEW_AS_STRIDED,  # ndim, sizes, strides, offset in elements; more in the history of a view
     VIEW_ALIAS,
     VIEW_NARROW,  # dim, start, length
     VIEW_EXPAND_TO,  # rank, sizes
@@ -284,8 +284,8 @@ RAISED = -1  # the answer of what calls Python: an exception is set
 # Status codes (negative results of entries). Python turns each into an exception: see `errors`.
 (
     OK, NO_MEMORY, NO_KERNEL, BAD_BROADCAST, BAD_DIM, BAD_INDEX, BAD_SIZE, BAD_DTYPE, BAD_MATMUL, TOO_MANY_DIMS,
-    LEAF_INPLACE, VIEW_INPLACE, SAVED_MODIFIED, FREED_GRAPH, BAD_HANDLE, BAD_VIEW, BAD_RESULT_CAST, BAD_OUTPUT_SHAPE,
+    LEAF_INPLACE, SAVED_MODIFIED, FREED_GRAPH, BAD_HANDLE, BAD_VIEW, BAD_RESULT_CAST, BAD_OUTPUT_SHAPE,
     DEVICE_MISMATCH, NOT_RECORDABLE, EMPTY_REDUCTION, BAD_GRADIENT, OVERLAP, BAD_ARGUMENT, INFERENCE_SAVED,
     BAD_TARGET, DUPLICATE_DIM, NO_RULE, MULTI_VIEW_INPLACE, NO_GRAD_VIEW_INPLACE, INFERENCE_INPLACE,
     PYTHON_RAISED,
-) = range(32)  # fmt: skip
+) = range(31)  # fmt: skip
