@@ -6,6 +6,7 @@ Small functions that only Python needs (fields of records, modes, hooks' flags) 
 from __future__ import annotations
 
 from fastgrad.native import (
+    boundary,
     dispatch,
     elementwise,
     function,
@@ -472,6 +473,7 @@ EXPORTS = [
     Export("output_hooks", hooks.output_hooks, "T", "R"),
     Export("flag_leaf", node_entry.flag_leaf, "Ti", "n"),
     # custom functions, saved tensors
+    Export("boundary", boundary.boundary, "o", "R"),
     Export("function_begin", function.function_begin, "ooo", "R"),
     Export("function_finish", function.function_finish, "ooo", "R"),
     Export("function_apply", function.function_apply, "oooo", "R"),

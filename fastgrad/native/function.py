@@ -20,13 +20,13 @@ from fastgrad.native.graph import (
     new_node,
     rebase,
     save,
+    write_absent,
     write_meta,
 )
 from fastgrad.native.hooks import optional_object
 from fastgrad.native.intrinsics import (
     address_of,
     native,
-    native_inline,
     node,
     node_object,
     runtime,
@@ -147,14 +147,6 @@ def function_begin(kind, function, args):
         words(record.attrs)[k] = what
     drop_node(handle)  # the object holds it
     return o
-
-
-@native_inline
-def write_absent(meta):
-    """What a node keeps of an output that is no tensor."""
-    meta[0] = -1
-    meta[1] = 0
-    meta[2] = 0
 
 
 @native

@@ -145,6 +145,14 @@ def write_meta(target, handle):
         target[3 + k] = t.shape[k]
 
 
+@native_inline
+def write_absent(meta):
+    """What a node keeps of an output that has no gradient."""
+    meta[0] = -1
+    meta[1] = 0
+    meta[2] = 0
+
+
 @native
 def hooks_of_leaf(flags):
     """The flags of the AccumulateGrad node that follow from those of its leaf."""

@@ -132,7 +132,7 @@ RUNTIME = Record(
     hooks_name=1, post_accumulate_name=1, backward_name=1,
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
-    note_hook=1, hook_id=1, node_objects=1, measuring=1, function_op=1,
+    note_hook=1, hook_id=1, node_objects=1, measuring=1, function_op=1, boundary_op=1,
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
@@ -202,6 +202,7 @@ PYTHON_APPLY = 16  # the node of a custom function
 SAVED_FREED = 32
 QUEUED = 64  # the node waits on the list of the dead
 IN_VIEW = 256  # the node of a change of a view: as in PyTorch it does not run for an undefined gradient
+PASS_THROUGH = 512  # a boundary: gradients go through it as they are
 PACKED = 128  # saved-tensor hooks hold some of what it saved
 
 # What the node of a custom function notes of each argument of the call.

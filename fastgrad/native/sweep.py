@@ -31,6 +31,7 @@ from fastgrad.native.layout import (
     NO_MEMORY,
     OK,
     PACKED,
+    PASS_THROUGH,
     POST_ACCUMULATE,
     POST_HOOKS,
     PRE_HOOKS,
@@ -230,6 +231,17 @@ def run_function(t, n):
 
 
 @native
+def pass_through(t):
+    """Hand the gradients that came to a boundary on as they are; a status."""
+    for k in range(t.n_grads):
+        g = words(t.grads)[k]
+        if g != 0:
+            retain(g)
+        words(t.results)[k] = g
+    return 0
+
+
+@native
 def check_nan(t, n):
     """Raise if the results of the current node, or the gradient that came to a leaf, hold NaN. OK or RAISED."""
     if n.variable != 0:
@@ -284,6 +296,8 @@ def sweep(handle):
             n = node(t.node)
             if n.variable != 0:
                 status = run_leaf(t, n)
+            elif n.flags & PASS_THROUGH:
+                status = pass_through(t)
             elif t.flags & CREATE_GRAPH and not n.flags & PYTHON_APPLY:
                 t.state = APPLIED
                 return AT_APPLY

@@ -353,3 +353,4 @@ def elementwise(
 
 AccumulateGrad = Op("accumulate_grad", 0, ("variable",), node="torch::autograd::AccumulateGrad")
 CustomFunction = Op("custom_function", 0, ("*inputs",))
+Boundary = Op("boundary", 0, ("*values",), node="BackwardHookFunctionBackward")

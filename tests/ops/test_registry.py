@@ -65,6 +65,7 @@ SERVING = {
 # Ops that no row can call, with what tests them.
 ELSEWHERE = {
     "accumulate_grad": "the node of a leaf; never called",
+    "boundary": "the node of a module's boundary; never called",
     "custom_function": "the node of a function that users wrote; never called",
     "alias": "a view of the whole: what squeeze and others return where nothing is left to do",
     "as_strided": "the history of views of a tensor that was changed in place",
