@@ -246,7 +246,7 @@ def _leaf_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
 
 def _view_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     view = rt.borrow(fact(0))
-    node = rt.gradient_node(view)
+    node = rt.current_node(view)
     which = "The tensor"
     if node is not None:
         which = f"Output {rt.field(view, OUTPUT_NR)} of {node.name().removesuffix('Backward')}"

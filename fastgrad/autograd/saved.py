@@ -27,14 +27,38 @@ FIRST_OUTPUT = 4
 
 
 class _Stack(threading.local):
-    """The hooks in force in a thread, innermost last, and the message of an innermost `disable`."""
+    """The hooks in force in a thread, innermost last, and the message of an innermost `disable`.
+
+    What changes inside of a pass does not last beyond the node at work: `before` holds what was in force earlier, by
+    the number of the pass.
+    """
 
     def __init__(self) -> None:
-        self.pairs: list[tuple[Pack, Unpack]] = []
+        self.pairs: tuple[tuple[Pack, Unpack], ...] = ()
         self.disabled: str | None = None
+        self.before: dict[int, tuple[tuple[tuple[Pack, Unpack], ...], str | None]] = {}
+
+    def put(self, pairs: tuple[tuple[Pack, Unpack], ...], disabled: str | None) -> None:
+        """Let other hooks be in force, or another message."""
+        task = rt.current_pass()
+        if task:
+            self.before.setdefault(rt.pass_id(task), (self.pairs, self.disabled))
+        self.pairs, self.disabled = pairs, disabled
+        rt.set_saved_hooks(int(bool(pairs)))
 
 
 _stack = _Stack()
+
+
+def restore_saved_hooks(number: int) -> None:
+    """Undo what happened to the hooks in force since a node of a pass began."""
+    before = _stack.before.pop(number, None)
+    if before is not None and before != (_stack.pairs, _stack.disabled):
+        _stack.put(*before)
+        _stack.before.pop(number)
+
+
+runtime_set_object("restore_saved_hooks", restore_saved_hooks)
 
 
 def _check_enabled() -> None:
@@ -86,14 +110,11 @@ class saved_tensors_hooks:  # noqa: N801 - the field's name
                     f"saved_tensors_hooks(): {name} must be callable, not {type(getattr(self, name)).__name__}"
                 )
         _check_enabled()
-        _stack.pairs.append((self.pack_hook, self.unpack_hook))
-        rt.set_saved_hooks(1)
+        _stack.put((*_stack.pairs, (self.pack_hook, self.unpack_hook)), _stack.disabled)
 
     def __exit__(self, *_: object) -> None:
         if _stack.pairs:
-            _stack.pairs.pop()
-        if not _stack.pairs:
-            rt.set_saved_hooks(0)
+            _stack.put(_stack.pairs[:-1], _stack.disabled)
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
@@ -146,11 +167,11 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     if _stack.pairs:
         raise RuntimeError(error_message)
     before = _stack.disabled
-    _stack.disabled = error_message
+    _stack.put(_stack.pairs, error_message)
     try:
         yield
     finally:
-        _stack.disabled = before
+        _stack.put(_stack.pairs, before)
 
 
 # --- what compiled code asks -----------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from fastgrad.native.intrinsics import (
     stack_small,
     storage,
     tensor,
-    tensor_object,
     words,
 )
 from fastgrad.native.layout import (
@@ -32,12 +31,8 @@ from fastgrad.native.layout import (
     IS_PACKED,
     IS_VIEW,
     LEAF_HOOKS,
-    LEAF_INPLACE,
     LEAF_POST_HOOKS,
-    MULTI_VIEW,
     MULTI_VIEW_INPLACE,
-    NO_GRAD_VIEW,
-    NO_GRAD_VIEW_INPLACE,
     NO_MEMORY,
     NODE_HOOKS,
     NODE_KIND,
@@ -64,13 +59,16 @@ from fastgrad.native.memory import (
     SAVED_OFFSET,
     WORDS_NODE,
     allocate,
-    drop,
     drop_node,
+    enter_node,
+    leave_node,
     new_record,
     release_node,
+    release_place,
     release_reference,
     retain,
     retain_node,
+    retain_with_node,
     unlink_retained,
 )
 from fastgrad.native.packing import announce, pack_place
@@ -227,7 +225,7 @@ def check_saved(handle):
 def save(n, k, handle):
     """Save a tensor in place `k` of a node, with the version of its memory."""
     record = node(n)
-    retain(handle)
+    retain_with_node(handle)
     words(record.saved)[2 * k] = handle
     words(record.saved)[2 * k + 1] = storage(tensor(handle).storage).version
     record.n_saved += 1
@@ -413,8 +411,7 @@ def pack_inputs(handle, info, n, ins):
                 continue
             if tensor(ins[j]).flags & WRAPPED_NUMBER:
                 continue
-            drop(saved[2 * j])
-            saved[2 * j] = 0
+            release_place(saved, j)
             if pack_place(handle, j, ins[j]) != OK:
                 return RAISED
     return OK
@@ -427,79 +424,10 @@ def pack_outputs(handle, n_out, outs):
     for k in range(min(n_out, SAVED_SLOTS - MAX_SAVED_INPUTS)):
         place = MAX_SAVED_INPUTS + k
         if saved[2 * place] != 0:
-            drop(saved[2 * place])
-            saved[2 * place] = 0
+            release_place(saved, place)
             if pack_place(handle, place, outs[k]) != 0:
                 return RAISED
     return OK
-
-
-# --- in place --------------------------------------------------------------------------------------------------
-
-
-@native
-def check_inplace(handle, needs):
-    """Whether autograd allows a change of `handle` in place now; a status."""
-    t = tensor(handle)
-    e = runtime().error
-    look(handle)
-    if t.flags & IS_VIEW and t.base != 0:
-        base = tensor(t.base)
-        if base.flags & REQUIRES_GRAD and base.node == 0:
-            e[0] = 1
-            return LEAF_INPLACE
-        if needs or base.flags & REQUIRES_GRAD:
-            e[0] = handle
-            e[1] = 0
-            if t.flags & (MULTI_VIEW | FUNCTION_VIEW):
-                return MULTI_VIEW_INPLACE
-            if t.flags & NO_GRAD_VIEW:
-                return NO_GRAD_VIEW_INPLACE
-    if t.flags & REQUIRES_GRAD and t.node == 0:
-        e[0] = 0
-        return LEAF_INPLACE
-    return 0
-
-
-@native_once
-def renewed(handle, n_views):
-    """The record that goes on as a tensor that was changed in place: itself, or a new one that its object moves to.
-
-    Nodes that saved the tensor hold its record, and would hold its new history with it: a cycle if that leads to them.
-    So they keep the old record, with the history of the time of saving. Takes over one reference to `handle` and gives
-    one to what it returns; a negative status. `n_views`: how many views the caller knows and gives the new record.
-    """
-    t = tensor(handle)
-    if t.pyobj == 0 or t.refs <= 2 or t.n_views != n_views or t.flags & IS_VIEW:
-        return handle
-    fresh = alias(handle)
-    if fresh <= 0:
-        return fresh
-    f = tensor(fresh)
-    f.flags = t.flags
-    f.history = t.history
-    f.n_views = n_views
-    t.n_views = 0
-    f.grad = t.grad
-    t.grad = 0
-    if t.node != 0:
-        retain_node(t.node)
-        f.node = t.node
-        f.output_nr = t.output_nr
-    if t.flags & RETAINS_GRAD:
-        unlink_retained(handle)
-        t.flags &= ~RETAINS_GRAD
-        f.retain_next = node(t.node).retains
-        node(t.node).retains = fresh
-    o = t.pyobj
-    t.pyobj = 0
-    tensor_object(o).handle = fresh
-    tensor_object(o).generation = f.generation
-    f.pyobj = o
-    retain(fresh)  # one reference is the object's, one the caller's
-    release_reference(handle)
-    release_reference(handle)
-    return fresh
 
 
 @native
@@ -509,9 +437,8 @@ def rebase(handle, node_handle):
     keeps = t.flags & RETAINS_GRAD != 0
     if keeps:
         unlink_retained(handle)
-    if t.node != 0:
-        release_node(t.node)
-    t.node = node_handle
+    leave_node(handle)
+    enter_node(handle, node_handle)
     t.output_nr = 0
     t.flags |= REQUIRES_GRAD
     if not t.flags & IS_VIEW:

@@ -3,10 +3,17 @@
 A tensor's object holds one reference to the record, and the record knows its object, so that a tensor keeps one
 identity in Python. A node's object is one with the record: see Note [Nodes and their objects] in `memory`.
 
-Note [What the collector learns]: an object may tell the collector only of references that it owns. The object of a
-tensor owns what its record holds if nobody else holds the record, and so on along the graph, through records with
-one holder, to the next node with an object. The walk is short: it starts only where node objects exist at all, and it
-gives up after `WALK_LIMIT` records. Giving up never frees too much; a cycle that long stays.
+Note [What the collector learns]: an object may tell the collector only of references that it owns, each one once. The
+object of a tensor owns what its record holds if nobody else holds the record, and so on along the graph: what an
+object owns alone is found by counting how often a walk from the object arrives at a record. If that is as often as
+there are references, the walk goes on behind the record. It ends at nodes with an object, which are shown.
+
+A tensor that others hold too, nodes that saved it or views of it, would end the walk, and its node would look
+referenced from outside for ever. So those hold the node as well (`retain_with_node`): each of them may show that
+reference, and the tensor's object that of the record. Whoever of them is alive keeps the node.
+
+The walk starts only where node objects exist at all, and it gives up after `WALK_LIMIT` records. Giving up never
+frees too much; a cycle that long stays.
 """
 
 from __future__ import annotations
@@ -20,14 +27,14 @@ from fastgrad.native.intrinsics import (
     node,
     node_object,
     runtime,
-    stack_frame,
     stack_small,
+    stack_walk,
     task,
     tensor,
     tensor_object,
     words,
 )
-from fastgrad.native.layout import FRAME_WORDS, HAS_PYTHON
+from fastgrad.native.layout import HAS_PYTHON, IS_PACKED, MAGIC, NODE_KIND, WALK_STACK
 from fastgrad.native.memory import drop, node_object_gone
 from fastgrad.native.modes import enter
 from fastgrad.native.objects_layout import NODE_FIELDS, NODE_OBJECT
@@ -47,7 +54,8 @@ from fastgrad.native.pyapi import (
     py_vectorcall,
 )
 
-WALK_LIMIT = 512
+WALK_LIMIT = 2048
+WALK_STEP = 1 << 32  # more than a walk arrives at one record
 FIRST_FIELD = NODE_OBJECT.fields["tensor_hooks"][0]
 N_FIELDS = len(NODE_FIELDS)
 
@@ -204,39 +212,65 @@ def wrap_node(handle, kind):
 # --- what the collector learns ---------------------------------------------------------------------------------
 
 
-@native
-def push_targets(handle, stack, count):
-    """Put onto a stack the nodes that a node holds; returns the new height."""
-    n = node(handle)
-    edges = words(n.edges)
-    for k in range(n.n_in):
-        if edges[2 * k] != 0 and count < FRAME_WORDS:
-            stack[count] = edges[2 * k]
-            count += 1
-    if n.n_saved != 0:
-        for k in range(n.n_places):
-            h = words(n.saved)[2 * k]
-            if h != 0 and tensor(h).refs == 1 and tensor(h).node != 0 and count < FRAME_WORDS:
-                stack[count] = tensor(h).node
-                count += 1
+@native_inline
+def push(stack, count, handle):
+    """Put a reference that a record holds, if any, onto a stack; returns the new height."""
+    if handle != 0 and count < WALK_STACK:
+        stack[count] = handle
+        count += 1
     return count
 
 
 @native
-def visit_graph(stack, count, visit, argument):
-    """Show the collector the objects of nodes that are reached through records with one holder."""
-    steps = 0
-    while count > 0 and steps < WALK_LIMIT:
+def push_tensor(handle, stack, count):
+    """Put onto a stack what a tensor holds: its node, its base and the node that comes with it; the new height."""
+    t = tensor(handle)
+    count = push(stack, count, t.node)
+    count = push(stack, count, t.grad)
+    if t.base != 0:
+        count = push(stack, count, t.base)
+        count = push(stack, count, tensor(t.base).node)
+    return count
+
+
+@native
+def push_node(handle, stack, count):
+    """Put onto a stack what a node holds: other nodes, and the tensors that it saved with theirs; the new height."""
+    n = node(handle)
+    edges = words(n.edges)
+    for k in range(n.n_in):
+        count = push(stack, count, edges[2 * k])
+    if n.n_saved != 0:
+        for k in range(n.n_places):
+            h = words(n.saved)[2 * k]
+            if h != 0 and words(n.saved)[2 * k + 1] != IS_PACKED:
+                count = push(stack, count, h)
+                count = push(stack, count, tensor(h).node)
+    return push(stack, count, n.variable)
+
+
+@native
+def visit_owned(stack, count, visit, argument):
+    """Show the collector the objects of nodes behind what one object owns: see Note [What the collector learns]."""
+    rt = runtime()
+    rt.walk += WALK_STEP
+    for _ in range(WALK_LIMIT):
+        if count == 0:
+            break
         count -= 1
-        steps += 1
         handle = stack[count]
-        n = node(handle)
-        if n.pyobj != 0:
-            answer = call_visit(visit, n.pyobj, argument)
+        record = tensor(handle)  # every record starts alike
+        is_node = record.magic == MAGIC + NODE_KIND
+        if is_node and node(handle).pyobj != 0:
+            answer = call_visit(visit, node(handle).pyobj, argument)
             if answer != 0:
                 return answer
-        elif n.refs == 1:
-            count = push_targets(handle, stack, count)
+            continue
+        if record.mark < rt.walk:
+            record.mark = rt.walk
+        record.mark += 1
+        if record.mark == rt.walk + record.refs:
+            count = push_node(handle, stack, count) if is_node else push_tensor(handle, stack, count)
     return 0
 
 
@@ -250,12 +284,15 @@ def traverse_tensor(o, visit, argument):
             return answer
     if x.handle != 0 and runtime().node_objects > 0:
         t = tensor(x.handle)
-        if t.refs == 1 and t.node != 0:
-            stack = words(stack_frame())
-            stack[0] = t.node
-            answer = visit_graph(stack, 1, visit, argument)
-            if answer != 0:
-                return answer
+        stack = words(stack_walk())
+        count = 0
+        if t.refs == 1:
+            count = push_tensor(x.handle, stack, 0)
+        elif t.refs == 1 + t.n_joint:
+            count = push(stack, 0, t.node)
+        answer = visit_owned(stack, count, visit, argument)
+        if answer != 0:
+            return answer
     return call_visit(visit, x.type, argument)
 
 
@@ -270,8 +307,8 @@ def traverse_node(o, visit, argument):
                 return answer
     x = node_object(o)
     if x.handle != 0:
-        stack = words(stack_frame())
-        answer = visit_graph(stack, push_targets(x.handle, stack, 0), visit, argument)
+        stack = words(stack_walk())
+        answer = visit_owned(stack, push_node(x.handle, stack, 0), visit, argument)
         if answer != 0:
             return answer
     return call_visit(visit, x.type, argument)
