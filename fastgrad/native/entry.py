@@ -460,6 +460,8 @@ EXPORTS = [
     Export("traverse_node", pyobjects.traverse_node, "iii", "x"),
     Export("clear_node", pyobjects.clear_node, "i", "x"),
     Export("dealloc_handle", pyobjects.dealloc_handle, "i", "x"),
+    Export("collection_begins", pyobjects.collection_begins, "i", "n"),
+    Export("collection_ends", pyobjects.collection_ends, "", "E"),
     Export("adopt", pyobjects.adopt, "oo", "R"),
     # hooks
     Export("next_hook_id", hooks.next_hook_id, "", "i"),

@@ -132,7 +132,7 @@ RUNTIME = Record(
     resolve=1, wrap_error=1, operator_fallback=1, finalizer=1,
     tensor_type=1, tensor_base=1, tuple_type=1, node_type=1, node_base=1, handle_type=1, dict_type=1,
     hooks_name=1, post_accumulate_name=1, backward_name=1,
-    walk=1, hook_changes=1, restore_saved_hooks=1,
+    walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1, hook_changes=1, restore_saved_hooks=1,
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
     note_hook=1, hook_id=1, node_objects=1, measuring=1, function_op=1, boundary_op=1,

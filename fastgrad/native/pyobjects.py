@@ -12,6 +12,12 @@ A tensor that others hold too, nodes that saved it or views of it, would end the
 referenced from outside for ever. So those hold the node as well (`retain_with_node`): each of them may show that
 reference, and the tensor's object that of the record. Whoever of them is alive keeps the node.
 
+A tensor without an object that only such holders have needs no reference of its own any more: if several objects share
+the tensor, the first that comes to it in a collection, which is when references are counted, shows that one, too.
+
+A node that two objects share, but that has no object, ends the walks from both. In a full collection such nodes are
+noted, and at its end they get an object (`collection_ends`), so that the next one sees further.
+
 The walk starts only where node objects exist at all, and it gives up after `WALK_LIMIT` records. Giving up never
 frees too much; a cycle that long stays.
 """
@@ -34,8 +40,8 @@ from fastgrad.native.intrinsics import (
     tensor_object,
     words,
 )
-from fastgrad.native.layout import HAS_PYTHON, IS_PACKED, MAGIC, NODE_KIND, WALK_STACK
-from fastgrad.native.memory import drop, node_object_gone
+from fastgrad.native.layout import HAS_PYTHON, IS_PACKED, MAGIC, NODE_KIND, OK, PYTHON_RAISED, WALK_STACK
+from fastgrad.native.memory import deallocate, drop, drop_node, node_object_gone, retain_node
 from fastgrad.native.modes import enter
 from fastgrad.native.objects_layout import NODE_FIELDS, NODE_OBJECT
 from fastgrad.native.pyapi import (
@@ -53,6 +59,7 @@ from fastgrad.native.pyapi import (
     py_untrack,
     py_vectorcall,
 )
+from fastgrad.native.slots import grow, room
 
 WALK_LIMIT = 2048
 WALK_STEP = 1 << 32  # more than a walk arrives at one record
@@ -254,6 +261,8 @@ def visit_owned(stack, count, visit, argument):
     """Show the collector the objects of nodes behind what one object owns: see Note [What the collector learns]."""
     rt = runtime()
     rt.walk += WALK_STEP
+    others = words(stack_walk())  # what may turn out to be shared
+    n_others = 0
     for _ in range(WALK_LIMIT):
         if count == 0:
             break
@@ -267,11 +276,71 @@ def visit_owned(stack, count, visit, argument):
                 return answer
             continue
         if record.mark < rt.walk:
+            if record.mark < rt.collection or is_node:
+                n_others = push(others, n_others, handle)
             record.mark = rt.walk
         record.mark += 1
         if record.mark == rt.walk + record.refs:
             count = push_node(handle, stack, count) if is_node else push_tensor(handle, stack, count)
+    for k in range(n_others):
+        record = tensor(others[k])
+        if record.mark == rt.walk + record.refs:
+            continue
+        if record.magic == MAGIC + NODE_KIND:
+            if rt.promoting != 0:
+                note_shared(others[k])
+        elif record.pyobj == 0 and record.refs == record.n_joint and record.node != 0:
+            if node(record.node).pyobj != 0:
+                answer = call_visit(visit, node(record.node).pyobj, argument)
+                if answer != 0:
+                    return answer
     return 0
+
+
+@native
+def note_shared(handle):
+    """Note a node without object that several objects share, and hold it until the collection ends."""
+    rt = runtime()
+    cap = room(rt.n_shared, rt.cap_shared, 1)
+    fresh = grow(rt.shared, rt.n_shared, rt.cap_shared, cap)
+    if fresh != 0:
+        rt.shared = fresh
+        rt.cap_shared = cap
+        words(fresh)[rt.n_shared] = handle
+        rt.n_shared += 1
+        retain_node(handle)
+
+
+@native
+def collection_begins(full):
+    """The collector is about to ask what objects hold."""
+    rt = runtime()
+    rt.walk += WALK_STEP
+    rt.collection = rt.walk
+    rt.promoting = 1 if full != 0 and rt.node_objects > 0 else 0
+
+
+@native
+def collection_ends():
+    """Give an object to each node that was found to be shared, and let go of it. A status."""
+    rt = runtime()
+    rt.promoting = 0
+    status = OK
+    while rt.n_shared > 0:
+        rt.n_shared -= 1
+        handle = words(rt.shared)[rt.n_shared]
+        if status == OK:
+            o = wrap_node(handle, rt.node_type)
+            if o == 0:
+                status = -PYTHON_RAISED
+            else:
+                py_decref(o)
+        drop_node(handle)
+    if rt.shared != 0:
+        deallocate(rt.shared, rt.cap_shared * 8)
+        rt.shared = 0
+        rt.cap_shared = 0
+    return status
 
 
 @native
