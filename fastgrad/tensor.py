@@ -232,7 +232,8 @@ class Tensor(TensorBase):
     @property
     def is_leaf(self) -> builtins.bool:
         """Whether no op with history made it."""
-        rt.flags_of(self)  # a view catches up with its base
+        if rt.flags_of(self) & layout.FUNCTION_VIEW:  # other views have caught up with their base
+            rt.grad_fn(self)  # raises if it was left behind
         return _field(self, _NODE) == 0  # type: ignore[no-any-return]
 
     @property

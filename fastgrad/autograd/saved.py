@@ -24,6 +24,7 @@ _OP, _VARIABLE, _NODE_FLAGS = (NODE.fields[n][0] for n in ("op", "variable", "fl
 _VERSION = STORAGE.fields["version"][0]
 _FLAGS = TENSOR.fields["flags"][0]
 FIRST_OUTPUT = 4
+_storage_field = rt.storage_field
 
 
 class _Stack(threading.local):
@@ -177,31 +178,32 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 # --- what compiled code asks -----------------------------------------------------------------------------------
 
 
-def _packed(tensor: Any, pair: tuple[Pack, Unpack], argument: Any) -> tuple[Any, Unpack]:
-    version = rt.storage_field(tensor, _VERSION)
+def _keep_packed(node: Any, place: int, tensor: Any, pair: tuple[Pack, Unpack], argument: Any) -> None:
+    """Let a pair of hooks have what a node saves in a place; `argument` is what `pack` gets of it."""
+    version = _storage_field(tensor, _VERSION)
     packed = pair[0](argument)
-    if rt.storage_field(tensor, _VERSION) != version:
+    if _storage_field(tensor, _VERSION) != version:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
             "cannot be "
             "modified in place; return a changed copy, such as tensor * 2, or clone the tensor first."
         )
-    return packed, pair[1]
-
-
-def _keep(node: Any, place: int, entry: tuple[Any, Unpack]) -> None:
-    if node._packed is None:
-        node._packed = {}
-    node._packed[place] = entry
+    kept = node._packed
+    if kept is None:
+        node._packed = {place: (packed, pair[1])}
+    else:
+        kept[place] = (packed, pair[1])
 
 
 def pack_saved(node: Any, place: int, tensor: Any) -> None:
     """A tensor is being saved while hooks are in force."""
-    _keep(node, place, _packed(tensor, _stack.pairs[-1], tensor))
+    _keep_packed(node, place, tensor, _stack.pairs[-1], tensor)
 
 
 def unpack_saved(node: Any, mask: int, _: object) -> list[Any]:
     """The tensors in the packed places of a node that `mask` names by bits, in order."""
+    if mask & (mask - 1) == 0:  # the usual case: one place
+        return [_unpacked(node, mask.bit_length() - 1)]
     return [_unpacked(node, place) for place in range(mask.bit_length()) if mask >> place & 1]
 
 
@@ -288,10 +290,9 @@ class SavedTensor:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
         mode = rt.set_mode(rt.get_mode() & ~layout.GRAD_ENABLED)
         try:
-            entry = _packed(value, (pack_hook, unpack_hook), value.detach())
+            _keep_packed(node, place, value, (pack_hook, unpack_hook), value.detach())
         finally:
             rt.set_mode(mode)
-        _keep(node, place, entry)
         rt.mark_packed(node, place)
 
 

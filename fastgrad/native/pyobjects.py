@@ -12,8 +12,8 @@ A tensor that others hold too, nodes that saved it or views of it, would end the
 referenced from outside for ever. So those hold the node as well (`retain_with_node`): each of them may show that
 reference, and the tensor's object that of the record. Whoever of them is alive keeps the node.
 
-A tensor without an object that only such holders have needs no reference of its own any more: if several objects share
-the tensor, the first that comes to it in a collection, which is when references are counted, shows that one, too.
+If several objects share a tensor without an object in this way, the first that comes to it in a collection shows what
+the tensor itself holds, too, as often as it is asked in this collection.
 
 A node that two objects share, but that has no object, ends the walks from both. In a full collection such nodes are
 noted, and at its end they get an object (`collection_ends`), so that the next one sees further.
@@ -40,7 +40,16 @@ from fastgrad.native.intrinsics import (
     tensor_object,
     words,
 )
-from fastgrad.native.layout import HAS_PYTHON, IS_PACKED, MAGIC, NODE_KIND, OK, PYTHON_RAISED, WALK_STACK
+from fastgrad.native.layout import (
+    FUNCTION_VIEW,
+    HAS_PYTHON,
+    IS_PACKED,
+    MAGIC,
+    NODE_KIND,
+    OK,
+    PYTHON_RAISED,
+    WALK_STACK,
+)
 from fastgrad.native.memory import deallocate, drop, drop_node, node_object_gone, retain_node
 from fastgrad.native.modes import enter
 from fastgrad.native.objects_layout import NODE_FIELDS, NODE_OBJECT
@@ -257,7 +266,28 @@ def push_node(handle, stack, count):
 
 
 @native
-def visit_owned(stack, count, visit, argument):
+def visit_held(t, visit, argument):
+    """Show the node of a tensor whose other holders hold it as well, and that of its base, to which it leads."""
+    answer = 0
+    if t.node != 0 and node(t.node).pyobj != 0:
+        answer = call_visit(visit, node(t.node).pyobj, argument)
+    if answer == 0 and t.node != 0 and t.base != 0 and not t.flags & FUNCTION_VIEW:
+        base = tensor(t.base)
+        if t.history == base.history and base.node != 0 and node(base.node).pyobj != 0:
+            answer = call_visit(visit, node(base.node).pyobj, argument)
+    return answer
+
+
+@native
+def claims(record, root):
+    """Whether `root` is the first object that comes to a tensor in this collection; `link` is free in live records."""
+    if record.mark < runtime().collection:
+        record.link = root
+    return record.link == root and record.pyobj == 0
+
+
+@native
+def visit_owned(root, stack, count, visit, argument):
     """Show the collector the objects of nodes behind what one object owns: see Note [What the collector learns]."""
     rt = runtime()
     rt.walk += WALK_STEP
@@ -276,12 +306,19 @@ def visit_owned(stack, count, visit, argument):
                 return answer
             continue
         if record.mark < rt.walk:
-            if record.mark < rt.collection or is_node:
+            if is_node or claims(record, root):
                 n_others = push(others, n_others, handle)
             record.mark = rt.walk
         record.mark += 1
         if record.mark == rt.walk + record.refs:
             count = push_node(handle, stack, count) if is_node else push_tensor(handle, stack, count)
+    return visit_shared(others, n_others, visit, argument)
+
+
+@native
+def visit_shared(others, n_others, visit, argument):
+    """The end of a walk: of the records that it came to, see to those that other objects hold, too."""
+    rt = runtime()
     for k in range(n_others):
         record = tensor(others[k])
         if record.mark == rt.walk + record.refs:
@@ -289,11 +326,10 @@ def visit_owned(stack, count, visit, argument):
         if record.magic == MAGIC + NODE_KIND:
             if rt.promoting != 0:
                 note_shared(others[k])
-        elif record.pyobj == 0 and record.refs == record.n_joint and record.node != 0:
-            if node(record.node).pyobj != 0:
-                answer = call_visit(visit, node(record.node).pyobj, argument)
-                if answer != 0:
-                    return answer
+        elif record.refs == record.n_joint:
+            answer = visit_held(record, visit, argument)
+            if answer != 0:
+                return answer
     return 0
 
 
@@ -354,12 +390,11 @@ def traverse_tensor(o, visit, argument):
     if x.handle != 0 and runtime().node_objects > 0:
         t = tensor(x.handle)
         stack = words(stack_walk())
-        count = 0
+        answer = 0
         if t.refs == 1:
-            count = push_tensor(x.handle, stack, 0)
+            answer = visit_owned(o, stack, push_tensor(x.handle, stack, 0), visit, argument)
         elif t.refs == 1 + t.n_joint:
-            count = push(stack, 0, t.node)
-        answer = visit_owned(stack, count, visit, argument)
+            answer = visit_held(t, visit, argument)
         if answer != 0:
             return answer
     return call_visit(visit, x.type, argument)
@@ -377,7 +412,7 @@ def traverse_node(o, visit, argument):
     x = node_object(o)
     if x.handle != 0:
         stack = words(stack_walk())
-        answer = visit_owned(stack, push_node(x.handle, stack, 0), visit, argument)
+        answer = visit_owned(o, stack, push_node(x.handle, stack, 0), visit, argument)
         if answer != 0:
             return answer
     return call_visit(visit, x.type, argument)

@@ -210,11 +210,13 @@ def zero_strided(g, plan):
 @native
 def take_strided(g, plan):
     """The part of `g` that a plan names; of a copy if `g` is not laid out like the base."""
-    if has_strides(tensor(g), base_strides(plan)):
+    t = tensor(g)
+    strides = base_strides(plan)
+    if has_strides(t, strides) and not may_overlap(t.ndim, t.shape, strides):
         source = g
         retain(g)
     else:
-        source = laid_out(g, base_strides(plan))
+        source = laid_out(g, strides)
     if source <= 0:
         return source
     t = tensor(source)
