@@ -279,10 +279,8 @@ def check_replacement(hook: Any, old: Any, new: Any) -> None:
             f"hook '{hook_name(hook)}' has changed the type of value (was {was} got {got}){_blame(hook)}"
         )
     if rt.sizes(old) != rt.sizes(new):
-        was, got = list(rt.sizes(old)), list(rt.sizes(new))
-        raise RuntimeError(
-            f"hook '{hook_name(hook)}' has changed the size of value (was {was} got {got}){_blame(hook)}"
-        )
+        sizes = f"was {list(rt.sizes(old))} got {list(rt.sizes(new))}"
+        raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value ({sizes}){_blame(hook)}")
 
 
 def check_tuple(hook: Any, values: Sequence[Any], result: Any) -> None:
@@ -317,5 +315,5 @@ def warn_unserializable(hooks: Any) -> None:
             warnings.warn(
                 f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
                 "function with @fastgrad.utils.hooks.unserializable_hook to suppress this warning",
-                stacklevel=3,
+                stacklevel=4,
             )

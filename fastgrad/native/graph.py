@@ -183,6 +183,13 @@ def accumulator(handle):
     return created
 
 
+@native_inline
+def is_leaf(handle):
+    """Whether a tensor has no history of ops: none at all, or a stand-in's for a leaf that hooks packed."""
+    n = tensor(handle).node
+    return n == 0 or node(n).variable != 0
+
+
 @native
 def edge_of(handle):
     """The node that a tensor's gradient arrives at, with one reference for the caller."""

@@ -9,7 +9,7 @@ views stays with the old record.
 from __future__ import annotations
 
 from fastgrad.native.elementwise import cast
-from fastgrad.native.graph import create_node, follow_base, look, pack_outputs, rebase, strided_plan
+from fastgrad.native.graph import create_node, follow_base, is_leaf, look, pack_outputs, rebase, strided_plan
 from fastgrad.native.intrinsics import (
     native,
     native_once,
@@ -58,7 +58,7 @@ def check_inplace(handle, needs):
     look(handle)
     if t.flags & IS_VIEW and t.base != 0:
         base = tensor(t.base)
-        if base.flags & REQUIRES_GRAD and base.node == 0:
+        if base.flags & REQUIRES_GRAD and is_leaf(t.base):
             e[0] = 1
             return LEAF_INPLACE
         if needs or base.flags & REQUIRES_GRAD:
@@ -68,20 +68,10 @@ def check_inplace(handle, needs):
                 return MULTI_VIEW_INPLACE
             if t.flags & NO_GRAD_VIEW:
                 return NO_GRAD_VIEW_INPLACE
-    if t.flags & REQUIRES_GRAD and t.node == 0:
+    if t.flags & REQUIRES_GRAD and is_leaf(handle):
         e[0] = 0
         return LEAF_INPLACE
     return 0
-
-
-@native
-def overlaps_itself(h):
-    """Whether several elements of a tensor share one place in memory, as after expand."""
-    t = tensor(h)
-    for k in range(t.ndim):
-        if t.strides[k] == 0 and t.shape[k] > 1:
-            return True
-    return False
 
 
 @native_once

@@ -205,7 +205,7 @@ def apply(t):
     defined = False
     for k in range(n.n_out):
         defined = defined or grads[k] != 0
-    if n.flags & SAVED_FREED and saves(n, info):
+    if n.flags & SAVED_FREED and (saves(n, info) or (defined and n.op == runtime().copy_slices_op)):
         return FREED_GRAPH
     if not defined and n.flags & IN_VIEW:
         return 0
@@ -214,7 +214,7 @@ def apply(t):
         return status
     if n.flags & PACKED and unpack_needed(t, n, info) != 0:
         return PYTHON_RAISED
-    env = words(stack_small())
+    env = words(stack_frame())
     for k in range(2):
         env[ENV_GRADS + k] = grads[k] if k < n.n_out else 0
         env[ENV_OUTPUTS + k] = words(n.saved)[2 * (MAX_SAVED_INPUTS + k)]

@@ -251,7 +251,28 @@ def test_d20_pin_memory():
         fg.autograd.graph.save_on_cpu(pin_memory=True)
 
 
-def test_d21_execution_order(lib, ones):
+@pytest.mark.parametrize("change", [lambda y: y.mul_(2), lambda y: y[:].mul_(2)])
+def test_d21_second_output(change):
+    class Pair(fg.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            return a * 2, b * 3
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2, h * 3
+
+    x = leaf()
+    y = Pair.apply(x, x)[1]
+    y.retain_grad()
+    for _ in range(2):
+        change(y)
+    (y * 5).sum().backward()
+    assert y.grad.tolist() == [5.0, 5.0]
+    assert x.grad.tolist() == [60.0, 60.0]
+
+
+def test_d22_execution_order(lib, ones):
     seen: list[Any] = []
     order_of = (lib.autograd.graph if here(lib) else lib._C)._current_graph_task_execution_order
     x = ones()
@@ -267,7 +288,7 @@ def test_d21_execution_order(lib, ones):
             (x * 2).sum().backward()
 
 
-def test_d22_overlapping_base(lib, ones):
+def test_d23_overlapping_base(lib, ones):
     memory = np.arange(5, dtype=np.float32)
     base = lib.from_numpy(np.lib.stride_tricks.as_strided(memory, (4, 2), (4, 4)))
     base[0].mul_(ones())
@@ -278,7 +299,7 @@ def test_d22_overlapping_base(lib, ones):
         base.sum().backward()
 
 
-def test_d23_blame(lib, ones):
+def test_d24_blame(lib, ones):
     y = ones() * 3
     y.register_hook(lambda g: g[:1])
     with pytest.raises(RuntimeError, match="hook '<lambda>' has changed the size of value") as caught:
@@ -286,7 +307,7 @@ def test_d23_blame(lib, ones):
     assert str(caught.value).endswith("(hook '<lambda>' of MulBackward0)") == here(lib)
 
 
-def test_d24_additions(lib):
+def test_d25_additions(lib):
     graph = lib.autograd.graph
     names = [
         "queue_callback",
