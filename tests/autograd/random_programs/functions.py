@@ -68,6 +68,18 @@ def functions(run: Any) -> SimpleNamespace:
             run.log.append(("saved", a.is_leaf, b.is_leaf, a.requires_grad, b.requires_grad))
             return g * b
 
+    class Dirty(base):
+        @staticmethod
+        def forward(ctx, a):
+            a *= 2
+            ctx.mark_dirty(a)
+            return a
+
+        @staticmethod
+        def backward(ctx, g):
+            note("Dirty", ctx, g)
+            return g * 2
+
     class Pair(base):
         @staticmethod
         def forward(ctx, a, b):
@@ -157,5 +169,5 @@ def functions(run: Any) -> SimpleNamespace:
             ctx.register_hook(lambda gi, go: run.log.append(("Hooked.hook", seen(gi), seen(go))))
             return g * 2
 
-    made = (Double, Square, Output, Within, Pair, Nothing, Raw, Short, Stop, Once, Inner, Hooked)
+    made = (Double, Square, Output, Within, Dirty, Pair, Nothing, Raw, Short, Stop, Once, Inner, Hooked)
     return SimpleNamespace(**{one.__name__: one for one in made})

@@ -439,6 +439,7 @@ _INPLACE: dict[str, tuple[Callable[[float, float], float], bool, bool]] = {
     "{a}[...] = {b}": (max, True, False),
     "{a} += {b}": (lambda a, b: a + b, True, False),
     "{a} *= {b}": (lambda a, b: a * b, True, False),
+    "F.Dirty.apply({a})": (lambda a, b: 2 * a, True, False),
 }
 
 
