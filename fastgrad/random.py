@@ -193,6 +193,12 @@ def set_rng_state(new_state: Any) -> None:
     default_generator.set_state(new_state)
 
 
+def take_blocks(count: int) -> tuple[int, int]:
+    """Seed and offset of the next so many blocks of the default generator, as signed words for a kernel."""
+    seed, offset = default_generator._take(count)
+    return _signed(seed), _signed(offset)
+
+
 # --- filling tensors ----------------------------------------------------------------------------------------
 
 _LARGEST = {layout.FLOAT32: (2 - 2.0**-23) * 2.0**127}
@@ -204,6 +210,11 @@ _RANGES = {
     layout.INT64: (-(1 << 63), 1 << 63),
     layout.FLOAT32: (-(1 << 24), (1 << 24) + 1), layout.FLOAT64: (-(1 << 53), (1 << 53) + 1),
 }  # fmt: skip
+
+
+def integer_range(tensor: Any) -> tuple[int, int]:
+    """The integers that a tensor's dtype holds without a gap around zero: from, and up to but not including."""
+    return _RANGES[rt.field(tensor, _DTYPE)]
 
 
 def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | None = None) -> None:
@@ -262,11 +273,11 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
     """
     if not low < high:
         raise RuntimeError(f"random_: expected low < high, but got low={low} and high={high}")
-    dtype = rt.field(tensor, _DTYPE)
-    first, end = _RANGES.get(dtype, (low, high))
+    first, end = integer_range(tensor)
     if low < first or high > end:
+        dtype = layout.DTYPES[rt.field(tensor, _DTYPE)]
         raise RuntimeError(
-            f"random_: expected {first} <= low and high <= {end} for dtype {layout.DTYPES[dtype]}, but got "
+            f"random_: expected {first} <= low and high <= {end} for dtype {dtype}, but got "
             f"low={low} and high={high}"
         )
     _fill("random_", INTEGERS, tensor, _signed(low % _WORD), _signed(high % _WORD), generator, 2)

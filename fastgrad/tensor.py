@@ -16,7 +16,21 @@ from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.node import Node
 from fastgrad.errors import renamed
 from fastgrad.formatting import format_tensor
-from fastgrad.functions import creation, elementwise, index, linalg, reduce, shape
+from fastgrad.functions import (
+    creation,
+    distributions,
+    elementwise,
+    index,
+    linalg,
+    reduce,
+    repetition,
+    sampling,
+    shape,
+    sorting,
+    special,
+    statistics,
+    storage,
+)
 from fastgrad.functions.arguments import as_index
 from fastgrad.functions.creation import device as Device  # noqa: N812
 from fastgrad.native import devices, layout
@@ -563,13 +577,12 @@ class Tensor(TensorBase):
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise RuntimeError("Only leaf tensors can be pickled; detach the tensor first.")
+        self._warn_unserializable()
+        return storage.reduced(self)
+
+    def _warn_unserializable(self) -> None:
         if self._backward_hooks:
             hooks_.warn_unserializable(self._backward_hooks)
-        state = {k: v for k, v in self.__dict__.items() if k not in _PRIVATE}
-        array = self.detach().cpu().numpy()
-        return (_from_pickle, (type(self), np.array(array, order="K"), self.requires_grad, state))
 
     def new_tensor(self, data: Any, *, dtype: Any = None, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor of data in this tensor's dtype."""
@@ -753,27 +766,6 @@ class Tensor(TensorBase):
         op, filling = elementwise.filled("masked_fill_", self, mask, value)
         return elementwise.inplace(op, self, filling, mask)
 
-    def uniform_(
-        self, low: builtins.float = 0.0, high: builtins.float = 1.0, *, generator: Any = None
-    ) -> Any:
-        """Fill with uniform random numbers, in place."""
-        from fastgrad.random import fill_uniform
-
-        return self._random(lambda t: fill_uniform(t, low, high, generator))
-
-    def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Any = None) -> Any:
-        """Fill with normal random numbers, in place."""
-        from fastgrad.random import fill_normal
-
-        return self._random(lambda t: fill_normal(t, mean, std, generator))
-
-    def _random(self, fill: Callable[[Any], None]) -> Any:
-        if not self.dtype.is_floating_point:
-            raise NotImplementedError(f"random numbers of {self.dtype.name} are made by fastgrad.randint")
-        fresh = creation.empty_like(self.detach())
-        fill(fresh)
-        return self.copy_(fresh)
-
 
 _PRIVATE = tuple(hooks_.LEAF_FLAGS)
 
@@ -808,12 +800,6 @@ def _rebuild(kind: type, tensor: Any, requires_grad: bool) -> Any:
     out = tensor if kind is Tensor else rt.adopt(kind, tensor)
     if requires_grad:
         out.requires_grad_()
-    return out
-
-
-def _from_pickle(kind: type, array: np.ndarray, requires_grad: bool, state: dict[str, Any]) -> Any:
-    out = _rebuild(kind, creation.tensor(array), requires_grad)
-    out.__dict__.update(state)
     return out
 
 
@@ -882,8 +868,15 @@ _METHODS: dict[Any, str] = {
     reduce: "sum mean amax amin any all prod argmax argmin max min cumsum logsumexp softmax log_softmax",
     shape: "view reshape flatten unflatten permute transpose swapaxes swapdims t movedim moveaxis squeeze unsqueeze "
     "expand expand_as broadcast_to select narrow diagonal tril triu unbind split chunk",
-    linalg: "mm bmm mv dot matmul",
-    index: "gather scatter_add index_select",
+    linalg: "mm bmm mv dot matmul addmm outer",
+    index: "gather scatter_add index_select nonzero masked_select",
+    special: "erf expm1 exp2 log1p log2 log10 rsqrt reciprocal isfinite isinf xlogy floor ceil trunc fix round isclose "
+    "allclose equal",
+    statistics: "var std norm",
+    sorting: "sort argsort topk",
+    repetition: "repeat tile repeat_interleave flip roll",
+    sampling: "bernoulli multinomial",
+    distributions: "uniform_ normal_ random_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_",
 }
 for _module, _names in _METHODS.items():
     for _name in _names.split():
@@ -904,7 +897,8 @@ def _inplace_method(name: str, op_name: str | None = None) -> None:
 
 for _name in (
     "mul", "neg", "abs", "exp", "log", "sqrt", "square", "tanh", "sigmoid", "sin", "cos", "relu",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "erf", "expm1", "exp2", "log1p", "log2", "log10",
+    "rsqrt", "reciprocal", "floor", "ceil", "trunc", "round",
 ):  # fmt: skip
     _inplace_method(_name)
 Tensor.multiply_ = Tensor.mul_  # type: ignore[attr-defined]

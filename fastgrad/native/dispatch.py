@@ -11,7 +11,9 @@ from fastgrad.native.elementwise import (
     result_dtype,
 )
 from fastgrad.native.functions import (
+    each,
     expand_reduced,
+    framed,
     gather,
     index,
     index_backward,
@@ -19,20 +21,21 @@ from fastgrad.native.functions import (
     inner_product,
     join,
     matmul,
+    matmul_add,
     matrix_vector,
-    mean_square,
     nll_backward,
     nll_forward,
     place_rows,
     place_strided,
     reduce_like,
+    reduced_loss,
     reduction,
     reshape_or_copy,
     rowwise,
     scatter_add,
     scatter_views,
     select_rows,
-    sgd,
+    spread,
     sum_to,
     take_strided,
     triangle,
@@ -54,6 +57,7 @@ from fastgrad.native.graph import (
 )
 from fastgrad.native.intrinsics import (
     address_of,
+    float_of,
     native,
     native_inline,
     native_once,
@@ -67,39 +71,45 @@ from fastgrad.native.layout import (
     BAD_ARGUMENT,
     COPY_ON_WRITE,
     ELEMENTWISE,
+    FN_ADDMM,
     FN_CAST,
     FN_CAT,
     FN_CLONE,
     FN_DOT,
+    FN_EACH,
     FN_EXPAND_BACK,
     FN_EXPAND_MEAN,
     FN_EXPAND_MEAN_BACK,
     FN_EXPAND_META,
+    FN_FRAMED,
     FN_GATHER,
     FN_INDEX,
     FN_INDEX_BACKWARD,
     FN_INDEX_PUT,
+    FN_LENGTH,
     FN_MATMUL,
-    FN_MSE,
     FN_MV,
     FN_NLL,
     FN_NLL_BACKWARD,
+    FN_NUMBER,
     FN_PLACE_ROWS,
     FN_PLACE_STRIDED,
     FN_REDUCE_LIKE,
+    FN_REDUCED,
     FN_RESHAPE,
     FN_RESHAPE_TO,
     FN_SCATTER_ADD,
     FN_SELECT_ROWS,
-    FN_SGD,
     FN_SPLIT,
     FN_SPLIT_BACKWARD,
     FN_STACK,
+    FN_STD,
     FN_SUM_TO,
     FN_TAKE_STRIDED,
     FN_TRIANGLE,
     FN_UNBIND,
     FN_UNBIND_BACKWARD,
+    FN_VAR,
     FN_VIEW_BACKWARD,
     FN_ZERO_STRIDED,
     FN_ZEROS,
@@ -129,7 +139,7 @@ from fastgrad.native.layout import (
 from fastgrad.native.memory import drop, drop_node, retain_node
 from fastgrad.native.modes import enter
 from fastgrad.native.packing import show_tensor
-from fastgrad.native.tensors import alias, mark_view, set_history, unshare
+from fastgrad.native.tensors import alias, mark_view, overlaps_itself, set_history, unshare
 from fastgrad.native.views import fail, make_view
 
 
@@ -234,10 +244,19 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
         out = index_backward(
             op, ins[0], n - 1, words(address_of(ins) + 8), attrs[0], attrs[1], words(at + 16)
         )
-    elif kind == FN_MSE:
-        out = mean_square(op, n, ins, attrs[0])
-    elif kind == FN_SGD:
-        out = sgd(op, n, ins, attrs)
+    elif kind == FN_EACH:
+        out = each(op, n, ins, n_attrs, attrs)
+    elif kind == FN_REDUCED:
+        out = reduced_loss(op, n, ins, attrs[0])
+    elif kind == FN_FRAMED:
+        return framed(op, n, ins, n_attrs, attrs, outs)
+    elif kind == FN_ADDMM:
+        out = matmul_add(ins[0], ins[1], ins[2])
+    elif kind == FN_NUMBER:
+        t = tensor(ins[0])
+        out = number_tensor(1, float_of(attrs[0]), 0, t.dtype, t.device)
+    elif kind == FN_VAR or kind == FN_STD or kind == FN_LENGTH:
+        out = spread(op, kind, n_attrs, attrs, ins[0])
     elif kind == FN_NLL:
         return nll_forward(op, n, ins, attrs, outs)
     elif kind == FN_NLL_BACKWARD:
@@ -371,16 +390,6 @@ def with_number(op, a, number, swapped):
 
 
 # --- in place --------------------------------------------------------------------------------------------------
-
-
-@native
-def overlaps_itself(h):
-    """Whether several elements of a tensor share one place in memory, as after expand."""
-    t = tensor(h)
-    for k in range(t.ndim):
-        if t.strides[k] == 0 and t.shape[k] > 1:
-            return True
-    return False
 
 
 @native_once

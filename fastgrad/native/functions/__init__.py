@@ -5,6 +5,7 @@ frames that they fill are described at the kernels.
 """
 
 from fastgrad.native.functions.copies import reshape_or_copy, zeros
+from fastgrad.native.functions.framed import framed
 from fastgrad.native.functions.indexing import (
     gather,
     index,
@@ -14,7 +15,8 @@ from fastgrad.native.functions.indexing import (
     scatter_add,
     select_rows,
 )
-from fastgrad.native.functions.matrices import inner_product, matmul, matrix_vector, triangle
+from fastgrad.native.functions.matrices import inner_product, matmul, matmul_add, matrix_vector, triangle
+from fastgrad.native.functions.multi_tensor import each
 from fastgrad.native.functions.parts import (
     join,
     place_strided,
@@ -25,16 +27,19 @@ from fastgrad.native.functions.parts import (
 )
 from fastgrad.native.functions.reductions import (
     expand_reduced,
-    mean_square,
     reduce_like,
+    reduced_loss,
     reduction,
+    spread,
     sum_to,
 )
 from fastgrad.native.functions.rows import rowwise
-from fastgrad.native.functions.training import nll_backward, nll_forward, sgd
+from fastgrad.native.functions.training import nll_backward, nll_forward
 
 __all__ = [
+    "each",
     "expand_reduced",
+    "framed",
     "gather",
     "index",
     "index_backward",
@@ -42,20 +47,21 @@ __all__ = [
     "inner_product",
     "join",
     "matmul",
+    "matmul_add",
     "matrix_vector",
-    "mean_square",
     "nll_backward",
     "nll_forward",
     "place_rows",
     "place_strided",
     "reduce_like",
+    "reduced_loss",
     "reduction",
     "reshape_or_copy",
     "rowwise",
     "scatter_add",
     "scatter_views",
     "select_rows",
-    "sgd",
+    "spread",
     "sum_to",
     "take_strided",
     "triangle",
