@@ -151,7 +151,7 @@ from fastgrad.functions.shape import (
     unflatten,
     unsqueeze,
 )
-from fastgrad import autograd, debug, nn, optim
+from fastgrad import autograd, debug, nn, optim, serialization
 from fastgrad.autograd.introspect import hooks
 from fastgrad.autograd.modes import (
     enable_grad,
@@ -170,6 +170,7 @@ from fastgrad.random import (
     seed,
     set_rng_state,
 )
+from fastgrad.serialization import load, save
 from fastgrad.warm import warmup
 
 __all__ = [
@@ -253,6 +254,7 @@ __all__ = [
     "less",
     "less_equal",
     "linspace",
+    "load",
     "log",
     "log_softmax",
     "logical_and",
@@ -302,9 +304,11 @@ __all__ = [
     "remainder",
     "reshape",
     "result_type",
+    "save",
     "scatter_add",
     "seed",
     "select",
+    "serialization",
     "set_default_dtype",
     "set_grad_enabled",
     "set_printoptions",

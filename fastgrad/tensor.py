@@ -16,7 +16,7 @@ from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.node import Node
 from fastgrad.errors import renamed
 from fastgrad.formatting import format_tensor
-from fastgrad.functions import creation, elementwise, index, linalg, reduce, shape
+from fastgrad.functions import creation, distributions, elementwise, index, linalg, reduce, shape, storage
 from fastgrad.functions.arguments import as_index
 from fastgrad.functions.creation import device as Device  # noqa: N812
 from fastgrad.native import devices, layout
@@ -49,9 +49,8 @@ class Size(tuple):  # type: ignore[type-arg]
         return Size(tuple.__add__(self, tuple(other)))
 
 
-_DTYPE, _DEVICE, _NDIM, _NUMEL, _FLAGS, _DATA, _NODE, _OUTPUT_NR, _STORAGE = (
-    TENSOR.fields[n][0]
-    for n in ("dtype", "device", "ndim", "numel", "flags", "data", "node", "output_nr", "storage")
+_DTYPE, _DEVICE, _NDIM, _NUMEL, _FLAGS, _DATA, _OUTPUT_NR, _STORAGE = (
+    TENSOR.fields[n][0] for n in ("dtype", "device", "ndim", "numel", "flags", "data", "output_nr", "storage")
 )
 _VERSION = STORAGE.fields["version"][0]
 _STORAGE_DATA = STORAGE.fields["data"][0]
@@ -232,8 +231,7 @@ class Tensor(TensorBase):
     @property
     def is_leaf(self) -> builtins.bool:
         """Whether no op with history made it."""
-        rt.flags_of(self)  # a view catches up with its base
-        return _field(self, _NODE) == 0  # type: ignore[no-any-return]
+        return bool(rt.is_leaf(self))
 
     @property
     def output_nr(self) -> int:
@@ -565,12 +563,8 @@ class Tensor(TensorBase):
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise RuntimeError("Only leaf tensors can be pickled; detach the tensor first.")
         self._warn_unserializable()
-        state = {k: v for k, v in self.__dict__.items() if k not in _PRIVATE}
-        array = self.detach().cpu().numpy()
-        return (_from_pickle, (type(self), np.array(array, order="K"), self.requires_grad, state))
+        return storage.reduced(self)
 
     def _warn_unserializable(self) -> None:
         if self._backward_hooks:
@@ -758,27 +752,6 @@ class Tensor(TensorBase):
         op, filling = elementwise.filled("masked_fill_", self, mask, value)
         return elementwise.inplace(op, self, filling, mask)
 
-    def uniform_(
-        self, low: builtins.float = 0.0, high: builtins.float = 1.0, *, generator: Any = None
-    ) -> Any:
-        """Fill with uniform random numbers, in place."""
-        from fastgrad.random import fill_uniform
-
-        return self._random(lambda t: fill_uniform(t, low, high, generator))
-
-    def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Any = None) -> Any:
-        """Fill with normal random numbers, in place."""
-        from fastgrad.random import fill_normal
-
-        return self._random(lambda t: fill_normal(t, mean, std, generator))
-
-    def _random(self, fill: Callable[[Any], None]) -> Any:
-        if not self.dtype.is_floating_point:
-            raise NotImplementedError(f"random numbers of {self.dtype.name} are made by fastgrad.randint")
-        fresh = creation.empty_like(self.detach())
-        fill(fresh)
-        return self.copy_(fresh)
-
 
 _PRIVATE = tuple(hooks_.LEAF_FLAGS)
 
@@ -813,12 +786,6 @@ def _rebuild(kind: type, tensor: Any, requires_grad: bool) -> Any:
     out = tensor if kind is Tensor else rt.adopt(kind, tensor)
     if requires_grad:
         out.requires_grad_()
-    return out
-
-
-def _from_pickle(kind: type, array: np.ndarray, requires_grad: bool, state: dict[str, Any]) -> Any:
-    out = _rebuild(kind, creation.tensor(array), requires_grad)
-    out.__dict__.update(state)
     return out
 
 
@@ -889,6 +856,7 @@ _METHODS: dict[Any, str] = {
     "expand expand_as broadcast_to select narrow diagonal tril triu unbind split chunk",
     linalg: "mm bmm mv dot matmul",
     index: "gather scatter_add index_select",
+    distributions: "uniform_ normal_ random_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_",
 }
 for _module, _names in _METHODS.items():
     for _name in _names.split():

@@ -11,6 +11,7 @@ from fastgrad.native.elementwise import (
     result_dtype,
 )
 from fastgrad.native.functions import (
+    each,
     expand_reduced,
     gather,
     index,
@@ -32,7 +33,6 @@ from fastgrad.native.functions import (
     scatter_add,
     scatter_views,
     select_rows,
-    sgd,
     sum_to,
     take_strided,
     triangle,
@@ -71,6 +71,7 @@ from fastgrad.native.layout import (
     FN_CAT,
     FN_CLONE,
     FN_DOT,
+    FN_EACH,
     FN_EXPAND_BACK,
     FN_EXPAND_MEAN,
     FN_EXPAND_MEAN_BACK,
@@ -91,7 +92,6 @@ from fastgrad.native.layout import (
     FN_RESHAPE_TO,
     FN_SCATTER_ADD,
     FN_SELECT_ROWS,
-    FN_SGD,
     FN_SPLIT,
     FN_SPLIT_BACKWARD,
     FN_STACK,
@@ -129,7 +129,7 @@ from fastgrad.native.layout import (
 from fastgrad.native.memory import drop, drop_node, retain_node
 from fastgrad.native.modes import enter
 from fastgrad.native.packing import show_tensor
-from fastgrad.native.tensors import alias, mark_view, set_history, unshare
+from fastgrad.native.tensors import alias, mark_view, overlaps_itself, set_history, unshare
 from fastgrad.native.views import fail, make_view
 
 
@@ -236,8 +236,8 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
         )
     elif kind == FN_MSE:
         out = mean_square(op, n, ins, attrs[0])
-    elif kind == FN_SGD:
-        out = sgd(op, n, ins, attrs)
+    elif kind == FN_EACH:
+        out = each(op, n, ins, n_attrs, attrs)
     elif kind == FN_NLL:
         return nll_forward(op, n, ins, attrs, outs)
     elif kind == FN_NLL_BACKWARD:
@@ -371,16 +371,6 @@ def with_number(op, a, number, swapped):
 
 
 # --- in place --------------------------------------------------------------------------------------------------
-
-
-@native
-def overlaps_itself(h):
-    """Whether several elements of a tensor share one place in memory, as after expand."""
-    t = tensor(h)
-    for k in range(t.ndim):
-        if t.strides[k] == 0 and t.shape[k] > 1:
-            return True
-    return False
 
 
 @native_once

@@ -246,7 +246,7 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
 (
     FN_MATMUL, FN_CAST, FN_CLONE, FN_SUM_TO, FN_CAT, FN_STACK, FN_VIEW_BACKWARD, FN_UNBIND_BACKWARD,
     FN_SPLIT_BACKWARD, FN_GATHER, FN_SCATTER_ADD, FN_INDEX, FN_INDEX_PUT, FN_NLL, FN_NLL_BACKWARD, FN_ZEROS,
-    FN_UNBIND, FN_SPLIT, FN_RESHAPE, FN_EXPAND_META, FN_INDEX_BACKWARD, FN_SGD,
+    FN_UNBIND, FN_SPLIT, FN_RESHAPE, FN_EXPAND_META, FN_INDEX_BACKWARD, FN_EACH,
     FN_EXPAND_MEAN, FN_REDUCE_LIKE, FN_TRIANGLE, FN_SELECT_ROWS, FN_PLACE_ROWS, FN_RESHAPE_TO,
     FN_NONE, FN_ZERO_STRIDED, FN_TAKE_STRIDED, FN_PLACE_STRIDED,
     FN_EXPAND_BACK, FN_EXPAND_MEAN_BACK, FN_MV, FN_DOT, FN_MSE,
@@ -274,6 +274,9 @@ ONE_DIFFERENTIABLE = 2048  # of several outputs only the first has a gradient
 NOT_EMPTY = 1024  # has no value over no elements
 NO_BOOL = 4096  # refuses bool operands, even where promotion would take them in
 MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion
+
+# Flags of an optimizer's step.
+NESTEROV, MAXIMIZE, FIRST_STEP, DECOUPLED = 1, 2, 4, 8
 
 # Rules for the dtype in which an elementwise op computes.
 PROMOTE, PROMOTE_FLOAT, FIRST = 0, 1, 2

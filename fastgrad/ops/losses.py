@@ -1,4 +1,4 @@
-"""Losses with kernels of their own, and the optimizer steps."""
+"""Losses with kernels of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from fastgrad.native.layout import (
     FN_MSE,
     FN_NLL,
     FN_NLL_BACKWARD,
-    FN_SGD,
     FUNCTION,
     ONE_DIFFERENTIABLE,
 )
@@ -97,9 +96,3 @@ def _reduced(name, expanded):
 
 _reduced("mse_loss.mean", expand_mean)
 _reduced("mse_loss.sum", expand_reduced)
-
-
-sgd_step = Op(
-    "sgd_step", FUNCTION, ("*tensors",), ("lr", "momentum", "dampening", "weight_decay", "flags"),
-    kernel=Kernel("sgd_step", "optim:sgd"), forward=FN_SGD,
-)  # fmt: skip

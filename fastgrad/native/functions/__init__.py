@@ -15,6 +15,7 @@ from fastgrad.native.functions.indexing import (
     select_rows,
 )
 from fastgrad.native.functions.matrices import inner_product, matmul, matrix_vector, triangle
+from fastgrad.native.functions.multi_tensor import each
 from fastgrad.native.functions.parts import (
     join,
     place_strided,
@@ -31,9 +32,10 @@ from fastgrad.native.functions.reductions import (
     sum_to,
 )
 from fastgrad.native.functions.rows import rowwise
-from fastgrad.native.functions.training import nll_backward, nll_forward, sgd
+from fastgrad.native.functions.training import nll_backward, nll_forward
 
 __all__ = [
+    "each",
     "expand_reduced",
     "gather",
     "index",
@@ -55,7 +57,6 @@ __all__ = [
     "scatter_add",
     "scatter_views",
     "select_rows",
-    "sgd",
     "sum_to",
     "take_strided",
     "triangle",
