@@ -90,7 +90,9 @@ def write() -> None:
     torch = importlib.import_module("torch")
     parts = []
     for name, (source, _) in load().items():
-        parts.append("\n".join([f"## {name}", source, *(f"#> {line}".rstrip() for line in run(torch, source))]))
+        parts.append(
+            "\n".join([f"## {name}", source, *(f"#> {line}".rstrip() for line in run(torch, source))])
+        )
     FILE.write_text("\n".join(parts) + "\n")
 
 
