@@ -393,7 +393,11 @@ def _values(task: int, which: int) -> tuple[Any, ...]:
 
 
 def _at_apply(task: int, flags: int) -> None:
-    for k, value in apply_rules(_current(task), _values(task, GRADS)):
+    node = _current(task)
+    wanted = None
+    if flags & layout.FILTERED:
+        wanted = lambda k: rt.will_run(task, rt.node_target(node, k), 1)  # noqa: E731
+    for k, value in apply_rules(node, _values(task, GRADS), wanted):
         _set(task, RESULTS, k, value)
 
 
