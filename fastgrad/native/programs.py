@@ -214,7 +214,7 @@ def apply(t):
         return status
     if n.flags & PACKED and unpack_needed(t, n, info) != 0:
         return PYTHON_RAISED
-    env = words(stack_small())
+    env = words(stack_frame())
     for k in range(2):
         env[ENV_GRADS + k] = grads[k] if k < n.n_out else 0
         env[ENV_OUTPUTS + k] = words(n.saved)[2 * (MAX_SAVED_INPUTS + k)]

@@ -3,7 +3,26 @@
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.native import devices, layout
 from fastgrad.native.loader import runtime_set
-from fastgrad.ops import elementwise, index, linalg, losses, optim, random, reduce, registry, shape
+from fastgrad.ops import (
+    activations,
+    convolution,
+    dropout,
+    elementwise,
+    embedding,
+    index,
+    linalg,
+    losses,
+    normalization,
+    optim,
+    pooling,
+    random,
+    reduce,
+    registry,
+    shape,
+    sorting,
+    special,
+    spread,
+)
 
 
 def _install() -> None:
@@ -16,7 +35,8 @@ def _install() -> None:
     runtime_set("gemm_kernel", linalg.GEMM.id)
     runtime_set("zero_kernel", shape.ZERO_FILL.id)
     used = {
-        "add_op": elementwise.add, "div_op": elementwise.div, "sum_op": reduce.sum_, "mean_op": reduce.mean,
+        "add_op": elementwise.add, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,
+        "sum_op": reduce.sum_, "mean_op": reduce.mean,
         "clone_op": shape.clone, "cast_op": shape.cast, "sum_to_op": shape.sum_to,
         "as_strided_op": shape.as_strided, "copy_slices_op": shape.copy_slices,
         "gather_op": index.gather, "scatter_op": index.scatter_add,
@@ -35,4 +55,23 @@ def _install() -> None:
 
 _install()
 
-__all__ = ["elementwise", "index", "linalg", "losses", "optim", "random", "reduce", "registry", "shape"]
+__all__ = [
+    "activations",
+    "convolution",
+    "dropout",
+    "elementwise",
+    "embedding",
+    "index",
+    "linalg",
+    "losses",
+    "normalization",
+    "optim",
+    "pooling",
+    "random",
+    "reduce",
+    "registry",
+    "shape",
+    "sorting",
+    "special",
+    "spread",
+]

@@ -30,7 +30,7 @@ from fastgrad.native.layout import (
     PROGRAM,
 )
 from fastgrad.native.loader import rt
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import Symbol, invoke
 
 if TYPE_CHECKING:
     from fastgrad.ops.rules import Trace
@@ -134,6 +134,7 @@ class Op:
             "dtype_rule": dtype_rule, "forward": forward,
         }  # fmt: skip
         self.n_out = n_out
+        self.edges = edges
         self.rules: dict[int, Callable[..., Any]] = {}
         self.fused: dict[int, bool] = {}
         self.id = len(OPS)
@@ -144,6 +145,7 @@ class Op:
         many = any(n.startswith("*") for n in inputs)
         self._write("n_in", edges if edges is not None else _ANY_NUMBER if many else len(inputs))
         self._write("id", self.id)
+        self._write("n_ints", sum(not a.startswith("*") for a in attrs))
         for k in range(4):
             self._write("grad_kind", NO_GRAD, k)
 
@@ -243,7 +245,7 @@ class Op:
                 kernel=kernel,
                 dtype_rule=layout.FIRST,
             )
-            self.rules[k] = _on_tensors(rule, times_g)
+            self.rules[k] = _anywhere(rule, times_g, inner)
             self.rules[k].__signature__ = inspect.Signature(  # type: ignore[attr-defined]
                 [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in ("g", *names)]
             )
@@ -297,10 +299,15 @@ class Op:
         return f"<Op {self.name}({', '.join(self.inputs + self.attrs)})>"
 
 
-def _on_tensors(rule: Callable[..., Any], times_g: bool) -> Callable[..., Any]:
-    """A derivative of an elementwise op on tensors: of the dtype of the gradient, as in the compiled loop."""
+def _anywhere(rule: Callable[..., Any], times_g: bool, inner: Op) -> Callable[..., Any]:
+    """A derivative of an elementwise op on tensors: of the dtype of the gradient, as in the compiled loop.
+
+    In a rule that is being traced it is the compiled loop, `inner`.
+    """
 
     def apply(g: Any, **saved: Any) -> Any:
+        if isinstance(g, Symbol):
+            return invoke(inner, (g, *saved.values()))
         dtype = rt.field(g, _DTYPE)
         for name, operand in saved.items():
             if name != "condition" and rt.field(operand, _DTYPE) < layout.FLOAT16:
@@ -308,6 +315,23 @@ def _on_tensors(rule: Callable[..., Any], times_g: bool) -> Callable[..., Any]:
         return g * rule(**saved) if times_g else rule(g=g, **saved)
 
     return apply
+
+
+def with_settings(names: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a rule take the integers of these names as one tuple, its parameter `settings`."""
+
+    def wrap(rule: Callable[..., Any]) -> Callable[..., Any]:
+        def apply(**given: Any) -> Any:
+            settings = tuple(given.pop(name) for name in names)
+            return rule(settings=settings, **given)
+
+        others = [p for p in inspect.signature(rule).parameters if p != "settings"]
+        apply.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in (*others, *names)]
+        )
+        return apply
+
+    return wrap
 
 
 _ANY_NUMBER = 1 << 40

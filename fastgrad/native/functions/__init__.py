@@ -4,7 +4,9 @@ They take handles and integers, return the handle of a result or a negative stat
 frames that they fill are described at the kernels.
 """
 
+from fastgrad.native.functions.convolution import convolution
 from fastgrad.native.functions.copies import reshape_or_copy, zeros
+from fastgrad.native.functions.framed import framed
 from fastgrad.native.functions.indexing import (
     gather,
     index,
@@ -14,7 +16,7 @@ from fastgrad.native.functions.indexing import (
     scatter_add,
     select_rows,
 )
-from fastgrad.native.functions.matrices import inner_product, matmul, matrix_vector, triangle
+from fastgrad.native.functions.matrices import inner_product, matmul, matmul_add, matrix_vector, triangle
 from fastgrad.native.functions.multi_tensor import each
 from fastgrad.native.functions.parts import (
     join,
@@ -24,19 +26,23 @@ from fastgrad.native.functions.parts import (
     view_backward,
     zero_strided,
 )
+from fastgrad.native.functions.pooling import max_pool, pad, pool, pool_at
 from fastgrad.native.functions.reductions import (
     expand_reduced,
-    mean_square,
     reduce_like,
+    reduced_loss,
     reduction,
+    spread,
     sum_to,
 )
 from fastgrad.native.functions.rows import rowwise
 from fastgrad.native.functions.training import nll_backward, nll_forward
 
 __all__ = [
+    "convolution",
     "each",
     "expand_reduced",
+    "framed",
     "gather",
     "index",
     "index_backward",
@@ -44,19 +50,25 @@ __all__ = [
     "inner_product",
     "join",
     "matmul",
+    "matmul_add",
     "matrix_vector",
-    "mean_square",
+    "max_pool",
     "nll_backward",
     "nll_forward",
+    "pad",
     "place_rows",
     "place_strided",
+    "pool",
+    "pool_at",
     "reduce_like",
+    "reduced_loss",
     "reduction",
     "reshape_or_copy",
     "rowwise",
     "scatter_add",
     "scatter_views",
     "select_rows",
+    "spread",
     "sum_to",
     "take_strided",
     "triangle",
