@@ -76,9 +76,9 @@ ELSEWHERE = {
     "adam_step": "the optimizers: tests/optim",
     "rmsprop_step": "the optimizers: tests/optim",
     "adagrad_step": "the optimizers: tests/optim",
-    "norm_part": "clipping of gradients: tests/nn/test_utils.py",
-    "scale": "clipping of gradients: tests/nn/test_utils.py",
-    "clip": "clipping of gradients: tests/nn/test_utils.py",
+    "norm_part": "clipping of gradients: tests/nn/test_clip_grad.py",
+    "scale": "clipping of gradients: tests/nn/test_clip_grad.py",
+    "clip": "clipping of gradients: tests/nn/test_clip_grad.py",
     "take_strided": "derivatives of the two above",
     "zero_strided": "derivatives of the two above",
 }
