@@ -176,7 +176,7 @@ from fastgrad.functions.special import (
     xlogy,
 )
 from fastgrad.functions.statistics import norm, std, std_mean, var, var_mean
-from fastgrad import autograd, debug, linalg, nn, optim, serialization
+from fastgrad import autograd, debug, linalg, nn, optim, serialization, utils
 from fastgrad.autograd.introspect import hooks
 from fastgrad.autograd.modes import (
     enable_grad,
@@ -400,6 +400,7 @@ __all__ = [
     "unbind",
     "unflatten",
     "unsqueeze",
+    "utils",
     "var",
     "var_mean",
     "warmup",

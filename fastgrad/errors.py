@@ -395,6 +395,9 @@ _MAKERS: dict[int, Any] = {
     layout.BAD_TARGET: _simple(
         ValueError, "expected input batch_size ({b}) to match target batch_size ({a}), input of shape (N, C)"
     ),
+    layout.BAD_WINDOW: _simple(
+        RuntimeError, "the sizes, dtypes or settings of the operands do not fit each other"
+    ),
     layout.OVERLAP: _simple(
         RuntimeError,
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "

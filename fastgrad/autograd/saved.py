@@ -171,17 +171,23 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 def _pack(node: Any, place: int, pair: tuple[Pack, Unpack], tensor: Any, argument: Any) -> None:
     """Give `tensor`, shown to the pack hook as `argument`, into the keeping of a pair of hooks."""
+    value = _given(pair[0], argument)
+    if node._packed is None:
+        node._packed = {}
+    node._packed[place] = _Packed(value, pair[1], _history(node, tensor))
+
+
+def _given(pack: Pack, tensor: Any) -> Any:
+    """What a pack hook returns for a tensor, which it must not change."""
     version = rt.storage_field(tensor, _VERSION)
-    value = pair[0](argument)
+    value = pack(tensor)
     if rt.storage_field(tensor, _VERSION) != version:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
             "cannot be "
             "modified in place; return a changed copy, such as tensor * 2, or clone the tensor first."
         )
-    if node._packed is None:
-        node._packed = {}
-    node._packed[place] = _Packed(value, pair[1], _history(node, tensor))
+    return value
 
 
 def _history(node: Any, tensor: Any) -> tuple[Any, int] | None:
@@ -203,7 +209,10 @@ def unpack_saved(node: Any, mask: int, _: object) -> list[Any]:
 
 def _unpacked(node: Any, place: int) -> Any:
     packed = node._packed[place]
-    value = packed.unpack(packed.value)
+    return _as_tensor(packed.unpack(packed.value))
+
+
+def _as_tensor(value: Any) -> Any:
     if not isinstance(value, TensorBase):
         raise TypeError(
             f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(value).__name__}"
@@ -341,3 +350,41 @@ def saved_attribute(node: Any, name: str) -> Any:
     if place >= FIRST_OUTPUT and value is not None and value.is_floating_point():
         return rt.attach_output(node, place - FIRST_OUTPUT, value)
     return value
+
+
+# --- saving without a node --------------------------------------------------------------------------------------
+
+
+def keep(tensor: Any) -> Callable[[], Any]:
+    """Save a tensor as an op would, in the keeping of the hooks in force; returns what gives it back.
+
+    Raises
+    ------
+    RuntimeError
+        When it is asked for, if it was changed in place since.
+    """
+    if _stack.pairs:
+        pack, unpack = _stack.pairs[-1]
+        mode = rt.set_mode(rt.get_mode() & ~layout.GRAD_ENABLED)
+        try:
+            value = _given(pack, tensor)
+        finally:
+            rt.set_mode(mode)
+        requires_grad = tensor.requires_grad
+
+        def give() -> Any:
+            return _as_tensor(unpack(value)).detach().requires_grad_(requires_grad)
+    else:
+        version = rt.storage_field(tensor, _VERSION)
+
+        def give() -> Any:
+            now = rt.storage_field(tensor, _VERSION)
+            if now != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"a tensor of sizes {list(tensor.shape)}, which is at version {now}; expected version {version} "
+                    "instead"
+                )
+            return tensor
+
+    return give

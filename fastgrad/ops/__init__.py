@@ -5,6 +5,7 @@ from fastgrad.native import devices, layout
 from fastgrad.native.loader import runtime_set
 from fastgrad.ops import (
     activations,
+    convolution,
     dropout,
     elementwise,
     embedding,
@@ -13,6 +14,7 @@ from fastgrad.ops import (
     losses,
     normalization,
     optim,
+    pooling,
     random,
     reduce,
     registry,
@@ -55,6 +57,7 @@ _install()
 
 __all__ = [
     "activations",
+    "convolution",
     "dropout",
     "elementwise",
     "embedding",
@@ -63,6 +66,7 @@ __all__ = [
     "losses",
     "normalization",
     "optim",
+    "pooling",
     "random",
     "reduce",
     "registry",

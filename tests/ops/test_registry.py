@@ -51,6 +51,7 @@ SERVING = {
     "expand_reduced": "sum",
     "mean_like": "mean",
     "place_rows": "max",
+    "pool_gather": "max_pool2d",
     "products_after": "prod",
     "products_before": "prod",
     "reduce_like": "sum",
