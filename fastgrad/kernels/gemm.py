@@ -122,7 +122,7 @@ def _blas(symbol: str, dtype: int) -> Callable[..., None]:
         if f[9] or n % width != 0 or m * n * k > MAX_WORK:
             blas(f, c, a, b)
         else:
-            small(c, a, b, m, n, k, 1 if f[7] else f[6], f[6] if f[7] else 1, f[8])
+            small(c, n, a, 1 if f[7] else f[6], f[6] if f[7] else 1, b, f[8], m, n, k)
 
     return product
 

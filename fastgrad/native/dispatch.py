@@ -11,6 +11,8 @@ from fastgrad.native.elementwise import (
     result_dtype,
 )
 from fastgrad.native.functions import (
+    attention_backward,
+    attention_forward,
     expand_reduced,
     gather,
     index,
@@ -67,6 +69,8 @@ from fastgrad.native.layout import (
     BAD_ARGUMENT,
     COPY_ON_WRITE,
     ELEMENTWISE,
+    FN_ATTENTION,
+    FN_ATTENTION_BACKWARD,
     FN_CAST,
     FN_CAT,
     FN_CLONE,
@@ -242,6 +246,10 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
         return nll_forward(op, n, ins, attrs, outs)
     elif kind == FN_NLL_BACKWARD:
         out = nll_backward(op, n, ins, attrs)
+    elif kind == FN_ATTENTION:
+        return attention_forward(op, n, ins, attrs, outs)
+    elif kind == FN_ATTENTION_BACKWARD:
+        return attention_backward(op, ins, attrs, outs)
     else:
         return -BAD_ARGUMENT
     outs[0] = out

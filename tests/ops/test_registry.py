@@ -56,6 +56,7 @@ SERVING = {
     "reduce_like": "sum",
     "reshape_to": "reshape",
     "reversed_cumsum": "cumsum",
+    "safe_softmax": "scaled_dot_product_attention",
     "select_rows": "max",
     "sum_to": "expand",
     "unpermute": "permute",

@@ -4,6 +4,7 @@ They take handles and integers, return the handle of a result or a negative stat
 frames that they fill are described at the kernels.
 """
 
+from fastgrad.native.functions.attention import attention_backward, attention_forward
 from fastgrad.native.functions.copies import reshape_or_copy, zeros
 from fastgrad.native.functions.indexing import (
     gather,
@@ -34,6 +35,8 @@ from fastgrad.native.functions.rows import rowwise
 from fastgrad.native.functions.training import nll_backward, nll_forward, sgd
 
 __all__ = [
+    "attention_backward",
+    "attention_forward",
     "expand_reduced",
     "gather",
     "index",
