@@ -567,11 +567,14 @@ class Tensor(TensorBase):
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.is_leaf:
             raise RuntimeError("Only leaf tensors can be pickled; detach the tensor first.")
-        if self._backward_hooks:
-            hooks_.warn_unserializable(self._backward_hooks)
+        self._warn_unserializable()
         state = {k: v for k, v in self.__dict__.items() if k not in _PRIVATE}
         array = self.detach().cpu().numpy()
         return (_from_pickle, (type(self), np.array(array, order="K"), self.requires_grad, state))
+
+    def _warn_unserializable(self) -> None:
+        if self._backward_hooks:
+            hooks_.warn_unserializable(self._backward_hooks)
 
     def new_tensor(self, data: Any, *, dtype: Any = None, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor of data in this tensor's dtype."""

@@ -301,5 +301,5 @@ def warn_unserializable(hooks: Any) -> None:
             warnings.warn(
                 f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
                 "function with @fastgrad.utils.hooks.unserializable_hook to suppress this warning",
-                stacklevel=3,
+                stacklevel=4,
             )

@@ -1,5 +1,18 @@
-"""Neural networks: for now the functions; see `fastgrad.nn.functional`."""
+"""Neural networks: modules, and the functions that they are made of in `fastgrad.nn.functional`."""
 
-from fastgrad.nn import functional
+from fastgrad.nn import functional, modules
+from fastgrad.nn.modules import Module, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from fastgrad.nn.parameter import Buffer, Parameter
 
-__all__ = ["functional"]
+__all__ = [
+    "Buffer",
+    "Module",
+    "ModuleDict",
+    "ModuleList",
+    "Parameter",
+    "ParameterDict",
+    "ParameterList",
+    "Sequential",
+    "functional",
+    "modules",
+]

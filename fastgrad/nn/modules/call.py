@@ -1,0 +1,159 @@
+"""A module's call with hooks: the order in which they run, what they get and what they may return."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fastgrad.nn.modules import hooks as hooks_
+from fastgrad.nn.modules.backward import deprecated_hooks, enter_module
+from fastgrad.nn.modules.hooks import (
+    CALL_HOOKS,
+    CALL_STORES,
+    Hook,
+    _global_backward_hooks,
+    _global_backward_pre_hooks,
+    _global_forward_hooks,
+    _global_forward_hooks_always_called,
+    _global_forward_hooks_with_kwargs,
+    _global_forward_pre_hooks,
+)
+
+
+def has_hooks(own: dict[str, Any]) -> bool:
+    """Whether a call has to look for hooks: those in a module's `__dict__`, or global ones.
+
+    If there are none the module's ``_has_hooks`` goes, before a second look: what another thread sets meanwhile stays.
+    """
+    if (
+        own["_forward_hooks"]
+        or own["_forward_pre_hooks"]
+        or own["_backward_hooks"]
+        or own["_backward_pre_hooks"]
+    ):
+        return True
+    own.pop("_has_hooks", None)
+    if any(own[name] for name in CALL_STORES):
+        own["_has_hooks"] = True
+    return bool(CALL_HOOKS) or "_has_hooks" in own
+
+
+def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a module that has hooks, or may have.
+
+    Parameters
+    ----------
+    module : Module
+    args, kwargs
+        What it was called with.
+
+    Returns
+    -------
+    object
+        What `forward` returned, or the last hook that replaced it.
+    """
+    own = module.__dict__
+    if not has_hooks(own):
+        return module.forward(*args, **kwargs)
+    result = None
+    pending: Iterator[tuple[int, Hook]] = iter(())  # the forward hooks that have not run yet
+    running: tuple[tuple[int, Hook], ...] = ()
+    try:
+        full, pre, deprecated = _backward_hooks(module, own)
+        if own["_forward_pre_hooks"] or _global_forward_pre_hooks:
+            with_kwargs = own["_forward_pre_hooks_with_kwargs"] and {*own["_forward_pre_hooks_with_kwargs"]}
+            for key, hook in (*_global_forward_pre_hooks.items(), *own["_forward_pre_hooks"].items()):
+                if with_kwargs and key in with_kwargs:
+                    new = hook(module, args, kwargs)
+                    if new is not None:
+                        args, kwargs = _new_arguments(new)
+                else:
+                    new = hook(module, args)
+                    if new is not None:
+                        args = new if isinstance(new, tuple) else (new,)
+        if full or pre:
+            args, leave = enter_module(module, full, pre, args)
+        result = module.forward(*args, **kwargs)
+        if own["_forward_hooks"] or _global_forward_hooks:
+            running = (*_global_forward_hooks.items(), *own["_forward_hooks"].items())
+            pending = iter(running)
+            with_kwargs = _forward_hooks_with_kwargs(own)
+            for key, hook in pending:
+                if with_kwargs and key in with_kwargs:
+                    new = hook(module, args, kwargs, result)
+                else:
+                    new = hook(module, args, result)
+                if new is not None:
+                    result = new
+        if full or pre:
+            result = leave(result)
+        if deprecated:
+            deprecated_hooks(module, deprecated, args, result)
+        return result
+    except Exception:
+        if own["_forward_hooks_always_called"] or _global_forward_hooks_always_called:
+            started = {key for key, _ in running} - {key for key, _ in pending}
+            _always_called(module, args, kwargs, result, started)
+        raise
+
+
+_NONE: tuple[list[Hook], list[Hook], list[Hook]] = ([], [], [])
+
+
+def _backward_hooks(module: Any, own: dict[str, Any]) -> tuple[list[Hook], list[Hook], list[Hook]]:
+    """The full backward hooks of a call, the backward pre-hooks and the deprecated ones."""
+    hooks, pre = own["_backward_hooks"], own["_backward_pre_hooks"]
+    if not (hooks or pre or _global_backward_hooks or _global_backward_pre_hooks):
+        return _NONE
+    kinds: dict[Any, list[Hook]] = {True: [], False: [], None: []}
+    kinds[hooks_._global_is_full_backward_hook] += _global_backward_hooks.values()
+    kinds[own["_is_full_backward_hook"]] += hooks.values()
+    return kinds[True], [*_global_backward_pre_hooks.values(), *pre.values()], kinds[False]
+
+
+def _forward_hooks_with_kwargs(own: dict[str, Any]) -> set[int] | None:
+    """The ids of the forward hooks that want keyword arguments, as they are now."""
+    flags = own["_forward_hooks_with_kwargs"]
+    if flags or _global_forward_hooks_with_kwargs:
+        return {*flags, *_global_forward_hooks_with_kwargs}
+    return None
+
+
+def _new_arguments(new: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a pre-hook with keyword arguments returned, checked."""
+    if (
+        isinstance(new, tuple)
+        and len(new) == 2
+        and isinstance(new[0], (tuple, list))
+        and isinstance(new[1], Mapping)
+    ):
+        return tuple(new[0]), dict(new[1])
+    raise RuntimeError(
+        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {new}."
+    )
+
+
+def _always_called(
+    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, started: set[int]
+) -> None:
+    """An exception leaves the call: run those of the hooks with ``always_call`` that have not been started."""
+    own = module.__dict__
+    with_kwargs = _forward_hooks_with_kwargs(own) or ()
+    for hooks, always, what in (
+        (_global_forward_hooks, _global_forward_hooks_always_called, "global module forward hook"),
+        (own["_forward_hooks"], own["_forward_hooks_always_called"], "module forward hook"),
+    ):
+        for key, hook in tuple(hooks.items()):
+            if key not in always or key in started:
+                continue
+            try:
+                new = hook(module, args, kwargs, result) if key in with_kwargs else hook(module, args, result)
+            except Exception as error:  # noqa: BLE001 - the one that leaves the call is what counts
+                warnings.warn(
+                    f"{what} with ``always_call=True`` raised an exception that was silenced as another error was "
+                    f"raised in forward: {error}",
+                    stacklevel=4,
+                )
+            else:
+                result = result if new is None else new

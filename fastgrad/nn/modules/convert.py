@@ -1,0 +1,153 @@
+"""Modules in another dtype or on another device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from fastgrad import dtypes
+from fastgrad.autograd.modes import no_grad
+from fastgrad.functions.creation import device as Device  # noqa: N812
+from fastgrad.functions.creation import empty_like
+from fastgrad.native.loader import TensorBase
+
+Self = TypeVar("Self", bound="ConvertMethods")
+
+
+class ConvertMethods:
+    """The methods of `Module` that convert its parameters and buffers, in place."""
+
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    children: Callable[[], Iterator[Any]]
+
+    def _apply(self: Self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
+        """Let every parameter, its ``grad``, and every buffer be what a function makes of it.
+
+        Parameters stay the same objects, with their hooks; buffers become other ones.
+        """
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for parameter in self._parameters.values():
+            if parameter is not None:
+                grad = parameter.grad
+                with no_grad():
+                    parameter.data = fn(parameter)
+                    if grad is not None:
+                        grad.data = fn(grad)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(
+        self: Self,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        non_blocking: bool = False,
+        tensor: Any = None,
+    ) -> Self:
+        """Convert the floating-point parameters and buffers, and move all of them.
+
+        Parameters
+        ----------
+        *args : dtype, device, str, Tensor or bool
+            In any of the forms ``to(device, dtype, non_blocking)``, ``to(dtype, non_blocking)`` and
+            ``to(tensor, non_blocking)``.
+        dtype : dtype, optional
+            A floating-point one.
+        device : device or str, optional
+        non_blocking : bool
+            Without effect: copies are done when the method returns.
+        tensor : Tensor, optional
+            Stands for its dtype and device.
+
+        Returns
+        -------
+        Module
+            This one.
+
+        Raises
+        ------
+        TypeError
+            If `dtype` is no floating-point one.
+
+        Examples
+        --------
+        >>> import fastgrad as fg
+        >>> m = fg.nn.Module()
+        >>> m.w = fg.nn.Parameter(fg.zeros(1))
+        >>> m.to(fg.float64).w.dtype
+        fastgrad.float64
+        """
+        for arg in (*args, *(() if tensor is None else (tensor,))):
+            if isinstance(arg, dtypes.dtype):
+                dtype = arg
+            elif isinstance(arg, TensorBase):
+                dtype, device = arg.dtype, arg.device  # type: ignore[attr-defined]
+            elif isinstance(arg, (str, Device)):
+                device = arg
+            elif arg is not None and not isinstance(arg, bool):
+                raise TypeError(
+                    f"to() received an invalid combination of arguments - got {type(arg).__name__}, but expected a "
+                    "dtype, a device, a Tensor or a bool (non_blocking)"
+                )
+        if dtype is not None and not dtype.is_floating_point:
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+        target = None if device is None else Device(device)
+        return self._apply(lambda t: t.to(dtype=dtype if t.is_floating_point() else None, device=target))
+
+    def type(self: Self, dst_type: Any) -> Self:
+        """Convert all parameters and buffers to a dtype."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def float(self: Self) -> Self:
+        """Convert the floating-point parameters and buffers to float32."""
+        return self.to(dtypes.float32)
+
+    def double(self: Self) -> Self:
+        """Convert the floating-point parameters and buffers to float64."""
+        return self.to(dtypes.float64)
+
+    def half(self: Self) -> Self:
+        """Refuse: there is no float16 yet."""
+        raise NotImplementedError("half(): float16 is not supported yet; use float() or double()")
+
+    def bfloat16(self: Self) -> Self:
+        """Refuse: there is no bfloat16 yet."""
+        raise NotImplementedError("bfloat16(): bfloat16 is not supported yet; use float() or double()")
+
+    def cpu(self: Self) -> Self:
+        """Move all parameters and buffers to the CPU."""
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self: Self, device: Any = None) -> Self:
+        """Move all parameters and buffers to a GPU.
+
+        Parameters
+        ----------
+        device : int, str or device, optional
+        """
+        return self.to(
+            device="cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
+        )
+
+    def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
+        """Move parameters and buffers to a device without their values.
+
+        Parameters
+        ----------
+        device : device or str
+        recurse : bool
+            Those of the modules within as well.
+
+        Returns
+        -------
+        Module
+            This one.
+        """
+        return self._apply(lambda t: empty_like(t, device=device), recurse)
