@@ -206,6 +206,11 @@ _RANGES = {
 }  # fmt: skip
 
 
+def integer_range(tensor: Any) -> tuple[int, int]:
+    """The integers that a tensor's dtype holds without a gap around zero: from, and up to but not including."""
+    return _RANGES[rt.field(tensor, _DTYPE)]
+
+
 def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | None = None) -> None:
     """Fill a contiguous tensor with uniformly distributed numbers in [low, high); with low if both are equal.
 
@@ -262,11 +267,11 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
     """
     if not low < high:
         raise RuntimeError(f"random_: expected low < high, but got low={low} and high={high}")
-    dtype = rt.field(tensor, _DTYPE)
-    first, end = _RANGES.get(dtype, (low, high))
+    first, end = integer_range(tensor)
     if low < first or high > end:
+        dtype = layout.DTYPES[rt.field(tensor, _DTYPE)]
         raise RuntimeError(
-            f"random_: expected {first} <= low and high <= {end} for dtype {layout.DTYPES[dtype]}, but got "
+            f"random_: expected {first} <= low and high <= {end} for dtype {dtype}, but got "
             f"low={low} and high={high}"
         )
     _fill("random_", INTEGERS, tensor, _signed(low % _WORD), _signed(high % _WORD), generator, 2)

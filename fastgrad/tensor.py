@@ -16,7 +16,7 @@ from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.node import Node
 from fastgrad.errors import renamed
 from fastgrad.formatting import format_tensor
-from fastgrad.functions import creation, elementwise, index, linalg, reduce, shape
+from fastgrad.functions import creation, distributions, elementwise, index, linalg, reduce, shape
 from fastgrad.functions.arguments import as_index
 from fastgrad.functions.creation import device as Device  # noqa: N812
 from fastgrad.native import devices, layout
@@ -758,27 +758,6 @@ class Tensor(TensorBase):
         op, filling = elementwise.filled("masked_fill_", self, mask, value)
         return elementwise.inplace(op, self, filling, mask)
 
-    def uniform_(
-        self, low: builtins.float = 0.0, high: builtins.float = 1.0, *, generator: Any = None
-    ) -> Any:
-        """Fill with uniform random numbers, in place."""
-        from fastgrad.random import fill_uniform
-
-        return self._random(lambda t: fill_uniform(t, low, high, generator))
-
-    def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Any = None) -> Any:
-        """Fill with normal random numbers, in place."""
-        from fastgrad.random import fill_normal
-
-        return self._random(lambda t: fill_normal(t, mean, std, generator))
-
-    def _random(self, fill: Callable[[Any], None]) -> Any:
-        if not self.dtype.is_floating_point:
-            raise NotImplementedError(f"random numbers of {self.dtype.name} are made by fastgrad.randint")
-        fresh = creation.empty_like(self.detach())
-        fill(fresh)
-        return self.copy_(fresh)
-
 
 _PRIVATE = tuple(hooks_.LEAF_FLAGS)
 
@@ -889,6 +868,7 @@ _METHODS: dict[Any, str] = {
     "expand expand_as broadcast_to select narrow diagonal tril triu unbind split chunk",
     linalg: "mm bmm mv dot matmul",
     index: "gather scatter_add index_select",
+    distributions: "uniform_ normal_ random_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_",
 }
 for _module, _names in _METHODS.items():
     for _name in _names.split():

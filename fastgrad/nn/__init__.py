@@ -1,6 +1,6 @@
 """Neural networks: modules, and the functions that they are made of in `fastgrad.nn.functional`."""
 
-from fastgrad.nn import functional, modules
+from fastgrad.nn import functional, init, modules
 from fastgrad.nn.modules import Module, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from fastgrad.nn.parameter import Buffer, Parameter
 
@@ -14,5 +14,6 @@ __all__ = [
     "ParameterList",
     "Sequential",
     "functional",
+    "init",
     "modules",
 ]

@@ -585,3 +585,9 @@ assign.identity("source")
 assign.variant("zero", "ZeroBackward0", edges=1)
 assign.variant("number", "FillBackward2", edges=1)
 assign.variant("fill", "FillBackward3")
+for _node in (  # what fills a tensor with random numbers
+    "UniformBackward0", "NormalBackward0", "RandomBackward0", "RandomBackward1", "RandomBackward2",
+    "BernoulliBackward1", "BernoulliBackward2", "ExponentialBackward0", "GeometricBackward0", "LogNormalBackward0",
+    "CauchyBackward0",
+):  # fmt: skip
+    assign.variant(_node, _node, edges=1)

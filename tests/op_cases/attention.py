@@ -90,7 +90,7 @@ CASES = [
             wrong("integers", RuntimeError, (X.astype("int64"),) * 3, "int64"),
             wrong("dims", RuntimeError, (ones(3), X, X), "2 dim", number(1)),
             wrong("width", RuntimeError, (X, ones(1, 2, 4, 5), X), bracketed(1, 2, 4, 5)),
-            wrong("keys", RuntimeError, (X, ones(1, 2, 5, 3), X), bracketed(1, 2, 5, 3)),
+            wrong("keys", RuntimeError, (X[0], ones(2, 5, 3), X[0]), bracketed(2, 5, 3)),
             wrong(
                 "mask",
                 RuntimeError,

@@ -1,0 +1,353 @@
+"""Methods that fill a tensor in place with random numbers of a distribution.
+
+All draw from a `fastgrad.Generator`: the one given, else the default one. What they write has no gradient, and the
+gradient of what it replaces is zero, so that a change in place of a tensor with history is recorded as such.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from fastgrad.functions import elementwise
+from fastgrad.functions.arguments import as_index, is_tensor
+from fastgrad.functions.creation import _new, empty, from_numpy, number_parts
+from fastgrad.native import layout
+from fastgrad.ops.registry import BY_NAME
+from fastgrad.random import Generator, fill_integers, fill_normal, fill_uniform, integer_range
+
+
+def uniform_(input: Any, *bounds: float, generator: Generator | None = None, **named: float) -> Any:
+    """Fill a tensor with numbers of the uniform distribution on [from, to), in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of a floating dtype.
+    *bounds : float
+        ``from`` and ``to``, by default 0 and 1, also by these names.
+    generator : Generator, optional
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If ``from > to`` or their difference is not finite.
+    NotImplementedError
+        If the dtype is not floating.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.empty(1000).uniform_(2, 3)
+    >>> bool((x >= 2).all() and (x < 3).all())
+    True
+    """
+    interval = {"from": 0.0, "to": 1.0} | _interval("uniform_", ("from", "to"), bounds, named)
+    fresh = _fresh("uniform_", input)
+    fill_uniform(fresh, interval["from"], interval["to"], generator)
+    return _assign("uniform_", "UniformBackward0", input, fresh)
+
+
+def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Any:
+    """Fill a tensor with numbers of the normal distribution, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of a floating dtype.
+    mean, std : float
+    generator : Generator, optional
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `std` is negative.
+    NotImplementedError
+        If the dtype is not floating.
+    """
+    fresh = _fresh("normal_", input)
+    fill_normal(fresh, mean, std, generator)
+    return _assign("normal_", "NormalBackward0", input, fresh)
+
+
+def random_(input: Any, *bounds: Any, generator: Generator | None = None, **named: Any) -> Any:
+    """Fill a tensor with integers, each with the same probability, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+    *bounds : int
+        ``to``, or ``from`` and ``to``, also by these names: integers from ``from`` (0 if not given) up to, but not
+        including, ``to``. Without ``to`` up to the largest integer that the dtype holds; of floating dtypes up to
+        ``2**24`` or ``2**53``, below which they hold every integer.
+    generator : Generator, optional
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no integer between the bounds, or the dtype does not hold all of them.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> sorted(set(fg.empty(100).random_(3).tolist()))
+    [0.0, 1.0, 2.0]
+    """
+    names = ("from", "to") if len(bounds) == 2 or (bounds and "to" in named) else ("to",)
+    interval = _interval("random_", names, bounds, named)
+    low, high = interval.get("from"), interval.get("to")
+    low = 0 if low is None else as_index("random_", "from", low)
+    high = integer_range(input)[1] if high is None else as_index("random_", "to", high)
+    if not low < high:
+        raise RuntimeError(f"random_(): expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    fresh = empty(tuple(input.shape), dtype=input.dtype, device=input.device)
+    fill_integers(fresh, low, high, generator)
+    return _assign("random_", f"RandomBackward{2 - len(interval)}", input, fresh)
+
+
+def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) -> Any:
+    """Fill a tensor with ones, each with probability `p`, and zeros, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+    p : float or Tensor
+        From 0 to 1; a tensor of a floating dtype gives one for each element, and is broadcast.
+    generator : Generator, optional
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If a probability is not in [0, 1], or `p` does not broadcast to the sizes of `input`.
+    NotImplementedError
+        If `p` is a tensor of another dtype.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.empty(3).bernoulli_(fg.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 1., 0.])
+    """
+    if is_tensor(p):
+        if not p.dtype.is_floating_point:
+            raise NotImplementedError(
+                f"bernoulli_(): argument 'p' must be a tensor of a floating dtype, not '{p.dtype.type_name}'"
+            )
+        chances = p.detach().expand(tuple(input.shape)).cpu().numpy()
+    else:
+        number_parts(p, "bernoulli_")
+        chances = np.float64(p)
+    if not np.all((chances >= 0) & (chances <= 1)):
+        shown = p if not is_tensor(p) else "a tensor with elements outside"
+        raise RuntimeError(f"bernoulli_(): expects p to be in [0, 1], but got p={shown}")
+    return _assign_numpy(
+        "bernoulli_",
+        f"BernoulliBackward{1 if is_tensor(p) else 2}",
+        input,
+        _uniform(input, generator) < chances,
+    )
+
+
+def exponential_(input: Any, lambd: float = 1.0, *, generator: Generator | None = None) -> Any:
+    """Fill a tensor with numbers of the exponential distribution, ``lambd exp(-lambd x)``, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of a floating dtype.
+    lambd : float
+        The rate, greater than 0.
+    generator : Generator, optional
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `lambd` is not positive, or the dtype is not floating.
+    """
+    _need_continuous("exponential_", "Exponential", input)
+    _need_positive("exponential_", "lambda", lambd)
+    return _assign_numpy(
+        "exponential_", "ExponentialBackward0", input, -np.log(1 - _uniform(input, generator)) / lambd
+    )
+
+
+def geometric_(input: Any, p: float, *, generator: Generator | None = None) -> Any:
+    """Fill a tensor with numbers of the geometric distribution, ``p (1 - p)**(k - 1)`` for k = 1, 2, ..., in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of a numeric dtype.
+    p : float
+        The probability of success, between 0 and 1.
+    generator : Generator, optional
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `p` is not between 0 and 1.
+    NotImplementedError
+        If the dtype is bool.
+    """
+    if input.dtype.code == layout.BOOL:
+        raise NotImplementedError("geometric_(): not implemented for 'Bool'")
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_(): expects p to be in (0, 1), but got p={p}")
+    trials = np.ceil(np.log(1 - _uniform(input, generator)) / math.log1p(-p))
+    return _assign_numpy("geometric_", "GeometricBackward0", input, np.maximum(trials, 1))
+
+
+def log_normal_(
+    input: Any, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
+) -> Any:
+    """Fill a tensor with numbers whose logarithm is normally distributed, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of a floating dtype.
+    mean, std : float
+        Of the logarithm.
+    generator : Generator, optional
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `std` is not positive.
+    NotImplementedError
+        If the dtype is not floating.
+    """
+    _need_floating("log_normal_", input)
+    _need_positive("log_normal_", "std", std)
+    exponents = _doubles(input)
+    fill_normal(exponents, mean, std, generator)
+    return _assign_numpy("log_normal_", "LogNormalBackward0", input, np.exp(exponents.numpy()))
+
+
+def cauchy_(
+    input: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
+) -> Any:
+    """Fill a tensor with numbers of the Cauchy distribution, ``sigma / (pi ((x - median)**2 + sigma**2))``, in place.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of a floating dtype.
+    median : float
+    sigma : float
+        Half the width at half the height, greater than 0.
+    generator : Generator, optional
+
+    Returns
+    -------
+    Tensor
+        `input`.
+
+    Raises
+    ------
+    RuntimeError
+        If `sigma` is not positive, or the dtype is not floating.
+    """
+    _need_continuous("cauchy_", "Cauchy", input)
+    _need_positive("cauchy_", "sigma", sigma)
+    angles = np.pi * (_uniform(input, generator) - 0.5)
+    return _assign_numpy("cauchy_", "CauchyBackward0", input, median + sigma * np.tan(angles))
+
+
+# --- what they share -------------------------------------------------------------------------------------------
+
+
+def _interval(
+    name: str, names: tuple[str, ...], bounds: tuple[Any, ...], named: dict[str, Any]
+) -> dict[str, Any]:
+    """Bounds by PyTorch's names for them, one of which is a keyword of Python."""
+    given = dict(zip(names, bounds, strict=False))
+    if len(bounds) > len(names) or given.keys() & named.keys() or named.keys() - {"from", "to"}:
+        raise TypeError(
+            f"{name}(): expected bounds ({', '.join(names)}), but got {bounds} and the keywords {sorted(named)}"
+        )
+    return given | named
+
+
+def _need_floating(name: str, input: Any) -> None:
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(
+            f"{name}(): not implemented for '{input.dtype.type_name}', only for floating dtypes; random_ and "
+            "fastgrad.randint make integers"
+        )
+
+
+def _need_continuous(name: str, distribution: str, input: Any) -> None:
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            f"{name}(): {distribution} distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {input.dtype.type_name}"
+        )
+
+
+def _need_positive(name: str, argument: str, value: float) -> None:
+    if not value > 0:
+        raise RuntimeError(f"{name}(): expects {argument} > 0.0, but found {argument}={value}")
+
+
+def _fresh(name: str, input: Any) -> Any:
+    _need_floating(name, input)
+    return empty(tuple(input.shape), dtype=input.dtype, device=input.device)
+
+
+def _doubles(input: Any) -> Any:
+    """A new float64 tensor of the sizes of another, on the CPU, where NumPy computes on it."""
+    return _new(layout.FLOAT64, tuple(input.shape))
+
+
+def _uniform(input: Any, generator: Generator | None) -> np.ndarray:
+    """Numbers in [0, 1) with 53 bits, one for each element."""
+    out = _doubles(input)
+    fill_uniform(out, 0.0, 1.0, generator)
+    return out.numpy()  # type: ignore[no-any-return]
+
+
+def _assign_numpy(name: str, node: str, input: Any, values: Any) -> Any:
+    values = np.asarray(values).astype(input.dtype.numpy)
+    return _assign(name, node, input, from_numpy(values).to(device=input.device))
+
+
+def _assign(name: str, node: str, input: Any, values: Any) -> Any:
+    return elementwise.write(name, BY_NAME[f"assign.{node}"], input, values)
