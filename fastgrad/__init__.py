@@ -107,6 +107,7 @@ from fastgrad.functions.elementwise import (
 )
 from fastgrad.functions.index import gather, index_select, scatter_add
 from fastgrad.functions.linalg import bmm, dot, matmul, mm, mv
+from fastgrad.functions.recurrent import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
 from fastgrad.functions.reduce import (
     all,
     amax,
@@ -237,6 +238,7 @@ __all__ = [
     "get_rng_state",
     "greater",
     "greater_equal",
+    "gru_cell",
     "gt",
     "hooks",
     "index_select",
@@ -261,6 +263,7 @@ __all__ = [
     "logical_xor",
     "logsumexp",
     "long",
+    "lstm_cell",
     "lt",
     "manual_seed",
     "masked_fill",
@@ -302,6 +305,8 @@ __all__ = [
     "remainder",
     "reshape",
     "result_type",
+    "rnn_relu_cell",
+    "rnn_tanh_cell",
     "scatter_add",
     "seed",
     "select",

@@ -10,7 +10,7 @@ from __future__ import annotations
 MAX_DIMS = 8
 """Largest number of dimensions of a tensor."""
 
-MAX_INPUTS = 3
+MAX_INPUTS = 4
 """Largest number of tensor inputs of an op with elementwise kernels (other ops take any number)."""
 
 DTYPES = (

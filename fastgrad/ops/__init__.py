@@ -3,7 +3,18 @@
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.native import devices, layout
 from fastgrad.native.loader import runtime_set
-from fastgrad.ops import attention, elementwise, index, linalg, losses, random, reduce, registry, shape
+from fastgrad.ops import (
+    attention,
+    elementwise,
+    index,
+    linalg,
+    losses,
+    random,
+    recurrent,
+    reduce,
+    registry,
+    shape,
+)
 
 
 def _install() -> None:
@@ -35,4 +46,15 @@ def _install() -> None:
 
 _install()
 
-__all__ = ["attention", "elementwise", "index", "linalg", "losses", "random", "reduce", "registry", "shape"]
+__all__ = [
+    "attention",
+    "elementwise",
+    "index",
+    "linalg",
+    "losses",
+    "random",
+    "recurrent",
+    "reduce",
+    "registry",
+    "shape",
+]

@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
-from . import arithmetic, attention, creation, elementwise, index, inplace, matmul, mixed, nn, reduce, shape
+from . import (
+    arithmetic,
+    attention,
+    creation,
+    elementwise,
+    index,
+    inplace,
+    matmul,
+    mixed,
+    nn,
+    recurrent,
+    reduce,
+    shape,
+)
 from .common import ErrorCase, GradPoint, OpCase, Sample
 
 __all__ = ["OP_CASES", "ErrorCase", "GradPoint", "OpCase", "Sample"]
 
-FAMILIES = (creation, arithmetic, elementwise, mixed, reduce, matmul, shape, index, nn, attention, inplace)
+FAMILIES = (
+    creation,
+    arithmetic,
+    elementwise,
+    mixed,
+    reduce,
+    matmul,
+    shape,
+    index,
+    nn,
+    attention,
+    recurrent,
+    inplace,
+)
 
 OP_CASES: list[OpCase] = [case for family in FAMILIES for case in family.CASES]
