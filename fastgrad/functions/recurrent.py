@@ -7,7 +7,7 @@ from typing import Any
 
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.elementwise import relu, tanh
-from fastgrad.functions.linalg import matmul
+from fastgrad.functions.linalg import addmm, linear, mm
 from fastgrad.functions.shape import chunk, split, t
 from fastgrad.ops.call import apply
 from fastgrad.ops.registry import BY_NAME
@@ -66,7 +66,7 @@ def lstm_cell(
         raise RuntimeError(
             f"lstm_cell(): hidden1 has sizes {list(cell.shape)}, but expected {[h.shape[0], w_hh.shape[0] // 4]}"
         )
-    return lstm_step(projected(input, w_ih, b_ih), (h, cell), t(w_hh), b_hh)
+    return lstm_step(linear(input, w_ih, b_ih), (h, cell), t(w_hh), b_hh)
 
 
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
@@ -107,7 +107,7 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
     tensor([[0.2048]])
     """
     _check("gru_cell", 3, input, hx, w_ih, w_hh)
-    return gru_step(projected(input, w_ih, b_ih), (hx,), t(w_hh), b_hh)[0]
+    return gru_step(linear(input, w_ih, b_ih), (hx,), t(w_hh), b_hh)[0]
 
 
 def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
@@ -145,13 +145,13 @@ def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
     tensor([[0.7616]])
     """
     _check("rnn_tanh_cell", 1, input, hx, w_ih, w_hh)
-    return tanh_step(projected(input, w_ih, b_ih), (hx,), t(w_hh), b_hh)[0]
+    return tanh_step(linear(input, w_ih, b_ih), (hx,), t(w_hh), b_hh)[0]
 
 
 def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """As `rnn_tanh_cell`, with ``max(x, 0)`` in place of the hyperbolic tangent."""
     _check("rnn_relu_cell", 1, input, hx, w_ih, w_hh)
-    return relu_step(projected(input, w_ih, b_ih), (hx,), t(w_hh), b_hh)[0]
+    return relu_step(linear(input, w_ih, b_ih), (hx,), t(w_hh), b_hh)[0]
 
 
 # --- steps -----------------------------------------------------------------------------------------------------
@@ -162,21 +162,20 @@ States = tuple[Any, ...]
 Step = Callable[[Any, States, Any, Any], States]
 
 
-def projected(x: Any, weight: Any, bias: Any) -> Any:
-    """``x @ weight^T + bias``."""
-    out = matmul(x, t(weight))
-    return out if bias is None else out + bias
+def _from_state(h: Any, weight: Any, bias: Any) -> Any:
+    """What the hidden state gives to the gates."""
+    return mm(h, weight) if bias is None else addmm(bias, h, weight)
 
 
-def _recurrent(h: Any, weight: Any, bias: Any) -> Any:
-    out = matmul(h, weight)
-    return out if bias is None else out + bias
+def _gates(x: Any, h: Any, weight: Any, bias: Any) -> Any:
+    """The sum of what input and hidden state give to the gates."""
+    return addmm(x if bias is None else x + bias, h, weight)
 
 
 def lstm_step(x: Any, states: States, weight: Any, bias: Any) -> States:
     """One step of an LSTM."""
     h, cell = states
-    enter, forget, candidate, leave = chunk(x + _recurrent(h, weight, bias), 4, -1)
+    enter, forget, candidate, leave = chunk(_gates(x, h, weight, bias), 4, -1)
     cell = apply(_LSTM_STATE, 4, 0, enter, forget, candidate, cell)
     return apply(_LSTM_OUTPUT, 2, 0, leave, cell), cell
 
@@ -186,7 +185,7 @@ def gru_step(x: Any, states: States, weight: Any, bias: Any) -> States:
     (h,) = states
     size = h.shape[-1]
     from_x, x_candidate = split(x, [2 * size, size], -1)
-    from_h, h_candidate = split(_recurrent(h, weight, bias), [2 * size, size], -1)
+    from_h, h_candidate = split(_from_state(h, weight, bias), [2 * size, size], -1)
     reset, update = chunk(from_x + from_h, 2, -1)
     candidate = apply(_GRU_CANDIDATE, 3, 0, reset, x_candidate, h_candidate)
     return (apply(_GRU_STATE, 3, 0, update, candidate, h),)
@@ -194,12 +193,12 @@ def gru_step(x: Any, states: States, weight: Any, bias: Any) -> States:
 
 def tanh_step(x: Any, states: States, weight: Any, bias: Any) -> States:
     """One step of a simple network with the hyperbolic tangent."""
-    return (tanh(x + _recurrent(states[0], weight, bias)),)
+    return (tanh(_gates(x, states[0], weight, bias)),)
 
 
 def relu_step(x: Any, states: States, weight: Any, bias: Any) -> States:
     """One step of a simple network with the rectifier."""
-    return (relu(x + _recurrent(states[0], weight, bias)),)
+    return (relu(_gates(x, states[0], weight, bias)),)
 
 
 def _check(name: str, gates: int, x: Any, h: Any, w_ih: Any, w_hh: Any) -> None:
@@ -220,6 +219,6 @@ def _check(name: str, gates: int, x: Any, h: Any, w_ih: Any, w_hh: Any) -> None:
         )
     if w_hh.shape != (gates * h.shape[1], h.shape[1]) or w_ih.shape[0] != w_hh.shape[0]:
         raise RuntimeError(
-            f"{name}(): hidden has inconsistent hidden_size: for hx of sizes {list(h.shape)} expected w_ih and w_hh with "
-            f"{gates * h.shape[1]} rows, but got sizes {list(w_ih.shape)} and {list(w_hh.shape)}"
+            f"{name}(): hidden has inconsistent hidden_size: for hx of sizes {list(h.shape)} expected w_ih and w_hh "
+            f"with {gates * h.shape[1]} rows, but got sizes {list(w_ih.shape)} and {list(w_hh.shape)}"
         )

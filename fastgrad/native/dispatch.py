@@ -14,6 +14,7 @@ from fastgrad.native.functions import (
     attention_backward,
     attention_forward,
     expand_reduced,
+    framed,
     gather,
     index,
     index_backward,
@@ -21,13 +22,14 @@ from fastgrad.native.functions import (
     inner_product,
     join,
     matmul,
+    matmul_add,
     matrix_vector,
-    mean_square,
     nll_backward,
     nll_forward,
     place_rows,
     place_strided,
     reduce_like,
+    reduced_loss,
     reduction,
     reshape_or_copy,
     rowwise,
@@ -35,6 +37,7 @@ from fastgrad.native.functions import (
     scatter_views,
     select_rows,
     sgd,
+    spread,
     sum_to,
     take_strided,
     triangle,
@@ -56,6 +59,7 @@ from fastgrad.native.graph import (
 )
 from fastgrad.native.intrinsics import (
     address_of,
+    float_of,
     native,
     native_inline,
     native_once,
@@ -69,6 +73,7 @@ from fastgrad.native.layout import (
     BAD_ARGUMENT,
     COPY_ON_WRITE,
     ELEMENTWISE,
+    FN_ADDMM,
     FN_ATTENTION,
     FN_ATTENTION_BACKWARD,
     FN_CAST,
@@ -79,18 +84,21 @@ from fastgrad.native.layout import (
     FN_EXPAND_MEAN,
     FN_EXPAND_MEAN_BACK,
     FN_EXPAND_META,
+    FN_FRAMED,
     FN_GATHER,
     FN_INDEX,
     FN_INDEX_BACKWARD,
     FN_INDEX_PUT,
+    FN_LENGTH,
     FN_MATMUL,
-    FN_MSE,
     FN_MV,
     FN_NLL,
     FN_NLL_BACKWARD,
+    FN_NUMBER,
     FN_PLACE_ROWS,
     FN_PLACE_STRIDED,
     FN_REDUCE_LIKE,
+    FN_REDUCED,
     FN_RESHAPE,
     FN_RESHAPE_TO,
     FN_SCATTER_ADD,
@@ -99,11 +107,13 @@ from fastgrad.native.layout import (
     FN_SPLIT,
     FN_SPLIT_BACKWARD,
     FN_STACK,
+    FN_STD,
     FN_SUM_TO,
     FN_TAKE_STRIDED,
     FN_TRIANGLE,
     FN_UNBIND,
     FN_UNBIND_BACKWARD,
+    FN_VAR,
     FN_VIEW_BACKWARD,
     FN_ZERO_STRIDED,
     FN_ZEROS,
@@ -238,10 +248,19 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
         out = index_backward(
             op, ins[0], n - 1, words(address_of(ins) + 8), attrs[0], attrs[1], words(at + 16)
         )
-    elif kind == FN_MSE:
-        out = mean_square(op, n, ins, attrs[0])
+    elif kind == FN_REDUCED:
+        out = reduced_loss(op, n, ins, attrs[0])
     elif kind == FN_SGD:
         out = sgd(op, n, ins, attrs)
+    elif kind == FN_FRAMED:
+        return framed(op, n, ins, n_attrs, attrs, outs)
+    elif kind == FN_ADDMM:
+        out = matmul_add(ins[0], ins[1], ins[2])
+    elif kind == FN_NUMBER:
+        t = tensor(ins[0])
+        out = number_tensor(1, float_of(attrs[0]), 0, t.dtype, t.device)
+    elif kind == FN_VAR or kind == FN_STD or kind == FN_LENGTH:
+        out = spread(op, kind, n_attrs, attrs, ins[0])
     elif kind == FN_NLL:
         return nll_forward(op, n, ins, attrs, outs)
     elif kind == FN_NLL_BACKWARD:

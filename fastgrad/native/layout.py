@@ -27,7 +27,7 @@ N_DTYPES = 16  # width of the kernel table, a power of two
 N_DEVICES = 4
 N_LAYOUTS = 4
 MAX_KERNELS = 512
-MAX_OPS = 256
+MAX_OPS = 512
 
 # Layout classes of a kernel.
 FLAT, STRIDED, INPLACE = 0, 1, 2
@@ -37,6 +37,16 @@ FLAT, STRIDED, INPLACE = 0, 1, 2
 OPERAND_WORDS = 1 + MAX_DIMS
 STRIDED_WORDS = 1 + MAX_DIMS + (MAX_INPUTS + 1) * OPERAND_WORDS
 FRAME_WORDS = 64
+
+# Words of the frame of an op that is one kernel over contiguous operands (`native.functions.framed`): the
+# addresses of outputs and of inputs (0 where there is none), the inputs' numbers of elements, the address of a
+# status, integers.
+MAX_FRAME_INPUTS = 6
+FRAME_OUTPUTS = 0
+FRAME_INPUTS = 2
+FRAME_NUMELS = FRAME_INPUTS + MAX_FRAME_INPUTS
+FRAME_STATUS = FRAME_NUMELS + MAX_FRAME_INPUTS
+FRAME_INTS = FRAME_STATUS + 1
 
 ALL_DIMS = 1 << 62
 """In place of a dimension of an op over rows: the tensor is one row."""
@@ -112,7 +122,7 @@ CAPTURE = Record("capture", node=1, output_nr=1, result=1, next=1)
 OPINFO = Record(
     "opinfo",
     kind=1, n_in=1, n_out=1, flags=1, kernel=1, dtype_rule=1, forward=1, id=1,
-    grad_kind=4, grad=4, save=4, numbered=1, reflected=1, prepared=1,
+    grad_kind=4, grad=4, save=4, numbered=1, reflected=1, prepared=1, n_ints=1,
 )  # fmt: skip
 
 TAPE = Record(
@@ -143,7 +153,7 @@ RUNTIME = Record(
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
     note_hook=1, hook_id=1, node_objects=1, measuring=1, function_op=1, boundary_op=1,
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
-    clone_op=1, cast_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
+    clone_op=1, cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
     bins=N_BINS,
     ops=MAX_OPS * 24,
@@ -258,8 +268,10 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
     FN_UNBIND, FN_SPLIT, FN_RESHAPE, FN_EXPAND_META, FN_INDEX_BACKWARD, FN_SGD,
     FN_EXPAND_MEAN, FN_REDUCE_LIKE, FN_TRIANGLE, FN_SELECT_ROWS, FN_PLACE_ROWS, FN_RESHAPE_TO,
     FN_NONE, FN_ZERO_STRIDED, FN_TAKE_STRIDED, FN_PLACE_STRIDED,
-    FN_EXPAND_BACK, FN_EXPAND_MEAN_BACK, FN_MV, FN_DOT, FN_MSE, FN_ATTENTION, FN_ATTENTION_BACKWARD,
-) = range(39)  # fmt: skip
+    FN_EXPAND_BACK, FN_EXPAND_MEAN_BACK, FN_MV, FN_DOT, FN_REDUCED,
+    FN_FRAMED, FN_ADDMM, FN_NUMBER, FN_VAR, FN_STD, FN_LENGTH, FN_ATTENTION,
+    FN_ATTENTION_BACKWARD,
+) = range(45)  # fmt: skip
 
 # Kinds of gradients. A program is a list of op calls; a joint gradient one call that gives those of all inputs.
 # See `native.programs`.
@@ -269,7 +281,7 @@ NO_GRAD, IDENTITY, FUSED, PROGRAM, JOINT = 0, 1, 2, 3, 4
 SOURCE_CONST, SOURCE_ATTR, SOURCE_ATTRS, SOURCE_META, SOURCE_INPUT, SOURCE_PREFIX, SOURCE_INDEXED = range(7)
 
 # Slots of a program's environment: gradients of the outputs, saved inputs, saved outputs, results.
-ENV_GRADS, ENV_INPUTS, ENV_OUTPUTS, ENV_RESULTS, ENV_WORDS = 0, 2, 6, 8, 24
+ENV_GRADS, ENV_INPUTS, ENV_OUTPUTS, ENV_RESULTS, ENV_WORDS = 0, 2, 6, 8, 64
 ALL_GRADS = -1
 
 # Op flags.
@@ -278,6 +290,7 @@ OUT_BOOL = 4
 REDUCES = 16  # a rowwise op whose dimension goes
 WITH_INDICES = 32  # a second output holds indices
 OUT_INT64 = 64
+WITH_MASK = 512  # a second output is a mask
 ACCUMULATES_INT = 128  # sums of integers are int64
 FLOAT_ONLY = 256
 ONE_DIFFERENTIABLE = 2048  # of several outputs only the first has a gradient

@@ -240,7 +240,7 @@ def apply(t):
         return PYTHON_RAISED
     if info.grad_kind[0] == JOINT:
         return -apply_joint(t, n, info, grads[0], results)
-    env = words(stack_small())
+    env = words(stack_frame())
     for k in range(2):
         env[ENV_GRADS + k] = grads[k] if k < n.n_out else 0
         env[ENV_OUTPUTS + k] = words(n.saved)[2 * (MAX_SAVED_INPUTS + k)]

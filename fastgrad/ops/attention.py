@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 
 from fastgrad.native.layout import (
     FN_ATTENTION,
@@ -13,7 +14,7 @@ from fastgrad.native.layout import (
 )
 from fastgrad.native.loader import rt
 from fastgrad.ops import elementwise as _elementwise  # noqa: F401  # rules that are traced use its operators
-from fastgrad.ops.call import float_of_bits, invoke
+from fastgrad.ops.call import invoke
 from fastgrad.ops.linalg import bmm
 from fastgrad.ops.reduce import safe_softmax, softmax_backward
 from fastgrad.ops.registry import Kernel, Op
@@ -36,7 +37,7 @@ attention_backward = Op(
 
 @attention.joint_vjp("q", "k", "v", by=attention_backward)
 def _(g, q, k, v, mask, causal, scale):
-    factor = float_of_bits(scale)
+    factor = struct.unpack("<d", struct.pack("<q", scale))[0]
     (batch, heads, n_queries, width), (_, shared, n_keys, _) = rt.sizes(q), rt.sizes(k)
 
     def grouped(x, last):  # heads that share keys and values become one longer head

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -90,16 +89,6 @@ def invoke(op: Op, tensors: Sequence[Any], *attrs: Any, n_outs: int = 0) -> Any:
             flat.extend(a)
     operands = [t if t is None or isinstance(t, TensorBase) else as_number(t, tensors, op) for t in tensors]
     return apply(op.id, len(operands), n_outs, *operands, *flat)
-
-
-def float_bits(value: float) -> int:
-    """The bit pattern of a float, as the integers of a call carry it."""
-    return int(struct.unpack("<q", struct.pack("<d", value))[0])
-
-
-def float_of_bits(bits: int) -> float:
-    """The float of a bit pattern."""
-    return float(struct.unpack("<d", struct.pack("<q", bits))[0])
 
 
 def as_number(value: Any, others: Sequence[Any] = (), op: Op | None = None) -> Any:

@@ -31,7 +31,7 @@ from fastgrad.native.layout import (
     PROGRAM,
 )
 from fastgrad.native.loader import rt
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import Symbol, invoke
 
 if TYPE_CHECKING:
     from fastgrad.ops.rules import Trace
@@ -135,6 +135,7 @@ class Op:
             "dtype_rule": dtype_rule, "forward": forward,
         }  # fmt: skip
         self.n_out = n_out
+        self.edges = edges
         self.rules: dict[int, Callable[..., Any]] = {}
         self.joint = False
         self.id = len(OPS)
@@ -145,6 +146,7 @@ class Op:
         many = any(n.startswith("*") for n in inputs)
         self._write("n_in", edges if edges is not None else _ANY_NUMBER if many else len(inputs))
         self._write("id", self.id)
+        self._write("n_ints", sum(not a.startswith("*") for a in attrs))
         for k in range(4):
             self._write("grad_kind", NO_GRAD, k)
 
@@ -247,7 +249,7 @@ class Op:
                 kernel=kernel,
                 dtype_rule=layout.FIRST,
             )
-            self.rules[k] = _on_tensors(rule, times_g)
+            self.rules[k] = _anywhere(rule, times_g, inner)
             self.rules[k].__signature__ = inspect.Signature(  # type: ignore[attr-defined]
                 [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in ("g", *names)]
             )
@@ -322,10 +324,15 @@ class Op:
         return f"<Op {self.name}({', '.join(self.inputs + self.attrs)})>"
 
 
-def _on_tensors(rule: Callable[..., Any], times_g: bool) -> Callable[..., Any]:
-    """A derivative of an elementwise op on tensors: of the dtype of the gradient, as in the compiled loop."""
+def _anywhere(rule: Callable[..., Any], times_g: bool, inner: Op) -> Callable[..., Any]:
+    """A derivative of an elementwise op on tensors: of the dtype of the gradient, as in the compiled loop.
+
+    In a rule that is being traced it is the compiled loop, `inner`.
+    """
 
     def apply(g: Any, **saved: Any) -> Any:
+        if isinstance(g, Symbol):
+            return invoke(inner, (g, *saved.values()))
         dtype = rt.field(g, _DTYPE)
         for name, operand in saved.items():
             if name != "condition" and rt.field(operand, _DTYPE) < layout.FLOAT16:

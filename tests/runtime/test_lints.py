@@ -47,7 +47,7 @@ COMPILERS = {
     "intrinsics", "memory", "modes", "node_entry", "objects", "packing", "passes", "pipeline", "programs",
     "pyapi", "pyobjects", "slots", "sweep", "tensors", "views",
     *(f"functions/{n}" for n in (
-        "__init__", "attention", "copies", "indexing", "matrices", "parts", "reductions", "rows", "training"
+        "__init__", "attention", "copies", "framed", "indexing", "matrices", "parts", "reductions", "rows", "training"
     )),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ frames that they fill are described at the kernels.
 
 from fastgrad.native.functions.attention import attention_backward, attention_forward
 from fastgrad.native.functions.copies import reshape_or_copy, zeros
+from fastgrad.native.functions.framed import framed
 from fastgrad.native.functions.indexing import (
     gather,
     index,
@@ -15,7 +16,7 @@ from fastgrad.native.functions.indexing import (
     scatter_add,
     select_rows,
 )
-from fastgrad.native.functions.matrices import inner_product, matmul, matrix_vector, triangle
+from fastgrad.native.functions.matrices import inner_product, matmul, matmul_add, matrix_vector, triangle
 from fastgrad.native.functions.parts import (
     join,
     place_strided,
@@ -26,9 +27,10 @@ from fastgrad.native.functions.parts import (
 )
 from fastgrad.native.functions.reductions import (
     expand_reduced,
-    mean_square,
     reduce_like,
+    reduced_loss,
     reduction,
+    spread,
     sum_to,
 )
 from fastgrad.native.functions.rows import rowwise
@@ -38,6 +40,7 @@ __all__ = [
     "attention_backward",
     "attention_forward",
     "expand_reduced",
+    "framed",
     "gather",
     "index",
     "index_backward",
@@ -45,13 +48,14 @@ __all__ = [
     "inner_product",
     "join",
     "matmul",
+    "matmul_add",
     "matrix_vector",
-    "mean_square",
     "nll_backward",
     "nll_forward",
     "place_rows",
     "place_strided",
     "reduce_like",
+    "reduced_loss",
     "reduction",
     "reshape_or_copy",
     "rowwise",
@@ -59,6 +63,7 @@ __all__ = [
     "scatter_views",
     "select_rows",
     "sgd",
+    "spread",
     "sum_to",
     "take_strided",
     "triangle",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from fastgrad.functions.linalg import linear
 from fastgrad.functions.recurrent import (
     States,
     Step,
     gru_step,
     lstm_step,
-    projected,
     relu_step,
     tanh_step,
 )
@@ -91,14 +91,14 @@ def _layer(
     bias, later_bias = weights.input_bias, weights.recurrent_bias
     if step is not gru_step and bias is not None:  # a GRU multiplies what comes from the state before it adds
         bias, later_bias = bias + later_bias, None
-    gates = projected(x, weights.input, bias)
+    gates = linear(x, weights.input, bias)
     recurrent_weight = t(weights.recurrent)
 
     def advance(gate: Any, states: States) -> States:
         states = step(gate, states, recurrent_weight, later_bias)
         if weights.projection is None:
             return states
-        return (projected(states[0], weights.projection, None), *states[1:])
+        return (linear(states[0], weights.projection), *states[1:])
 
     if sizes is not None:
         return _packed(advance, gates, states, sizes, backwards)

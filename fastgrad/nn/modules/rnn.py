@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from typing import Any
 
@@ -160,8 +159,8 @@ class RNNBase(Module):
     def _weights(self, group: list[Any]) -> Weights:
         """Parameters of one direction by their roles."""
         projection = group[-1] if self.proj_size else None
-        biases = group[2:4] if self.bias else (None, None)
-        return Weights(group[0], group[1], *biases, projection)
+        biases = group[2:4] if self.bias else [None, None]
+        return Weights(group[0], group[1], biases[0], biases[1], projection)
 
     def _first_states(self, x: Any, hx: Any, batched: bool) -> tuple[Any, ...]:
         """The states to begin with, of three dimensions, after all checks. `x` has the steps first."""
@@ -209,12 +208,12 @@ def _check_options(
     dropout: Any,
     proj_size: int,
 ) -> None:
-    if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:  # type: ignore[operator]
+    if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
         raise ValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed, but "
             f"got {dropout!r}"
         )
-    if dropout > 0 and num_layers == 1:  # type: ignore[operator]
+    if dropout > 0 and num_layers == 1:
         warnings.warn(
             "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers "
             f"greater than 1, but got dropout={dropout} and num_layers={num_layers}",

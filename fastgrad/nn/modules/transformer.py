@@ -105,7 +105,8 @@ class TransformerEncoderLayer(Module):
         src : Tensor
             Shape (T, N, E), (N, T, E) with `batch_first`, or (T, E).
         src_mask : Tensor, optional
-            Shape (T, T) or (N * nhead, T, T): bool, where True hides a position, or numbers that are added to the scores.
+            Shape (T, T) or (N * nhead, T, T): bool, where True hides a position, or numbers that are
+            added to the scores.
         src_key_padding_mask : Tensor, optional
             Shape (N, T) or (T,), in the same way.
         is_causal : bool
