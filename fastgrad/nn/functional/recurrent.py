@@ -92,7 +92,7 @@ def _layer(
     if step is not gru_step and bias is not None:  # a GRU multiplies what comes from the state before it adds
         bias, later_bias = bias + later_bias, None
     gates = linear(x, weights.input, bias)
-    recurrent_weight = t(weights.recurrent)
+    recurrent_weight = t(weights.recurrent).contiguous()  # small products with rows are faster
 
     def advance(gate: Any, states: States) -> States:
         states = step(gate, states, recurrent_weight, later_bias)
