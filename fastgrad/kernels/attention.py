@@ -230,7 +230,9 @@ def _forward_block(pieces: _Pieces) -> Any:
     nothing, zero = element.constant(-np.inf), element.constant(0)
 
     @njit(**KERNEL)
-    def block(f, s, q, kt, v, row_v, mask, o, row_o, best, sums, lanes, first, m, n, whole):  # type: ignore[no-untyped-def]
+    def block(  # type: ignore[no-untyped-def]
+        f, s, q, kt, v, row_v, mask, o, row_o, best, sums, lanes, first, m, n, whole
+    ):  # fmt: skip
         r = 0
         while r < m:
             strip = rows if r + rows <= m else m - r
