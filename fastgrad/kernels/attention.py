@@ -27,9 +27,9 @@ from fastgrad.native.layout import ATTENTION_KEYS as KEYS
 from fastgrad.native.layout import ATTENTION_QUERIES as QUERIES
 from fastgrad.native.layout import FLOAT32, FLOAT64
 
-CHUNK = (
-    32  # elements that a loop over scores takes at a time; KEYS is a multiple of it, and it of two vectors
-)
+# Elements that a loop over scores takes at a time; KEYS is a multiple of it, and it is one of two vectors.
+CHUNK = 32
+_NARROW = {FLOAT32: (4, 2, 4), FLOAT64: (4, 2, 2)}  # the shape of a tile where `micro` knows none
 ROW = 3  # where the stride of rows stands behind an operand's address
 
 
@@ -45,7 +45,7 @@ class _Pieces:
 
     def __init__(self, dtype: int) -> None:
         element = ELEMENTS[dtype]
-        rows, width = tile_shape(dtype)
+        rows, _, width = tile_shape(dtype) or _NARROW[dtype]
         self.element = element
         self.rows = rows
         self.width = width

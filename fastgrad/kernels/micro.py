@@ -7,6 +7,7 @@ and `a` element by element, so that it may be transposed. LLVM does not find thi
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -16,10 +17,9 @@ from numba.extending import intrinsic
 
 from fastgrad.kernels.dtypes import INLINE, KERNEL
 from fastgrad.native.intrinsics import advance
-from fastgrad.native.layout import FLOAT32
+from fastgrad.native.layout import FLOAT32, FLOAT64
 
 ROWS = 8
-NARROW_ROWS = 4  # where a machine has 16 registers of half the width
 MAX_WORK = 1 << 22  # multiply-adds; beyond, BLAS is at its best
 
 _LL64 = ir.IntType(64)
@@ -33,18 +33,37 @@ def lanes(dtype: int) -> int:
     return 16 if dtype == FLOAT32 else 8
 
 
-def tile(rows: int, vectors: int, width: int, dtype: int, accumulate: bool = False) -> Any:
+def tile_shape(dtype: int) -> tuple[int, int, int] | None:
+    """Rows, vectors and lanes of a tile whose sums, with what is added to them, fill the vector registers.
+
+    None where the processor has no fused multiply-add on vectors, or the dtype none at all.
+    """
+    features = llvm.get_host_cpu_features()
+    if dtype not in (FLOAT32, FLOAT64):
+        return None
+    per_float32 = 2 if dtype == FLOAT64 else 1
+    if features.get("avx512f"):
+        return 8, 3, 16 // per_float32
+    if features.get("avx2") and features.get("fma"):
+        return 4, 3, 8 // per_float32
+    if platform.machine() in ("aarch64", "arm64"):
+        return 8, 3, 4 // per_float32
+    return None
+
+
+def tile(
+    rows: int, vectors: int, width: int, dtype: int, *, indirect: bool = False, accumulate: bool = False
+) -> Any:
     """An inlined function that computes ``rows x (vectors * width)`` elements of the product.
 
-    ``tile(a, row_a, col_a, b, row_b, c, row_c, k)``: pointers, strides in elements, the inner size. The product
-    is written to `c`, or added to what stands there to `accumulate`.
+    ``tile(a, row_a, col_a, b, row_b, c, row_c, k)``: pointers, strides in elements, the inner size. With `indirect`,
+    `row_b` points at the place of each row of `b`. The product is written to `c`, or added to it to `accumulate`.
     """
     scalar = types.float32 if dtype == FLOAT32 else types.float64
     element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
     size = 4 if dtype == FLOAT32 else 8
     vector = ir.VectorType(element, width)
     pointer = types.CPointer(scalar)
-    name = f"llvm.fma.v{width}f{8 * size}"
 
     @intrinsic
     def compute(
@@ -52,10 +71,9 @@ def tile(rows: int, vectors: int, width: int, dtype: int, accumulate: bool = Fal
     ) -> Any:
         def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
             a, row_a, col_a, b, row_b, c, row_c, k = args
-            module = builder.module
-            fma = module.globals.get(name) or ir.Function(module, ir.FunctionType(vector, [vector] * 3), name)
+            fma = fused_multiply_add(builder.module, vector)
             at_c = [builder.gep(c, [builder.mul(row_c, _LL64(r))]) for r in range(rows)]
-            start = [_load_row(builder, at, vectors, vector, width, size, accumulate) for at in at_c]
+            start = [_load_row(builder, at, vectors, vector, size, accumulate) for at in at_c]
             before = builder.block
             loop = builder.append_basic_block("tile.loop")
             done = builder.append_basic_block("tile.done")
@@ -68,8 +86,9 @@ def tile(rows: int, vectors: int, width: int, dtype: int, accumulate: bool = Fal
             for r in range(rows):
                 for v in range(vectors):
                     sums[r][v].add_incoming(start[r][v], before)
-            at_b = builder.gep(b, [builder.mul(i, row_b)])
-            columns = _load_row(builder, at_b, vectors, vector, width, size)
+            place = builder.load(builder.gep(row_b, [i])) if indirect else builder.mul(i, row_b)
+            at_b = builder.gep(b, [place])
+            columns = _load_row(builder, at_b, vectors, vector, size)
             at_a = builder.gep(a, [builder.mul(i, col_a)])
             fresh = []
             for r in range(rows):
@@ -94,24 +113,30 @@ def tile(rows: int, vectors: int, width: int, dtype: int, accumulate: bool = Fal
             return _context.get_dummy_value()
 
         i64 = types.int64
-        return types.void(pointer, i64, i64, pointer, i64, pointer, i64, i64), emit
+        places = types.CPointer(i64) if indirect else i64
+        return types.void(pointer, i64, i64, pointer, places, pointer, i64, i64), emit
 
     return compute
 
 
-def _load(builder: Any, at: Any, vector: Any, align: int) -> Any:
+def fused_multiply_add(module: Any, vector: Any) -> Any:
+    """LLVM's function ``a * b + c`` on vectors of a type: rounded once where the processor can."""
+    name = f"llvm.fmuladd.v{vector.count}{'f32' if isinstance(vector.element, ir.FloatType) else 'f64'}"
+    return module.globals.get(name) or ir.Function(module, ir.FunctionType(vector, [vector] * 3), name)
+
+
+def load_vector(builder: Any, at: Any, vector: Any, align: int) -> Any:
     value = builder.load(builder.bitcast(at, vector.as_pointer()))
     value.align = align
     return value
 
 
-def _load_row(
-    builder: Any, at: Any, vectors: int, vector: Any, width: int, align: int, given: bool = True
-) -> list[Any]:
+def _load_row(builder: Any, at: Any, vectors: int, vector: Any, align: int, given: bool = True) -> list[Any]:
     """Neighbouring vectors from memory, or zeros if they are not `given`."""
     if not given:
-        return [ir.Constant(vector, [0.0] * width)] * vectors
-    return [_load(builder, builder.gep(at, [_LL64(v * width)]), vector, align) for v in range(vectors)]
+        return [ir.Constant(vector, [0.0] * vector.count)] * vectors
+    places = (builder.gep(at, [_LL64(v * vector.count)]) for v in range(vectors))
+    return [load_vector(builder, place, vector, align) for place in places]
 
 
 def _store_row(builder: Any, at: Any, values: list[Any], vector: Any, width: int, align: int) -> None:
@@ -128,7 +153,7 @@ def _splat(builder: Any, value: Any, vector: Any, width: int) -> Any:
 
 def _strip(rows: int, width: int, dtype: int, accumulate: bool) -> Any:
     """An inlined function that computes `rows` rows of the product, as wide a tile at a time as fits."""
-    wide, narrow = (tile(rows, vectors, width, dtype, accumulate) for vectors in (2, 1))
+    wide, narrow = (tile(rows, vectors, width, dtype, accumulate=accumulate) for vectors in (2, 1))
 
     @njit(**INLINE)
     def strip(c, row_c, a, row_a, col_a, b, row_b, n, k):  # type: ignore[no-untyped-def]
@@ -169,12 +194,6 @@ def small_product(dtype: int) -> Any:
     return tiled_product(ROWS, width, dtype) if width else None
 
 
-def tile_shape(dtype: int) -> tuple[int, int]:
-    """Rows of a tile, and elements of a vector, that suit the registers of this machine."""
-    width = lanes(dtype)
-    return (ROWS, width) if width else (NARROW_ROWS, 8 if dtype == FLOAT32 else 4)
-
-
 def transposing(width: int, dtype: int) -> Any:
     """An inlined function that transposes ``width x width`` elements in registers and multiplies them by a factor.
 
@@ -191,7 +210,7 @@ def transposing(width: int, dtype: int) -> Any:
         def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
             target, row_target, source, row_source, factor = args
             values = [
-                _load(builder, builder.gep(source, [builder.mul(row_source, _LL64(r))]), vector, size)
+                load_vector(builder, builder.gep(source, [builder.mul(row_source, _LL64(r))]), vector, size)
                 for r in range(width)
             ]
             span = 1
@@ -216,3 +235,112 @@ def transposing(width: int, dtype: int) -> Any:
 
 def _shuffle(builder: Any, a: Any, b: Any, mask: list[int]) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_LL32, len(mask)), mask))
+
+
+def lane_sums(rows: int, vectors: int, width: int, dtype: int) -> Any:
+    """An inlined function that adds ``rows x vectors`` inner products, over stretches of some images, to `c`.
+
+    ``sums(a, row_a, image_a, b, places, image_b, n, images, c)``: row r of `a` begins at ``r * row_a``, row v of `b` at
+    ``places[v]``; both are `n` long, a multiple of the vector's width, and go on in several images. The sum of rows r
+    and v is added to ``c[v * rows + r]``.
+    """
+    scalar = types.float32 if dtype == FLOAT32 else types.float64
+    element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
+    size = 4 if dtype == FLOAT32 else 8
+    vector = ir.VectorType(element, width)
+    pointer = types.CPointer(scalar)
+
+    @intrinsic
+    def compute(
+        context: Any,
+        a: Any,
+        row_a: Any,
+        image_a: Any,
+        b: Any,
+        places: Any,
+        image_b: Any,
+        n: Any,
+        images: Any,
+        c: Any,
+    ) -> Any:
+        def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            a, row_a, image_a, b, places, image_b, n, images, c = args
+            fma = fused_multiply_add(builder.module, vector)
+            starts = [builder.load(builder.gep(places, [_LL64(v)])) for v in range(vectors)]
+            offsets = [builder.mul(row_a, _LL64(r)) for r in range(rows)]
+
+            def image(i: Any, sums: list[Any]) -> list[Any]:
+                from_a, from_b = builder.mul(i, image_a), builder.mul(i, image_b)
+                at_a = [builder.gep(a, [builder.add(from_a, offset)]) for offset in offsets]
+                at_b = [builder.gep(b, [builder.add(from_b, start)]) for start in starts]
+
+                def pixels(j: Any, sums: list[Any]) -> list[Any]:
+                    x = [load_vector(builder, builder.gep(at, [j]), vector, size) for at in at_b]
+                    fresh = []
+                    for r in range(rows):  # one vector of `a` at a time: there are no registers for more
+                        y = load_vector(builder, builder.gep(at_a[r], [j]), vector, size)
+                        fresh += [builder.call(fma, [y, x[v], sums[r * vectors + v]]) for v in range(vectors)]
+                    return fresh
+
+                return _counted(builder, n, width, sums, pixels)
+
+            sums = _counted(
+                builder, images, 1, [ir.Constant(vector, [0.0] * width)] * (rows * vectors), image
+            )
+            for v in range(vectors):
+                totals = _add_lanes(builder, sums[v::vectors])
+                for k, total in enumerate(totals):
+                    at = builder.gep(c, [_LL64(v * rows + k * total.type.count)])
+                    before = load_vector(builder, at, total.type, size)
+                    _store_row(builder, at, [builder.fadd(before, total)], total.type, total.type.count, size)
+            return _context.get_dummy_value()
+
+        i64 = types.int64
+        places_type = types.CPointer(i64)
+        return types.void(pointer, i64, i64, pointer, places_type, i64, i64, i64, pointer), emit
+
+    return compute
+
+
+def _counted(builder: Any, count: Any, step: int, carried: list[Any], body: Any) -> list[Any]:
+    """A loop from 0 up to `count`, which is more than 0, that carries vectors through ``body(i, carried)``."""
+    before, loop, done = (
+        builder.block,
+        *(builder.append_basic_block(name) for name in ("sums.loop", "sums.done")),
+    )
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    i = builder.phi(_LL64)
+    i.add_incoming(_LL64(0), before)
+    values = [builder.phi(value.type) for value in carried]
+    for phi, value in zip(values, carried, strict=True):
+        phi.add_incoming(value, before)
+    fresh = body(i, values)
+    following = builder.add(i, _LL64(step))
+    i.add_incoming(following, builder.block)
+    for phi, value in zip(values, fresh, strict=True):
+        phi.add_incoming(value, builder.block)
+    builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
+    builder.position_at_end(done)
+    return fresh
+
+
+def _add_lanes(builder: Any, vectors: list[Any]) -> list[Any]:
+    """The sum of the lanes of each of a power of two of vectors, in order, in as few vectors as hold them."""
+    partial = vectors[0].type.count
+    while partial > 1:
+        pairs = (
+            list(zip(vectors[::2], vectors[1::2], strict=True)) if len(vectors) > 1 else [(vectors[0],) * 2]
+        )
+        lanes = vectors[0].type.count if len(vectors) > 1 else vectors[0].type.count // 2
+        vectors = [
+            builder.fadd(*(
+                builder.shuffle_vector(
+                    a, b, ir.Constant(ir.VectorType(_LL32, lanes), [2 * k + odd for k in range(lanes)])
+                )
+                for odd in (0, 1)
+            ))
+            for a, b in pairs
+        ]  # fmt: skip
+        partial //= 2
+    return vectors

@@ -6,6 +6,7 @@ from fastgrad.native.loader import runtime_set
 from fastgrad.ops import (
     activations,
     attention,
+    convolution,
     dropout,
     elementwise,
     embedding,
@@ -13,6 +14,8 @@ from fastgrad.ops import (
     linalg,
     losses,
     normalization,
+    optim,
+    pooling,
     random,
     recurrent,
     reduce,
@@ -57,6 +60,7 @@ _install()
 __all__ = [
     "activations",
     "attention",
+    "convolution",
     "dropout",
     "elementwise",
     "embedding",
@@ -64,6 +68,8 @@ __all__ = [
     "linalg",
     "losses",
     "normalization",
+    "optim",
+    "pooling",
     "random",
     "recurrent",
     "reduce",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     arithmetic,
     attention,
+    convolution,
     creation,
     elementwise,
     index,
@@ -12,6 +13,7 @@ from . import (
     matmul,
     mixed,
     nn,
+    pooling,
     recurrent,
     reduce,
     shape,
@@ -32,6 +34,8 @@ FAMILIES = (
     nn,
     attention,
     recurrent,
+    convolution,
+    pooling,
     inplace,
 )
 

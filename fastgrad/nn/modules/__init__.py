@@ -20,6 +20,7 @@ from fastgrad.nn.modules.activation import (
 from fastgrad.nn.modules.attention import MultiheadAttention
 from fastgrad.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d
 from fastgrad.nn.modules.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from fastgrad.nn.modules.conv import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
 from fastgrad.nn.modules.distance import CosineSimilarity, PairwiseDistance
 from fastgrad.nn.modules.dropout import Dropout, Dropout1d, Dropout2d
 from fastgrad.nn.modules.flatten import Flatten, Unflatten
@@ -37,6 +38,14 @@ from fastgrad.nn.modules.loss import (
 )
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.modules.normalization import GroupNorm, LayerNorm, RMSNorm
+from fastgrad.nn.modules.pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AvgPool1d,
+    AvgPool2d,
+    MaxPool1d,
+    MaxPool2d,
+)
 from fastgrad.nn.modules.rnn import GRU, LSTM, RNN, RNNBase
 from fastgrad.nn.modules.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from fastgrad.nn.modules.sparse import Embedding
@@ -48,11 +57,19 @@ __all__ = [
     "GRU",
     "LSTM",
     "RNN",
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AvgPool1d",
+    "AvgPool2d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
     "Bilinear",
+    "Conv1d",
+    "Conv2d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
     "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",
@@ -74,6 +91,8 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
+    "MaxPool1d",
+    "MaxPool2d",
     "Mish",
     "Module",
     "ModuleDict",
