@@ -11,6 +11,8 @@ from fastgrad.native.elementwise import (
     result_dtype,
 )
 from fastgrad.native.functions import (
+    attention_backward,
+    attention_forward,
     convolution,
     each,
     expand_reduced,
@@ -67,6 +69,8 @@ from fastgrad.native.layout import (
     ELEMENTWISE,
     FN_ADAPTIVE_POOL,
     FN_ADDMM,
+    FN_ATTENTION,
+    FN_ATTENTION_BACKWARD,
     FN_AVG_POOL,
     FN_CAST,
     FN_CAT,
@@ -292,6 +296,10 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
         return nll_forward(op, n, ins, attrs, outs)
     elif kind == FN_NLL_BACKWARD:
         out = nll_backward(op, n, ins, attrs)
+    elif kind == FN_ATTENTION:
+        return attention_forward(op, n, ins, attrs, outs)
+    elif kind == FN_ATTENTION_BACKWARD:
+        return attention_backward(op, ins, attrs, outs)
     else:
         return run_image_function(op, kind, n, ins, n_attrs, attrs, outs)
     outs[0] = out

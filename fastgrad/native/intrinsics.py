@@ -112,7 +112,7 @@ def _caster(record: layout.Record) -> Any:
     return intrinsic(cast)
 
 
-storage, tensor, node, task, slot, capture, opinfo, tape, _runtime = map(_caster, layout.RECORDS)
+storage, tensor, node, task, slot, capture, opinfo, tape, attention, _runtime = map(_caster, layout.RECORDS)
 tensor_object, node_object, handle_object = map(_caster, objects_layout.OBJECTS)
 
 

@@ -131,6 +131,15 @@ TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
 )  # fmt: skip
 
+# The frame of the kernels of attention. An operand's words are its address and the distances, in elements, between
+# batches, heads and rows; the address of an absent mask is zero. Queries share keys and values in groups of heads.
+ATTENTION = Record(
+    "attention", lse=1, scratch=1, batch=1, heads=1, group=1, queries=1, keys=1, width=1, causal=1, scale=1,
+    q=4, k=4, v=4, mask=4, out=4, grad_out=4, grad_q=4, grad_k=4, grad_v=4,
+)  # fmt: skip
+ATTENTION_QUERIES, ATTENTION_KEYS = 64, 128
+"""Scores that these kernels compute at a time."""
+
 N_BINS = 256
 
 RUNTIME = Record(
@@ -156,7 +165,7 @@ RUNTIME = Record(
 assert OPINFO.words == 24
 assert SLOT.words == SLOT_WORDS
 
-RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
+RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, ATTENTION, RUNTIME)
 
 # Kinds of records: the index of their free list; the magic word of a live record is MAGIC + kind.
 STORAGE_KIND, TENSOR_KIND, NODE_KIND, TASK_KIND, TAPE_KIND = range(5)
@@ -265,11 +274,12 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
     FN_EXPAND_BACK, FN_EXPAND_MEAN_BACK, FN_MV, FN_DOT, FN_REDUCED,
     FN_FRAMED, FN_ADDMM, FN_NUMBER, FN_VAR, FN_STD, FN_LENGTH,
     FN_CONV, FN_CONV_INPUT, FN_CONV_WEIGHT, FN_MAX_POOL, FN_AVG_POOL, FN_ADAPTIVE_POOL, FN_POOL_SCATTER, FN_POOL_GATHER,
-    FN_PAD, FN_PAD_BACKWARD,
-) = range(53)  # fmt: skip
+    FN_PAD, FN_PAD_BACKWARD, FN_ATTENTION, FN_ATTENTION_BACKWARD,
+) = range(55)  # fmt: skip
 
-# Kinds of gradients. A program is a list of op calls; see `native.sweep`.
-NO_GRAD, IDENTITY, FUSED, PROGRAM = 0, 1, 2, 3
+# Kinds of gradients. A program is a list of op calls; a joint gradient one call that gives those of all inputs.
+# See `native.programs`.
+NO_GRAD, IDENTITY, FUSED, PROGRAM, JOINT = 0, 1, 2, 3, 4
 
 # Where a program's instruction takes an integer from.
 SOURCE_CONST, SOURCE_ATTR, SOURCE_ATTRS, SOURCE_META, SOURCE_INPUT, SOURCE_PREFIX, SOURCE_INDEXED = range(7)

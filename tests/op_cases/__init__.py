@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     arithmetic,
+    attention,
     convolution,
     creation,
     elementwise,
@@ -13,6 +14,7 @@ from . import (
     mixed,
     nn,
     pooling,
+    recurrent,
     reduce,
     shape,
 )
@@ -30,6 +32,8 @@ FAMILIES = (
     shape,
     index,
     nn,
+    attention,
+    recurrent,
     convolution,
     pooling,
     inplace,
