@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
-from . import arithmetic, creation, elementwise, index, inplace, matmul, mixed, nn, reduce, shape
+from . import (
+    arithmetic,
+    creation,
+    elementwise,
+    index,
+    inplace,
+    layers,
+    matmul,
+    mixed,
+    nn,
+    reduce,
+    shape,
+    special,
+)
 from .common import ErrorCase, GradPoint, OpCase, Sample
 
 __all__ = ["OP_CASES", "ErrorCase", "GradPoint", "OpCase", "Sample"]
 
-FAMILIES = (creation, arithmetic, elementwise, mixed, reduce, matmul, shape, index, nn, inplace)
+FAMILIES = (
+    creation,
+    arithmetic,
+    elementwise,
+    mixed,
+    reduce,
+    matmul,
+    shape,
+    index,
+    nn,
+    inplace,
+    special,
+    layers,
+)
 
 OP_CASES: list[OpCase] = [case for family in FAMILIES for case in family.CASES]
