@@ -310,7 +310,9 @@ def _anywhere(rule: Callable[..., Any], times_g: bool, inner: Op) -> Callable[..
             return invoke(inner, (g, *saved.values()))
         dtype = rt.field(g, _DTYPE)
         for name, operand in saved.items():
-            number = rt.field(operand, _FLAGS) & layout.WRAPPED_NUMBER  # by itself it would be of the default dtype
+            number = (
+                rt.field(operand, _FLAGS) & layout.WRAPPED_NUMBER
+            )  # by itself it would be of the default dtype
             if name != "condition" and (number or rt.field(operand, _DTYPE) < layout.FLOAT16):
                 saved[name] = invoke(BY_NAME["cast"], (operand,), dtype)
         return g * rule(**saved) if times_g else rule(g=g, **saved)
