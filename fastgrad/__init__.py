@@ -176,7 +176,7 @@ from fastgrad.functions.special import (
     xlogy,
 )
 from fastgrad.functions.statistics import norm, std, std_mean, var, var_mean
-from fastgrad import autograd, debug, linalg, nn, optim
+from fastgrad import autograd, debug, linalg, nn, optim, serialization, utils
 from fastgrad.autograd.introspect import hooks
 from fastgrad.autograd.modes import (
     enable_grad,
@@ -195,6 +195,7 @@ from fastgrad.random import (
     seed,
     set_rng_state,
 )
+from fastgrad.serialization import load, save
 from fastgrad.warm import warmup
 
 __all__ = [
@@ -294,6 +295,7 @@ __all__ = [
     "less_equal",
     "linalg",
     "linspace",
+    "load",
     "log",
     "log1p",
     "log2",
@@ -358,9 +360,11 @@ __all__ = [
     "roll",
     "round",
     "rsqrt",
+    "save",
     "scatter_add",
     "seed",
     "select",
+    "serialization",
     "set_default_dtype",
     "set_grad_enabled",
     "set_printoptions",
@@ -396,6 +400,7 @@ __all__ = [
     "unbind",
     "unflatten",
     "unsqueeze",
+    "utils",
     "var",
     "var_mean",
     "warmup",

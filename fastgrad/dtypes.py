@@ -45,8 +45,8 @@ class dtype:  # noqa: N801 - the name that PyTorch's users write
     def __repr__(self) -> str:
         return f"fastgrad.{self.name}"
 
-    def __reduce__(self) -> tuple[object, tuple[int]]:
-        return (of_code, (self.code,))
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (of_name, (self.name,))
 
 
 ALL = tuple(dtype(code) for code in range(len(layout.DTYPES)))
@@ -56,6 +56,13 @@ ALL = tuple(dtype(code) for code in range(len(layout.DTYPES)))
 def of_code(code: int) -> dtype:
     """The dtype object of a code."""
     return ALL[code]
+
+
+def of_name(name: str) -> dtype:
+    """The dtype object of a name such as ``float32``; ValueError where there is none."""
+    if name not in layout.DTYPES:
+        raise ValueError(f"expected the name of a dtype, one of {', '.join(layout.DTYPES)}, but got {name!r}")
+    return ALL[layout.DTYPES.index(name)]
 
 
 bool_, uint8, int32, int64, float32, float64 = (ALL[code] for code in layout.SUPPORTED_DTYPES)

@@ -177,6 +177,8 @@ def _bad_size(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
             f"Sizes of tensors must match except in dimension {attrs[0]}. Expected size "
             f"{rt.sizes(tensors[0])[fact(3)]} but got size {b} for tensor number {fact(2)} in the list."
         )
+    if a == -13:
+        return _unlike(name, rt.borrow(b), rt.borrow(fact(2)), fact(3))
     if a in (-10, -11):
         shapes = " and ".join(shape_text(t) for t in tensors)
         what = "the same number of dimensions as" if a == -10 else "sizes no larger than those of"
@@ -184,6 +186,20 @@ def _bad_size(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     if a in _SIZE_TEXTS:
         return RuntimeError, _SIZE_TEXTS[a].format(b=b, c=fact(2), attrs=list(attrs))
     return RuntimeError, f"invalid size {a} at position {b}"
+
+
+def _unlike(name: str, got: Any, first: Any, k: int) -> Cause:
+    """The k-th tensor of a group does not fit the first."""
+    from fastgrad.ops.registry import BY_NAME
+
+    op: Any = BY_NAME[name]
+    single = op.single >> k & 1
+    expected = "one element of a floating dtype" if single else f"{_layout(first)}, as {op.tensors[0]} has"
+    return RuntimeError, f"expected {op.tensors[k]} to have {expected}, but it has {_layout(got)}"
+
+
+def _layout(t: Any) -> str:
+    return f"sizes {shape_text(t)} and dtype {dtypes.of_code(rt.field(t, TENSOR_DTYPE)).name}"
 
 
 def _bad_dtype(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
@@ -378,6 +394,9 @@ _MAKERS: dict[int, Any] = {
     ),
     layout.BAD_TARGET: _simple(
         ValueError, "expected input batch_size ({b}) to match target batch_size ({a}), input of shape (N, C)"
+    ),
+    layout.BAD_WINDOW: _simple(
+        RuntimeError, "the sizes, dtypes or settings of the operands do not fit each other"
     ),
     layout.OVERLAP: _simple(
         RuntimeError,

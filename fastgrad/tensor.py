@@ -29,6 +29,7 @@ from fastgrad.functions import (
     sorting,
     special,
     statistics,
+    storage,
 )
 from fastgrad.functions.arguments import as_index
 from fastgrad.functions.creation import device as Device  # noqa: N812
@@ -62,9 +63,8 @@ class Size(tuple):  # type: ignore[type-arg]
         return Size(tuple.__add__(self, tuple(other)))
 
 
-_DTYPE, _DEVICE, _NDIM, _NUMEL, _FLAGS, _DATA, _NODE, _OUTPUT_NR, _STORAGE = (
-    TENSOR.fields[n][0]
-    for n in ("dtype", "device", "ndim", "numel", "flags", "data", "node", "output_nr", "storage")
+_DTYPE, _DEVICE, _NDIM, _NUMEL, _FLAGS, _DATA, _OUTPUT_NR, _STORAGE = (
+    TENSOR.fields[n][0] for n in ("dtype", "device", "ndim", "numel", "flags", "data", "output_nr", "storage")
 )
 _VERSION = STORAGE.fields["version"][0]
 _STORAGE_DATA = STORAGE.fields["data"][0]
@@ -245,8 +245,7 @@ class Tensor(TensorBase):
     @property
     def is_leaf(self) -> builtins.bool:
         """Whether no op with history made it."""
-        rt.flags_of(self)  # a view catches up with its base
-        return _field(self, _NODE) == 0  # type: ignore[no-any-return]
+        return bool(rt.is_leaf(self))
 
     @property
     def output_nr(self) -> int:
@@ -578,12 +577,8 @@ class Tensor(TensorBase):
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise RuntimeError("Only leaf tensors can be pickled; detach the tensor first.")
         self._warn_unserializable()
-        state = {k: v for k, v in self.__dict__.items() if k not in _PRIVATE}
-        array = self.detach().cpu().numpy()
-        return (_from_pickle, (type(self), np.array(array, order="K"), self.requires_grad, state))
+        return storage.reduced(self)
 
     def _warn_unserializable(self) -> None:
         if self._backward_hooks:
@@ -805,12 +800,6 @@ def _rebuild(kind: type, tensor: Any, requires_grad: bool) -> Any:
     out = tensor if kind is Tensor else rt.adopt(kind, tensor)
     if requires_grad:
         out.requires_grad_()
-    return out
-
-
-def _from_pickle(kind: type, array: np.ndarray, requires_grad: bool, state: dict[str, Any]) -> Any:
-    out = _rebuild(kind, creation.tensor(array), requires_grad)
-    out.__dict__.update(state)
     return out
 
 

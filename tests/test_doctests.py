@@ -54,7 +54,14 @@ def test_examples(name: str):
 
 
 @pytest.mark.parametrize(("place", "source"), list(programs()))
-def test_programs(place: str, source: str, capsys: pytest.CaptureFixture[str]):
+def test_programs(
+    place: str,
+    source: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+):
+    monkeypatch.chdir(tmp_path)  # where they write files
     names: dict[str, Any] = {"__name__": "__main__"}
     try:
         exec(compile(source, place, "exec"), names)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fastgrad import dtypes
@@ -257,8 +256,8 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
         while event:
             _EVENTS[event](task, flags)
             event = _sweep(task)
-        if task in _final_callbacks:
-            _run_callbacks(_final_callbacks[task])
+        if task in _kept:
+            _run_callbacks(_kept[task].get(_CALLBACKS, ()))
         if flags & layout.ACCUMULATE:
             return []
         return [_get(task, CAPTURES, c) if c >= 0 else None for c in captures]
@@ -267,7 +266,7 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
             anomaly.explain(rt.task_node(task), error)
         raise
     finally:
-        _final_callbacks.pop(task, None)
+        _kept.pop(task, None)
         rt.set_mode(mode)
         rt.task_end(task)
 
@@ -280,9 +279,15 @@ def _want(task: int, value: Any, run: bool) -> int:
     return index
 
 
-# --- final callbacks -------------------------------------------------------------------------------------------
+# --- what Python keeps for a pass ------------------------------------------------------------------------------
 
-_final_callbacks: dict[int, deque[Callable[[], Any]]] = {}  # of each pass under way that has some
+_kept: dict[int, dict[Any, Any]] = {}  # of each pass under way for which something is kept, by who keeps it
+_CALLBACKS = "callbacks"
+
+
+def kept_by_pass() -> dict[Any, Any]:
+    """What is kept for the pass under way in this thread, under a key of whoever keeps it; it goes with the pass."""
+    return _kept.setdefault(rt.current_pass(), {})
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:
@@ -308,15 +313,14 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     >>> x.sum().backward()
     grad is tensor([1., 1.])
     """
-    task = rt.current_pass()
-    if not task:
+    if not rt.current_pass():
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
-    _final_callbacks.setdefault(task, deque()).append(callback)
+    kept_by_pass().setdefault(_CALLBACKS, []).append(callback)
 
 
-def _run_callbacks(callbacks: deque[Callable[[], Any]]) -> None:
-    while callbacks:
-        callbacks.popleft()()
+def _run_callbacks(callbacks: Iterable[Callable[[], Any]]) -> None:
+    for callback in callbacks:  # also those that callbacks add
+        callback()
 
 
 def _current_graph_task_id() -> int:

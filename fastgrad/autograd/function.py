@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastgrad.autograd.anomaly import node_created
 from fastgrad.autograd.modes import is_grad_enabled, no_grad
 from fastgrad.autograd.node import Node
-from fastgrad.autograd.saved import SavedTensor, saved_value
+from fastgrad.autograd.saved import SavedTensor, saved_by_function
 from fastgrad.errors import raise_status
 from fastgrad.native import layout
 from fastgrad.native.layout import NODE, TENSOR
@@ -82,7 +82,7 @@ class BackwardFunction(Node, FunctionCtx):
         """
         if not self._packed:
             return rt.saved_tensors(self)  # type: ignore[no-any-return]
-        return tuple(saved_value(self, k) for k in range(rt.node_field(self, _N_PLACES)))
+        return tuple(saved_by_function(self, k) for k in range(rt.node_field(self, _N_PLACES)))
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:

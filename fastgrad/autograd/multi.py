@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fastgrad.autograd.engine import kept_by_pass
 from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.native.loader import rt
 
@@ -41,47 +43,51 @@ class MultiHandle:
         self.remove()
 
 
+def _finder(tensor: Any) -> Callable[[], Any]:
+    """What finds the node at which a tensor's gradient arrives, None once it is gone.
+
+    A non-leaf's node is not held: its hooks lead here, and a graph behind it may have saved its tensor where the
+    garbage collector does not look. A leaf's node would be lost, since the leaf does not hold it either.
+    """
+    node = rt.gradient_node(tensor)
+    return (lambda: node) if tensor.is_leaf else weakref.ref(node)
+
+
 class _Gathering:
     """Collects one value from each of several places in each pass, and calls a function when all have come.
 
     Parameters
     ----------
-    nodes : sequence of Node
-        Where the values come from.
+    finders : sequence of callable
+        What finds the nodes at which the values come.
     with_captures : bool
         Whether the values come from tensor hooks, which also run at nodes that are only captured.
     call : callable
         Gets the list of values, None for places that the pass does not reach.
     """
 
-    def __init__(self, nodes: Sequence[Any], with_captures: bool, call: Callable[[list[Any]], Any]) -> None:
-        self.nodes = nodes
+    def __init__(
+        self, finders: Sequence[Callable[[], Any]], with_captures: bool, call: Callable[[list[Any]], Any]
+    ) -> None:
+        self.finders = finders
         self.with_captures = with_captures
         self.call = call
-        self.passes: dict[int, tuple[list[Any], int]] = {}
 
     def put(self, k: int, value: Any) -> None:
         """The value of place `k` has come."""
-        task = rt.current_pass()
-        number = rt.pass_id(task)
-        values, missing = self.passes.pop(number, (None, 0))
-        if values is None:
-            values = [None] * len(self.nodes)
-            missing = sum(rt.will_run(task, node, int(self.with_captures)) for node in self.nodes)
+        kept = kept_by_pass()
+        values, missing = kept.pop(self, None) or ([None] * len(self.finders), self.expected())
         values[k] = value
         if missing > 1:
-            self.passes[number] = (values, missing - 1)
-            self.forget_ended(number)
+            kept[self] = (values, missing - 1)
         elif missing == 1:
             self.call(values)
 
-    def forget_ended(self, number: int) -> None:
-        """Drop what passes that failed left behind: nested passes under way are few."""
-        while len(self.passes) > 64:
-            oldest = min(self.passes)
-            if oldest == number:
-                return
-            del self.passes[oldest]
+    def expected(self) -> int:
+        """From how many places a value comes in the pass under way."""
+        task = rt.current_pass()
+        nodes = [find() for find in self.finders]
+        return sum(rt.will_run(task, node, int(self.with_captures)) for node in nodes if node is not None)
 
 
 def register_multi_grad_hook(
@@ -124,26 +130,18 @@ def register_multi_grad_hook(
     for tensor in tensors:
         if not tensor.requires_grad:
             raise AssertionError("Expected gradient function to be set")
-    gathering = _Gathering([rt.gradient_node(t) for t in tensors], True, fn)
+    gathering = _Gathering([_finder(t) for t in tensors], True, fn)
     return MultiHandle(
         [t.register_hook(lambda grad, k=k: gathering.put(k, grad)) for k, t in enumerate(tensors)]
     )
 
 
 def _register_any(tensors: Sequence[Any], fn: Callable[[Any], Any]) -> MultiHandle:
-    last = 0  # numbers of passes increase, and a nested pass ends before the outer one goes on
-    done: set[int] = set()
-
     def hook(grad: Any) -> None:
-        nonlocal last
-        number = rt.pass_id(rt.current_pass())
-        if number in done:
-            return
-        if number > last:
-            done.difference_update({n for n in done if len(done) > 64})
-            last = number
-        done.add(number)
-        fn(grad)
+        kept = kept_by_pass()
+        if hook not in kept:
+            kept[hook] = True
+            fn(grad)
 
     return MultiHandle([t.register_hook(hook) for t in tensors])
 
@@ -190,5 +188,5 @@ def register_multi_post_accumulate_grad_hook(
     except RuntimeError:
         MultiHandle(handles).remove()
         raise
-    gathering.nodes = [rt.gradient_node(t) for t in tensors]
+    gathering.finders = [_finder(t) for t in tensors]
     return MultiHandle(handles)

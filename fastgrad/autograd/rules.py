@@ -12,6 +12,7 @@ from fastgrad.errors import raise_status
 from fastgrad.native.layout import FREED_GRAPH, IN_VIEW, NODE
 from fastgrad.native.loader import rt
 from fastgrad.ops.registry import OPS, Op
+from fastgrad.ops.shape import copy_slices
 
 _OP, _N_IN, _FLAGS = (NODE.fields[n][0] for n in ("op", "n_in", "flags"))
 _N_ATTRS = NODE.fields["n_attrs"][0]
@@ -22,9 +23,9 @@ def apply_rules(node: Any, grads: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
     """Yield input number and gradient for each input that needs one."""
     status = rt.check_saved(node)
     op = OPS[rt.node_field(node, _OP)]
-    if status == FREED_GRAPH and _reads_saved(op):
-        raise_status(status, op.node)
     undefined = all(g is None for g in grads)
+    if status == FREED_GRAPH and (_reads_saved(op) or (op is copy_slices and not undefined)):
+        raise_status(status, op.node)
     if undefined and rt.node_field(node, _FLAGS) & IN_VIEW:
         return
     if status and status != FREED_GRAPH:

@@ -2,7 +2,7 @@
 
 Note [Packed places]: a node keeps what its derivative reads in numbered places: inputs 0 to 3, outputs from 4; for a
 custom function in the order of `save_for_backward`. What a hook packed stands in the node's dict `_packed` under the
-place's number, as a pair of the packed object and the function that unpacks it.
+place's number, as a `_Packed`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from fastgrad.native import layout
 from fastgrad.native.layout import NODE, STORAGE, TENSOR
@@ -20,10 +20,23 @@ from fastgrad.ops.registry import OPS, Op
 Pack: TypeAlias = Callable[[Any], Any]
 Unpack: TypeAlias = Callable[[Any], Any]
 
-_OP, _VARIABLE, _NODE_FLAGS = (NODE.fields[n][0] for n in ("op", "variable", "flags"))
+_OP, _NODE_FLAGS = (NODE.fields[n][0] for n in ("op", "flags"))
 _VERSION = STORAGE.fields["version"][0]
-_FLAGS = TENSOR.fields["flags"][0]
+_OUTPUT_NR = TENSOR.fields["output_nr"][0]
 FIRST_OUTPUT = 4
+
+
+class _Packed(NamedTuple):
+    """What hooks hold in place of a saved tensor.
+
+    A derivative that is a rule finds the history of what it reads in the edges of its node. What a custom function
+    saved may be anything, so its history is kept here: the node and output number at which its gradient arrives, with
+    None in place of the node that saved it, which would otherwise hold itself.
+    """
+
+    value: Any
+    unpack: Unpack
+    history: tuple[Any, int] | None
 
 
 class _Stack(threading.local):
@@ -156,27 +169,37 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 # --- what compiled code asks -----------------------------------------------------------------------------------
 
 
-def _packed(tensor: Any, pair: tuple[Pack, Unpack], argument: Any) -> tuple[Any, Unpack]:
+def _pack(node: Any, place: int, pair: tuple[Pack, Unpack], tensor: Any, argument: Any) -> None:
+    """Give `tensor`, shown to the pack hook as `argument`, into the keeping of a pair of hooks."""
+    value = _given(pair[0], argument)
+    if node._packed is None:
+        node._packed = {}
+    node._packed[place] = _Packed(value, pair[1], _history(node, tensor))
+
+
+def _given(pack: Pack, tensor: Any) -> Any:
+    """What a pack hook returns for a tensor, which it must not change."""
     version = rt.storage_field(tensor, _VERSION)
-    packed = pair[0](argument)
+    value = pack(tensor)
     if rt.storage_field(tensor, _VERSION) != version:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
             "cannot be "
             "modified in place; return a changed copy, such as tensor * 2, or clone the tensor first."
         )
-    return packed, pair[1]
+    return value
 
 
-def _keep(node: Any, place: int, entry: tuple[Any, Unpack]) -> None:
-    if node._packed is None:
-        node._packed = {}
-    node._packed[place] = entry
+def _history(node: Any, tensor: Any) -> tuple[Any, int] | None:
+    if not rt.node_field(node, _NODE_FLAGS) & layout.PYTHON_APPLY or not tensor.requires_grad:
+        return None
+    target = rt.gradient_node(tensor)
+    return None if target is node else target, rt.field(tensor, _OUTPUT_NR)
 
 
 def pack_saved(node: Any, place: int, tensor: Any) -> None:
     """A tensor is being saved while hooks are in force."""
-    _keep(node, place, _packed(tensor, _stack.pairs[-1], tensor))
+    _pack(node, place, _stack.pairs[-1], tensor, tensor)
 
 
 def unpack_saved(node: Any, mask: int, _: object) -> list[Any]:
@@ -185,8 +208,11 @@ def unpack_saved(node: Any, mask: int, _: object) -> list[Any]:
 
 
 def _unpacked(node: Any, place: int) -> Any:
-    packed, unpack = node._packed[place]
-    value = unpack(packed)
+    packed = node._packed[place]
+    return _as_tensor(packed.unpack(packed.value))
+
+
+def _as_tensor(value: Any) -> Any:
     if not isinstance(value, TensorBase):
         raise TypeError(
             f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(value).__name__}"
@@ -218,6 +244,24 @@ def saved_value(node: Any, place: int, edge: int = -1) -> Any:
         return rt.saved_place(node, place)
     value = _unpacked(node, place)
     return rt.attach_input(node, edge, value) if edge >= 0 else value
+
+
+def saved_by_function(node: Any, place: int) -> Any:
+    """What a custom function saved in a place, with the history that it had.
+
+    Raises
+    ------
+    RuntimeError
+        If it was freed, or changed in place since.
+    """
+    if not is_packed(node, place):
+        return rt.saved_place(node, place)
+    history = node._packed[place].history
+    value = _unpacked(node, place)
+    if history is None:
+        return value.detach() if value.requires_grad else value
+    target, output_nr = history
+    return rt.attach_output(node if target is None else target, output_nr, value)
 
 
 class SavedTensor:
@@ -267,10 +311,9 @@ class SavedTensor:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
         mode = rt.set_mode(rt.get_mode() & ~layout.GRAD_ENABLED)
         try:
-            entry = _packed(value, (pack_hook, unpack_hook), value.detach())
+            _pack(node, place, (pack_hook, unpack_hook), value, value.detach())
         finally:
             rt.set_mode(mode)
-        _keep(node, place, entry)
         rt.mark_packed(node, place)
 
 
@@ -303,14 +346,45 @@ def saved_attribute(node: Any, name: str) -> Any:
     place, edge = found
     if raw:
         return SavedTensor(node, short, place)
-    if is_packed(node, place) and edge >= 0 and _is_leaf_edge(node, edge):
-        return saved_value(node, place).detach().requires_grad_()
     value = saved_value(node, place, edge)
     if place >= FIRST_OUTPUT and value is not None and value.is_floating_point():
         return rt.attach_output(node, place - FIRST_OUTPUT, value)
     return value
 
 
-def _is_leaf_edge(node: Any, edge: int) -> bool:
-    target = rt.node_target(node, edge)
-    return target is not None and bool(rt.node_field(target, _VARIABLE))
+# --- saving without a node --------------------------------------------------------------------------------------
+
+
+def keep(tensor: Any) -> Callable[[], Any]:
+    """Save a tensor as an op would, in the keeping of the hooks in force; returns what gives it back.
+
+    Raises
+    ------
+    RuntimeError
+        When it is asked for, if it was changed in place since.
+    """
+    if _stack.pairs:
+        pack, unpack = _stack.pairs[-1]
+        mode = rt.set_mode(rt.get_mode() & ~layout.GRAD_ENABLED)
+        try:
+            value = _given(pack, tensor)
+        finally:
+            rt.set_mode(mode)
+        requires_grad = tensor.requires_grad
+
+        def give() -> Any:
+            return _as_tensor(unpack(value)).detach().requires_grad_(requires_grad)
+    else:
+        version = rt.storage_field(tensor, _VERSION)
+
+        def give() -> Any:
+            now = rt.storage_field(tensor, _VERSION)
+            if now != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"a tensor of sizes {list(tensor.shape)}, which is at version {now}; expected version {version} "
+                    "instead"
+                )
+            return tensor
+
+    return give

@@ -58,14 +58,7 @@ def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., Non
     """The product for one dtype."""
     from fastgrad.kernels.dtypes import KERNEL
 
-    if dtype == BOOL:
-        raise NotImplementedError("convert the operands with .to(fastgrad.float32) first")
-    found = find_blas()
-    if found and dtype in (FLOAT32, FLOAT64):
-        product = _blas(found[0] if dtype == FLOAT32 else found[1], dtype)
-    else:
-        product = _own(dtype)
-    return _each_matrix(product, dtype), KERNEL
+    return _each_matrix(_product(dtype), dtype), KERNEL
 
 
 def _each_matrix(product: Any, dtype: int) -> Callable[..., None]:
@@ -87,42 +80,68 @@ def _each_matrix(product: Any, dtype: int) -> Callable[..., None]:
     return run
 
 
+def _product(dtype: int) -> Callable[..., None]:
+    """``product(f, c, a, b)``: of small matrices in register tiles, else what `matrix_product` gives."""
+    from fastgrad.kernels.micro import MAX_WORK, lanes, small_product
+
+    whole = matrix_product(dtype)
+
+    def large(f, c, a, b):  # type: ignore[no-untyped-def]
+        whole(f[7], f[9], f[3], f[4], f[5], a, f[6], b, f[8], 0, c, f[4])
+
+    small = small_product(dtype) if dtype in (FLOAT32, FLOAT64) and find_blas() else None
+    if small is None:
+        return large
+    width = lanes(dtype)
+
+    def product(f, c, a, b):  # type: ignore[no-untyped-def]
+        m, n, k = f[3], f[4], f[5]
+        if f[9] or n % width != 0 or m * n * k > MAX_WORK:
+            whole(f[7], f[9], m, n, k, a, f[6], b, f[8], 0, c, n)
+        else:
+            small(c, a, b, m, n, k, 1 if f[7] else f[6], f[6] if f[7] else 1, f[8])
+
+    return product
+
+
 ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112
 
 
-def _blas(symbol: str, dtype: int) -> Callable[..., None]:
-    from numba import njit, types
+def matrix_product(dtype: int) -> Any:
+    """A product of two matrices for kernels to call: that of BLAS where there is one, else plain loops.
 
-    from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
-    from fastgrad.kernels.micro import MAX_WORK, lanes, small_product
+    ``product(a_by_columns, b_by_columns, m, n, k, a, lda, b, ldb, accumulate, c, ldc)`` writes to the row-major `c`,
+    or adds to it; a matrix stored by columns is one whose rows are `lda` apart when it is transposed.
+    """
+    from numba import njit
+
+    from fastgrad.kernels.dtypes import KERNEL
+
+    if dtype == BOOL:
+        raise NotImplementedError("convert the operands with .to(fastgrad.float32) first")
+    found = find_blas()
+    if found and dtype in (FLOAT32, FLOAT64):
+        return njit(**KERNEL)(_blas(found[0] if dtype == FLOAT32 else found[1], dtype))
+    return njit(**KERNEL)(_own(dtype))
+
+
+def _blas(symbol: str, dtype: int) -> Callable[..., None]:
+    from numba import types
+
+    from fastgrad.kernels.dtypes import ELEMENTS
     from fastgrad.native.intrinsics import address_of
 
     scalar = ELEMENTS[dtype].scalar
     i = types.int64
     gemm = types.ExternalFunction(symbol, types.void(i, i, i, i, i, i, scalar, i, i, i, i, scalar, i, i))
     one, zero = ELEMENTS[dtype].constant(1), ELEMENTS[dtype].constant(0)
-    small = small_product(dtype)
-    width = lanes(dtype)
 
-    def large(f, c, a, b):  # type: ignore[no-untyped-def]
-        ta = TRANSPOSE if f[7] else NO_TRANSPOSE
-        tb = TRANSPOSE if f[9] else NO_TRANSPOSE
+    def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
         # BLAS with k = 0 writes zeros, as beta says.
         gemm(
-            ROW_MAJOR, ta, tb, f[3], f[4], f[5], one, address_of(a), f[6], address_of(b), f[8], zero,
-            address_of(c), f[4],
+            ROW_MAJOR, TRANSPOSE if ta else NO_TRANSPOSE, TRANSPOSE if tb else NO_TRANSPOSE, m, n, k, one,
+            address_of(a), lda, address_of(b), ldb, one if accumulate else zero, address_of(c), ldc,
         )  # fmt: skip
-
-    if small is None:
-        return large
-    blas = njit(**KERNEL)(large)
-
-    def product(f, c, a, b):  # type: ignore[no-untyped-def]
-        m, n, k = f[3], f[4], f[5]
-        if f[9] or n % width != 0 or m * n * k > MAX_WORK:
-            blas(f, c, a, b)
-        else:
-            small(c, a, b, m, n, k, 1 if f[7] else f[6], f[6] if f[7] else 1, f[8])
 
     return product
 
@@ -133,17 +152,16 @@ def _own(dtype: int) -> Callable[..., None]:
 
     zero = ELEMENTS[dtype].constant(0)
 
-    def product(f, c, a, b):  # type: ignore[no-untyped-def]
-        row_a = 1 if f[7] else f[6]
-        col_a = f[6] if f[7] else 1
-        row_b = 1 if f[9] else f[8]
-        col_b = f[8] if f[9] else 1
-        for i in range(f[3]):
-            for j in range(f[4]):
-                c[i * f[4] + j] = zero
-            for k in range(f[5]):
-                x = a[i * row_a + k * col_a]
-                for j in range(f[4]):
-                    c[i * f[4] + j] += x * b[k * row_b + j * col_b]
+    def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
+        row_a, col_a = (1, lda) if ta else (lda, 1)
+        row_b, col_b = (1, ldb) if tb else (ldb, 1)
+        for i in range(m):
+            if not accumulate:
+                for j in range(n):
+                    c[i * ldc + j] = zero
+            for p in range(k):
+                x = a[i * row_a + p * col_a]
+                for j in range(n):
+                    c[i * ldc + j] += x * b[p * row_b + j * col_b]
 
     return product

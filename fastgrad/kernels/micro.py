@@ -7,6 +7,7 @@ and `a` element by element, so that it may be transposed. LLVM does not find thi
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -16,7 +17,7 @@ from numba.extending import intrinsic
 
 from fastgrad.kernels.dtypes import INLINE, KERNEL
 from fastgrad.native.intrinsics import advance
-from fastgrad.native.layout import FLOAT32
+from fastgrad.native.layout import FLOAT32, FLOAT64
 
 ROWS = 8
 MAX_WORK = 1 << 22  # multiply-adds; beyond, BLAS is at its best
@@ -32,17 +33,35 @@ def lanes(dtype: int) -> int:
     return 16 if dtype == FLOAT32 else 8
 
 
-def tile(rows: int, vectors: int, width: int, dtype: int) -> Any:
+def tile_shape(dtype: int) -> tuple[int, int, int] | None:
+    """Rows, vectors and lanes of a tile whose sums, with what is added to them, fill the vector registers.
+
+    None where the processor has no fused multiply-add on vectors, or the dtype none at all.
+    """
+    features = llvm.get_host_cpu_features()
+    if dtype not in (FLOAT32, FLOAT64):
+        return None
+    per_float32 = 2 if dtype == FLOAT64 else 1
+    if features.get("avx512f"):
+        return 8, 3, 16 // per_float32
+    if features.get("avx2") and features.get("fma"):
+        return 4, 3, 8 // per_float32
+    if platform.machine() in ("aarch64", "arm64"):
+        return 8, 3, 4 // per_float32
+    return None
+
+
+def tile(rows: int, vectors: int, width: int, dtype: int, *, indirect: bool = False) -> Any:
     """An inlined function that computes ``rows x (vectors * width)`` elements of the product.
 
-    ``tile(a, row_a, col_a, b, row_b, c, row_c, k)``: pointers, strides in elements, the inner size.
+    ``tile(a, row_a, col_a, b, row_b, c, row_c, k)``: pointers, strides in elements, the inner size. With `indirect`,
+    `row_b` points at the place of each row of `b`.
     """
     scalar = types.float32 if dtype == FLOAT32 else types.float64
     element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
     size = 4 if dtype == FLOAT32 else 8
     vector = ir.VectorType(element, width)
     pointer = types.CPointer(scalar)
-    name = f"llvm.fma.v{width}f{8 * size}"
 
     @intrinsic
     def compute(
@@ -50,8 +69,7 @@ def tile(rows: int, vectors: int, width: int, dtype: int) -> Any:
     ) -> Any:
         def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
             a, row_a, col_a, b, row_b, c, row_c, k = args
-            module = builder.module
-            fma = module.globals.get(name) or ir.Function(module, ir.FunctionType(vector, [vector] * 3), name)
+            fma = fused_multiply_add(builder.module, vector)
             zero = ir.Constant(vector, [0.0] * width)
             before = builder.block
             loop = builder.append_basic_block("tile.loop")
@@ -65,9 +83,11 @@ def tile(rows: int, vectors: int, width: int, dtype: int) -> Any:
             for row in sums:
                 for value in row:
                     value.add_incoming(zero, before)
-            at_b = builder.gep(b, [builder.mul(i, row_b)])
+            place = builder.load(builder.gep(row_b, [i])) if indirect else builder.mul(i, row_b)
+            at_b = builder.gep(b, [place])
             columns = [
-                _load(builder, builder.gep(at_b, [_LL64(v * width)]), vector, size) for v in range(vectors)
+                load_vector(builder, builder.gep(at_b, [_LL64(v * width)]), vector, size)
+                for v in range(vectors)
             ]
             at_a = builder.gep(a, [builder.mul(i, col_a)])
             fresh = []
@@ -95,12 +115,19 @@ def tile(rows: int, vectors: int, width: int, dtype: int) -> Any:
             return _context.get_dummy_value()
 
         i64 = types.int64
-        return types.void(pointer, i64, i64, pointer, i64, pointer, i64, i64), emit
+        places = types.CPointer(i64) if indirect else i64
+        return types.void(pointer, i64, i64, pointer, places, pointer, i64, i64), emit
 
     return compute
 
 
-def _load(builder: Any, at: Any, vector: Any, align: int) -> Any:
+def fused_multiply_add(module: Any, vector: Any) -> Any:
+    """LLVM's function ``a * b + c`` on vectors of a type."""
+    name = f"llvm.fma.v{vector.count}{'f32' if isinstance(vector.element, ir.FloatType) else 'f64'}"
+    return module.globals.get(name) or ir.Function(module, ir.FunctionType(vector, [vector] * 3), name)
+
+
+def load_vector(builder: Any, at: Any, vector: Any, align: int) -> Any:
     value = builder.load(builder.bitcast(at, vector.as_pointer()))
     value.align = align
     return value
@@ -152,3 +179,112 @@ def small_product(dtype: int) -> Any:
             r += 1
 
     return product
+
+
+def lane_sums(rows: int, vectors: int, width: int, dtype: int) -> Any:
+    """An inlined function that adds ``rows x vectors`` inner products, over stretches of some images, to `c`.
+
+    ``sums(a, row_a, image_a, b, places, image_b, n, images, c)``: row r of `a` begins at ``r * row_a``, row v of `b` at
+    ``places[v]``; both are `n` long, a multiple of the vector's width, and go on in several images. The sum of rows r
+    and v is added to ``c[v * rows + r]``.
+    """
+    scalar = types.float32 if dtype == FLOAT32 else types.float64
+    element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
+    size = 4 if dtype == FLOAT32 else 8
+    vector = ir.VectorType(element, width)
+    pointer = types.CPointer(scalar)
+
+    @intrinsic
+    def compute(
+        context: Any,
+        a: Any,
+        row_a: Any,
+        image_a: Any,
+        b: Any,
+        places: Any,
+        image_b: Any,
+        n: Any,
+        images: Any,
+        c: Any,
+    ) -> Any:
+        def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            a, row_a, image_a, b, places, image_b, n, images, c = args
+            fma = fused_multiply_add(builder.module, vector)
+            starts = [builder.load(builder.gep(places, [_LL64(v)])) for v in range(vectors)]
+            offsets = [builder.mul(row_a, _LL64(r)) for r in range(rows)]
+
+            def image(i: Any, sums: list[Any]) -> list[Any]:
+                from_a, from_b = builder.mul(i, image_a), builder.mul(i, image_b)
+                at_a = [builder.gep(a, [builder.add(from_a, offset)]) for offset in offsets]
+                at_b = [builder.gep(b, [builder.add(from_b, start)]) for start in starts]
+
+                def pixels(j: Any, sums: list[Any]) -> list[Any]:
+                    x = [load_vector(builder, builder.gep(at, [j]), vector, size) for at in at_b]
+                    fresh = []
+                    for r in range(rows):  # one vector of `a` at a time: there are no registers for more
+                        y = load_vector(builder, builder.gep(at_a[r], [j]), vector, size)
+                        fresh += [builder.call(fma, [y, x[v], sums[r * vectors + v]]) for v in range(vectors)]
+                    return fresh
+
+                return _counted(builder, n, width, sums, pixels)
+
+            sums = _counted(
+                builder, images, 1, [ir.Constant(vector, [0.0] * width)] * (rows * vectors), image
+            )
+            for v in range(vectors):
+                totals = _add_lanes(builder, sums[v::vectors])
+                for k, total in enumerate(totals):
+                    at = builder.gep(c, [_LL64(v * rows + k * total.type.count)])
+                    before = load_vector(builder, at, total.type, size)
+                    _store_row(builder, at, [builder.fadd(before, total)], total.type, total.type.count, size)
+            return _context.get_dummy_value()
+
+        i64 = types.int64
+        places_type = types.CPointer(i64)
+        return types.void(pointer, i64, i64, pointer, places_type, i64, i64, i64, pointer), emit
+
+    return compute
+
+
+def _counted(builder: Any, count: Any, step: int, carried: list[Any], body: Any) -> list[Any]:
+    """A loop from 0 up to `count`, which is more than 0, that carries vectors through ``body(i, carried)``."""
+    before, loop, done = (
+        builder.block,
+        *(builder.append_basic_block(name) for name in ("sums.loop", "sums.done")),
+    )
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    i = builder.phi(_LL64)
+    i.add_incoming(_LL64(0), before)
+    values = [builder.phi(value.type) for value in carried]
+    for phi, value in zip(values, carried, strict=True):
+        phi.add_incoming(value, before)
+    fresh = body(i, values)
+    following = builder.add(i, _LL64(step))
+    i.add_incoming(following, builder.block)
+    for phi, value in zip(values, fresh, strict=True):
+        phi.add_incoming(value, builder.block)
+    builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
+    builder.position_at_end(done)
+    return fresh
+
+
+def _add_lanes(builder: Any, vectors: list[Any]) -> list[Any]:
+    """The sum of the lanes of each of a power of two of vectors, in order, in as few vectors as hold them."""
+    partial = vectors[0].type.count
+    while partial > 1:
+        pairs = (
+            list(zip(vectors[::2], vectors[1::2], strict=True)) if len(vectors) > 1 else [(vectors[0],) * 2]
+        )
+        lanes = vectors[0].type.count if len(vectors) > 1 else vectors[0].type.count // 2
+        vectors = [
+            builder.fadd(*(
+                builder.shuffle_vector(
+                    a, b, ir.Constant(ir.VectorType(_LL32, lanes), [2 * k + odd for k in range(lanes)])
+                )
+                for odd in (0, 1)
+            ))
+            for a, b in pairs
+        ]  # fmt: skip
+        partial //= 2
+    return vectors

@@ -1,73 +1,341 @@
-"""Kernels of optimizer steps: one pass over a parameter."""
+"""Kernels over groups of tensors: optimizer steps, norms of gradients and their clipping. One pass over the memory.
+
+Frame: elements, dtype of the group's single number, the addresses of the tensors, the settings as bit patterns (see
+`native.functions.multi_tensor`); `ops.optim` names both. An absent tensor has the address 0.
+
+Note [Steps count themselves]: the number of steps is a tensor of the state. The kernel adds one to it and takes the
+bias corrections from it, so that a step has no number from Python that changes, and a captured step can be replayed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numba import njit
 
-from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
-from fastgrad.native.intrinsics import float_of, words
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
+from fastgrad.native.intrinsics import f64s, float_of, words
+from fastgrad.native.layout import DECOUPLED, FIRST_STEP, FLOAT32, FLOAT64, MAXIMIZE, NESTEROV
 
-NESTEROV, MAXIMIZE, FIRST = 1, 2, 4
+Built = tuple[Callable[..., None], dict[str, Any]]
+_f32s = ELEMENTS[FLOAT32].pointer
+_pow = ELEMENTS[FLOAT64].math.pow
+_sqrt = ELEMENTS[FLOAT64].math.sqrt
 
 
-def sgd(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
+def _floating(dtype: int) -> Element:
+    if dtype not in (FLOAT32, FLOAT64):
+        raise NotImplementedError("parameters and gradients must be float32 or float64")
+    return ELEMENTS[dtype]
+
+
+@njit(**INLINE)
+def _count(f, address):  # type: ignore[no-untyped-def]
+    """Add one to the number of steps and return it."""
+    if f[1] == FLOAT64:
+        f64s(address)[0] += 1.0
+        return f64s(address)[0]
+    _f32s(address)[0] += np.float32(1)
+    return np.float64(_f32s(address)[0])
+
+
+@njit(**INLINE)
+def _number(f, address):  # type: ignore[no-untyped-def]
+    """The single number of a group."""
+    return f64s(address)[0] if f[1] == FLOAT64 else np.float64(_f32s(address)[0])
+
+
+def _direction(element: Element) -> Any:
+    """The gradient as a step takes it: the other way for maximize, with the decay of weights added."""
+    cast = element.constant
+
+    @njit(**INLINE)
+    def direction(g, p, maximize, decay):  # type: ignore[no-untyped-def]
+        d = -g if maximize else g
+        return d + decay * p if decay != cast(0) else d
+
+    return direction
+
+
+def sgd(kernel: Any, dtype: int, layout_class: int) -> Built:
     """Stochastic gradient descent.
 
-    Frame: n, parameter, gradient, momentum buffer or 0, lr, momentum, dampening, weight decay, flags.
+    Tensors: parameter, gradient, momentum buffer. Settings: lr, momentum, dampening, weight decay, flags.
     """
-    element = ELEMENTS[dtype]
-    pointer, cast = element.pointer, element.constant
+    element = _floating(dtype)
+    pointer, cast, direction = element.pointer, element.constant, _direction(element)
 
     @njit(**LOOP)
-    def plain(p, g, n, lr, decay):  # type: ignore[no-untyped-def]
+    def plain(p, g, n, lr, decay, maximize):  # type: ignore[no-untyped-def]
         for i in range(n):
-            p[i] = p[i] - lr * (g[i] + decay * p[i])
+            p[i] = p[i] - lr * direction(g[i], p[i], maximize, decay)
 
     @njit(**LOOP)
-    def simplest(p, g, n, lr):  # type: ignore[no-untyped-def]
+    def heavy(p, g, b, n, lr, momentum, keep, decay, maximize, first, nesterov):  # type: ignore[no-untyped-def]
         for i in range(n):
-            p[i] = p[i] - lr * g[i]
-
-    @njit(**LOOP)
-    def heavy(p, g, b, n, lr, momentum, keep, decay, sign, first, nesterov):  # type: ignore[no-untyped-def]
-        for i in range(n):
-            d = sign * g[i] + decay * p[i]
+            d = direction(g[i], p[i], maximize, decay)
             v = d if first else momentum * b[i] + keep * d
             b[i] = v
             p[i] = p[i] - lr * (d + momentum * v if nesterov else v)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = words(frame)
-        p = pointer(f[1])
-        g = pointer(f[2])
-        lr = cast(float_of(f[4]))
-        decay = cast(float_of(f[7]))
-        maximize = f[8] & MAXIMIZE != 0
-        if f[3] == 0:
-            if maximize:
-                plain(p, g, f[0], -lr, -decay)
-            elif f[7] == 0:
-                simplest(p, g, f[0], lr)
-            else:
-                plain(p, g, f[0], lr, decay)
-            return
-        sign = cast(-1) if maximize else cast(1)
-        keep = cast(1.0 - float_of(f[6]))
-        heavy(
-            p,
-            g,
-            pointer(f[3]),
-            f[0],
-            lr,
-            cast(float_of(f[5])),
-            keep,
-            decay,
-            sign,
-            f[8] & FIRST != 0,
-            f[8] & NESTEROV != 0,
+        p, g = pointer(f[2]), pointer(f[3])
+        lr, momentum, decay = cast(float_of(f[5])), cast(float_of(f[6])), cast(float_of(f[8]))
+        maximize = f[9] & MAXIMIZE != 0
+        if f[4] == 0:
+            plain(p, g, f[0], lr, decay, maximize)
+        else:
+            keep = cast(1.0 - float_of(f[7]))
+            first, nesterov = f[9] & FIRST_STEP != 0, f[9] & NESTEROV != 0
+            heavy(p, g, pointer(f[4]), f[0], lr, momentum, keep, decay, maximize, first, nesterov)
+
+    return run, KERNEL
+
+
+def adam(kernel: Any, dtype: int, layout_class: int) -> Built:
+    """Adam with either kind of weight decay, and AMSGrad where the last buffer is present.
+
+    Tensors: parameter, gradient, averages of the gradient and of its square, largest average of the square, number of
+    steps. Settings: lr, both betas, eps, weight decay, flags.
+    """
+    element = _floating(dtype)
+    pointer, cast, direction = element.pointer, element.constant, _direction(element)
+    sqrt, maximum = element.math.sqrt, element.math.maximum
+
+    def loop(amsgrad: bool) -> Any:
+        @njit(**LOOP)
+        def go(p, g, m, v, top, n, rate, shrink, w1, b2, w2, unbias, eps, decay, maximize):  # type: ignore[no-untyped-def]
+            for i in range(n):
+                d = direction(g[i], p[i], maximize, decay)
+                average = m[i] + w1 * (d - m[i])
+                square = b2 * v[i] + w2 * (d * d)
+                m[i] = average
+                v[i] = square
+                if amsgrad:
+                    square = maximum(top[i], square)
+                    top[i] = square
+                p[i] = shrink * p[i] - rate * average / (sqrt(square) * unbias + eps)
+
+        return go
+
+    usual, largest = loop(False), loop(True)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        p, g, m, v, top = pointer(f[2]), pointer(f[3]), pointer(f[4]), pointer(f[5]), pointer(f[6])
+        lr, b1, b2, decay = float_of(f[8]), float_of(f[9]), float_of(f[10]), float_of(f[12])
+        decoupled, maximize = f[13] & DECOUPLED != 0, f[13] & MAXIMIZE != 0
+        steps = _count(f, f[7])
+        rate = cast(lr / (1.0 - _pow(b1, steps)))
+        unbias = cast(1.0 / _sqrt(1.0 - _pow(b2, steps)))
+        shrink = cast(1.0 - lr * decay if decoupled else 1.0)
+        added = cast(0.0 if decoupled else decay)
+        w1, w2, eps = cast(1.0 - b1), cast(1.0 - b2), cast(float_of(f[11]))
+        if f[6] == 0:
+            usual(p, g, m, v, top, f[0], rate, shrink, w1, cast(b2), w2, unbias, eps, added, maximize)
+        else:
+            largest(p, g, m, v, top, f[0], rate, shrink, w1, cast(b2), w2, unbias, eps, added, maximize)
+
+    return run, KERNEL
+
+
+def rmsprop(kernel: Any, dtype: int, layout_class: int) -> Built:
+    """RMSprop, centered and with momentum where those buffers are present.
+
+    Tensors: parameter, gradient, average of the square, momentum buffer, average of the gradient, number of steps.
+    Settings: lr, alpha, eps, weight decay, momentum, flags.
+    """
+    element = _floating(dtype)
+    pointer, cast, direction, sqrt = element.pointer, element.constant, _direction(element), element.math.sqrt
+
+    def loop(heavy: bool, centered: bool) -> Any:
+        @njit(**LOOP)
+        def update(p, g, v, b, m, n, lr, alpha, rest, eps, decay, momentum, maximize):  # type: ignore[no-untyped-def]
+            for i in range(n):
+                d = direction(g[i], p[i], maximize, decay)
+                square = alpha * v[i] + rest * (d * d)
+                v[i] = square
+                if centered:
+                    average = m[i] + rest * (d - m[i])
+                    m[i] = average
+                    square = square - average * average
+                change = d / (sqrt(square) + eps)
+                if heavy:
+                    change = momentum * b[i] + change
+                    b[i] = change
+                p[i] = p[i] - lr * change
+
+        return update
+
+    neither, centered, heavy, both = (
+        loop(False, False),
+        loop(False, True),
+        loop(True, False),
+        loop(True, True),
+    )
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        p, g, v, b, m = pointer(f[2]), pointer(f[3]), pointer(f[4]), pointer(f[5]), pointer(f[6])
+        _count(f, f[7])
+        alpha, rest = cast(float_of(f[9])), cast(1.0 - float_of(f[9]))
+        lr, eps, decay, momentum = (
+            cast(float_of(f[8])),
+            cast(float_of(f[10])),
+            cast(float_of(f[11])),
+            cast(float_of(f[12])),
         )
+        maximize = f[13] & MAXIMIZE != 0
+        if f[5] == 0 and f[6] == 0:
+            neither(p, g, v, b, m, f[0], lr, alpha, rest, eps, decay, momentum, maximize)
+        elif f[5] == 0:
+            centered(p, g, v, b, m, f[0], lr, alpha, rest, eps, decay, momentum, maximize)
+        elif f[6] == 0:
+            heavy(p, g, v, b, m, f[0], lr, alpha, rest, eps, decay, momentum, maximize)
+        else:
+            both(p, g, v, b, m, f[0], lr, alpha, rest, eps, decay, momentum, maximize)
+
+    return run, KERNEL
+
+
+def adagrad(kernel: Any, dtype: int, layout_class: int) -> Built:
+    """Adagrad.
+
+    Tensors: parameter, gradient, sum of squares, number of steps. Settings: lr, decay of lr, eps, weight decay, flags.
+    """
+    element = _floating(dtype)
+    pointer, cast, direction, sqrt = element.pointer, element.constant, _direction(element), element.math.sqrt
+
+    @njit(**LOOP)
+    def update(p, g, total, n, lr, eps, decay, maximize):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            d = direction(g[i], p[i], maximize, decay)
+            square = total[i] + d * d
+            total[i] = square
+            p[i] = p[i] - lr * d / (sqrt(square) + eps)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        lr = cast(float_of(f[6]) / (1.0 + (_count(f, f[5]) - 1.0) * float_of(f[7])))
+        eps, decay = cast(float_of(f[8])), cast(float_of(f[9]))
+        update(pointer(f[2]), pointer(f[3]), pointer(f[4]), f[0], lr, eps, decay, f[10] & MAXIMIZE != 0)
+
+    return run, KERNEL
+
+
+# --- norms and clipping ----------------------------------------------------------------------------------------
+
+
+def _sums() -> Any:
+    """Sums in float64 of squares, of magnitudes, and of any power of magnitudes."""
+    absolute = ELEMENTS[FLOAT64].math.abs
+
+    @njit(**SUM)
+    def squares(x, n):  # type: ignore[no-untyped-def]
+        total = 0.0
+        for i in range(n):
+            total += np.float64(x[i]) * np.float64(x[i])
+        return total
+
+    @njit(**SUM)
+    def magnitudes(x, n):  # type: ignore[no-untyped-def]
+        total = 0.0
+        for i in range(n):
+            total += absolute(np.float64(x[i]))
+        return total
+
+    @njit(**LOOP)
+    def powers(x, n, order):  # type: ignore[no-untyped-def]
+        total = 0.0
+        for i in range(n):
+            total += _pow(absolute(np.float64(x[i])), order)
+        return total
+
+    return squares, magnitudes, powers
+
+
+def _extreme(element: Element, better: Any) -> Any:
+    """The largest or the smallest magnitude; NaN if there is one."""
+    absolute = element.math.abs
+
+    @njit(**SUM)
+    def extreme(x, n):  # type: ignore[no-untyped-def]
+        best = absolute(x[0])
+        for i in range(n):
+            best = better(best, absolute(x[i]))
+        return np.float64(best)
+
+    return extreme
+
+
+def norm_part(kernel: Any, dtype: int, layout_class: int) -> Built:
+    """Add a tensor's part to the sum behind a norm; for the infinite orders take the larger or smaller one.
+
+    Tensors: a tensor, the sum so far in float64. Settings: the order. As in PyTorch the norm of several tensors is
+    the norm of their norms, so that order 0 counts the tensors that are not zero.
+    """
+    element = _floating(dtype)
+    pointer, wide = element.pointer, ELEMENTS[FLOAT64].math
+    squares, magnitudes, powers = _sums()
+    largest, smallest = _extreme(element, element.math.maximum), _extreme(element, element.math.minimum)
+    wide_maximum, wide_minimum = wide.maximum, wide.minimum
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        x, total, order = pointer(f[2]), f64s(f[3]), float_of(f[4])
+        if f[0] == 0:
+            return
+        if order == 2.0:
+            total[0] += squares(x, f[0])
+        elif order == 1.0:
+            total[0] += magnitudes(x, f[0])
+        elif order == np.inf:
+            total[0] = wide_maximum(total[0], largest(x, f[0]))
+        elif order == -np.inf:
+            total[0] = wide_minimum(total[0], smallest(x, f[0]))
+        elif order == 0.0:
+            total[0] += np.float64(largest(x, f[0]) != 0.0)
+        else:
+            total[0] += powers(x, f[0], order)
+
+    return run, KERNEL
+
+
+def scale(kernel: Any, dtype: int, layout_class: int) -> Built:
+    """Multiply a tensor by a number that is a tensor as well. Tensors: both. A factor of 1 costs nothing."""
+    element = _floating(dtype)
+    pointer, cast = element.pointer, element.constant
+
+    @njit(**LOOP)
+    def multiply(x, n, factor):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            x[i] = x[i] * factor
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        factor = _number(f, f[3])
+        if factor != 1.0:
+            multiply(pointer(f[2]), f[0], cast(factor))
+
+    return run, KERNEL
+
+
+def clip(kernel: Any, dtype: int, layout_class: int) -> Built:
+    """Bring the elements of a tensor into a range. Tensors: one. Settings: the largest magnitude. NaN stays."""
+    element = _floating(dtype)
+    pointer, cast = element.pointer, element.constant
+    maximum, minimum = element.math.maximum, element.math.minimum
+
+    @njit(**LOOP)
+    def into(x, n, bound):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            x[i] = minimum(maximum(x[i], -bound), bound)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        into(pointer(f[2]), f[0], cast(float_of(f[3])))
 
     return run, KERNEL

@@ -11,6 +11,8 @@ from fastgrad.native.elementwise import (
     result_dtype,
 )
 from fastgrad.native.functions import (
+    convolution,
+    each,
     expand_reduced,
     framed,
     gather,
@@ -22,10 +24,14 @@ from fastgrad.native.functions import (
     matmul,
     matmul_add,
     matrix_vector,
+    max_pool,
     nll_backward,
     nll_forward,
+    pad,
     place_rows,
     place_strided,
+    pool,
+    pool_at,
     reduce_like,
     reduced_loss,
     reduction,
@@ -34,7 +40,6 @@ from fastgrad.native.functions import (
     scatter_add,
     scatter_views,
     select_rows,
-    sgd,
     spread,
     sum_to,
     take_strided,
@@ -71,11 +76,16 @@ from fastgrad.native.layout import (
     BAD_ARGUMENT,
     COPY_ON_WRITE,
     ELEMENTWISE,
+    FN_ADAPTIVE_POOL,
     FN_ADDMM,
+    FN_AVG_POOL,
     FN_CAST,
     FN_CAT,
     FN_CLONE,
+    FN_CONV,
+    FN_CONV_WEIGHT,
     FN_DOT,
+    FN_EACH,
     FN_EXPAND_BACK,
     FN_EXPAND_MEAN,
     FN_EXPAND_MEAN_BACK,
@@ -87,19 +97,23 @@ from fastgrad.native.layout import (
     FN_INDEX_PUT,
     FN_LENGTH,
     FN_MATMUL,
+    FN_MAX_POOL,
     FN_MV,
     FN_NLL,
     FN_NLL_BACKWARD,
     FN_NUMBER,
+    FN_PAD,
+    FN_PAD_BACKWARD,
     FN_PLACE_ROWS,
     FN_PLACE_STRIDED,
+    FN_POOL_GATHER,
+    FN_POOL_SCATTER,
     FN_REDUCE_LIKE,
     FN_REDUCED,
     FN_RESHAPE,
     FN_RESHAPE_TO,
     FN_SCATTER_ADD,
     FN_SELECT_ROWS,
-    FN_SGD,
     FN_SPLIT,
     FN_SPLIT_BACKWARD,
     FN_STACK,
@@ -139,8 +153,40 @@ from fastgrad.native.layout import (
 from fastgrad.native.memory import drop, drop_node, retain_node
 from fastgrad.native.modes import enter
 from fastgrad.native.packing import show_tensor
-from fastgrad.native.tensors import alias, mark_view, set_history, unshare
+from fastgrad.native.tensors import alias, mark_view, overlaps_itself, set_history, unshare
 from fastgrad.native.views import fail, make_view
+
+
+@native_once
+def run_image_function(op, kind, n, ins, n_attrs, attrs, outs):
+    """Those of the functions that work on images; returns the number of outputs or a negative status."""
+    out = 0
+    if kind >= FN_CONV and kind <= FN_CONV_WEIGHT:
+        out = convolution(op, kind - FN_CONV, n, ins, attrs)
+    elif kind == FN_MAX_POOL:
+        return max_pool(op, ins[0], 8, attrs, outs)
+    elif kind == FN_AVG_POOL:
+        out = pool(op, ins[0], 8, attrs)
+    elif kind == FN_ADAPTIVE_POOL:
+        out = pool(op, ins[0], 0, attrs)
+    elif kind == FN_POOL_SCATTER:
+        out = pool_at(op, ins[0], ins[1], attrs[0], words(address_of(attrs) + 8))
+    elif kind == FN_POOL_GATHER:
+        out = pool_at(op, ins[0], ins[1], 0, attrs)
+    elif kind == FN_PAD:
+        # attrs: mode, value, the plan, which has the sizes of the result
+        plan = words(address_of(attrs) + 16)
+        target = words(address_of(plan) + (1 + plan[0]) * 8)
+        out = pad(op, ins[0], attrs[0], attrs[1], plan, target[0], words(address_of(target) + 8), 0)
+    elif kind == FN_PAD_BACKWARD:
+        # attrs: mode, the plan, rank and sizes of the result
+        plan = words(address_of(attrs) + 8)
+        target = words(address_of(plan) + (2 + 2 * plan[0]) * 8)
+        out = pad(op, ins[0], attrs[0], 0, plan, target[0], words(address_of(target) + 8), 1)
+    else:
+        return -BAD_ARGUMENT
+    outs[0] = out
+    return 1 if out > 0 else out
 
 
 @native
@@ -244,10 +290,10 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
         out = index_backward(
             op, ins[0], n - 1, words(address_of(ins) + 8), attrs[0], attrs[1], words(at + 16)
         )
+    elif kind == FN_EACH:
+        out = each(op, n, ins, n_attrs, attrs)
     elif kind == FN_REDUCED:
         out = reduced_loss(op, n, ins, attrs[0])
-    elif kind == FN_SGD:
-        out = sgd(op, n, ins, attrs)
     elif kind == FN_FRAMED:
         return framed(op, n, ins, n_attrs, attrs, outs)
     elif kind == FN_ADDMM:
@@ -262,7 +308,7 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == FN_NLL_BACKWARD:
         out = nll_backward(op, n, ins, attrs)
     else:
-        return -BAD_ARGUMENT
+        return run_image_function(op, kind, n, ins, n_attrs, attrs, outs)
     outs[0] = out
     return 1 if out > 0 else out
 
@@ -390,16 +436,6 @@ def with_number(op, a, number, swapped):
 
 
 # --- in place --------------------------------------------------------------------------------------------------
-
-
-@native
-def overlaps_itself(h):
-    """Whether several elements of a tensor share one place in memory, as after expand."""
-    t = tensor(h)
-    for k in range(t.ndim):
-        if t.strides[k] == 0 and t.shape[k] > 1:
-            return True
-    return False
 
 
 @native_once

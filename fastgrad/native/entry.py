@@ -22,7 +22,7 @@ from fastgrad.native import (
 )
 from fastgrad.native.compiler import Export
 from fastgrad.native.elementwise import number_tensor
-from fastgrad.native.graph import look, write_meta
+from fastgrad.native.graph import is_leaf, look, write_meta
 from fastgrad.native.intrinsics import (
     call_kernel,
     native,
@@ -36,12 +36,8 @@ from fastgrad.native.intrinsics import (
 )
 from fastgrad.native.layout import (
     CONTIGUOUS,
-    COPY_ON_WRITE,
     FLAT,
-    MUTATION_HOOKS,
     NO_MEMORY,
-    OK,
-    PYTHON_RAISED,
     REQUIRES_GRAD,
     RETAINS_GRAD,
     UNTRACKED,
@@ -56,7 +52,7 @@ from fastgrad.native.memory import (
     retire_record,
 )
 from fastgrad.native.modes import enter
-from fastgrad.native.packing import show_tensor
+from fastgrad.native.packing import about_to_change
 from fastgrad.native.tensors import alias, blank_tensor, is_contiguous, new_tensor
 
 
@@ -184,7 +180,7 @@ def retain_grad(h):
     if not look(h) & REQUIRES_GRAD:
         return 0
     t = tensor(h)
-    if not t.flags & RETAINS_GRAD and t.node != 0:
+    if not t.flags & RETAINS_GRAD and not is_leaf(h):
         t.flags |= RETAINS_GRAD
         n = node(t.node)
         t.retain_next = n.retains
@@ -270,23 +266,13 @@ def fill(h, kind, real, integer):
 @native
 def copy(h, source):
     """Copy elements, broadcasting and casting, without history. A status."""
+    enter()
     status = about_to_change(h)
     if status != 0:
-        return status
+        return -status
     status = elementwise.copy_into(h, source)
     tensors.bump_version(h)
     return -status
-
-
-@native
-def about_to_change(h):
-    """To be called before a tensor changes in place without an op. A status."""
-    enter()
-    if tensor(h).flags & COPY_ON_WRITE and tensors.unshare(h) != 0:
-        return -NO_MEMORY
-    if runtime().mode & MUTATION_HOOKS and show_tensor(runtime().before_mutation, h) != OK:
-        return -PYTHON_RAISED
-    return 0
 
 
 @native
@@ -487,6 +473,7 @@ EXPORTS = [
     # nodes
     Export("flags_of", flags_of, "T", "i"),
     Export("grad_fn", node_entry.grad_fn, "T", "R"),
+    Export("is_leaf", node_entry.leaf_now, "T", "i"),
     Export("gradient_node", node_entry.gradient_node, "T", "R"),
     Export("current_accumulator", node_entry.current_accumulator, "T", "R"),
     Export("node_target", node_entry.node_target, "Ni", "R"),

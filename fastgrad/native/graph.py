@@ -186,6 +186,13 @@ def accumulator(handle):
     return created
 
 
+@native_inline
+def is_leaf(handle):
+    """Whether a tensor has no history of ops: none at all, or a stand-in's for a leaf that hooks packed."""
+    n = tensor(handle).node
+    return n == 0 or node(n).variable != 0
+
+
 @native
 def edge_of(handle):
     """The node that a tensor's gradient arrives at, with one reference for the caller."""
@@ -439,7 +446,7 @@ def check_inplace(handle, needs):
     look(handle)
     if t.flags & IS_VIEW and t.base != 0:
         base = tensor(t.base)
-        if base.flags & REQUIRES_GRAD and base.node == 0:
+        if base.flags & REQUIRES_GRAD and is_leaf(t.base):
             e[0] = 1
             return LEAF_INPLACE
         if needs or base.flags & REQUIRES_GRAD:
@@ -451,7 +458,7 @@ def check_inplace(handle, needs):
                 return NO_GRAD_VIEW_INPLACE
             if not base.flags & CONTIGUOUS:
                 return VIEW_INPLACE
-    if t.flags & REQUIRES_GRAD and t.node == 0:
+    if t.flags & REQUIRES_GRAD and is_leaf(handle):
         e[0] = 0
         return LEAF_INPLACE
     return 0

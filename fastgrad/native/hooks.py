@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 
-from fastgrad.native.graph import look
+from fastgrad.native.graph import is_leaf, look
 from fastgrad.native.intrinsics import (
     clock_gettime,
     handle_object,
@@ -161,7 +161,7 @@ def register_hook(h, function):
     enter()
     flags = look(h)
     t = tensor(h)
-    if t.node == 0 or not flags & REQUIRES_GRAD:
+    if is_leaf(h) or not flags & REQUIRES_GRAD:
         py_incref(none())
         return none()
     o = wrap_node(t.node, runtime().node_type)

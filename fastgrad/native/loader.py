@@ -170,7 +170,7 @@ ENTRIES = (
     "register_node_hook", "hold_hooks", "output_hooks", "boundary",
     "function_begin", "function_finish", "function_apply", "function_save",
     "set_output_count", "set_output", "set_dirty_output", "saved_tensors", "saved_place", "mark_packed",
-    "flag_leaf", "flags_of", "grad_fn", "gradient_node",
+    "flag_leaf", "flags_of", "grad_fn", "is_leaf", "gradient_node",
     "current_accumulator", "node_target", "node_output", "node_field", "set_node_field", "node_meta",
     "input_meta", "node_attr", "node_variable", "attach_input", "attach_output",
     "check_saved",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native import memory, tensors
-from fastgrad.native.graph import gradient_edge, hooks_of_leaf, left_behind, look
+from fastgrad.native.graph import gradient_edge, hooks_of_leaf, is_leaf, left_behind, look
 from fastgrad.native.intrinsics import native, node, runtime, task, tensor, words
 from fastgrad.native.layout import HAS_PYTHON
 from fastgrad.native.memory import drop_node, retain, retain_node
@@ -40,7 +40,15 @@ def grad_fn(h):
     status = left_behind(h)
     if status != 0:
         return -status
-    return shared_object(tensor(h).node)
+    return shared_object(0 if is_leaf(h) else tensor(h).node)
+
+
+@native
+def leaf_now(h):
+    """Whether a tensor has no history of ops, after a view has caught up with its base."""
+    enter()
+    look(h)
+    return 1 if is_leaf(h) else 0
 
 
 @native

@@ -5,8 +5,18 @@ A place that is packed holds no tensor. For the time in which the derivative run
 
 from __future__ import annotations
 
-from fastgrad.native.intrinsics import native, native_once, node, runtime, words
-from fastgrad.native.layout import GRAD_ENABLED, IS_PACKED, OK, PACKED, RAISED
+from fastgrad.native.intrinsics import native, native_once, node, runtime, tensor, words
+from fastgrad.native.layout import (
+    COPY_ON_WRITE,
+    GRAD_ENABLED,
+    IS_PACKED,
+    MUTATION_HOOKS,
+    NO_MEMORY,
+    OK,
+    PACKED,
+    PYTHON_RAISED,
+    RAISED,
+)
 from fastgrad.native.memory import drop_node, release_reference, retain, retain_node
 from fastgrad.native.modes import enter, keep_hooks
 from fastgrad.native.pyapi import (
@@ -18,6 +28,7 @@ from fastgrad.native.pyapi import (
     py_list_size,
 )
 from fastgrad.native.pyobjects import call_python, object_handle, wrap, wrap_node
+from fastgrad.native.tensors import unshare
 
 
 @native_once
@@ -53,6 +64,16 @@ def show_tensor(function, h):
         return RAISED
     py_decref(answer)
     return OK
+
+
+@native
+def about_to_change(h):
+    """To be called before a tensor changes in place: it gets memory of its own, and hooks see it. A status."""
+    if tensor(h).flags & COPY_ON_WRITE and unshare(h) != 0:
+        return NO_MEMORY
+    if runtime().mode & MUTATION_HOOKS and show_tensor(runtime().before_mutation, h) != OK:
+        return PYTHON_RAISED
+    return 0
 
 
 @native

@@ -205,7 +205,7 @@ def apply(t):
     defined = False
     for k in range(n.n_out):
         defined = defined or grads[k] != 0
-    if n.flags & SAVED_FREED and saves(n, info):
+    if n.flags & SAVED_FREED and (saves(n, info) or (defined and n.op == runtime().copy_slices_op)):
         return FREED_GRAPH
     if not defined and n.flags & IN_VIEW:
         return 0

@@ -227,6 +227,16 @@ def same_shape(a, b):
 
 
 @native
+def overlaps_itself(h):
+    """Whether several elements of a tensor share one place in memory, as after expand."""
+    t = tensor(h)
+    for k in range(t.ndim):
+        if t.strides[k] == 0 and t.shape[k] > 1:
+            return True
+    return False
+
+
+@native
 def wrap_dim(dim, ndim):
     """A dimension counted from the front, or -1 where it is out of range; scalars have one dimension."""
     bound = ndim if ndim > 0 else 1

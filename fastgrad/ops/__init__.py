@@ -5,6 +5,7 @@ from fastgrad.native import devices, layout
 from fastgrad.native.loader import runtime_set
 from fastgrad.ops import (
     activations,
+    convolution,
     dropout,
     elementwise,
     embedding,
@@ -12,6 +13,8 @@ from fastgrad.ops import (
     linalg,
     losses,
     normalization,
+    optim,
+    pooling,
     random,
     reduce,
     registry,
@@ -54,6 +57,7 @@ _install()
 
 __all__ = [
     "activations",
+    "convolution",
     "dropout",
     "elementwise",
     "embedding",
@@ -61,6 +65,8 @@ __all__ = [
     "linalg",
     "losses",
     "normalization",
+    "optim",
+    "pooling",
     "random",
     "reduce",
     "registry",

@@ -1,4 +1,4 @@
-"""Losses with kernels of their own, and the optimizer steps."""
+"""Losses with kernels of their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from fastgrad.native.layout import (
     FN_NLL,
     FN_NLL_BACKWARD,
     FN_REDUCED,
-    FN_SGD,
     FUNCTION,
     ONE_DIFFERENTIABLE,
 )
@@ -187,9 +186,3 @@ for _loss in (
 ):  # fmt: skip
     _reduced(_loss, "mean", expand_mean)
     _reduced(_loss, "sum", expand_reduced)
-
-
-sgd_step = Op(
-    "sgd_step", FUNCTION, ("*tensors",), ("lr", "momentum", "dampening", "weight_decay", "flags"),
-    kernel=Kernel("sgd_step", "optim:sgd"), forward=FN_SGD,
-)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by name)
 from fastgrad.native.layout import (
     ACCUMULATES_INT,
     FLOAT_ONLY,

@@ -320,6 +320,23 @@ def _anywhere(rule: Callable[..., Any], times_g: bool, inner: Op) -> Callable[..
     return apply
 
 
+def with_settings(names: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a rule take the integers of these names as one tuple, its parameter `settings`."""
+
+    def wrap(rule: Callable[..., Any]) -> Callable[..., Any]:
+        def apply(**given: Any) -> Any:
+            settings = tuple(given.pop(name) for name in names)
+            return rule(settings=settings, **given)
+
+        others = [p for p in inspect.signature(rule).parameters if p != "settings"]
+        apply.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in (*others, *names)]
+        )
+        return apply
+
+    return wrap
+
+
 _ANY_NUMBER = 1 << 40
 KERNELS: list[Kernel] = []
 OPS: list[Op] = []

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from fastgrad.autograd.modes import enable_grad
-from fastgrad.functions.creation import zeros_like
-from fastgrad.native.loader import TensorBase, rt
-from fastgrad.ops.call import apply
-from fastgrad.ops.registry import BY_NAME
-
-_STEP = BY_NAME["sgd_step"].id
-NESTEROV, MAXIMIZE, FIRST = 1, 2, 4
+from fastgrad.functions.creation import empty_like
+from fastgrad.native.layout import FIRST_STEP, MAXIMIZE, NESTEROV
+from fastgrad.native.loader import rt
+from fastgrad.ops.optim import sgd_step
+from fastgrad.optim.optimizer import Optimizer
+from fastgrad.optim.options import check_options, check_range
 
 
-def _bits(value: float) -> int:
-    return int(struct.unpack("<q", struct.pack("<d", value))[0])
-
-
-class SGD:
+class SGD(Optimizer):
     """Stochastic gradient descent, with momentum if asked for.
 
     With gradient g, momentum mu, dampening tau and weight decay lambda a step is::
@@ -31,9 +24,15 @@ class SGD:
 
     Parameters
     ----------
-    params : iterable of Tensor
-    lr, momentum, dampening, weight_decay : float
+    params : iterable
+        Parameters or groups of them, see `Optimizer`.
+    lr : float or Tensor
+    momentum, dampening, weight_decay : float
     nesterov, maximize : bool
+    foreach, fused : bool, optional
+        Change nothing: a step is one compiled call in any case.
+    differentiable : bool
+        Only False.
 
     Raises
     ------
@@ -41,6 +40,11 @@ class SGD:
         If there are no parameters, or a setting is out of range.
     TypeError
         If a parameter is no tensor.
+
+    References
+    ----------
+    Sutskever, Martens, Dahl, Hinton: On the importance of initialization and momentum in deep learning, ICML 2013;
+    the learning rate multiplies the whole step, as in PyTorch.
 
     Examples
     --------
@@ -55,53 +59,40 @@ class SGD:
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
+        params: Any,
+        lr: Any = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        if isinstance(params, TensorBase):
-            raise TypeError(
-                "params argument given to the optimizer should be an iterable of Tensors, but got a Tensor"
-            )
-        self.params = list(params)
-        if not self.params:
-            raise ValueError("optimizer got an empty parameter list")
-        for p in self.params:
-            if not isinstance(p, TensorBase):
-                raise TypeError(
-                    f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}"
-                )
-            if not p.is_leaf:
-                raise ValueError("can't optimize a non-leaf Tensor")
-        for name, value in (
-            ("learning rate", lr),
-            ("momentum value", momentum),
-            ("weight_decay value", weight_decay),
-        ):
-            if value < 0.0:
-                raise ValueError(f"Invalid {name}: {value}")
+        check_options(foreach=foreach, fused=fused, differentiable=differentiable, lr=lr)
+        check_range("learning rate", lr)
+        check_range("momentum value", momentum)
+        check_range("weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        self.lr = lr
-        self.momentum = momentum
-        self.dampening = dampening
-        self.weight_decay = weight_decay
-        self.nesterov = nesterov
-        self.maximize = maximize
-        self._buffers: dict[int, Any] = {}
+        super().__init__(
+            params,
+            {
+                "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+                "nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
+                "fused": fused,
+            },
+        )  # fmt: skip
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or set them to zero."""
-        for p in self.params:
-            if set_to_none:
-                rt.set_grad(p, None)
-            elif p.grad is not None:
-                p.grad.detach_().zero_()
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, default in (("nesterov", False), ("maximize", False), ("foreach", None)):
+                group.setdefault(name, default)
+            group.setdefault("differentiable", False)
+            group.setdefault("fused", False)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters that have a gradient.
@@ -111,40 +102,27 @@ class SGD:
         closure : callable, optional
             Computes the loss again; what it returns is returned.
         """
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        fresh: list[Any] = []
-        known: list[Any] = []
-        for k, p in enumerate(self.params):
-            g = rt.get_grad(p)
-            if g is None:
-                continue
-            if not self.momentum:
-                known += (p, g, None)
-            elif k in self._buffers:
-                known += (p, g, self._buffers[k])
-            else:
-                self._buffers[k] = zeros_like(p.detach())
-                fresh += (p, g, self._buffers[k])
-        self._update(fresh, FIRST)
-        self._update(known, 0)
+        loss = self._loss(closure)
+        for group in self.param_groups:
+            fresh: list[Any] = []
+            known: list[Any] = []
+            momentum = group["momentum"]
+            for p in group["params"]:
+                grad = rt.get_grad(p)
+                if grad is None:
+                    continue
+                if momentum == 0:
+                    known += (p, grad, None)
+                    continue
+                state = self.state[p]
+                buffer = state.get("momentum_buffer")
+                if buffer is not None:
+                    known += (p, grad, buffer)
+                else:
+                    buffer = state["momentum_buffer"] = empty_like(p)
+                    fresh += (p, grad, buffer)
+            flags = (NESTEROV if group["nesterov"] else 0) | (MAXIMIZE if group["maximize"] else 0)
+            options = group["lr"], momentum, group["dampening"], group["weight_decay"]
+            sgd_step(fresh, *options, flags=flags | FIRST_STEP)
+            sgd_step(known, *options, flags=flags)
         return loss
-
-    def _update(self, tensors: list[Any], flags: int) -> None:
-        if not tensors:
-            return
-        flags |= (NESTEROV if self.nesterov else 0) | (MAXIMIZE if self.maximize else 0)
-        mode = rt.set_mode(0)
-        try:
-            apply(
-                _STEP, len(tensors), -1, *tensors,
-                _bits(self.lr), _bits(self.momentum), _bits(self.dampening), _bits(self.weight_decay), flags,
-            )  # fmt: skip
-        finally:
-            rt.set_mode(mode)
-
-    def __repr__(self) -> str:
-        names = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize")
-        return f"SGD({', '.join(f'{n}={getattr(self, n)}' for n in names)})"

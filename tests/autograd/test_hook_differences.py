@@ -250,7 +250,28 @@ def test_d20_pin_memory():
         fg.autograd.graph.save_on_cpu(pin_memory=True)
 
 
-def test_d21_additions(lib):
+@pytest.mark.parametrize("change", [lambda y: y.mul_(2), lambda y: y[:].mul_(2)])
+def test_d21_second_output(change):
+    class Pair(fg.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            return a * 2, b * 3
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2, h * 3
+
+    x = leaf()
+    y = Pair.apply(x, x)[1]
+    y.retain_grad()
+    for _ in range(2):
+        change(y)
+    (y * 5).sum().backward()
+    assert y.grad.tolist() == [5.0, 5.0]
+    assert x.grad.tolist() == [60.0, 60.0]
+
+
+def test_d22_additions(lib):
     graph = lib.autograd.graph
     names = [
         "queue_callback",

@@ -113,6 +113,71 @@ def test_h70_multi_any(lib, ones):
     assert seen == [[3.0, 3.0]] * 2
 
 
+@pytest.mark.parametrize("mode", ["all", "any"])
+def test_multi_hooks_remember_a_pass_whatever_runs_inside_of_it(lib, ones, mode):
+    seen = []
+    a, w = ones(), ones()
+    c = a * 2
+
+    def inner(g):
+        for _ in range(100):
+            with lib.enable_grad():
+                loss = (w * 2).sum()
+            loss.backward()
+
+    lib.autograd.graph.register_multi_grad_hook((c, a), lambda g: seen.append("outer"), mode=mode)
+    lib.autograd.graph.register_multi_grad_hook((w, w * 1), lambda g: seen.append("inner"), mode="any")
+    c.register_hook(inner)
+    (c * 3).sum().backward()
+    assert seen == ["outer"] * (mode == "any") + ["inner"] * 100 + ["outer"] * (mode == "all")
+
+
+@pytest.mark.parametrize("mode", ["all", "any"])
+def test_multi_hooks_do_not_hold_a_graph(mode):
+    """In PyTorch they do: y saves x, so that both stay for ever."""
+    before = fg.debug.live()
+
+    def make():
+        x = leaf() * 1
+        y = x * x
+        for tensors in ((x, y), (x, y, leaf(), y + 1)):
+            fg.autograd.graph.register_multi_grad_hook(tensors, lambda grads: None, mode=mode)
+
+    make()
+    gc.collect()
+    assert fg.debug.live() == before
+
+
+def test_multi_hooks_outlive_tensors(lib, ones):
+    seen = []
+    a, b = ones(), ones()
+    c, d = a * 2, b * 3
+    z = c * d
+    lib.autograd.graph.register_multi_grad_hook(
+        (c, d, d * 2), lambda grads: seen.append([g is None for g in grads])
+    )
+    del c, d
+    z.sum().backward()
+    assert seen == [[False, False, True]]
+
+
+def test_multi_hooks_keep_nothing_of_a_pass_that_failed(lib, ones):
+    def stop(g):
+        raise ValueError("from a hook")
+
+    a, b = ones(), ones()
+    c = a * b
+    seen = []
+    lib.autograd.graph.register_multi_grad_hook((c, b), seen.append)
+    handle = c.register_hook(stop)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="from a hook"):
+            c.sum().backward(retain_graph=True)
+    handle.remove()
+    c.sum().backward()
+    assert len(seen) == 1
+
+
 def test_h71_multi_return(lib, ones):
     seen: list[Any] = []
     a, b = ones(), ones()

@@ -1,6 +1,7 @@
 """Random graph programs with hooks of every kind do the same in fastgrad and in PyTorch.
 
-``FASTGRAD_PROGRAMS=50000 pytest -m parity tests/autograd/test_random_programs.py`` runs more of them, and
+``FASTGRAD_PROGRAMS=50000 pytest -m parity tests/autograd/test_random_programs.py`` runs more of them,
+``FASTGRAD_EXAMPLES=5000`` more of those that hypothesis draws, and
 ``python -m tests.autograd.random_programs`` does so with a process for every few hundred.
 """
 
@@ -8,10 +9,12 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+import random
 from types import ModuleType
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import fastgrad as fg
 from tests.autograd.random_programs.compare import check, first_difference
@@ -24,14 +27,8 @@ from tests.autograd.random_programs.shrink import shrink
 pytestmark = pytest.mark.parity
 
 CHUNK = 100
+EXAMPLES = int(os.environ.get("FASTGRAD_EXAMPLES", "200"))  # that hypothesis draws
 PROGRAMS = int(os.environ.get("FASTGRAD_PROGRAMS", "1000"))
-
-
-@pytest.fixture(autouse=True)
-def nothing_leaks() -> Iterator[None]:
-    """In place of the usual check: programs build the one sort of cycle that stays (see D4 in docs/hooks.md)."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +53,23 @@ def test_programs_do_the_same(torch: ModuleType, features: frozenset[str], start
             kind = found.kind
             small = shrink(program, lambda p: getattr(check(p, (fg, torch)), "kind", None) == kind)  # noqa: B023
             pytest.fail(f"seed {seed}\n{small}\n{check(small, (fg, torch))}", pytrace=False)
+
+
+@settings(
+    max_examples=EXAMPLES,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),  # programs are large, and the fixtures hold no state
+)
+@given(rng=st.randoms(use_true_random=False))
+def test_programs_that_hypothesis_draws_do_the_same(
+    torch: ModuleType, features: frozenset[str], rng: random.Random
+):
+    """Its numbers are rather extreme ones, and it looks for a small program that fails by itself."""
+    program = draw(rng, features)
+    found = check(program, (fg, torch))
+    assert found is None, f"\n{program}\n{found}"
 
 
 def test_a_program_does_the_same_twice_with_every_feature_of_torch(torch: ModuleType):

@@ -371,6 +371,93 @@ def test_second_pass_without_retain_graph(lib: ModuleType):
         assert "Trying to backward through the graph a second time" in message
 
 
+HISTORIES = {
+    "detached": lambda t: t.detach(),
+    "a leaf of its own": lambda t: t.detach().requires_grad_(),
+    "itself": lambda t: t,
+    "another op's result": lambda t: t.detach() * 1,
+}
+
+
+@pytest.mark.parametrize("how", HISTORIES)
+@pytest.mark.parametrize("is_leaf", [True, False])
+def test_what_a_function_packed_has_the_history_that_it_had(lib: ModuleType, how: str, is_leaf: bool):
+    seen: list[Any] = []
+
+    class Keep(lib.autograd.Function):  # type: ignore[misc,name-defined]
+        """exp(a) * b, which saves its output, an input, what has a history of its own and what has none."""
+
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any) -> Any:
+            with lib.enable_grad():
+                c = b * 1
+            y = a.exp() * b
+            ctx.save_for_backward(y, a, c, lib.ones(2))
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            y, a, c, one = ctx.saved_tensors
+            for t in (y, a, c, one):
+                seen.append((t.is_leaf, t.requires_grad, t.grad_fn and t.grad_fn.name(), t.output_nr))
+            return g * y, g * y / c * one
+
+    x, w = lib.zeros(2, requires_grad=True), ones(lib)
+    with hooks(lib, HISTORIES[how], lambda p: p):
+        y = Keep.apply(x if is_leaf else x * 1, w)
+    (dx,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+    assert seen == [
+        (False, True, "KeepBackward", 0),
+        (is_leaf, True, None if is_leaf else "MulBackward0", 0),
+        (False, True, "MulBackward0", 0),
+        (True, False, None, 0),
+    ]
+    assert [g.tolist() for g in lib.autograd.grad(dx.sum(), [x, w])] == [[1.0, 1.0]] * 2
+    del y, dx  # what was packed may hold the node
+
+
+def test_what_stands_for_a_packed_leaf_is_a_leaf_of_the_same_gradient(lib: ModuleType):
+    x = ones(lib)
+    with hooks(lib, lambda t: t.tolist(), lib.tensor):
+        nodes = [(x * x).grad_fn, keeping(lib).apply(x).grad_fn]
+    for a in (nodes[0]._saved_self, nodes[1].saved_tensors[0]):
+        assert (a.is_leaf, a.grad_fn, a.requires_grad, a.retain_grad(), a.retains_grad) == (
+            True,
+            None,
+            True,
+            None,
+            False,
+        )
+        assert "leaf Variable that requires grad" in fails(lambda a=a: a.mul_(2))[1]
+        assert "leaf Variable that requires grad" in fails(lambda a=a: a[0:1].mul_(2))[1]
+        a.register_hook(lambda g: 1 / 0)  # it is not the leaf's
+        x.grad = None
+        (a * 5).sum().backward()
+        assert (x.grad.tolist(), a.grad) == ([5.0, 5.0], None)
+
+
+def test_a_change_of_a_view_runs_once_without_retain_graph(lib: ModuleType):
+    """Whatever its op saved: for the second pass the node of the base has been freed."""
+    changes: list[Callable[[Any], Any]] = [
+        lambda y: y[0].zero_(),
+        lambda y: y[0].add_(1),
+        lambda y: y.__setitem__(0, lib.ones(2, requires_grad=True)),
+    ]
+    for change in changes:
+        for create in (False, True):
+            x = lib.ones(2, 2, requires_grad=True)
+            y = -x
+            change(y)
+            lib.autograd.grad(y.sum(), x, retain_graph=True)
+            lib.autograd.grad(y.sum(), x)
+            kind, message = fails(lambda x=x, y=y: lib.autograd.grad(y.sum(), x, create_graph=create))  # noqa: B023
+            assert kind == "RuntimeError"
+            assert "Trying to backward through the graph a second time" in message
+    y = -x
+    (y * 2).sum().backward()
+    (y.add_(1) * 2).sum().backward()  # a change of the whole frees what it saved, and no more
+
+
 def test_what_is_packed_is_freed_after_backward(lib: ModuleType):
     class Box:
         def __init__(self, value: Any) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from . import (
     arithmetic,
+    convolution,
     creation,
     elementwise,
     index,
     inplace,
     layers,
+    losses,
     matmul,
     mixed,
     nn,
+    pooling,
     reduce,
     shape,
     special,
@@ -33,6 +36,9 @@ FAMILIES = (
     inplace,
     special,
     layers,
+    losses,
+    convolution,
+    pooling,
 )
 
 OP_CASES: list[OpCase] = [case for family in FAMILIES for case in family.CASES]

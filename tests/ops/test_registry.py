@@ -56,6 +56,7 @@ SERVING = {
     "mean_like": "mean",
     "number": "var",
     "place_rows": "max",
+    "pool_gather": "max_pool2d",
     "products_after": "prod",
     "products_before": "prod",
     "reduce_like": "sum",
@@ -76,7 +77,13 @@ ELSEWHERE = {
     "as_strided": "the history of views of a tensor that was changed in place",
     "copy_slices": "the history of a tensor of which a view was changed in place",
     "place_strided": "derivatives of the two above",
-    "sgd_step": "the optimizer",
+    "sgd_step": "the optimizers: tests/optim",
+    "adam_step": "the optimizers: tests/optim",
+    "rmsprop_step": "the optimizers: tests/optim",
+    "adagrad_step": "the optimizers: tests/optim",
+    "norm_part": "clipping of gradients: tests/nn/test_utils.py",
+    "scale": "clipping of gradients: tests/nn/test_utils.py",
+    "clip": "clipping of gradients: tests/nn/test_utils.py",
     "take_strided": "derivatives of the two above",
     "zero_strided": "derivatives of the two above",
 }
@@ -126,12 +133,12 @@ def test_the_table_knows_what_is_differentiable():
 # Every class does its work once in `setup`; classes that only track something start processes of their own.
 RUN_BENCHMARKS = """
 import inspect, json
-from benchmarks import bench_core, bench_ops
+from benchmarks import bench_core, bench_ops, bench_optim
 from fastgrad.native.layout import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.loader import runtime_get
 from fastgrad.ops.registry import KERNELS
 
-for module in (bench_core, bench_ops):
+for module in (bench_core, bench_ops, bench_optim):
     for cls in vars(module).values():
         if inspect.isclass(cls) and any(name.startswith("time_") for name in vars(cls)):
             for param in getattr(cls, "params", [None]):

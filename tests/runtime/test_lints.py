@@ -47,7 +47,8 @@ COMPILERS = {
     "intrinsics", "memory", "modes", "node_entry", "objects", "packing", "passes", "pipeline", "programs",
     "pyapi", "pyobjects", "slots", "sweep", "tensors", "views",
     *(f"functions/{n}" for n in (
-        "__init__", "copies", "framed", "indexing", "matrices", "parts", "reductions", "rows", "training"
+        "__init__", "convolution", "copies", "framed", "indexing", "matrices", "multi_tensor", "parts", "pooling",
+        "reductions", "rows", "training",
     )),
 }  # fmt: skip
 

@@ -4,6 +4,7 @@ They take handles and integers, return the handle of a result or a negative stat
 frames that they fill are described at the kernels.
 """
 
+from fastgrad.native.functions.convolution import convolution
 from fastgrad.native.functions.copies import reshape_or_copy, zeros
 from fastgrad.native.functions.framed import framed
 from fastgrad.native.functions.indexing import (
@@ -16,6 +17,7 @@ from fastgrad.native.functions.indexing import (
     select_rows,
 )
 from fastgrad.native.functions.matrices import inner_product, matmul, matmul_add, matrix_vector, triangle
+from fastgrad.native.functions.multi_tensor import each
 from fastgrad.native.functions.parts import (
     join,
     place_strided,
@@ -24,6 +26,7 @@ from fastgrad.native.functions.parts import (
     view_backward,
     zero_strided,
 )
+from fastgrad.native.functions.pooling import max_pool, pad, pool, pool_at
 from fastgrad.native.functions.reductions import (
     expand_reduced,
     reduce_like,
@@ -33,9 +36,11 @@ from fastgrad.native.functions.reductions import (
     sum_to,
 )
 from fastgrad.native.functions.rows import rowwise
-from fastgrad.native.functions.training import nll_backward, nll_forward, sgd
+from fastgrad.native.functions.training import nll_backward, nll_forward
 
 __all__ = [
+    "convolution",
+    "each",
     "expand_reduced",
     "framed",
     "gather",
@@ -47,10 +52,14 @@ __all__ = [
     "matmul",
     "matmul_add",
     "matrix_vector",
+    "max_pool",
     "nll_backward",
     "nll_forward",
+    "pad",
     "place_rows",
     "place_strided",
+    "pool",
+    "pool_at",
     "reduce_like",
     "reduced_loss",
     "reduction",
@@ -59,7 +68,6 @@ __all__ = [
     "scatter_add",
     "scatter_views",
     "select_rows",
-    "sgd",
     "spread",
     "sum_to",
     "take_strided",

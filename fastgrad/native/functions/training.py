@@ -1,17 +1,15 @@
-"""Negative log likelihood and optimizer steps."""
+"""Negative log likelihood."""
 
 from __future__ import annotations
 
-from fastgrad.native.elementwise import launch, op_record
+from fastgrad.native.elementwise import op_record
 from fastgrad.native.functions.copies import contiguous, zeros
 from fastgrad.native.functions.indexing import launch_checked
 from fastgrad.native.intrinsics import address_of, advance, native, stack_small, tensor, words
-from fastgrad.native.layout import BAD_ARGUMENT, BAD_DTYPE, BAD_TARGET, CONTIGUOUS, FLAT, INT64
-from fastgrad.native.memory import drop, retain
-from fastgrad.native.tensors import bump_version, finished, new_tensor
+from fastgrad.native.layout import BAD_DTYPE, BAD_TARGET, INT64
+from fastgrad.native.memory import drop
+from fastgrad.native.tensors import finished, new_tensor
 from fastgrad.native.views import fail
-
-# --- negative log likelihood ----------------------------------------------------------------------------
 
 
 @native
@@ -102,39 +100,3 @@ def nll_backward(op, n, ins, attrs):
     status = run_nll(f, op, 3, operands, attrs, 1)
     drop(cg)
     return finished(out, status)
-
-
-# --- optimizer steps ------------------------------------------------------------------------------------
-
-
-@native
-def sgd(op, n, ins, attrs):
-    """One step over all parameters: `ins` are (parameter, gradient, momentum buffer or absent) in turn.
-
-    `attrs`: bit patterns of lr, momentum, dampening, weight decay; flags (1 Nesterov, 2 maximize, 4 first
-    step).
-    """
-    frame = stack_small()
-    f = words(frame)
-    for k in range(0, n, 3):
-        p = tensor(ins[k])
-        g = contiguous(ins[k + 1])
-        if g <= 0:
-            return g
-        if not p.flags & CONTIGUOUS or tensor(g).dtype != p.dtype or tensor(g).numel != p.numel:
-            drop(g)
-            return fail(BAD_ARGUMENT, k, 0)
-        # n, parameter, gradient, momentum buffer, the five settings
-        f[0] = p.numel
-        f[1] = p.data
-        f[2] = tensor(g).data
-        f[3] = tensor(ins[k + 2]).data if ins[k + 2] != 0 else 0
-        for j in range(5):
-            f[4 + j] = attrs[j]
-        status = launch(op_record(op).kernel, p.device, p.dtype, FLAT, frame, 9, p.numel)
-        drop(g)
-        if status != 0:
-            return -status
-        bump_version(ins[k])
-    retain(ins[0])
-    return ins[0]

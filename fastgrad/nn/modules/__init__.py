@@ -19,6 +19,7 @@ from fastgrad.nn.modules.activation import (
 )
 from fastgrad.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d
 from fastgrad.nn.modules.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from fastgrad.nn.modules.conv import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
 from fastgrad.nn.modules.distance import CosineSimilarity, PairwiseDistance
 from fastgrad.nn.modules.dropout import Dropout, Dropout1d, Dropout2d
 from fastgrad.nn.modules.flatten import Flatten, Unflatten
@@ -36,16 +37,32 @@ from fastgrad.nn.modules.loss import (
 )
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.modules.normalization import GroupNorm, LayerNorm, RMSNorm
+from fastgrad.nn.modules.pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AvgPool1d,
+    AvgPool2d,
+    MaxPool1d,
+    MaxPool2d,
+)
 from fastgrad.nn.modules.sparse import Embedding
 
 __all__ = [
     "ELU",
     "GELU",
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AvgPool1d",
+    "AvgPool2d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
     "Bilinear",
+    "Conv1d",
+    "Conv2d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
     "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",
@@ -65,6 +82,8 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
+    "MaxPool1d",
+    "MaxPool2d",
     "Mish",
     "Module",
     "ModuleDict",

@@ -9,7 +9,8 @@ hold the latter, but not the other way round: a cycle would keep every graph unt
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from fastgrad.autograd.boundary import boundary
@@ -44,142 +45,36 @@ def cross(values: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
     return node, forms, tuple(filled(f, aliases, v) for f, v in zip(forms, values, strict=True))
 
 
-class _Side:
-    """One boundary of a call, and the hooks that see what crosses it; what is called is a post-hook of its node.
+class Boundaries:
+    """The two boundaries of one call, and the hooks that see what crosses them.
 
     Parameters
     ----------
     module : Module
-    hooks : list of callable
+    hooks, pre_hooks : list of callable
+        The full backward hooks and the backward pre-hooks; they stay those of this call.
     """
 
-    kind = ""  # what messages call the hooks
-    given = ""  # and what they are given
+    __slots__ = ("hooks", "input_form", "module", "n_inputs", "output_form", "pre_hooks", "waiting")
 
-    def __init__(self, module: Any, hooks: list[Hook]) -> None:
+    def __init__(self, module: Any, hooks: list[Hook], pre_hooks: list[Hook]) -> None:
         self.module = module
         self.hooks = hooks
-        self.form: Any = None
+        self.pre_hooks = pre_hooks
+        self.waiting: dict[int, Grads] | None = None  # what `grad_output` is, by the number of the pass
 
-    def run(self, grads: Grads, *more: Grads) -> tuple[Grads, Grads | None]:
-        """Run the hooks.
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """Let the positional arguments in; returns the node, None if nothing requires grad, and the arguments."""
+        self.n_inputs = len(args)
+        if not self.hooks:
+            return None, args
+        node, self.input_form, args = cross(args)
+        if node is not None:
+            node.register_hook(self.at_inputs)
+        return node, args
 
-        Parameters
-        ----------
-        grads : tuple
-            The gradients at the node.
-        *more : tuple
-            What the hooks get besides.
-
-        Returns
-        -------
-        tuple
-            What the last hook left, and the same as gradients of the node; None if that is what they were.
-        """
-        shown = grads if self.form is None else tuple(filled(form, grads) for form in self.form)
-        left = None
-        for hook in self.hooks:
-            new = hook(self.module, shown, *more)
-            if new is not None:
-                left = self.checked(hook, new, len(shown), grads if left is None else left)
-                shown = tuple(new)
-        return shown, left
-
-    def checked(self, hook: Hook, new: Any, n: int, old: Grads) -> Grads:
-        """What a hook returned, as gradients of the node that replace the old ones."""
-        if isinstance(new, TensorBase):
-            raise RuntimeError(
-                f"{self.kind} returned an invalid number of {self.given}, got a Tensor, but expected a tuple of {n} "
-                f"(hook '{hook_name(hook)}')"
-            )
-        if not isinstance(new, (tuple, list)):
-            raise TypeError(
-                f"{self.kind} '{hook_name(hook)}' must return None or a tuple of {n} gradients, but returned "
-                f"'{type(new).__name__}'"
-            )
-        if len(new) != n:
-            raise RuntimeError(
-                f"{self.kind} returned an invalid number of {self.given}, got {len(new)}, but expected {n} "
-                f"(hook '{hook_name(hook)}')"
-            )
-        values = self.leaves(hook, new, old)
-        for k, (value, before) in enumerate(zip(values, old, strict=True)):
-            if value is not None and value is not before:
-                if before is None and self.form is None and not _takes_gradient(k):
-                    values[k] = None  # of something that is no tensor or does not require grad: never used
-                else:
-                    check_replacement(hook, before, value)
-        return tuple(values)
-
-    def leaves(self, hook: Hook, new: Any, old: Grads) -> list[Any]:
-        """What a hook returned, in the order of the node's inputs."""
-        if self.form is None:
-            return list(new)
-
-        def mismatch(form: Any, value: Any) -> Exception:
-            return RuntimeError(
-                f"{self.kind} '{hook_name(hook)}' returned a '{type(value).__name__}' where {self.given} has a "
-                f"'{type(form).__name__}' of {len(children(form))}: what replaces it must have the same form"
-            )
-
-        out: list[Any] = [None] * len(old)
-        for form, value in zip(self.form, new, strict=True):
-            picked(form, value, out, mismatch)
-        return out
-
-
-def _takes_gradient(k: int) -> bool:
-    """Whether the node at which the pass stands hands a gradient on to its k-th input."""
-    return rt.task_node(rt.current_pass()).next_functions[k][0] is not None
-
-
-class _Inputs(_Side):
-    """Where the inputs come in, with the full backward hooks."""
-
-    kind = "Backward hook"
-    given = "grad_input"
-
-    def __init__(self, module: Any, hooks: list[Hook]) -> None:
-        super().__init__(module, hooks)
-        self.waiting: dict[int, Grads] = {}  # what `grad_output` is, by the number of the pass
-
-    def expect(self, grad_output: Grads) -> None:
-        """The pass under way has come to the outputs and will come to the inputs."""
-        while len(self.waiting) > 64:  # passes that failed left theirs behind; nested ones are few
-            del self.waiting[next(iter(self.waiting))]
-        self.waiting[rt.pass_id(rt.current_pass())] = grad_output
-
-    def __call__(self, grad_inputs: Grads, _: Grads) -> Grads | None:
-        grad_output = self.waiting.pop(rt.pass_id(rt.current_pass()), None)
-        if grad_output is None:  # the pass came from elsewhere than the outputs
-            return None
-        return self.run(grad_inputs, grad_output)[1]
-
-
-class _Outputs(_Side):
-    """Where the outputs leave, with the backward pre-hooks.
-
-    Parameters
-    ----------
-    module : Module
-    hooks : list of callable
-    inputs : _Inputs
-    node : Node or None
-        At the inputs; None if none of them requires grad.
-    n_inputs : int
-    """
-
-    kind = "Backward pre hook"
-    given = "grad_output"
-
-    def __init__(self, module: Any, hooks: list[Hook], inputs: _Inputs, node: Any, n_inputs: int) -> None:
-        super().__init__(module, hooks)
-        self.inputs = inputs
-        self.node = node
-        self.n_inputs = n_inputs
-
-    def leave(self, result: Any) -> Any:
-        """Let the output of the call cross the boundary."""
+    def leave(self, result: Any, input_node: Any) -> Any:
+        """Let the output out."""
         single = not isinstance(result, tuple)
         if single and not isinstance(result, TensorBase) and not is_container(result):
             warnings.warn(
@@ -187,31 +82,56 @@ class _Outputs(_Side):
                 f"dataclass with Tensors, but received {type(result)}",
                 stacklevel=4,
             )
-        node, self.form, values = cross((result,) if single else tuple(result))
+        node, self.output_form, values = cross((result,) if single else tuple(result))
         if node is None:
             return result
-        node.register_hook(self)
+        node.register_hook(partial(self.at_outputs, input_node))
         if single:
             return values[0]
         return values if type(result) is tuple else rebuilt(result, values)
 
-    def __call__(self, _: Grads, grad_outputs: Grads) -> Grads | None:
-        shown, left = self.run(grad_outputs)
-        if self.node is not None:
-            if rt.will_run(rt.current_pass(), self.node, 0):
-                self.inputs.expect(shown)
-        elif self.inputs.hooks:
-            self.without_inputs(shown)
+    def at_outputs(self, input_node: Any, _: Grads, grads: Grads) -> Grads | None:
+        """The post-hook of the node at the outputs."""
+        form = self.output_form
+        shown = grads if form is None else tuple(filled(f, grads) for f in form)
+        left = None
+        if self.pre_hooks:
+            shown, left = _run(_PRE_HOOKS, self.pre_hooks, form, grads, shown, self.module)
+        if self.hooks:
+            if input_node is None:
+                self.without_inputs(shown)
+            else:
+                task = rt.current_pass()
+                if rt.will_run(task, input_node, 0):
+                    self.expect(rt.pass_id(task), shown)
         return left
 
+    def at_inputs(self, grads: Grads, _: Grads) -> Grads | None:
+        """The post-hook of the node at the inputs."""
+        waiting = self.waiting
+        grad_output = waiting.pop(rt.pass_id(rt.current_pass()), None) if waiting else None
+        if grad_output is None:  # the pass came from elsewhere than the outputs
+            return None
+        form = self.input_form
+        shown = grads if form is None else tuple(filled(f, grads) for f in form)
+        return _run(_HOOKS, self.hooks, form, grads, shown, self.module, grad_output)[1]
+
+    def expect(self, number: int, grad_output: Grads) -> None:
+        """A pass has come to the outputs and will come to the inputs."""
+        if self.waiting is None:
+            self.waiting = {}
+        while len(self.waiting) > 64:  # passes that failed left theirs behind; nested ones are few
+            del self.waiting[next(iter(self.waiting))]
+        self.waiting[number] = grad_output
+
     def without_inputs(self, grad_output: Grads) -> None:
-        """No input requires grad: the full backward hooks run here."""
+        """No input requires grad: the full backward hooks run at the outputs."""
         warnings.warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
             "require gradients. See the documentation of Module.register_full_backward_hook for more details.",
             stacklevel=4,
         )
-        for hook in self.inputs.hooks:
+        for hook in self.hooks:
             new = hook(self.module, (None,) * self.n_inputs, grad_output)
             if new is not None and not (isinstance(new, tuple) and all(value is None for value in new)):
                 raise RuntimeError(
@@ -220,30 +140,78 @@ class _Outputs(_Side):
                 )
 
 
-def enter_module(
-    module: Any, hooks: list[Hook], pre_hooks: list[Hook], args: tuple[Any, ...]
-) -> tuple[tuple[Any, ...], Callable[[Any], Any]]:
-    """Let the positional arguments of a call cross the boundary of its inputs.
+_HOOKS = ("Backward hook", "grad_input")
+_PRE_HOOKS = ("Backward pre hook", "grad_output")
+
+
+def _run(
+    what: tuple[str, str], hooks: list[Hook], form: Any, grads: Grads, shown: Grads, module: Any, *more: Grads
+) -> tuple[Grads, Grads | None]:
+    """Run the hooks of one boundary.
 
     Parameters
     ----------
+    what : (str, str)
+        What messages call the hooks, and what they are given.
+    hooks : list of callable
+    form : tuple or None
+        The form of what crosses the boundary.
+    grads, shown : tuple
+        The gradients at the node, and as hooks get them.
     module : Module
-    hooks, pre_hooks : list of callable
-        The full backward hooks, and the backward pre-hooks. They stay those of this call.
-    args : tuple
+    *more : tuple
+        What hooks get besides.
 
     Returns
     -------
     tuple
-        The arguments behind the boundary, and the function that the output must go through.
+        What the last hook left, and the same as gradients of the node; None if nothing changed.
     """
-    inputs = _Inputs(module, hooks)
-    node = None
-    if hooks:
-        node, inputs.form, args = cross(args)
-        if node is not None:
-            node.register_hook(inputs)
-    return args, _Outputs(module, pre_hooks, inputs, node, len(args)).leave
+    left = None
+    for hook in hooks:
+        new = hook(module, shown, *more)
+        if new is not None:
+            left = _checked(what, hook, form, new, len(shown), grads if left is None else left)
+            shown = tuple(new)
+    return shown, left
+
+
+def _checked(what: tuple[str, str], hook: Hook, form: Any, new: Any, n: int, old: Grads) -> Grads:
+    """What a hook returned, as gradients of the node that replace the old ones."""
+    kind, given = what
+    if not isinstance(new, (tuple, list, TensorBase)):
+        raise TypeError(
+            f"{kind} '{hook_name(hook)}' must return None or a tuple of {n} gradients, but returned "
+            f"'{type(new).__name__}'"
+        )
+    if isinstance(new, TensorBase) or len(new) != n:
+        got = "a Tensor" if isinstance(new, TensorBase) else len(new)
+        raise RuntimeError(
+            f"{kind} returned an invalid number of {given}, got {got}, but expected {n} (hook '{hook_name(hook)}')"
+        )
+
+    def mismatch(form: Any, value: Any) -> Exception:
+        return RuntimeError(
+            f"{kind} '{hook_name(hook)}' returned a '{type(value).__name__}' where {given} has a "
+            f"'{type(form).__name__}' of {len(children(form))}: what replaces it must have the same form"
+        )
+
+    values = list(new) if form is None else [None] * len(old)
+    for f, value in zip(form or (), new, strict=bool(form)):
+        picked(f, value, values, mismatch)
+    for k, (value, before) in enumerate(zip(values, old, strict=True)):
+        if value is None or value is before:
+            continue
+        if before is None and form is None and not _takes_gradient(k):
+            values[k] = None  # of something that is no tensor or does not require grad: never used
+        else:
+            check_replacement(hook, before, value)
+    return tuple(values)
+
+
+def _takes_gradient(k: int) -> bool:
+    """Whether the node at which the pass stands hands a gradient on to its k-th input."""
+    return rt.task_node(rt.current_pass()).next_functions[k][0] is not None
 
 
 # --- the deprecated kind ---------------------------------------------------------------------------------------

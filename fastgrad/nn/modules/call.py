@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fastgrad.nn.modules import hooks as hooks_
-from fastgrad.nn.modules.backward import deprecated_hooks, enter_module
+from fastgrad.nn.modules.backward import Boundaries, deprecated_hooks
 from fastgrad.nn.modules.hooks import (
     CALL_HOOKS,
     CALL_STORES,
@@ -54,17 +54,24 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         What `forward` returned, or the last hook that replaced it.
     """
     own = module.__dict__
-    if not has_hooks(own):
+    if not (own["_forward_hooks"] or own["_forward_pre_hooks"] or has_hooks(own)):
         return module.forward(*args, **kwargs)
-    result = None
-    pending: Iterator[tuple[int, Hook]] = iter(())  # the forward hooks that have not run yet
-    running: tuple[tuple[int, Hook], ...] = ()
+    result: Any = None
+    boundaries: Boundaries | None = None
+    deprecated: list[Hook] | None = None
+    hooks: Any = ()
+    pending: Any = ()  # those of the forward hooks that have not been started
     try:
-        full, pre, deprecated = _backward_hooks(module, own)
+        if (
+            own["_backward_hooks"] or own["_backward_pre_hooks"]
+            or _global_backward_hooks or _global_backward_pre_hooks
+        ):  # fmt: skip
+            boundaries, deprecated = _backward_hooks(module, own)
         if own["_forward_pre_hooks"] or _global_forward_pre_hooks:
-            with_kwargs = own["_forward_pre_hooks_with_kwargs"] and {*own["_forward_pre_hooks_with_kwargs"]}
-            for key, hook in (*_global_forward_pre_hooks.items(), *own["_forward_pre_hooks"].items()):
-                if with_kwargs and key in with_kwargs:
+            flags = own["_forward_pre_hooks_with_kwargs"]
+            with_kwargs: Collection[int] = {*flags} if flags else ()
+            for key, hook in _both(_global_forward_pre_hooks, own["_forward_pre_hooks"]):
+                if key in with_kwargs:
                     new = hook(module, args, kwargs)
                     if new is not None:
                         args, kwargs = _new_arguments(new)
@@ -72,52 +79,50 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
                     new = hook(module, args)
                     if new is not None:
                         args = new if isinstance(new, tuple) else (new,)
-        if full or pre:
-            args, leave = enter_module(module, full, pre, args)
+        if boundaries is not None:
+            node, args = boundaries.enter(args)
         result = module.forward(*args, **kwargs)
         if own["_forward_hooks"] or _global_forward_hooks:
-            running = (*_global_forward_hooks.items(), *own["_forward_hooks"].items())
-            pending = iter(running)
-            with_kwargs = _forward_hooks_with_kwargs(own)
+            flags = own["_forward_hooks_with_kwargs"] or _global_forward_hooks_with_kwargs
+            with_kwargs = _forward_hooks_with_kwargs(own) if flags else ()
+            hooks = _both(_global_forward_hooks, own["_forward_hooks"])
+            pending = iter(hooks)
             for key, hook in pending:
-                if with_kwargs and key in with_kwargs:
+                if key in with_kwargs:
                     new = hook(module, args, kwargs, result)
                 else:
                     new = hook(module, args, result)
                 if new is not None:
                     result = new
-        if full or pre:
-            result = leave(result)
+        if boundaries is not None:
+            result = boundaries.leave(result, node)
         if deprecated:
             deprecated_hooks(module, deprecated, args, result)
         return result
     except Exception:
         if own["_forward_hooks_always_called"] or _global_forward_hooks_always_called:
-            started = {key for key, _ in running} - {key for key, _ in pending}
+            started = {key for key, _ in hooks} - {key for key, _ in pending}
             _always_called(module, args, kwargs, result, started)
         raise
 
 
-_NONE: tuple[list[Hook], list[Hook], list[Hook]] = ([], [], [])
+def _both(everywhere: Any, own: Any) -> Iterable[tuple[int, Hook]]:
+    """The global hooks and then the module's, as they are now, with their ids."""
+    return (*everywhere.items(), *own.items()) if everywhere else (*own.items(),)
 
 
-def _backward_hooks(module: Any, own: dict[str, Any]) -> tuple[list[Hook], list[Hook], list[Hook]]:
-    """The full backward hooks of a call, the backward pre-hooks and the deprecated ones."""
-    hooks, pre = own["_backward_hooks"], own["_backward_pre_hooks"]
-    if not (hooks or pre or _global_backward_hooks or _global_backward_pre_hooks):
-        return _NONE
+def _backward_hooks(module: Any, own: dict[str, Any]) -> tuple[Boundaries | None, list[Hook]]:
+    """What the full backward hooks and the backward pre-hooks of a call need, and the deprecated hooks."""
     kinds: dict[Any, list[Hook]] = {True: [], False: [], None: []}
     kinds[hooks_._global_is_full_backward_hook] += _global_backward_hooks.values()
-    kinds[own["_is_full_backward_hook"]] += hooks.values()
-    return kinds[True], [*_global_backward_pre_hooks.values(), *pre.values()], kinds[False]
+    kinds[own["_is_full_backward_hook"]] += own["_backward_hooks"].values()
+    pre = [*_global_backward_pre_hooks.values(), *own["_backward_pre_hooks"].values()]
+    return Boundaries(module, kinds[True], pre) if kinds[True] or pre else None, kinds[False]
 
 
-def _forward_hooks_with_kwargs(own: dict[str, Any]) -> set[int] | None:
+def _forward_hooks_with_kwargs(own: dict[str, Any]) -> Collection[int]:
     """The ids of the forward hooks that want keyword arguments, as they are now."""
-    flags = own["_forward_hooks_with_kwargs"]
-    if flags or _global_forward_hooks_with_kwargs:
-        return {*flags, *_global_forward_hooks_with_kwargs}
-    return None
+    return {*own["_forward_hooks_with_kwargs"], *_global_forward_hooks_with_kwargs}
 
 
 def _new_arguments(new: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -139,7 +144,7 @@ def _always_called(
 ) -> None:
     """An exception leaves the call: run those of the hooks with ``always_call`` that have not been started."""
     own = module.__dict__
-    with_kwargs = _forward_hooks_with_kwargs(own) or ()
+    with_kwargs = _forward_hooks_with_kwargs(own)
     for hooks, always, what in (
         (_global_forward_hooks, _global_forward_hooks_always_called, "global module forward hook"),
         (own["_forward_hooks"], own["_forward_hooks_always_called"], "module forward hook"),

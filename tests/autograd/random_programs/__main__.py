@@ -150,6 +150,9 @@ def leaked(program: Program, lib: ModuleType) -> str:
     Run(lib, program)
     if live() == before:
         return ""
+    gc.collect()  # cycles of this program, and of those before it
+    before = live()
+    Run(lib, program)
     gc.collect()
     after = live()
     return "" if after == before else str({k: after[k] - n for k, n in before.items() if after[k] != n})

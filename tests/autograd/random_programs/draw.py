@@ -25,9 +25,10 @@ SHAPES = ((), (2,), (3,), (2, 2), (2, 2), (2, 3), (3, 2), (1, 3), (2, 1, 2), (2,
 FACTORS = ("0.5", "2.0", "-3.0")
 
 
-def draw(seed: int, features: Collection[str] = ()) -> Program:
-    """The program of a seed, which uses no more than the features."""
-    return Drawing(random.Random(f"program {seed}"), frozenset(features)).program()
+def draw(source: int | random.Random, features: Collection[str] = ()) -> Program:
+    """The program of a seed, or of a source of random numbers; it uses no more than the features."""
+    rng = source if isinstance(source, random.Random) else random.Random(f"program {source}")
+    return Drawing(rng, frozenset(features)).program()
 
 
 class Drawing(Scope):
@@ -49,7 +50,6 @@ class Drawing(Scope):
             self.without += ("gather",)
         self.nesting = rng.random() < 0.5  # passes within hooks
         self.vectors = "products of vectors" in features
-        self.keeping = False  # every pass keeps its graph
         if self.second and "derivative of relu" not in features:
             self.without += ("relu",)
         if self.second and "zeros of what is overwritten" not in features:
@@ -88,7 +88,7 @@ class Drawing(Scope):
         dtype = "float32" if self.mixed and self.chance(0.5) else "float64"
         grad = not (self.modes and self.chance(0.25))
         value = Value(self.name(), shape, dtype, grad=grad, leaf=True)
-        value.base = value.name
+        value.base = value.family = value.name
         value.reach = frozenset([value.name])
         numbers = tuple(self.rng.randint(-3, 3) for _ in range(value.size))
         if grad:
@@ -117,6 +117,11 @@ class Drawing(Scope):
         if value.expanded and "expanded tensors in place" not in self.features:
             return False
         others = [v for v in self.values if v.base == value.base and v is not value]
+        if (
+            any(v.output_nr and v.retained for v in [*others, value])
+            and "retained outputs" not in self.features
+        ):
+            return False
         if any(v.maybe for v in [*others, value]) and "results that are no views" not in self.features:
             return False
         if "views of several outputs after a change" not in self.features and any(
@@ -149,7 +154,7 @@ class Drawing(Scope):
         outs = []
         for out in drawn.outs:
             out.name = self.name()
-            out.base = out.base or out.name
+            out.base, out.family = out.base or out.name, out.family or out.name
             out.reach = frozenset([out.name])
             if within != "no_grad" and not drawn.code.endswith(".detach()"):
                 out.reach = out.reach.union(*(v.reach for v in drawn.ins))
@@ -158,14 +163,12 @@ class Drawing(Scope):
             if out.dtype != "int64":
                 self.values.append(out)
         self.statements.append(Apply(tuple(outs), drawn.code, tuple(v.name for v in drawn.ins), within))
-        refused = within != "no_grad" and drawn.ins[0].base in self.frozen
+        refused = within != "no_grad" and drawn.ins[0].family in self.frozen
         if drawn.changes is not None and not refused and not drawn.ins[0].multi:
             self.changed(drawn, drawn.changes, within)
 
     def changed(self, drawn: Drawn, after: Value, within: str) -> None:
         reach = frozenset().union(*(v.reach for v in drawn.ins))
-        if (drawn.view or "masked_fill_" in drawn.code) and "freed changes of views" not in self.features:
-            self.keeping = True
         alone = within == "no_grad" or not drawn.ins[0].grad
         if alone and "hooks of views" not in self.features:
             # A view's history is made anew after such a change too, and leads past the tensors that were made from it.
@@ -174,9 +177,11 @@ class Drawing(Scope):
             ]
         for v in self.values:
             if v.base == after.base:
+                v.bound, v.exact = max(v.bound, after.bound), v.exact and after.exact
+            if v.family == after.family:
                 if within != "no_grad":
                     v.reach |= reach | {f"{v.name} after {len(self.statements)}"}
-                v.bound, v.exact = max(v.bound, after.bound), v.exact and after.exact
+                    v.leaf, v.output_nr = v.leaf and not after.grad, 0
                 v.grad = v.grad or (after.grad and within != "no_grad")
                 v.edges = False
                 v.through = v.through or drawn.view
@@ -222,6 +227,7 @@ class Drawing(Scope):
                 targets += [more] if more else []
         for v in targets:
             v.hooked = True
+            v.retained = v.retained or kind == "retain"
         self.gathering = self.gathering or kind == "multi all"
         self.hooks += 1
         number = self.hooks - 1
@@ -266,7 +272,10 @@ class Drawing(Scope):
                 )
             case "clear" | "retain" | "forget" | "nested" | "nested grad" | "rejoin" as verb:
                 value = self.pick(lambda v: v.grad and (v.leaf or verb not in ("clear", "nested")))
-                return Step("look") if value is None else Step(verb, value.name)
+                if value is None:
+                    return Step("look")
+                value.retained = value.retained or verb == "retain"
+                return Step(verb, value.name)
             case verb:
                 return Step(verb)
 
@@ -346,10 +355,12 @@ class Drawing(Scope):
         # Whether a third derivative that is zero has a history depends on how the second one was written.
         order = max(v.order for v in self.values if v.name in {r.name for r in roots})
         create = self.second and not order and self.chance(0.6 if grad else 0.15)
-        retain = self.rng.choice([None, True, True, True, False]) or self.keeping or None
+        retain = self.rng.choice([None, True, True, True, False])
         outs = []
         if grad:
             outs = [self.name() for _ in inputs]
+        for v in inputs:
+            v.retained = v.retained or not grad
         self.statements.append(
             Sweep(
                 roots,
@@ -367,7 +378,16 @@ class Drawing(Scope):
         if create:
             for name, v in zip(outs, inputs, strict=False):
                 new = Value(
-                    name, v.shape, v.dtype, 50.0, False, base=name, edges=False, expanded=True, order=1
+                    name,
+                    v.shape,
+                    v.dtype,
+                    50.0,
+                    False,
+                    base=name,
+                    family=name,
+                    edges=False,
+                    expanded=True,
+                    order=1,
                 )
                 self.values.append(new)
 

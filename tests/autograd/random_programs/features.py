@@ -244,9 +244,10 @@ DIFFERENCES: dict[str, tuple[Callable[[ModuleType], bool], str]] = {
         "where a view and its base meet a change in place, PyTorch drops hooks of views, without a word: those of the "
         "view's old node are never called, be it the view or the base that was changed; fastgrad calls some of them",
     ),
-    "freed changes of views": (
+    "retained outputs": (
         _never,
-        "a second pass raises in PyTorch at the change of a view in place, whether or not the change saved anything",
+        "PyTorch fails an assertion, or ends with a segmentation fault, where an output of a node other than its first "
+        "keeps its gradient and is changed in place",
     ),
     "hooks after one that returns something else": (
         _never,

@@ -27,9 +27,12 @@ class Value:
     exact: bool = True  # no rounding so far
     grad: bool = True
     leaf: bool = False
-    base: str = ""  # the tensor whose memory this is; its own name where it is no view
+    base: str = ""  # the tensor whose memory this is; its own name where it has memory of its own
+    family: str = ""  # the tensor whose view this is; other than `base` behind a detach
     multi: bool = False  # one of several views that one op made
     sibling: bool = False  # one of several outputs of a node
+    output_nr: int = 0  # which of them
+    retained: bool = False  # perhaps keeps its gradient
     edges: bool = True  # its node has the same edges in both libraries
     hooked: bool = False
     maybe: bool = False  # a view in one of the libraries
@@ -87,9 +90,14 @@ def _out(ins: tuple[Value, ...], shape: tuple[int, ...], **more: object) -> Valu
 
 
 def _view(v: Value, shape: tuple[int, ...], **more: object) -> Value:
-    return _out(
-        (v,), shape, **({"base": v.base, "multi": v.multi, "maybe": v.maybe, "expanded": v.expanded} | more)
-    )
+    inherited = {
+        "base": v.base,
+        "family": v.family,
+        "multi": v.multi,
+        "maybe": v.maybe,
+        "expanded": v.expanded,
+    }
+    return _out((v,), shape, **(inherited | more))
 
 
 def _same(*values: Value) -> bool:
@@ -297,6 +305,7 @@ def view(s: Scope) -> Drawn | None:
     out = _view(
         a,
         shape,
+        leaf=a.leaf and n == 1 and "flatten" in code,  # that is the tensor itself
         edges=not copies,
         indexed=copies and a.indexed,
         maybe=copies or a.maybe,
@@ -371,7 +380,9 @@ def index(s: Scope) -> Drawn | None:
 
 def cut(s: Scope) -> Drawn | None:
     a = s.pick()
-    return None if a is None else Drawn(f"{a.name}.detach()", (a,), (_view(a, a.shape, grad=False),))
+    return (
+        None if a is None else Drawn(f"{a.name}.detach()", (a,), (_view(a, a.shape, grad=False, family=""),))
+    )
 
 
 def function(s: Scope) -> Drawn | None:
@@ -387,7 +398,7 @@ def function(s: Scope) -> Drawn | None:
         return Drawn(
             f"F.Pair.apply({a.name}, {b.name})",
             (a, b),
-            (_out((a,), a.shape, sibling=True), _out((b,), b.shape, sibling=True)),
+            (_out((a,), a.shape, sibling=True), _out((b,), b.shape, sibling=True, output_nr=1)),
         )
     bound = a.bound**2 if name in ("Square", "Once") else 2 * a.bound
     return Drawn(f"F.{name}.apply({a.name})", (a,), (_out((a,), a.shape, bound=bound),))

@@ -1,0 +1,105 @@
+"""Train an MLP or a CNN on 5,000 MNIST digits.
+
+    python examples/mnist.py --model cnn
+
+draws the curves of the training and the test digits that the network gets wrong.
+"""
+
+from __future__ import annotations
+
+import common
+import matplotlib.pyplot as plt
+import models
+
+import fastgrad as fg
+import fastgrad.nn.functional as F
+from fastgrad import nn, optim
+
+
+def accuracy(model: nn.Module, images: fg.Tensor, labels: fg.Tensor) -> tuple[float, fg.Tensor]:
+    """The part of images that a network gets right, and its classes."""
+    model.eval()
+    with fg.no_grad():
+        found = fg.cat([model(part).argmax(1) for part in images.split(500)])
+    model.train()
+    return (found == labels).float().mean().item(), found
+
+
+def train(
+    model: nn.Module,
+    data: tuple[fg.Tensor, fg.Tensor, fg.Tensor, fg.Tensor],
+    epochs: int,
+    batch: int,
+    rate: float,
+) -> tuple[list[float], list[float]]:
+    """Train with Adam and a learning rate that rises and falls; the loss of each step, the accuracy of each epoch."""
+    images, labels, test_images, test_labels = data
+    steps = epochs * (len(labels) // batch)
+    optimizer = optim.Adam(model.parameters(), lr=rate)
+    schedule = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=steps)
+    losses: list[float] = []
+    accuracies: list[float] = []
+    for _, said in common.track(range(epochs), epochs, "epoch"):
+        for rows in common.batches(batch, len(labels)):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(images[rows]), labels[rows], label_smoothing=0.05)
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            losses.append(loss.item())
+        accuracies.append(accuracy(model, test_images, test_labels)[0])
+        said.update(loss=f"{losses[-1]:.3f}", test=f"{accuracies[-1]:.1%}")
+    return losses, accuracies
+
+
+def draw(
+    losses: list[float], accuracies: list[float], images: fg.Tensor, labels: fg.Tensor, found: fg.Tensor
+) -> plt.Figure:
+    """The curves, and test digits that were taken for others."""
+    figure = plt.figure(figsize=(10, 4.2), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=(1.2, 1))
+    axes = left.subplots()
+    axes.semilogy(losses, color="tab:blue", alpha=0.4, label="training loss of each step")
+    axes.set(xlabel="step", ylabel="loss")
+    twin = axes.twinx()
+    per_epoch = len(losses) / len(accuracies)
+    twin.plot([per_epoch * (k + 1) for k in range(len(accuracies))], accuracies, "o-", color="tab:red")
+    twin.set_ylabel("accuracy on test digits", color="tab:red")
+    axes.set_title(f"{accuracies[-1]:.1%} of {len(labels)} test digits are right")
+    wrong = (found != labels).nonzero().flatten().tolist()[:20]
+    right.suptitle("digits it gets wrong (its answer)")
+    for axis, k in zip(right.subplots(4, 5).flat, wrong + [-1] * 20, strict=False):
+        axis.set_axis_off()
+        if k >= 0:
+            axis.imshow(images[k, 0].numpy(), cmap="gray_r")
+            axis.set_title(str(found[k].item()), fontsize=9, color="tab:red", pad=2)
+    return figure
+
+
+def main(arguments: list[str] | None = None) -> float:
+    """Train, say how good it is, draw. Returns the accuracy on the test digits."""
+    parser = common.parser(__doc__, "mnist.png")
+    parser.add_argument("--model", choices=("mlp", "cnn"), default="cnn")
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--rate", type=float, default=3e-3, help="the highest learning rate (default 0.003)")
+    parser.add_argument("--digits", type=int, default=None, help="use only so many digits")
+    parser.add_argument("--save", type=common.Path, help="write the trained weights to a .safetensors file")
+    given = parser.parse_args(arguments)
+    fg.manual_seed(given.seed)
+    data = common.digits(given.digits, given.seed)
+    model = models.CNN() if given.model == "cnn" else models.mlp()
+    count = sum(p.numel() for p in model.parameters())
+    common.console.print(f"{given.model}: {count:,} parameters, {len(data[1])} digits to train on")
+    losses, accuracies = train(model, data, given.epochs, given.batch, given.rate)
+    score, found = accuracy(model, data[2], data[3])
+    common.console.print(f"{score:.1%} of {len(data[3])} test digits are right")
+    common.saved(draw(losses, accuracies, data[2], data[3], found), given.out)
+    if given.save:
+        fg.save(model.state_dict(), given.save)
+        common.console.print(f"weights: [bold]{given.save}[/]")
+    return score
+
+
+if __name__ == "__main__":
+    main()

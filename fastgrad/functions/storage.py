@@ -1,0 +1,147 @@
+"""Tensors in pickles: a tensor is a layout over a memory, and tensors that share memory share it in their copies.
+
+`Tensor.__reduce_ex__` pickles a tensor as a call of `rebuild` with the `Storage` of its memory. `pickle` and `copy`
+meet that object like any other; `fastgrad.save` writes its bytes to a place of their own.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from typing import Any
+
+import numpy as np
+
+from fastgrad import dtypes
+from fastgrad.autograd.hooks import LEAF_FLAGS
+from fastgrad.functions.creation import empty
+from fastgrad.native import layout
+from fastgrad.native.layout import STORAGE, TENSOR
+from fastgrad.native.loader import TensorBase, rt
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import BY_NAME
+
+_STORAGE = TENSOR.fields["storage"][0]
+_NBYTES = STORAGE.fields["nbytes"][0]
+_ALIVE: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
+
+
+class Storage:
+    """A memory that tensors share, as one object for all of them.
+
+    Attributes
+    ----------
+    flat : Tensor
+        The whole memory, with one dimension.
+    """
+
+    __slots__ = ("__weakref__", "flat")
+
+    def __init__(self, flat: Any) -> None:
+        self.flat = flat
+
+    @classmethod
+    def of(cls, tensor: Any) -> Storage:
+        """The memory of a tensor. While somebody holds the answer, tensors over that memory get the same."""
+        handle = rt.field(tensor, _STORAGE)
+        found = _ALIVE.get(handle)
+        if found is None:
+            count = rt.storage_field(tensor, _NBYTES) // tensor.dtype.itemsize
+            found = _ALIVE[handle] = cls(_view(rt.detach(tensor), 0, (count,), (1,)))
+        return found
+
+    @classmethod
+    def empty(cls, dtype: dtypes.dtype, count: int) -> Storage:
+        """New memory for so many elements, on the CPU."""
+        return cls(empty(count, dtype=dtype))
+
+    @property
+    def buffer(self) -> memoryview:
+        """The bytes; a copy of them unless they are the CPU's."""
+        return self.flat.cpu().numpy().view(np.uint8).data  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> Any:
+        return from_bytes, (self.flat.dtype, bytes(self.buffer))
+
+
+def from_bytes(dtype: dtypes.dtype, data: bytes) -> Storage:
+    """New memory of given content.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are no whole number of elements.
+    """
+    if len(data) % dtype.itemsize:
+        raise ValueError(f"{len(data)} bytes are no whole number of elements of {dtype}")
+    out = Storage.empty(dtype, len(data) // dtype.itemsize)
+    out.buffer[:] = data
+    return out
+
+
+def _view(flat: Any, offset: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """A tensor over the memory of another one that is no view of it."""
+    return rt.detach(invoke(BY_NAME["as_strided"], (flat,), len(sizes), sizes, strides, offset))
+
+
+def reduced(tensor: Any) -> Any:
+    """What `__reduce_ex__` of a tensor returns; attributes go along, hooks and ``grad`` do not."""
+    attributes = {name: value for name, value in tensor.__dict__.items() if name not in LEAF_FLAGS}
+    where = (tensor.storage_offset(), tuple(rt.sizes(tensor)), tuple(rt.steps(tensor)))
+    return rebuild, (type(tensor), Storage.of(tensor), *where, tensor.requires_grad, attributes)
+
+
+def rebuild(
+    kind: type,
+    storage: Storage,
+    offset: int,
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    requires_grad: bool,
+    attributes: dict[str, Any],
+) -> Any:
+    """The tensor that `reduced` took apart: a leaf of class `kind`.
+
+    Arguments may come from a file that somebody tampered with, so nothing about them is taken for granted.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of another type, or the layout leaves the memory.
+    """
+    if not isinstance(kind, type) or not issubclass(kind, TensorBase) or type(storage) is not Storage:
+        raise TypeError(
+            f"expected a class of tensors and a storage, but got {kind!r} and {type(storage).__name__}"
+        )
+    if type(sizes) is not tuple or type(strides) is not tuple or len(sizes) != len(strides):
+        raise TypeError(
+            f"expected sizes and strides to be tuples of one length, but got {sizes!r} and {strides!r}"
+        )
+    for number in (offset, *sizes, *strides):
+        if type(number) is not int or number < 0:
+            raise ValueError(
+                f"expected sizes, strides and offset to be integers from 0 on, but got {number!r}"
+            )
+    if len(sizes) > layout.MAX_DIMS:
+        raise ValueError(f"a tensor has at most {layout.MAX_DIMS} dimensions, but got {len(sizes)}")
+    count, held = math.prod(sizes), storage.flat.numel()
+    if not count:
+        offset = min(offset, held)  # nothing is there to lie inside
+    reach = sum((size - 1) * step for size, step in zip(sizes, strides, strict=True)) + 1 if count else 0
+    if offset + reach > held or max(count, *strides, 0) * storage.flat.dtype.itemsize >= 1 << 63:
+        raise ValueError(
+            f"sizes {list(sizes)}, strides {list(strides)} and offset {offset} leave a memory of {held} elements"
+        )
+    if type(requires_grad) is not bool or type(attributes) is not dict:
+        raise TypeError("expected requires_grad to be a bool and the attributes to be a dict")
+    for name in attributes:
+        if type(name) is not str or name in LEAF_FLAGS:
+            raise ValueError(f"a tensor cannot have the attribute {name!r} restored")
+    out = _view(storage.flat, offset, sizes, strides)
+    if kind is not type(out):
+        out = rt.adopt(kind, out)
+    if requires_grad:
+        out.requires_grad_()
+    if attributes:
+        out.__dict__.update(attributes)
+    return out

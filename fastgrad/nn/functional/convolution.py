@@ -1,0 +1,356 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.nn.functional.padding import pad
+from fastgrad.nn.functional.windows import at_least, each_dim, with_rows
+from fastgrad.ops.call import apply
+from fastgrad.ops.registry import BY_NAME
+
+_OPS = {name: BY_NAME[name].id for name in ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")}
+
+
+def conv1d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | str = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Any:
+    """The convolution of signals; see `conv2d`, with one dimension less.
+
+    Parameters
+    ----------
+    input : Tensor
+        Signals (N, C, L), or one signal (C, L).
+    weight : Tensor
+        Shape (O, C / groups, K).
+    bias : Tensor, optional
+        Shape (O,).
+    stride, padding, dilation, groups
+        As in `conv2d`.
+
+    Returns
+    -------
+    Tensor
+        Shape (N, O, (L + 2 padding - dilation (K - 1) - 1) // stride + 1).
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x, w = fg.tensor([[[1.0, 2.0, 4.0]]]), fg.tensor([[[-1.0, 1.0]]])
+    >>> fg.nn.functional.conv1d(x, w)
+    tensor([[[1., 2.]]])
+    """
+    return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | str = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Any:
+    """The convolution of images, which neural networks define as the cross-correlation::
+
+        y[n, o, i, j] = bias[o] + sum over c, k, l of
+                        weight[o, c, k, l] * x[n, c, i * stride - padding + k * dilation, ...]
+
+    Parameters
+    ----------
+    input : Tensor
+        Images (N, C, H, W), or one image (C, H, W).
+    weight : Tensor
+        Shape (O, C / groups, KH, KW), of the dtype of `input`.
+    bias : Tensor, optional
+        Shape (O,).
+    stride : int or tuple of int
+        How far apart the windows are, down and across.
+    padding : int, tuple of int, "valid" or "same"
+        How many zeros stand around the image; "valid" is 0, and "same" as many as give results of the image's size (for
+        stride 1; where their number is odd, one more stands behind than before).
+    dilation : int or tuple of int
+        How far apart the elements of a window are.
+    groups : int
+        Into how many groups channels and outputs are divided; those of a group see each other only.
+
+    Returns
+    -------
+    Tensor
+        Shape (N, O, (H + 2 padding - dilation (KH - 1) - 1) // stride + 1, ...).
+
+    Raises
+    ------
+    RuntimeError
+        If sizes, dtypes or settings do not fit each other.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.arange(9.0).reshape(1, 1, 3, 3)
+    >>> fg.nn.functional.conv2d(x, fg.ones(1, 1, 2, 2))
+    tensor([[[[ 8., 12.],
+              [20., 24.]]]])
+    """
+    return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_transpose1d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] = 0,
+    output_padding: int | tuple[int, ...] = 0,
+    groups: int = 1,
+    dilation: int | tuple[int, ...] = 1,
+) -> Any:
+    """The transposed convolution of signals; see `conv_transpose2d`, with one dimension less.
+
+    Parameters
+    ----------
+    input : Tensor
+        Signals (N, C, L), or one signal (C, L).
+    weight : Tensor
+        Shape (C, O / groups, K).
+    bias : Tensor, optional
+        Shape (O,).
+    stride, padding, output_padding, groups, dilation
+        As in `conv_transpose2d`.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x, w = fg.tensor([[[1.0, 2.0]]]), fg.tensor([[[1.0, 10.0]]])
+    >>> fg.nn.functional.conv_transpose1d(x, w)
+    tensor([[[ 1., 12., 20.]]])
+    """
+    return _transposed(
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose2d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] = 0,
+    output_padding: int | tuple[int, ...] = 0,
+    groups: int = 1,
+    dilation: int | tuple[int, ...] = 1,
+) -> Any:
+    """The transpose of `conv2d` as a linear map of images: what carries gradients back through a convolution.
+
+    Parameters
+    ----------
+    input : Tensor
+        Images (N, C, H, W), or one image (C, H, W).
+    weight : Tensor
+        Shape (C, O / groups, KH, KW): that of the convolution which this is the transpose of.
+    bias : Tensor, optional
+        Shape (O,).
+    stride, padding, dilation : int or tuple of int
+        Those of the convolution.
+    output_padding : int or tuple of int
+        How many rows and columns the result has beyond the fewest that fit: a stride leaves that open.
+    groups : int
+
+    Returns
+    -------
+    Tensor
+        Shape (N, O, (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1, ...).
+
+    Raises
+    ------
+    RuntimeError
+        If sizes, dtypes or settings do not fit each other.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.tensor([[[[1.0, 2.0]]]])
+    >>> fg.nn.functional.conv_transpose2d(x, fg.ones(1, 1, 2, 2), stride=2)
+    tensor([[[[1., 1., 2., 2.],
+              [1., 1., 2., 2.]]]])
+    """
+    return _transposed(
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def _convolve(
+    name: str,
+    rank: int,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+) -> Any:
+    strides, dilations = _checked(name, rank, x, weight, bias, stride, dilation, groups)
+    kernel = weight.shape[2:]
+    if isinstance(padding, str):
+        x, paddings = _by_name(name, x, padding, kernel, strides, dilations)
+    else:
+        paddings = each_dim(name, "padding", padding, rank)
+        at_least(name, "padding", paddings, 0)
+    outputs, inputs = weight.shape[:2]
+    if outputs < groups or outputs % groups:
+        raise RuntimeError(
+            f"{name}(): Given groups={groups}, expected weight to have a positive multiple of {groups} as its size at "
+            f"dimension 0, but got weight of size {list(weight.shape)}"
+        )
+    if x.shape[-rank - 1] != inputs * groups:
+        raise RuntimeError(
+            f"{name}(): Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(x.shape)} to "
+            f"have {inputs * groups} channels, but got {x.shape[-rank - 1]} channels instead"
+        )
+    _check_bias(name, bias, weight, outputs)
+    sizes = [
+        (size + 2 * p - d * (k - 1) - 1) // s + 1
+        for size, k, s, p, d in zip(x.shape[-rank:], kernel, strides, paddings, dilations, strict=True)
+    ]
+    if min(sizes) < 1 or 0 in x.shape[-rank:]:
+        padded = [size + 2 * p for size, p in zip(x.shape[-rank:], paddings, strict=True)]
+        raise RuntimeError(
+            f"{name}(): the input {list(x.shape)}, {padded} with its padding, has no room for the windows of weight "
+            f"{list(weight.shape)} with dilation {list(dilations)}: Kernel size can't be greater than actual input size"
+        )
+    return _called(name, rank, x, weight, bias, (groups, strides, paddings, dilations), (outputs, *sizes))
+
+
+def _transposed(
+    name: str,
+    rank: int,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    more: Any,
+    groups: Any,
+    dilation: Any,
+) -> Any:
+    strides, dilations = _checked(name, rank, x, weight, bias, stride, dilation, groups)
+    paddings = each_dim(name, "padding", padding, rank)
+    extra = each_dim(name, "output_padding", more, rank)
+    at_least(name, "padding", paddings, 0)
+    at_least(name, "output_padding", extra, 0)
+    inputs, outputs = weight.shape[0], weight.shape[1] * groups
+    if inputs < groups or inputs % groups:
+        raise RuntimeError(
+            f"{name}(): Given groups={groups}, expected weight to have a positive multiple of {groups} as its size at "
+            f"dimension 0, but got weight of size {list(weight.shape)}"
+        )
+    if x.shape[-rank - 1] != inputs:
+        raise RuntimeError(
+            f"{name}(): Given transposed=1, weight of size {list(weight.shape)}, expected input{list(x.shape)} to have "
+            f"{inputs} channels, but got {x.shape[-rank - 1]} channels instead"
+        )
+    _check_bias(name, bias, weight, outputs)
+    if any(e >= max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True)):
+        raise RuntimeError(
+            f"{name}(): output padding must be smaller than either stride or dilation, but got output_padding="
+            f"{list(extra)}, stride={list(strides)}, dilation={list(dilations)}"
+        )
+    sizes = [
+        (size - 1) * s - 2 * p + d * (k - 1) + e + 1
+        for size, k, s, p, d, e in zip(
+            x.shape[-rank:], weight.shape[2:], strides, paddings, dilations, extra, strict=True
+        )
+    ]
+    if min(sizes) < 1 or 0 in x.shape[-rank:]:
+        raise RuntimeError(
+            f"{name}(): Given input size per channel {list(x.shape[-rank:])}, the output would have size {sizes}: "
+            "Output size is too small"
+        )
+    return _called(name, rank, x, weight, bias, (groups, strides, paddings, dilations), (outputs, *sizes))
+
+
+def _checked(
+    name: str, rank: int, x: Any, weight: Any, bias: Any, stride: Any, dilation: Any, groups: Any
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What both directions ask of their operands; the strides and dilations of each dimension."""
+    need_tensor(name, x)
+    need_tensor(name, weight, "weight")
+    if bias is not None:
+        need_tensor(name, bias, "bias")
+    if as_index(name, "groups", groups) < 1:
+        raise RuntimeError(f"{name}(): non-positive groups is not supported, but got groups={groups}")
+    strides = each_dim(name, "stride", stride, rank)
+    dilations = each_dim(name, "dilation", dilation, rank)
+    at_least(name, "stride", strides, 1)
+    at_least(name, "dilation", dilations, 1)
+    if weight.ndim != rank + 2:
+        raise RuntimeError(
+            f"{name}(): expected a weight of {rank + 2} dimensions, but got size {list(weight.shape)}"
+        )
+    at_least(name, "kernel size", weight.shape[2:], 1)
+    if x.ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"{name}(): Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of "
+            f"size: {list(x.shape)}"
+        )
+    for argument, t in (("weight", weight), ("bias", bias)):
+        if t is not None and t.dtype is not x.dtype:
+            raise RuntimeError(
+                f"{name}(): Input type ({x.dtype.type_name}) and {argument} type ({t.dtype.type_name}) should be the "
+                "same; convert one of them with .to(dtype)"
+            )
+    return strides, dilations
+
+
+def _check_bias(name: str, bias: Any, weight: Any, outputs: int) -> None:
+    if bias is not None and tuple(bias.shape) != (outputs,):
+        raise RuntimeError(
+            f"{name}(): Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {outputs} "
+            f"elements, but got bias of size {list(bias.shape)} instead"
+        )
+
+
+def _by_name(
+    name: str,
+    x: Any,
+    padding: str,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> tuple[Any, tuple[int, ...]]:
+    """Padding "valid" or "same"; where the latter is not symmetric, the input is padded."""
+    if padding == "valid":
+        return x, (0,) * len(kernel)
+    if padding != "same":
+        raise RuntimeError(f"{name}(): Invalid padding string: {padding!r}; use 'valid', 'same' or integers")
+    if max(strides) > 1:
+        raise RuntimeError(
+            f"{name}(): padding='same' is not supported for strided convolutions, but got stride={list(strides)}"
+        )
+    whole = [d * (k - 1) for k, d in zip(kernel, dilations, strict=True)]
+    odd = [total % 2 for total in whole]
+    if any(odd):
+        x = pad(x, [side for rest in reversed(odd) for side in (0, rest)])
+    return x, tuple(total // 2 for total in whole)
+
+
+def _called(
+    name: str, rank: int, x: Any, weight: Any, bias: Any, settings: Any, sizes: tuple[int, ...]
+) -> Any:
+    """The op on a batch; one image is a batch of one."""
+    if x.ndim == rank + 1:
+        return _called(name, rank, x.unsqueeze(0), weight, bias, settings, sizes).squeeze(0)
+    groups, strides, paddings, dilations = settings
+    return apply(
+        _OPS[name], 3, 0, x, weight, bias, groups, *with_rows(rank, strides, 1), *with_rows(rank, paddings, 0),
+        *with_rows(rank, dilations, 1), rank + 2, x.shape[0], *sizes,
+    )  # fmt: skip

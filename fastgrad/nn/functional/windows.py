@@ -1,0 +1,44 @@
+"""What functions over windows of images share: settings for each dimension, sizes of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastgrad.functions.arguments import as_index
+
+
+def each_dim(name: str, argument: str, value: Any, rank: int) -> tuple[int, ...]:
+    """A setting given once, or for each of `rank` dimensions.
+
+    Raises
+    ------
+    TypeError
+        If it is no integer or sequence of integers.
+    RuntimeError
+        If there are too many or too few.
+    """
+    if type(value) is int:
+        return (value,) * rank
+    if not isinstance(value, (tuple, list)):
+        return (as_index(name, argument, value),) * rank
+    values = tuple(as_index(name, argument, v) for v in value)
+    if len(values) not in (1, rank):
+        raise RuntimeError(
+            f"{name}(): {argument} must be a single integer or {rank} of them, one for each dimension, but got "
+            f"{argument}={list(values)}"
+        )
+    return values * (rank // len(values))
+
+
+def at_least(name: str, argument: str, values: Sequence[int], least: int) -> None:
+    """Refuse a setting that is too small anywhere."""
+    if min(values) < least:
+        raise RuntimeError(
+            f"{name}(): {argument} must be at least {least}, but got {argument}={list(values)}"
+        )
+
+
+def with_rows(rank: int, values: tuple[int, ...], absent: int) -> tuple[int, ...]:
+    """Settings down and across, with `absent` down for images of one row."""
+    return values if rank == 2 else (absent, *values)

@@ -1,0 +1,76 @@
+"""Convolutions.
+
+A convolution ties an image x, weights w and an image v together, linear in x and in w. Three ops compute v, x or w of
+the two others: the convolution, the transposed convolution, and the correlation of two images. Each is what the
+derivatives of the two others are made of, so that there are derivatives of every order.
+
+Every op takes groups, then strides, padding and dilation (down and across; 1, 0 and 1 down for images of one row), then
+rank and sizes of its result: with a stride, the sizes of v leave those of x open.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.layout import FN_CONV, FN_CONV_INPUT, FN_CONV_WEIGHT, FUNCTION
+from fastgrad.ops.call import invoke
+from fastgrad.ops.reduce import sum_
+from fastgrad.ops.registry import Kernel, Op, with_settings
+
+GEOMETRY = ("groups", "stride_h", "stride_w", "padding_h", "padding_w", "dilation_h", "dilation_w")
+
+_KERNELS = {
+    computes: Kernel(f"convolution_{computes}", "conv:build", requires="gemm:find_blas", computes=computes)
+    for computes in "vxw"
+}
+
+
+def _declare(rank):
+    def op(name, inputs, computes, forward):
+        return Op(
+            name, FUNCTION, inputs, (*GEOMETRY, "*target"), kernel=_KERNELS[computes], forward=forward,
+            node="ConvolutionBackward0",
+        )  # fmt: skip
+
+    convolution = op(f"conv{rank}d", ("x", "w", "bias"), "v", FN_CONV)
+    transposed = op(f"conv_transpose{rank}d", ("v", "w", "bias"), "x", FN_CONV_INPUT)
+    correlation = op(f"conv{rank}d_weight_backward", ("x", "v"), "w", FN_CONV_WEIGHT)
+    settings = with_settings(GEOMETRY)
+
+    @convolution.vjp("x")
+    @settings
+    def _(g, w, settings, sizes):
+        return invoke(transposed, (g, w), settings, sizes)
+
+    @convolution.vjp("w")
+    @settings
+    def _(g, x, settings, sizes):
+        return invoke(correlation, (x, g), settings, sizes)
+
+    @transposed.vjp("v")
+    @settings
+    def _(g, w, settings, sizes):
+        return invoke(convolution, (g, w), settings, sizes)
+
+    @transposed.vjp("w")
+    @settings
+    def _(g, v, settings, sizes):
+        return invoke(correlation, (g, v), settings, sizes)
+
+    @correlation.vjp("x")
+    @settings
+    def _(g, v, settings, sizes):
+        return invoke(transposed, (v, g), settings, sizes)
+
+    @correlation.vjp("v")
+    @settings
+    def _(g, x, settings, sizes):
+        return invoke(convolution, (x, g), settings, sizes)
+
+    def over_images(g):
+        return invoke(sum_, (g,), 0, 0, *range(2, rank + 2))
+
+    convolution.vjp("bias")(over_images)
+    transposed.vjp("bias")(over_images)
+
+
+_declare(1)
+_declare(2)

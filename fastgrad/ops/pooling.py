@@ -1,0 +1,117 @@
+"""Pooling and padding: each op, and the one that carries gradients back. They are each other's derivatives."""
+
+from __future__ import annotations
+
+from fastgrad.native.layout import (
+    FN_ADAPTIVE_POOL,
+    FN_AVG_POOL,
+    FN_MAX_POOL,
+    FN_PAD,
+    FN_PAD_BACKWARD,
+    FN_POOL_GATHER,
+    FN_POOL_SCATTER,
+    FUNCTION,
+    ONE_DIFFERENTIABLE,
+)
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import Kernel, Op, with_settings
+
+_WINDOW = ("kernel_h", "kernel_w", "stride_h", "stride_w", "padding_h", "padding_w")
+
+
+def _kernel(name, **options):
+    return Kernel(name, "pool:build", **options)
+
+
+# --- maxima ----------------------------------------------------------------------------------------------------
+
+max_pool2d = Op(
+    "max_pool2d", FUNCTION, ("x",), (*_WINDOW, "dilation_h", "dilation_w", "*target"),
+    kernel=_kernel("max_pool2d", pool="max"), forward=FN_MAX_POOL, n_out=2, flags=ONE_DIFFERENTIABLE,
+    node="MaxPool2DWithIndicesBackward0",
+)  # fmt: skip
+max_pool2d_backward = Op(
+    "max_pool2d_backward", FUNCTION, ("v", "indices"), ("*target",), edges=1,
+    kernel=_kernel("max_pool2d_backward", pool="scatter"), forward=FN_POOL_SCATTER,
+    node="MaxPool2DWithIndicesBackwardBackward0",
+)  # fmt: skip
+pool_gather = Op(
+    "pool_gather", FUNCTION, ("x", "indices"), edges=1, kernel=_kernel("pool_gather", pool="gather"),
+    forward=FN_POOL_GATHER,
+)  # fmt: skip
+
+
+@max_pool2d.vjp("x")
+def _(g, y1, sizes):
+    return invoke(max_pool2d_backward, (g, y1), sizes)
+
+
+@max_pool2d_backward.vjp("v")
+def _(g, indices):
+    return invoke(pool_gather, (g, indices))
+
+
+@pool_gather.vjp("x")
+def _(g, indices, sizes):
+    return invoke(max_pool2d_backward, (g, indices), sizes)
+
+
+# --- means -----------------------------------------------------------------------------------------------------
+
+
+def _mean_pool(name, node, forward, settings, pool):
+    op = Op(
+        name, FUNCTION, ("x",), (*settings, "*target"), kernel=_kernel(name, **pool), forward=forward,
+        node=f"{node}Backward0",
+    )  # fmt: skip
+    back = Op(
+        f"{name}_backward", FUNCTION, ("v",), (*settings, "*target"),
+        kernel=_kernel(f"{name}_backward", **{**pool, "pool": f"{pool['pool']}_backward"}), forward=forward,
+        node=f"{node}BackwardBackward0",
+    )  # fmt: skip
+
+    @op.vjp("x")
+    @with_settings(settings)
+    def _(g, settings, sizes):
+        return invoke(back, (g,), settings, sizes)
+
+    @back.vjp("v")
+    @with_settings(settings)
+    def _(g, settings, sizes):
+        return invoke(op, (g,), settings, sizes)
+
+
+_mean_pool("avg_pool2d", "AvgPool2D", FN_AVG_POOL, (*_WINDOW, "counts_padding", "divisor"), {"pool": "mean"})
+_mean_pool(
+    "adaptive_avg_pool2d", "AdaptiveAvgPool2D", FN_ADAPTIVE_POOL, (), {"pool": "adaptive", "float_only": True}
+)
+
+# --- padding ---------------------------------------------------------------------------------------------------
+# The plan is the rank, how far each dimension begins before that of the operand, rank and sizes of the result.
+
+PAD_MODES = ("constant", "reflect", "replicate", "circular")
+
+pad = Op(
+    "pad", FUNCTION, ("x",), ("mode", "value", "*plan"), kernel=Kernel("pad", "pool:pad"), forward=FN_PAD,
+    node="ConstantPadNdBackward0",
+)  # fmt: skip
+pad_backward = Op(
+    "pad_backward", FUNCTION, ("v",), ("mode", "*plan"), kernel=Kernel("pad_backward", "pool:pad_backward"),
+    forward=FN_PAD_BACKWARD,
+)  # fmt: skip
+
+
+@pad.vjp("x")
+def _(g, mode, plan, sizes):
+    return invoke(pad_backward, (g,), mode, plan, sizes)
+
+
+@pad_backward.vjp("v")
+def _(g, mode, plan):
+    return invoke(pad, (g,), mode, 0, plan)
+
+
+for _rank in (1, 2, 3):
+    pad.variant(f"reflect{_rank}d", f"ReflectionPad{_rank}DBackward0")
+    pad.variant(f"replicate{_rank}d", f"ReplicationPad{_rank}DBackward0")
+pad.variant("circular", "CircularPadBackward0")

@@ -1,0 +1,118 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastgrad.functions.creation import full_like
+from fastgrad.native.layout import MAXIMIZE
+from fastgrad.ops.optim import adagrad_step
+from fastgrad.optim.optimizer import Optimizer
+from fastgrad.optim.options import check_options, check_range, count_steps_in_tensors, zero_steps
+
+
+class Adagrad(Optimizer):
+    """Adagrad: each element of the gradient divided by the root of the sum of its squares.
+
+    With gradient g, decay eta of the learning rate and weight decay lambda the t-th step is::
+
+        g = g + lambda * p
+        s = s + g**2
+        p = p - lr / (1 + (t - 1) * eta) * g / (sqrt(s) + eps)
+
+    Parameters
+    ----------
+    params : iterable
+        Parameters or groups of them, see `Optimizer`.
+    lr : float or Tensor
+    lr_decay, weight_decay, initial_accumulator_value, eps : float
+    foreach, fused : bool, optional
+        Change nothing: a step is one compiled call in any case.
+    maximize : bool
+    differentiable : bool
+        Only False.
+
+    Raises
+    ------
+    ValueError
+        If there are no parameters, or a setting is out of range.
+    TypeError
+        If a parameter is no tensor.
+
+    References
+    ----------
+    Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stochastic Optimization, JMLR 2011.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> w = fg.tensor([1.0], requires_grad=True)
+    >>> optimizer = fg.optim.Adagrad([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([0.9000])
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_options(foreach=foreach, fused=fused, differentiable=differentiable, lr=lr)
+        check_range("learning rate", lr)
+        check_range("lr_decay value", lr_decay)
+        check_range("weight_decay value", weight_decay)
+        check_range("initial_accumulator_value value", initial_accumulator_value)
+        check_range("epsilon value", eps)
+        super().__init__(
+            params,
+            {
+                "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+                "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
+                "differentiable": differentiable, "fused": fused,
+            },
+        )  # fmt: skip
+        for group in self.param_groups:
+            for p in group["params"]:
+                self._init_state(group, p, self.state[p])
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("foreach", None)
+            group.setdefault("fused", None)
+            group.setdefault("maximize", False)
+            group.setdefault("differentiable", False)
+        count_steps_in_tensors(self)
+
+    def _init_state(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
+        state["step"] = zero_steps(p)
+        state["sum"] = full_like(p, self.defaults["initial_accumulator_value"])
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters that have a gradient.
+
+        Parameters
+        ----------
+        closure : callable, optional
+            Computes the loss again; what it returns is returned.
+        """
+        loss = self._loss(closure)
+        for group in self.param_groups:
+            adagrad_step(
+                self._gather(group, ("sum", "step")),
+                group["lr"], group["lr_decay"], group["eps"], group["weight_decay"],
+                flags=MAXIMIZE if group["maximize"] else 0,
+            )  # fmt: skip
+        return loss

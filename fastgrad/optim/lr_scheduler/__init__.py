@@ -1,0 +1,32 @@
+"""Schedules of learning rates."""
+
+from fastgrad.optim.lr_scheduler.base import LRScheduler
+from fastgrad.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
+from fastgrad.optim.lr_scheduler.formulas import (
+    ConstantLR,
+    CosineAnnealingLR,
+    CosineAnnealingWarmRestarts,
+    ExponentialLR,
+    LambdaLR,
+    LinearLR,
+    MultiStepLR,
+    StepLR,
+)
+from fastgrad.optim.lr_scheduler.one_cycle import OneCycleLR
+from fastgrad.optim.lr_scheduler.plateau import ReduceLROnPlateau
+
+__all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "OneCycleLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+]

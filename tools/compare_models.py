@@ -1,0 +1,196 @@
+"""Compare training steps of the examples' networks, and of their parts, with PyTorch's: one thread, the same weights.
+
+    python tools/compare_models.py                    # every piece of work
+    python tools/compare_models.py cnn gpt adam_small
+
+The two libraries take turns in one process; what is printed is the median time of each and the median of the ratios
+of neighbouring rounds, so that a busy machine cancels out. `examples/models.py` is read once for each library.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_name] = "1"
+
+import argparse
+import importlib
+import statistics
+import sys
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Step = Callable[[], Any]
+MODELS = Path(__file__).parent.parent / "examples" / "models.py"
+
+
+def models_of(name: str) -> types.ModuleType:
+    """The examples' networks, written for library `name`."""
+    found = types.ModuleType(f"models_for_{name}")
+    sys.modules[found.__name__] = found
+    exec(
+        compile(MODELS.read_text(encoding="utf-8").replace("fastgrad", name), str(MODELS), "exec"),
+        found.__dict__,
+    )
+    return found
+
+
+def copied(lib: Any, model: Any, weights: dict[str, np.ndarray] | None) -> dict[str, np.ndarray]:
+    """Load weights into a model; without any, give those that it has."""
+    if weights is not None:
+        model.load_state_dict({k: lib.tensor(v) for k, v in weights.items()})
+        return weights
+    return {k: v.detach().numpy().copy() for k, v in model.state_dict().items()}
+
+
+WEIGHTS: dict[str, dict[str, np.ndarray]] = {}
+
+
+def training(
+    name: str, lib: Any, model: Any, inputs: np.ndarray, targets: np.ndarray, optimizer: Any
+) -> Step:
+    """One step of training a classifier."""
+    WEIGHTS[name] = copied(lib, model, WEIGHTS.get(name))
+    x, y = lib.tensor(inputs), lib.tensor(targets)
+    functional = lib.nn.functional
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        logits = model(x)
+        loss = functional.cross_entropy(logits.view(-1, logits.shape[-1]), y.view(-1))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def cnn(lib: Any) -> Step:
+    """A step of the examples' CNN on 64 digits, Adam."""
+    rng = np.random.default_rng(0)
+    model = models_of(lib.__name__).CNN()
+    model.classifier[3].p = 0.0
+    images = rng.standard_normal((64, 1, 28, 28)).astype(np.float32)
+    return training(
+        "cnn", lib, model, images, rng.integers(0, 10, 64), lib.optim.Adam(model.parameters(), lr=1e-4)
+    )
+
+
+def gpt(lib: Any) -> Step:
+    """A step of the examples' GPT, 16 pieces of 128 characters, AdamW."""
+    rng = np.random.default_rng(0)
+    model = models_of(lib.__name__).GPT(96)
+    indices = rng.integers(0, 96, (16, 129))
+    return training(
+        "gpt", lib, model, indices[:, :-1], np.ascontiguousarray(indices[:, 1:]),
+        lib.optim.AdamW(model.parameters(), lr=1e-4),
+    )  # fmt: skip
+
+
+def _adam(lib: Any, shapes: list[tuple[int, ...]], **options: Any) -> Step:
+    rng = np.random.default_rng(0)
+    parameters = [lib.tensor(rng.standard_normal(s).astype(np.float32), requires_grad=True) for s in shapes]
+    for p in parameters:
+        p.grad = lib.tensor(rng.standard_normal(tuple(p.shape)).astype(np.float32))
+    return lib.optim.Adam(parameters, lr=1e-4, **options).step
+
+
+def adam_small(lib: Any) -> Step:
+    """Adam over 200 parameters of 32 x 32, as each library does it by default."""
+    return _adam(lib, [(32, 32)] * 200)
+
+
+def adam_large(lib: Any) -> Step:
+    """Adam over 10 million elements in four parameters; PyTorch's fused one."""
+    return _adam(lib, [(2500, 1000)] * 4, **({"fused": True} if lib.__name__ == "torch" else {}))
+
+
+def conv(lib: Any) -> Step:
+    """conv2d 3 x 3 forward and backward, (32, 64, 16, 16) to 128 channels."""
+    rng = np.random.default_rng(0)
+    x = lib.tensor(rng.standard_normal((32, 64, 16, 16)).astype(np.float32), requires_grad=True)
+    w = lib.tensor(rng.standard_normal((128, 64, 3, 3)).astype(np.float32) / 24, requires_grad=True)
+
+    def step() -> None:
+        x.grad = w.grad = None
+        lib.nn.functional.conv2d(x, w, padding=1).sum().backward()
+
+    return step
+
+
+def attention(lib: Any) -> Step:
+    """Causal attention forward and backward, (8, 8, 128, 64)."""
+    rng = np.random.default_rng(0)
+    q = [
+        lib.tensor(rng.standard_normal((8, 8, 128, 64)).astype(np.float32), requires_grad=True)
+        for _ in range(3)
+    ]
+
+    def step() -> None:
+        for t in q:
+            t.grad = None
+        lib.nn.functional.scaled_dot_product_attention(*q, is_causal=True).sum().backward()
+
+    return step
+
+
+def layer_norm(lib: Any) -> Step:
+    """layer_norm forward and backward, (2048, 128)."""
+    rng = np.random.default_rng(0)
+    x = lib.tensor(rng.standard_normal((2048, 128)).astype(np.float32), requires_grad=True)
+    w = lib.tensor(np.ones(128, np.float32), requires_grad=True)
+    b = lib.tensor(np.zeros(128, np.float32), requires_grad=True)
+
+    def step() -> None:
+        x.grad = w.grad = b.grad = None
+        lib.nn.functional.layer_norm(x, (128,), w, b).sum().backward()
+
+    return step
+
+
+WORK: dict[str, Callable[[Any], Step]] = {
+    f.__name__: f for f in (cnn, gpt, adam_small, adam_large, conv, attention, layer_norm)
+}
+
+
+def seconds(step: Step, at_least: float) -> float:
+    """The mean time of a call over calls that take this long together."""
+    n, start = 0, time.perf_counter()
+    while True:
+        step()
+        n += 1
+        took = time.perf_counter() - start
+        if took >= at_least:
+            return took / n
+
+
+def main() -> None:
+    """Print a row for each piece of work."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("work", nargs="*", metavar="WORK", help=f"of {', '.join(WORK)}; all without any")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=0.3, help="length of a round of one library")
+    given = parser.parse_args()
+    if unknown := set(given.work) - set(WORK):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(WORK)}")
+    libraries = [importlib.import_module(name) for name in ("fastgrad", "torch")]
+    libraries[1].set_num_threads(1)
+    print(f"{'work':12} {'fastgrad us':>12} {'torch us':>12} {'torch / fastgrad':>17}")
+    for name in given.work or WORK:
+        steps = [WORK[name](lib) for lib in libraries]
+        for step in steps * 3:
+            step()
+        rounds = [[seconds(step, given.seconds) * 1e6 for step in steps] for _ in range(given.rounds)]
+        own, theirs = (statistics.median(r[k] for r in rounds) for k in range(2))
+        ratio = statistics.median(r[1] / r[0] for r in rounds)
+        print(f"{name:12} {own:12.1f} {theirs:12.1f} {ratio:17.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
