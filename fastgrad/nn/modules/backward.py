@@ -136,7 +136,7 @@ class Boundaries:
             if new is not None and not (isinstance(new, tuple) and all(value is None for value in new)):
                 raise RuntimeError(
                     "Backward hook for Modules where no input requires gradient should always return None or None for "
-                    f"all gradients (hook '{hook_name(hook)}')"
+                    f"all gradients. (hook '{hook_name(hook)}')"
                 )
 
 

@@ -551,6 +551,8 @@ class ParameterDict(Module):
 
     def popitem(self) -> tuple[str, Any]:
         """Remove the entry that was set last and return it."""
+        if not self._keys:
+            raise KeyError("popitem(): the ParameterDict is empty")
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
