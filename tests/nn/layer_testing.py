@@ -11,10 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class LayerCase:
-    """A layer with its options and the inputs of a call; arrays become tensors, floating ones want gradients.
-
-    `torch_lacks` says that torch has no second derivatives to compare with.
-    """
+    """A layer with its options and the inputs of a call; arrays become tensors, floating ones want gradients."""
 
     name: str
     inputs: tuple[np.ndarray, ...]
@@ -22,7 +19,6 @@ class LayerCase:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     training: bool = True
     calls: int = 1
-    torch_lacks: bool = False
 
     def __str__(self) -> str:
         options = [str(a) for a in self.args] + [
@@ -58,7 +54,9 @@ def weights(lib: Any, tensor: Any) -> Any:
 
 
 def as_array(tensor: Any) -> Any:
-    return None if tensor is None else (tensor.detach() + 0).numpy().copy()  # torch's zeros without memory get some
+    return (
+        None if tensor is None else (tensor.detach() + 0).numpy().copy()
+    )  # torch's zeros without memory get some
 
 
 def results(lib: Any, case: LayerCase, state: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -72,10 +70,13 @@ def results(lib: Any, case: LayerCase, state: Mapping[str, np.ndarray]) -> dict[
     leaves += [p for p in layer.parameters() if p.requires_grad]
     found = {"repr": repr(layer), "names": [n for n, _ in layer.named_parameters()], "out": as_array(out)}
     if leaves:
-        first = lib.autograd.grad((out * weights(lib, out)).sum(), leaves, create_graph=True, allow_unused=True)
+        first = lib.autograd.grad(
+            (out * weights(lib, out)).sum(), leaves, create_graph=True, allow_unused=True
+        )
         found["first"] = [as_array(g) for g in first]
         squares = [(g * g).sum() for g in first if g is not None and g.requires_grad]
-        if squares and not case.torch_lacks:
+        found["second"] = [None] * len(leaves)
+        if squares:
             total = squares[0]
             for s in squares[1:]:
                 total = total + s

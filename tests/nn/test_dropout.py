@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import fastgrad as fg
+
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("size", [1, 3, 255, 256, 257, 1000, 70_001])
@@ -42,11 +44,11 @@ def test_the_seed_decides(lib):
     assert first != second
 
 
-def test_the_mask_is_that_of_the_dtype(lib):
+def test_the_mask_is_that_of_the_dtype():
     masks = []
-    for dtype in (lib.float32, lib.float64):
-        lib.manual_seed(2)
-        masks.append((lib.nn.functional.dropout(lib.ones(500, dtype=dtype), 0.5) != 0).tolist())
+    for dtype in (fg.float32, fg.float64):
+        fg.manual_seed(2)
+        masks.append((fg.nn.functional.dropout(fg.ones(500, dtype=dtype), 0.5) != 0).tolist())
     assert masks[0] == masks[1]
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fastgrad as fg
+
 from .layer_testing import LayerCase, assert_alike, build, results, state_for
 
 rng = np.random.default_rng(0)
@@ -75,9 +77,9 @@ def torch():
 
 @pytest.mark.parity
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_layer(lib, torch, case: LayerCase):
+def test_layer(torch, case: LayerCase):
     state = state_for(build(torch, case))
-    assert_alike(results(lib, case, state), results(torch, case, state))
+    assert_alike(results(fg, case, state), results(torch, case, state))
 
 
 @pytest.mark.parametrize("name", ["ReLU", "ReLU6", "SiLU", "Mish", "LeakyReLU", "ELU", "Hardtanh"])
@@ -89,7 +91,7 @@ def test_activation_in_place(lib, name: str):
     assert lib.equal(out, plain)
     assert "inplace=True" in repr(getattr(lib.nn, name)(inplace=True))
     ours, wanted = (lib.autograd.grad(t.sum(), x)[0] for t in (out, plain))
-    assert lib.equal(ours, wanted)
+    assert lib.allclose(ours, wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ ERRORS = [
     (lambda nn: nn.Dropout(1.5), ValueError, "between 0 and 1"),
     (lambda nn: nn.GroupNorm(3, 4), ValueError, "divisible"),
     (lambda nn: nn.Bilinear(0, 1, 1), ValueError, "in1_features"),
-    (lambda nn: nn.Hardtanh(2.0, 1.0), ValueError, "max_val"),
+    (lambda nn: nn.Hardtanh(2.0, 1.0), AssertionError, "max_val"),
     (lambda nn: nn.Unflatten(1, "ab"), TypeError, "unflattened_size"),
     (lambda nn: nn.Unflatten(1, (2, 1.5)), TypeError, "unflattened_size"),
     (lambda nn: nn.Embedding(3, 2, padding_idx=3), AssertionError, "[Pp]adding_idx"),
@@ -188,30 +190,30 @@ def test_options_that_make_no_sense(lib, make: Any, kind: type[Exception], text:
         make(lib.nn)
 
 
-def test_sparse_embeddings_are_refused(lib):
+def test_sparse_embeddings_are_refused():
     with pytest.raises(NotImplementedError, match="sparse"):
-        lib.nn.Embedding(3, 2, sparse=True)
+        fg.nn.Embedding(3, 2, sparse=True)
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("BatchNorm1d", (2, 4, 3, 2)), ("BatchNorm2d", (2, 4, 3))])
 def test_batch_norm_counts_dimensions(lib, name: str, sizes: tuple[int, ...]):
-    with pytest.raises(ValueError, match="expected .*input"):
+    with pytest.raises(ValueError, match=r"expected .*input"):
         getattr(lib.nn, name)(4)(lib.ones(*sizes))
 
 
-def test_third_derivatives_of_layer_norm_are_right(lib):
+def test_third_derivatives_of_layer_norm_are_right():
     """torch takes the statistics of its second derivative for constants; here they are functions of the input."""
-    x = lib.tensor(r(2, 4), requires_grad=True)
-    w = lib.tensor(r(2, 4))
+    x = fg.tensor(r(2, 4), requires_grad=True)
+    w = fg.tensor(r(2, 4))
 
     def composed(x: Any) -> Any:
         centred = x - x.mean(1, True)
         return centred * ((centred * centred).mean(1, True) + 1e-5).rsqrt()
 
     def third(f: Any) -> Any:
-        g = lib.autograd.grad((f(x) * w).sum(), x, create_graph=True)[0]
-        h = lib.autograd.grad((g * g * w).sum(), x, create_graph=True)[0]
-        return lib.autograd.grad((h * h).sum(), x)[0]
+        g = fg.autograd.grad((f(x) * w).sum(), x, create_graph=True)[0]
+        h = fg.autograd.grad((g * g * w).sum(), x, create_graph=True)[0]
+        return fg.autograd.grad((h * h).sum(), x)[0]
 
-    ours = third(lambda x: lib.nn.functional.layer_norm(x, (4,)))
-    assert lib.allclose(ours, third(composed), rtol=1e-8, atol=1e-8)
+    ours = third(lambda x: fg.nn.functional.layer_norm(x, (4,)))
+    assert fg.allclose(ours, third(composed), rtol=1e-8, atol=1e-8)
