@@ -131,6 +131,8 @@ def _bad_index(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
         return IndexError, f"index {index} is out of bounds for {dims} with size {size}"
     if name == "narrow":
         return IndexError, f"start {index} is out of range for dimension {fact(2)} with size {size}"
+    if name.startswith("embedding"):
+        return IndexError, f"index out of range in self: index {index}, but the table has {size} rows"
     if name.startswith("nll_loss"):
         return IndexError, (
             f"target {index} is out of bounds: there are {size} classes, so that targets are 0 to {size - 1}, or "
@@ -149,6 +151,7 @@ _SIZE_TEXTS = {
     -4: "the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {b}",
     -6: "sizes, strides and offset must not be negative",
     -7: "sizes and strides reach beyond the {b} bytes of the storage",
+    -13: "input {b} has another number of elements than the sizes of the call say",
     -12: "start ({c}) + length ({b}) exceeds dimension size",
 }
 
@@ -211,6 +214,11 @@ def _bad_dtype(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
             RuntimeError,
             f"expected scalar type Long (int64) for argument 'target', but found {got.type_name}",
         )
+    if kind == 4:
+        return RuntimeError, (
+            f"expected all floating-point operands to have the same dtype, but got {got.name} beside "
+            f"{dtypes.of_code(rt.field(tensors[0], TENSOR_DTYPE)).name}; convert one with .to(dtype)"
+        )
     if name == "where":
         return (
             RuntimeError,
@@ -227,14 +235,14 @@ def _bad_dtype(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
 def _bad_matmul(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     if len(tensors) < 2:  # inside of a derivative, which was given something else than was saved
         return RuntimeError, "the sizes or dtypes of the operands of a matrix product do not fit"
-    a, b = tensors[:2]
+    a, b = tensors[-2:]
     kind = fact(0)
     shapes = f"{shape_text(a)} and {shape_text(b)}"
     if kind == 1:
-        names = [dtypes.of_code(rt.field(t, TENSOR_DTYPE)).type_name for t in (a, b)]
+        names = [dtypes.of_code(rt.field(t, TENSOR_DTYPE)).type_name for t in tensors]
         return (
             RuntimeError,
-            f"expected both operands to have the same dtype, but got {names[0]} and {names[1]}",
+            f"expected all operands to have the same dtype, but got {' and '.join(names)}",
         )
     if kind in (2, 3):
         x, y = rt.sizes(a), rt.sizes(b)
@@ -244,6 +252,11 @@ def _bad_matmul(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
             )
         return RuntimeError, (
             f"mat1 and mat2 shapes cannot be multiplied ({x[0]}x{x[1]} and {y[0]}x{y[1]}): the sizes are {shapes}"
+        )
+    if kind == 4:
+        return RuntimeError, (
+            f"The expanded size of the tensor ({rt.sizes(b)[1]}) must match the existing size: what is added has sizes "
+            f"{shape_text(tensors[0])}, the product of {shapes} has [{rt.sizes(a)[0]}, {rt.sizes(b)[1]}]"
         )
     return (
         RuntimeError,
@@ -262,7 +275,7 @@ def _leaf_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
 
 def _view_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     view = rt.borrow(fact(0))
-    node = rt.gradient_node(view)
+    node = rt.current_node(view)
     which = "The tensor"
     if node is not None:
         which = f"Output {rt.field(view, OUTPUT_NR)} of {node.name().removesuffix('Backward')}"
@@ -344,11 +357,6 @@ _MAKERS: dict[int, Any] = {
         RuntimeError, f"{{a}} dimensions; fastgrad supports at most {layout.MAX_DIMS}"
     ),
     layout.LEAF_INPLACE: _leaf_inplace,
-    layout.VIEW_INPLACE: _simple(
-        NotImplementedError,
-        "changing a view in place is not supported yet where gradients flow through the view and its base is not "
-        "contiguous; clone the view first, or use the form that returns a new tensor",
-    ),
     layout.SAVED_MODIFIED: _saved_modified,
     layout.FREED_GRAPH: _simple(RuntimeError, FREED_MESSAGE),
     layout.BAD_HANDLE: _simple(TypeError, "expected Tensor arguments"),

@@ -193,6 +193,12 @@ def set_rng_state(new_state: Any) -> None:
     default_generator.set_state(new_state)
 
 
+def take_blocks(count: int) -> tuple[int, int]:
+    """Seed and offset of the next so many blocks of the default generator, as signed words for a kernel."""
+    seed, offset = default_generator._take(count)
+    return _signed(seed), _signed(offset)
+
+
 # --- filling tensors ----------------------------------------------------------------------------------------
 
 _LARGEST = {layout.FLOAT32: (2 - 2.0**-23) * 2.0**127}

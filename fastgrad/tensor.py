@@ -16,7 +16,21 @@ from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.node import Node
 from fastgrad.errors import renamed
 from fastgrad.formatting import format_tensor
-from fastgrad.functions import creation, distributions, elementwise, index, linalg, reduce, shape, storage
+from fastgrad.functions import (
+    creation,
+    distributions,
+    elementwise,
+    index,
+    linalg,
+    reduce,
+    repetition,
+    sampling,
+    shape,
+    sorting,
+    special,
+    statistics,
+    storage,
+)
 from fastgrad.functions.arguments import as_index
 from fastgrad.functions.creation import device as Device  # noqa: N812
 from fastgrad.native import devices, layout
@@ -303,8 +317,9 @@ class Tensor(TensorBase):
 
     def retain_grad(self) -> None:
         """Let backward passes write the gradient of this non-leaf to its ``grad``."""
-        if not rt.retain_grad(self):
+        if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        rt.retain_grad(self)
 
     @property
     def retains_grad(self) -> builtins.bool:
@@ -854,8 +869,14 @@ _METHODS: dict[Any, str] = {
     reduce: "sum mean amax amin any all prod argmax argmin max min cumsum logsumexp softmax log_softmax",
     shape: "view reshape flatten unflatten permute transpose swapaxes swapdims t movedim moveaxis squeeze unsqueeze "
     "expand expand_as broadcast_to select narrow diagonal tril triu unbind split chunk",
-    linalg: "mm bmm mv dot matmul",
-    index: "gather scatter_add index_select",
+    linalg: "mm bmm mv dot matmul addmm outer",
+    index: "gather scatter_add index_select nonzero masked_select",
+    special: "erf expm1 exp2 log1p log2 log10 rsqrt reciprocal isfinite isinf xlogy floor ceil trunc fix round isclose "
+    "allclose equal",
+    statistics: "var std norm",
+    sorting: "sort argsort topk",
+    repetition: "repeat tile repeat_interleave flip roll",
+    sampling: "bernoulli multinomial",
     distributions: "uniform_ normal_ random_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_",
 }
 for _module, _names in _METHODS.items():
@@ -877,7 +898,8 @@ def _inplace_method(name: str, op_name: str | None = None) -> None:
 
 for _name in (
     "mul", "neg", "abs", "exp", "log", "sqrt", "square", "tanh", "sigmoid", "sin", "cos", "relu",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "erf", "expm1", "exp2", "log1p", "log2", "log10",
+    "rsqrt", "reciprocal", "floor", "ceil", "trunc", "round",
 ):  # fmt: skip
     _inplace_method(_name)
 Tensor.multiply_ = Tensor.mul_  # type: ignore[attr-defined]

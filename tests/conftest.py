@@ -1,4 +1,4 @@
-"""Seeds, and a check after every test that no record of the runtime outlived it."""
+"""Seeds, a check after every test that no record of the runtime outlived it, and what both libraries run in."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import gc
 import os
 import random
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,6 +38,15 @@ def runtime() -> ModuleType | None:
     gc.collect()
     gc.freeze()
     return fastgrad
+
+
+@pytest.fixture(params=["fastgrad", pytest.param("torch", marks=pytest.mark.parity)])
+def lib(request: pytest.FixtureRequest) -> ModuleType:
+    """The library; for sentences that are PyTorch's too, both of them."""
+    found = pytest.importorskip(request.param)
+    if request.param == "torch":
+        found.set_num_threads(1)
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -73,3 +83,9 @@ def forget_last_failure() -> None:
         delattr(sys, name)
     if kept:
         gc.collect()
+
+
+@pytest.fixture
+def ones(lib: ModuleType) -> Callable[..., Any]:
+    """Makes a leaf of ones that requires grad."""
+    return lambda *sizes: lib.ones(*(sizes or (2,)), requires_grad=True)

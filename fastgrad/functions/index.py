@@ -388,3 +388,57 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
         return _take(input, [(d, flat)], "index.select")
     except IndexError as error:
         raise renamed(error, "index_select") from error.__cause__
+
+
+# --- masks -----------------------------------------------------------------------------------------------------
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """The places of the elements that are not zero, in order.
+
+    Parameters
+    ----------
+    input : Tensor
+    as_tuple : bool
+        One vector for each dimension instead of one row for each place.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        Of dtype int64.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nonzero(fg.tensor([0.0, 2.0, 3.0]))
+    tensor([[1],
+            [2]])
+    """
+    need_tensor("nonzero", input)
+    values = input.detach().numpy()
+    places = np.nonzero(np.atleast_1d(values))
+    if as_tuple:
+        return tuple(tensor(np.ascontiguousarray(p)) for p in places)
+    if input.dim() == 0:
+        return zeros((len(places[0]), 0), dtype=dtypes.int64)
+    return tensor(np.ascontiguousarray(np.stack(places, axis=1)))
+
+
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements where a mask holds, as a vector; both are broadcast.
+
+    Raises
+    ------
+    RuntimeError
+        If the mask is not bool or the shapes do not broadcast.
+    """
+    need_tensor("masked_select", input)
+    if need_tensor("masked_select", mask, "mask").dtype is not dtypes.bool_:
+        raise RuntimeError(f"masked_select(): expected BoolTensor for mask, but got {mask.dtype.name}")
+    try:
+        shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape)) or (1,)
+    except ValueError:
+        raise RuntimeError(
+            f"masked_select(): the shapes {list(input.shape)} and {list(mask.shape)} do not broadcast"
+        ) from None
+    return getitem(expand(input, shape), expand(mask, shape))

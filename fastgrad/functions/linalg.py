@@ -187,3 +187,79 @@ def _batched(a: Any, b: Any) -> Any:
     b = reshape(expand(b, (*batch, *right)), (total, *right))
     ends = (*left[: n > 1], *right[1 : 1 + (m > 1)])
     return unsafe_view(apply(_BMM, 2, 0, a, b), *batch, *ends)
+
+
+_T, _VIEW = BY_NAME["t"].id, BY_NAME["view"].id
+_ADDMM, _MM_TRANSPOSED = BY_NAME["addmm"].id, BY_NAME["mm.transposed"].id
+
+
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast to the product.
+
+    Parameters
+    ----------
+    input, mat1, mat2 : Tensor
+        Of one dtype; `mat1` and `mat2` are matrices.
+    beta, alpha : number
+        With ``beta=0`` `input` counts for nothing, not even where it is NaN.
+
+    Raises
+    ------
+    RuntimeError
+        If sizes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.addmm(fg.tensor([1.0]), fg.tensor([[1.0, 2.0]]), fg.tensor([[3.0], [4.0]]))
+    tensor([[12.]])
+    """
+    need_tensor("addmm", input)
+    _need_dims("addmm", 2, mat1, mat2)
+    if beta == 1 and alpha == 1:
+        return apply(_ADDMM, 3, 0, input, mat1, mat2)
+    product = apply(_MM, 2, 0, mat1, mat2)
+    if alpha != 1:
+        product = product * alpha
+    return product if beta == 0 else input * beta + product
+
+
+def outer(input: Any, vec2: Any) -> Any:
+    """The products of each element of a vector with each of another."""
+    if need_tensor("outer", input).dim() != 1 or need_tensor("outer", vec2, "vec2").dim() != 1:
+        raise RuntimeError(f"outer(): expected two vectors, but got {_shapes(input, vec2)}")
+    return unsqueeze(input, 1) * vec2
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """``input @ weight.T + bias``; see `fastgrad.nn.functional.linear`."""
+    a, w = need_tensor("linear", input), need_tensor("linear", weight, "weight")
+    try:
+        if a.ndim == 2 and w.ndim == 2:
+            if bias is None:
+                return apply(_MM_TRANSPOSED, 2, 0, a, apply(_T, 1, 0, w, 0, 1))
+            return apply(_ADDMM, 3, 0, bias, a, apply(_T, 1, 0, w, 0, 1))
+        return _linear(a, w, bias)
+    except RuntimeError as error:
+        raise renamed(error, "linear") from error.__cause__
+
+
+def _linear(a: Any, w: Any, bias: Any) -> Any:
+    if a.ndim == 0 or w.ndim not in (1, 2):
+        raise RuntimeError(
+            f"linear(): both arguments need to be at least 1D and weight at most 2D, but got {_shapes(a, w)}"
+        )
+    if w.ndim == 1:
+        out = _matmul(a, w)
+        return out if bias is None else out + bias
+    _need_inner("linear", a, t(w))
+    shape, sizes = tuple(a.shape), (*a.shape[:-1], w.shape[0])
+    if bias is not None and (a.is_contiguous() or a.ndim == 1):
+        rows = apply(_VIEW, 1, 0, a, _rows(shape), shape[-1])
+        return apply(_VIEW, 1, 0, apply(_ADDMM, 3, 0, bias, rows, t(w)), *sizes)
+    if a.ndim == 1:
+        out = apply(_MM_TRANSPOSED, 2, 0, unsqueeze(a, 0), t(w))
+        return apply(_SQUEEZED, 1, 0, out, w.shape[0])
+    rows = reshape(a, _rows(shape), shape[-1])
+    out = unsafe_view(apply(_MM_TRANSPOSED, 2, 0, rows, t(w)), *sizes)
+    return out if bias is None else out.add_(bias)

@@ -4,17 +4,26 @@ from fastgrad.kernels.compile import compile_kernel
 from fastgrad.native import devices, layout
 from fastgrad.native.loader import runtime_set
 from fastgrad.ops import (
+    activations,
+    attention,
     convolution,
+    dropout,
     elementwise,
+    embedding,
     index,
     linalg,
     losses,
+    normalization,
     optim,
     pooling,
     random,
+    recurrent,
     reduce,
     registry,
     shape,
+    sorting,
+    special,
+    spread,
 )
 
 
@@ -28,7 +37,8 @@ def _install() -> None:
     runtime_set("gemm_kernel", linalg.GEMM.id)
     runtime_set("zero_kernel", shape.ZERO_FILL.id)
     used = {
-        "add_op": elementwise.add, "div_op": elementwise.div, "sum_op": reduce.sum_, "mean_op": reduce.mean,
+        "add_op": elementwise.add, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,
+        "sum_op": reduce.sum_, "mean_op": reduce.mean,
         "clone_op": shape.clone, "cast_op": shape.cast, "sum_to_op": shape.sum_to,
         "as_strided_op": shape.as_strided, "copy_slices_op": shape.copy_slices,
         "gather_op": index.gather, "scatter_op": index.scatter_add,
@@ -48,15 +58,24 @@ def _install() -> None:
 _install()
 
 __all__ = [
+    "activations",
+    "attention",
     "convolution",
+    "dropout",
     "elementwise",
+    "embedding",
     "index",
     "linalg",
     "losses",
+    "normalization",
     "optim",
     "pooling",
     "random",
+    "recurrent",
     "reduce",
     "registry",
     "shape",
+    "sorting",
+    "special",
+    "spread",
 ]

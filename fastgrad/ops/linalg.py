@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import FLOAT_ONLY, FN_DOT, FN_MATMUL, FN_MV, FUNCTION
+from fastgrad.native.layout import FLOAT_ONLY, FN_ADDMM, FN_DOT, FN_MATMUL, FN_MV, FUNCTION
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, Op
 from fastgrad.ops.shape import transpose, unsqueeze
@@ -31,6 +31,34 @@ def _rules(op):
 
 _rules(mm)
 _rules(bmm)
+
+# The product with a transposed matrix, as a linear layer has it: the gradient of that operand is made so that it is
+# contiguous once it is transposed back.
+mm_transposed = Op(
+    "mm.transposed",
+    FUNCTION,
+    ("a", "b"),
+    kernel=GEMM,
+    forward=FN_MATMUL,
+    flags=FLOAT_ONLY,
+    node="MmBackward0",
+)
+addmm = Op("addmm", FUNCTION, ("input", "a", "b"), kernel=GEMM, forward=FN_ADDMM, flags=FLOAT_ONLY)
+addmm.identity("input")
+
+
+def _transposed_rules(op):
+    @op.vjp("a")
+    def _(g, b):
+        return invoke(mm, (g, _swapped(b)))
+
+    @op.vjp("b")
+    def _(g, a):
+        return _swapped(invoke(mm, (_swapped(g), a)))
+
+
+_transposed_rules(mm_transposed)
+_transposed_rules(addmm)
 
 
 @mv.vjp("a")

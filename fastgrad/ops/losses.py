@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
 from fastgrad.native.layout import (
     FIRST,
-    FN_MSE,
     FN_NLL,
     FN_NLL_BACKWARD,
+    FN_REDUCED,
     FUNCTION,
     ONE_DIFFERENTIABLE,
 )
@@ -14,7 +16,7 @@ from fastgrad.ops.call import invoke
 from fastgrad.ops.reduce import expand_mean, expand_reduced
 from fastgrad.ops.registry import Kernel, Op, elementwise
 from fastgrad.ops.shape import zeros_of
-from fastgrad.ops.vocabulary import c
+from fastgrad.ops.vocabulary import c, m
 
 nll_loss = Op(
     "nll_loss", FUNCTION, ("x", "target", "weight"), ("reduction", "ignore_index"), edges=1,
@@ -82,17 +84,105 @@ def _(g, v):
     return c(-2) * g * v
 
 
-def _reduced(name, expanded):
-    op = Op(name, FUNCTION, ("a", "b"), ("mean",), kernel=mse_loss.kernel, forward=FN_MSE, node=mse_loss.node)
-
-    @op.vjp("a")
-    def _(g, a, b, sizes):
-        return invoke(mse_loss_backward, (invoke(expanded, (g,), sizes), a, b))
-
-    @op.vjp("b")
-    def _(g, a, b, sizes):
-        return invoke(mse_loss_backward, (invoke(expanded, (g,), sizes), b, a))
+# --- other losses of two tensors -------------------------------------------------------------------------------
 
 
-_reduced("mse_loss.mean", expand_mean)
-_reduced("mse_loss.sum", expand_reduced)
+@elementwise("smooth_l1_loss", edges=2)
+def smooth_l1_loss(a, b, beta):
+    d = m.abs(a - b)
+    return m.where(d < beta, c(0.5) * d * d / beta, d - c(0.5) * beta)
+
+
+@smooth_l1_loss.elementwise_vjp("a")
+def _(g, a, b, beta):
+    d = a - b
+    return g * m.where(m.abs(d) < beta, d / beta, m.sign(d))
+
+
+@smooth_l1_loss.elementwise_vjp("b")
+def _(g, a, b, beta):
+    d = b - a
+    return g * m.where(m.abs(d) < beta, d / beta, m.sign(d))
+
+
+@elementwise("huber_loss", edges=2)
+def huber_loss(a, b, delta):
+    d = m.abs(a - b)
+    return m.where(d <= delta, c(0.5) * d * d, delta * (d - c(0.5) * delta))
+
+
+@huber_loss.elementwise_vjp("a")
+def _(g, a, b, delta):
+    d = a - b
+    return g * m.where(m.abs(d) <= delta, d, delta * m.sign(d))
+
+
+@huber_loss.elementwise_vjp("b")
+def _(g, a, b, delta):
+    d = b - a
+    return g * m.where(m.abs(d) <= delta, d, delta * m.sign(d))
+
+
+# As in PyTorch, logarithms are no less than -100, and the denominator of the gradient no less than 1e-12.
+
+
+@elementwise("binary_cross_entropy")
+def binary_cross_entropy(a, b):
+    return (b - c(1)) * m.maximum(m.log1p(-a), c(-100)) - b * m.maximum(m.log(a), c(-100))
+
+
+@binary_cross_entropy.elementwise_vjp("a")
+def _(g, a, b):
+    return g * (a - b) / m.maximum((c(1) - a) * a, c(1e-12))
+
+
+@binary_cross_entropy.elementwise_vjp("b")
+def _(g, a):
+    return g * (m.log1p(-a) - m.log(a))
+
+
+@elementwise("binary_cross_entropy_with_logits")
+def binary_cross_entropy_with_logits(a, b):
+    return m.softplus(-a) + (c(1) - b) * a
+
+
+@binary_cross_entropy_with_logits.elementwise_vjp("a")
+def _(g, a, b):
+    return g * (m.sigmoid(a) - b)
+
+
+@binary_cross_entropy_with_logits.elementwise_vjp("b")
+def _(g, a):
+    return -g * a
+
+
+# --- the mean and the sum of a loss as one op --------------------------------------------------------------------
+
+
+def _reduced(each, kind, expanded):
+    op = Op(
+        f"{each.name}.{kind}", FUNCTION, each.inputs, ("mean",), kernel=each.kernel, forward=FN_REDUCED,
+        node=each.node, edges=each.edges,
+    )  # fmt: skip
+    for k, inner in each.rules.items():
+        op.vjp(each.inputs[k])(_expanded_first(inner, expanded))
+
+
+def _expanded_first(rule, expanded):
+    """A rule of the loss, given the gradient of its mean or sum."""
+
+    def reduced_rule(g, sizes, **saved):
+        return rule(g=invoke(expanded, (g,), sizes), **saved)
+
+    parameters = [*inspect.signature(rule).parameters, "sizes"]
+    reduced_rule.__signature__ = inspect.Signature(
+        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in parameters]
+    )
+    return reduced_rule
+
+
+for _loss in (
+    mse_loss, smooth_l1_loss, huber_loss, binary_cross_entropy, binary_cross_entropy_with_logits,
+):  # fmt: skip
+    _reduced(_loss, "mean", expand_mean)
+    _reduced(_loss, "sum", expand_reduced)

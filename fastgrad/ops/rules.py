@@ -80,7 +80,7 @@ class Trace:
         self.instructions.append(words)
         slot = ENV_RESULTS + len(self.instructions) - 1
         if slot >= ENV_WORDS:
-            raise RuntimeError("a rule may call at most 16 ops")
+            raise RuntimeError(f"a rule may call at most {ENV_WORDS - ENV_RESULTS} ops")
         return Symbol(self, slot)
 
     def install(self) -> int:

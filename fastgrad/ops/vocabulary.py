@@ -33,7 +33,7 @@ class _TensorMath:
         return function
 
 
-_OP_NAMES = {"floor_div": "div_floor", "trunc_div": "div_trunc"}
+_OP_NAMES = {"floor_div": "div_floor", "trunc_div": "div_trunc", "softplus": "softplus.one"}
 
 m = _TensorMath()
 

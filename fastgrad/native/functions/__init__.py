@@ -4,8 +4,10 @@ They take handles and integers, return the handle of a result or a negative stat
 frames that they fill are described at the kernels.
 """
 
+from fastgrad.native.functions.attention import attention_backward, attention_forward
 from fastgrad.native.functions.convolution import convolution
 from fastgrad.native.functions.copies import reshape_or_copy, zeros
+from fastgrad.native.functions.framed import framed
 from fastgrad.native.functions.indexing import (
     gather,
     index,
@@ -15,7 +17,7 @@ from fastgrad.native.functions.indexing import (
     scatter_add,
     select_rows,
 )
-from fastgrad.native.functions.matrices import inner_product, matmul, matrix_vector, triangle
+from fastgrad.native.functions.matrices import inner_product, matmul, matmul_add, matrix_vector, triangle
 from fastgrad.native.functions.multi_tensor import each
 from fastgrad.native.functions.parts import (
     join,
@@ -28,18 +30,22 @@ from fastgrad.native.functions.parts import (
 from fastgrad.native.functions.pooling import max_pool, pad, pool, pool_at
 from fastgrad.native.functions.reductions import (
     expand_reduced,
-    mean_square,
     reduce_like,
+    reduced_loss,
     reduction,
+    spread,
     sum_to,
 )
 from fastgrad.native.functions.rows import rowwise
 from fastgrad.native.functions.training import nll_backward, nll_forward
 
 __all__ = [
+    "attention_backward",
+    "attention_forward",
     "convolution",
     "each",
     "expand_reduced",
+    "framed",
     "gather",
     "index",
     "index_backward",
@@ -47,9 +53,9 @@ __all__ = [
     "inner_product",
     "join",
     "matmul",
+    "matmul_add",
     "matrix_vector",
     "max_pool",
-    "mean_square",
     "nll_backward",
     "nll_forward",
     "pad",
@@ -58,12 +64,14 @@ __all__ = [
     "pool",
     "pool_at",
     "reduce_like",
+    "reduced_loss",
     "reduction",
     "reshape_or_copy",
     "rowwise",
     "scatter_add",
     "scatter_views",
     "select_rows",
+    "spread",
     "sum_to",
     "take_strided",
     "triangle",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.elementwise import cast, launch, op_record
+from fastgrad.native.elementwise import broadcast, cast, launch, op_record, run_elementwise
 from fastgrad.native.functions.copies import contiguous
 from fastgrad.native.intrinsics import native, runtime, stack_small, tensor, words
 from fastgrad.native.layout import BAD_DIM, BAD_MATMUL, FLAT, VIEW_UNSQUEEZE
@@ -183,3 +183,23 @@ def triangle(op, h, offset):
     status = launch(op_record(op).kernel, t.device, t.dtype, FLAT, frame, 6, t.numel)
     drop(x)
     return finished(out, status)
+
+
+@native
+def matmul_add(c, a, b):
+    """The product of two matrices plus what is broadcast to it."""
+    out = matmul(a, b)
+    if out <= 0 or tensor(out).numel == 0:
+        return out
+    if tensor(c).dtype != tensor(out).dtype:
+        drop(out)
+        return fail(BAD_MATMUL, 1, 0)
+    ins = words(stack_small())
+    sizes = words(stack_small())
+    ins[0] = out
+    ins[1] = c
+    rank = broadcast(2, ins, 2, sizes)
+    if rank != 2 or sizes[0] != tensor(out).shape[0] or sizes[1] != tensor(out).shape[1]:
+        drop(out)
+        return rank if rank < 0 else fail(BAD_MATMUL, 4, 0)
+    return finished(out, run_elementwise(op_record(runtime().add_op).kernel, tensor(out).dtype, 2, ins, out))

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from fastgrad.native.elementwise import elementwise, is_floating, launch, number_tensor, op_record
 from fastgrad.native.functions.copies import contiguous, reshape_or_copy
-from fastgrad.native.intrinsics import advance, native, runtime, stack_frame, stack_small, tensor, words
+from fastgrad.native.intrinsics import (
+    advance,
+    float_of,
+    native,
+    runtime,
+    stack_frame,
+    stack_small,
+    tensor,
+    words,
+)
 from fastgrad.native.layout import (
     ACCUMULATES_INT,
     BAD_DIM,
@@ -14,6 +23,8 @@ from fastgrad.native.layout import (
     EMPTY_REDUCTION,
     FLAT,
     FLOAT_ONLY,
+    FN_LENGTH,
+    FN_STD,
     INT64,
     MAX_DIMS,
     NOT_EMPTY,
@@ -110,17 +121,11 @@ def reduction(op, h, n_attrs, attrs):
     if info.flags & FLOAT_ONLY and not is_floating(t.dtype):
         return fail(BAD_DTYPE, t.dtype, 0)
     sizes = words(stack_small())
-    rank = 0
+    rank = kept_sizes(t, mask, attrs[0], sizes)
     reduced = 1
     for d in range(t.ndim):
         if mask & (1 << d):
             reduced *= t.shape[d]
-            if attrs[0] == 0:
-                continue
-            sizes[rank] = 1
-        else:
-            sizes[rank] = t.shape[d]
-        rank += 1
     if info.flags & NOT_EMPTY and reduced == 0:
         return fail(EMPTY_REDUCTION, mask, 0)
     dtype = t.dtype
@@ -179,7 +184,7 @@ def expand_reduced(h, n_attrs, attrs, mean):
     if mean == 0:
         kept = reshape_or_copy(h, ndim, unsqueezed)
     else:
-        share = divided(h, count)
+        share = divided(h, float(count))
         if share <= 0:
             return share
         kept = reshape_or_copy(share, ndim, unsqueezed)
@@ -197,8 +202,8 @@ def expand_reduced(h, n_attrs, attrs, mean):
 
 @native
 def divided(h, count):
-    """A tensor divided by a number of elements."""
-    number = number_tensor(1, float(count), 0, tensor(h).dtype, tensor(h).device)
+    """A tensor divided by a number."""
+    number = number_tensor(1, count, 0, tensor(h).dtype, tensor(h).device)
     if number <= 0:
         return number
     ins = words(stack_small())
@@ -210,8 +215,8 @@ def divided(h, count):
 
 
 @native
-def mean_square(op, n, ins, mean):
-    """The sum or mean of the squared differences of two tensors of one shape, by the kernel of their squares."""
+def reduced_loss(op, n, ins, mean):
+    """The sum or mean of an elementwise loss, by the kernel of the loss."""
     each = elementwise(op, n, ins)
     if each <= 0:
         return each
@@ -224,3 +229,77 @@ def mean_square(op, n, ins, mean):
     out = reduce_into(op_record(other).kernel, t.dtype, each, mask, t.dtype, 0, t.shape)
     drop(each)
     return out
+
+
+@native
+def kept_sizes(t, mask, keepdim, sizes):
+    """Write the sizes that a reduction leaves to `sizes`; returns their number."""
+    rank = 0
+    for d in range(t.ndim):
+        if mask & (1 << d):
+            if keepdim == 0:
+                continue
+            sizes[rank] = 1
+        else:
+            sizes[rank] = t.shape[d]
+        rank += 1
+    return rank
+
+
+@native
+def summed(h, mask, keepdim, which):
+    """The sum (or mean, by the op `which`) of `h` over the dimensions of `mask`."""
+    sizes = words(stack_small())
+    t = tensor(h)
+    rank = kept_sizes(t, mask, keepdim, sizes)
+    return reduce_into(op_record(which).kernel, t.dtype, h, mask, t.dtype, rank, sizes)
+
+
+@native
+def replaced(h, op):
+    """An elementwise op of one operand on `h`, whose reference it takes over."""
+    if h <= 0:
+        return h
+    ins = words(stack_small())
+    ins[0] = h
+    out = elementwise(op, 1, ins)
+    drop(h)
+    return out
+
+
+@native
+def spread(op, kind, n_attrs, attrs, x):
+    """Variance, standard deviation or Euclidean length over dimensions.
+
+    `attrs`: bits of what the sum of squares is divided by, keepdim, dimensions. The kernel of the op gives the
+    squares: of differences from the mean, or for a length of the elements themselves.
+    """
+    rt = runtime()
+    t = tensor(x)
+    if not is_floating(t.dtype):
+        return fail(BAD_DTYPE, t.dtype, 0)
+    mask = dims_mask(x, n_attrs - 2, advance(attrs, 2))
+    if mask < 0:
+        return mask
+    ins = words(stack_small())
+    ins[0] = x
+    if kind == FN_LENGTH:
+        squares = elementwise(op, 1, ins)
+    else:
+        mean = summed(x, mask, 1, rt.mean_op)
+        if mean <= 0:
+            return mean
+        ins[1] = mean
+        squares = elementwise(op, 2, ins)
+        drop(mean)
+    if squares <= 0:
+        return squares
+    total = summed(squares, mask, attrs[1], rt.sum_op)
+    drop(squares)
+    if kind == FN_LENGTH:
+        return replaced(total, rt.sqrt_op)
+    if total <= 0:
+        return total
+    out = divided(total, float_of(attrs[0]))
+    drop(total)
+    return replaced(out, rt.sqrt_op) if kind == FN_STD else out

@@ -6,10 +6,12 @@ import warnings
 from typing import Any
 
 from fastgrad.functions import elementwise, reduce
-from fastgrad.ops.call import apply
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.shape import reshape
+from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import BY_NAME
 
-_RELU = BY_NAME["relu"].id
+_RELU, _GELU, _GELU_TANH = (BY_NAME[name].id for name in ("relu", "gelu", "gelu_tanh"))
 
 
 def relu(input: Any, inplace: bool = False) -> Any:
@@ -27,6 +29,137 @@ def tanh(input: Any) -> Any:
 def sigmoid(input: Any) -> Any:
     """``1 / (1 + exp(-input))``, element by element."""
     return elementwise.sigmoid(input)
+
+
+def _activation(name: str, op: str, input: Any, inplace: bool, *numbers: float) -> Any:
+    need_tensor(name, input)
+    if inplace:
+        return elementwise.write(f"{name}_", BY_NAME[op], input, *numbers)
+    return invoke(BY_NAME[op], (input, *numbers))
+
+
+def gelu(input: Any, approximate: str = "none") -> Any:
+    """``x Phi(x)`` with the normal distribution function Phi (Hendrycks, Gimpel 2016).
+
+    Parameters
+    ----------
+    input : Tensor
+    approximate : "none" or "tanh"
+        With "tanh" ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3)))``.
+
+    Raises
+    ------
+    RuntimeError
+        If `approximate` is something else.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.gelu(fg.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8413])
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(
+            f"gelu(): approximate argument must be either none or tanh, but got {approximate!r}"
+        )
+    need_tensor("gelu", input)
+    _need_floating("gelu", input)
+    return apply(_GELU if approximate == "none" else _GELU_TANH, 1, 0, input)
+
+
+def _need_floating(name: str, input: Any) -> None:
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(
+            f"{name}(): not implemented for '{input.dtype.type_name}'; convert it to a floating-point dtype first"
+        )
+
+
+def silu(input: Any, inplace: bool = False) -> Any:
+    """``x sigmoid(x)``, element by element; also called swish."""
+    _need_floating("silu", need_tensor("silu", input))
+    return _activation("silu", "silu", input, inplace)
+
+
+def mish(input: Any, inplace: bool = False) -> Any:
+    """``x tanh(softplus(x))``, element by element (Misra 2019)."""
+    _need_floating("mish", need_tensor("mish", input))
+    return _activation("mish", "mish", input, inplace)
+
+
+def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Any:
+    """``log(1 + exp(beta x)) / beta``, and x itself where ``beta x`` is above the threshold."""
+    _need_floating("softplus", need_tensor("softplus", input))
+    return _activation("softplus", "softplus", input, False, float(beta), float(threshold))
+
+
+def logsigmoid(input: Any) -> Any:
+    """The logarithm of `sigmoid`, without cancellation."""
+    _need_floating("logsigmoid", need_tensor("logsigmoid", input))
+    return _activation("logsigmoid", "log_sigmoid", input, False)
+
+
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    """X where it is positive, elsewhere ``negative_slope * x``."""
+    _need_floating("leaky_relu", need_tensor("leaky_relu", input))
+    return _activation("leaky_relu", "leaky_relu", input, inplace, float(negative_slope))
+
+
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """X where it is positive, elsewhere ``alpha (exp(x) - 1)``."""
+    _need_floating("elu", need_tensor("elu", input))
+    return _activation("elu", "elu", input, inplace, float(alpha))
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    """X bounded by `min_val` and `max_val`; at a bound and beyond the gradient is zero.
+
+    Raises
+    ------
+    ValueError
+        If the bounds cross.
+    """
+    if min_val > max_val:
+        raise ValueError(
+            f"hardtanh(): min_val cannot be greater than max_val, but got {min_val} and {max_val}"
+        )
+    return _activation("hardtanh", "hardtanh", input, inplace, min_val, max_val)
+
+
+def relu6(input: Any, inplace: bool = False) -> Any:
+    """``min(max(x, 0), 6)``, element by element."""
+    return _activation("relu6", "hardtanh", input, inplace, 0, 6)
+
+
+def prelu(input: Any, weight: Any) -> Any:
+    """X where it is positive, elsewhere ``weight * x``.
+
+    Parameters
+    ----------
+    input : Tensor
+    weight : Tensor
+        One element, or as many as `input` has channels (its dimension 1).
+
+    Raises
+    ------
+    RuntimeError
+        If the number of weights or the dtypes do not fit.
+    """
+    need_tensor("prelu", input)
+    need_tensor("prelu", weight, "weight")
+    if input.dtype is not weight.dtype:
+        raise RuntimeError(f"prelu(): Type promoting not supported. Got {input.dtype} and {weight.dtype}")
+    count = weight.numel()
+    channels = input.shape[1] if input.ndim > 1 else 1
+    if weight.ndim > 1 or count not in (1, channels):
+        raise RuntimeError(
+            f"prelu(): Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} of "
+            f"shape {list(weight.shape)} and channel size = {channels}."
+        )
+    if input.ndim == 0:
+        return invoke(BY_NAME["prelu"], (input, reshape(weight, ())))
+    sizes = [1] * input.ndim
+    sizes[1 if input.ndim > 1 else 0] = count
+    return invoke(BY_NAME["prelu"], (input, reshape(weight, sizes)))
 
 
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:

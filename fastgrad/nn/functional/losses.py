@@ -1,36 +1,19 @@
-"""Losses."""
+"""Losses over classes."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.nn.functional.activations import log_softmax
-from fastgrad.ops.call import apply, invoke
+from fastgrad.nn.functional.reduction import REDUCTIONS, chosen_reduction
+from fastgrad.ops.call import apply
 from fastgrad.ops.registry import BY_NAME
 
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 _NLL = BY_NAME["nll_loss"].id
 _LOG_SOFTMAX = BY_NAME["log_softmax"].id
-
-
-def _reduction(name: str, reduction: str, size_average: bool | None, reduce_: bool | None) -> str:
-    if size_average is not None or reduce_ is not None:
-        average = True if size_average is None else size_average
-        each = True if reduce_ is None else reduce_
-        reduction = "none" if not each else ("mean" if average else "sum")
-        warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
-            stacklevel=4,
-        )
-    if reduction not in _REDUCTIONS:
-        raise ValueError(
-            f"{name}(): {reduction!r} is not a valid value for reduction; use 'none', 'mean' or 'sum'"
-        )
-    return reduction
 
 
 def nll_loss(
@@ -70,7 +53,7 @@ def nll_loss(
     RuntimeError
         If dtypes or the shape of `weight` do not fit.
     """
-    kind = _REDUCTIONS[_reduction("nll_loss", reduction, size_average, reduce)]
+    kind = REDUCTIONS[chosen_reduction("nll_loss", reduction, size_average, reduce)]
     need_tensor("nll_loss", input)
     if need_tensor("nll_loss", target, "target").dtype is dtypes.uint8:
         target = target.to(dtypes.int64)
@@ -168,7 +151,7 @@ def cross_entropy(
         )
     dim = 0 if input.ndim == 1 else 1
     if target.dtype.is_floating_point and tuple(target.shape) == tuple(input.shape):
-        kind = _reduction("cross_entropy", reduction, size_average, reduce)
+        kind = chosen_reduction("cross_entropy", reduction, size_average, reduce)
         return _soft_cross_entropy(input, target, weight, kind, label_smoothing, dim)
     try:
         if label_smoothing == 0.0:
@@ -178,7 +161,7 @@ def cross_entropy(
             raise RuntimeError(
                 f"cross_entropy(): label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
             )
-        kind = _reduction("cross_entropy", reduction, size_average, reduce)
+        kind = chosen_reduction("cross_entropy", reduction, size_average, reduce)
         return _smoothed(input, target, weight, ignore_index, kind, label_smoothing, dim)
     except (RuntimeError, ValueError, IndexError) as error:
         raise renamed(error, "cross_entropy") from error.__cause__
@@ -218,58 +201,3 @@ def _soft_cross_entropy(x: Any, target: Any, weight: Any, kind: str, smoothing: 
     if kind == "none":
         return each
     return each.sum() / max(x.numel() // max(classes, 1), 1) if kind == "mean" else each.sum()
-
-
-def mse_loss(
-    input: Any,
-    target: Any,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    weight: Any = None,
-) -> Any:
-    """The squared difference, each, summed or averaged.
-
-    Parameters
-    ----------
-    input, target : Tensor
-        Of shapes that broadcast; different sizes give a warning.
-    reduction : "none", "mean" or "sum"
-    weight : Tensor, optional
-        A factor for each element.
-    """
-    need_tensor("mse_loss", input)
-    need_tensor("mse_loss", target, "target")
-    if tuple(target.shape) != tuple(input.shape):
-        warnings.warn(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This "
-            "will likely "
-            "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=2,
-        )
-    kind = _reduction("mse_loss", reduction, size_average, reduce)
-    if not (input.dtype.is_floating_point or target.dtype.is_floating_point):
-        raise NotImplementedError(
-            f"mse_loss(): not implemented for '{input.dtype.type_name}'; convert the operands to a floating-point dtype"
-        )
-    if weight is not None:
-        if tuple(weight.shape) != tuple(input.shape):
-            raise ValueError("Weights and input must have the same size.")
-        each = invoke(BY_NAME["mse_loss"], (input, target)) * weight
-        if kind == "mean":
-            return each.sum() / weight.sum()
-        return each if kind == "none" else each.sum()
-    if kind == "none":
-        return invoke(BY_NAME["mse_loss"], (input, target))
-    if tuple(target.shape) != tuple(input.shape):
-        try:
-            input, target = _broadcast(input, target)
-        except RuntimeError as error:
-            raise renamed(error, "mse_loss") from error.__cause__
-    return invoke(BY_NAME[f"mse_loss.{kind}"], (input, target), int(kind == "mean"))
-
-
-def _broadcast(a: Any, b: Any) -> tuple[Any, Any]:
-    shape = (a.detach() == b.detach()).shape
-    left, right = (x if tuple(x.shape) == tuple(shape) else x.expand(shape) for x in (a, b))
-    return left, right

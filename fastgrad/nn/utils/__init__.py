@@ -7,6 +7,7 @@ from fastgrad.nn.utils.clip_grad import (
     get_total_norm,
 )
 from fastgrad.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+from fastgrad.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
     "clip_grad_norm_",
@@ -14,5 +15,7 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "remove_weight_norm",
     "vector_to_parameters",
+    "weight_norm",
 ]

@@ -1,0 +1,153 @@
+"""Elements again, or in another order along dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad import dtypes
+from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, need_tensor
+from fastgrad.functions.creation import arange, tensor
+from fastgrad.functions.index import index_select
+from fastgrad.functions.shape import cat, expand, narrow, reshape, wrapped
+
+
+def repeat(input: Any, *repeats: Any) -> Any:
+    """The tensor so many times along each dimension; further repeats in front make new dimensions.
+
+    Parameters
+    ----------
+    *repeats : int
+        At least as many as there are dimensions.
+
+    Raises
+    ------
+    RuntimeError
+        If there are fewer.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.tensor([1, 2]).repeat(2, 2)
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
+    need_tensor("repeat", input)
+    times = as_sizes("repeat", repeats)
+    if len(times) < input.dim():
+        raise RuntimeError(
+            "repeat(): Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: "
+            f"got {len(times)} for {input.dim()}"
+        )
+    if min(times, default=0) < 0:
+        raise RuntimeError(f"repeat(): repeats must not be negative, but got {list(times)}")
+    sizes = (1,) * (len(times) - input.dim()) + tuple(input.shape)
+    pairs = [n for t, s in zip(times, sizes, strict=True) for n in ((t, s) if t != 1 else (s,))]
+    single = [n for t, s in zip(times, sizes, strict=True) for n in ((1, s) if t != 1 else (s,))]
+    return reshape(
+        expand(reshape(input, single), pairs), [t * s for t, s in zip(times, sizes, strict=True)]
+    ).clone()
+
+
+def tile(input: Any, *dims: Any) -> Any:
+    """As `repeat`; missing repeats count as 1.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.tile(fg.tensor([1, 2]), (2,))
+    tensor([1, 2, 1, 2])
+    """
+    times = as_sizes("tile", dims)
+    return repeat(input, (1,) * (need_tensor("tile", input).dim() - len(times)) + times)
+
+
+def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, output_size: Any = None) -> Any:
+    """Each element of a dimension so many times, one behind the other.
+
+    Parameters
+    ----------
+    input : Tensor
+    repeats : int or Tensor
+        One number, or one for each element of the dimension.
+    dim : int, optional
+        Without it, the tensor is flattened first.
+    output_size : int, optional
+        What the repeats sum up to; not needed.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.repeat_interleave(fg.tensor([1, 2]), 2)
+    tensor([1, 1, 2, 2])
+    """
+    need_tensor("repeat_interleave", input)
+    if dim is None:
+        input, dim = reshape(input, -1), 0
+    d = wrapped("repeat_interleave", dim, input.dim())
+    n = input.shape[d] if input.dim() else 1
+    counts = repeats.tolist() if is_tensor(repeats) else repeats
+    counts = [counts] * n if isinstance(counts, int) else counts * n if len(counts) == 1 else counts
+    if len(counts) != n:
+        raise RuntimeError(
+            f"repeat_interleave(): repeats must have the same size as input along dim, but got {len(counts)} for {n}"
+        )
+    if min(counts, default=0) < 0:
+        raise RuntimeError("repeat_interleave(): repeats can not be negative")
+    places = [k for k, count in enumerate(counts) for _ in range(count)]
+    return index_select(input, d, tensor(places, dtype=dtypes.int64))
+
+
+def flip(input: Any, *dims: Any) -> Any:
+    """The elements in reverse order along dimensions.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.flip(fg.tensor([1, 2, 3]), (0,))
+    tensor([3, 2, 1])
+    """
+    need_tensor("flip", input)
+    chosen = [wrapped("flip", d, input.dim()) for d in as_sizes("flip", dims)]
+    if len(set(chosen)) != len(chosen):
+        raise RuntimeError(f"flip(): a dim appears multiple times in the list of dims {list(chosen)}")
+    out = input
+    for d in chosen:
+        n = input.shape[d] if input.dim() else 1
+        out = index_select(out, d, (n - 1) - arange(n))
+    return out.clone() if out is input else out
+
+
+def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
+    """The elements moved along dimensions; what leaves at the end comes in at the front.
+
+    Parameters
+    ----------
+    input : Tensor
+    shifts : int or tuple of int
+    dims : int or tuple of int
+        As many as shifts; without them, the tensor is flattened and gets its sizes back.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.roll(fg.tensor([1, 2, 3]), 1)
+    tensor([3, 1, 2])
+    """
+    need_tensor("roll", input)
+    steps = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
+    chosen = as_dims("roll", dims)
+    if not chosen:
+        if len(steps) != 1:
+            raise RuntimeError(f"roll(): shifts and dimensions must align. shifts: {len(steps)}, dims:0")
+        return reshape(roll(reshape(input, -1), steps, 0), tuple(input.shape))
+    if len(steps) != len(chosen):
+        raise RuntimeError(
+            f"roll(): shifts and dimensions must align. shifts: {len(steps)}, dims:{len(chosen)}"
+        )
+    out = input
+    for step, dim in zip(steps, chosen, strict=True):
+        d = wrapped("roll", dim, input.dim())
+        n = input.shape[d]
+        cut = (n - as_index("roll", "shifts", step) % n) % n if n else 0
+        out = cat([narrow(out, d, cut, n - cut), narrow(out, d, 0, cut)], d)
+    return out

@@ -1,0 +1,181 @@
+"""Random tensors of given distributions, and draws without replacement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad import dtypes
+from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor
+from fastgrad.functions.creation import empty
+from fastgrad.functions.elementwise import log
+from fastgrad.functions.reduce import cumsum
+from fastgrad.functions.sorting import argsort, topk
+from fastgrad.random import fill_integers, fill_normal, fill_uniform
+
+
+def _uniform(sizes: Any, dtype: Any, generator: Any) -> Any:
+    out = empty(tuple(sizes), dtype=dtype)
+    fill_uniform(out, 0.0, 1.0, generator)
+    return out
+
+
+def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> Any:
+    """Ones with the probabilities that the elements are, and zeros.
+
+    Parameters
+    ----------
+    input : Tensor
+        Floating point, from 0 to 1.
+    p : float, optional
+        One probability instead of the elements.
+    generator : Generator, optional
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `input`, without history.
+
+    Raises
+    ------
+    RuntimeError
+        If a probability lies outside of [0, 1].
+    """
+    need_tensor("bernoulli", input)
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            f"bernoulli(): expected probabilities of a floating-point dtype, but got {input.dtype.name}"
+        )
+    if p is not None and not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"bernoulli(): expected p to lie in [0, 1], but got p={p}")
+    chance: Any = input.detach() if p is None else p
+    if p is None and input.numel() and not (float(chance.amin()) >= 0 and float(chance.amax()) <= 1):
+        raise RuntimeError("bernoulli(): Expected p_in >= 0 && p_in <= 1 for every element")
+    return (_uniform(input.shape, input.dtype, generator) < chance).to(input.dtype)
+
+
+def normal(
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None
+) -> Any:
+    """Normally distributed numbers with means and standard deviations element by element.
+
+    Parameters
+    ----------
+    mean, std : float or Tensor
+    size : tuple of int, optional
+        Needed where both are numbers.
+    generator : Generator, optional
+    dtype : dtype, optional
+        Where both are numbers.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.normal(0.0, 1.0, (2, 3)).shape
+    fastgrad.Size([2, 3])
+    """
+    tensors = [x.detach() for x in (mean, std) if is_tensor(x)]
+    if not tensors and size is None:
+        raise TypeError("normal(): argument 'size' is required where mean and std are numbers")
+    if is_tensor(std) and std.numel() and float(std.detach().amin()) < 0:
+        raise RuntimeError("normal(): expects all elements of std >= 0.0")
+    if not is_tensor(std) and std < 0:
+        raise RuntimeError(f"normal(): expects std >= 0.0, but found std {std}")
+    shape = as_sizes("normal", (size,)) if size is not None else tuple(sum(t * 0 for t in tensors).shape)
+    out = empty(shape, dtype=tensors[0].dtype if tensors else dtype or dtypes.get_default_dtype())
+    if not tensors:
+        fill_normal(out, mean, std, generator)
+        return out
+    fill_normal(out, 0.0, 1.0, generator)
+    return out * (std.detach() if is_tensor(std) else std) + (mean.detach() if is_tensor(mean) else mean)
+
+
+def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
+    """The integers from 0 to ``n - 1`` in random order.
+
+    Parameters
+    ----------
+    n : int
+    generator : Generator, optional
+    dtype : dtype, default int64
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.randperm(4).sort().values
+    tensor([0, 1, 2, 3])
+    """
+    count = as_index("randperm", "n", n)
+    if count < 0:
+        raise RuntimeError(f"randperm(): n must be non-negative, got {count}")
+    keys = empty((count,), dtype=dtypes.int64)
+    fill_integers(keys, -(1 << 63), 1 << 63, generator)
+    order = argsort(keys)
+    return order if dtype is None else order.to(dtype)
+
+
+def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
+    """Draw indices of rows with probabilities in proportion to the elements.
+
+    Parameters
+    ----------
+    input : Tensor
+        Floating point, of one or two dimensions, not negative.
+    num_samples : int
+        Draws from each row.
+    replacement : bool
+        Whether an index may be drawn again.
+    generator : Generator, optional
+
+    Returns
+    -------
+    Tensor
+        Of dtype int64.
+
+    Raises
+    ------
+    RuntimeError
+        If there are too few categories, or weights are negative, infinite, NaN or all zero.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.multinomial(fg.tensor([0.0, 1.0]), 3, replacement=True)
+    tensor([1, 1, 1])
+    """
+    weights = _checked_weights(input, num_samples, replacement)
+    if not replacement:
+        # The least of exponential times divided by the weights: draws without replacement (Efraimidis, Spirakis 2006).
+        times = -log(1.0 - _uniform(weights.shape, weights.dtype, generator)) / weights
+        return topk(times, num_samples, -1, largest=False).indices
+    sums = cumsum(weights, -1)
+    points = _uniform((*weights.shape[:-1], num_samples), weights.dtype, generator) * sums[..., -1:]
+    place = (sums.unsqueeze(-2) <= points.unsqueeze(-1)).to(dtypes.int64).sum(-1)
+    last = (weights > 0).to(dtypes.int64).cumsum(-1).argmax(-1, keepdim=True)  # rounding must not draw a zero
+    return place.minimum(last.expand(place.shape))
+
+
+def _checked_weights(input: Any, num_samples: int, replacement: bool) -> Any:
+    need_tensor("multinomial", input)
+    if input.dim() not in (1, 2) or not input.dtype.is_floating_point:
+        raise RuntimeError(
+            "multinomial(): expected weights of one or two dimensions and a floating-point dtype, but got "
+            f"{list(input.shape)} of {input.dtype.name}"
+        )
+    count = as_index("multinomial", "num_samples", num_samples)
+    if count <= 0:
+        raise RuntimeError(f"multinomial(): cannot sample n_sample <= 0 samples, but got {count}")
+    if not replacement and count > input.shape[-1]:
+        raise RuntimeError(
+            f"multinomial(): cannot sample n_sample > prob_dist.size(-1) samples without replacement: {count} of "
+            f"{input.shape[-1]}"
+        )
+    weights = input.detach().to(dtypes.float64)
+    sums = weights.sum(-1)
+    if weights.numel() and not (float(weights.amin()) >= 0 and float(sums.amax()) < float("inf")):
+        raise RuntimeError("multinomial(): probability tensor contains either `inf`, `nan` or element < 0")
+    needed = 1 if replacement else count
+    if weights.numel() and int((weights > 0).to(dtypes.int64).sum(-1).amin()) < needed:
+        raise RuntimeError(
+            f"multinomial(): invalid multinomial distribution: fewer than {needed} weights of a row are above zero"
+        )
+    return weights

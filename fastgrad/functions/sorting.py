@@ -1,0 +1,92 @@
+"""Sorting and the largest elements of rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.reduce import ValuesIndices
+from fastgrad.functions.shape import wrapped
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import BY_NAME
+
+
+def _first(name: str, input: Any, dim: Any, k: int | None, largest: bool) -> ValuesIndices:
+    need_tensor(name, input)
+    sizes = list(input.shape)
+    d = wrapped(name, as_index(name, "dim", dim), len(sizes))
+    length = sizes[d] if sizes else 1
+    count = length if k is None else as_index(name, "k", k)
+    if not 0 <= count <= length:
+        raise RuntimeError(
+            f"{name}(): selected index k out of range: got k={count} for a dimension of size {length}"
+        )
+    before, after = math.prod(sizes[:d]), math.prod(sizes[d + 1 :])
+    if sizes:
+        sizes[d] = count
+    plan = (len(sizes), *sizes)
+    return ValuesIndices(
+        *invoke(BY_NAME[name], (input,), before, length, after, count, int(largest), d, plan, plan)
+    )
+
+
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesIndices:
+    """The elements of a dimension in order, and where they stood.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int
+    descending : bool
+        From the largest on. NaN counts as larger than any number.
+    stable : bool
+        Equal elements keep their order in any case.
+
+    Returns
+    -------
+    (values, indices)
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.sort(fg.tensor([3.0, 1.0, 2.0])).indices
+    tensor([1, 2, 0])
+    """
+    return _first("sort", input, dim, None, bool(descending))
+
+
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """The places of the elements of a dimension in order. See `sort`."""
+    return sort(need_tensor("argsort", input).detach(), dim, descending, stable).indices
+
+
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
+    """The `k` largest (or smallest) elements of a dimension in order, and where they stood.
+
+    Parameters
+    ----------
+    input : Tensor
+    k : int
+    dim : int
+    largest : bool
+        Or else the smallest.
+    sorted : bool
+        They are in order in any case.
+
+    Returns
+    -------
+    (values, indices)
+
+    Raises
+    ------
+    RuntimeError
+        If there are less than `k` elements.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.topk(fg.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor([3., 2.])
+    """
+    return _first("topk", input, dim, k, bool(largest))

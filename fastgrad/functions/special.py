@@ -1,0 +1,136 @@
+"""Functions of one number beyond arithmetic: exponentials, logarithms, rounding, tests of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastgrad import dtypes
+from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.elementwise import _binary, _unary
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import BY_NAME
+
+erf = _unary("erf")
+expm1 = _unary("expm1")
+exp2 = _unary("exp2")
+log1p = _unary("log1p")
+log2 = _unary("log2")
+log10 = _unary("log10")
+rsqrt = _unary("rsqrt")
+reciprocal = _unary("reciprocal")
+isfinite = _unary("isfinite")
+isinf = _unary("isinf")
+xlogy = _binary("xlogy")
+
+
+def _whole(name: str) -> Callable[[Any], Any]:
+    op = BY_NAME[name]
+
+    def function(input: Any) -> Any:
+        need_tensor(name, input)
+        if input.dtype is dtypes.bool_:
+            raise NotImplementedError(
+                f"{name}(): not implemented for 'Bool'; convert the mask to a number first"
+            )
+        return invoke(op, (input,)) if input.dtype.is_floating_point else input.clone()
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+floor = _whole("floor")
+ceil = _whole("ceil")
+trunc = fix = _whole("trunc")
+_round = _whole("round")
+
+
+def round(input: Any, *, decimals: int = 0) -> Any:
+    """The nearest integer, the even one of two; with `decimals` that many digits behind the point.
+
+    Parameters
+    ----------
+    input : Tensor
+    decimals : int
+        May be negative; not for integers then.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.round(fg.tensor([0.5, 1.5, -2.7]))
+    tensor([ 0.,  2., -3.])
+    """
+    need_tensor("round", input)
+    digits = as_index("round", "decimals", decimals)
+    if digits == 0:
+        return _round(input)
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(
+            f"round(): decimals={digits} is not implemented for '{input.dtype.type_name}'; convert it to a "
+            "floating-point dtype first"
+        )
+    unit = 10.0 ** abs(digits)
+    return _round(input * unit) / unit if digits > 0 else _round(input / unit) * unit
+
+
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether ``|input - other| <= atol + rtol |other|``, element by element.
+
+    Parameters
+    ----------
+    input, other : Tensor
+        Of one dtype; shapes broadcast.
+    rtol, atol : float
+    equal_nan : bool
+        Whether NaN is close to NaN.
+
+    Returns
+    -------
+    Tensor
+        Of dtype bool.
+
+    Raises
+    ------
+    RuntimeError
+        If dtypes differ or a tolerance is negative.
+    """
+    a, b = need_tensor("isclose", input).detach(), need_tensor("isclose", other, "other").detach()
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"isclose(): expected tensors of one dtype, but got {a.dtype} and {b.dtype}")
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"isclose(): tolerances must not be negative, but got rtol={rtol} and atol={atol}")
+    close = a == b
+    if a.dtype.is_floating_point or rtol or atol:
+        x, y = (t if t.dtype.is_floating_point else t.to(dtypes.float64) for t in (a, b))
+        difference = invoke(BY_NAME["abs"], (x - y,))
+        close = close | (isfinite(difference) & (difference <= atol + rtol * invoke(BY_NAME["abs"], (y,))))
+    if equal_nan and a.dtype.is_floating_point:
+        close = close | ((a != a) & (b != b))
+    return close
+
+
+def allclose(
+    input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """Whether all elements are close; see `isclose`.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.allclose(fg.tensor([1.0]), fg.tensor([1.0 + 1e-7]))
+    True
+    """
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+def equal(input: Any, other: Any) -> bool:
+    """Whether two tensors have the same sizes and elements; NaN equals nothing.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.equal(fg.tensor([1, 2]), fg.tensor([1, 2]))
+    True
+    """
+    a, b = need_tensor("equal", input).detach(), need_tensor("equal", other, "other").detach()
+    return tuple(a.shape) == tuple(b.shape) and bool((a == b).all())

@@ -1,0 +1,190 @@
+"""Variance, standard deviation and norms over dimensions."""
+
+from __future__ import annotations
+
+import math
+import struct
+import warnings
+from functools import lru_cache
+from typing import Any
+
+from fastgrad.functions.arguments import as_dims, need_tensor
+from fastgrad.functions.elementwise import abs as absolute
+from fastgrad.functions.elementwise import where
+from fastgrad.functions.reduce import amax, amin, mean
+from fastgrad.functions.reduce import sum as sum_
+from fastgrad.functions.shape import wrapped
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import BY_NAME
+
+
+@lru_cache(maxsize=256)
+def float_bits(value: float) -> int:
+    """The bit pattern of a float64, as an op takes it among its integers."""
+    return int.from_bytes(struct.pack("<d", value), "little", signed=True)
+
+
+def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+    need_tensor(name, input)
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            f"{name}(): only support floating point and complex dtypes, but got {input.dtype.name}"
+        )
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 0 if unbiased is False else 1
+    dims = as_dims(name, dim)
+    sizes = tuple(input.shape)
+    count = (
+        math.prod(sizes[wrapped(name, d, len(sizes))] if sizes else 1 for d in dims)
+        if dims
+        else input.numel()
+    )
+    if count - correction <= 0:
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+            "(input numel divided by output numel).",
+            stacklevel=3,
+        )
+    divisor = float_bits(float(max(0.0, count - correction)))
+    return invoke(BY_NAME[name], (input,), divisor, int(keepdim), dims)
+
+
+def var(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Any:
+    """The variance over dimensions, ``sum((x - mean(x))**2) / (n - correction)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Floating point.
+    dim : int or tuple of int, optional
+        All dimensions if not given.
+    unbiased : bool, optional
+        ``False`` is ``correction=0``.
+    keepdim : bool
+        Keep reduced dimensions with size 1.
+    correction : number, default 1
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor is not floating point.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.var(fg.tensor([1.0, 2.0, 3.0]))
+    tensor(1.)
+    """
+    return _spread("var", input, dim, unbiased, keepdim, correction)
+
+
+def std(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Any:
+    """The square root of the variance; its gradient is zero where it is zero. See `var`."""
+    return _spread("std", input, dim, unbiased, keepdim, correction)
+
+
+def _with_mean(
+    name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any
+) -> tuple[Any, Any]:
+    first = _spread(name, input, dim, unbiased, keepdim, correction)
+    return first, mean(input, None if isinstance(dim, bool) else dim, keepdim)
+
+
+def var_mean(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple[Any, Any]:
+    """The variance and the mean over dimensions. See `var`."""
+    return _with_mean("var", input, dim, unbiased, keepdim, correction)
+
+
+def std_mean(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple[Any, Any]:
+    """The standard deviation and the mean over dimensions. See `var`."""
+    return _with_mean("std", input, dim, unbiased, keepdim, correction)
+
+
+def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The norm of the elements over dimensions, ``sum(|x|**ord) ** (1 / ord)``.
+
+    Parameters
+    ----------
+    x : Tensor
+        Floating point.
+    ord : number
+        ``inf`` and ``-inf`` give the largest and the smallest absolute value, 0 the number of elements that are not
+        zero.
+    dim : int or tuple of int, optional
+        All dimensions if not given.
+    keepdim : bool
+        Keep reduced dimensions with size 1.
+    dtype : dtype, optional
+        Cast to this before.
+
+    Returns
+    -------
+    Tensor
+        Its gradient is zero where the norm is zero.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor is not floating point, or has no elements and `ord` is negative or infinite.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.linalg.vector_norm(fg.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    return _norm("vector_norm", x, ord, dim, keepdim, dtype)
+
+
+def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    need_tensor(name, x)
+    if dtype is not None:
+        x = x.to(dtype)
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f"{name}(): Expected a floating point tensor as input. Got {x.dtype.type_name}")
+    if isinstance(order, (bool, str)) or not isinstance(order, (int, float)):
+        raise TypeError(f"{name}(): argument 'ord' must be a number, not {type(order).__name__}")
+    dims = as_dims(name, dim)
+    if order == 2:
+        return invoke(BY_NAME["euclidean_norm"], (x,), 0, int(keepdim), dims)
+    chosen = dims or None
+    if math.isinf(order):
+        if x.numel() == 0:
+            raise RuntimeError(f"{name}(): cannot compute the {order} norm of a tensor without elements")
+        return (amax if order > 0 else amin)(absolute(x), dims, keepdim)
+    if order == 0:
+        return sum_((x != 0).to(x.dtype), chosen, keepdim)
+    if order == 1:
+        return sum_(absolute(x), chosen, keepdim)
+    total = sum_(absolute(x) ** order, chosen, keepdim)
+    nothing = total == 0  # where the root would have an infinite slope, the gradient is zero
+    return where(nothing, total.detach() ** (1.0 / order), where(nothing, 1.0, total) ** (1.0 / order))
+
+
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`.
+
+    Raises
+    ------
+    NotImplementedError
+        For the nuclear norm.
+    """
+    if p == "nuc":
+        raise NotImplementedError("norm(): the nuclear norm is not supported; p may be a number or 'fro'")
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"norm(): expected p to be a number or 'fro', but got {p!r}")
+    return _norm("norm", input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype)

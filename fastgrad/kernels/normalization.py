@@ -1,0 +1,555 @@
+"""Kernels of layer, root-mean-square, group and batch normalisation.
+
+All see their input as four extents (n, g, c, s); integers: bits of eps, n, g, c, s. Weight and bias lie over (g, c).
+Statistics are taken over (c, s), one pair for each of the n g *rows*, or over (n, s), one for each of the c *channels*
+(then g is 1). They are kept as a matrix whose rows are the means, the reciprocal deviations and, for channels, the
+unbiased variances.
+
+=================  ==============  =============  ===========================
+                   (n, g, c, s)    statistics     a weight belongs to
+=================  ==============  =============  ===========================
+layer norm, RMS    (rows, 1, m, 1)  rows          a place of the row
+group norm         (N, G, C/G, S)  rows           a run of s within the row
+batch norm         (N, 1, C, S)    channels       a channel
+=================  ==============  =============  ===========================
+
+Sums run as in `reduce`'s Note [Order of sums]: lanes within a block, float64 between blocks. Deviations are summed
+from the mean, in a second pass over memory that the first has brought close.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
+from fastgrad.kernels.framed import Builder, fits, given, integer
+from fastgrad.kernels.rows import BLOCK, _blocked
+from fastgrad.native.intrinsics import _stack_words, advance, f64s, float_of, words
+from fastgrad.native.layout import FRAME_INPUTS, FRAME_OUTPUTS
+
+TILE = 512
+_tile = _stack_words(TILE)
+_sqrt = ELEMENTS[9].math.sqrt
+
+
+class Pieces(NamedTuple):
+    """Loops over contiguous memory of one dtype."""
+
+    total: Any
+    squares: Any
+    products: Any
+    weighted: Any
+    fill: Any
+    fill_scaled: Any
+    fill_affine: Any
+    back: Any
+    back_weighted: Any
+
+
+def _sums(element: Any) -> tuple[Any, Any, Any, Any]:
+    zero = element.constant(0)
+
+    @njit(**INLINE)
+    def plain(a, b, i, shift):  # type: ignore[no-untyped-def]
+        return a[i]
+
+    @njit(**INLINE)
+    def square(a, b, i, shift):  # type: ignore[no-untyped-def]
+        return (a[i] - shift) * (a[i] - shift)
+
+    @njit(**INLINE)
+    def product(a, b, i, shift):  # type: ignore[no-untyped-def]
+        return a[i] * (b[i] - shift)
+
+    @njit(**SUM)
+    def weighted_block(v, x, w, start, end, shift):  # type: ignore[no-untyped-def]
+        first, second = zero, zero
+        for i in range(start, end):
+            p = v[i] * w[i]
+            first += p
+            second += p * (x[i] - shift)
+        return first, second
+
+    @njit(**KERNEL)
+    def weighted(v, x, w, n, shift):  # type: ignore[no-untyped-def]
+        """The sums of ``v w`` and of ``v w (x - shift)``."""
+        first, second = np.float64(0), np.float64(0)
+        at = 0
+        while at < n:
+            a, b = weighted_block(v, x, w, at, min(at + BLOCK, n), shift)
+            first += a
+            second += b
+            at += BLOCK
+        return first, second
+
+    return _blocked(plain, zero), _blocked(square, zero), _blocked(product, zero), weighted
+
+
+def _pieces(dtype: int) -> Pieces:
+    @njit(**LOOP)
+    def fill(out, x, n, shift, scale, bias):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            out[i] = (x[i] - shift) * scale + bias
+
+    @njit(**LOOP)
+    def fill_scaled(out, x, w, n, shift, scale):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            out[i] = (x[i] - shift) * scale * w[i]
+
+    @njit(**LOOP)
+    def fill_affine(out, x, w, b, n, shift, scale):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            out[i] = (x[i] - shift) * scale * w[i] + b[i]
+
+    @njit(**LOOP)
+    def back(out, v, x, n, shift, w, scale, first, second):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            out[i] = scale * (v[i] * w - first - (x[i] - shift) * second)
+
+    @njit(**LOOP)
+    def back_weighted(out, v, x, w, n, shift, scale, first, second):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            out[i] = scale * (v[i] * w[i] - first - (x[i] - shift) * second)
+
+    return Pieces(*_sums(ELEMENTS[dtype]), fill, fill_scaled, fill_affine, back, back_weighted)
+
+
+# --- statistics of rows -----------------------------------------------------------------------------------------
+
+
+def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """Inputs: x, weight or none, bias or none. Outputs: the result, means and reciprocal deviations."""
+    element, p = ELEMENTS[dtype], _pieces(dtype)
+    pointer, cast, zero = element.pointer, element.constant, element.constant(0)
+    centred = kernel.options["centred"]
+
+    @njit(**KERNEL)
+    def one_row(out, x, w, b, has_w, has_b, c, s, shift, scale):  # type: ignore[no-untyped-def]
+        if not has_w:
+            p.fill(out, x, c * s, shift, scale, zero)
+        elif s > 1:
+            for k in range(c):
+                bias = b[k] if has_b else zero
+                p.fill(advance(out, k * s), advance(x, k * s), s, shift, scale * w[k], bias)
+        elif has_b:
+            p.fill_affine(out, x, w, b, c, shift, scale)
+        else:
+            p.fill_scaled(out, x, w, c, shift, scale)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        n, g, c, s = integer(f, 1), integer(f, 2), integer(f, 3), integer(f, 4)
+        length = c * s
+        has_w, has_b = given(f, 1), given(f, 2)
+        if (
+            not fits(f, 0, n * g * length)
+            or (has_w and not fits(f, 1, g * c))
+            or (has_b and not fits(f, 2, g * c))
+        ):
+            return
+        out, stats = pointer(f[FRAME_OUTPUTS]), pointer(f[FRAME_OUTPUTS + 1])
+        x, w, b = pointer(f[FRAME_INPUTS]), pointer(f[FRAME_INPUTS + 1]), pointer(f[FRAME_INPUTS + 2])
+        eps = float_of(integer(f, 0))
+        for r in range(n * g):
+            row = advance(x, r * length)
+            mean, shift = np.float64(0), zero
+            if centred:
+                mean = p.total(row, row, length, 1, zero) / length
+                shift = cast(mean)
+            rest = mean - np.float64(shift)
+            variance = p.squares(row, row, length, 1, shift) / length - rest * rest
+            scale = cast(1.0 / _sqrt(variance + eps))
+            stats[r] = shift
+            stats[n * g + r] = scale
+            first = (r % g) * c
+            one_row(
+                advance(out, r * length), row, advance(w, first), advance(b, first), has_w, has_b, c, s, shift,
+                scale,
+            )  # fmt: skip
+
+    return run, KERNEL
+
+
+def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """``r (u - mean(u) - h mean(u h))`` with ``u = v weight``, r the reciprocal deviation and h the normalised x.
+
+    Inputs: v, x, statistics, weight or none.
+    """
+    element, p = ELEMENTS[dtype], _pieces(dtype)
+    pointer, cast, zero, one = element.pointer, element.constant, element.constant(0), element.constant(1)
+    centred = kernel.options["centred"]
+
+    @njit(**KERNEL)
+    def sums(v, x, w, has_w, c, s, shift):  # type: ignore[no-untyped-def]
+        if has_w and s == 1:
+            return p.weighted(v, x, w, c, shift)
+        first, second = np.float64(0), np.float64(0)
+        runs = c if has_w else 1
+        length = s if has_w else c * s
+        for k in range(runs):
+            factor = np.float64(w[k]) if has_w else 1.0
+            part = advance(v, k * length)
+            if centred:
+                first += factor * p.total(part, part, length, 1, zero)
+            second += factor * p.products(part, advance(x, k * length), length, 1, shift)
+        return first, second
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        n, g, c, s = integer(f, 1), integer(f, 2), integer(f, 3), integer(f, 4)
+        length = c * s
+        has_w = given(f, 3)
+        if not fits(f, 0, n * g * length) or not fits(f, 1, n * g * length) or not fits(f, 2, 2 * n * g):
+            return
+        if has_w and not fits(f, 3, g * c):
+            return
+        out = pointer(f[FRAME_OUTPUTS])
+        stats = pointer(f[FRAME_INPUTS + 2])
+        for r in range(n * g):
+            v, x = (
+                advance(pointer(f[FRAME_INPUTS]), r * length),
+                advance(pointer(f[FRAME_INPUTS + 1]), r * length),
+            )
+            target = advance(out, r * length)
+            w = advance(pointer(f[FRAME_INPUTS + 3]), (r % g) * c)
+            shift, scale = stats[r], stats[n * g + r]
+            first, second = sums(v, x, w, has_w, c, s, shift)
+            a = cast(first / length) if centred else zero
+            b = cast(second * np.float64(scale) * np.float64(scale) / length)
+            if not has_w:
+                p.back(target, v, x, length, shift, one, scale, a, b)
+            elif s == 1:
+                p.back_weighted(target, v, x, w, c, shift, scale, a, b)
+            else:
+                for k in range(c):
+                    at = k * s
+                    p.back(advance(target, at), advance(v, at), advance(x, at), s, shift, w[k], scale, a, b)
+
+    return run, KERNEL
+
+
+# --- columns: matrices whose statistics or weights belong to a column ---------------------------------------------
+
+
+def _column_sums(dtype: int, shifted: bool, by_row: bool) -> Any:
+    """Sums over the rows of a tile of columns, onto float64, four rows at a time.
+
+    Of ``v (x - mean)`` with the mean of the column or, if `by_row`, of ``v (x - mean) r`` with those of the row; if
+    not `shifted`, of v itself.
+    """
+    zero = ELEMENTS[dtype].constant(0)
+
+    @njit(**INLINE)
+    def term(v, x, j, mean, m, r):  # type: ignore[no-untyped-def]
+        if not shifted:
+            return v[j]
+        if by_row:
+            return v[j] * ((x[j] - m) * r)
+        return v[j] * (x[j] - mean[j])
+
+    @njit(**LOOP)
+    def four(acc, v, x, step, width, mean, m0, m1, m2, m3, r0, r1, r2, r3):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            a = term(v, x, j, mean, m0, r0) + term(advance(v, step), advance(x, step), j, mean, m1, r1)
+            b = term(advance(v, 2 * step), advance(x, 2 * step), j, mean, m2, r2) + term(
+                advance(v, 3 * step), advance(x, 3 * step), j, mean, m3, r3
+            )
+            acc[j] += np.float64(a + b)
+
+    @njit(**LOOP)
+    def single(acc, v, x, width, mean, m, r):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            acc[j] += np.float64(term(v, x, j, mean, m, r))
+
+    @njit(**KERNEL)
+    def sums(acc, v, x, n, step, width, mean, means, scales, pitch):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            acc[j] = 0.0
+        i = 0
+        m = zero
+        while i + 4 <= n:
+            a, b = advance(v, i * step), advance(x, i * step)
+            if by_row:
+                k = i * pitch
+                four(
+                    acc, a, b, step, width, mean, means[k], means[k + pitch], means[k + 2 * pitch],
+                    means[k + 3 * pitch], scales[k], scales[k + pitch], scales[k + 2 * pitch], scales[k + 3 * pitch],
+                )  # fmt: skip
+            else:
+                four(acc, a, b, step, width, mean, m, m, m, m, m, m, m, m)
+            i += 4
+        while i < n:
+            a, b = advance(v, i * step), advance(x, i * step)
+            if by_row:
+                single(acc, a, b, width, mean, means[i * pitch], scales[i * pitch])
+            else:
+                single(acc, a, b, width, mean, m, m)
+            i += 1
+
+    return sums
+
+
+def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """The gradient of the weight: sums of ``v h`` over (n, s), h the normalised x. Inputs: v, x, statistics."""
+    element, p = ELEMENTS[dtype], _pieces(dtype)
+    pointer, cast = element.pointer, element.constant
+    by_row = kernel.options["statistics"] == "rows"
+    sums = _column_sums(dtype, True, by_row)
+
+    @njit(**KERNEL)
+    def column(out, v, x, stats, n, g, c):  # type: ignore[no-untyped-def]
+        acc = f64s(_tile())
+        for k in range(g):
+            at = 0
+            while at < c:
+                width = min(TILE, c - at)
+                first = k * c + at
+                shift = advance(stats, 0 if by_row else at)
+                means = advance(stats, k if by_row else 0)
+                sums(
+                    acc, advance(v, first), advance(x, first), n, g * c, width, shift, means,
+                    advance(means, n * g if by_row else 0), g,
+                )  # fmt: skip
+                for j in range(width):
+                    out[first + j] = cast(acc[j] if by_row else acc[j] * np.float64(stats[c + at + j]))
+                at += TILE
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        n, g, c, s = integer(f, 1), integer(f, 2), integer(f, 3), integer(f, 4)
+        numel = n * g * c * s
+        count = n * g if by_row else c
+        if not fits(f, 0, numel) or not fits(f, 1, numel) or not fits(f, 2, (2 if by_row else 3) * count):
+            return
+        out = pointer(f[FRAME_OUTPUTS])
+        v, x, stats = pointer(f[FRAME_INPUTS]), pointer(f[FRAME_INPUTS + 1]), pointer(f[FRAME_INPUTS + 2])
+        if s == 1:
+            column(out, v, x, stats, n, g, c)
+            return
+        for k in range(g * c):
+            total = np.float64(0)
+            for i in range(n):
+                at = (i * g * c + k) * s
+                which = i * g + k // c if by_row else k
+                part = p.products(advance(v, at), advance(x, at), s, 1, stats[which])
+                total += part * np.float64(stats[count + which])
+            out[k] = cast(total)
+
+    return run, KERNEL
+
+
+# --- statistics of channels ---------------------------------------------------------------------------------------
+
+
+def _write_channels(dtype: int, p: Pieces) -> Any:
+    """The result, given the statistics."""
+    element = ELEMENTS[dtype]
+    pointer, zero, one = element.pointer, element.constant(0), element.constant(1)
+
+    @njit(**LOOP)
+    def row(out, x, width, mean, scale, bias):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            out[j] = (x[j] - mean[j]) * scale[j] + bias[j]
+
+    @njit(**KERNEL)
+    def columns(out, x, w, b, has_w, has_b, stats, n, c):  # type: ignore[no-untyped-def]
+        scale, bias = pointer(_tile()), pointer(_tile())
+        at = 0
+        while at < c:
+            width = min(TILE, c - at)
+            for j in range(width):
+                scale[j] = stats[c + at + j] * (w[at + j] if has_w else one)
+                bias[j] = b[at + j] if has_b else zero
+            for i in range(n):
+                row(advance(out, i * c + at), advance(x, i * c + at), width, advance(stats, at), scale, bias)
+            at += TILE
+
+    @njit(**KERNEL)
+    def write(out, x, w, b, has_w, has_b, stats, n, c, s):  # type: ignore[no-untyped-def]
+        if s == 1:
+            columns(out, x, w, b, has_w, has_b, stats, n, c)
+            return
+        for i in range(n):
+            for k in range(c):
+                at = (i * c + k) * s
+                scale = stats[c + k] * (w[k] if has_w else one)
+                bias = b[k] if has_b else zero
+                p.fill(advance(out, at), advance(x, at), s, stats[k], scale, bias)
+
+    return write
+
+
+def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """Inputs: x, weight or none, bias or none. Outputs: the result; means, reciprocal deviations, variances."""
+    element, p = ELEMENTS[dtype], _pieces(dtype)
+    pointer, cast, zero = element.pointer, element.constant, element.constant(0)
+    write = _write_channels(dtype, p)
+    total, squares = _column_sums(dtype, False, False), _square_columns(dtype)
+
+    @njit(**INLINE)
+    def keep(stats, c, k, variance, count, eps):  # type: ignore[no-untyped-def]
+        stats[c + k] = cast(1.0 / _sqrt(variance + eps))
+        stats[2 * c + k] = cast(variance * count / (count - 1.0))
+
+    @njit(**KERNEL)
+    def columns(x, stats, n, c, eps):  # type: ignore[no-untyped-def]
+        acc = f64s(_tile())
+        count = np.float64(n)
+        at = 0
+        while at < c:
+            width = min(TILE, c - at)
+            part, mean = advance(x, at), advance(stats, at)
+            total(acc, part, part, n, c, width, mean, mean, mean, 0)
+            for j in range(width):
+                mean[j] = cast(acc[j] / count)
+            squares(acc, part, n, c, width, mean)
+            for j in range(width):
+                keep(stats, c, at + j, acc[j] / count, count, eps)
+            at += TILE
+
+    @njit(**KERNEL)
+    def runs(x, stats, n, c, s, eps):  # type: ignore[no-untyped-def]
+        count = np.float64(n * s)
+        for k in range(c):
+            mean, variance = np.float64(0), np.float64(0)
+            for i in range(n):
+                part = advance(x, (i * c + k) * s)
+                mean += p.total(part, part, s, 1, zero)
+            mean /= count
+            stats[k] = cast(mean)
+            for i in range(n):
+                part = advance(x, (i * c + k) * s)
+                variance += p.squares(part, part, s, 1, stats[k])
+            rest = mean - np.float64(stats[k])
+            keep(stats, c, k, variance / count - rest * rest, count, eps)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        n, c, s = integer(f, 1), integer(f, 3), integer(f, 4)
+        has_w, has_b = given(f, 1), given(f, 2)
+        if not fits(f, 0, n * c * s) or (has_w and not fits(f, 1, c)) or (has_b and not fits(f, 2, c)):
+            return
+        out, stats, x = pointer(f[FRAME_OUTPUTS]), pointer(f[FRAME_OUTPUTS + 1]), pointer(f[FRAME_INPUTS])
+        eps = float_of(integer(f, 0))
+        if s == 1:
+            columns(x, stats, n, c, eps)
+        else:
+            runs(x, stats, n, c, s, eps)
+        write(
+            out, x, pointer(f[FRAME_INPUTS + 1]), pointer(f[FRAME_INPUTS + 2]), has_w, has_b, stats, n, c, s
+        )
+
+    return run, KERNEL
+
+
+def _square_columns(dtype: int) -> Any:
+    """Sums over the rows of a tile of columns of the squared differences from the column's mean."""
+
+    @njit(**LOOP)
+    def row(acc, x, width, mean):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            d = x[j] - mean[j]
+            acc[j] += np.float64(d * d)
+
+    @njit(**KERNEL)
+    def sums(acc, x, n, step, width, mean):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            acc[j] = 0.0
+        for i in range(n):
+            row(acc, advance(x, i * step), width, mean)
+
+    return sums
+
+
+def fixed(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """With statistics that are given. Inputs: x, weight or none, bias or none, means, variances."""
+    element, p = ELEMENTS[dtype], _pieces(dtype)
+    pointer, cast = element.pointer, element.constant
+    write = _write_channels(dtype, p)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        n, c, s = integer(f, 1), integer(f, 3), integer(f, 4)
+        has_w, has_b = given(f, 1), given(f, 2)
+        if not fits(f, 0, n * c * s) or (has_w and not fits(f, 1, c)) or (has_b and not fits(f, 2, c)):
+            return
+        if not fits(f, 3, c) or not fits(f, 4, c):
+            return
+        out, stats, x = pointer(f[FRAME_OUTPUTS]), pointer(f[FRAME_OUTPUTS + 1]), pointer(f[FRAME_INPUTS])
+        means, variances = pointer(f[FRAME_INPUTS + 3]), pointer(f[FRAME_INPUTS + 4])
+        eps = float_of(integer(f, 0))
+        for k in range(c):
+            stats[k] = means[k]
+            stats[c + k] = cast(1.0 / _sqrt(np.float64(variances[k]) + eps))
+            stats[2 * c + k] = variances[k]
+        write(
+            out, x, pointer(f[FRAME_INPUTS + 1]), pointer(f[FRAME_INPUTS + 2]), has_w, has_b, stats, n, c, s
+        )
+
+    return run, KERNEL
+
+
+def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """As `rows_backward`, with statistics of channels. Inputs: v, x, statistics, weight or none."""
+    element, p = ELEMENTS[dtype], _pieces(dtype)
+    pointer, cast, zero, one = element.pointer, element.constant, element.constant(0), element.constant(1)
+    total, products = _column_sums(dtype, False, False), _column_sums(dtype, True, False)
+
+    @njit(**LOOP)
+    def row(out, v, x, width, mean, scale, first, second):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            out[j] = scale[j] * (v[j] - first[j] - (x[j] - mean[j]) * second[j])
+
+    @njit(**KERNEL)
+    def columns(out, v, x, stats, w, has_w, n, c):  # type: ignore[no-untyped-def]
+        acc = f64s(_tile())
+        scale, first, second = pointer(_tile()), pointer(_tile()), pointer(_tile())
+        at = 0
+        while at < c:
+            width = min(TILE, c - at)
+            mean, r = advance(stats, at), advance(stats, c + at)
+            a, b = advance(v, at), advance(x, at)
+            total(acc, a, a, n, c, width, mean, mean, mean, 0)
+            for j in range(width):
+                first[j] = cast(acc[j] / n)
+                scale[j] = r[j] * (w[at + j] if has_w else one)
+            products(acc, a, b, n, c, width, mean, mean, mean, 0)
+            for j in range(width):
+                second[j] = cast(acc[j] * np.float64(r[j]) * np.float64(r[j]) / n)
+            for i in range(n):
+                k = i * c
+                row(advance(out, k + at), advance(a, k), advance(b, k), width, mean, scale, first, second)
+            at += TILE
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        n, c, s = integer(f, 1), integer(f, 3), integer(f, 4)
+        has_w = given(f, 3)
+        if not fits(f, 0, n * c * s) or not fits(f, 1, n * c * s) or not fits(f, 2, 3 * c):
+            return
+        if has_w and not fits(f, 3, c):
+            return
+        out, v, x = pointer(f[FRAME_OUTPUTS]), pointer(f[FRAME_INPUTS]), pointer(f[FRAME_INPUTS + 1])
+        stats, w = pointer(f[FRAME_INPUTS + 2]), pointer(f[FRAME_INPUTS + 3])
+        if s == 1:
+            columns(out, v, x, stats, w, has_w, n, c)
+            return
+        count = np.float64(n * s)
+        for k in range(c):
+            first, second = np.float64(0), np.float64(0)
+            for i in range(n):
+                at = (i * c + k) * s
+                part = advance(v, at)
+                first += p.total(part, part, s, 1, zero)
+                second += p.products(part, advance(x, at), s, 1, stats[k])
+            r = np.float64(stats[c + k])
+            a, b = cast(first / count), cast(second * r * r / count)
+            scale = stats[c + k] * (w[k] if has_w else one)
+            for i in range(n):
+                at = (i * c + k) * s
+                p.back(advance(out, at), advance(v, at), advance(x, at), s, stats[k], one, scale, a, b)
+
+    return run, KERNEL

@@ -1,0 +1,89 @@
+"""The k first elements of each row in order, with their places: sorting where k is the length of the row.
+
+A heap of the k best so far, whose root is the worst of them, and then that heap taken apart from its end: in place in
+the outputs, stable, and n log k steps whatever the data.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
+from fastgrad.kernels.framed import Builder, fits, integer
+from fastgrad.native.intrinsics import advance, words
+from fastgrad.native.layout import FRAME_INPUTS, FRAME_OUTPUTS
+
+
+def select(kernel: object, dtype: int, layout_class: int) -> Builder:
+    """Integers: rows before the dimension, its length, elements after it, k, whether the largest come first."""
+    element = ELEMENTS[dtype]
+    pointer, load, store = element.pointer, element.load, element.store
+
+    @njit(**INLINE)
+    def precedes(a, i, b, j, largest):  # type: ignore[no-untyped-def]
+        """Whether value `a` at place `i` comes before `b` at `j`: NaN counts as largest, equals keep their order."""
+        nan_a, nan_b = a != a, b != b
+        if nan_a or nan_b:
+            if nan_a and nan_b:
+                return i < j
+            return nan_a if largest else nan_b
+        if a == b:
+            return i < j
+        return a > b if largest else a < b
+
+    @njit(**KERNEL)
+    def sink(values, places, stride, at, n, value, place, largest):  # type: ignore[no-untyped-def]
+        """Put an element into a heap of `n` at `at` or below, so that no parent precedes its child."""
+        while True:
+            child = 2 * at + 1
+            if child >= n:
+                break
+            c = child * stride
+            if child + 1 < n:
+                d = c + stride
+                if precedes(load(values, c), places[c], load(values, d), places[d], largest):
+                    child += 1
+                    c = d
+            if not precedes(value, place, load(values, c), places[c], largest):
+                break
+            store(values, at * stride, load(values, c))
+            places[at * stride] = places[c]
+            at = child
+        store(values, at * stride, value)
+        places[at * stride] = place
+
+    @njit(**KERNEL)
+    def row(values, places, x, n, k, stride, largest):  # type: ignore[no-untyped-def]
+        for i in range(k):
+            store(values, i * stride, load(x, i * stride))
+            places[i * stride] = i
+        for i in range(k // 2 - 1, -1, -1):
+            at = i * stride
+            sink(values, places, stride, i, k, load(values, at), places[at], largest)
+        for i in range(k, n):
+            value = load(x, i * stride)
+            if precedes(value, i, load(values, 0), places[0], largest):
+                sink(values, places, stride, 0, k, value, i, largest)
+        for last in range(k - 1, 0, -1):
+            at = last * stride
+            value, place = load(values, at), places[at]
+            store(values, at, load(values, 0))
+            places[at] = places[0]
+            sink(values, places, stride, 0, last, value, place, largest)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = words(frame)
+        before, n, stride, k = integer(f, 0), integer(f, 1), integer(f, 2), integer(f, 3)
+        if not fits(f, 0, before * n * stride) or k == 0:
+            return
+        values, places = pointer(f[FRAME_OUTPUTS]), words(f[FRAME_OUTPUTS + 1])
+        x = pointer(f[FRAME_INPUTS])
+        for i in range(before):
+            for j in range(stride):
+                to = i * k * stride + j
+                row(
+                    advance(values, to), advance(places, to), advance(x, i * n * stride + j), n, k, stride,
+                    integer(f, 4) != 0,
+                )  # fmt: skip
+
+    return run, KERNEL

@@ -1,0 +1,58 @@
+"""Distances and similarities of vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad.errors import renamed
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.creation import full
+from fastgrad.functions.elementwise import maximum
+from fastgrad.functions.reduce import sum as sum_
+from fastgrad.functions.shape import expand
+from fastgrad.functions.statistics import norm
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """``sum(x1 x2) / (max(|x1|, eps) max(|x2|, eps))`` along a dimension; shapes broadcast.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes do not broadcast or a tensor is not floating point.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.cosine_similarity(fg.tensor([[1.0, 0.0]]), fg.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
+    a, b = need_tensor("cosine_similarity", x1, "x1"), need_tensor("cosine_similarity", x2, "x2")
+    for x in (a, b):
+        if not x.dtype.is_floating_point:
+            raise RuntimeError(
+                f"cosine_similarity(): expected tensors of a floating-point dtype, but got {x.dtype.name}"
+            )
+    try:
+        shape = (a.detach() == b.detach()).shape
+    except RuntimeError as error:
+        raise renamed(error, "cosine_similarity") from error.__cause__
+    return sum_(_unit(expand(a, shape), dim, eps) * _unit(expand(b, shape), dim, eps), dim)
+
+
+def _unit(x: Any, dim: int, eps: float) -> Any:
+    length = norm(x, 2, dim, keepdim=True)
+    return x / maximum(length, full((), eps, dtype=x.dtype))
+
+
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    """The norm of ``x1 - x2 + eps`` along the last dimension.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.pairwise_distance(fg.tensor([[3.0, 4.0]]), fg.tensor([[0.0, 0.0]]))
+    tensor([5.0000])
+    """
+    a, b = need_tensor("pairwise_distance", x1, "x1"), need_tensor("pairwise_distance", x2, "x2")
+    return norm(a - b + eps, p, -1, keepdim)

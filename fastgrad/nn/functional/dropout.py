@@ -1,0 +1,116 @@
+"""Dropout: of elements, and of whole channels."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.creation import ones
+from fastgrad.functions.statistics import float_bits
+from fastgrad.ops.call import apply
+from fastgrad.ops.registry import BY_NAME
+from fastgrad.random import take_blocks
+
+_DROPOUT = BY_NAME["dropout"].id
+_ALL = 1 << 32  # probabilities are counted in units of one over this
+
+
+def _need_probability(p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _dropped(input: Any, p: float) -> Any:
+    seed, offset = take_blocks(-(-input.numel() // 4))
+    scale = 0.0 if p == 1.0 else 1.0 / (1.0 - p)
+    integers = (seed, offset, round((1.0 - p) * _ALL), float_bits(scale))
+    return apply(_DROPOUT, 1, 0, input, *integers, -1, -1)[0]
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Zeros with probability `p`, the other elements divided by ``1 - p`` (Srivastava et al. 2014).
+
+    Which elements these are follows from the default generator alone, whatever the number of threads.
+
+    Parameters
+    ----------
+    input : Tensor
+    p : float
+    training : bool
+        Otherwise `input` is returned.
+    inplace : bool
+        Change `input` itself.
+
+    Raises
+    ------
+    ValueError
+        If `p` is no probability.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.dropout(fg.tensor([1.0, 2.0]), training=False)
+    tensor([1., 2.])
+    """
+    _need_probability(p)
+    need_tensor("dropout", input)
+    if not training or p == 0.0 or input.numel() == 0:
+        return input
+    if inplace:
+        return input.mul_(_dropped(ones(tuple(input.shape), dtype=input.dtype), p))
+    return _dropped(input, p)
+
+
+def _channels(input: Any, p: float, training: bool, inplace: bool, leading: int) -> Any:
+    """Dropout with one draw for each place of the leading dimensions."""
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"feature dropout: Feature dropout requires at least 2 dimensions in the input, but got {input.ndim}"
+        )
+    if not training or p == 0.0 or input.numel() == 0:
+        return input
+    sizes = (*input.shape[:leading], *[1] * (input.ndim - leading))
+    noise = _dropped(ones(sizes, dtype=input.dtype), p)
+    return input.mul_(noise) if inplace else input * noise
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """`dropout` of whole channels of an input of shape (N, C, L) or (C, L).
+
+    Raises
+    ------
+    ValueError
+        If `p` is no probability.
+    RuntimeError
+        If the input has another number of dimensions.
+    """
+    _need_probability(p)
+    rank = need_tensor("dropout1d", input).ndim
+    if rank not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {rank}D input. Note that dropout1d exists to provide "
+            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch "
+            "dimension (i.e. 2D or 3D inputs)."
+        )
+    return _channels(input, p, training, inplace, rank - 1)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """`dropout` of whole channels of an input of shape (N, C, H, W); see `dropout1d`."""
+    _need_probability(p)
+    rank = need_tensor("dropout2d", input).ndim
+    if rank == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired "
+            "- input is interpreted as shape (N, C, L), where C is the channel dim. Please use dropout1d for such "
+            "inputs.",
+            stacklevel=2,
+        )
+    elif rank != 4:
+        warnings.warn(
+            f"dropout2d: Received a {rank}-D input to dropout2d, which is deprecated and will result in an error in a "
+            "future release. To retain the behavior and silence this warning, please use dropout instead.",
+            stacklevel=2,
+        )
+    return _channels(input, p, training, inplace, 2)

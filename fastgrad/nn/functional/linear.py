@@ -1,0 +1,85 @@
+"""Linear and bilinear maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad.functions import linalg
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.shape import permute, reshape, unsqueeze
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """``input @ weight.T + bias``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (..., in_features).
+    weight : Tensor
+        Of shape (out_features, in_features) or (in_features,).
+    bias : Tensor, optional
+        Of shape (out_features,).
+
+    Returns
+    -------
+    Tensor
+        Of shape (..., out_features).
+
+    Raises
+    ------
+    RuntimeError
+        If sizes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.linear(fg.tensor([[1.0, 2.0]]), fg.tensor([[3.0, 4.0]]), fg.tensor([0.5]))
+    tensor([[11.5000]])
+    """
+    return linalg.linear(input, weight, bias)
+
+
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """``y_o = sum over i, j of input1_i weight_oij input2_j + bias_o``.
+
+    Parameters
+    ----------
+    input1 : Tensor
+        Of shape (..., in1_features).
+    input2 : Tensor
+        Of shape (..., in2_features).
+    weight : Tensor
+        Of shape (out_features, in1_features, in2_features).
+    bias : Tensor, optional
+        Of shape (out_features,).
+
+    Returns
+    -------
+    Tensor
+        Of shape (..., out_features).
+
+    Raises
+    ------
+    RuntimeError
+        If sizes do not fit.
+    """
+    for name, x in (("input1", input1), ("input2", input2), ("weight", weight)):
+        need_tensor("bilinear", x, name)
+    if weight.ndim != 3 or input1.ndim == 0 or input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(
+            "bilinear(): expected inputs whose sizes agree but for the last and a weight of three dimensions, but got "
+            f"{list(input1.shape)}, {list(input2.shape)} and {list(weight.shape)}"
+        )
+    n_out, n1, n2 = weight.shape
+    if (input1.shape[-1], input2.shape[-1]) != (n1, n2):
+        raise RuntimeError(
+            f"bilinear(): expected inputs with {n1} and {n2} features, as the weight has, but got {input1.shape[-1]} "
+            f"and {input2.shape[-1]}"
+        )
+    leading = tuple(input1.shape[:-1])
+    x1 = reshape(input1, input1.numel() // max(n1, 1), n1)
+    x2 = reshape(input2, x1.shape[0], n2)
+    partial = reshape(linalg.mm(x1, reshape(permute(weight, 1, 0, 2), n1, n_out * n2)), -1, n_out, n2)
+    out = reshape(linalg.bmm(partial, unsqueeze(x2, 2)), *leading, n_out)
+    return out if bias is None else out + bias

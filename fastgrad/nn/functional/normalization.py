@@ -1,0 +1,253 @@
+"""Layer, root-mean-square, group and batch normalisation, and vectors of length one."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from fastgrad import dtypes
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.elementwise import clamp
+from fastgrad.functions.shape import expand_as
+from fastgrad.functions.statistics import float_bits, norm
+from fastgrad.ops.call import apply
+from fastgrad.ops.registry import BY_NAME
+
+# With and without weight; the kernels' integers are eps and four extents, see `kernels.normalization`.
+_LAYER, _RMS, _GROUP, _BATCH, _FIXED = (
+    (BY_NAME[f"{name}.plain"].id, BY_NAME[name].id)
+    for name in ("layer_norm", "rms_norm", "group_norm", "batch_norm", "batch_norm_fixed")
+)
+_LIKE_INPUT = -1
+_EPS = {dtypes.float32: 2.0**-23, dtypes.float64: sys.float_info.epsilon}
+
+
+def _row_extents(name: str, input: Any, normalized_shape: Sequence[int], *affine: Any) -> tuple[int, int]:
+    """How many rows there are, and the number of elements of each; RuntimeError if shapes do not fit."""
+    sizes, last = tuple(need_tensor(name, input).shape), tuple(normalized_shape)
+    k = len(sizes) - len(last)
+    if not last or k < 0 or sizes[k:] != last:
+        if not last:
+            raise RuntimeError(
+                f"{name}(): Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+                "element, but got normalized_shape = []"
+            )
+        stars = ", ".join(["*", *map(str, last)])
+        raise RuntimeError(
+            f"{name}(): Given normalized_shape={list(last)}, expected input with shape [{stars}], but got input of "
+            f"size {list(sizes)}"
+        )
+    for which, x in zip(("weight", "bias"), affine, strict=False):
+        if x is not None and tuple(x.shape) != last:
+            raise RuntimeError(
+                f"{name}(): Expected {which} to be of same shape as normalized_shape, but got {which} of shape "
+                f"{list(x.shape)} and normalized_shape = {list(last)}"
+            )
+    return math.prod(sizes[:k]), math.prod(last)
+
+
+def layer_norm(
+    input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions (Ba, Kiros, Hinton 2016).
+
+    Parameters
+    ----------
+    input : Tensor
+    normalized_shape : sequence of int
+        The sizes of the last dimensions, over which mean and variance (without correction) are taken.
+    weight, bias : Tensor, optional
+        Of that shape.
+    eps : float
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    RuntimeError
+        If shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.layer_norm(fg.tensor([[1.0, 2.0, 3.0]]), (3,))
+    tensor([[-1.2247,  0.0000,  1.2247]])
+    """
+    rows, length = _row_extents("layer_norm", input, normalized_shape, weight, bias)
+    return _run(_LAYER, input, (weight, bias), (), eps, (rows, 1, length, 1), (2, rows))[0]
+
+
+def _run(
+    ops: tuple[int, int], input: Any, affine: tuple[Any, Any], given: tuple[Any, ...], eps: float,
+    extents: tuple[int, int, int, int], stats: tuple[int, int],
+) -> tuple[Any, Any]:  # fmt: skip
+    """The normalised input and the statistics, by the op without or with weight; a bias alone is added."""
+    weight, bias = affine
+    integers = (float_bits(float(eps)), *extents, _LIKE_INPUT, 2, *stats)
+    if weight is not None:
+        return apply(ops[1], 3 + len(given), 0, input, weight, bias, *given, *integers)  # type: ignore[no-any-return]
+    out, statistics = apply(ops[0], 3 + len(given), 0, input, None, None, *given, *integers)
+    if bias is not None:
+        by_place = ops is _LAYER
+        out = out + (bias if by_place else bias.reshape([1, -1, *[1] * (input.ndim - 2)]))
+    return out, statistics
+
+
+def rms_norm(
+    input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
+) -> Any:
+    """``x / sqrt(mean(x**2) + eps) * weight`` over the last dimensions (Zhang, Sennrich 2019).
+
+    Parameters
+    ----------
+    input : Tensor
+    normalized_shape : sequence of int
+        The sizes of the last dimensions.
+    weight : Tensor, optional
+        Of that shape.
+    eps : float, optional
+        The spacing of numbers at 1 in the dtype of `input`, if not given.
+
+    Raises
+    ------
+    RuntimeError
+        If shapes or dtypes do not fit.
+    """
+    rows, length = _row_extents("rms_norm", input, normalized_shape, weight)
+    if eps is None:
+        eps = _EPS.get(input.dtype, 0.0)
+    return _run(_RMS, input, (weight, None), (), eps, (rows, 1, length, 1), (2, rows))[0]
+
+
+def _need_several(sizes: Sequence[int]) -> None:
+    """Refuse to take the variance of one value."""
+    if math.prod((sizes[0], *sizes[2:])) == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {list(sizes)}"
+        )
+
+
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """`layer_norm` over groups of channels (Wu, He 2018).
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (N, C, ...).
+    num_groups : int
+        Divides C.
+    weight, bias : Tensor, optional
+        Of shape (C,).
+    eps : float
+
+    Raises
+    ------
+    RuntimeError
+        If shapes or dtypes do not fit.
+    ValueError
+        If a group has one element only.
+    """
+    sizes = tuple(need_tensor("group_norm", input).shape)
+    if len(sizes) < 2:
+        raise RuntimeError(
+            f"group_norm(): Expected at least 2 dimensions for input tensor but received {len(sizes)}"
+        )
+    n, channels = sizes[:2]
+    if num_groups <= 0 or channels % num_groups:
+        raise RuntimeError(
+            "group_norm(): Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(sizes)} and num_groups={num_groups}"
+        )
+    _need_several([n * channels // num_groups, num_groups, *sizes[2:]])
+    _need_channels("group_norm", channels, weight=weight, bias=bias)
+    extents = (n, num_groups, channels // num_groups, math.prod(sizes[2:]))
+    return _run(_GROUP, input, (weight, bias), (), eps, extents, (2, n * num_groups))[0]
+
+
+def _need_channels(name: str, channels: int, **tensors: Any) -> None:
+    for which, x in tensors.items():
+        if x is not None and tuple(need_tensor(name, x, which).shape) != (channels,):
+            raise RuntimeError(
+                f"{name}(): expected {which} to be a vector of size equal to the number of channels in input, "
+                f"{channels}, but got {which} of shape {list(x.shape)}"
+            )
+
+
+def batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` for each channel (Ioffe, Szegedy 2015).
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (N, C, ...).
+    running_mean, running_var : Tensor or None
+        Of shape (C,). In training they move by `momentum` towards mean and unbiased variance of the batch, in place;
+        otherwise they are what is used.
+    weight, bias : Tensor, optional
+        Of shape (C,).
+    training : bool
+        Whether mean and variance (without correction) of the batch are used.
+    momentum, eps : float
+
+    Raises
+    ------
+    RuntimeError
+        If shapes or dtypes do not fit, or running statistics are missing outside of training.
+    ValueError
+        If a channel has one element only, in training.
+    """
+    sizes = tuple(need_tensor("batch_norm", input).shape)
+    if len(sizes) < 2:
+        raise RuntimeError(f"batch_norm(): expected input of shape (N, C, ...), but got shape {list(sizes)}")
+    n, channels = sizes[:2]
+    if training:
+        _need_several(sizes)
+    elif running_mean is None or running_var is None:
+        raise RuntimeError(
+            "batch_norm(): expected running_mean and running_var to be defined when training=False"
+        )
+    _need_channels(
+        "batch_norm", channels, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var
+    )
+    extents = (n, 1, channels, math.prod(sizes[2:]))
+    stats = (3, channels)
+    if not training:
+        given = (running_mean, running_var)
+        return _run(_FIXED, input, (weight, bias), given, eps, extents, stats)[0]
+    out, found = _run(_BATCH, input, (weight, bias), (), eps, extents, stats)
+    for running, row in ((running_mean, 0), (running_var, 2)):
+        if running is not None:
+            running.mul_(1.0 - momentum).add_(found[row], alpha=momentum)
+    return out
+
+
+def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
+    """``x / max(|x|_p, eps)`` along a dimension.
+
+    Raises
+    ------
+    NotImplementedError
+        If `out` is given.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.normalize(fg.tensor([3.0, 4.0]), dim=0)
+    tensor([0.6000, 0.8000])
+    """
+    if out is not None:
+        raise NotImplementedError("normalize(): argument 'out' is not supported; use the returned tensor")
+    return input / expand_as(clamp(norm(input, p, dim, keepdim=True), min=eps), input)

@@ -1,0 +1,282 @@
+"""Losses of two tensors, element by element."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from fastgrad.errors import renamed
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.elementwise import abs as absolute
+from fastgrad.functions.elementwise import exp
+from fastgrad.functions.special import xlogy
+from fastgrad.nn.functional.activations import logsigmoid
+from fastgrad.nn.functional.reduction import chosen_reduction
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import BY_NAME
+
+
+def _need_pair(name: str, input: Any, target: Any, stacklevel: int = 3) -> None:
+    """Two tensors, of which one is floating point; a warning if sizes differ."""
+    need_tensor(name, input)
+    need_tensor(name, target, "target")
+    if tuple(target.shape) != tuple(input.shape):
+        warnings.warn(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
+            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=stacklevel,
+        )
+    if not (input.dtype.is_floating_point or target.dtype.is_floating_point):
+        raise NotImplementedError(
+            f"{name}(): not implemented for '{input.dtype.type_name}'; convert the operands to a floating-point dtype"
+        )
+
+
+def _same_sizes(name: str, a: Any, b: Any) -> tuple[Any, Any]:
+    if tuple(a.shape) == tuple(b.shape):
+        return a, b
+    try:
+        shape = (a.detach() == b.detach()).shape
+    except RuntimeError as error:
+        raise renamed(error, name) from error.__cause__
+    left, right = (x if tuple(x.shape) == tuple(shape) else x.expand(shape) for x in (a, b))
+    return left, right
+
+
+def _loss(name: str, input: Any, target: Any, kind: str, *numbers: float) -> Any:
+    """A loss by its op: each, or the mean or sum in one."""
+    input, target = _same_sizes(name, input, target)
+    if kind == "none":
+        return invoke(BY_NAME[name], (input, target, *numbers))
+    return invoke(BY_NAME[f"{name}.{kind}"], (input, target, *numbers), int(kind == "mean"))
+
+
+def _reduced(each: Any, kind: str) -> Any:
+    return each if kind == "none" else each.mean() if kind == "mean" else each.sum()
+
+
+def _weighted(each: Any, weight: Any, input: Any, kind: str) -> Any:
+    """Losses times weights; the mean is divided by the sum of the weights."""
+    if tuple(weight.shape) != tuple(input.shape):
+        raise ValueError("Weights and input must have the same size.")
+    each = each * weight
+    return each.sum() / weight.sum() if kind == "mean" else _reduced(each, kind)
+
+
+def mse_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """The squared difference, each, summed or averaged.
+
+    Parameters
+    ----------
+    input, target : Tensor
+        Of shapes that broadcast; different sizes give a warning.
+    reduction : "none", "mean" or "sum"
+    weight : Tensor, optional
+        A factor for each element.
+    """
+    _need_pair("mse_loss", input, target)
+    kind = chosen_reduction("mse_loss", reduction, size_average, reduce)
+    if weight is not None:
+        return _weighted(_loss("mse_loss", input, target, "none"), weight, input, kind)
+    return _loss("mse_loss", input, target, kind)
+
+
+def l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """The absolute difference, each, summed or averaged. See `mse_loss`."""
+    need_tensor("l1_loss", input)
+    _need_pair("l1_loss", input, target)
+    kind = chosen_reduction("l1_loss", reduction, size_average, reduce)
+    input, target = _same_sizes("l1_loss", input, target)
+    each = absolute(input - target)
+    return _reduced(each, kind) if weight is None else _weighted(each, weight, input, kind)
+
+
+def smooth_l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Any:
+    """``d**2 / (2 beta)`` where the difference d is smaller than `beta`, elsewhere ``|d| - beta / 2``.
+
+    Raises
+    ------
+    RuntimeError
+        If `beta` is negative.
+    """
+    _need_pair("smooth_l1_loss", input, target)
+    kind = chosen_reduction("smooth_l1_loss", reduction, size_average, reduce)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss(): does not support negative values for beta, but got {beta}")
+    if beta == 0:
+        input, target = _same_sizes("smooth_l1_loss", input, target)
+        return _reduced(absolute(input - target), kind)
+    return _loss("smooth_l1_loss", input, target, kind, float(beta))
+
+
+def huber_loss(
+    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+) -> Any:
+    """``d**2 / 2`` where the difference d is at most `delta`, elsewhere ``delta (|d| - delta / 2)`` (Huber 1964).
+
+    Raises
+    ------
+    RuntimeError
+        If `delta` is not positive.
+    """
+    _need_pair("huber_loss", input, target)
+    kind = chosen_reduction("huber_loss", reduction)
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss(): does not support non-positive values for delta, but got {delta}")
+    if weight is None:
+        return _loss("huber_loss", input, target, kind, float(delta))
+    if tuple(weight.shape) != tuple(input.shape):
+        raise ValueError("Weights and input must have the same size.")
+    return _reduced(_loss("huber_loss", input, target, "none", float(delta)) * weight, kind)
+
+
+def kl_div(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Any:
+    """``target (log(target) - input)``, each, summed, averaged, or summed and divided by the batch size.
+
+    Parameters
+    ----------
+    input : Tensor
+        Logarithms of probabilities.
+    target : Tensor
+        Probabilities, or their logarithms if `log_target` is set.
+    reduction : "none", "mean", "sum" or "batchmean"
+    log_target : bool
+
+    Raises
+    ------
+    ValueError
+        If `reduction` is something else.
+    """
+    need_tensor("kl_div", input)
+    need_tensor("kl_div", target, "target")
+    by_batch = reduction == "batchmean" and size_average is None and reduce is None
+    if reduction == "mean" and size_average is None and reduce is None:
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
+            "only by the batch size, and aligns with the KL div math definition.",
+            stacklevel=2,
+        )
+    kind = chosen_reduction("kl_div", "sum" if by_batch else reduction, size_average, reduce)
+    each = exp(target) * (target - input) if log_target else xlogy(target, target) - target * input
+    out = _reduced(each, kind)
+    return out / input.shape[0] if by_batch and input.ndim else out
+
+
+def binary_cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """``-(t log(x) + (1 - t) log(1 - x))`` of probabilities; logarithms are no less than -100.
+
+    Parameters
+    ----------
+    input : Tensor
+        Probabilities, from 0 to 1.
+    target : Tensor
+        Of the same size and dtype.
+    weight : Tensor, optional
+        A factor that broadcasts.
+    reduction : "none", "mean" or "sum"
+
+    Raises
+    ------
+    ValueError
+        If sizes differ or `reduction` is unknown.
+    RuntimeError
+        If dtypes differ or an element of `input` is no probability.
+    """
+    need_tensor("binary_cross_entropy", input)
+    need_tensor("binary_cross_entropy", target, "target")
+    kind = chosen_reduction("binary_cross_entropy", reduction, size_average, reduce)
+    if tuple(target.shape) != tuple(input.shape):
+        raise ValueError(
+            f"binary_cross_entropy(): Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}) is deprecated. Please ensure they have the same size."
+        )
+    if input.dtype is not target.dtype or not input.dtype.is_floating_point:
+        raise RuntimeError(
+            f"binary_cross_entropy(): Found dtype {target.dtype.type_name} but expected {input.dtype.type_name}, of "
+            "floating point"
+        )
+    if input.numel():
+        values = input.detach()
+        if not (float(values.amin()) >= 0 and float(values.amax()) <= 1):
+            raise RuntimeError("binary_cross_entropy(): all elements of input should be between 0 and 1")
+    if weight is None:
+        return _loss("binary_cross_entropy", input, target, kind)
+    return _reduced(_loss("binary_cross_entropy", input, target, "none") * weight, kind)
+
+
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Any:
+    """`binary_cross_entropy` of ``sigmoid(input)``, without overflow.
+
+    Parameters
+    ----------
+    input : Tensor
+        Logits.
+    target : Tensor
+        Of the same size.
+    weight, pos_weight : Tensor, optional
+        A factor of the whole, and one of the part with target 1; both broadcast.
+    reduction : "none", "mean" or "sum"
+
+    Raises
+    ------
+    ValueError
+        If sizes differ or `reduction` is unknown.
+    """
+    name = "binary_cross_entropy_with_logits"
+    need_tensor(name, input)
+    need_tensor(name, target, "target")
+    kind = chosen_reduction(name, reduction, size_average, reduce)
+    if tuple(target.shape) != tuple(input.shape):
+        raise ValueError(
+            f"{name}(): Target size ({target.shape}) must be the same as input size ({input.shape})"
+        )
+    if weight is None and pos_weight is None:
+        return _loss(name, input, target, kind)
+    if pos_weight is None:
+        each = _loss(name, input, target, "none")
+    else:
+        each = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid(input)
+    return _reduced(each if weight is None else each * weight, kind)

@@ -1,0 +1,151 @@
+"""Looking up rows, and classes as vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad import dtypes
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.creation import arange, ones, zeros
+from fastgrad.functions.elementwise import where
+from fastgrad.functions.index import index_select, scatter_add
+from fastgrad.functions.shape import unsqueeze
+from fastgrad.functions.statistics import norm
+from fastgrad.ops.call import apply
+from fastgrad.ops.registry import BY_NAME
+
+_EMBEDDING = BY_NAME["embedding"].id
+
+
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """The rows of a table that indices name.
+
+    Parameters
+    ----------
+    input : Tensor
+        Indices of any shape, int64 or int32.
+    weight : Tensor
+        The table, of shape (V, D).
+    padding_idx : int, optional
+        A row that gets no gradient; may be negative.
+    max_norm : float, optional
+        Rows that are looked up and longer than this are shortened first, in place and without a history.
+    norm_type : float
+        Which norm that is.
+    scale_grad_by_freq : bool
+        Divide gradients by how often the index occurs in `input`.
+    sparse : bool
+        Not supported.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `input` with D behind it.
+
+    Raises
+    ------
+    NotImplementedError
+        If `sparse` is set.
+    IndexError
+        If an index is out of range.
+    RuntimeError
+        If dtypes or the shape of `weight` do not fit.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.embedding(fg.tensor([1, 0]), fg.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [1., 2.]])
+    """
+    if sparse:
+        raise NotImplementedError("embedding(): sparse=True is not supported; gradients are dense")
+    need_tensor("embedding", input)
+    if need_tensor("embedding", weight, "weight").ndim != 2:
+        raise RuntimeError(f"embedding(): 'weight' must be 2-D, but has shape {list(weight.shape)}")
+    if input.dtype is dtypes.int32:
+        input = input.to(dtypes.int64)
+    elif input.dtype is not dtypes.int64:
+        raise RuntimeError(
+            "embedding(): Expected tensor for argument 'input' (the indices) to have one of the following scalar "
+            f"types: Long, Int; but got {input.dtype.type_name} instead"
+        )
+    rows, width = weight.shape
+    padding = -1
+    if padding_idx is not None:
+        if not -rows <= padding_idx < rows:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding = padding_idx % rows
+    if max_norm is not None:
+        _shorten(weight.detach(), input, max_norm, norm_type)
+    plan = (rows, width, padding, 0, input.ndim + 1, *input.shape, width)
+    if scale_grad_by_freq:
+        return apply(_EMBEDDING, 3, 0, weight, input, _inverse_counts(input, rows).to(weight.dtype), *plan)
+    return apply(_EMBEDDING, 2, 0, weight, input, *plan)
+
+
+def _inverse_counts(indices: Any, rows: int) -> Any:
+
+    flat = indices.reshape(-1)
+    counts = scatter_add(zeros(rows), 0, flat, ones(flat.shape[0]))
+    return 1.0 / counts[indices]
+
+
+def _shorten(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
+    flat = indices.reshape(-1)
+    chosen = index_select(weight, 0, flat)
+    lengths = norm(chosen, norm_type, 1, keepdim=True)
+    factors = where(lengths > max_norm, max_norm / (lengths + 1e-7), 1.0)
+    weight[flat] = chosen * factors
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """Ones at the classes, zeros elsewhere, along a new last dimension.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Classes, int64.
+    num_classes : int
+        One more than the largest class if -1.
+
+    Raises
+    ------
+    RuntimeError
+        If the dtype is another, or a class is negative or too large.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.one_hot(fg.tensor([0, 2]))
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    need_tensor("one_hot", tensor, "tensor")
+    if tensor.dtype is not dtypes.int64:
+        raise RuntimeError(
+            f"one_hot(): one_hot is only applicable to index tensor of type LongTensor, but got {tensor.dtype.name}"
+        )
+    if tensor.numel() == 0:
+        if num_classes <= 0:
+            raise RuntimeError("one_hot(): Can not infer total number of classes from empty tensor.")
+    elif int(tensor.amin()) < 0:
+        raise RuntimeError("one_hot(): Class values must be non-negative.")
+    elif num_classes == -1:
+        num_classes = int(tensor.amax()) + 1
+    elif num_classes < 1:
+        raise RuntimeError(f"one_hot(): num_classes should be positive, but got {num_classes}")
+    elif int(tensor.amax()) >= num_classes:
+        raise RuntimeError(
+            f"one_hot(): Class values must be smaller than num_classes, {num_classes}, but there is "
+            f"{int(tensor.amax())}"
+        )
+    return (unsqueeze(tensor, -1) == arange(num_classes)).to(dtypes.int64)

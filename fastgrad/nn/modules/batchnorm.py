@@ -1,0 +1,170 @@
+"""Batch normalisation with running statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad import dtypes
+from fastgrad.functions.creation import ones, tensor, zeros
+from fastgrad.nn import functional as F
+from fastgrad.nn.modules.module import Module
+from fastgrad.nn.modules.normalization import _register, _reset
+
+
+class _BatchNorm(Module):
+    """Batch normalisation of channels; subclasses say which inputs they take.
+
+    Parameters
+    ----------
+    num_features : int
+        Number of channels, C.
+    eps : float
+    momentum : float or None
+        How far running statistics move towards those of a batch; with None they are the mean over all batches.
+    affine : bool
+        Whether there is a weight (ones at first).
+    track_running_stats : bool
+        Whether there are running statistics. Without them a batch's own are used outside of training, too.
+    device : optional
+    dtype : dtype, optional
+    bias : bool
+        Whether there is a bias (zeros at first), given that there is a weight.
+    """
+
+    _version = 2
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        _register(self, ("weight", "bias"), (affine, affine and bias), (num_features,), device, dtype)
+        if track_running_stats:
+            self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype))
+            self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype))
+            self.register_buffer("num_batches_tracked", tensor(0, dtype=dtypes.int64, device=device))
+        else:
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                self.register_buffer(name, None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Set running means to zero and variances to one."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to one, the bias to zero and the running statistics back."""
+        self.reset_running_stats()
+        if self.affine:
+            _reset(self)
+
+    def _check_input_dim(self, input: Any) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _check_input_dim")
+
+    def forward(self, input: Any) -> Any:
+        self._check_input_dim(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1.0 / float(self.num_batches_tracked)
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        tracked = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input,
+            self.running_mean if tracked else None,
+            self.running_var if tracked else None,
+            self.weight,
+            self.bias,
+            by_batch,
+            momentum,
+            self.eps,
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *lists: Any
+    ) -> None:
+        # States of version 1 do not count batches.
+        version = local_metadata.get("version", None)
+        key = prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            count = self.num_batches_tracked
+            state_dict[key] = tensor(0, dtype=dtypes.int64) if count is None else count
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *lists)
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of inputs of shape (N, C) or (N, C, L).
+
+    See `BatchNorm2d` for the parameters.
+
+    Raises
+    ------
+    ValueError
+        In calls, if the input has another number of dimensions.
+    """
+
+    def _check_input_dim(self, input: Any) -> None:
+        if input.dim() not in (2, 3):
+            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of inputs of shape (N, C, H, W): see `fastgrad.nn.functional.batch_norm`.
+
+    Parameters
+    ----------
+    num_features : int
+        Number of channels, C.
+    eps : float
+    momentum : float or None
+        How far running statistics move towards those of a batch; with None they are the mean over all batches.
+    affine : bool
+        Whether there is a weight (ones at first).
+    track_running_stats : bool
+        Whether there are running statistics. Without them a batch's own are used outside of training, too.
+    device : optional
+    dtype : dtype, optional
+    bias : bool
+        Whether there is a bias (zeros at first), given that there is a weight.
+
+    Raises
+    ------
+    ValueError
+        In calls, if the input has another number of dimensions.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> norm = fg.nn.BatchNorm2d(3)
+    >>> norm(fg.randn(2, 3, 4, 4)).shape
+    fastgrad.Size([2, 3, 4, 4])
+    >>> int(norm.num_batches_tracked)
+    1
+    """
+
+    def _check_input_dim(self, input: Any) -> None:
+        if input.dim() != 4:
+            raise ValueError(f"expected 4D input (got {input.dim()}D input)")

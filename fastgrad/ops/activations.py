@@ -1,0 +1,133 @@
+"""Activation functions: elementwise ops. Numbers that shape one stand behind its input and have no edge."""
+
+from __future__ import annotations
+
+from fastgrad.native.layout import PROMOTE_FLOAT
+from fastgrad.ops.registry import elementwise
+from fastgrad.ops.vocabulary import c, m
+
+SQRT_HALF = 0.7071067811865476
+INVERSE_SQRT_2PI = 0.3989422804014327
+SQRT_2_OVER_PI = 0.7978845608028654
+CUBIC = 0.044715  # of the approximation of gelu by tanh
+
+
+@elementwise("gelu", rule=PROMOTE_FLOAT)
+def gelu(x):
+    return x * (c(0.5) + c(0.5) * m.erf(x * c(SQRT_HALF)))
+
+
+@gelu.partial("x")
+def _(x):
+    density = c(INVERSE_SQRT_2PI) * m.exp(c(-0.5) * x * x)
+    return c(0.5) + c(0.5) * m.erf(x * c(SQRT_HALF)) + x * density
+
+
+@elementwise("gelu_tanh", rule=PROMOTE_FLOAT, node="GeluBackward0")
+def gelu_tanh(x):
+    t = m.tanh(c(SQRT_2_OVER_PI) * (x + c(CUBIC) * x * x * x))
+    return c(0.5) * x * (c(1) + t)
+
+
+@gelu_tanh.partial("x")
+def _(x):
+    t = m.tanh(c(SQRT_2_OVER_PI) * (x + c(CUBIC) * x * x * x))
+    slope = c(SQRT_2_OVER_PI) * (c(1) + c(3 * CUBIC) * x * x)
+    return c(0.5) * (c(1) + t) + c(0.5) * x * (c(1) - t * t) * slope
+
+
+@elementwise("silu", rule=PROMOTE_FLOAT)
+def silu(x):
+    return x * m.sigmoid(x)
+
+
+@silu.partial("x")
+def _(x):
+    s = m.sigmoid(x)
+    return s * (c(1) + x * (c(1) - s))
+
+
+@elementwise("softplus", rule=PROMOTE_FLOAT, edges=1)
+def softplus(x, beta, threshold):
+    return m.where(x * beta > threshold, x, m.softplus(x * beta) / beta)
+
+
+@softplus.elementwise_vjp("x")
+def _(g, x, beta, threshold):
+    return m.where(x * beta > threshold, g, g * m.sigmoid(x * beta))
+
+
+@elementwise("softplus.one", rule=PROMOTE_FLOAT, node="SoftplusBackward0")
+def softplus_one(x):
+    return m.softplus(x)
+
+
+@softplus_one.partial("x")
+def _(x):
+    return m.sigmoid(x)
+
+
+@elementwise("log_sigmoid", rule=PROMOTE_FLOAT)
+def log_sigmoid(x):
+    return c(0) - m.softplus(-x)  # zero, not minus zero, at infinity
+
+
+@log_sigmoid.partial("x")
+def _(x):
+    return m.sigmoid(-x)
+
+
+@elementwise("mish", rule=PROMOTE_FLOAT)
+def mish(x):
+    return x * m.tanh(m.softplus(x))
+
+
+@mish.partial("x")
+def _(x):
+    t = m.tanh(m.softplus(x))
+    return t + x * (c(1) - t * t) * m.sigmoid(x)
+
+
+@elementwise("leaky_relu", edges=1)
+def leaky_relu(x, slope):
+    return m.where(x > c(0), x, x * slope)
+
+
+@leaky_relu.elementwise_vjp("x")
+def _(g, x, slope):
+    return m.where(x > c(0), g, g * slope)
+
+
+@elementwise("prelu", node="PreluKernelBackward0")
+def prelu(x, weight):
+    return m.where(x > c(0), x, weight * x)
+
+
+@prelu.elementwise_vjp("x")
+def _(g, x, weight):
+    return m.where(x > c(0), g, weight * g)
+
+
+@prelu.elementwise_vjp("weight")
+def _(g, x):
+    return m.where(x > c(0), c(0), x * g)
+
+
+@elementwise("elu", rule=PROMOTE_FLOAT, edges=1)
+def elu(x, alpha):
+    return m.where(x > c(0), x, alpha * m.expm1(x))
+
+
+@elu.elementwise_vjp("x")
+def _(g, x, alpha):
+    return m.where(x <= c(0), g * alpha * m.exp(x), g)
+
+
+@elementwise("hardtanh", edges=1)
+def hardtanh(x, low, high):
+    return m.minimum(m.maximum(x, low), high)
+
+
+@hardtanh.elementwise_vjp("x")
+def _(g, x, low, high):
+    return m.where((x <= low) | (x >= high), c(0), g)

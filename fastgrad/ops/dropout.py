@@ -1,0 +1,28 @@
+"""Dropout: which elements stay follows from a seed and an offset, and is kept as a mask of a byte each."""
+
+from __future__ import annotations
+
+from fastgrad.native.layout import FLOAT_ONLY, FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE, WITH_MASK
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import Kernel, Op
+
+dropout = Op(
+    "dropout", FUNCTION, ("x",), ("seed", "offset", "threshold", "scale", "*plan"),
+    kernel=Kernel("dropout", "dropout:forward"), forward=FN_FRAMED, n_out=2,
+    flags=FLOAT_ONLY | ONE_DIFFERENTIABLE | WITH_MASK, node="NativeDropoutBackward0",
+)  # fmt: skip
+dropout_backward = Op(
+    "dropout_backward", FUNCTION, ("v", "mask"), ("scale", "*plan"),
+    kernel=Kernel("dropout_backward", "dropout:again"), forward=FN_FRAMED, flags=FLOAT_ONLY, edges=1,
+    node="NativeDropoutBackwardBackward0",
+)  # fmt: skip
+
+
+@dropout.vjp("x")
+def _(g, y1, scale):
+    return invoke(dropout_backward, (g, y1), scale, -1)
+
+
+@dropout_backward.vjp("v")
+def _(g, mask, scale):
+    return invoke(dropout_backward, (g, mask), scale, -1)

@@ -1,0 +1,37 @@
+"""Looking up rows of a table."""
+
+from __future__ import annotations
+
+from fastgrad.native.layout import FLOAT_ONLY, FN_FRAMED, FUNCTION
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import Kernel, Op
+
+LOOKUP = Kernel("embedding", "embedding:lookup")
+_INTEGERS = ("rows", "width", "padding", "transposed", "*plan")
+
+embedding = Op(
+    "embedding", FUNCTION, ("weight", "indices", "factors"), _INTEGERS, kernel=LOOKUP, forward=FN_FRAMED,
+    flags=FLOAT_ONLY, edges=1,
+)  # fmt: skip
+embedding_backward = Op(
+    "embedding_backward", FUNCTION, ("v", "indices", "factors"), _INTEGERS,
+    kernel=Kernel("embedding_backward", "embedding:collect"), forward=FN_FRAMED, flags=FLOAT_ONLY,
+    node="EmbeddingDenseBackwardBackward0", edges=1,
+)  # fmt: skip
+embedding_transposed = Op(
+    "embedding_transposed", FUNCTION, ("weight", "indices", "factors"), _INTEGERS, kernel=LOOKUP,
+    forward=FN_FRAMED, flags=FLOAT_ONLY, node="EmbeddingBackward0", edges=1,
+)  # fmt: skip
+
+
+def _collected(g, indices, factors, rows, width, padding, sizes):
+    return invoke(embedding_backward, (g, indices, factors), rows, width, padding, 0, sizes)
+
+
+embedding.vjp("weight")(_collected)
+embedding_transposed.vjp("weight")(_collected)
+
+
+@embedding_backward.vjp("v")
+def _(g, indices, factors, rows, width, padding, sizes):
+    return invoke(embedding_transposed, (g, indices, factors), rows, width, padding, 1, sizes)

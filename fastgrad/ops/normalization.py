@@ -1,0 +1,226 @@
+"""Layer, root-mean-square, group and batch normalisation: one family of ops.
+
+Each sees its input as extents (n, g, c, s); see `kernels.normalization`. With h the normalised input, r the reciprocal
+deviation and ``mean`` over what the statistics are taken over,
+
+    D(v; x) = r (v - mean(v) - h mean(v h))
+
+is the derivative of h, its own transpose. So the gradient of ``y = h weight + bias`` by x is D(g weight), and by the
+weight the sum of g h. The gradient of ``sum(a D(b; x))`` by x is
+
+    - r h mean(b D(a)) - r mean(b h) D(a) - r mean(a h) D(b),
+
+in which everything is written as a function of x, so that derivatives of any order are right. Without centring, as in
+root-mean-square normalisation, ``mean(v)`` and the mean within h are left out.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.layout import (
+    FLOAT_ONLY,
+    FN_FRAMED,
+    FUNCTION,
+    ONE_DIFFERENTIABLE,
+)
+from fastgrad.ops.call import invoke
+from fastgrad.ops.reduce import mean, sum_
+from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.shape import reshape_to, select
+from fastgrad.ops.special import rsqrt
+from fastgrad.ops.spread import number
+
+INTEGERS = ("eps", "n", "groups", "c", "s", "*plan")
+
+
+class _Space:
+    """The four-dimensional view of one kind of statistics."""
+
+    def __init__(self, first: int, centred: bool) -> None:
+        self.dims = (first, 3)
+        self.centred = centred
+
+    def mean(self, x):
+        return invoke(mean, (x,), 1, self.dims)
+
+    def total(self, x, sizes):
+        """The sum over all but the extents of a weight, in its sizes."""
+        return invoke(reshape_to, (invoke(sum_, (x,), 0, 0, 3),), sizes)
+
+    def parts(self, x, eps):
+        """Reciprocal deviation and normalised values of x, which has four dimensions."""
+        if self.centred:
+            x = x - self.mean(x)
+        r = invoke(rsqrt, (self.mean(x * x) + invoke(number, (x,), eps),))
+        return r, x * r
+
+
+def _four(x, n, groups, c, s):
+    return invoke(reshape_to, (x,), 4, n, groups, c, s)
+
+
+def _wide(weight, groups, c):
+    return invoke(reshape_to, (weight,), 4, 1, groups, c, 1)
+
+
+def _op(name, inputs, kernel, node, n_out=1, edges=None):
+    flags = FLOAT_ONLY | (ONE_DIFFERENTIABLE if n_out > 1 else 0)
+    return Op(
+        name, FUNCTION, inputs, INTEGERS, kernel=kernel, forward=FN_FRAMED, flags=flags, n_out=n_out, node=node,
+        edges=edges,
+    )  # fmt: skip
+
+
+def _derivative_ops(name, node, kernel, by_weight, space):
+    """D(v), D(v weight) and the sum of v h as ops, with their derivatives."""
+    plain = _op(f"{name}_backward.plain", ("v", "x", "stats"), kernel, node)
+    weighted = _op(f"{name}_backward", ("v", "x", "stats", "weight"), kernel, node)
+    sums = _op(f"{name}_weight_backward", ("v", "x", "stats"), by_weight, node)
+
+    def curvature(a, b, x, stats, eps, extents, sizes):
+        """The gradient of ``sum(a D(b; x))`` by x; `a` and `b` in four dimensions."""
+        x4 = _four(x, *extents)
+        r, h = space.parts(x4, eps)
+        da = invoke(plain, (a, x4, stats), eps, *extents, -1)
+        db = invoke(plain, (b, x4, stats), eps, *extents, -1)
+        out = h * space.mean(b * da) + da * space.mean(b * h) + db * space.mean(a * h)
+        return invoke(reshape_to, (-(out * r),), sizes)
+
+    @plain.vjp("v")
+    def _(g, x, stats, eps, n, groups, c, s):
+        return invoke(plain, (g, x, stats), eps, n, groups, c, s, -1)
+
+    @plain.vjp("x")
+    def _(g, v, x, stats, eps, n, groups, c, s, sizes):
+        extents = (n, groups, c, s)
+        return curvature(_four(g, *extents), _four(v, *extents), x, stats, eps, extents, sizes)
+
+    @weighted.vjp("v")
+    def _(g, x, stats, weight, eps, n, groups, c, s, sizes):
+        d = _four(invoke(plain, (g, x, stats), eps, n, groups, c, s, -1), n, groups, c, s)
+        return invoke(reshape_to, (d * _wide(weight, groups, c),), sizes)
+
+    @weighted.vjp("x")
+    def _(g, v, x, stats, weight, eps, n, groups, c, s, sizes):
+        extents = (n, groups, c, s)
+        b = _four(v, *extents) * _wide(weight, groups, c)
+        return curvature(_four(g, *extents), b, x, stats, eps, extents, sizes)
+
+    @weighted.vjp("weight")
+    def _(g, v, x, stats, eps, n, groups, c, s, sizes):
+        d = invoke(plain, (g, x, stats), eps, n, groups, c, s, -1)
+        return space.total(_four(d, n, groups, c, s) * _four(v, n, groups, c, s), sizes)
+
+    @sums.vjp("v")
+    def _(g, x, eps, n, groups, c, s, sizes):
+        _, h = space.parts(_four(x, n, groups, c, s), eps)
+        return invoke(reshape_to, (h * _wide(g, groups, c),), sizes)
+
+    @sums.vjp("x")
+    def _(g, v, x, stats, eps, n, groups, c, s):
+        return invoke(weighted, (v, x, stats, g), eps, n, groups, c, s, -1)
+
+    return plain, weighted, sums
+
+
+def _bias_rule(op, space):
+    @op.vjp("bias")
+    def _(g, n, groups, c, s, sizes):
+        return space.total(_four(g, n, groups, c, s), sizes)
+
+
+def _normalisation(name, node, forward, gradients, space):
+    """The op of one kind of normalisation, and under ``<name>.plain`` that without weight and bias."""
+    op = _op(name, ("x", "weight", "bias"), forward, node, n_out=2)
+    bare = _op(f"{name}.plain", ("x", "weight", "bias"), forward, node, n_out=2)
+    plain, weighted, sums = gradients
+
+    @op.vjp("x")
+    def _(g, x, weight, y1, eps, n, groups, c, s):
+        return invoke(weighted, (g, x, y1, weight), eps, n, groups, c, s, -1)
+
+    @op.vjp("weight")
+    def _(g, x, y1, eps, n, groups, c, s, sizes):
+        return invoke(sums, (g, x, y1), eps, n, groups, c, s, sizes)
+
+    _bias_rule(op, space)
+
+    @bare.vjp("x")
+    def _(g, x, y1, eps, n, groups, c, s):
+        return invoke(plain, (g, x, y1), eps, n, groups, c, s, -1)
+
+
+def _fixed(name, node, forward, by_weight):
+    """Batch normalisation by statistics that are given: a linear function of x."""
+    op = _op(name, ("x", "weight", "bias", "means", "variances"), forward, node, n_out=2, edges=3)
+    bare = _op(f"{name}.plain", op.inputs, forward, node, n_out=2, edges=3)
+    sums = _op(f"{name}_weight_backward", ("v", "x", "stats"), by_weight, node, edges=2)
+
+    def row(stats, k, c):
+        return invoke(reshape_to, (invoke(select, (stats,), 0, k),), 4, 1, 1, c, 1)
+
+    @op.vjp("x")
+    def _(g, weight, y1, n, groups, c, s, sizes):
+        scale = row(y1, 1, c) * _wide(weight, groups, c)
+        return invoke(reshape_to, (_four(g, n, groups, c, s) * scale,), sizes)
+
+    @op.vjp("weight")
+    def _(g, x, y1, eps, n, groups, c, s, sizes):
+        return invoke(sums, (g, x, y1), eps, n, groups, c, s, sizes)
+
+    _bias_rule(op, CHANNELS)
+
+    @bare.vjp("x")
+    def _(g, y1, n, groups, c, s, sizes):
+        return invoke(reshape_to, (_four(g, n, groups, c, s) * row(y1, 1, c),), sizes)
+
+    @sums.vjp("v")
+    def _(g, x, stats, n, groups, c, s, sizes):
+        h = (_four(x, n, groups, c, s) - row(stats, 0, c)) * row(stats, 1, c)
+        return invoke(reshape_to, (h * _wide(g, groups, c),), sizes)
+
+    @sums.vjp("x")
+    def _(g, v, stats, n, groups, c, s, sizes):
+        scale = row(stats, 1, c) * _wide(g, groups, c)
+        return invoke(reshape_to, (_four(v, n, groups, c, s) * scale,), sizes)
+
+
+ROWS, UNCENTRED, CHANNELS = _Space(2, True), _Space(2, False), _Space(0, True)
+_ROWS = Kernel("norm_rows", "normalization:rows", centred=True)
+_BY_ROW = Kernel("norm_rows_weight", "normalization:weight", statistics="rows")
+_BY_CHANNEL = Kernel("norm_channels_weight", "normalization:weight", statistics="channels")
+
+_rows = _derivative_ops(
+    "normalized_rows", "NativeLayerNormBackwardBackward0",
+    Kernel("norm_rows_backward", "normalization:rows_backward", centred=True), _BY_ROW, ROWS,
+)  # fmt: skip
+_uncentred = _derivative_ops(
+    "rms_normalized_rows", "FusedRmsNormBackwardBackward0",
+    Kernel("rms_rows_backward", "normalization:rows_backward", centred=False), _BY_ROW, UNCENTRED,
+)  # fmt: skip
+_channels = _derivative_ops(
+    "normalized_channels", "NativeBatchNormBackwardBackward0",
+    Kernel("norm_channels_backward", "normalization:channels_backward"), _BY_CHANNEL, CHANNELS,
+)  # fmt: skip
+
+_normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS)
+_normalisation("group_norm", "NativeGroupNormBackward0", _ROWS, _rows, ROWS)
+_normalisation(
+    "rms_norm",
+    "FusedRmsNormBackward0",
+    Kernel("rms_rows", "normalization:rows", centred=False),
+    _uncentred,
+    UNCENTRED,
+)
+_normalisation(
+    "batch_norm",
+    "NativeBatchNormBackward0",
+    Kernel("norm_channels", "normalization:channels"),
+    _channels,
+    CHANNELS,
+)
+_fixed(
+    "batch_norm_fixed",
+    "NativeBatchNormBackward0",
+    Kernel("norm_channels_fixed", "normalization:fixed"),
+    _BY_CHANNEL,
+)

@@ -1,0 +1,28 @@
+"""Sorting: elements of each row in order, and where they came from."""
+
+from __future__ import annotations
+
+from fastgrad.native.layout import FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE, WITH_INDICES
+from fastgrad.ops.call import invoke
+from fastgrad.ops.index import scatter_add
+from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.shape import zeros_of
+
+SELECT = Kernel("select_sorted", "sorting:select")
+
+
+def _sorting(name):
+    op = Op(
+        name, FUNCTION, ("x",), ("before", "length", "after", "k", "largest", "dim", "*plan"), kernel=SELECT,
+        forward=FN_FRAMED, n_out=2, flags=ONE_DIFFERENTIABLE | WITH_INDICES,
+    )  # fmt: skip
+
+    @op.vjp("x")
+    def _(g, y1, dim, sizes):
+        return invoke(scatter_add, (invoke(zeros_of, (g,), sizes), g, y1), dim)
+
+    return op
+
+
+sort = _sorting("sort")
+topk = _sorting("topk")

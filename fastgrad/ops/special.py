@@ -1,0 +1,136 @@
+"""More functions of one number: exponentials, logarithms, rounding; and ``x log y``."""
+
+from __future__ import annotations
+
+from fastgrad.native.layout import NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.ops.registry import elementwise
+from fastgrad.ops.vocabulary import c, m
+
+LN_2 = 0.6931471805599453
+LN_10 = 2.302585092994046
+TWO_OVER_SQRT_PI = 1.1283791670955126
+
+
+@elementwise("erf", rule=PROMOTE_FLOAT)
+def erf(x):
+    return m.erf(x)
+
+
+@erf.partial("x")
+def _(x):
+    return c(TWO_OVER_SQRT_PI) * m.exp(-(x * x))
+
+
+@elementwise("expm1", rule=PROMOTE_FLOAT)
+def expm1(x):
+    return m.expm1(x)
+
+
+@expm1.partial("x")
+def _(y):
+    return y + c(1)
+
+
+@elementwise("exp2", rule=PROMOTE_FLOAT)
+def exp2(x):
+    return m.exp2(x)
+
+
+@exp2.partial("x")
+def _(y):
+    return c(LN_2) * y
+
+
+@elementwise("log1p", rule=PROMOTE_FLOAT, node="Log1PBackward0")
+def log1p(x):
+    return m.log1p(x)
+
+
+@log1p.elementwise_vjp("x")
+def _(g, x):
+    return g / (x + c(1))
+
+
+@elementwise("log2", rule=PROMOTE_FLOAT)
+def log2(x):
+    return m.log2(x)
+
+
+@log2.elementwise_vjp("x")
+def _(g, x):
+    return g / (x * c(LN_2))
+
+
+@elementwise("log10", rule=PROMOTE_FLOAT)
+def log10(x):
+    return m.log10(x)
+
+
+@log10.elementwise_vjp("x")
+def _(g, x):
+    return g / (x * c(LN_10))
+
+
+@elementwise("rsqrt", rule=PROMOTE_FLOAT)
+def rsqrt(x):
+    return m.rsqrt(x)
+
+
+@rsqrt.partial("x")
+def _(y):
+    return c(-0.5) * (y * y * y)
+
+
+@elementwise("xlogy", rule=PROMOTE_FLOAT)
+def xlogy(a, b):
+    return m.where((a == c(0)) & (b == b), c(0), a * m.log(b))
+
+
+@xlogy.elementwise_vjp("a")
+def _(g, a, b):
+    return m.where((a == c(0)) & (b <= c(0)), c(0), g * m.log(b))
+
+
+@xlogy.elementwise_vjp("b")
+def _(g, a, b):
+    return g * (a / b)
+
+
+def _rounding(op):
+    @op.partial("x")
+    def _():
+        return c(0)
+
+
+@elementwise("floor")
+def floor(x):
+    return m.floor(x)
+
+
+@elementwise("ceil")
+def ceil(x):
+    return m.ceil(x)
+
+
+@elementwise("trunc")
+def trunc(x):
+    return m.trunc(x)
+
+
+@elementwise("round")
+def round_(x):
+    return m.round(x)
+
+
+for _op in (floor, ceil, trunc, round_):
+    _rounding(_op)
+
+
+@elementwise("isfinite", flags=NOT_DIFFERENTIABLE | OUT_BOOL)
+def isfinite(x):
+    return (x - x) == c(0)
+
+
+@elementwise("isinf", flags=NOT_DIFFERENTIABLE | OUT_BOOL)
+def isinf(x):
+    return ((x - x) != c(0)) & (x == x)

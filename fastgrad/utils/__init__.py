@@ -1,0 +1,5 @@
+"""What models are trained with beside modules and optimizers."""
+
+from fastgrad.utils import checkpoint, data, hooks
+
+__all__ = ["checkpoint", "data", "hooks"]

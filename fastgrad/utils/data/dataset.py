@@ -1,0 +1,166 @@
+"""Data sets: samples by number, or one after the other."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from fastgrad.functions.sampling import randperm
+from fastgrad.random import Generator
+
+
+class Dataset:
+    """A data set whose samples are found by number.
+
+    Subclasses define ``__getitem__``, and ``__len__`` for samplers. One that defines ``__getitems__`` gives a loader
+    the samples of a batch at once.
+    """
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+    def __add__(self, other: Any) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset):
+    """A data set whose samples come one after the other; subclasses define ``__iter__``."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+
+
+class TensorDataset(Dataset):
+    """The rows of tensors that have the same first size.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+
+    Raises
+    ------
+    AssertionError
+        If their first sizes differ.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> TensorDataset(fg.arange(3), fg.arange(3.0))[1]
+    (tensor(1), tensor(1.))
+    """
+
+    def __init__(self, *tensors: Any) -> None:
+        if any(t.shape[0] != tensors[0].shape[0] for t in tensors):
+            raise AssertionError(
+                f"Size mismatch between tensors: first sizes {[t.shape[0] for t in tensors]}"
+            )
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+        return tuple(t[index] for t in self.tensors)
+
+    def __len__(self) -> int:
+        return int(self.tensors[0].shape[0])
+
+
+class Subset(Dataset):
+    """Some samples of a data set.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    indices : sequence of int
+    """
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset = dataset
+        self.indices = indices
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset):
+    """Data sets one behind the other.
+
+    Parameters
+    ----------
+    datasets : iterable of Dataset
+
+    Raises
+    ------
+    AssertionError
+        If there is none, or one has no numbers.
+    """
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("datasets should not be an empty iterable")
+        if any(isinstance(d, IterableDataset) for d in self.datasets):
+            raise AssertionError("ConcatDataset does not support IterableDataset")
+        self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> Any:
+        if index < -len(self):
+            raise ValueError(f"absolute value of index {index} should not exceed dataset length {len(self)}")
+        if index >= len(self):
+            raise IndexError(f"index {index} is out of range for a dataset of length {len(self)}")
+        index %= len(self)
+        which = bisect.bisect_right(self.cumulative_sizes, index)
+        return self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
+
+
+def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
+    """Cut a data set at random into parts that do not overlap.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    lengths : sequence of int or float
+        The lengths, or fractions that add up to 1; what rounding leaves over goes to the first parts, one each.
+    generator : Generator, optional
+        By default the default one.
+
+    Returns
+    -------
+    list of Subset
+
+    Raises
+    ------
+    ValueError
+        If the lengths do not add up to that of the data set, or a fraction is not between 0 and 1.
+
+    Examples
+    --------
+    >>> [len(part) for part in random_split(range(10), [0.7, 0.3])]
+    [7, 3]
+    """
+    parts = list(lengths)
+    if math.isclose(sum(parts), 1) and sum(parts) <= 1:
+        for k, fraction in enumerate(parts):
+            if not 0 <= fraction <= 1:
+                raise ValueError(f"Fraction at index {k} is not between 0 and 1")
+        sizes = [math.floor(len(dataset) * fraction) for fraction in parts]
+        for k in range(len(dataset) - sum(sizes)):
+            sizes[k % len(sizes)] += 1
+    else:
+        sizes = [int(part) for part in parts]
+    if sum(sizes) != len(dataset):
+        raise ValueError(
+            f"Sum of input lengths does not equal the length of the input dataset! {sum(sizes)} is not {len(dataset)}"
+        )
+    order = randperm(len(dataset), generator=generator).tolist()
+    ends = itertools.accumulate(sizes)
+    return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
