@@ -1,4 +1,4 @@
-"""Seeds, and a check after every test that no record of the runtime outlived it."""
+"""Seeds, a check after every test that no record of the runtime outlived it, and what both libraries run in."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import gc
 import os
 import random
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,3 +83,9 @@ def forget_last_failure() -> None:
         delattr(sys, name)
     if kept:
         gc.collect()
+
+
+@pytest.fixture
+def ones(lib: ModuleType) -> Callable[..., Any]:
+    """Makes a leaf of ones that requires grad."""
+    return lambda *sizes: lib.ones(*(sizes or (2,)), requires_grad=True)

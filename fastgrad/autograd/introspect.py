@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fastgrad.autograd.hooks import POST_HOOKS, TENSOR_HOOKS, hook_name
@@ -52,30 +52,33 @@ class HookInfo:
     Attributes
     ----------
     kind : str
-        "tensor", "post_accumulate", "node_pre", "node_post" or "retain_grad".
+        "tensor", "post_accumulate", "node_pre", "node_post" or "retain_grad"; of a module "forward_pre", "forward",
+        "backward_pre", "backward", "state_dict_pre", "state_dict", "load_state_dict_pre" or "load_state_dict_post".
     name : str
         The name of the function.
-    owner : Tensor or Node
+    owner : Tensor, Node or Module
         What it is registered on.
     hook : callable or None
         None for "retain_grad".
     id : int
         That of its handle; -1 for "retain_grad".
     calls : int
-        How often it ran while hooks were measured.
+        How often it ran while hooks were measured; those of modules are not.
     seconds : float
         How long it ran in them.
     """
 
-    __slots__ = ("_hooks", "hook", "id", "kind", "name", "owner")
+    __slots__ = ("_stores", "hook", "id", "kind", "name", "owner")
 
-    def __init__(self, kind: str, owner: Any, number: int, hook: Any, hooks: dict[int, Any] | None) -> None:
+    def __init__(
+        self, kind: str, owner: Any, number: int, hook: Any, stores: Sequence[dict[int, Any]]
+    ) -> None:
         self.kind = kind
         self.owner = owner
         self.id = number
         self.hook = hook
         self.name = hook_name(hook) if hook is not None else "retain_grad"
-        self._hooks = hooks
+        self._stores = stores
 
     @property
     def calls(self) -> int:
@@ -89,11 +92,14 @@ class HookInfo:
 
     def remove(self) -> None:
         """Take the hook away; "retain_grad" stays, as it cannot be undone."""
-        if self._hooks is not None:
-            self._hooks.pop(self.id, None)
+        for store in self._stores:
+            store.pop(self.id, None)
 
     def __repr__(self) -> str:
-        what = self.owner.name() if isinstance(self.owner, Node) else f"tensor of {list(self.owner.shape)}"
+        if isinstance(self.owner, TensorBase):
+            what = f"tensor of {list(self.owner.shape)}"  # type: ignore[attr-defined]
+        else:
+            what = self.owner.name() if isinstance(self.owner, Node) else type(self.owner).__name__
         figures = f", {self.calls} calls, {self.seconds * 1e6:.1f} us" if self.calls else ""
         return f"<{self.kind} hook '{self.name}' of {what}{figures}>"
 
@@ -110,7 +116,7 @@ class HookList(list[HookInfo]):
 
 def _of_dict(kind: str, owner: Any, hooks: Any) -> Iterator[HookInfo]:
     for number, hook in (hooks or {}).items():
-        yield HookInfo(kind, owner, number, hook, hooks)
+        yield HookInfo(kind, owner, number, hook, (hooks,))
 
 
 def _of_node(node: Node) -> Iterator[HookInfo]:
@@ -123,12 +129,12 @@ def _of_node(node: Node) -> Iterator[HookInfo]:
 def _of_tensor(tensor: Any) -> Iterator[HookInfo]:
     yield from _of_dict("tensor", tensor, getattr(tensor, TENSOR_HOOKS))
     if tensor.retains_grad:
-        yield HookInfo("retain_grad", tensor, -1, None, None)
+        yield HookInfo("retain_grad", tensor, -1, None, ())
     if not tensor.is_leaf:
         yield from _of_dict("node_pre", tensor.grad_fn, tensor.grad_fn._pres)
         yield from _of_dict("node_post", tensor.grad_fn, tensor.grad_fn._posts)
         return
-    node = rt.current_accumulator(tensor)
+    node = rt.current_node(tensor)
     if node is not None:
         yield from _of_dict("node_pre", node, node._pres)
     yield from _of_dict("post_accumulate", tensor, getattr(tensor, POST_HOOKS))
@@ -139,9 +145,11 @@ def _of_tensor(tensor: Any) -> Iterator[HookInfo]:
 def hooks(owner: Any) -> HookList:
     """Every hook of a tensor and of the node behind it, or of a node, in the order in which they run.
 
+    Of a module its own hooks, kind by kind; those of the modules within it are listed by asking for each.
+
     Parameters
     ----------
-    owner : Tensor or Node
+    owner : Tensor, Node or Module
 
     Returns
     -------
@@ -170,4 +178,6 @@ def hooks(owner: Any) -> HookList:
         return HookList(_of_tensor(owner))
     if isinstance(owner, Node):
         return HookList(_of_node(owner))
-    raise TypeError(f"hooks(): expected a Tensor or a Node, but got {type(owner).__name__}")
+    if hasattr(owner, "_hook_infos"):
+        return HookList(owner._hook_infos())
+    raise TypeError(f"hooks(): expected a Tensor, a Node or a Module, but got {type(owner).__name__}")

@@ -95,13 +95,22 @@ def cross_all(n, values, crossed):
 
 @native
 def cross_one(n, k, h):
-    """The object of a tensor behind the boundary; zero with an exception set or a negative status."""
+    """The object of a tensor behind the boundary; zero with an exception set or a negative status.
+
+    The node at which the tensor stands gets an object: it is held by the boundary's node and by the view's base alike,
+    and the collector is shown only what has one holder or an object.
+    """
     status = left_behind(h)
     if status != 0:
         return -status
     edge = gradient_edge(h)
     if edge == 0:
         return -NO_MEMORY
+    target = wrap_node(edge, runtime().node_type)
+    if target == 0:
+        drop_node(edge)
+        return 0
+    py_decref(target)
     words(node(n).edges)[2 * k] = edge
     words(node(n).edges)[2 * k + 1] = tensor(h).output_nr
     a = alias(h)

@@ -198,6 +198,7 @@ def _stack_words(count: int) -> Any:
 
 stack_frame = _stack_words(layout.FRAME_WORDS)
 stack_small = _stack_words(24)
+stack_walk = _stack_words(layout.WALK_STACK)
 
 
 @intrinsic

@@ -335,7 +335,10 @@ def _anywhere(rule: Callable[..., Any], times_g: bool, inner: Op) -> Callable[..
             return invoke(inner, (g, *saved.values()))
         dtype = rt.field(g, _DTYPE)
         for name, operand in saved.items():
-            if name != "condition" and rt.field(operand, _DTYPE) < layout.FLOAT16:
+            number = (
+                rt.field(operand, _FLAGS) & layout.WRAPPED_NUMBER
+            )  # by itself it would be of the default dtype
+            if name != "condition" and (number or rt.field(operand, _DTYPE) < layout.FLOAT16):
                 saved[name] = invoke(BY_NAME["cast"], (operand,), dtype)
         return g * rule(**saved) if times_g else rule(g=g, **saved)
 
@@ -363,7 +366,7 @@ _ANY_NUMBER = 1 << 40
 KERNELS: list[Kernel] = []
 OPS: list[Op] = []
 BY_NAME: dict[str, Op] = {}
-_DTYPE = layout.TENSOR.fields["dtype"][0]
+_DTYPE, _FLAGS = (layout.TENSOR.fields[name][0] for name in ("dtype", "flags"))
 _OPS_ADDRESS: int = rt.runtime_address() + layout.RUNTIME.offset("ops")
 
 

@@ -10,6 +10,8 @@ from . import (
     elementwise,
     index,
     inplace,
+    layers,
+    losses,
     matmul,
     mixed,
     nn,
@@ -17,6 +19,7 @@ from . import (
     recurrent,
     reduce,
     shape,
+    special,
 )
 from .common import ErrorCase, GradPoint, OpCase, Sample
 
@@ -34,9 +37,12 @@ FAMILIES = (
     nn,
     attention,
     recurrent,
+    inplace,
+    special,
+    layers,
+    losses,
     convolution,
     pooling,
-    inplace,
 )
 
 OP_CASES: list[OpCase] = [case for family in FAMILIES for case in family.CASES]

@@ -43,7 +43,7 @@ LONG_FUNCTIONS = {
 # The modules of `native` that compile, and so import Numba: directly, or by importing what does.
 COMPILERS = {
     "boundary", "compiler", "dispatch", "elementwise", "entry", "function", "gradients", "graph", "hooks",
-    "intrinsics", "memory", "modes", "node_entry", "objects", "packing", "passes", "pipeline", "programs",
+    "inplace", "intrinsics", "memory", "modes", "node_entry", "objects", "packing", "passes", "pipeline", "programs",
     "pyapi", "pyobjects", "slots", "sweep", "tensors", "views",
     *(f"functions/{n}" for n in (
         "__init__", "attention", "convolution", "copies", "framed", "indexing", "matrices", "multi_tensor", "parts",

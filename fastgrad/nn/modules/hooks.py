@@ -9,20 +9,23 @@ or from the dicts. `CALL_HOOKS` has an entry for each global hook, which the han
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fastgrad.autograd.hooks import RemovableHandle
+from fastgrad.autograd.introspect import HookInfo
 
 Hook = Callable[..., Any]
 
 CALL_STORES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 """The attributes of a module with the hooks that a call has to look for."""
 
-HOOK_STORES = (
-    *CALL_STORES, "_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called",
+STATE_STORES = (
     "_state_dict_pre_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
+FLAG_STORES = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+
+HOOK_STORES = (*CALL_STORES, *STATE_STORES, *FLAG_STORES)
 """All attributes of a module with hooks, or with what is known of them, by the ids of their handles."""
 
 CALL_HOOKS: Any = OrderedDict()
@@ -239,6 +242,14 @@ class HookMethods:
         handle = add(hooks, hook, flags=flags, prepend=prepend)
         object.__setattr__(self, "_has_hooks", True)  # after the hook is there: see the note above
         return handle
+
+    def _hook_infos(self) -> Iterator[HookInfo]:
+        """What `fastgrad.hooks` lists."""
+        own = self.__dict__
+        for name in (*CALL_STORES, *STATE_STORES):
+            for number, hook in own[name].items():
+                stores = [own[store] for store in (name, *FLAG_STORES)]
+                yield HookInfo(name.strip("_").removesuffix("_hooks"), self, number, hook, stores)
 
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False

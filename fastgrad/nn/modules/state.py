@@ -73,6 +73,7 @@ class _PostHook:
     """
 
     def __init__(self, hook: Hook) -> None:
+        functools.update_wrapper(self, hook)
         self.hook = hook
 
     def __call__(self, *args: Any) -> None:
