@@ -34,6 +34,11 @@ def apply_rules(
         raise_status(status, op.node)
     if undefined:
         return
+    if op.joint:
+        rule = op.rules[0]
+        results = rule(**{name: _argument(op, node, 0, name, grads) for name in _parameters(rule)})
+        yield from ((k, results[k]) for k in range(len(results)) if rt.node_output(node, k) >= 0)
+        return
     for k in range(rt.node_field(node, _N_IN)):
         if rt.node_output(node, k) < 0 or not (wanted is None or wanted(k)):
             continue

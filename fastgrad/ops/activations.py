@@ -69,7 +69,7 @@ def _(x):
 
 @elementwise("log_sigmoid", rule=PROMOTE_FLOAT)
 def log_sigmoid(x):
-    return -m.softplus(-x)
+    return c(0) - m.softplus(-x)  # zero, not minus zero, at infinity
 
 
 @log_sigmoid.partial("x")
@@ -120,7 +120,7 @@ def elu(x, alpha):
 
 @elu.elementwise_vjp("x")
 def _(g, x, alpha):
-    return m.where(x > c(0), g, g * alpha * m.exp(x))
+    return m.where(x <= c(0), g * alpha * m.exp(x), g)
 
 
 @elementwise("hardtanh", edges=1)
@@ -130,4 +130,4 @@ def hardtanh(x, low, high):
 
 @hardtanh.elementwise_vjp("x")
 def _(g, x, low, high):
-    return m.where((x > low) & (x < high), g, c(0))
+    return m.where((x <= low) | (x >= high), c(0), g)

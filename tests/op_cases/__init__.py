@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from . import (
     arithmetic,
+    attention,
     convolution,
     creation,
     elementwise,
     index,
     inplace,
+    layers,
+    losses,
     matmul,
     mixed,
     nn,
     pooling,
+    recurrent,
     reduce,
     shape,
+    special,
 )
 from .common import ErrorCase, GradPoint, OpCase, Sample
 
@@ -30,9 +35,14 @@ FAMILIES = (
     shape,
     index,
     nn,
+    attention,
+    recurrent,
+    inplace,
+    special,
+    layers,
+    losses,
     convolution,
     pooling,
-    inplace,
 )
 
 OP_CASES: list[OpCase] = [case for family in FAMILIES for case in family.CASES]

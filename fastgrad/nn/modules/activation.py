@@ -62,8 +62,8 @@ class Hardtanh(Module):
 
     Raises
     ------
-    ValueError
-        If the bounds cross.
+    AssertionError
+        If `max_val` is not greater than `min_val`.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Hardtanh(Module):
             self._warn("max_value", "max_val")
             max_val = max_value
         if max_val <= min_val:
-            raise ValueError(f"max_val must be larger than min_val, but got {max_val} and {min_val}")
+            raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
         self.min_val = min_val
         self.max_val = max_val
         self.inplace = inplace

@@ -1,0 +1,219 @@
+"""Every layer beside torch's: values and gradients over its options, names, shapes, errors, initial values."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastgrad as fg
+
+from .layer_testing import LayerCase, assert_alike, build, results, state_for
+
+rng = np.random.default_rng(0)
+
+
+def r(*sizes: int) -> np.ndarray:
+    return rng.standard_normal(sizes)
+
+
+ELEMENTWISE = (
+    "Identity ReLU ReLU6 GELU SiLU Mish Tanh Sigmoid Softplus LeakyReLU ELU Hardtanh LogSigmoid PReLU Flatten"
+)
+CASES = [
+    *(LayerCase("Linear", (r(*s),), (3, 5), {"bias": b}) for b in (True, False)
+      for s in ((4, 3), (3,), (2, 4, 3), (2, 2, 4, 3), (0, 3))),
+    LayerCase("Bilinear", (r(2, 3), r(2, 4)), (3, 4, 5)),
+    LayerCase("Bilinear", (r(2, 2, 3), r(2, 2, 4)), (3, 4, 5), {"bias": False}),
+    LayerCase("Bilinear", (r(3), r(4)), (3, 4, 5)),
+    *(LayerCase(name, (3 * r(2, 3, 4),)) for name in ELEMENTWISE.split()),
+    LayerCase("Flatten", (r(2, 3, 4),), (0, 1)),
+    LayerCase("Unflatten", (r(2, 6),), (1, (2, 3))),
+    LayerCase("Unflatten", (r(2, 6),), (1, (2, -1))),
+    LayerCase("GELU", (3 * r(3, 4),), (), {"approximate": "tanh"}),
+    LayerCase("Softplus", (3 * r(3, 4),), (2.0, 1.0)),
+    LayerCase("LeakyReLU", (r(3, 4),), (0.2,)),
+    LayerCase("ELU", (r(3, 4),), (0.2,)),
+    LayerCase("Hardtanh", (r(3, 4),), (-0.5, 0.7)),
+    LayerCase("PReLU", (r(2, 3, 4),), (3, 0.1)),
+    LayerCase("Softmax", (r(3, 4),), (1,)),
+    LayerCase("LogSoftmax", (r(3, 4),), (-1,)),
+    *(LayerCase("LayerNorm", (r(5, 3, 4),), (shape,), k) for shape in (4, (3, 4))
+      for k in ({}, {"elementwise_affine": False}, {"bias": False}, {"eps": 0.1})),
+    *(LayerCase("RMSNorm", (r(5, 3, 4),), (shape,), k) for shape in (4, (3, 4))
+      for k in ({}, {"elementwise_affine": False}, {"eps": 0.1})),
+    *(LayerCase("GroupNorm", (r(*s),), (g, 4), k) for s, g in (((5, 4, 3), 2), ((5, 4, 3, 2), 4), ((5, 4), 1))
+      for k in ({}, {"affine": False}, {"eps": 0.1})),
+    *(LayerCase(f"BatchNorm{1 if len(s) < 4 else 2}d", (r(*s),), (4,), k, training, calls=2)
+      for s in ((5, 4), (5, 4, 3), (5, 4, 3, 2)) for training in (True, False)
+      for k in ({}, {"affine": False}, {"bias": False}, {"momentum": None}, {"track_running_stats": False},
+                {"eps": 0.1, "momentum": 0.3})),
+    *(LayerCase("Embedding", (np.array([[1, 2], [1, 4]]),), (6, 3), k)
+      for k in ({}, {"padding_idx": 1}, {"padding_idx": -2}, {"scale_grad_by_freq": True}, {"max_norm": 1.0},
+                {"max_norm": 1.0, "norm_type": 1.0})),
+    LayerCase("CosineSimilarity", (r(3, 4), r(3, 4))),
+    LayerCase("CosineSimilarity", (r(3, 4), r(1, 4)), (), {"dim": 0}),
+    LayerCase("PairwiseDistance", (r(3, 4), r(3, 4))),
+    LayerCase("PairwiseDistance", (r(3, 4), r(3, 4)), (), {"p": 1.0, "keepdim": True}),
+    LayerCase("Dropout", (r(3, 4),), training=False),
+    LayerCase("Dropout1d", (r(3, 4, 2),), training=False),
+    LayerCase("Dropout2d", (r(3, 4, 2, 2),), (0.3, True), training=False),
+    LayerCase("Dropout", (r(3, 4),), (1.0,)),
+    LayerCase("Dropout2d", (r(3, 4, 2, 2),), (0.0,)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def torch():
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    gc.freeze()  # torch stays: collections need not look at it
+    return torch
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_layer(torch, case: LayerCase):
+    state = state_for(build(torch, case))
+    assert_alike(results(fg, case, state), results(torch, case, state))
+
+
+@pytest.mark.parametrize("name", ["ReLU", "ReLU6", "SiLU", "Mish", "LeakyReLU", "ELU", "Hardtanh"])
+def test_activation_in_place(lib, name: str):
+    x = lib.tensor(r(3, 4), requires_grad=True)
+    plain, y = getattr(lib.nn, name)()(x), x * 1
+    out = getattr(lib.nn, name)(inplace=True)(y)
+    assert out is y
+    assert lib.equal(out, plain)
+    assert "inplace=True" in repr(getattr(lib.nn, name)(inplace=True))
+    ours, wanted = (lib.autograd.grad(t.sum(), x)[0] for t in (out, plain))
+    assert lib.allclose(ours, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "bound"),
+    [("Linear", (64, 50), 1 / 8), ("Bilinear", (64, 3, 20), 1 / 8)],
+    ids=["Linear", "Bilinear"],
+)
+def test_initial_values_are_uniform(lib, name: str, args: tuple[int, ...], bound: float):
+    layer = getattr(lib.nn, name)(*args)
+    for parameter in layer.parameters():
+        assert float(parameter.detach().abs().amax()) <= bound
+    spread = float(layer.weight.detach().std())
+    assert spread == pytest.approx(bound / math.sqrt(3), rel=0.05)
+
+
+def test_initial_values_follow_from_the_seed(lib):
+    lib.manual_seed(5)
+    first = lib.nn.Embedding(50, 20, padding_idx=3).weight.detach()
+    lib.manual_seed(5)
+    assert lib.equal(first, lib.nn.Embedding(50, 20, padding_idx=3).weight.detach())
+    assert not first[3].any()
+    assert float(first.mean()) == pytest.approx(0, abs=0.1)
+    assert float(first.std()) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["LayerNorm", "RMSNorm", "BatchNorm1d"])
+def test_norms_start_neutral(lib, name: str):
+    layer = getattr(lib.nn, name)(4)
+    assert lib.equal(layer.weight.detach(), lib.ones(4))
+    if name != "RMSNorm":
+        assert not layer.bias.detach().any()
+
+
+def test_dtype_and_device_reach_the_parameters(lib):
+    for layer in (
+        lib.nn.Linear(2, 3, dtype=lib.float64, device="cpu"),
+        lib.nn.LayerNorm(3, dtype=lib.float64),
+        lib.nn.BatchNorm1d(3, dtype=lib.float64),
+        lib.nn.Embedding(2, 3, dtype=lib.float64),
+    ):
+        assert all(p.dtype == lib.float64 for p in layer.parameters())
+
+
+def test_running_statistics_move(lib):
+    norm = lib.nn.BatchNorm1d(2, momentum=0.5)
+    x = lib.tensor([[1.0, 2.0], [3.0, 6.0]])
+    norm(x)
+    assert norm.running_mean.tolist() == [1.0, 2.0]
+    assert norm.running_var.tolist() == [1.5, 4.5]
+    assert int(norm.num_batches_tracked) == 1
+    norm.eval()
+    norm(x)
+    assert int(norm.num_batches_tracked) == 1
+    norm.reset_running_stats()
+    assert norm.running_mean.tolist() == [0.0, 0.0]
+    assert int(norm.num_batches_tracked) == 0
+
+
+def test_batch_norm_takes_states_that_count_no_batches(lib):
+    norm = lib.nn.BatchNorm1d(2)
+    state = norm.state_dict()
+    del state["num_batches_tracked"]
+    state._metadata[""]["version"] = 1
+    assert not norm.load_state_dict(state).missing_keys
+
+
+def test_embedding_from_pretrained(lib):
+    table = lib.tensor([[1.0, 2.0], [3.0, 4.0]])
+    layer = lib.nn.Embedding.from_pretrained(table)
+    assert not layer.weight.requires_grad
+    assert layer(lib.tensor([1])).tolist() == [[3.0, 4.0]]
+    assert lib.nn.Embedding.from_pretrained(table, freeze=False).weight.requires_grad
+
+
+def test_layers_copy(lib):
+    model = lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.BatchNorm1d(4), lib.nn.PReLU())
+    twin = copy.deepcopy(model)
+    x = lib.tensor(r(5, 3)).to(lib.float32)
+    assert lib.equal(model(x), twin(x))
+
+
+ERRORS = [
+    (lambda nn: nn.Dropout(1.5), ValueError, "between 0 and 1"),
+    (lambda nn: nn.GroupNorm(3, 4), ValueError, "divisible"),
+    (lambda nn: nn.Bilinear(0, 1, 1), ValueError, "in1_features"),
+    (lambda nn: nn.Hardtanh(2.0, 1.0), AssertionError, "max_val"),
+    (lambda nn: nn.Unflatten(1, "ab"), TypeError, "unflattened_size"),
+    (lambda nn: nn.Unflatten(1, (2, 1.5)), TypeError, "unflattened_size"),
+    (lambda nn: nn.Embedding(3, 2, padding_idx=3), AssertionError, "[Pp]adding_idx"),
+]
+
+
+@pytest.mark.parametrize(("make", "kind", "text"), ERRORS, ids=[e[2] for e in ERRORS])
+def test_options_that_make_no_sense(lib, make: Any, kind: type[Exception], text: str):
+    with pytest.raises(kind, match=text):
+        make(lib.nn)
+
+
+def test_sparse_embeddings_are_refused():
+    with pytest.raises(NotImplementedError, match="sparse"):
+        fg.nn.Embedding(3, 2, sparse=True)
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("BatchNorm1d", (2, 4, 3, 2)), ("BatchNorm2d", (2, 4, 3))])
+def test_batch_norm_counts_dimensions(lib, name: str, sizes: tuple[int, ...]):
+    with pytest.raises(ValueError, match=r"expected .*input"):
+        getattr(lib.nn, name)(4)(lib.ones(*sizes))
+
+
+def test_third_derivatives_of_layer_norm_are_right():
+    """torch takes the statistics of its second derivative for constants; here they are functions of the input."""
+    x = fg.tensor(r(2, 4), requires_grad=True)
+    w = fg.tensor(r(2, 4))
+
+    def composed(x: Any) -> Any:
+        centred = x - x.mean(1, True)
+        return centred * ((centred * centred).mean(1, True) + 1e-5).rsqrt()
+
+    def third(f: Any) -> Any:
+        g = fg.autograd.grad((f(x) * w).sum(), x, create_graph=True)[0]
+        h = fg.autograd.grad((g * g * w).sum(), x, create_graph=True)[0]
+        return fg.autograd.grad((h * h).sum(), x)[0]
+
+    ours = third(lambda x: fg.nn.functional.layer_norm(x, (4,)))
+    assert fg.allclose(ours, third(composed), rtol=1e-8, atol=1e-8)
