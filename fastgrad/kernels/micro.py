@@ -93,8 +93,8 @@ def tile(
             fresh = []
             for r in range(rows):
                 factor = builder.load(builder.gep(at_a, [builder.mul(row_a, _LL64(r))]))
-                splat = _splat(builder, factor, vector, width)
-                fresh.append([builder.call(fma, [splat, columns[v], sums[r][v]]) for v in range(vectors)])
+                factors = splat(builder, factor, vector, width)
+                fresh.append([builder.call(fma, [factors, columns[v], sums[r][v]]) for v in range(vectors)])
             following = builder.add(i, _LL64(1))
             i.add_incoming(following, loop)
             for r in range(rows):
@@ -145,7 +145,7 @@ def _store_row(builder: Any, at: Any, values: list[Any], vector: Any, width: int
         builder.store(value, target).align = align
 
 
-def _splat(builder: Any, value: Any, vector: Any, width: int) -> Any:
+def splat(builder: Any, value: Any, vector: Any, width: int) -> Any:
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, value, _LL32(0))
     return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_LL32, width), [0] * width))
@@ -282,11 +282,9 @@ def lane_sums(rows: int, vectors: int, width: int, dtype: int) -> Any:
                         fresh += [builder.call(fma, [y, x[v], sums[r * vectors + v]]) for v in range(vectors)]
                     return fresh
 
-                return _counted(builder, n, width, sums, pixels)
+                return counted(builder, n, width, sums, pixels)
 
-            sums = _counted(
-                builder, images, 1, [ir.Constant(vector, [0.0] * width)] * (rows * vectors), image
-            )
+            sums = counted(builder, images, 1, [ir.Constant(vector, [0.0] * width)] * (rows * vectors), image)
             for v in range(vectors):
                 totals = _add_lanes(builder, sums[v::vectors])
                 for k, total in enumerate(totals):
@@ -302,7 +300,7 @@ def lane_sums(rows: int, vectors: int, width: int, dtype: int) -> Any:
     return compute
 
 
-def _counted(builder: Any, count: Any, step: int, carried: list[Any], body: Any) -> list[Any]:
+def counted(builder: Any, count: Any, step: int, carried: list[Any], body: Any) -> list[Any]:
     """A loop from 0 up to `count`, which is more than 0, that carries vectors through ``body(i, carried)``."""
     before, loop, done = (
         builder.block,
