@@ -87,8 +87,7 @@ def tile(
                 for v in range(vectors):
                     sums[r][v].add_incoming(start[r][v], before)
             place = builder.load(builder.gep(row_b, [i])) if indirect else builder.mul(i, row_b)
-            at_b = builder.gep(b, [place])
-            columns = _load_row(builder, at_b, vectors, vector, size)
+            columns = _load_row(builder, builder.gep(b, [place]), vectors, vector, size)
             at_a = builder.gep(a, [builder.mul(i, col_a)])
             fresh = []
             for r in range(rows):
@@ -221,10 +220,10 @@ def transposing(width: int, dtype: int) -> Any:
                     pair = values[r], values[r + span]
                     values[r], values[r + span] = (_shuffle(builder, *pair, mask) for mask in (low, high))
                 span *= 2
-            splat = _splat(builder, factor, vector, width)
+            factors = splat(builder, factor, vector, width)
             for r, value in enumerate(values):
                 at = builder.gep(target, [builder.mul(row_target, _LL64(r))])
-                _store_row(builder, at, [builder.fmul(value, splat)], vector, width, size)
+                _store_row(builder, at, [builder.fmul(value, factors)], vector, width, size)
             return _context.get_dummy_value()
 
         i64 = types.int64
