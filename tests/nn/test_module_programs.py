@@ -42,9 +42,7 @@ def test_unsupported_dtypes():
 
 
 def test_wrong_places_and_values():
-    with pytest.raises(
-        TypeError, match="argument 'data' must be Tensor, not int; make one with"
-    ):
+    with pytest.raises(TypeError, match="argument 'data' must be Tensor, not int; make one with"):
         nn.Parameter(5)
     with pytest.raises(TypeError, match="argument 'data' must be Tensor, not list"):
         nn.Buffer([1.0])
