@@ -86,14 +86,13 @@ def tile(
                 for v in range(vectors):
                     sums[r][v].add_incoming(start[r][v], before)
             place = builder.load(builder.gep(row_b, [i])) if indirect else builder.mul(i, row_b)
-            at_b = builder.gep(b, [place])
-            columns = _load_row(builder, at_b, vectors, vector, size)
+            columns = _load_row(builder, builder.gep(b, [place]), vectors, vector, size)
             at_a = builder.gep(a, [builder.mul(i, col_a)])
             fresh = []
             for r in range(rows):
                 factor = builder.load(builder.gep(at_a, [builder.mul(row_a, _LL64(r))]))
-                splat = _splat(builder, factor, vector, width)
-                fresh.append([builder.call(fma, [splat, columns[v], sums[r][v]]) for v in range(vectors)])
+                factors = splat(builder, factor, vector, width)
+                fresh.append([builder.call(fma, [factors, columns[v], sums[r][v]]) for v in range(vectors)])
             following = builder.add(i, _LL64(1))
             i.add_incoming(following, loop)
             for r in range(rows):
@@ -144,7 +143,7 @@ def _store_row(builder: Any, at: Any, values: list[Any], vector: Any, width: int
         builder.store(value, target).align = align
 
 
-def _splat(builder: Any, value: Any, vector: Any, width: int) -> Any:
+def splat(builder: Any, value: Any, vector: Any, width: int) -> Any:
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, value, _LL32(0))
     return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_LL32, width), [0] * width))
@@ -220,10 +219,10 @@ def transposing(width: int, dtype: int) -> Any:
                     pair = values[r], values[r + span]
                     values[r], values[r + span] = (_shuffle(builder, *pair, mask) for mask in (low, high))
                 span *= 2
-            splat = _splat(builder, factor, vector, width)
+            factors = splat(builder, factor, vector, width)
             for r, value in enumerate(values):
                 at = builder.gep(target, [builder.mul(row_target, _LL64(r))])
-                _store_row(builder, at, [builder.fmul(value, splat)], vector, width, size)
+                _store_row(builder, at, [builder.fmul(value, factors)], vector, width, size)
             return _context.get_dummy_value()
 
         i64 = types.int64
@@ -281,11 +280,9 @@ def lane_sums(rows: int, vectors: int, width: int, dtype: int) -> Any:
                         fresh += [builder.call(fma, [y, x[v], sums[r * vectors + v]]) for v in range(vectors)]
                     return fresh
 
-                return _counted(builder, n, width, sums, pixels)
+                return counted(builder, n, width, sums, pixels)
 
-            sums = _counted(
-                builder, images, 1, [ir.Constant(vector, [0.0] * width)] * (rows * vectors), image
-            )
+            sums = counted(builder, images, 1, [ir.Constant(vector, [0.0] * width)] * (rows * vectors), image)
             for v in range(vectors):
                 totals = _add_lanes(builder, sums[v::vectors])
                 for k, total in enumerate(totals):
@@ -301,7 +298,7 @@ def lane_sums(rows: int, vectors: int, width: int, dtype: int) -> Any:
     return compute
 
 
-def _counted(builder: Any, count: Any, step: int, carried: list[Any], body: Any) -> list[Any]:
+def counted(builder: Any, count: Any, step: int, carried: list[Any], body: Any) -> list[Any]:
     """A loop from 0 up to `count`, which is more than 0, that carries vectors through ``body(i, carried)``."""
     before, loop, done = (
         builder.block,
