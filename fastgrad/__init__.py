@@ -107,6 +107,7 @@ from fastgrad.functions.elementwise import (
 )
 from fastgrad.functions.index import gather, index_select, masked_select, nonzero, scatter_add
 from fastgrad.functions.linalg import addmm, bmm, dot, matmul, mm, mv, outer
+from fastgrad.functions.recurrent import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
 from fastgrad.functions.reduce import (
     all,
     amax,
@@ -275,6 +276,7 @@ __all__ = [
     "get_rng_state",
     "greater",
     "greater_equal",
+    "gru_cell",
     "gt",
     "hooks",
     "index_select",
@@ -307,6 +309,7 @@ __all__ = [
     "logical_xor",
     "logsumexp",
     "long",
+    "lstm_cell",
     "lt",
     "manual_seed",
     "masked_fill",
@@ -357,6 +360,8 @@ __all__ = [
     "repeat_interleave",
     "reshape",
     "result_type",
+    "rnn_relu_cell",
+    "rnn_tanh_cell",
     "roll",
     "round",
     "rsqrt",

@@ -275,7 +275,7 @@ def _leaf_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
 
 def _view_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
     view = rt.borrow(fact(0))
-    node = rt.gradient_node(view)
+    node = rt.current_node(view)
     which = "The tensor"
     if node is not None:
         which = f"Output {rt.field(view, OUTPUT_NR)} of {node.name().removesuffix('Backward')}"
@@ -357,11 +357,6 @@ _MAKERS: dict[int, Any] = {
         RuntimeError, f"{{a}} dimensions; fastgrad supports at most {layout.MAX_DIMS}"
     ),
     layout.LEAF_INPLACE: _leaf_inplace,
-    layout.VIEW_INPLACE: _simple(
-        NotImplementedError,
-        "changing a view in place is not supported yet where gradients flow through the view and its base is not "
-        "contiguous; clone the view first, or use the form that returns a new tensor",
-    ),
     layout.SAVED_MODIFIED: _saved_modified,
     layout.FREED_GRAPH: _simple(RuntimeError, FREED_MESSAGE),
     layout.BAD_HANDLE: _simple(TypeError, "expected Tensor arguments"),

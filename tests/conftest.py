@@ -40,6 +40,15 @@ def runtime() -> ModuleType | None:
     return fastgrad
 
 
+@pytest.fixture(params=["fastgrad", pytest.param("torch", marks=pytest.mark.parity)])
+def lib(request: pytest.FixtureRequest) -> ModuleType:
+    """The library; for sentences that are PyTorch's too, both of them."""
+    found = pytest.importorskip(request.param)
+    if request.param == "torch":
+        found.set_num_threads(1)
+    return found
+
+
 @pytest.fixture(autouse=True)
 def seeds(runtime: ModuleType | None) -> None:
     random.seed(0)
@@ -74,15 +83,6 @@ def forget_last_failure() -> None:
         delattr(sys, name)
     if kept:
         gc.collect()
-
-
-@pytest.fixture(params=["fastgrad", pytest.param("torch", marks=pytest.mark.parity)])
-def lib(request: pytest.FixtureRequest) -> ModuleType:
-    """The library; for sentences that are PyTorch's too, both of them."""
-    found = pytest.importorskip(request.param)
-    if request.param == "torch":
-        found.set_num_threads(1)
-    return found
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from fastgrad import dtypes
 from fastgrad.autograd import anomaly
 from fastgrad.autograd.edges import GradientEdge, check_edge, edge_of
 from fastgrad.autograd.rules import apply_rules
+from fastgrad.autograd.saved import restore_saved_hooks
 from fastgrad.errors import raise_status
 from fastgrad.functions.creation import full, full_like
 from fastgrad.native import devices, layout
@@ -45,12 +46,21 @@ def _filled_like(root: Any, value: int) -> Any:
     return full(sizes, value, dtype=dtypes.of_code(code), device=devices.name_of(device))
 
 
+def _no_gradient(index: int) -> RuntimeError:
+    """The error for a root that does not require grad; in a hook it says how that may have come about."""
+    error = RuntimeError(f"element {index} of tensors does not require grad and does not have a grad_fn")
+    if rt.current_pass() and not rt.get_mode() & layout.GRAD_ENABLED:
+        error.add_note(
+            "Inside of hooks and backward functions gradients are off, unless the pass has create_graph=True. Compute "
+            "what is to be differentiated inside of `with fastgrad.enable_grad():`."
+        )
+    return error
+
+
 def _root_gradient(root: Any, gradient: Any, index: int) -> Any:
     if isinstance(root, TensorBase):
         if not root.requires_grad:
-            raise RuntimeError(
-                f"element {index} of tensors does not require grad and does not have a grad_fn"
-            )
+            raise _no_gradient(index)
     else:
         check_edge(root)
     sizes, dtype = _kind_of(root)
@@ -242,6 +252,7 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
         flags |= layout.CHECK_NAN
     task = rt.task_new(flags)
     _checked(task, "backward")
+    balanced = False
     try:
         for root, gradient in zip(roots, grads, strict=True):
             if isinstance(root, TensorBase):
@@ -256,7 +267,8 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
         while event:
             _EVENTS[event](task, flags)
             event = _sweep(task)
-        if task in _kept:
+        balanced = task not in _kept
+        if not balanced:
             _run_callbacks(_kept[task].get(_CALLBACKS, ()))
         if flags & layout.ACCUMULATE:
             return []
@@ -266,7 +278,9 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
             anomaly.explain(rt.task_node(task), error)
         raise
     finally:
-        _kept.pop(task, None)
+        if not balanced:
+            _kept.pop(task, None)
+            restore_saved_hooks(rt.pass_id(task))
         rt.set_mode(mode)
         rt.task_end(task)
 
@@ -335,6 +349,34 @@ def _current_autograd_node() -> Any:
     return rt.task_node(task) if task else None
 
 
+def _current_graph_task_execution_order() -> list[Any]:
+    """The nodes that the pass under way in this thread comes to, in this order and from its beginning.
+
+    Nodes whose gradients are only captured are among them.
+
+    Raises
+    ------
+    RuntimeError
+        Outside of a pass.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.ones(2, requires_grad=True)
+    >>> y = (x * 3).sum()
+    >>> show = lambda g: print([n.name() for n in fg.autograd.graph._current_graph_task_execution_order()])
+    >>> handle = y.register_hook(show)
+    >>> y.backward()
+    ['SumBackward0', 'MulBackward0', 'torch::autograd::AccumulateGrad']
+    """
+    task = rt.current_pass()
+    if not task:
+        raise RuntimeError(
+            "_current_graph_task_execution_order should only be called during the backward pass"
+        )
+    return rt.execution_order(task)  # type: ignore[no-any-return]
+
+
 def _will_engine_execute_node(node: Any) -> bool:
     """Whether the pass under way in this thread runs a node."""
     task = rt.current_pass()
@@ -351,7 +393,11 @@ def _values(task: int, which: int) -> tuple[Any, ...]:
 
 
 def _at_apply(task: int, flags: int) -> None:
-    for k, value in apply_rules(_current(task), _values(task, GRADS)):
+    node = _current(task)
+    wanted = None
+    if flags & layout.FILTERED:
+        wanted = lambda k: rt.will_run(task, rt.node_target(node, k), 1)  # noqa: E731
+    for k, value in apply_rules(node, _values(task, GRADS), wanted):
         _set(task, RESULTS, k, value)
 
 

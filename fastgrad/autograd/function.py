@@ -319,9 +319,12 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
 def _finish_output(
     ctx: BackwardFunction, k: int, output: Any, flows: bool, is_input: bool, is_dirty: bool
 ) -> Any:
-    if flows and is_dirty:
+    if is_dirty and flows:
         rt.set_dirty_output(ctx, k, output)
+        rt.set_grad(output, None)  # as in PyTorch: what came before belongs to another value
         return output
+    if is_dirty:
+        rt.bump(output)
     if is_input and not is_dirty:
         output = output.view_as(output) if flows or not output.requires_grad else output.detach()
     elif not flows and output.requires_grad:

@@ -134,7 +134,7 @@ class PyFunctionTensorPostAccGradHooks(_Registered, PostAccumulateGradHook):
         for hook in tuple(self.hooks.values()):
             result = hook(tensor)
             if result is not None and result is not tensor:
-                check_post_accumulate(result)
+                check_post_accumulate(hook, result)
 
 
 class TupleHook:

@@ -4,6 +4,7 @@ from fastgrad.autograd.anomaly import node_creation_hook
 from fastgrad.autograd.edges import GradientEdge, get_gradient_edge
 from fastgrad.autograd.engine import (
     _current_autograd_node,
+    _current_graph_task_execution_order,
     _current_graph_task_id,
     _will_engine_execute_node,
     queue_callback,
@@ -22,6 +23,7 @@ __all__ = [
     "Node",
     "PostAccumulateGradHook",
     "_current_autograd_node",
+    "_current_graph_task_execution_order",
     "_current_graph_task_id",
     "_will_engine_execute_node",
     "allow_mutation_on_saved_tensors",

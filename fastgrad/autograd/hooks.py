@@ -238,7 +238,7 @@ def leaf_hook_dict(tensor: Any, name: str) -> Any:
 
 def keep_leaf(tensor: Any) -> None:
     """The object of a leaf with hooks is to go, but a graph still leads to the leaf: its node keeps the object."""
-    node = rt.current_accumulator(tensor)
+    node = rt.current_node(tensor)
     if node is not None:
         node._leaf = tensor
 
@@ -254,40 +254,54 @@ def hook_name(hook: Any) -> str:
     return getattr(hook, "__name__", "<unknown>")
 
 
+def _blame(hook: Any) -> str:
+    """What messages add: which hook returned something wrong, of which node."""
+    name = hook_name(hook)
+    if name == "<unknown>":
+        function = getattr(hook, "func", None)  # functools.partial
+        name = hook_name(function) if function is not None else type(hook).__name__
+    task = rt.current_pass()
+    node = rt.task_node(task) if task else None
+    return f" (hook '{name}' of {node.name()})" if node is not None else f" (hook '{name}')"
+
+
 def check_replacement(hook: Any, old: Any, new: Any) -> None:
     """What a hook returned in place of a gradient must be: a tensor of the same kind, dtype and sizes."""
     if old is None and isinstance(hook, TensorHook) and hook.like is not None:
         old = hook.zeros()
     if old is None:
-        raise RuntimeError("can't replace a None gradient with a non-None value")
+        raise RuntimeError(f"can't replace a None gradient with a non-None value{_blame(hook)}")
     if not isinstance(new, TensorBase):
-        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
+        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'{_blame(hook)}")
     if rt.field(old, DTYPE_FIELD) != rt.field(new, DTYPE_FIELD):
         was, got = (f"fastgrad.{t.dtype.type_name}Tensor" for t in (old, new))
-        raise RuntimeError(f"hook '{hook_name(hook)}' has changed the type of value (was {was} got {got})")
+        raise RuntimeError(
+            f"hook '{hook_name(hook)}' has changed the type of value (was {was} got {got}){_blame(hook)}"
+        )
     if rt.sizes(old) != rt.sizes(new):
-        raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value")
+        sizes = f"was {list(rt.sizes(old))} got {list(rt.sizes(new))}"
+        raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value ({sizes}){_blame(hook)}")
 
 
 def check_tuple(hook: Any, values: Sequence[Any], result: Any) -> None:
     """What a node hook returned must be a tuple of as many values, each None or fit to replace the old one."""
     if not isinstance(result, tuple):
-        raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'")
+        raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'{_blame(hook)}")
     if len(result) != len(values):
         raise RuntimeError(
             f"hook '{hook_name(hook)}' has returned an incorrect number of values (got {len(result)}, but expected "
-            f"{len(values)})"
+            f"{len(values)}){_blame(hook)}"
         )
     for old, new in zip(values, result, strict=True):
         if new is not None and new is not old:
             check_replacement(hook, old, new)
 
 
-def check_post_accumulate(result: Any) -> None:
+def check_post_accumulate(hook: Any, result: Any) -> None:
     """A post-accumulate hook returned neither None nor its leaf."""
     if not isinstance(result, TensorBase):
-        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
-    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'{_blame(hook)}")
+    raise RuntimeError(f"Tensor post accumulate grad hooks should return None.{_blame(hook)}")
 
 
 for _check in (check_replacement, check_tuple, check_post_accumulate):

@@ -134,7 +134,7 @@ def _of_tensor(tensor: Any) -> Iterator[HookInfo]:
         yield from _of_dict("node_pre", tensor.grad_fn, tensor.grad_fn._pres)
         yield from _of_dict("node_post", tensor.grad_fn, tensor.grad_fn._posts)
         return
-    node = rt.current_accumulator(tensor)
+    node = rt.current_node(tensor)
     if node is not None:
         yield from _of_dict("node_pre", node, node._pres)
     yield from _of_dict("post_accumulate", tensor, getattr(tensor, POST_HOOKS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -203,3 +204,14 @@ class Node(NodeBase):
 
 runtime_set_object("node_base", NodeBase)
 runtime_set_object("node_type", Node)
+
+
+def _collecting(phase: str, info: dict[str, int], rt: Any = rt) -> None:
+    """Python's garbage collector begins or ends: see Note [What the collector learns] in `native.pyobjects`."""
+    if phase == "start":
+        rt.collection_begins(int(info["generation"] == 2))
+    elif info["generation"] == 2:
+        rt.collection_ends()
+
+
+gc.callbacks.append(_collecting)

@@ -19,8 +19,10 @@ _N_ATTRS = NODE.fields["n_attrs"][0]
 MAX_SAVED_INPUTS = 4
 
 
-def apply_rules(node: Any, grads: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
-    """Yield input number and gradient for each input that needs one."""
+def apply_rules(
+    node: Any, grads: tuple[Any, ...], wanted: Callable[[int], Any] | None = None
+) -> Iterator[tuple[int, Any]]:
+    """Yield input number and gradient for each input that needs one and, if `wanted` is given, is wanted."""
     status = rt.check_saved(node)
     op = OPS[rt.node_field(node, _OP)]
     undefined = all(g is None for g in grads)
@@ -32,8 +34,13 @@ def apply_rules(node: Any, grads: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
         raise_status(status, op.node)
     if undefined:
         return
+    if op.joint:
+        rule = op.rules[0]
+        results = rule(**{name: _argument(op, node, 0, name, grads) for name in _parameters(rule)})
+        yield from ((k, results[k]) for k in range(len(results)) if rt.node_output(node, k) >= 0)
+        return
     for k in range(rt.node_field(node, _N_IN)):
-        if rt.node_output(node, k) < 0:
+        if rt.node_output(node, k) < 0 or not (wanted is None or wanted(k)):
             continue
         rule = op.rules.get(min(k, 3))
         if rule is None:

@@ -24,6 +24,7 @@ _OP, _NODE_FLAGS = (NODE.fields[n][0] for n in ("op", "flags"))
 _VERSION = STORAGE.fields["version"][0]
 _OUTPUT_NR = TENSOR.fields["output_nr"][0]
 FIRST_OUTPUT = 4
+_storage_field = rt.storage_field
 
 
 class _Packed(NamedTuple):
@@ -40,14 +41,38 @@ class _Packed(NamedTuple):
 
 
 class _Stack(threading.local):
-    """The hooks in force in a thread, innermost last, and the message of an innermost `disable`."""
+    """The hooks in force in a thread, innermost last, and the message of an innermost `disable`.
+
+    What changes inside of a pass does not last beyond the node at work: `before` holds what was in force earlier, by
+    the number of the pass.
+    """
 
     def __init__(self) -> None:
-        self.pairs: list[tuple[Pack, Unpack]] = []
+        self.pairs: tuple[tuple[Pack, Unpack], ...] = ()
         self.disabled: str | None = None
+        self.before: dict[int, tuple[tuple[tuple[Pack, Unpack], ...], str | None]] = {}
+
+    def put(self, pairs: tuple[tuple[Pack, Unpack], ...], disabled: str | None) -> None:
+        """Let other hooks be in force, or another message."""
+        task = rt.current_pass()
+        if task:
+            self.before.setdefault(rt.pass_id(task), (self.pairs, self.disabled))
+        self.pairs, self.disabled = pairs, disabled
+        rt.set_saved_hooks(int(bool(pairs)))
 
 
 _stack = _Stack()
+
+
+def restore_saved_hooks(number: int) -> None:
+    """Undo what happened to the hooks in force since a node of a pass began."""
+    before = _stack.before.pop(number, None)
+    if before is not None and before != (_stack.pairs, _stack.disabled):
+        _stack.put(*before)
+        _stack.before.pop(number)
+
+
+runtime_set_object("restore_saved_hooks", restore_saved_hooks)
 
 
 def _check_enabled() -> None:
@@ -99,14 +124,11 @@ class saved_tensors_hooks:  # noqa: N801 - the field's name
                     f"saved_tensors_hooks(): {name} must be callable, not {type(getattr(self, name)).__name__}"
                 )
         _check_enabled()
-        _stack.pairs.append((self.pack_hook, self.unpack_hook))
-        rt.set_saved_hooks(1)
+        _stack.put((*_stack.pairs, (self.pack_hook, self.unpack_hook)), _stack.disabled)
 
     def __exit__(self, *_: object) -> None:
         if _stack.pairs:
-            _stack.pairs.pop()
-        if not _stack.pairs:
-            rt.set_saved_hooks(0)
+            _stack.put(_stack.pairs[:-1], _stack.disabled)
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
@@ -159,11 +181,11 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     if _stack.pairs:
         raise RuntimeError(error_message)
     before = _stack.disabled
-    _stack.disabled = error_message
+    _stack.put(_stack.pairs, error_message)
     try:
         yield
     finally:
-        _stack.disabled = before
+        _stack.put(_stack.pairs, before)
 
 
 # --- what compiled code asks -----------------------------------------------------------------------------------
@@ -172,16 +194,17 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 def _pack(node: Any, place: int, pair: tuple[Pack, Unpack], tensor: Any, argument: Any) -> None:
     """Give `tensor`, shown to the pack hook as `argument`, into the keeping of a pair of hooks."""
     value = _given(pair[0], argument)
-    if node._packed is None:
-        node._packed = {}
-    node._packed[place] = _Packed(value, pair[1], _history(node, tensor))
+    kept = node._packed
+    if kept is None:
+        kept = node._packed = {}
+    kept[place] = _Packed(value, pair[1], _history(node, tensor))
 
 
 def _given(pack: Pack, tensor: Any) -> Any:
     """What a pack hook returns for a tensor, which it must not change."""
-    version = rt.storage_field(tensor, _VERSION)
+    version = _storage_field(tensor, _VERSION)
     value = pack(tensor)
-    if rt.storage_field(tensor, _VERSION) != version:
+    if _storage_field(tensor, _VERSION) != version:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
             "cannot be "
@@ -204,6 +227,8 @@ def pack_saved(node: Any, place: int, tensor: Any) -> None:
 
 def unpack_saved(node: Any, mask: int, _: object) -> list[Any]:
     """The tensors in the packed places of a node that `mask` names by bits, in order."""
+    if mask & (mask - 1) == 0:  # the usual case: one place
+        return [_unpacked(node, mask.bit_length() - 1)]
     return [_unpacked(node, place) for place in range(mask.bit_length()) if mask >> place & 1]
 
 

@@ -99,7 +99,7 @@ def _product(dtype: int) -> Callable[..., None]:
         if f[9] or n % width != 0 or m * n * k > MAX_WORK:
             whole(f[7], f[9], m, n, k, a, f[6], b, f[8], 0, c, n)
         else:
-            small(c, a, b, m, n, k, 1 if f[7] else f[6], f[6] if f[7] else 1, f[8])
+            small(c, n, a, 1 if f[7] else f[6], f[6] if f[7] else 1, b, f[8], m, n, k)
 
     return product
 

@@ -51,11 +51,13 @@ def tile_shape(dtype: int) -> tuple[int, int, int] | None:
     return None
 
 
-def tile(rows: int, vectors: int, width: int, dtype: int, *, indirect: bool = False) -> Any:
+def tile(
+    rows: int, vectors: int, width: int, dtype: int, *, indirect: bool = False, accumulate: bool = False
+) -> Any:
     """An inlined function that computes ``rows x (vectors * width)`` elements of the product.
 
     ``tile(a, row_a, col_a, b, row_b, c, row_c, k)``: pointers, strides in elements, the inner size. With `indirect`,
-    `row_b` points at the place of each row of `b`.
+    `row_b` points at the place of each row of `b`. The product is written to `c`, or added to it to `accumulate`.
     """
     scalar = types.float32 if dtype == FLOAT32 else types.float64
     element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
@@ -70,7 +72,8 @@ def tile(rows: int, vectors: int, width: int, dtype: int, *, indirect: bool = Fa
         def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
             a, row_a, col_a, b, row_b, c, row_c, k = args
             fma = fused_multiply_add(builder.module, vector)
-            zero = ir.Constant(vector, [0.0] * width)
+            at_c = [builder.gep(c, [builder.mul(row_c, _LL64(r))]) for r in range(rows)]
+            start = [_load_row(builder, at, vectors, vector, size, accumulate) for at in at_c]
             before = builder.block
             loop = builder.append_basic_block("tile.loop")
             done = builder.append_basic_block("tile.done")
@@ -80,21 +83,17 @@ def tile(rows: int, vectors: int, width: int, dtype: int, *, indirect: bool = Fa
             i = builder.phi(_LL64)
             i.add_incoming(_LL64(0), before)
             sums = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
-            for row in sums:
-                for value in row:
-                    value.add_incoming(zero, before)
+            for r in range(rows):
+                for v in range(vectors):
+                    sums[r][v].add_incoming(start[r][v], before)
             place = builder.load(builder.gep(row_b, [i])) if indirect else builder.mul(i, row_b)
-            at_b = builder.gep(b, [place])
-            columns = [
-                load_vector(builder, builder.gep(at_b, [_LL64(v * width)]), vector, size)
-                for v in range(vectors)
-            ]
+            columns = _load_row(builder, builder.gep(b, [place]), vectors, vector, size)
             at_a = builder.gep(a, [builder.mul(i, col_a)])
             fresh = []
             for r in range(rows):
                 factor = builder.load(builder.gep(at_a, [builder.mul(row_a, _LL64(r))]))
-                splat = _splat(builder, factor, vector, width)
-                fresh.append([builder.call(fma, [splat, columns[v], sums[r][v]]) for v in range(vectors)])
+                factors = splat(builder, factor, vector, width)
+                fresh.append([builder.call(fma, [factors, columns[v], sums[r][v]]) for v in range(vectors)])
             following = builder.add(i, _LL64(1))
             i.add_incoming(following, loop)
             for r in range(rows):
@@ -106,12 +105,10 @@ def tile(rows: int, vectors: int, width: int, dtype: int, *, indirect: bool = Fa
             results = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
             for r in range(rows):
                 for v in range(vectors):
-                    results[r][v].add_incoming(zero, before)
+                    results[r][v].add_incoming(start[r][v], before)
                     results[r][v].add_incoming(fresh[r][v], loop)
-            for r in range(rows):
-                _store_row(
-                    builder, builder.gep(c, [builder.mul(row_c, _LL64(r))]), results[r], vector, width, size
-                )
+            for at, row in zip(at_c, results, strict=True):
+                _store_row(builder, at, row, vector, width, size)
             return _context.get_dummy_value()
 
         i64 = types.int64
@@ -122,8 +119,8 @@ def tile(rows: int, vectors: int, width: int, dtype: int, *, indirect: bool = Fa
 
 
 def fused_multiply_add(module: Any, vector: Any) -> Any:
-    """LLVM's function ``a * b + c`` on vectors of a type."""
-    name = f"llvm.fma.v{vector.count}{'f32' if isinstance(vector.element, ir.FloatType) else 'f64'}"
+    """LLVM's function ``a * b + c`` on vectors of a type: rounded once where the processor can."""
+    name = f"llvm.fmuladd.v{vector.count}{'f32' if isinstance(vector.element, ir.FloatType) else 'f64'}"
     return module.globals.get(name) or ir.Function(module, ir.FunctionType(vector, [vector] * 3), name)
 
 
@@ -133,52 +130,110 @@ def load_vector(builder: Any, at: Any, vector: Any, align: int) -> Any:
     return value
 
 
+def _load_row(builder: Any, at: Any, vectors: int, vector: Any, align: int, given: bool = True) -> list[Any]:
+    """Neighbouring vectors from memory, or zeros if they are not `given`."""
+    if not given:
+        return [ir.Constant(vector, [0.0] * vector.count)] * vectors
+    places = (builder.gep(at, [_LL64(v * vector.count)]) for v in range(vectors))
+    return [load_vector(builder, place, vector, align) for place in places]
+
+
 def _store_row(builder: Any, at: Any, values: list[Any], vector: Any, width: int, align: int) -> None:
     for v, value in enumerate(values):
         target = builder.bitcast(builder.gep(at, [_LL64(v * width)]), vector.as_pointer())
         builder.store(value, target).align = align
 
 
-def _splat(builder: Any, value: Any, vector: Any, width: int) -> Any:
+def splat(builder: Any, value: Any, vector: Any, width: int) -> Any:
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, value, _LL32(0))
     return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_LL32, width), [0] * width))
 
 
-def _strip(rows: int, width: int, dtype: int) -> Any:
+def _strip(rows: int, width: int, dtype: int, accumulate: bool) -> Any:
     """An inlined function that computes `rows` rows of the product, as wide a tile at a time as fits."""
-    wide, narrow = tile(rows, 2, width, dtype), tile(rows, 1, width, dtype)
+    wide, narrow = (tile(rows, vectors, width, dtype, accumulate=accumulate) for vectors in (2, 1))
 
     @njit(**INLINE)
-    def strip(c, a, b, n, k, row_a, col_a, row_b):  # type: ignore[no-untyped-def]
+    def strip(c, row_c, a, row_a, col_a, b, row_b, n, k):  # type: ignore[no-untyped-def]
         j = 0
         while j + 2 * width <= n:
-            wide(a, row_a, col_a, advance(b, j), row_b, advance(c, j), n, k)
+            wide(a, row_a, col_a, advance(b, j), row_b, advance(c, j), row_c, k)
             j += 2 * width
         if j < n:
-            narrow(a, row_a, col_a, advance(b, j), row_b, advance(c, j), n, k)
+            narrow(a, row_a, col_a, advance(b, j), row_b, advance(c, j), row_c, k)
 
     return strip
 
 
-def small_product(dtype: int) -> Any:
-    """``product(c, a, b, m, n, k, row_a, col_a, row_b)`` for n a multiple of the vector's width, or None."""
-    width = lanes(dtype)
-    if not width:
-        return None
-    eight, single = _strip(ROWS, width, dtype), _strip(1, width, dtype)
+def tiled_product(rows: int, width: int, dtype: int, accumulate: bool = False) -> Any:
+    """``product(c, row_c, a, row_a, col_a, b, row_b, m, n, k)`` for n a multiple of the vector's width.
+
+    Strides are in elements: those of the rows of `c` and `b`, of rows and columns of `a`. Strips of `rows` rows are
+    computed at a time.
+    """
+    several, single = _strip(rows, width, dtype, accumulate), _strip(1, width, dtype, accumulate)
 
     @njit(**KERNEL)
-    def product(c, a, b, m, n, k, row_a, col_a, row_b):  # type: ignore[no-untyped-def]
+    def product(c, row_c, a, row_a, col_a, b, row_b, m, n, k):  # type: ignore[no-untyped-def]
         r = 0
-        while r + ROWS <= m:
-            eight(advance(c, r * n), advance(a, r * row_a), b, n, k, row_a, col_a, row_b)
-            r += ROWS
+        while r + rows <= m:
+            several(advance(c, r * row_c), row_c, advance(a, r * row_a), row_a, col_a, b, row_b, n, k)
+            r += rows
         while r < m:
-            single(advance(c, r * n), advance(a, r * row_a), b, n, k, row_a, col_a, row_b)
+            single(advance(c, r * row_c), row_c, advance(a, r * row_a), row_a, col_a, b, row_b, n, k)
             r += 1
 
     return product
+
+
+def small_product(dtype: int) -> Any:
+    """The tiled product where there are registers enough for it to be faster than BLAS, or None."""
+    width = lanes(dtype)
+    return tiled_product(ROWS, width, dtype) if width else None
+
+
+def transposing(width: int, dtype: int) -> Any:
+    """An inlined function that transposes ``width x width`` elements in registers and multiplies them by a factor.
+
+    ``move(target, row_target, source, row_source, factor)``: pointers and the strides of rows in elements.
+    """
+    scalar = types.float32 if dtype == FLOAT32 else types.float64
+    element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
+    size = 4 if dtype == FLOAT32 else 8
+    vector = ir.VectorType(element, width)
+    pointer = types.CPointer(scalar)
+
+    @intrinsic
+    def move(context: Any, target: Any, row_target: Any, source: Any, row_source: Any, factor: Any) -> Any:
+        def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            target, row_target, source, row_source, factor = args
+            values = [
+                load_vector(builder, builder.gep(source, [builder.mul(row_source, _LL64(r))]), vector, size)
+                for r in range(width)
+            ]
+            span = 1
+            while span < width:  # swap the off-diagonal blocks of all squares of 2 * span
+                low = [c if not c & span else width + c - span for c in range(width)]
+                high = [c + span if not c & span else width + c for c in range(width)]
+                for r in (r for r in range(width) if not r & span):
+                    pair = values[r], values[r + span]
+                    values[r], values[r + span] = (_shuffle(builder, *pair, mask) for mask in (low, high))
+                span *= 2
+            factors = splat(builder, factor, vector, width)
+            for r, value in enumerate(values):
+                at = builder.gep(target, [builder.mul(row_target, _LL64(r))])
+                _store_row(builder, at, [builder.fmul(value, factors)], vector, width, size)
+            return _context.get_dummy_value()
+
+        i64 = types.int64
+        return types.void(pointer, i64, pointer, i64, scalar), emit
+
+    return move
+
+
+def _shuffle(builder: Any, a: Any, b: Any, mask: list[int]) -> Any:
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_LL32, len(mask)), mask))
 
 
 def lane_sums(rows: int, vectors: int, width: int, dtype: int) -> Any:
@@ -226,11 +281,9 @@ def lane_sums(rows: int, vectors: int, width: int, dtype: int) -> Any:
                         fresh += [builder.call(fma, [y, x[v], sums[r * vectors + v]]) for v in range(vectors)]
                     return fresh
 
-                return _counted(builder, n, width, sums, pixels)
+                return counted(builder, n, width, sums, pixels)
 
-            sums = _counted(
-                builder, images, 1, [ir.Constant(vector, [0.0] * width)] * (rows * vectors), image
-            )
+            sums = counted(builder, images, 1, [ir.Constant(vector, [0.0] * width)] * (rows * vectors), image)
             for v in range(vectors):
                 totals = _add_lanes(builder, sums[v::vectors])
                 for k, total in enumerate(totals):
@@ -246,7 +299,7 @@ def lane_sums(rows: int, vectors: int, width: int, dtype: int) -> Any:
     return compute
 
 
-def _counted(builder: Any, count: Any, step: int, carried: list[Any], body: Any) -> list[Any]:
+def counted(builder: Any, count: Any, step: int, carried: list[Any], body: Any) -> list[Any]:
     """A loop from 0 up to `count`, which is more than 0, that carries vectors through ``body(i, carried)``."""
     before, loop, done = (
         builder.block,

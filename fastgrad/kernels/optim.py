@@ -107,9 +107,9 @@ def adam(kernel: Any, dtype: int, layout_class: int) -> Built:
 
     def loop(amsgrad: bool) -> Any:
         @njit(**LOOP)
-        def go(p, g, m, v, top, n, rate, shrink, w1, b2, w2, unbias, eps, decay, maximize):  # type: ignore[no-untyped-def]
+        def go(p, g, m, v, top, n, rate, shrink, w1, b2, w2, unbias, eps, decay, up):  # type: ignore[no-untyped-def]
             for i in range(n):
-                d = direction(g[i], p[i], maximize, decay)
+                d = direction(g[i], p[i], up, decay)
                 average = m[i] + w1 * (d - m[i])
                 square = b2 * v[i] + w2 * (d * d)
                 m[i] = average

@@ -4,7 +4,7 @@ Frame of pooling: out, indices, x, number of planes, their height and width in x
 Settings of windows: their size, strides, padding, and for maxima dilation (each down, across); for means whether
 padding counts, and a divisor or 0. Kernels from the smaller planes to the larger are the transposes of the others.
 
-A row of results is computed one element of the windows after the other, so that the inner loops run over the row.
+Rows of results are computed as `window_rows` describes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.index import report
-from fastgrad.native.intrinsics import advance, float_of, memset, words
+from fastgrad.kernels.window_rows import maxima, sums
+from fastgrad.native.intrinsics import address_of, advance, float_of, memcpy, memset, words
 from fastgrad.native.layout import BOOL, FLOAT32, FLOAT64
 
 OUT, INDICES, X, PLANES, H, W, OH, OW, KH, KW, SH, SW, PH, PW, DH, DW = range(16)
@@ -43,78 +44,72 @@ def _itemsize(element: Element) -> int:
     return np.dtype(element.name).itemsize
 
 
+@njit(**KERNEL)
+def _rows_inside(top, step, count, height):  # type: ignore[no-untyped-def]
+    """Of the rows of a window, the first that lies in the image, and how many do."""
+    skipped = (max(-top, 0) + step - 1) // step
+    first = top + skipped * step
+    return first, min(count - skipped, (height - first + step - 1) // step)
+
+
 # --- maxima ----------------------------------------------------------------------------------------------------
 
 
-def _lowest(element: Element) -> Any:
-    kind = np.dtype(element.name)
-    return element.constant(-np.inf if kind.kind == "f" else np.iinfo(kind).min)
+@njit(**KERNEL)
+def _is_halving(f):  # type: ignore[no-untyped-def]
+    """Whether windows are 2 by 2, side by side and within the image: what is pooled most often."""
+    return (
+        f[KH] == 2 and f[KW] == 2 and f[SH] == 2 and f[SW] == 2 and f[PH] + f[PW] == 0
+        and f[OH] * 2 <= f[H] and f[OW] * 2 <= f[W]
+    )  # fmt: skip
 
 
-def _max_row(element: Element) -> Any:
-    """Compare one element of each window of a row with the greatest so far: the last nan, or the first greatest."""
-
-    def compare(out, indices, x, low, high, stride, shift, base):  # type: ignore[no-untyped-def]
-        for j in range(low, high):
-            at = j * stride + shift
-            value = x[at]
-            better = (value > out[j]) | (value != value)
-            out[j] = value if better else out[j]
-            indices[j] = base + at if better else indices[j]
-
-    general = njit(**LOOP)(compare)
-
-    @njit(**LOOP)
-    def by_two(out, indices, x, low, high, shift, base):  # type: ignore[no-untyped-def]
-        for j in range(low, high):
-            at = j * 2 + shift
-            value = x[at]
-            better = (value > out[j]) | (value != value)
-            out[j] = value if better else out[j]
-            indices[j] = base + at if better else indices[j]
-
-    @njit(**INLINE)
-    def row(out, indices, x, low, high, stride, shift, base):  # type: ignore[no-untyped-def]
-        if stride == 2:
-            by_two(out, indices, x, low, high, shift, base)
-        else:
-            general(out, indices, x, low, high, stride, shift, base)
-
-    return row
+@njit(**LOOP)
+def _max_of_fours(out, indices, a, b, n, base, width):  # type: ignore[no-untyped-def]
+    """The maxima of windows of 2 by 2 from two rows of the image."""
+    down = np.int32(width)
+    for j in range(n):
+        best = a[2 * j]
+        at = np.int32(0)
+        value = a[2 * j + 1]
+        better = (value > best) | (value != value)
+        best = value if better else best
+        at = np.int32(1) if better else at
+        value = b[2 * j]
+        better = (value > best) | (value != value)
+        best = value if better else best
+        at = down if better else at
+        value = b[2 * j + 1]
+        better = (value > best) | (value != value)
+        out[j] = value if better else best
+        indices[j] = base + 2 * j + np.int64(down + np.int32(1) if better else at)
 
 
 def _max(element: Element) -> Callable[..., None]:
-    pointer, lowest, size = element.pointer, _lowest(element), _itemsize(element)
-    row = _max_row(element)
-
-    @njit(**KERNEL)
-    def start(f, i, out, indices):  # type: ignore[no-untyped-def]
-        """What no comparison has changed yet: the first element of each window, less than everything."""
-        top = i * f[SH] - f[PH]
-        top += (max(-top, 0) + f[DH] - 1) // f[DH] * f[DH]
-        for j in range(f[OW]):
-            left = j * f[SW] - f[PW]
-            if left < 0:
-                left += (-left + f[DW] - 1) // f[DW] * f[DW]
-            out[j] = lowest
-            indices[j] = top * f[W] + left
+    pointer, size = element.pointer, _itemsize(element)
+    line = maxima(element)
+    kind = np.dtype(element.name)
+    lowest = element.constant(-np.inf if kind.kind == "f" else np.iinfo(kind).min)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = words(frame)
+        halving = _is_halving(f) and f[DH] * f[DW] == 1
         for p in range(f[PLANES]):
             x = pointer(f[X] + p * f[H] * f[W] * size)
             for i in range(f[OH]):
                 at = (p * f[OH] + i) * f[OW]
                 out, indices = pointer(f[OUT] + at * size), advance(words(f[INDICES]), at)
-                start(f, i, out, indices)
-                for k in range(f[KH]):
-                    base = i * f[SH] - f[PH] + k * f[DH]
-                    if base < 0 or base >= f[H]:
-                        continue
-                    for m in range(f[KW]):
-                        shift = m * f[DW] - f[PW]
-                        low, high = inside(shift, f[SW], f[W], f[OW])
-                        row(out, indices, advance(x, base * f[W]), low, high, f[SW], shift, base * f[W])
+                if halving:
+                    a = advance(x, 2 * i * f[W])
+                    _max_of_fours(out, indices, a, advance(a, f[W]), f[OW], 2 * i * f[W], f[W])
+                    continue
+                top, rows = _rows_inside(i * f[SH] - f[PH], f[DH], f[KH], f[H])
+                if rows > 0:
+                    line(x, top, rows, f[DH], -f[PW], f[KW], f[DW], f[SW], f[W], f[OW], out, indices)
+                else:
+                    for j in range(f[OW]):
+                        out[j] = lowest
+                        indices[j] = -1
 
     return run
 
@@ -132,17 +127,18 @@ def _scatter(element: Element) -> Callable[..., None]:
             memset(f[OUT] + p * large * size, 0, large * size)
             for i in range(small):
                 at = indices[i]
-                if at < 0 or at >= large:
+                if at < -1 or at >= large:
                     report(f[8], at, large)
                     return
-                out[at] += x[i]
+                if at >= 0:  # else it is the maximum of nothing
+                    out[at] += x[i]
 
     return run
 
 
 def _gather(element: Element) -> Callable[..., None]:
     """What stands at the indices in the larger planes."""
-    pointer, size = element.pointer, _itemsize(element)
+    pointer, size, zero = element.pointer, _itemsize(element), element.constant(0)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = words(frame)
@@ -152,10 +148,10 @@ def _gather(element: Element) -> Callable[..., None]:
             indices = advance(words(f[INDICES]), p * small)
             for i in range(small):
                 at = indices[i]
-                if at < 0 or at >= large:
+                if at < -1 or at >= large:
                     report(f[8], at, large)
                     return
-                out[i] = x[at]
+                out[i] = x[at] if at >= 0 else zero
 
     return run
 
@@ -180,6 +176,13 @@ def _divisor(f, rows, j, width):  # type: ignore[no-untyped-def]
     return rows * _extent(j, f[SW], f[PW], f[KW], width, f[COUNTS_PADDING])
 
 
+@njit(**KERNEL)
+def _count_alike(f, n, width):  # type: ignore[no-untyped-def]
+    """Whether all of `n` windows in a row count as many elements."""
+    last = (n - 1) * f[SW] - f[PW] + f[KW]  # where the last window ends
+    return f[DIVISOR] != 0 or (f[COUNTS_PADDING] and last <= width + f[PW]) or (f[PW] == 0 and last <= width)
+
+
 def _quotient(element: Element) -> Any:
     if np.dtype(element.name).kind == "f":
         cast = element.constant
@@ -200,35 +203,40 @@ def _quotient(element: Element) -> Any:
 
 def _mean(element: Element) -> Callable[..., None]:
     pointer, size, store = element.pointer, _itemsize(element), element.store
-    quotient, zero = _quotient(element), element.constant(0)
+    quotient, line = _quotient(element), sums(element)
 
     @njit(**LOOP)
-    def add(out, x, low, high, stride, shift):  # type: ignore[no-untyped-def]
-        if stride == 2:
-            for j in range(low, high):
-                out[j] += x[j * 2 + shift]
-        else:
-            for j in range(low, high):
-                out[j] += x[j * stride + shift]
+    def fours(out, a, b, n, count):  # type: ignore[no-untyped-def]
+        for j in range(n):
+            store(out, j, quotient(a[2 * j] + a[2 * j + 1] + b[2 * j] + b[2 * j + 1], count))
+
+    @njit(**LOOP)
+    def divide(out, n, count):  # type: ignore[no-untyped-def]
+        for j in range(n):
+            store(out, j, quotient(out[j], count))
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = words(frame)
+        alike, halving = _count_alike(f, f[OW], f[W]), _is_halving(f)
         for p in range(f[PLANES]):
             x = pointer(f[X] + p * f[H] * f[W] * size)
             for i in range(f[OH]):
                 out = pointer(f[OUT] + (p * f[OH] + i) * f[OW] * size)
-                for j in range(f[OW]):
-                    out[j] = zero
-                for k in range(f[KH]):
-                    row = i * f[SH] - f[PH] + k
-                    if row < 0 or row >= f[H]:
-                        continue
-                    for m in range(f[KW]):
-                        low, high = inside(m - f[PW], f[SW], f[W], f[OW])
-                        add(out, advance(x, row * f[W]), low, high, f[SW], m - f[PW])
-                rows = _extent(i, f[SH], f[PH], f[KH], f[H], f[COUNTS_PADDING])
-                for j in range(f[OW]):
-                    store(out, j, quotient(out[j], _divisor(f, rows, j, f[W])))
+                if halving:
+                    a = advance(x, 2 * i * f[W])
+                    fours(out, a, advance(a, f[W]), f[OW], f[DIVISOR] if f[DIVISOR] != 0 else 4)
+                    continue
+                top, rows = _rows_inside(i * f[SH] - f[PH], 1, f[KH], f[H])
+                if rows > 0:
+                    line(x, top, rows, 1, -f[PW], f[KW], 1, f[SW], f[W], f[OW], out, f)
+                else:
+                    memset(f[OUT] + (p * f[OH] + i) * f[OW] * size, 0, f[OW] * size)
+                counted = _extent(i, f[SH], f[PH], f[KH], f[H], f[COUNTS_PADDING])
+                if alike:
+                    divide(out, f[OW], _divisor(f, counted, 0, f[W]))
+                else:
+                    for j in range(f[OW]):
+                        store(out, j, quotient(out[j], _divisor(f, counted, j, f[W])))
 
     return run
 
@@ -236,21 +244,36 @@ def _mean(element: Element) -> Callable[..., None]:
 def _mean_backward(element: Element) -> Callable[..., None]:
     pointer, size, quotient = element.pointer, _itemsize(element), _quotient(element)
 
+    @njit(**LOOP)
+    def add(out, g, low, high, stride, count):  # type: ignore[no-untyped-def]
+        if stride == 1:
+            for j in range(low, high):
+                out[j] += quotient(g[j], count)
+        else:
+            for j in range(low, high):
+                out[j * stride] += quotient(g[j], count)
+
     def run(frame):  # type: ignore[no-untyped-def]
         f = words(frame)
         height, width = f[OH], f[OW]
+        alike = _count_alike(f, f[W], width)
         for p in range(f[PLANES]):
             out = pointer(f[OUT] + p * height * width * size)
             memset(f[OUT] + p * height * width * size, 0, height * width * size)
             for i in range(f[H]):
                 g = pointer(f[X] + (p * f[H] + i) * f[W] * size)
-                rows = _extent(i, f[SH], f[PH], f[KH], height, f[COUNTS_PADDING])
-                for j in range(f[W]):
-                    share = quotient(g[j], _divisor(f, rows, j, width))
-                    top, left = i * f[SH] - f[PH], j * f[SW] - f[PW]
-                    for row in range(max(top, 0), min(top + f[KH], height)):
-                        for column in range(max(left, 0), min(left + f[KW], width)):
-                            out[row * width + column] += share
+                counted = _extent(i, f[SH], f[PH], f[KH], height, f[COUNTS_PADDING])
+                top, rows = _rows_inside(i * f[SH] - f[PH], 1, f[KH], height)
+                for row in range(top, top + rows):
+                    for m in range(f[KW]):
+                        shift = m - f[PW]
+                        low, high = inside(shift, f[SW], width, f[W])
+                        target = advance(out, row * width + shift)
+                        if alike:
+                            add(target, g, low, high, f[SW], _divisor(f, counted, 0, width))
+                        else:
+                            for j in range(low, high):
+                                target[j * f[SW]] += quotient(g[j], _divisor(f, counted, j, width))
 
     return run
 
@@ -334,10 +357,9 @@ def pad(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None]
     pointer, store, size = element.pointer, element.store, _itemsize(element)
     floating = np.dtype(element.name).kind == "f"
 
-    @njit(**LOOP)
+    @njit(**INLINE)
     def copy(out, x, n):  # type: ignore[no-untyped-def]
-        for i in range(n):
-            out[i] = x[i]
+        memcpy(address_of(out), address_of(x), n * size)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = words(frame)
@@ -349,9 +371,8 @@ def pad(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None]
             x = pointer(f[1] + r * length * after * size)
             out = pointer(f[0] + r * longer * after * size)
             copy(advance(out, low * after), advance(x, (low - before) * after), (high - low) * after)
-            for i in range(longer):
-                if i >= low and i < high:
-                    continue
+            for e in range(longer - high + low):
+                i = e if e < low else e + high - low
                 if mode == CONSTANT:
                     for k in range(after):
                         store(out, i * after + k, value)

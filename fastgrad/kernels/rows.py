@@ -121,6 +121,7 @@ def _finite_or_zero(element: Element) -> Any:
 def _softmax(element: Element, dtype: int, name: str) -> Callable[..., None]:
     exp, cast = element.math.exp, element.constant
     largest, exp_sum = _maximum(element), _exp_sum(element)
+    safe, zero, nothing = name == "safe_softmax", cast(0), cast(-np.inf)
 
     def fill(out, x, n, stride, shift, scale):  # type: ignore[no-untyped-def]
         if stride == 1:
@@ -134,6 +135,9 @@ def _softmax(element: Element, dtype: int, name: str) -> Callable[..., None]:
 
     def row(out, indices, x, second, n, stride):  # type: ignore[no-untyped-def]
         shift = largest(x, n, stride)
+        if safe and shift == nothing:
+            fill(out, x, n, stride, zero, zero)
+            return
         total = exp_sum(x, x, n, stride, shift)
         fill(out, x, n, stride, shift, cast(1.0 / total))
 
@@ -287,7 +291,7 @@ def _running_product(element: Element, dtype: int, name: str) -> Callable[..., N
 
 
 _MAKERS: dict[str, Callable[[Element, int, str], Callable[..., None]]] = {
-    "softmax": _softmax, "log_softmax": _log_softmax, "logsumexp": _logsumexp,
+    "softmax": _softmax, "safe_softmax": _softmax, "log_softmax": _log_softmax, "logsumexp": _logsumexp,
     "softmax_backward": _softmax_backward, "log_softmax_backward": _softmax_backward,
     "argmax": _extreme, "argmin": _extreme, "max_dim": _extreme, "min_dim": _extreme,
     "prod": _prod, "products_before": _running_product, "products_after": _running_product,

@@ -11,6 +11,8 @@ from fastgrad.native.elementwise import (
     result_dtype,
 )
 from fastgrad.native.functions import (
+    attention_backward,
+    attention_forward,
     convolution,
     each,
     expand_reduced,
@@ -48,25 +50,14 @@ from fastgrad.native.functions import (
     zero_strided,
     zeros,
 )
-from fastgrad.native.graph import (
-    any_requires_grad,
-    check_inplace,
-    create_node,
-    follow_base,
-    pack_outputs,
-    rebase,
-    record,
-    renewed,
-    save_again,
-    strided_plan,
-)
+from fastgrad.native.graph import any_requires_grad, create_node, record, save_again
+from fastgrad.native.inplace import check_inplace, move_history, stand_in
 from fastgrad.native.intrinsics import (
     address_of,
     float_of,
     native,
     native_inline,
     native_once,
-    node,
     runtime,
     stack_small,
     tensor,
@@ -78,6 +69,8 @@ from fastgrad.native.layout import (
     ELEMENTWISE,
     FN_ADAPTIVE_POOL,
     FN_ADDMM,
+    FN_ATTENTION,
+    FN_ATTENTION_BACKWARD,
     FN_AVG_POOL,
     FN_CAST,
     FN_CAT,
@@ -129,11 +122,9 @@ from fastgrad.native.layout import (
     FN_ZEROS,
     FUNCTION,
     GRAD_ENABLED,
-    IN_VIEW,
     INFERENCE,
     INFERENCE_INPLACE,
     INFERENCE_MODE,
-    IS_VIEW,
     MULTI_VIEW,
     MUTATION_HOOKS,
     NO_MEMORY,
@@ -142,18 +133,16 @@ from fastgrad.native.layout import (
     OVERLAP,
     PYTHON_RAISED,
     REDUCTION,
-    REQUIRES_GRAD,
     ROWWISE,
-    SAVED_HOOKS,
     VIEW,
     VIEW_SELECT,
     VIEW_SLICE,
     WRAPPED_NUMBER,
 )
-from fastgrad.native.memory import drop, drop_node, retain_node
+from fastgrad.native.memory import drop, drop_node
 from fastgrad.native.modes import enter
 from fastgrad.native.packing import show_tensor
-from fastgrad.native.tensors import alias, mark_view, overlaps_itself, set_history, unshare
+from fastgrad.native.tensors import mark_view, overlaps_itself, unshare
 from fastgrad.native.views import fail, make_view
 
 
@@ -267,9 +256,9 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
             ins[0], attrs[0], count, words(at + 16), attrs[2 + count], words(at + (3 + count) * 8)
         )
     elif kind == FN_ZERO_STRIDED:
-        out = zero_strided(ins[0], n_attrs, attrs)
+        out = zero_strided(ins[0], attrs)
     elif kind == FN_TAKE_STRIDED:
-        out = take_strided(ins[0], n_attrs, attrs)
+        out = take_strided(ins[0], attrs)
     elif kind == FN_PLACE_STRIDED:
         out = place_strided(ins[0], attrs)
     elif kind == FN_UNBIND_BACKWARD:
@@ -307,6 +296,10 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
         return nll_forward(op, n, ins, attrs, outs)
     elif kind == FN_NLL_BACKWARD:
         out = nll_backward(op, n, ins, attrs)
+    elif kind == FN_ATTENTION:
+        return attention_forward(op, n, ins, attrs, outs)
+    elif kind == FN_ATTENTION_BACKWARD:
+        return attention_backward(op, ins, attrs, outs)
     else:
         return run_image_function(op, kind, n, ins, n_attrs, attrs, outs)
     outs[0] = out
@@ -438,41 +431,6 @@ def with_number(op, a, number, swapped):
 # --- in place --------------------------------------------------------------------------------------------------
 
 
-@native_once
-def stand_in(n, ins, info, operands):
-    """The operands of an op in place as its node shall see them: the first as it was before. A status.
-
-    What stands in carries the history of the old tensor while the node is made.
-    """
-    mask = 0
-    for k in range(n):
-        operands[k] = ins[k]
-        if tensor(ins[k]).flags & REQUIRES_GRAD:
-            mask |= info.save[k]
-    for k in range(1, n):
-        if ins[k] == ins[0] and mask & (1 << k):
-            mask |= 1
-    if mask & 1:
-        # The derivative reads the old value: it is copied before it is gone.
-        before = cast(ins[0], tensor(ins[0]).dtype)
-    else:
-        before = alias(ins[0])
-    if before <= 0:
-        return -before
-    for k in range(n):
-        if ins[k] == ins[0]:
-            operands[k] = before
-    t = tensor(ins[0])
-    if t.flags & REQUIRES_GRAD:
-        old = tensor(before)
-        old.flags |= REQUIRES_GRAD
-        old.node = t.node
-        old.output_nr = t.output_nr
-        if old.node != 0:
-            retain_node(old.node)
-    return 0
-
-
 @native
 def inplace(op, n, ins, n_attrs, attrs):
     """An op that writes over its first input; returns that input (one more reference) or a status."""
@@ -517,67 +475,3 @@ def inplace(op, n, ins, n_attrs, attrs):
         return result
     save_again(created)
     return move_history(result, created)
-
-
-@native
-def move_history(result, created):
-    """Give a tensor that was changed in place its new history; takes over both references.
-
-    Returns the record that the tensor has from now on, with a reference, or a negative status.
-    """
-    status = 0
-    t = tensor(result)
-    out = words(stack_small())
-    out[0] = result
-    retain_node(created)
-    if t.flags & IS_VIEW and t.base != 0:
-        status = rebase_view(result, created, 0)
-        drop_node(created)
-    else:
-        fresh = renewed(result, 0)
-        if fresh <= 0:
-            status = -fresh
-        else:
-            result = fresh
-            out[0] = fresh
-            rebase(fresh, created)
-    if status == 0 and runtime().mode & SAVED_HOOKS and pack_outputs(created, 1, out) != OK:
-        status = PYTHON_RAISED
-    drop_node(created)
-    if status != 0:
-        drop(result)
-        return -status
-    return result
-
-
-@native_once
-def rebase_view(h, created, output_nr):
-    """A view was changed in place by the op of node `created`, whose output it is: base and view get new histories.
-
-    The base's new node takes the base's old gradient outside of the view and that of the op's result inside; the
-    view becomes an as_strided of the base. Other views follow when they are next looked at. A status.
-    """
-    rt = runtime()
-    t = tensor(h)
-    base = renewed(t.base, 1)
-    if base <= 0:
-        return -base
-    t.base = base
-    plan = words(stack_small())
-    n_plan = strided_plan(h, plan)
-    source = alias(h)
-    if source <= 0:
-        return -source
-    set_history(source, created, output_nr)
-    node(created).flags |= IN_VIEW
-    ins = words(stack_small())
-    outs = words(stack_small())
-    ins[0] = base
-    ins[1] = source
-    outs[0] = base
-    merged = create_node(rt.copy_slices_op, 2, ins, 1, outs, n_plan, plan)
-    drop(source)
-    if merged <= 0:
-        return -merged
-    rebase(base, merged)
-    return follow_base(h)

@@ -22,7 +22,7 @@ from fastgrad.native import (
 )
 from fastgrad.native.compiler import Export
 from fastgrad.native.elementwise import number_tensor
-from fastgrad.native.graph import is_leaf, look, write_meta
+from fastgrad.native.graph import is_leaf, left_behind, look, write_meta
 from fastgrad.native.intrinsics import (
     call_kernel,
     native,
@@ -46,7 +46,6 @@ from fastgrad.native.layout import (
 from fastgrad.native.memory import (
     deallocate,
     drop,
-    drop_node,
     new_tape_record,
     retain,
     retire_record,
@@ -165,27 +164,25 @@ def detach_(h):
     if t.flags & RETAINS_GRAD:
         memory.unlink_retained(h)
         t.flags &= ~RETAINS_GRAD
-    n = t.node
-    t.node = 0
     t.output_nr = 0
     t.flags &= ~REQUIRES_GRAD
-    if n != 0:
-        drop_node(n)
+    memory.leave_node(h)
+    memory.drain()
 
 
 @native
 def retain_grad(h):
-    """Ask that the gradient of a non-leaf be written to its `grad`; false if it does not require grad."""
+    """Ask that the gradient of a non-leaf, which requires grad, be written to its `grad`. A status."""
     enter()
-    if not look(h) & REQUIRES_GRAD:
-        return 0
+    look(h)
+    status = left_behind(h)
     t = tensor(h)
-    if not t.flags & RETAINS_GRAD and not is_leaf(h):
+    if status == 0 and not t.flags & RETAINS_GRAD and not is_leaf(h):
         t.flags |= RETAINS_GRAD
         n = node(t.node)
         t.retain_next = n.retains
         n.retains = h
-    return 1
+    return -status
 
 
 @native
@@ -422,7 +419,7 @@ EXPORTS = [
     Export("detach", detach, "T", "T"),
     Export("detach_", detach_, "T", "n"),
     Export("set_requires_grad", set_requires_grad, "Ti", "n"),
-    Export("retain_grad", retain_grad, "T", "i"),
+    Export("retain_grad", retain_grad, "T", "s"),
     Export("fill", fill, "Tidi", "E"),
     Export("copy", copy, "TT", "E"),
     Export("bump", bump, "T", "n"),
@@ -449,6 +446,8 @@ EXPORTS = [
     Export("traverse_node", pyobjects.traverse_node, "iii", "x"),
     Export("clear_node", pyobjects.clear_node, "i", "x"),
     Export("dealloc_handle", pyobjects.dealloc_handle, "i", "x"),
+    Export("collection_begins", pyobjects.collection_begins, "i", "n"),
+    Export("collection_ends", pyobjects.collection_ends, "", "E"),
     Export("adopt", pyobjects.adopt, "oo", "R"),
     # hooks
     Export("next_hook_id", hooks.next_hook_id, "", "i"),
@@ -473,9 +472,9 @@ EXPORTS = [
     # nodes
     Export("flags_of", flags_of, "T", "i"),
     Export("grad_fn", node_entry.grad_fn, "T", "R"),
-    Export("is_leaf", node_entry.leaf_now, "T", "i"),
+    Export("is_leaf", node_entry.leaf_now, "T", "s"),
     Export("gradient_node", node_entry.gradient_node, "T", "R"),
-    Export("current_accumulator", node_entry.current_accumulator, "T", "R"),
+    Export("current_node", node_entry.current_node, "T", "R"),
     Export("node_target", node_entry.node_target, "Ni", "R"),
     Export("node_output", node_entry.node_output, "Ni", "i"),
     Export("node_field", node_entry.node_field, "Ni", "i"),
@@ -492,6 +491,7 @@ EXPORTS = [
     Export("current_pass", passes.current_pass, "", "i"),
     Export("pass_id", passes.pass_id, "K", "i"),
     Export("will_run", passes.will_run, "KNi", "i"),
+    Export("execution_order", passes.execution_order, "K", "R"),
     Export("task_root", passes.task_root, "KNiO", "i"),
     Export("task_root_tensor", passes.task_root_tensor, "KTO", "i"),
     Export("task_discover", passes.task_discover, "K", "i"),

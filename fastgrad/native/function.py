@@ -9,21 +9,19 @@ differentiable go to `autograd.function.finish_function`.
 
 from __future__ import annotations
 
-from fastgrad.native.dispatch import rebase_view
 from fastgrad.native.elementwise import fill_scalar, is_floating
 from fastgrad.native.graph import (
-    check_inplace,
     check_saved,
     gradient_edge,
     left_behind,
     look,
     new_node,
-    rebase,
     save,
     write_absent,
     write_meta,
 )
 from fastgrad.native.hooks import optional_object
+from fastgrad.native.inplace import change_history, check_inplace
 from fastgrad.native.intrinsics import (
     address_of,
     native,
@@ -61,8 +59,9 @@ from fastgrad.native.memory import (
     deallocate,
     drop,
     drop_node,
+    leave_node,
+    release_place,
     retain,
-    retain_node,
 )
 from fastgrad.native.modes import enter, keep_hooks
 from fastgrad.native.objects_layout import NO_MATERIALIZE
@@ -172,9 +171,7 @@ def set_output(n, k, h, connect):
     write_meta(words(node(n).metas + k * META_BYTES), h)
     t = tensor(h)
     if connect != 0:
-        if t.node != 0:
-            drop_node(t.node)
-            t.node = 0
+        leave_node(h)
         if t.flags & IS_VIEW:
             t.flags |= FUNCTION_VIEW | (MULTI_VIEW if node(n).n_out > 1 else 0)
             if t.base != 0:
@@ -192,13 +189,10 @@ def set_dirty_output(n, k, h):
         return -status
     bump_version(h)
     write_meta(words(node(n).metas + k * META_BYTES), h)
-    t = tensor(h)
-    if t.flags & IS_VIEW and t.base != 0:
-        return -rebase_view(h, n, k)
-    retain_node(n)
-    rebase(h, n)
-    t.output_nr = k
-    return OK
+    retain(h)
+    fresh = change_history(h, n, k)
+    drop(h)
+    return OK if fresh > 0 else fresh
 
 
 @native
@@ -381,10 +375,7 @@ def saved_place(n, k):
 @native
 def pack_now(n, k):
     """Give place `k` of a node, whose tensor Python has packed, into the keeping of hooks."""
-    saved = words(node(n).saved)
-    if saved[2 * k] != 0:
-        drop(saved[2 * k])
-        saved[2 * k] = 0
+    release_place(words(node(n).saved), k)
     mark_packed(n, k)
 
 

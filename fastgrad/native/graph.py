@@ -14,15 +14,14 @@ from fastgrad.native.intrinsics import (
     native_once,
     node,
     runtime,
+    stack_frame,
     stack_small,
     storage,
     tensor,
-    tensor_object,
     words,
 )
 from fastgrad.native.layout import (
     ATTR_WORDS,
-    CONTIGUOUS,
     FREED_GRAPH,
     FUNCTION_VIEW,
     GRAD_ENABLED,
@@ -32,12 +31,8 @@ from fastgrad.native.layout import (
     IS_PACKED,
     IS_VIEW,
     LEAF_HOOKS,
-    LEAF_INPLACE,
     LEAF_POST_HOOKS,
-    MULTI_VIEW,
     MULTI_VIEW_INPLACE,
-    NO_GRAD_VIEW,
-    NO_GRAD_VIEW_INPLACE,
     NO_MEMORY,
     NODE_HOOKS,
     NODE_KIND,
@@ -54,7 +49,6 @@ from fastgrad.native.layout import (
     SAVED_MODIFIED,
     SAVED_SLOTS,
     TENSOR_HOOKS,
-    VIEW_INPLACE,
     WRAPPED_NUMBER,
 )
 from fastgrad.native.memory import (
@@ -65,13 +59,16 @@ from fastgrad.native.memory import (
     SAVED_OFFSET,
     WORDS_NODE,
     allocate,
-    drop,
     drop_node,
+    enter_node,
+    leave_node,
     new_record,
     release_node,
+    release_place,
     release_reference,
     retain,
     retain_node,
+    retain_with_node,
     unlink_retained,
 )
 from fastgrad.native.packing import announce, pack_place
@@ -235,7 +232,7 @@ def check_saved(handle):
 def save(n, k, handle):
     """Save a tensor in place `k` of a node, with the version of its memory."""
     record = node(n)
-    retain(handle)
+    retain_with_node(handle)
     words(record.saved)[2 * k] = handle
     words(record.saved)[2 * k + 1] = storage(tensor(handle).storage).version
     record.n_saved += 1
@@ -252,15 +249,22 @@ def save_again(handle):
 
 @native
 def strided_plan(h, plan):
-    """A view in terms of its base: rank, sizes, strides, offset in elements. Returns the number of integers."""
+    """How a view lies in its base: rank, sizes, strides, offset in elements, then rank and strides of the base.
+
+    Returns the number of integers.
+    """
     t = tensor(h)
+    base = tensor(t.base)
     n = t.ndim
     plan[0] = n
     for k in range(n):
         plan[1 + k] = t.shape[k]
         plan[1 + n + k] = t.strides[k]
-    plan[1 + 2 * n] = (t.data - tensor(t.base).data) // ITEMSIZE_OF[t.dtype]
-    return 2 + 2 * n
+    plan[1 + 2 * n] = (t.data - base.data) // ITEMSIZE_OF[t.dtype]
+    plan[2 + 2 * n] = base.ndim
+    for k in range(base.ndim):
+        plan[3 + 2 * n + k] = base.strides[k]
+    return 3 + 2 * n + base.ndim
 
 
 @native_once
@@ -271,7 +275,7 @@ def follow_base(h):
     t.history = base.history
     if not base.flags & REQUIRES_GRAD or not is_floating(t.dtype):
         return 0
-    plan = words(stack_small())
+    plan = words(stack_frame())
     n_plan = strided_plan(h, plan)
     ins = words(stack_small())
     ins[0] = t.base
@@ -414,8 +418,7 @@ def pack_inputs(handle, info, n, ins):
                 continue
             if tensor(ins[j]).flags & WRAPPED_NUMBER:
                 continue
-            drop(saved[2 * j])
-            saved[2 * j] = 0
+            release_place(saved, j)
             if pack_place(handle, j, ins[j]) != OK:
                 return RAISED
     return OK
@@ -428,81 +431,10 @@ def pack_outputs(handle, n_out, outs):
     for k in range(min(n_out, SAVED_SLOTS - MAX_SAVED_INPUTS)):
         place = MAX_SAVED_INPUTS + k
         if saved[2 * place] != 0:
-            drop(saved[2 * place])
-            saved[2 * place] = 0
+            release_place(saved, place)
             if pack_place(handle, place, outs[k]) != 0:
                 return RAISED
     return OK
-
-
-# --- in place --------------------------------------------------------------------------------------------------
-
-
-@native
-def check_inplace(handle, needs):
-    """Whether autograd allows a change of `handle` in place now; a status."""
-    t = tensor(handle)
-    e = runtime().error
-    look(handle)
-    if t.flags & IS_VIEW and t.base != 0:
-        base = tensor(t.base)
-        if base.flags & REQUIRES_GRAD and is_leaf(t.base):
-            e[0] = 1
-            return LEAF_INPLACE
-        if needs or base.flags & REQUIRES_GRAD:
-            e[0] = handle
-            e[1] = 0
-            if t.flags & (MULTI_VIEW | FUNCTION_VIEW):
-                return MULTI_VIEW_INPLACE
-            if t.flags & NO_GRAD_VIEW:
-                return NO_GRAD_VIEW_INPLACE
-            if not base.flags & CONTIGUOUS:
-                return VIEW_INPLACE
-    if t.flags & REQUIRES_GRAD and is_leaf(handle):
-        e[0] = 0
-        return LEAF_INPLACE
-    return 0
-
-
-@native_once
-def renewed(handle, n_views):
-    """The record that goes on as a tensor that was changed in place: itself, or a new one that its object moves to.
-
-    Nodes that saved the tensor hold its record, and would hold its new history with it: a cycle if that leads to them.
-    So they keep the old record, with the history of the time of saving. Takes over one reference to `handle` and gives
-    one to what it returns; a negative status. `n_views`: how many views the caller knows and gives the new record.
-    """
-    t = tensor(handle)
-    if t.pyobj == 0 or t.refs <= 2 or t.n_views != n_views or t.flags & IS_VIEW:
-        return handle
-    fresh = alias(handle)
-    if fresh <= 0:
-        return fresh
-    f = tensor(fresh)
-    f.flags = t.flags
-    f.history = t.history
-    f.n_views = n_views
-    t.n_views = 0
-    f.grad = t.grad
-    t.grad = 0
-    if t.node != 0:
-        retain_node(t.node)
-        f.node = t.node
-        f.output_nr = t.output_nr
-    if t.flags & RETAINS_GRAD:
-        unlink_retained(handle)
-        t.flags &= ~RETAINS_GRAD
-        f.retain_next = node(t.node).retains
-        node(t.node).retains = fresh
-    o = t.pyobj
-    t.pyobj = 0
-    tensor_object(o).handle = fresh
-    tensor_object(o).generation = f.generation
-    f.pyobj = o
-    retain(fresh)  # one reference is the object's, one the caller's
-    release_reference(handle)
-    release_reference(handle)
-    return fresh
 
 
 @native
@@ -512,9 +444,8 @@ def rebase(handle, node_handle):
     keeps = t.flags & RETAINS_GRAD != 0
     if keeps:
         unlink_retained(handle)
-    if t.node != 0:
-        release_node(t.node)
-    t.node = node_handle
+    leave_node(handle)
+    enter_node(handle, node_handle)
     t.output_nr = 0
     t.flags |= REQUIRES_GRAD
     if not t.flags & IS_VIEW:

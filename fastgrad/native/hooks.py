@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 
-from fastgrad.native.graph import is_leaf, look
+from fastgrad.native.graph import is_leaf, left_behind, look
 from fastgrad.native.intrinsics import (
     clock_gettime,
     handle_object,
@@ -160,6 +160,9 @@ def register_hook(h, function):
     """Register a tensor hook on a non-leaf that requires grad: its handle; None for any other tensor."""
     enter()
     flags = look(h)
+    status = left_behind(h)
+    if status != 0:
+        return -status
     t = tensor(h)
     if is_leaf(h) or not flags & REQUIRES_GRAD:
         py_incref(none())
@@ -549,7 +552,8 @@ def fire_post_accumulate(t):
             status = RAISED
             break
         if result != none() and result != o:
-            answer = call_python(runtime().check_post_accumulate, 1, result, 0, 0)
+            hook = hook_at(todo, count, i)
+            answer = call_python(runtime().check_post_accumulate, 2, hook, result, 0)
             if answer != 0:
                 py_decref(answer)
             else:

@@ -112,7 +112,7 @@ def _caster(record: layout.Record) -> Any:
     return intrinsic(cast)
 
 
-storage, tensor, node, task, slot, capture, opinfo, tape, _runtime = map(_caster, layout.RECORDS)
+storage, tensor, node, task, slot, capture, opinfo, tape, attention, _runtime = map(_caster, layout.RECORDS)
 tensor_object, node_object, handle_object = map(_caster, objects_layout.OBJECTS)
 
 
@@ -198,6 +198,7 @@ def _stack_words(count: int) -> Any:
 
 stack_frame = _stack_words(layout.FRAME_WORDS)
 stack_small = _stack_words(24)
+stack_walk = _stack_words(layout.WALK_STACK)
 
 
 @intrinsic

@@ -37,6 +37,7 @@ FLAT, STRIDED, INPLACE = 0, 1, 2
 OPERAND_WORDS = 1 + MAX_DIMS
 STRIDED_WORDS = 1 + MAX_DIMS + (MAX_INPUTS + 1) * OPERAND_WORDS
 FRAME_WORDS = 64
+WALK_STACK = 512  # words of the stack of a walk along the graph
 
 # Words of the frame of an op that is one kernel over contiguous operands (`native.functions.framed`): the
 # addresses of outputs and of inputs (0 where there is none), the inputs' numbers of elements, the address of a
@@ -86,14 +87,15 @@ class Record:
 
 
 # Every reference-counted record starts alike: compiled code frees them by one loop.
-_HEADER = {"magic": 1, "generation": 1, "refs": 1, "link": 1}
+_HEADER = {"magic": 1, "generation": 1, "refs": 1, "link": 1, "mark": 1}
 
 STORAGE = Record("storage", **_HEADER, data=1, nbytes=1, bin=1, version=1, device=1, owner=1, dtype=1)
 
 TENSOR = Record(
     "tensor", **_HEADER,
     storage=1, data=1, dtype=1, device=1, ndim=1, numel=1, flags=1,
-    node=1, output_nr=1, grad=1, accumulator=1, base=1, pyobj=1, retain_next=1, history=1, n_views=1,
+    node=1, output_nr=1, grad=1, accumulator=1, base=1, pyobj=1, retain_next=1, history=1,
+    n_joint=1, views=1, view_next=1, view_prev=1,
     shape=MAX_DIMS, strides=MAX_DIMS,
 )  # fmt: skip
 
@@ -110,7 +112,7 @@ TASK = Record(
     slots=1, n_slots=1, cap_slots=1, heap=1, n_heap=1, cap_heap=1,
     table=1, n_table=1, cap_table=1, captures=1, n_captures=1, cap_captures=1,
     node=1, slot=1, grads=1, n_grads=1, results=1, n_results=1, cap_results=1,
-    had_posts=1, n_roots=1,
+    had_posts=1, n_roots=1, hook_changes=1,
 )  # fmt: skip
 
 SLOT_WORDS = 8
@@ -129,6 +131,15 @@ TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
 )  # fmt: skip
 
+# The frame of the kernels of attention. An operand's words are its address and the distances, in elements, between
+# batches, heads and rows; the address of an absent mask is zero. Queries share keys and values in groups of heads.
+ATTENTION = Record(
+    "attention", lse=1, scratch=1, batch=1, heads=1, group=1, queries=1, keys=1, width=1, causal=1, scale=1,
+    q=4, k=4, v=4, mask=4, out=4, grad_out=4, grad_q=4, grad_k=4, grad_v=4,
+)  # fmt: skip
+ATTENTION_QUERIES, ATTENTION_KEYS = 64, 128
+"""Scores that these kernels compute at a time."""
+
 N_BINS = 256
 
 RUNTIME = Record(
@@ -140,6 +151,7 @@ RUNTIME = Record(
     resolve=1, wrap_error=1, operator_fallback=1, finalizer=1,
     tensor_type=1, tensor_base=1, tuple_type=1, node_type=1, node_base=1, handle_type=1, dict_type=1,
     hooks_name=1, post_accumulate_name=1, backward_name=1,
+    walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1, hook_changes=1, restore_saved_hooks=1,
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
     note_hook=1, hook_id=1, node_objects=1, measuring=1, function_op=1, boundary_op=1,
@@ -153,7 +165,7 @@ RUNTIME = Record(
 assert OPINFO.words == 24
 assert SLOT.words == SLOT_WORDS
 
-RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
+RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, ATTENTION, RUNTIME)
 
 # Kinds of records: the index of their free list; the magic word of a live record is MAGIC + kind.
 STORAGE_KIND, TENSOR_KIND, NODE_KIND, TASK_KIND, TAPE_KIND = range(5)
@@ -246,7 +258,7 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
     VIEW_SQUEEZE,  # dim, or MAX_DIMS for all
     VIEW_UNSQUEEZE,  # dim
     VIEW_DIAGONAL,  # offset, dim1, dim2
-    VIEW_AS_STRIDED,  # ndim, sizes, strides, offset in elements
+    VIEW_AS_STRIDED,  # ndim, sizes, strides, offset in elements; more in the history of a view
     VIEW_ALIAS,
     VIEW_NARROW,  # dim, start, length
     VIEW_EXPAND_TO,  # rank, sizes
@@ -262,11 +274,12 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
     FN_EXPAND_BACK, FN_EXPAND_MEAN_BACK, FN_MV, FN_DOT, FN_REDUCED,
     FN_FRAMED, FN_ADDMM, FN_NUMBER, FN_VAR, FN_STD, FN_LENGTH,
     FN_CONV, FN_CONV_INPUT, FN_CONV_WEIGHT, FN_MAX_POOL, FN_AVG_POOL, FN_ADAPTIVE_POOL, FN_POOL_SCATTER, FN_POOL_GATHER,
-    FN_PAD, FN_PAD_BACKWARD,
-) = range(53)  # fmt: skip
+    FN_PAD, FN_PAD_BACKWARD, FN_ATTENTION, FN_ATTENTION_BACKWARD,
+) = range(55)  # fmt: skip
 
-# Kinds of gradients. A program is a list of op calls; see `native.sweep`.
-NO_GRAD, IDENTITY, FUSED, PROGRAM = 0, 1, 2, 3
+# Kinds of gradients. A program is a list of op calls; a joint gradient one call that gives those of all inputs.
+# See `native.programs`.
+NO_GRAD, IDENTITY, FUSED, PROGRAM, JOINT = 0, 1, 2, 3, 4
 
 # Where a program's instruction takes an integer from.
 SOURCE_CONST, SOURCE_ATTR, SOURCE_ATTRS, SOURCE_META, SOURCE_INPUT, SOURCE_PREFIX, SOURCE_INDEXED = range(7)
@@ -302,8 +315,8 @@ RAISED = -1  # the answer of what calls Python: an exception is set
 # Status codes (negative results of entries). Python turns each into an exception: see `errors`.
 (
     OK, NO_MEMORY, NO_KERNEL, BAD_BROADCAST, BAD_DIM, BAD_INDEX, BAD_SIZE, BAD_DTYPE, BAD_MATMUL, TOO_MANY_DIMS,
-    LEAF_INPLACE, VIEW_INPLACE, SAVED_MODIFIED, FREED_GRAPH, BAD_HANDLE, BAD_VIEW, BAD_RESULT_CAST, BAD_OUTPUT_SHAPE,
+    LEAF_INPLACE, SAVED_MODIFIED, FREED_GRAPH, BAD_HANDLE, BAD_VIEW, BAD_RESULT_CAST, BAD_OUTPUT_SHAPE,
     DEVICE_MISMATCH, NOT_RECORDABLE, EMPTY_REDUCTION, BAD_GRADIENT, OVERLAP, BAD_ARGUMENT, INFERENCE_SAVED,
     BAD_TARGET, DUPLICATE_DIM, NO_RULE, MULTI_VIEW_INPLACE, NO_GRAD_VIEW_INPLACE, INFERENCE_INPLACE,
     PYTHON_RAISED, BAD_WINDOW,
-) = range(33)  # fmt: skip
+) = range(32)  # fmt: skip

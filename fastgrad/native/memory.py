@@ -40,6 +40,7 @@ from fastgrad.native.intrinsics import (
 from fastgrad.native.layout import (
     FREED,
     GUARD,
+    IS_PACKED,
     MAGIC,
     N_BINS,
     NODE,
@@ -302,6 +303,75 @@ def release_node_object(handle):
 
 
 @native
+def retain_with_node(handle):
+    """One more reference to a tensor, and one to its node: see Note [What the collector learns] in `pyobjects`."""
+    t = tensor(handle)
+    t.refs += 1
+    t.n_joint += 1
+    if t.node != 0:
+        retain_node(t.node)
+
+
+@native
+def release_with_node(handle):
+    """Take back what `retain_with_node` gave."""
+    t = tensor(handle)
+    t.n_joint -= 1
+    if t.node != 0:
+        release_node(t.node)
+    release_reference(handle)
+
+
+@native
+def enter_node(handle, node_handle):
+    """Make a node that of a tensor which has none; takes over one reference."""
+    t = tensor(handle)
+    t.node = node_handle
+    for _ in range(t.n_joint):
+        retain_node(node_handle)
+
+
+@native
+def leave_node(handle):
+    """Part a tensor from its node, if it has one."""
+    t = tensor(handle)
+    left = t.node
+    t.node = 0
+    if left != 0:
+        for _ in range(1 + t.n_joint):
+            release_node(left)
+
+
+@native
+def link_view(handle, base):
+    """Make a tensor the base of another one, and put that onto the list of its views."""
+    t = tensor(handle)
+    b = tensor(base)
+    retain_with_node(base)
+    t.base = base
+    t.view_prev = 0
+    t.view_next = b.views
+    if b.views != 0:
+        tensor(b.views).view_prev = handle
+    b.views = handle
+
+
+@native
+def unlink_view(handle):
+    """Part a view from its base."""
+    t = tensor(handle)
+    base = t.base
+    t.base = 0
+    if t.view_prev != 0:
+        tensor(t.view_prev).view_next = t.view_next
+    else:
+        tensor(base).views = t.view_next
+    if t.view_next != 0:
+        tensor(t.view_next).view_prev = t.view_prev
+    release_with_node(base)
+
+
+@native
 def drop_node(handle):
     """Take one reference from a node, and bury what has none left."""
     release_node(handle)
@@ -360,8 +430,7 @@ def bury_tensor(handle):
     if t.grad != 0:
         release_reference(t.grad)
     if t.base != 0:
-        tensor(t.base).n_views -= 1
-        release_reference(t.base)
+        unlink_view(handle)
     retire_record(handle, TENSOR_KIND, WORDS_TENSOR)
 
 
@@ -378,12 +447,22 @@ def release_saved(handle):
         if packed != 0:
             py_decref(packed)
             enter()
-    saved = words(n.saved)
     for k in range(n.n_places):
-        if saved[2 * k] != 0:
-            release_reference(saved[2 * k])
-            saved[2 * k] = 0
+        release_place(words(n.saved), k)
     n.n_saved = 0
+
+
+@native
+def release_place(saved, k):
+    """Empty place `k` among those that a node saves tensors in."""
+    h = saved[2 * k]
+    saved[2 * k] = 0
+    if h == 0:
+        return
+    if saved[2 * k + 1] == IS_PACKED:  # what a hook gave back for the moment
+        release_reference(h)
+    else:
+        release_with_node(h)
 
 
 @native

@@ -132,4 +132,5 @@ def set_saved_hooks(on):
     """Say whether saved-tensor hooks are in force in this thread."""
     enter()
     rt = runtime()
+    rt.hook_changes += 1
     rt.mode = rt.mode | SAVED_HOOKS if on != 0 else rt.mode & ~SAVED_HOOKS

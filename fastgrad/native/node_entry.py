@@ -45,23 +45,27 @@ def grad_fn(h):
 
 @native
 def leaf_now(h):
-    """Whether a tensor has no history of ops, after a view has caught up with its base."""
+    """Whether a tensor has no history of ops, after a view has caught up with its base. 0, 1 or a negative status."""
     enter()
     look(h)
-    return 1 if is_leaf(h) else 0
+    status = left_behind(h)
+    return -status if status != 0 else (1 if is_leaf(h) else 0)
 
 
 @native
 def gradient_node(h):
     """The node that a tensor's gradient arrives at: a leaf's AccumulateGrad node. None without memory."""
     enter()
-    return object_of(gradient_edge(h))
+    look(h)
+    status = left_behind(h)
+    return -status if status != 0 else object_of(gradient_edge(h))
 
 
 @native
-def current_accumulator(h):
-    """The AccumulateGrad node of a leaf if there is one now."""
-    return shared_object(tensor(h).accumulator)
+def current_node(h):
+    """The node that a tensor has now; for a leaf its AccumulateGrad node, None if there is none."""
+    t = tensor(h)
+    return shared_object(t.node if t.node != 0 else t.accumulator)
 
 
 @native

@@ -6,7 +6,7 @@ from fastgrad.native.gradients import add_gradient
 from fastgrad.native.graph import gradient_edge, left_behind
 from fastgrad.native.hooks import put
 from fastgrad.native.intrinsics import capture, native, node, runtime, task, tensor, words
-from fastgrad.native.layout import CAPTURE_WORDS, FILTERED, NO_MEMORY, TASK_KIND
+from fastgrad.native.layout import CAPTURE_WORDS, FILTERED, NO_MEMORY, SLOT_WORDS, TASK_KIND
 from fastgrad.native.memory import (
     WORDS_TASK,
     allocate,
@@ -21,7 +21,19 @@ from fastgrad.native.memory import (
     retire_record,
 )
 from fastgrad.native.modes import enter
-from fastgrad.native.slots import SLOT_BYTES, find_slot, grads_of, grow, push_ready, room, slot_at, slot_of
+from fastgrad.native.pyapi import none, py_decref, py_list_append, py_list_new
+from fastgrad.native.pyobjects import wrap_node
+from fastgrad.native.slots import (
+    SLOT_BYTES,
+    find_slot,
+    grads_of,
+    grow,
+    pop_ready,
+    push_ready,
+    room,
+    slot_at,
+    slot_of,
+)
 
 
 @native
@@ -38,6 +50,7 @@ def task_new(flags):
     t.flags = flags
     t.previous = rt.current_task
     t.thread = rt.thread
+    t.hook_changes = rt.hook_changes
     rt.current_task = handle
     return handle
 
@@ -69,6 +82,80 @@ def will_run(handle, n, hooks):
     if not t.flags & FILTERED or s.needed != 0:
         return 1
     return 1 if hooks != 0 and s.capture != 0 else 0
+
+
+@native
+def is_wanted(t, s):
+    """Whether a pass has to do with a slot's node: runs it, or at least captures its gradients."""
+    return not t.flags & FILTERED or s.needed != 0 or s.capture != 0
+
+
+@native
+def execution_order(handle):
+    """The nodes that a pass comes to, in this order and from its beginning, as a list; a negative status.
+
+    A second task goes through the motions over the slots of the first.
+    """
+    t = task(handle)
+    plan = new_task_record()
+    if plan == 0:
+        return -NO_MEMORY
+    p = task(plan)
+    p.slots = allocate(t.cap_slots * SLOT_BYTES)
+    answer = -NO_MEMORY
+    if p.slots != 0:
+        p.cap_slots = t.cap_slots
+        p.n_slots = t.n_slots
+        for k in range(t.n_slots):
+            for j in range(SLOT_WORDS):
+                words(p.slots)[k * SLOT_WORDS + j] = words(t.slots)[k * SLOT_WORDS + j]
+            slot_at(p, k).deps = 0
+        answer = walk_through(t, p)
+        deallocate(p.slots, p.cap_slots * SLOT_BYTES)
+    if p.heap != 0:
+        deallocate(p.heap, p.cap_heap * 16)
+    retire_record(plan, TASK_KIND, WORDS_TASK)
+    return answer
+
+
+@native
+def walk_through(t, p):
+    """The nodes of a pass in order, by its copy `p`; see `execution_order`."""
+    for k in range(t.n_slots):
+        n = node(slot_at(t, k).node)
+        for j in range(n.n_in):
+            if words(n.edges)[2 * j] != 0:
+                slot_at(p, find_slot(t, words(n.edges)[2 * j])).deps += 1
+    roots = 0
+    for k in range(t.n_captures):
+        roots += 1 if capture(t.captures + k * CAPTURE_WORDS * 8).next == -1 else 0
+    for k in range(roots):  # they stand first
+        slot_at(p, find_slot(t, capture(t.captures + k * CAPTURE_WORDS * 8).node)).deps += 1
+    for k in range(roots):
+        index = find_slot(t, capture(t.captures + k * CAPTURE_WORDS * 8).node)
+        slot_at(p, index).deps -= 1
+        if slot_at(p, index).deps == 0 and not push_ready(p, index):
+            return -NO_MEMORY
+    order = py_list_new(0)
+    while p.n_heap > 0 and order != 0:
+        s = slot_at(p, pop_ready(p))
+        o = wrap_node(s.node, runtime().node_type) if is_wanted(t, s) or roots == 1 else none()
+        if o == 0 or (o != none() and py_list_append(order, o) != 0):
+            py_decref(order)
+            order = 0
+        if o != 0 and o != none():
+            py_decref(o)
+        n = node(s.node)
+        for j in range(n.n_in):
+            following = words(n.edges)[2 * j]
+            if following == 0 or (t.flags & FILTERED and s.needed == 0):
+                continue
+            index = find_slot(t, following)
+            slot_at(p, index).deps -= 1
+            if slot_at(p, index).deps == 0 and is_wanted(t, slot_at(p, index)) and not push_ready(p, index):
+                py_decref(order)
+                return -NO_MEMORY
+    return order
 
 
 @native

@@ -3,6 +3,9 @@
 Note [Programs]: the derivative of an op with regard to one input is the identity, a fused elementwise kernel, or
 a program: op calls over an environment of gradients, saved tensors and earlier results. Programs are made once
 from the op's rule (see `fastgrad.ops.rules`); running one records nothing.
+
+Note [Joint gradients]: where gradients of several inputs share most of their work, one op gives them all. It takes the
+gradient of the output, then what was saved, inputs before outputs, and the integers of the call.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from fastgrad.native.layout import (
     FUSED,
     IDENTITY,
     IN_VIEW,
+    JOINT,
     NO_MEMORY,
     NO_RULE,
     PACKED,
@@ -165,6 +169,37 @@ def runs(t, n, k):
 
 
 @native
+def gradient_and_saved(n, mask, g, ins):
+    """Write a gradient and what a node saved, as far as `mask` names it; returns their number."""
+    ins[0] = g
+    count = 1
+    for j in range(MAX_SAVED_INPUTS):
+        if mask & (1 << j):
+            ins[count] = words(n.saved)[2 * j]
+            count += 1
+    for j in range(SAVED_SLOTS - MAX_SAVED_INPUTS):
+        if mask & (256 << j):
+            ins[count] = words(n.saved)[2 * (MAX_SAVED_INPUTS + j)]
+            count += 1
+    return count
+
+
+@native
+def apply_joint(t, n, info, g, results):
+    """The gradients of all inputs from one call. A status."""
+    ins = words(stack_small())
+    outs = words(stack_small())
+    count = gradient_and_saved(n, info.save[0], g, ins)
+    got = call(info.grad[0], count, ins, n.n_attrs, words(n.attrs), outs, 0)
+    for k in range(got):
+        if runs(t, n, k):
+            results[k] = outs[k]
+        else:
+            drop(outs[k])
+    return min(got, 0)
+
+
+@native
 def apply_input(n, handle, info, k, env, grads):
     """The gradient of one input: a handle, zero for undefined, or a negative status."""
     which = k if k < 4 else 3
@@ -177,18 +212,7 @@ def apply_input(n, handle, info, k, env, grads):
         if grads[0] == 0:
             return 0
         ins = words(stack_small())
-        ins[0] = grads[0]
-        count = 1
-        mask = info.save[which]
-        for j in range(MAX_SAVED_INPUTS):
-            if mask & (1 << j):
-                ins[count] = words(n.saved)[2 * j]
-                count += 1
-        for j in range(SAVED_SLOTS - MAX_SAVED_INPUTS):
-            if mask & (256 << j):
-                ins[count] = words(n.saved)[2 * (MAX_SAVED_INPUTS + j)]
-                count += 1
-        return elementwise(info.grad[which], count, ins)
+        return elementwise(info.grad[which], gradient_and_saved(n, info.save[which], grads[0], ins), ins)
     if kind == PROGRAM:
         return run_program(info.grad[which], handle, k, env, grads)
     runtime().error[0] = k
@@ -214,6 +238,8 @@ def apply(t):
         return status
     if n.flags & PACKED and unpack_needed(t, n, info) != 0:
         return PYTHON_RAISED
+    if info.grad_kind[0] == JOINT:
+        return -apply_joint(t, n, info, grads[0], results)
     env = words(stack_frame())
     for k in range(2):
         env[ENV_GRADS + k] = grads[k] if k < n.n_out else 0

@@ -3,10 +3,23 @@
 A tensor's object holds one reference to the record, and the record knows its object, so that a tensor keeps one
 identity in Python. A node's object is one with the record: see Note [Nodes and their objects] in `memory`.
 
-Note [What the collector learns]: an object may tell the collector only of references that it owns. The object of a
-tensor owns what its record holds if nobody else holds the record, and so on along the graph, through records with
-one holder, to the next node with an object. The walk is short: it starts only where node objects exist at all, and it
-gives up after `WALK_LIMIT` records. Giving up never frees too much; a cycle that long stays.
+Note [What the collector learns]: an object may tell the collector only of references that it owns, each one once. The
+object of a tensor owns what its record holds if nobody else holds the record, and so on along the graph: what an
+object owns alone is found by counting how often a walk from the object arrives at a record. If that is as often as
+there are references, the walk goes on behind the record. It ends at nodes with an object, which are shown.
+
+A tensor that others hold too, nodes that saved it or views of it, would end the walk, and its node would look
+referenced from outside for ever. So those hold the node as well (`retain_with_node`): each of them may show that
+reference, and the tensor's object that of the record. Whoever of them is alive keeps the node.
+
+If several objects share a tensor without an object in this way, the first that comes to it in a collection shows what
+the tensor itself holds, too, as often as it is asked in this collection.
+
+A node that two objects share, but that has no object, ends the walks from both. In a full collection such nodes are
+noted, and at its end they get an object (`collection_ends`), so that the next one sees further.
+
+The walk starts only where node objects exist at all, and it gives up after `WALK_LIMIT` records. Giving up never
+frees too much; a cycle that long stays.
 """
 
 from __future__ import annotations
@@ -20,15 +33,24 @@ from fastgrad.native.intrinsics import (
     node,
     node_object,
     runtime,
-    stack_frame,
     stack_small,
+    stack_walk,
     task,
     tensor,
     tensor_object,
     words,
 )
-from fastgrad.native.layout import FRAME_WORDS, HAS_PYTHON
-from fastgrad.native.memory import drop, node_object_gone
+from fastgrad.native.layout import (
+    FUNCTION_VIEW,
+    HAS_PYTHON,
+    IS_PACKED,
+    MAGIC,
+    NODE_KIND,
+    OK,
+    PYTHON_RAISED,
+    WALK_STACK,
+)
+from fastgrad.native.memory import deallocate, drop, drop_node, node_object_gone, retain_node
 from fastgrad.native.modes import enter
 from fastgrad.native.objects_layout import NODE_FIELDS, NODE_OBJECT
 from fastgrad.native.pyapi import (
@@ -46,8 +68,10 @@ from fastgrad.native.pyapi import (
     py_untrack,
     py_vectorcall,
 )
+from fastgrad.native.slots import grow, room
 
-WALK_LIMIT = 512
+WALK_LIMIT = 2048
+WALK_STEP = 1 << 32  # more than a walk arrives at one record
 FIRST_FIELD = NODE_OBJECT.fields["tensor_hooks"][0]
 N_FIELDS = len(NODE_FIELDS)
 
@@ -204,40 +228,155 @@ def wrap_node(handle, kind):
 # --- what the collector learns ---------------------------------------------------------------------------------
 
 
-@native
-def push_targets(handle, stack, count):
-    """Put onto a stack the nodes that a node holds; returns the new height."""
-    n = node(handle)
-    edges = words(n.edges)
-    for k in range(n.n_in):
-        if edges[2 * k] != 0 and count < FRAME_WORDS:
-            stack[count] = edges[2 * k]
-            count += 1
-    if n.n_saved != 0:
-        for k in range(n.n_places):
-            h = words(n.saved)[2 * k]
-            if h != 0 and tensor(h).refs == 1 and tensor(h).node != 0 and count < FRAME_WORDS:
-                stack[count] = tensor(h).node
-                count += 1
+@native_inline
+def push(stack, count, handle):
+    """Put a reference that a record holds, if any, onto a stack; returns the new height."""
+    if handle != 0 and count < WALK_STACK:
+        stack[count] = handle
+        count += 1
     return count
 
 
 @native
-def visit_graph(stack, count, visit, argument):
-    """Show the collector the objects of nodes that are reached through records with one holder."""
-    steps = 0
-    while count > 0 and steps < WALK_LIMIT:
+def push_tensor(handle, stack, count):
+    """Put onto a stack what a tensor holds: its node, its base and the node that comes with it; the new height."""
+    t = tensor(handle)
+    count = push(stack, count, t.node)
+    count = push(stack, count, t.grad)
+    if t.base != 0:
+        count = push(stack, count, t.base)
+        count = push(stack, count, tensor(t.base).node)
+    return count
+
+
+@native
+def push_node(handle, stack, count):
+    """Put onto a stack what a node holds: other nodes, and the tensors that it saved with theirs; the new height."""
+    n = node(handle)
+    edges = words(n.edges)
+    for k in range(n.n_in):
+        count = push(stack, count, edges[2 * k])
+    if n.n_saved != 0:
+        for k in range(n.n_places):
+            h = words(n.saved)[2 * k]
+            if h != 0 and words(n.saved)[2 * k + 1] != IS_PACKED:
+                count = push(stack, count, h)
+                count = push(stack, count, tensor(h).node)
+    return push(stack, count, n.variable)
+
+
+@native
+def visit_held(t, visit, argument):
+    """Show the node of a tensor whose other holders hold it as well, and that of its base, to which it leads."""
+    answer = 0
+    if t.node != 0 and node(t.node).pyobj != 0:
+        answer = call_visit(visit, node(t.node).pyobj, argument)
+    if answer == 0 and t.node != 0 and t.base != 0 and not t.flags & FUNCTION_VIEW:
+        base = tensor(t.base)
+        if t.history == base.history and base.node != 0 and node(base.node).pyobj != 0:
+            answer = call_visit(visit, node(base.node).pyobj, argument)
+    return answer
+
+
+@native
+def claims(record, root):
+    """Whether `root` is the first object that comes to a tensor in this collection; `link` is free in live records."""
+    if record.mark < runtime().collection:
+        record.link = root
+    return record.link == root and record.pyobj == 0
+
+
+@native
+def visit_owned(root, stack, count, visit, argument):
+    """Show the collector the objects of nodes behind what one object owns: see Note [What the collector learns]."""
+    rt = runtime()
+    rt.walk += WALK_STEP
+    others = words(stack_walk())  # what may turn out to be shared
+    n_others = 0
+    for _ in range(WALK_LIMIT):
+        if count == 0:
+            break
         count -= 1
-        steps += 1
         handle = stack[count]
-        n = node(handle)
-        if n.pyobj != 0:
-            answer = call_visit(visit, n.pyobj, argument)
+        record = tensor(handle)  # every record starts alike
+        is_node = record.magic == MAGIC + NODE_KIND
+        if is_node and node(handle).pyobj != 0:
+            answer = call_visit(visit, node(handle).pyobj, argument)
             if answer != 0:
                 return answer
-        elif n.refs == 1:
-            count = push_targets(handle, stack, count)
+            continue
+        if record.mark < rt.walk:
+            if is_node or claims(record, root):
+                n_others = push(others, n_others, handle)
+            record.mark = rt.walk
+        record.mark += 1
+        if record.mark == rt.walk + record.refs:
+            count = push_node(handle, stack, count) if is_node else push_tensor(handle, stack, count)
+    return visit_shared(others, n_others, visit, argument)
+
+
+@native
+def visit_shared(others, n_others, visit, argument):
+    """The end of a walk: of the records that it came to, see to those that other objects hold, too."""
+    rt = runtime()
+    for k in range(n_others):
+        record = tensor(others[k])
+        if record.mark == rt.walk + record.refs:
+            continue
+        if record.magic == MAGIC + NODE_KIND:
+            if rt.promoting != 0:
+                note_shared(others[k])
+        elif record.refs == record.n_joint:
+            answer = visit_held(record, visit, argument)
+            if answer != 0:
+                return answer
     return 0
+
+
+@native
+def note_shared(handle):
+    """Note a node without object that several objects share, and hold it until the collection ends."""
+    rt = runtime()
+    cap = room(rt.n_shared, rt.cap_shared, 1)
+    fresh = grow(rt.shared, rt.n_shared, rt.cap_shared, cap)
+    if fresh != 0:
+        rt.shared = fresh
+        rt.cap_shared = cap
+        words(fresh)[rt.n_shared] = handle
+        rt.n_shared += 1
+        retain_node(handle)
+
+
+@native
+def collection_begins(full):
+    """The collector is about to ask what objects hold."""
+    rt = runtime()
+    rt.walk += WALK_STEP
+    rt.collection = rt.walk
+    rt.promoting = 1 if full != 0 and rt.node_objects > 0 else 0
+
+
+@native
+def collection_ends():
+    """Give an object to each node that was found to be shared, and let go of it. A status."""
+    rt = runtime()
+    rt.promoting = 0
+    status = OK
+    while rt.n_shared > 0:
+        rt.n_shared -= 1
+        handle = words(rt.shared)[rt.n_shared]
+        if status == OK:
+            o = wrap_node(handle, rt.node_type)
+            if o == 0:
+                status = -PYTHON_RAISED
+            else:
+                py_decref(o)
+        drop_node(handle)
+    if rt.shared != 0:
+        deallocate(rt.shared, rt.cap_shared * 8)
+        rt.shared = 0
+        rt.cap_shared = 0
+    return status
 
 
 @native
@@ -250,12 +389,14 @@ def traverse_tensor(o, visit, argument):
             return answer
     if x.handle != 0 and runtime().node_objects > 0:
         t = tensor(x.handle)
-        if t.refs == 1 and t.node != 0:
-            stack = words(stack_frame())
-            stack[0] = t.node
-            answer = visit_graph(stack, 1, visit, argument)
-            if answer != 0:
-                return answer
+        stack = words(stack_walk())
+        answer = 0
+        if t.refs == 1:
+            answer = visit_owned(o, stack, push_tensor(x.handle, stack, 0), visit, argument)
+        elif t.refs == 1 + t.n_joint:
+            answer = visit_held(t, visit, argument)
+        if answer != 0:
+            return answer
     return call_visit(visit, x.type, argument)
 
 
@@ -270,8 +411,8 @@ def traverse_node(o, visit, argument):
                 return answer
     x = node_object(o)
     if x.handle != 0:
-        stack = words(stack_frame())
-        answer = visit_graph(stack, push_targets(x.handle, stack, 0), visit, argument)
+        stack = words(stack_walk())
+        answer = visit_owned(o, stack, push_node(x.handle, stack, 0), visit, argument)
         if answer != 0:
             return answer
     return call_visit(visit, x.type, argument)

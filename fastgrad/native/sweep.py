@@ -37,6 +37,7 @@ from fastgrad.native.layout import (
     PRE_HOOKS,
     PYTHON_APPLY,
     PYTHON_RAISED,
+    RAISED,
     REQUIRES_GRAD,
     SAVED_FREED,
     TENSOR_HOOKS,
@@ -45,6 +46,8 @@ from fastgrad.native.memory import META_BYTES, drain, release_reference, release
 from fastgrad.native.modes import enter
 from fastgrad.native.packing import forget_unpacked
 from fastgrad.native.programs import apply
+from fastgrad.native.pyapi import py_decref, py_integer
+from fastgrad.native.pyobjects import call_python
 from fastgrad.native.slots import find_slot, grads_of, grow, pop_ready, push_ready, room, slot_at
 
 PENDING, APPLIED = range(2)  # where `sweep` goes on: at the next node, or behind the derivative of this one
@@ -159,6 +162,23 @@ def enter_pass(t):
     enter()
     rt = runtime()
     rt.mode = (rt.mode & ~GRAD_ENABLED) | (GRAD_ENABLED if t.flags & CREATE_GRAPH else 0)
+
+
+@native
+def restore_saved_hooks(t):
+    """Saved-tensor hooks that something entered or left since the pass began do not last beyond a node, as in PyTorch.
+
+    OK or RAISED.
+    """
+    rt = runtime()
+    number = py_integer(t.id)
+    answer = call_python(rt.restore_saved_hooks, 1, number, 0, 0) if number != 0 else 0
+    for held in (number, answer):
+        if held != 0:
+            py_decref(held)
+    t.hook_changes = rt.hook_changes
+    enter_pass(t)
+    return OK if answer != 0 else RAISED
 
 
 @native
@@ -283,6 +303,9 @@ def sweep(handle):
     status = 0
     while status == 0:
         if t.state == PENDING:
+            if t.hook_changes != runtime().hook_changes and restore_saved_hooks(t) != OK:
+                status = PYTHON_RAISED
+                break
             if t.n_heap == 0:
                 return DONE
             status = prepare(t, pop_ready(t))

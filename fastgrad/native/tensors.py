@@ -20,7 +20,9 @@ from fastgrad.native.layout import (
 from fastgrad.native.memory import (
     WORDS_TENSOR,
     drop,
+    enter_node,
     keep_for_tape,
+    link_view,
     new_record,
     new_storage,
     release_reference,
@@ -53,7 +55,8 @@ def blank_tensor():
         t.pyobj = 0
         t.retain_next = 0
         t.history = 0
-        t.n_views = 0
+        t.n_joint = 0
+        t.views = 0
         if runtime().mode & INFERENCE_MODE:
             t.flags = INFERENCE
     return handle
@@ -199,9 +202,7 @@ def mark_view(handle, source):
     t = tensor(handle)
     b = tensor(source)
     root = b.base if b.base != 0 else source
-    t.base = root
-    retain(root)
-    tensor(root).n_views += 1
+    link_view(handle, root)
     t.flags |= IS_VIEW | b.flags & FUNCTION_VIEW
     t.history = b.history if b.flags & FUNCTION_VIEW else tensor(root).history
     if not runtime().mode & GRAD_ENABLED:
@@ -258,7 +259,7 @@ def bump_version(handle):
 def set_history(handle, node_handle, output_nr):
     """Make a tensor the `output_nr`-th output of a node, which it keeps alive."""
     t = tensor(handle)
-    t.node = node_handle
+    retain_node(node_handle)
+    enter_node(handle, node_handle)
     t.output_nr = output_nr
     t.flags |= REQUIRES_GRAD
-    retain_node(node_handle)

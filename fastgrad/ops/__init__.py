@@ -5,6 +5,7 @@ from fastgrad.native import devices, layout
 from fastgrad.native.loader import runtime_set
 from fastgrad.ops import (
     activations,
+    attention,
     convolution,
     dropout,
     elementwise,
@@ -16,6 +17,7 @@ from fastgrad.ops import (
     optim,
     pooling,
     random,
+    recurrent,
     reduce,
     registry,
     shape,
@@ -57,6 +59,7 @@ _install()
 
 __all__ = [
     "activations",
+    "attention",
     "convolution",
     "dropout",
     "elementwise",
@@ -68,6 +71,7 @@ __all__ = [
     "optim",
     "pooling",
     "random",
+    "recurrent",
     "reduce",
     "registry",
     "shape",

@@ -31,28 +31,44 @@ class MultiTensorOp(Op):
         words = tensors.split()
         self.tensors = tuple(word.rstrip("!.") for word in words)
         self.written, self.single = (sum(1 << k for k, w in enumerate(words) if mark in w) for mark in "!.")
-        attrs = ("width", "written", "single", *settings.split())
+        attrs = ("places", "present", "written", "single", *settings.split())
         super().__init__(
             name, FUNCTION, ("*tensors",), attrs, kernel=Kernel(name, f"optim:{builder}"), forward=FN_EACH
         )
 
-    def __call__(self, tensors: Sequence[Any], *settings: float, flags: int | None = None) -> None:
-        """Run the kernel over groups that stand one after the other in a list; None where a tensor is absent."""
-        width = len(self.tensors)
-        numbers = [_bits(s) for s in settings]
+    def __call__(
+        self, tensors: Sequence[Any], *settings: Any, flags: int | None = None, absent: Sequence[str] = ()
+    ) -> None:
+        """Run the kernel over groups that stand one after the other in a list.
+
+        Parameters
+        ----------
+        tensors : sequence of Tensor
+            The groups, without tensors that are `absent`.
+        *settings : float or Tensor
+        flags : int, optional
+            The last setting, where that is bits.
+        absent : sequence of str
+            Names of tensors that no group has.
+        """
+        present = (1 << len(self.tensors)) - 1
+        for name in absent:
+            present &= ~(1 << self.tensors.index(name))
+        attrs = [len(self.tensors), present, self.written, self.single, *map(_bits, settings)]
         if flags is not None:
-            numbers.append(flags)
+            attrs.append(flags)
+        most = MOST // present.bit_count() * present.bit_count()
         mode = rt.set_mode(rt.get_mode() & ~GRAD_ENABLED)
         try:
-            for start in range(0, len(tensors), MOST // width * width):
-                part = tensors[start : start + MOST // width * width]
-                apply(self.id, len(part), 0, *part, width, self.written, self.single, *numbers)
+            for start in range(0, len(tensors), most):
+                part = tensors[start : start + most]
+                apply(self.id, len(part), 0, *part, *attrs)
         finally:
             rt.set_mode(mode)
 
 
-def _bits(value: float) -> int:
-    """The bit pattern of a float64 as an integer."""
+def _bits(value: Any) -> int:
+    """The bit pattern of a number, or of a tensor with one element, as a float64."""
     return int(struct.unpack("<q", struct.pack("<d", value))[0])
 
 

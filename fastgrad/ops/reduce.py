@@ -101,6 +101,7 @@ any_ = _reduction("any", OUT_BOOL | NOT_DIFFERENTIABLE)
 all_ = _reduction("all", OUT_BOOL | NOT_DIFFERENTIABLE)
 
 softmax = _rowwise("softmax", flags=FLOAT_ONLY)
+safe_softmax = _rowwise("safe_softmax", flags=FLOAT_ONLY)  # zeros for a row of -inf
 log_softmax = _rowwise("log_softmax", flags=FLOAT_ONLY)
 logsumexp = _rowwise("logsumexp", flags=FLOAT_ONLY | REDUCES)
 argmax = _rowwise("argmax", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
@@ -164,9 +165,12 @@ place_rows = Op(
 )
 
 
-@softmax.vjp("x")
-def _(g, y, dim):
+def _softmax_back(g, y, dim):
     return invoke(softmax_backward, (g, y), dim, 0)
+
+
+softmax.vjp("x")(_softmax_back)
+safe_softmax.vjp("x")(_softmax_back)
 
 
 # softmax_backward(v, s) = s * (v - sum(v * s)), v the gradient and s the softmax.

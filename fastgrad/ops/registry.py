@@ -14,7 +14,7 @@ of the integers that belong to the inputs before it and ``own`` its own integer.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native import layout
@@ -24,6 +24,7 @@ from fastgrad.native.layout import (
     ENV_OUTPUTS,
     FUSED,
     IDENTITY,
+    JOINT,
     MAX_KERNELS,
     MAX_OPS,
     NO_GRAD,
@@ -136,7 +137,7 @@ class Op:
         self.n_out = n_out
         self.edges = edges
         self.rules: dict[int, Callable[..., Any]] = {}
-        self.fused: dict[int, bool] = {}
+        self.joint = False
         self.id = len(OPS)
         OPS.append(self)
         BY_NAME[name] = self
@@ -201,8 +202,11 @@ class Op:
         return names.index(name)
 
     def _save_mask(self, rule: Callable[..., Any]) -> int:
+        return self._mask_of(inspect.signature(rule).parameters)
+
+    def _mask_of(self, names: Iterable[str]) -> int:
         mask = 0
-        for parameter in inspect.signature(rule).parameters:
+        for parameter in names:
             if parameter in self.inputs:
                 mask |= 1 << self._position(parameter)
             elif parameter in ("y", "y1"):
@@ -274,6 +278,27 @@ class Op:
                     self.rules[other] = rule
                     for field in ("save", "grad", "grad_kind"):
                         self._write(field, self._read(field, k), other)
+            return rule
+
+        return declare
+
+    def joint_vjp(self, *names: str, by: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Declare the gradients of several inputs, the first ones, as they come from one call of the op `by`.
+
+        A pass calls `by` with the gradient, what its other inputs name (inputs of this op, ``y``, ``y1``, in this
+        order) and the integers of the call: see Note [Joint gradients] in `native.programs`. The rule itself is called
+        on tensors where what it computes is recorded: it returns a tuple and consists of differentiable ops.
+        """
+
+        def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
+            if names != self.inputs[: len(names)]:
+                raise ValueError(f"the joint gradients of {self.name} must be those of its first inputs")
+            self.joint = True
+            for k in range(len(names)):
+                self.rules[k] = rule
+                self._write("save", self._mask_of(by.inputs[1:]), k)
+                self._write("grad", by.id, k)
+                self._write("grad_kind", JOINT, k)
             return rule
 
         return declare

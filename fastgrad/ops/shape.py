@@ -164,7 +164,7 @@ def _(g, offset, dim1, dim2):
 
 
 # --- histories of views that were changed in place -------------------------------------------------------------
-# A plan says how a view lies in its base: rank, sizes, strides, offset in elements.
+# A plan says how a view lies in its base; see `native.functions.parts`.
 
 copy_slices = Op(
     "copy_slices", FUNCTION, ("x", "source"), ("*plan",), forward=FN_NONE, node="torch::autograd::CopySlices"

@@ -111,7 +111,7 @@ class Adagrad(Optimizer):
         loss = self._loss(closure)
         for group in self.param_groups:
             adagrad_step(
-                self._gather(group, ("sum", "step")),
+                self._gather(group, adagrad_step.tensors),
                 group["lr"], group["lr_decay"], group["eps"], group["weight_decay"],
                 flags=MAXIMIZE if group["maximize"] else 0,
             )  # fmt: skip

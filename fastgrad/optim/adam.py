@@ -119,12 +119,12 @@ class Adam(Optimizer):
         """
         loss = self._loss(closure)
         for group in self.param_groups:
-            largest = "max_exp_avg_sq" if group["amsgrad"] else None
-            tensors = self._gather(group, ("exp_avg", "exp_avg_sq", largest, "step"))
+            absent = () if group["amsgrad"] else ("max_exp_avg_sq",)
             decoupled = DECOUPLED if group["decoupled_weight_decay"] else 0
             adam_step(
-                tensors, group["lr"], *group["betas"], group["eps"], group["weight_decay"],
-                flags=decoupled | (MAXIMIZE if group["maximize"] else 0),
+                self._gather(group, adam_step.tensors, absent),
+                group["lr"], *group["betas"], group["eps"], group["weight_decay"],
+                flags=decoupled | (MAXIMIZE if group["maximize"] else 0), absent=absent,
             )  # fmt: skip
         return loss
 

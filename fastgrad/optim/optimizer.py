@@ -8,6 +8,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import deepcopy
 from itertools import chain
+from operator import itemgetter
 from threading import get_ident
 from typing import Any
 
@@ -207,16 +208,16 @@ class Optimizer:
             self._stepping.add(thread)
             self._opt_called = True  # schedules warn if they step first
             try:
-                for hook in chain(
-                    _global_optimizer_pre_hooks.values(), self._optimizer_step_pre_hooks.values()
-                ):
+                for hook in (
+                    *_global_optimizer_pre_hooks.values(), *self._optimizer_step_pre_hooks.values(),
+                ):  # fmt: skip
                     result = hook(self, args, kwargs)
                     if result is not None:
                         args, kwargs = _new_arguments(func, result)
                 out = func(*args, **kwargs)
-                for hook in chain(
-                    self._optimizer_step_post_hooks.values(), _global_optimizer_post_hooks.values()
-                ):
+                for hook in (
+                    *self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values(),
+                ):  # fmt: skip
                     hook(self, args, kwargs)
                 return out
             finally:
@@ -256,20 +257,23 @@ class Optimizer:
         with enable_grad():
             return closure()
 
-    def _gather(self, group: dict[str, Any], names: Sequence[str | None]) -> list[Any]:
-        """Every parameter of a group that has a gradient, its gradient, and what `names` says of its state, in turn.
+    def _gather(self, group: dict[str, Any], names: Sequence[str], absent: Sequence[str] = ()) -> list[Any]:
+        """The tensors that `names` says for every parameter of a group that has a gradient, one after the other.
 
-        None in place of a name gives None. Where there is no state yet, `_init_state` makes it.
+        The first two are the parameter and its gradient, the others, two at least, stand in its state, but for those
+        that are `absent`. Where there is no state yet, `_init_state` makes it.
         """
         tensors: list[Any] = []
         get_grad, states = rt.get_grad, self.state
+        kept = itemgetter(*[name for name in names[2:] if name not in absent])
         for p in group["params"]:
             grad = get_grad(p)
             if grad is not None:
                 state = states[p]
                 if not state:
                     self._init_state(group, p, state)
-                tensors += (p, grad, *[state[name] if name else None for name in names])
+                tensors += (p, grad)
+                tensors += kept(state)
         return tensors
 
     def _init_state(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
@@ -343,7 +347,7 @@ class Optimizer:
         >>> optimizer.state_dict()["param_groups"][0]["params"]
         [0]
         """
-        for hook in self._optimizer_state_dict_pre_hooks.values():
+        for hook in tuple(self._optimizer_state_dict_pre_hooks.values()):
             hook(self)
         numbers: dict[int, int] = {}
         packed = []
@@ -356,7 +360,7 @@ class Optimizer:
             packed.append({**options, "params": [numbers[id(p)] for p in group["params"]]})
         state = {numbers[id(key)] if isinstance(key, TensorBase) else key: v for key, v in self.state.items()}
         result: Any = {"state": state, "param_groups": packed}
-        for hook in self._optimizer_state_dict_post_hooks.values():
+        for hook in tuple(self._optimizer_state_dict_post_hooks.values()):
             answer = hook(self, result)
             if answer is not None:
                 result = answer
@@ -377,7 +381,7 @@ class Optimizer:
             If number or sizes of the groups differ.
         """
         state_dict = state_dict.copy()
-        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+        for hook in tuple(self._optimizer_load_state_dict_pre_hooks.values()):
             answer = hook(self, state_dict)
             if answer is not None:
                 state_dict = answer
@@ -406,7 +410,7 @@ class Optimizer:
             if "param_names" in ours:
                 theirs.setdefault("param_names", ours["param_names"])
         self.__setstate__({"state": state, "param_groups": saved})
-        for hook in self._optimizer_load_state_dict_post_hooks.values():
+        for hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
             hook(self)
 
     # --- hooks -------------------------------------------------------------------------------------------------

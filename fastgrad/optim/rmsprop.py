@@ -115,11 +115,11 @@ class RMSprop(Optimizer):
         loss = self._loss(closure)
         for group in self.param_groups:
             momentum = group["momentum"]
-            buffer = "momentum_buffer" if momentum > 0 else None
-            average = "grad_avg" if group["centered"] else None
+            absent = [] if momentum > 0 else ["momentum_buffer"]
+            absent += [] if group["centered"] else ["grad_avg"]
             rmsprop_step(
-                self._gather(group, ("square_avg", buffer, average, "step")),
+                self._gather(group, rmsprop_step.tensors, absent),
                 group["lr"], group["alpha"], group["eps"], group["weight_decay"], momentum,
-                flags=MAXIMIZE if group["maximize"] else 0,
+                flags=MAXIMIZE if group["maximize"] else 0, absent=absent,
             )  # fmt: skip
         return loss

@@ -112,7 +112,7 @@ class SGD(Optimizer):
                 if grad is None:
                     continue
                 if momentum == 0:
-                    known += (p, grad, None)
+                    known += (p, grad)
                     continue
                 state = self.state[p]
                 buffer = state.get("momentum_buffer")
@@ -124,5 +124,5 @@ class SGD(Optimizer):
             flags = (NESTEROV if group["nesterov"] else 0) | (MAXIMIZE if group["maximize"] else 0)
             options = group["lr"], momentum, group["dampening"], group["weight_decay"]
             sgd_step(fresh, *options, flags=flags | FIRST_STEP)
-            sgd_step(known, *options, flags=flags)
+            sgd_step(known, *options, flags=flags, absent=() if momentum else ("momentum_buffer",))
         return loss

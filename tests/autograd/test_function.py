@@ -673,6 +673,8 @@ def test_mark_dirty_keeps_retained_gradients_with_the_tensor(lib: ModuleType):
     (w * 2).sum().backward()
     assert w.grad.tolist() == [2.0, 2.0]
     assert x.grad.tolist() == [10.0, 10.0]
+    assert in_place(lib).apply(w).grad is None
+    assert w.retains_grad
 
 
 def test_mark_dirty_of_a_leaf(lib: ModuleType):
@@ -687,6 +689,7 @@ def test_mark_dirty_of_a_leaf(lib: ModuleType):
     assert y is c
     assert not y.requires_grad
     assert c.tolist() == [5.0, 5.0]
+    assert c._version == 2  # one of the op, one of the mark
 
 
 def test_mark_dirty_of_a_tensor_that_requires_no_grad(lib: ModuleType):

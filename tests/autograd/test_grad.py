@@ -331,6 +331,16 @@ def test_create_graph_without_use_leaves_nothing_behind():
     assert fg.debug.live() == before
 
 
+def test_node_hooks_see_what_is_wanted_with_create_graph_too():
+    seen = []
+    x, w = leaf(1.0), leaf(2.0)
+    for create_graph in (False, True):
+        y = x * w
+        y.grad_fn.register_hook(lambda gi, go: seen.append([g is not None for g in gi]))
+        grad(y, x, create_graph=create_graph)
+    assert seen == [[True, False]] * 2
+
+
 def test_create_graph_under_no_grad_still_records():
     x = leaf(3.0)
     y = x * x

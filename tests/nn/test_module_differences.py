@@ -108,11 +108,12 @@ def test_md4_identity(lib, module, ones):
 def test_md5_always_call_kwargs(lib, module, hooks):
     log: list[Any] = []
     m = module(lambda x, k: 1 / x)
-    with hooks.register_module_forward_hook(
-        lambda *args: log.append(len(args)), with_kwargs=True, always_call=True
+    hook = lambda *args: log.append(len(args))  # noqa: E731
+    with (
+        hooks.register_module_forward_hook(hook, with_kwargs=True, always_call=True),
+        pytest.raises(ZeroDivisionError),
     ):
-        with pytest.raises(ZeroDivisionError):
-            m(0, k=1)
+        m(0, k=1)
     assert log == [4 if here(lib) else 3]
     flags(lib).clear()
 
@@ -161,7 +162,7 @@ def test_md9_bare_tensor(lib, module, ones):
     m, x = module(), ones(1, 2)
     m.register_full_backward_hook(lambda m, gi, go: gi[0] * 5)
     if here(lib):
-        with pytest.raises(RuntimeError, match="got a Tensor, but expected 1 .hook '<lambda>'."):
+        with pytest.raises(RuntimeError, match="got a Tensor, but expected 1 \\(hook '<lambda>'\\)"):
             m(x).sum().backward()
     else:
         with pytest.raises(RuntimeError, match="has changed the size of value"):

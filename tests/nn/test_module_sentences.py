@@ -127,9 +127,11 @@ def test_m6_pre_hook_with_kwargs(module, ones):
     assert m(1, a=2) == ((5,), {"b": 6})
     assert seen == [((1,), {"a": 2})]
     for wrong in (5, (1,), [(1,), {}], ((1,), {}, 3)):
-        with m.register_forward_pre_hook(lambda m, args, kwargs, wrong=wrong: wrong, with_kwargs=True):
-            with pytest.raises(RuntimeError, match="forward pre-hook must return None or a tuple of"):
-                m(1)
+        with (
+            m.register_forward_pre_hook(lambda m, args, kwargs, wrong=wrong: wrong, with_kwargs=True),
+            pytest.raises(RuntimeError, match="forward pre-hook must return None or a tuple of"),
+        ):
+            m(1)
 
 
 def test_m7_pre_hook_without_kwargs(module):
@@ -187,9 +189,11 @@ def test_m11_always_call_fails(module):
     m = module(forward)
     m.register_forward_hook(lambda *args: 1 / 0, always_call=True)
     m.register_forward_hook(say(log, "next"), always_call=True)
-    with pytest.warns(UserWarning, match="always_call=True`` raised an exception that was silenced"):
-        with pytest.raises(KeyError):
-            m(KeyError)
+    with (
+        pytest.warns(UserWarning, match="always_call=True`` raised an exception that was silenced"),
+        pytest.raises(KeyError),
+    ):
+        m(KeyError)
     assert log == ["next"]
     for kind in (KeyboardInterrupt, SystemExit):
         with pytest.raises(kind):
@@ -285,21 +289,26 @@ def test_m16_wrong_returns(module, ones, register):
 
 def test_m17_no_input_requires_grad(lib, nn, ones):
     seen = []
+    message = "Full backward hook is firing when gradients are computed with respect to module outputs"
     m = nn.Module()
     m.w = nn.Parameter(lib.ones(2))
     m.forward = lambda x, n: m.w * x * n
     m.register_full_backward_hook(lambda m, gi, go: seen.append((gi, go[0].tolist(), m.w.grad is None)))
-    with pytest.warns(
-        UserWarning, match="Full backward hook is firing when gradients are computed with respect to module"
-    ):
+    with pytest.warns(UserWarning, match=message):
         m(lib.ones(2), 3).sum().backward()
     assert seen == [((None, None), [1.0, 1.0], True)]
     for returned in (None, (None, None)):
-        with m.register_full_backward_hook(lambda m, gi, go, r=returned: r), pytest.warns(UserWarning):
+        with (
+            m.register_full_backward_hook(lambda m, gi, go, r=returned: r),
+            pytest.warns(UserWarning, match=message),
+        ):
             m(lib.ones(2), 3).sum().backward()
-    with m.register_full_backward_hook(lambda m, gi, go: (go[0], None)), pytest.warns(UserWarning):
-        with pytest.raises(RuntimeError, match="should always return None or None for all gradients"):
-            m(lib.ones(2), 3).sum().backward()
+    with (
+        m.register_full_backward_hook(lambda m, gi, go: (go[0], None)),
+        pytest.warns(UserWarning, match=message),
+        pytest.raises(RuntimeError, match="should always return None or None for all gradients"),
+    ):
+        m(lib.ones(2), 3).sum().backward()
     m.forward = None
 
 

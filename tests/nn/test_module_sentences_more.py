@@ -1,4 +1,4 @@
-"""The sentences of docs/module_hooks.md, one test for each number: deprecated, registration and state-dict hooks, handles."""
+"""The sentences of docs/module_hooks.md, one test for each number: deprecated, registration, state dicts, handles."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_m35_kinds(module, hooks):
     m.register_full_backward_pre_hook(print)
     m = module()
     m.register_full_backward_hook(print)
-    with pytest.raises(RuntimeError, match="on a single Module. Please use only one"):
+    with pytest.raises(RuntimeError, match=r"on a single Module\. Please use only one"):
         m.register_backward_hook(print)
     with (
         hooks.register_module_full_backward_hook(print),
@@ -251,7 +251,7 @@ def test_m43_load_pre(lib, tree):
 def test_m44_load_errors(tree):
     model = tree()
     model.register_load_state_dict_pre_hook(lambda m, *args: args[-1].append("no good"))
-    with pytest.raises(RuntimeError, match="Error.s. in loading state_dict for Sequential:\n\tno good"):
+    with pytest.raises(RuntimeError, match=r"Error\(s\) in loading state_dict for Sequential:\n\tno good"):
         model.load_state_dict(model.state_dict(), strict=False)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     arithmetic,
+    attention,
     convolution,
     creation,
     elementwise,
@@ -15,6 +16,7 @@ from . import (
     mixed,
     nn,
     pooling,
+    recurrent,
     reduce,
     shape,
     special,
@@ -33,6 +35,8 @@ FAMILIES = (
     shape,
     index,
     nn,
+    attention,
+    recurrent,
     inplace,
     special,
     layers,

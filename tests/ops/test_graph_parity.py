@@ -328,6 +328,30 @@ x().repeat(2, 1)
 x().flip(0)
 x().roll(1, 0)
 x().masked_select(x() > 1)
+F.conv1d(x(2, 3, 5), x(4, 3, 2), x(4))
+F.conv1d(x(3, 5), x(4, 3, 2))
+F.conv2d(x(2, 3, 5, 5), x(4, 3, 2, 2), x(4), stride=2, padding=1)
+F.conv2d(x(3, 5, 5), x(4, 3, 3, 3), padding="same")
+F.conv2d(x(1, 3, 5, 5, constant=True), x(4, 3, 3, 3))
+F.conv_transpose1d(x(1, 3, 5), x(3, 4, 2))
+F.conv_transpose2d(x(3, 5, 5), x(3, 4, 2, 2), x(4))
+F.max_pool1d(x(3, 6), 2)
+F.max_pool2d(x(1, 1, 6, 6), 2)
+F.max_pool2d(x(1, 6, 6), 2, return_indices=True)[0]
+F.avg_pool1d(x(1, 3, 6), 2)
+F.avg_pool2d(x(1, 6, 6), 2)
+F.adaptive_avg_pool1d(x(1, 3, 6), 4)
+F.adaptive_avg_pool1d(x(3, 6), 1)
+F.adaptive_avg_pool2d(x(1, 6, 6), 4)
+F.adaptive_avg_pool2d(x(1, 1, 6, 6), 1)
+F.pad(x(), (1, 2))
+F.pad(x(), (0, 0))
+F.pad(x(), (1, 2), mode="reflect")
+F.pad(x(1, 3, 3), (1, 2, 0, 1), mode="reflect")
+F.pad(x(), (1, 2), mode="replicate")
+F.pad(x(1, 3, 3), (1, 2, 0, 1), mode="replicate")
+F.pad(x(1, 2, 3, 3), (1, 2, 0, 1, 0, 1), mode="replicate")
+F.pad(x(), (1, 2), mode="circular")
 """.strip().splitlines()
 
 DIFFERENT: dict[str, str] = {
@@ -344,6 +368,7 @@ DIFFERENT: dict[str, str] = {
     "(x() * 1).copy_(x().float())": "a conversion is a node of its own",
     "x().float().mean(dtype=lib.float64)": "a conversion is a node of its own",
     "x().float().sum(dtype=lib.float64)": "a conversion is a node of its own",
+    'F.pad(x(), (1, 2), mode="circular")': "it is one op, where PyTorch copies into slices of its result",
     "assigned(x, 0, x(3))": "the op that wrote to a view is a node behind CopySlices, not within it",
     "assigned(x, 0, 2.0)": "the op that wrote to a view is a node behind CopySlices, not within it",
     "assigned(x, slice(0, 2), x(2, 3, constant=True))": "the op that wrote to a view is a node behind CopySlices",

@@ -1,5 +1,7 @@
 """A second device made of stand-in kernels: dispatch, sweep and hooks work on it without knowing of it."""
 
+import io
+
 import numpy as np
 import pytest
 
@@ -75,3 +77,29 @@ def test_a_number_goes_where_the_tensor_is(stand_in):
 def test_unknown_devices_are_named():
     with pytest.raises(RuntimeError, match="nowhere"):
         fg.ones(2, device="nowhere")
+
+
+def test_saved_tensors_come_back_to_their_device(stand_in):
+    x = fg.arange(4.0).to("standin")
+    file = io.BytesIO()
+    fg.save([x, x[1:]], file)
+    for map_location, expected in ((None, "standin"), ("cpu", "cpu"), ({"standin": "cpu"}, "cpu")):
+        file.seek(0)
+        a, b = fg.load(file, map_location=map_location)
+        assert (a.device.type, b.device.type) == (expected, expected)
+        a.zero_()
+        assert b.cpu().tolist() == [0, 0, 0]
+
+
+def test_a_device_that_is_gone(stand_in):
+    file = io.BytesIO()
+    fg.save(fg.ones(2, device="standin"), file)
+    file.seek(0)
+    column = devices.NAMES.pop("standin")
+    try:
+        with pytest.raises(RuntimeError, match=r"tagged with standin.*map_location='cpu'"):
+            fg.load(file)
+        file.seek(0)
+        assert fg.load(file, map_location="cpu").tolist() == [1, 1]
+    finally:
+        devices.NAMES["standin"] = column

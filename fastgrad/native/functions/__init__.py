@@ -4,6 +4,7 @@ They take handles and integers, return the handle of a result or a negative stat
 frames that they fill are described at the kernels.
 """
 
+from fastgrad.native.functions.attention import attention_backward, attention_forward
 from fastgrad.native.functions.convolution import convolution
 from fastgrad.native.functions.copies import reshape_or_copy, zeros
 from fastgrad.native.functions.framed import framed
@@ -39,6 +40,8 @@ from fastgrad.native.functions.rows import rowwise
 from fastgrad.native.functions.training import nll_backward, nll_forward
 
 __all__ = [
+    "attention_backward",
+    "attention_forward",
     "convolution",
     "each",
     "expand_reduced",

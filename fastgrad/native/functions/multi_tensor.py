@@ -28,17 +28,19 @@ UNLIKE = -13  # the reason in an error of status BAD_SIZE
 def each(op, n, ins, n_attrs, attrs):
     """Run the kernel of an op over groups of tensors; returns the first tensor, with a reference.
 
-    `ins`: the groups one after the other; 0 where a tensor is absent. `attrs`: tensors in a group; a bit for each
-    that the kernel writes; a bit for each that is a single number of any float dtype; then the kernel's settings.
-    The other tensors of a group have sizes and dtype of its first. Nothing is written unless every group fits.
+    `ins`: the groups one after the other. `attrs`: the number of places in a group; three masks with a bit for each
+    place: there is a tensor, the kernel writes it, it is a single number of any floating dtype; then the kernel's
+    settings. The other tensors of a group have sizes and dtype of its first. Nothing is written unless all fit.
     """
-    width = attrs[0]
-    for k in range(0, n, width):
-        status = check_group(op, width, advance(ins, k), attrs[1], attrs[2])
+    size = 0
+    for k in range(attrs[0]):
+        size += attrs[1] >> k & 1
+    for k in range(0, n, size):
+        status = check_group(op, advance(ins, k), attrs)
         if status != 0:
             return status
-    for k in range(0, n, width):
-        status = run_group(op, width, advance(ins, k), attrs[1], attrs[2], n_attrs - 3, advance(attrs, 3))
+    for k in range(0, n, size):
+        status = run_group(op, advance(ins, k), n_attrs, attrs)
         if status != 0:
             return -status
     retain(ins[0])
@@ -46,17 +48,19 @@ def each(op, n, ins, n_attrs, attrs):
 
 
 @native
-def check_group(op, width, group, written, single):
+def check_group(op, group, attrs):
     """Whether the tensors of a group fit together and may change: 0 or a negative status."""
     first = tensor(group[0])
-    for k in range(width):
-        h = group[k]
-        if h == 0:
+    j = 0
+    for k in range(attrs[0]):
+        if not attrs[1] >> k & 1:
             continue
+        h = group[j]
+        j += 1
         t = tensor(h)
         if t.device != first.device:
             return fail(DEVICE_MISMATCH, op, 0)
-        if single >> k & 1:
+        if attrs[3] >> k & 1:
             fits = t.numel == 1 and (t.dtype == FLOAT32 or t.dtype == FLOAT64)
         else:
             fits = same_shape(h, group[0]) and t.dtype == first.dtype
@@ -64,7 +68,7 @@ def check_group(op, width, group, written, single):
             runtime().error[2] = group[0]
             runtime().error[3] = k
             return fail(BAD_SIZE, UNLIKE, h)
-        if written >> k & 1:
+        if attrs[2] >> k & 1:
             if t.flags & INFERENCE and not runtime().mode & INFERENCE_MODE:
                 return fail(INFERENCE_INPLACE, op, 0)
             status = about_to_change(h)
@@ -76,10 +80,10 @@ def check_group(op, width, group, written, single):
 
 
 @native
-def run_group(op, width, group, written, single, n_settings, settings):
+def run_group(op, group, n_attrs, attrs):
     """Run the kernel over one group, by way of contiguous copies where the memory has gaps; a status.
 
-    Frame: elements, dtype of the last single number, the addresses, the settings.
+    Frame: elements, dtype of the single number, an address for each place or 0, the settings.
     """
     first = tensor(group[0])
     frame = stack_small()
@@ -88,28 +92,33 @@ def run_group(op, width, group, written, single, n_settings, settings):
     f[0] = first.numel
     f[1] = first.dtype
     status = 0
-    for k in range(width):
+    j = 0
+    for k in range(attrs[0]):
         f[2 + k] = 0
         held[k] = 0
-        if group[k] != 0 and status == 0:
-            h = contiguous(group[k])
-            if h <= 0:
-                status = -h
-            else:
+        if attrs[1] >> k & 1:
+            h = contiguous(group[j]) if status == 0 else 0
+            j += 1
+            if h > 0:
                 held[k] = h
                 f[2 + k] = tensor(h).data
-                if single >> k & 1:
+                if attrs[3] >> k & 1:
                     f[1] = tensor(h).dtype
-    for k in range(n_settings):
-        f[2 + width + k] = settings[k]
+            elif h < 0:
+                status = -h
+    at = 2 + attrs[0]
+    for k in range(4, n_attrs):
+        f[at] = attrs[k]
+        at += 1
     if status == 0:
-        n_words = 2 + width + n_settings
-        status = launch(op_record(op).kernel, first.device, first.dtype, FLAT, frame, n_words, first.numel)
-    for k in range(width):
+        status = launch(op_record(op).kernel, first.device, first.dtype, FLAT, frame, at, first.numel)
+    j = 0
+    for k in range(attrs[0]):
         if held[k] != 0:
-            if status == 0 and written >> k & 1:
-                if held[k] != group[k]:
-                    status = copy_into(group[k], held[k])
-                bump_version(group[k])
+            if status == 0 and attrs[2] >> k & 1:
+                if held[k] != group[j]:
+                    status = copy_into(group[j], held[k])
+                bump_version(group[j])
             drop(held[k])
+        j += attrs[1] >> k & 1
     return status

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fastgrad.native.elementwise import cast, copy_into
-from fastgrad.native.functions.copies import contiguous, fill_zero, zeros
+from fastgrad.native.elementwise import copy_into
+from fastgrad.native.functions.copies import fill_zero, zeros
 from fastgrad.native.functions.reductions import sum_to
-from fastgrad.native.intrinsics import advance, native, runtime, stack_small, storage, tensor, words
-from fastgrad.native.layout import BAD_DIM, BAD_SIZE, VIEW_AS_STRIDED, VIEW_SELECT, VIEW_SLICE
+from fastgrad.native.intrinsics import advance, native, runtime, stack_frame, stack_small, tensor, words
+from fastgrad.native.layout import BAD_DIM, BAD_SIZE, OVERLAP, VIEW_AS_STRIDED, VIEW_SELECT, VIEW_SLICE
 from fastgrad.native.memory import drop, retain
-from fastgrad.native.tensors import finished, itemsize, new_tensor, wrap_dim
+from fastgrad.native.tensors import finished, is_contiguous, itemsize, new_tensor, new_view, wrap_dim
 from fastgrad.native.views import fail, make_view
 
 
@@ -131,56 +131,132 @@ def view_backward(g, kind, n_attrs, attrs, ndim, sizes):
     return finished(out, write_view(out, kind, n_attrs, attrs, g))
 
 
+# A plan says how a view lies in its base: rank, sizes, strides and offset of the view, then rank and strides of the
+# base. The gradient of the base is laid out like the base itself: another layout may have no strides for the view.
+
+
 @native
-def zero_strided(g, n_attrs, attrs):
-    """A contiguous copy of `g` with zeros in the part that an as_strided plan names."""
-    out = cast(g, tensor(g).dtype)
+def offset_of(plan):
+    """The offset in a plan: elements from the first one of the base to the first one of the view."""
+    return plan[1 + 2 * plan[0]]
+
+
+@native
+def base_strides(plan):
+    """The strides of the base in a plan."""
+    return advance(plan, 3 + 2 * plan[0])
+
+
+@native
+def may_overlap(ndim, sizes, strides):
+    """Whether elements may share memory: a stride does not reach beyond all that smaller strides reach."""
+    for k in range(ndim):
+        reach = 0
+        for j in range(ndim):
+            if strides[j] < strides[k] or (strides[j] == strides[k] and j < k):
+                reach += (sizes[j] - 1) * strides[j]
+        if sizes[k] > 1 and strides[k] <= reach:
+            return True
+    return False
+
+
+@native
+def empty_strided(dtype, device, ndim, sizes, strides):
+    """A tensor with the given strides whose elements are not set, at the start of memory of its own."""
+    if is_contiguous(ndim, sizes, strides):
+        return new_tensor(dtype, device, ndim, sizes)
+    if may_overlap(ndim, sizes, strides):
+        return fail(OVERLAP, 0, 0)
+    length = words(stack_small())
+    length[0] = 1
+    for k in range(ndim):
+        length[0] += (sizes[k] - 1) * strides[k]
+    memory = new_tensor(dtype, device, 1, length)
+    if memory <= 0:
+        return memory
+    out = new_view(memory, ndim, sizes, strides, tensor(memory).data)
+    drop(memory)
+    return out
+
+
+@native
+def laid_out(g, strides):
+    """A copy of `g` with the given strides."""
+    t = tensor(g)
+    out = empty_strided(t.dtype, t.device, t.ndim, t.shape, strides)
     if out <= 0:
         return out
-    return finished(out, write_view(out, VIEW_AS_STRIDED, n_attrs, attrs, 0))
+    return finished(out, copy_into(out, g))
 
 
 @native
-def take_strided(g, n_attrs, attrs):
-    """The part of `g` that an as_strided plan names, of a contiguous copy if `g` is not contiguous."""
-    source = contiguous(g)
+def has_strides(t, strides):
+    """Whether a tensor is laid out by the given strides; those of dimensions of size 1 do not matter."""
+    for k in range(t.ndim):
+        if t.shape[k] != 1 and t.strides[k] != strides[k]:
+            return False
+    return True
+
+
+@native
+def zero_strided(g, plan):
+    """A copy of `g`, laid out like the base, with zeros in the part that a plan names."""
+    out = laid_out(g, base_strides(plan))
+    if out <= 0:
+        return out
+    return finished(out, write_view(out, VIEW_AS_STRIDED, 2 + 2 * plan[0], plan, 0))
+
+
+@native
+def take_strided(g, plan):
+    """The part of `g` that a plan names; of a copy if `g` is not laid out like the base."""
+    t = tensor(g)
+    strides = base_strides(plan)
+    if has_strides(t, strides) and not may_overlap(t.ndim, t.shape, strides):
+        source = g
+        retain(g)
+    else:
+        source = laid_out(g, strides)
     if source <= 0:
         return source
     t = tensor(source)
-    plan = words(stack_small())
-    for k in range(n_attrs):
-        plan[k] = attrs[k]
-    # The plan counts from the first element of `g`, a view from the start of the memory.
-    plan[n_attrs - 1] += (t.data - storage(t.storage).data) // itemsize(t.dtype)
-    out = make_view(VIEW_AS_STRIDED, source, n_attrs, plan)
+    n = plan[0]
+    data = t.data + offset_of(plan) * itemsize(t.dtype)
+    out = new_view(source, n, advance(plan, 1), advance(plan, 1 + n), data)
     drop(source)
     return out
 
 
 @native
-def place_strided(g, attrs):
-    """Zeros with `g` in the part that an as_strided plan names; elements that share memory are summed.
+def place_strided(g, plan):
+    """Zeros, laid out like the base, with `g` in the part that a plan names; elements that share memory are summed.
 
-    `attrs`: the plan (rank, sizes, strides, offset), then rank and sizes of the result.
+    Behind the plan stand the rank and the sizes of the base.
     """
-    n = attrs[0]
-    plan = words(stack_small())
-    kept = advance(plan, 1)
+    n = plan[0]
+    strides = base_strides(plan)
+    target = advance(strides, plan[2 + 2 * n])
+    t = tensor(g)
+    out = empty_strided(t.dtype, t.device, target[0], advance(target, 1), strides)
+    if out <= 0:
+        return out
+    status = fill_zero(out)
+    if status != 0:
+        return finished(out, status)
+    part = words(stack_frame())
+    kept = advance(part, 1)
     for k in range(2 + 2 * n):
-        plan[k] = attrs[k]
+        part[k] = plan[k]
     shared = False
     for k in range(n):
-        if attrs[1 + n + k] == 0 and kept[k] > 1:
+        if plan[1 + n + k] == 0 and kept[k] > 1:
             kept[k] = 1
             shared = True
-    source = g
-    if shared:
-        source = sum_to(g, n, kept)
-        if source <= 0:
-            return source
-    else:
-        retain(g)
-    target = advance(attrs, 2 + 2 * n)
-    out = view_backward(source, VIEW_AS_STRIDED, 2 + 2 * n, plan, target[0], advance(target, 1))
+    if not shared:
+        return finished(out, write_view(out, VIEW_AS_STRIDED, 2 + 2 * n, part, g))
+    source = sum_to(g, n, kept)
+    if source <= 0:
+        return finished(out, -source)
+    status = write_view(out, VIEW_AS_STRIDED, 2 + 2 * n, part, source)
     drop(source)
-    return out
+    return finished(out, status)

@@ -11,12 +11,16 @@ from fastgrad.native.memory import drop
 from fastgrad.native.tensors import finished, new_tensor
 from fastgrad.native.views import fail
 
+LARGEST = 1 << 31  # of a plane: kernels count its elements in 32 bits
+
 
 @native
 def pooled(h, ndim, sizes, dtype):
     """A new tensor of the given sizes, which may differ from those of `h` in the last two dimensions."""
     t = tensor(h)
     if t.ndim != ndim or ndim < 2:
+        return fail(BAD_WINDOW, 0, 0)
+    if t.shape[ndim - 1] * t.shape[ndim - 2] >= LARGEST:
         return fail(BAD_WINDOW, 0, 0)
     for k in range(ndim):
         if sizes[k] < 0 or (k < ndim - 2 and sizes[k] != t.shape[k]):

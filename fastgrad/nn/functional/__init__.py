@@ -17,11 +17,13 @@ from fastgrad.nn.functional.activations import (
     softplus,
     tanh,
 )
+from fastgrad.nn.functional.attention import scaled_dot_product_attention
 from fastgrad.nn.functional.convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d
 from fastgrad.nn.functional.distance import cosine_similarity, pairwise_distance
 from fastgrad.nn.functional.dropout import dropout, dropout1d, dropout2d
 from fastgrad.nn.functional.linear import bilinear, linear
 from fastgrad.nn.functional.losses import cross_entropy, nll_loss
+from fastgrad.nn.functional.multi_head import multi_head_attention_forward
 from fastgrad.nn.functional.normalization import batch_norm, group_norm, layer_norm, normalize, rms_norm
 from fastgrad.nn.functional.padding import pad
 from fastgrad.nn.functional.pair_losses import (
@@ -82,6 +84,7 @@ __all__ = [
     "max_pool2d_with_indices",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -91,6 +94,7 @@ __all__ = [
     "relu",
     "relu6",
     "rms_norm",
+    "scaled_dot_product_attention",
     "sigmoid",
     "silu",
     "smooth_l1_loss",

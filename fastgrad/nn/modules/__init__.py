@@ -17,6 +17,7 @@ from fastgrad.nn.modules.activation import (
     Softplus,
     Tanh,
 )
+from fastgrad.nn.modules.attention import MultiheadAttention
 from fastgrad.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d
 from fastgrad.nn.modules.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from fastgrad.nn.modules.conv import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
@@ -45,11 +46,17 @@ from fastgrad.nn.modules.pooling import (
     MaxPool1d,
     MaxPool2d,
 )
+from fastgrad.nn.modules.rnn import GRU, LSTM, RNN, RNNBase
+from fastgrad.nn.modules.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from fastgrad.nn.modules.sparse import Embedding
+from fastgrad.nn.modules.transformer import TransformerEncoder, TransformerEncoderLayer
 
 __all__ = [
     "ELU",
     "GELU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AvgPool1d",
@@ -70,12 +77,14 @@ __all__ = [
     "Dropout2d",
     "Embedding",
     "Flatten",
+    "GRUCell",
     "GroupNorm",
     "Hardtanh",
     "HuberLoss",
     "Identity",
     "KLDivLoss",
     "L1Loss",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -88,12 +97,16 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiheadAttention",
     "NLLLoss",
     "PReLU",
     "PairwiseDistance",
     "ParameterDict",
     "ParameterList",
     "RMSNorm",
+    "RNNBase",
+    "RNNCell",
+    "RNNCellBase",
     "ReLU",
     "ReLU6",
     "Sequential",
@@ -103,5 +116,7 @@ __all__ = [
     "Softmax",
     "Softplus",
     "Tanh",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "Unflatten",
 ]

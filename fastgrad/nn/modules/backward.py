@@ -28,11 +28,11 @@ def cross(values: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
     Returns
     -------
     tuple
-        The node, None if nothing requires grad; the form of the values, None if there are no containers; the values
-        behind the boundary.
+        The node, None if nothing requires grad; the form of the values, None if all are tensors; the values behind
+        the boundary.
     """
     for value in values:
-        if not isinstance(value, TensorBase) and is_container(value):
+        if not isinstance(value, TensorBase):
             break
     else:
         node, out = boundary(values)
@@ -202,8 +202,8 @@ def _checked(what: tuple[str, str], hook: Hook, form: Any, new: Any, n: int, old
     for k, (value, before) in enumerate(zip(values, old, strict=True)):
         if value is None or value is before:
             continue
-        if before is None and form is None and not _takes_gradient(k):
-            values[k] = None  # of something that is no tensor or does not require grad: never used
+        if before is None and not _takes_gradient(k):
+            values[k] = None  # of a tensor that does not require grad: never used
         else:
             check_replacement(hook, before, value)
     return tuple(values)

@@ -1,7 +1,8 @@
 """Values with tensors in them: tuples, lists, dicts and dataclasses, within each other.
 
 The *form* of a value has the same containers, with a number in the place of each tensor that requires grad and None in
-the place of everything else. A container with no such tensor is None as a whole.
+the place of everything else. A container with no such tensor is None as a whole. A tensor that is in no container has a
+number in any case.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ def rebuilt(value: Any, new: Sequence[Any]) -> Any:
 
 
 def form_of(value: Any, tensors: list[Any], above: tuple[int, ...] = ()) -> Any:
-    """The form of a value; appends its tensors that require grad to a list.
+    """The form of a value; appends the tensors that have a number to a list.
 
     A container inside of itself is not entered a second time.
     """
     if isinstance(value, TensorBase):
-        if not value.requires_grad:  # type: ignore[attr-defined]
+        if above and not value.requires_grad:  # type: ignore[attr-defined]
             return None
         tensors.append(value)
         return len(tensors) - 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from fastgrad.autograd.modes import no_grad
 from fastgrad.dtypes import float64
-from fastgrad.functions.creation import promote_types, tensor
+from fastgrad.functions.creation import full, promote_types
 from fastgrad.native.loader import TensorBase, rt
 from fastgrad.ops.optim import clip, norm_part, scale
 
@@ -35,7 +35,7 @@ def get_total_norm(
         float32 or float64.
     norm_type : float
         The order p of ``(sum |x|**p)**(1/p)``; infinite orders give the largest or smallest magnitude, 0 the number of
-        tensors that are not zero.
+        tensors that are not zero. Tensors without elements do not count.
     error_if_nonfinite : bool
     foreach : bool, optional
         Changes nothing.
@@ -58,11 +58,11 @@ def get_total_norm(
     """
     tensors, order = _listed(tensors), float(norm_type)
     if not tensors:
-        return tensor(0.0)
+        return full((), 0.0)
     dtype = tensors[0].dtype
     for t in tensors:
         dtype = promote_types(dtype, t.dtype)
-    total = tensor(math.inf if order == -math.inf else 0.0, dtype=float64, device=tensors[0].device)
+    total = full((), math.inf if order == -math.inf else 0.0, dtype=float64, device=tensors[0].device)
     norm_part([x for t in tensors for x in (t, total)], order)
     if order == 2.0:
         total = total.sqrt()

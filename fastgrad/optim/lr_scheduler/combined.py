@@ -100,7 +100,11 @@ class SequentialLR(_Combined):
         for group in optimizer.param_groups:
             set_value(group, "lr", group["initial_lr"])
         self.recursive_undo()
-        first = schedulers[bisect_right(milestones, 0)]
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        """Epoch 0, for which making the schedules counted already: that of the one that it belongs to."""
+        first = self._schedulers[bisect_right(self._milestones, 0)]
         first._initial_step()
         self._last_lr = first.get_last_lr()
 
@@ -160,6 +164,12 @@ class ChainedScheduler(_Combined):
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self.optimizer = self._check(schedulers, optimizer)
         self._schedulers = schedulers
+        self._last_lr = values_of(self.optimizer, "lr")
+
+    def _initial_step(self) -> None:
+        """Epoch 0 of each."""
+        for scheduler in self._schedulers:
+            scheduler._initial_step()
         self._last_lr = values_of(self.optimizer, "lr")
 
     def step(self) -> None:  # type: ignore[override]

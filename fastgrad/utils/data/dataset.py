@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from fastgrad.functions.sampling import randperm
 from fastgrad.random import Generator
-from fastgrad.utils.data.sampler import permutation
 
 
 class Dataset:
@@ -161,6 +161,6 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
         raise ValueError(
             f"Sum of input lengths does not equal the length of the input dataset! {sum(sizes)} is not {len(dataset)}"
         )
-    order = permutation(len(dataset), generator)
+    order = randperm(len(dataset), generator=generator).tolist()
     ends = itertools.accumulate(sizes)
     return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]

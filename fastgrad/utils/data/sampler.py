@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from fastgrad import dtypes
 from fastgrad.functions.creation import empty
+from fastgrad.functions.sampling import randperm
 from fastgrad.random import Generator, fill_integers
-
-
-def permutation(n: int, generator: Generator | None) -> list[int]:
-    """The numbers from 0 to ``n - 1`` in random order."""
-    keys = empty(n, dtype=dtypes.int64)
-    fill_integers(keys, -(1 << 63), 1 << 63, generator)
-    return np.argsort(keys.numpy(), kind="stable").tolist()  # type: ignore[no-any-return]
 
 
 class Sampler:
@@ -105,7 +97,7 @@ class RandomSampler(Sampler):
             yield from numbers.tolist()
             return
         for start in range(0, self.num_samples, n):
-            yield from permutation(n, generator)[: self.num_samples - start]
+            yield from randperm(n, generator=generator).tolist()[: self.num_samples - start]
 
     def __len__(self) -> int:
         return self.num_samples
@@ -126,7 +118,7 @@ class SubsetRandomSampler(Sampler):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        return (self.indices[k] for k in permutation(len(self.indices), self.generator))
+        return (self.indices[k] for k in randperm(len(self.indices), generator=self.generator).tolist())
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -50,6 +50,8 @@ class Drawing(Scope):
             self.without += ("gather",)
         self.nesting = rng.random() < 0.5  # passes within hooks
         self.vectors = "products of vectors" in features
+        if "function" not in features:
+            self.without += ("F.",)
         if self.second and "derivative of relu" not in features:
             self.without += ("relu",)
         if self.second and "zeros of what is overwritten" not in features:

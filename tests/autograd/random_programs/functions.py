@@ -38,6 +38,48 @@ def functions(run: Any) -> SimpleNamespace:
             (a,) = ctx.saved_tensors
             return g * 2 * a
 
+    class Output(base):
+        @staticmethod
+        def forward(ctx, a):
+            y = a.tanh()
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            note("Output", ctx, g)
+            (y,) = ctx.saved_tensors
+            return g * (1 - y * y)
+
+    class Within(base):
+        """Saves a tensor that has a history of its own, by which a second derivative reaches the input."""
+
+        @staticmethod
+        def forward(ctx, a):
+            with lib.enable_grad():
+                b = a * 2
+            ctx.save_for_backward(b, None, a)
+            return a * a
+
+        @staticmethod
+        def backward(ctx, g):
+            note("Within", ctx, g)
+            b, _, a = ctx.saved_tensors
+            run.log.append(("saved", a.is_leaf, b.is_leaf, a.requires_grad, b.requires_grad))
+            return g * b
+
+    class Dirty(base):
+        @staticmethod
+        def forward(ctx, a):
+            a *= 2
+            ctx.mark_dirty(a)
+            return a
+
+        @staticmethod
+        def backward(ctx, g):
+            note("Dirty", ctx, g)
+            return g * 2
+
     class Pair(base):
         @staticmethod
         def forward(ctx, a, b):
@@ -127,5 +169,5 @@ def functions(run: Any) -> SimpleNamespace:
             ctx.register_hook(lambda gi, go: run.log.append(("Hooked.hook", seen(gi), seen(go))))
             return g * 2
 
-    made = (Double, Square, Pair, Nothing, Raw, Short, Stop, Once, Inner, Hooked)
+    made = (Double, Square, Output, Within, Dirty, Pair, Nothing, Raw, Short, Stop, Once, Inner, Hooked)
     return SimpleNamespace(**{one.__name__: one for one in made})

@@ -388,7 +388,20 @@ def cut(s: Scope) -> Drawn | None:
 def function(s: Scope) -> Drawn | None:
     """A custom function; `run.functions` defines them."""
     name = s.rng.choice(
-        ["Double", "Square", "Pair", "Nothing", "Raw", "Short", "Stop", "Once", "Inner", "Hooked"]
+        [
+            "Double",
+            "Square",
+            "Output",
+            "Within",
+            "Pair",
+            "Nothing",
+            "Raw",
+            "Short",
+            "Stop",
+            "Once",
+            "Inner",
+            "Hooked",
+        ]
     )
     a = s.pick(lambda v: v.bound**2 <= LIMIT)
     if a is None:
@@ -400,8 +413,9 @@ def function(s: Scope) -> Drawn | None:
             (a, b),
             (_out((a,), a.shape, sibling=True), _out((b,), b.shape, sibling=True, output_nr=1)),
         )
-    bound = a.bound**2 if name in ("Square", "Once") else 2 * a.bound
-    return Drawn(f"F.{name}.apply({a.name})", (a,), (_out((a,), a.shape, bound=bound),))
+    bound = a.bound**2 if name in ("Square", "Within", "Once") else 2 * a.bound
+    out = _out((a,), a.shape, bound=bound, exact=a.exact and name != "Output")
+    return Drawn(f"F.{name}.apply({a.name})", (a,), (out,))
 
 
 # --- in place -------------------------------------------------------------------------------------------------
@@ -425,6 +439,7 @@ _INPLACE: dict[str, tuple[Callable[[float, float], float], bool, bool]] = {
     "{a}[...] = {b}": (max, True, False),
     "{a} += {b}": (lambda a, b: a + b, True, False),
     "{a} *= {b}": (lambda a, b: a * b, True, False),
+    "F.Dirty.apply({a})": (lambda a, b: 2 * a, True, False),
 }
 
 

@@ -1,0 +1,67 @@
+"""Scaled dot-product attention as one op."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from fastgrad.native.layout import (
+    FN_ATTENTION,
+    FN_ATTENTION_BACKWARD,
+    FUNCTION,
+    NOT_DIFFERENTIABLE,
+    ONE_DIFFERENTIABLE,
+)
+from fastgrad.native.loader import rt
+from fastgrad.ops import elementwise as _elementwise  # noqa: F401  # rules that are traced use its operators
+from fastgrad.ops.call import invoke
+from fastgrad.ops.linalg import bmm
+from fastgrad.ops.reduce import safe_softmax, softmax_backward
+from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.shape import reshape_to, transpose, tril, zeros_of
+from fastgrad.ops.vocabulary import m
+
+# Query (B, H, L, E), key and value (B, H / group, S, E), mask (B, H, L, S) to be added or absent. The second result is
+# the logarithm of the sum of exponentials of each query's scores. The scale is the bit pattern of a float.
+attention = Op(
+    "scaled_dot_product_attention", FUNCTION, ("q", "k", "v", "mask"), ("causal", "scale"), edges=3, n_out=2,
+    kernel=Kernel("attention", "attention:build", backward=False), forward=FN_ATTENTION, flags=ONE_DIFFERENTIABLE,
+    node="ScaledDotProductFlashAttentionForCpuBackward0",
+)  # fmt: skip
+attention_backward = Op(
+    "scaled_dot_product_attention_backward", FUNCTION, ("g", "q", "k", "v", "mask", "y", "y1"), ("causal", "scale"),
+    kernel=Kernel("attention_backward", "attention:build", backward=True), forward=FN_ATTENTION_BACKWARD, n_out=3,
+    flags=NOT_DIFFERENTIABLE,
+)  # fmt: skip
+
+
+@attention.joint_vjp("q", "k", "v", by=attention_backward)
+def _(g, q, k, v, mask, causal, scale):
+    factor = struct.unpack("<d", struct.pack("<q", scale))[0]
+    (batch, heads, n_queries, width), (_, shared, n_keys, _) = rt.sizes(q), rt.sizes(k)
+
+    def grouped(x, last):  # heads that share keys and values become one longer head
+        return invoke(reshape_to, (x,), 3, batch * shared, heads // shared * n_queries, last)
+
+    def apart(x, sizes):
+        return invoke(reshape_to, (x,), len(sizes), sizes)
+
+    def swapped(x):
+        return invoke(transpose, (x,), -2, -1)
+
+    queries, g = grouped(q, width), grouped(g, width)
+    keys, values = (apart(x, (batch * shared, n_keys, width)) for x in (k, v))
+    scores = invoke(bmm, (queries, swapped(keys))) * factor
+    if mask is not None:
+        scores = scores + grouped(mask, n_keys)
+    if causal:
+        ones = invoke(zeros_of, (g,), 2, n_queries, n_keys) + 1.0
+        by_head = apart(scores, (batch * heads, n_queries, n_keys))
+        scores = grouped(m.where(m.ne(invoke(tril, (ones,), 0), 0.0), by_head, -math.inf), n_keys)
+    weights = invoke(safe_softmax, (scores,), -1, 0)
+    d_scores = invoke(softmax_backward, (invoke(bmm, (g, swapped(values))), weights), -1, 0) * factor
+    return (
+        apart(invoke(bmm, (d_scores, keys)), (batch, heads, n_queries, width)),
+        apart(invoke(bmm, (swapped(d_scores), queries)), (batch, shared, n_keys, width)),
+        apart(invoke(bmm, (swapped(weights), g)), (batch, shared, n_keys, width)),
+    )

@@ -1,0 +1,101 @@
+"""What recurrent cells make of their gates, element by element.
+
+The gates come as they leave the matrix products: before the logistic function and the hyperbolic tangent.
+"""
+
+from __future__ import annotations
+
+from fastgrad.ops.registry import elementwise
+from fastgrad.ops.vocabulary import c, m
+
+# --- LSTM: the new cell state, and the hidden state that it lets out ------------------------------------------------
+
+
+@elementwise("lstm_state")
+def lstm_state(enter, forget, candidate, state):
+    return m.sigmoid(forget) * state + m.sigmoid(enter) * m.tanh(candidate)
+
+
+@lstm_state.partial("enter")
+def _(enter, candidate):
+    s = m.sigmoid(enter)
+    return s * (c(1) - s) * m.tanh(candidate)
+
+
+@lstm_state.partial("forget")
+def _(forget, state):
+    s = m.sigmoid(forget)
+    return s * (c(1) - s) * state
+
+
+@lstm_state.partial("candidate")
+def _(enter, candidate):
+    t = m.tanh(candidate)
+    return m.sigmoid(enter) * (c(1) - t * t)
+
+
+@lstm_state.partial("state")
+def _(forget):
+    return m.sigmoid(forget)
+
+
+@elementwise("lstm_output")
+def lstm_output(leave, state):
+    return m.sigmoid(leave) * m.tanh(state)
+
+
+@lstm_output.partial("leave")
+def _(leave, state):
+    s = m.sigmoid(leave)
+    return s * (c(1) - s) * m.tanh(state)
+
+
+@lstm_output.partial("state")
+def _(leave, state):
+    t = m.tanh(state)
+    return m.sigmoid(leave) * (c(1) - t * t)
+
+
+# --- GRU: the candidate, and what the update gate lets stay of the old state -----------------------------------------
+
+
+@elementwise("gru_candidate")
+def gru_candidate(reset, x, h):
+    return m.tanh(x + m.sigmoid(reset) * h)
+
+
+@gru_candidate.partial("reset")
+def _(reset, h, y):
+    s = m.sigmoid(reset)
+    return (c(1) - y * y) * s * (c(1) - s) * h
+
+
+@gru_candidate.partial("x")
+def _(y):
+    return c(1) - y * y
+
+
+@gru_candidate.partial("h")
+def _(reset, y):
+    return (c(1) - y * y) * m.sigmoid(reset)
+
+
+@elementwise("gru_state")
+def gru_state(update, candidate, state):
+    return candidate + m.sigmoid(update) * (state - candidate)
+
+
+@gru_state.partial("update")
+def _(update, candidate, state):
+    s = m.sigmoid(update)
+    return s * (c(1) - s) * (state - candidate)
+
+
+@gru_state.partial("candidate")
+def _(update):
+    return c(1) - m.sigmoid(update)
+
+
+@gru_state.partial("state")
+def _(update):
+    return m.sigmoid(update)
