@@ -389,8 +389,26 @@ DIFFERENT: dict[str, str] = {
     "lib.addmm(x(3), x(), x(), beta=2, alpha=3)": "factors are ops of their own",
 }
 
+NO_FUNCTION = "PyTorch's gradient has a history although it is no function of what requires grad"
+
 # Where the gradient has another history, or the second pass another outcome.
 OTHER_HISTORY: dict[str, str] = {
+    "F.conv1d(x(2, 3, 5), x(4, 3, 2), x(4))": NO_FUNCTION,
+    "F.conv2d(x(2, 3, 5, 5), x(4, 3, 2, 2), x(4), stride=2, padding=1)": NO_FUNCTION,
+    "F.conv2d(x(1, 3, 5, 5, constant=True), x(4, 3, 3, 3))": NO_FUNCTION,
+    "F.conv_transpose2d(x(3, 5, 5), x(3, 4, 2, 2), x(4))": NO_FUNCTION,
+    "F.max_pool1d(x(3, 6), 2)": NO_FUNCTION,
+    "F.max_pool2d(x(1, 1, 6, 6), 2)": NO_FUNCTION,
+    "F.max_pool2d(x(1, 6, 6), 2, return_indices=True)[0]": NO_FUNCTION,
+    "F.avg_pool1d(x(1, 3, 6), 2)": NO_FUNCTION,
+    "F.avg_pool2d(x(1, 6, 6), 2)": NO_FUNCTION,
+    "F.adaptive_avg_pool1d(x(1, 3, 6), 4)": NO_FUNCTION,
+    "F.adaptive_avg_pool2d(x(1, 6, 6), 4)": NO_FUNCTION,
+    'F.pad(x(), (1, 2), mode="reflect")': NO_FUNCTION,
+    'F.pad(x(1, 3, 3), (1, 2, 0, 1), mode="reflect")': NO_FUNCTION,
+    'F.pad(x(), (1, 2), mode="replicate")': NO_FUNCTION,
+    'F.pad(x(1, 3, 3), (1, 2, 0, 1), mode="replicate")': NO_FUNCTION,
+    'F.pad(x(1, 2, 3, 3), (1, 2, 0, 1, 0, 1), mode="replicate")': NO_FUNCTION,
     "2 % x()": "PyTorch has no derivative of it",
     "abs(x())": "PyTorch's second gradient is a tensor without memory, where fastgrad's is zeros",
     "F.l1_loss(x(), x())": "PyTorch's second gradient is a tensor without memory, where fastgrad's is zeros",
@@ -406,6 +424,16 @@ OTHER_HISTORY: dict[str, str] = {
 
 # Where a second pass over a graph that was not kept runs here and raises there, or the other way around.
 OTHER_SECOND_PASS: dict[str, str] = {
+    "F.avg_pool1d(x(1, 3, 6), 2)": "the derivative reads nothing",
+    "F.avg_pool2d(x(1, 6, 6), 2)": "the derivative reads nothing",
+    "F.adaptive_avg_pool1d(x(1, 3, 6), 4)": "the derivative reads nothing",
+    "F.adaptive_avg_pool2d(x(1, 6, 6), 4)": "the derivative reads nothing",
+    'F.pad(x(), (1, 2), mode="reflect")': "the derivative reads nothing",
+    'F.pad(x(1, 3, 3), (1, 2, 0, 1), mode="reflect")': "the derivative reads nothing",
+    'F.pad(x(), (1, 2), mode="replicate")': "the derivative reads nothing",
+    'F.pad(x(1, 3, 3), (1, 2, 0, 1), mode="replicate")': "the derivative reads nothing",
+    'F.pad(x(1, 2, 3, 3), (1, 2, 0, 1, 0, 1), mode="replicate")': "the derivative reads nothing",
+    'F.pad(x(), (1, 2), mode="circular")': "the derivative reads nothing",
     "2 % x()": "PyTorch has no derivative of it",
     'lib.div(x(), 2, rounding_mode="floor")': "the derivative is zero and reads nothing",
     'lib.div(x(), x(), rounding_mode="trunc")': "the derivative is zero and reads nothing",
