@@ -91,6 +91,8 @@ def _strided(names: list[str]) -> str:
         patterns += [{names[0]: "i", names[1]: "0"}, {names[0]: "0", names[1]: "i"}]
     elif len(names) == 3:  # one or two numbers beside a tensor
         patterns += [dict(zip(names, kinds, strict=True)) for kinds in ("ii0", "i00", "i0i")]
+    elif len(names) == 4:
+        patterns += [dict(zip(names, kinds, strict=True)) for kinds in ("iii0", "ii00")]
     lines = []
     for k, pattern in enumerate(patterns):
         lines.append(f"def loop{k}({signature}, n):")

@@ -75,8 +75,7 @@ def tile(
             at_c = [builder.gep(c, [builder.mul(row_c, _LL64(r))]) for r in range(rows)]
             start = [_load_row(builder, at, vectors, vector, size, accumulate) for at in at_c]
             before = builder.block
-            loop = builder.append_basic_block("tile.loop")
-            done = builder.append_basic_block("tile.done")
+            loop, done = (builder.append_basic_block(f"tile.{name}") for name in ("loop", "done"))
             builder.cbranch(builder.icmp_signed(">", k, _LL64(0)), loop, done)
 
             builder.position_at_end(loop)

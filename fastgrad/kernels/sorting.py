@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from numba import njit
 
-from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, Element
 from fastgrad.kernels.framed import Builder, fits, integer
 from fastgrad.native.intrinsics import advance, words
 from fastgrad.native.layout import FRAME_INPUTS, FRAME_OUTPUTS
 
 
-def select(kernel: object, dtype: int, layout_class: int) -> Builder:
-    """Integers: rows before the dimension, its length, elements after it, k, whether the largest come first."""
-    element = ELEMENTS[dtype]
-    pointer, load, store = element.pointer, element.load, element.store
+def _heap(element: Element):  # type: ignore[no-untyped-def]
+    """The function of one row: values and places to fill, the row, its length, k, stride, whether the largest count."""
+    load, store = element.load, element.store
 
     @njit(**INLINE)
     def precedes(a, i, b, j, largest):  # type: ignore[no-untyped-def]
@@ -70,6 +69,14 @@ def select(kernel: object, dtype: int, layout_class: int) -> Builder:
             store(values, at, load(values, 0))
             places[at] = places[0]
             sink(values, places, stride, 0, last, value, place, largest)
+
+    return row
+
+
+def select(kernel: object, dtype: int, layout_class: int) -> Builder:
+    """Integers: rows before the dimension, its length, elements after it, k, whether the largest come first."""
+    element = ELEMENTS[dtype]
+    pointer, row = element.pointer, _heap(element)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = words(frame)

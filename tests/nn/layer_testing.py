@@ -97,10 +97,9 @@ def assert_alike(ours: Any, theirs: Any, path: str = "") -> None:
         for k, (a, b) in enumerate(zip(ours, theirs, strict=True)):
             assert_alike(a, b, f"{path}[{k}]")
     elif isinstance(theirs, np.ndarray) or isinstance(ours, np.ndarray):
-        a, b = (np.zeros(1) if x is None else x for x in (ours, theirs))
-        if ours is not None and theirs is not None:
-            assert a.shape == b.shape, path
-            assert a.dtype == b.dtype, path
-        np.testing.assert_allclose(a, b + np.zeros_like(a), rtol=1e-9, atol=1e-10, err_msg=path)
+        a, b = (np.zeros_like(other) if x is None else x for x, other in ((ours, theirs), (theirs, ours)))
+        assert a.shape == b.shape, path
+        assert a.dtype == b.dtype, path
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10, err_msg=path)
     else:
         assert ours == theirs, path

@@ -322,3 +322,97 @@ def test_results_do_not_depend_on_what_ran_before():
         first = layer(x)[0]
         layer(fg.randn(7, 3, 4))
         assert (layer(x)[0] == first).all()
+
+
+# --- sequences of different lengths --------------------------------------------------------------------------------
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("given", [False, True], ids=["zeros", "states"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("lengths", [[5, 3, 1], [2, 5, 3], [4, 4, 4]], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "special"), [("RNN", {}), ("GRU", {}), ("LSTM", {}), ("LSTM", {"proj_size": 2})]
+)
+def test_packed_sequences_as_torch(torch, kind, special, lengths, bidirectional, given):
+    modules = same_module(torch, kind, 4, 3, num_layers=2, bidirectional=bidirectional, **special)
+    x = RNG.standard_normal((3, 6, 4))
+    widths = (special.get("proj_size", 3), 3)[: STATES[kind]]
+    first = [RNG.standard_normal((2 * (1 + bidirectional), 3, w)) for w in widths]
+    results = []
+    for lib, module in zip((torch, fg), modules, strict=True):
+        rnn = lib.nn.utils.rnn
+        leaf = lib.tensor(x, requires_grad=True)
+        states = [lib.tensor(s, requires_grad=True) for s in first]
+        packed = rnn.pack_padded_sequence(leaf, lengths, batch_first=True, enforce_sorted=lengths[0] == 5)
+        hx = () if not given else (tuple(states),) if kind == "LSTM" else (states[0],)
+        output, last = module(packed, *hx)
+        padded, got = rnn.pad_packed_sequence(output, batch_first=True, padding_value=0.5, total_length=7)
+        assert got.tolist() == lengths
+        values = [output.data, padded, *flat(last)]
+        sum((v * v).sum() for v in values).backward()
+        leaves = [leaf, *(states if given else []), *module.parameters()]
+        results.append([v.detach().numpy() for v in values] + [p.grad.numpy() for p in leaves])
+    assert_same(*results)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_packed_sequences_are_those_sequences(kind):
+    layer = getattr(nn, kind)(4, 3, bidirectional=True, dtype=fg.float64)
+    rnn = nn.utils.rnn
+    parts = [fg.tensor(RNG.standard_normal((n, 4))) for n in (2, 5, 3)]
+    output, last = layer(rnn.pack_sequence(parts, enforce_sorted=False))
+    for k, (x, ours) in enumerate(zip(parts, rnn.unpack_sequence(output), strict=True)):
+        alone, end = layer(x)
+        np.testing.assert_allclose(ours.detach().numpy(), alone.detach().numpy(), rtol=1e-12)
+        for a, b in zip(flat(last), flat(end), strict=True):
+            np.testing.assert_allclose(a[:, k].detach().numpy(), b.detach().numpy(), rtol=1e-12)
+
+
+def test_packing_and_padding(lib):
+    rnn = lib.nn.utils.rnn
+    x = lib.arange(24).reshape(4, 3, 2)
+    packed = rnn.pack_padded_sequence(x, [2, 4, 3], enforce_sorted=False)
+    assert packed.batch_sizes.tolist() == [3, 3, 2, 1]
+    assert packed.sorted_indices.tolist() == [1, 2, 0]
+    assert packed.unsorted_indices.tolist() == [2, 0, 1]
+    assert packed.data[:, 0].tolist() == [2, 4, 0, 8, 10, 6, 14, 16, 20]
+    assert packed.to(lib.float64).data.dtype is lib.float64
+    padded, lengths = rnn.pad_packed_sequence(packed, padding_value=-1)
+    assert lengths.tolist() == [2, 4, 3]
+    assert padded[:, 0, 0].tolist() == [0, 6, -1, -1]
+    parts = [lib.ones(2), lib.ones(3) * 2]
+    assert rnn.pad_sequence(parts, batch_first=True, padding_value=7).tolist() == [[1, 1, 7], [2, 2, 2]]
+    assert rnn.pad_sequence(parts, padding_side="left").tolist() == [[0, 2], [1, 2], [1, 2]]
+    assert [p.tolist() for p in rnn.unpad_sequence(lib.ones(3, 2), lib.tensor([3, 1]))] == [[1, 1, 1], [1]]
+
+
+BAD_PACKS: dict[str, tuple[type[Exception], str, Any]] = {
+    "order": (RuntimeError, "sorted in decreasing order", lambda r, x: r.pack_padded_sequence(x, [2, 3, 4])),
+    "count": (RuntimeError, "equal to batch_size", lambda r, x: r.pack_padded_sequence(x, [4, 3])),
+    "zero": (RuntimeError, "greater than 0", lambda r, x: r.pack_padded_sequence(x, [4, 3, 0])),
+    "dims": (IndexError, "[dD]im", lambda r, x: r.pack_padded_sequence(x[0, 0], [1])),
+    "type": (TypeError, "must be Tensor", lambda r, x: r.pack_padded_sequence([1], [1])),
+    "total": (
+        ValueError,
+        "at least the length of the longest",
+        lambda r, x: r.pad_packed_sequence(r.pack_padded_sequence(x, [4, 3, 1]), total_length=3),
+    ),
+    "nothing": (RuntimeError, "empty list", lambda r, x: r.pad_sequence([])),
+    "number": (RuntimeError, "Expected iterable", lambda r, x: r.pad_sequence(3)),
+    "side": (RuntimeError, "padding_side", lambda r, x: r.pad_sequence([x], padding_side="top")),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PACKS)
+def test_bad_packs(case, lib):
+    kind, text, call = BAD_PACKS[case]
+    with pytest.raises(kind, match=text) as caught:
+        call(lib.nn.utils.rnn, lib.zeros(4, 3, 2))
+    assert type(caught.value) is kind
+
+
+def test_lengths_beyond_the_input_are_refused():
+    """In torch they read what lies behind."""
+    with pytest.raises(RuntimeError, match="length of 5 is more than the 4 steps"):
+        nn.utils.rnn.pack_padded_sequence(fg.zeros(4, 3, 2), [5, 3, 1])

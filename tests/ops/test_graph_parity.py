@@ -269,6 +269,65 @@ assigned(x, slice(None), x())
 assigned(x, slice(None), 2.0)
 assigned(x, ..., x())
 assigned(x, (slice(None), 0), x(3))
+F.linear(x(), x(4, 3), x(4))
+F.linear(x(), x(4, 3))
+F.linear(x(2, 3, 3), x(4, 3), x(4))
+F.linear(x(2, 3, 3), x(4, 3))
+F.linear(x(3), x(4, 3), x(4))
+F.linear(x(3), x(4, 3))
+F.linear(x(2, 2, 3, 3), x(4, 3), x(4))
+F.linear(x(2, 3, 3).transpose(0, 1), x(4, 3), x(4))
+F.layer_norm(x(), (3,), x(3), x(3))
+F.layer_norm(x(), (3,))
+F.rms_norm(x(), (3,), x(3))
+F.group_norm(x(2, 4, 3), 2, x(4), x(4))
+F.batch_norm(x(), None, None, x(3), x(3), True)
+F.batch_norm(x(), None, None, training=True)
+F.batch_norm(x(), x(3, constant=True), x(3, constant=True), x(3), x(3))
+F.embedding(lib.tensor([0, 1]), x())
+F.dropout(x(), 1.0)
+F.gelu(x())
+F.gelu(x(), approximate="tanh")
+F.silu(x())
+F.mish(x())
+F.softplus(x())
+F.leaky_relu(x())
+F.elu(x())
+F.hardtanh(x())
+F.relu6(x())
+F.logsigmoid(x())
+F.prelu(x(), x(3))
+F.bilinear(x(), x(3, 2), x(4, 3, 2), x(4))
+F.l1_loss(x(), x())
+F.l1_loss(x(), x(), reduction="none")
+F.smooth_l1_loss(x(), x())
+F.smooth_l1_loss(x(), x(), reduction="none")
+F.huber_loss(x(), x())
+F.binary_cross_entropy(x().sigmoid(), x(constant=True).sigmoid())
+F.binary_cross_entropy_with_logits(x(), x(constant=True))
+F.binary_cross_entropy_with_logits(x(), x(constant=True), pos_weight=x(3, constant=True))
+F.kl_div(x(), x(), reduction="batchmean")
+F.normalize(x())
+F.cosine_similarity(x(), x())
+x().var()
+x().std(0)
+x().norm()
+x().norm(1)
+x().erf()
+x().expm1()
+x().log1p()
+x().rsqrt()
+x().reciprocal()
+x().floor()
+x().round()
+lib.addmm(x(3), x(), x())
+lib.addmm(x(3), x(), x(), beta=2, alpha=3)
+x().topk(2)[0]
+x().sort()[0]
+x().repeat(2, 1)
+x().flip(0)
+x().roll(1, 0)
+x().masked_select(x() > 1)
 F.conv1d(x(2, 3, 5), x(4, 3, 2), x(4))
 F.conv1d(x(3, 5), x(4, 3, 2))
 F.conv2d(x(2, 3, 5, 5), x(4, 3, 2, 2), x(4), stride=2, padding=1)
@@ -315,6 +374,19 @@ DIFFERENT: dict[str, str] = {
     "assigned(x, slice(0, 2), x(2, 3, constant=True))": "the op that wrote to a view is a node behind CopySlices",
     "assigned(x, (slice(None), 0), x(3))": "the op that wrote to a view is a node behind CopySlices",
     "assigned(x, lib.tensor([0, 1]), x(2, 3))": "writing at indices is several ops",
+    "F.rms_norm(x(), (3,), x(3))": "one op here, a composition there",
+    "F.group_norm(x(2, 4, 3), 2, x(4), x(4))": "the statistics, which have no gradient, count as outputs there",
+    "F.dropout(x(), 1.0)": "one op here, a product with noise there",
+    "F.bilinear(x(), x(3, 2), x(4, 3, 2), x(4))": "two products here, one of three operands there",
+    "F.binary_cross_entropy_with_logits(x(), x(constant=True), pos_weight=x(3, constant=True))": "a composition here",
+    "F.normalize(x())": "the lower bound has the name of a clamp",
+    "F.cosine_similarity(x(), x())": "lengths are bounded by an op instead of a write to a copy",
+    "x().norm(1)": "sums of absolute values are two ops",
+    "x().repeat(2, 1)": "views and a copy",
+    "x().flip(0)": "a selection of slices",
+    "x().roll(1, 0)": "slices joined in another order",
+    "x().masked_select(x() > 1)": "an index",
+    "lib.addmm(x(3), x(), x(), beta=2, alpha=3)": "factors are ops of their own",
 }
 
 NO_FUNCTION = "PyTorch's gradient has a history although it is no function of what requires grad"
@@ -339,6 +411,15 @@ OTHER_HISTORY: dict[str, str] = {
     'F.pad(x(1, 2, 3, 3), (1, 2, 0, 1, 0, 1), mode="replicate")': NO_FUNCTION,
     "2 % x()": "PyTorch has no derivative of it",
     "abs(x())": "PyTorch's second gradient is a tensor without memory, where fastgrad's is zeros",
+    "F.l1_loss(x(), x())": "PyTorch's second gradient is a tensor without memory, where fastgrad's is zeros",
+    'F.l1_loss(x(), x(), reduction="none")': "PyTorch's second gradient is a tensor without memory",
+    "x().norm(1)": "PyTorch's second gradient is a tensor without memory",
+    "F.layer_norm(x(), (3,), x(3), x(3))": "a gradient of the bias reads nothing and has no history",
+    "F.batch_norm(x(), None, None, x(3), x(3), True)": "a gradient of the bias reads nothing and has no history",
+    "F.batch_norm(x(), x(3, constant=True), x(3, constant=True), x(3), x(3))": "as for the batch's own statistics",
+    "F.leaky_relu(x())": "the slope is constant, and so the gradient has no history by way of the input",
+    "F.hardtanh(x())": "the slope is constant, and so the gradient has no history by way of the input",
+    "F.relu6(x())": "the slope is constant, and so the gradient has no history by way of the input",
 }
 
 # Where a second pass over a graph that was not kept runs here and raises there, or the other way around.
@@ -360,6 +441,7 @@ OTHER_SECOND_PASS: dict[str, str] = {
     "lib.sub(x(), x(), alpha=3)": "alpha is saved as a tensor",
     "lib.add(x(), x(), alpha=2.5)": "alpha is saved as a tensor",
     "x().sub(x(3), alpha=2)": "alpha is saved as a tensor",
+    "x().flip(0)": "indices are saved",
 }
 
 

@@ -205,7 +205,7 @@ def events(seed: int) -> list[str]:
 
 
 def test_programs_do_the_same_while_the_collector_runs(restless: None):
-    seeds = range(40)
+    seeds = range(60)
     with_collector = [events(seed) for seed in seeds]
     gc.disable()
     try:

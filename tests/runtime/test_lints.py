@@ -33,7 +33,6 @@ LONG_FUNCTIONS = {
         85,
         "four loops that share their constants; as separate makers each would repeat them",
     ),
-    "native/dispatch.py:run_function": (110, "one branch for each function: a switch"),
     "native/elementwise.py:elementwise_slow": (
         90,
         "owns what it made until the end; parts would have to hand it over",
@@ -47,7 +46,7 @@ COMPILERS = {
     "pyapi", "pyobjects", "slots", "sweep", "tensors", "views",
     *(f"functions/{n}" for n in (
         "__init__", "attention", "convolution", "copies", "framed", "indexing", "matrices", "multi_tensor", "parts",
-        "pooling", "reductions", "rows", "training",
+        "pooling", "reductions", "rows", "table", "training",
     )),
 }  # fmt: skip
 

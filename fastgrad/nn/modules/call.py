@@ -54,7 +54,14 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         What `forward` returned, or the last hook that replaced it.
     """
     own = module.__dict__
-    if not (own["_forward_hooks"] or own["_forward_pre_hooks"] or has_hooks(own)):
+    try:
+        hooked = own["_forward_hooks"] or own["_forward_pre_hooks"] or has_hooks(own)
+    except KeyError as error:
+        name = type(module).__name__
+        raise AttributeError(
+            f"'{name}' object has no attribute {error}: {name}.__init__ must call super().__init__() first"
+        ) from None
+    if not hooked:
         return module.forward(*args, **kwargs)
     result: Any = None
     boundaries: Boundaries | None = None

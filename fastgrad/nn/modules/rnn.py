@@ -7,12 +7,14 @@ from typing import Any
 
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import empty, zeros
+from fastgrad.functions.index import index_select
 from fastgrad.functions.shape import squeeze, transpose, unsqueeze
 from fastgrad.nn.functional.dropout import dropout as zeroed
 from fastgrad.nn.functional.recurrent import MODES, Weights, recurrent
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.modules.rnn_cells import fill_uniformly
 from fastgrad.nn.parameter import Parameter
+from fastgrad.nn.utils.rnn import PackedSequence
 
 
 class RNNBase(Module):
@@ -119,14 +121,14 @@ class RNNBase(Module):
 
         Parameters
         ----------
-        input : Tensor
+        input : Tensor or PackedSequence
             Shape (T, N, I), (N, T, I) with `batch_first`, or (T, I).
         hx : Tensor, or pair of Tensor for an LSTM
             The first states, shape (num_layers * directions, N, H) or without N; zeros if not given.
 
         Returns
         -------
-        output : Tensor
+        output : Tensor or PackedSequence
             Shape (T, N, directions * H), (N, T, directions * H) or (T, directions * H).
         hx : Tensor or pair of Tensor
             The last states.
@@ -138,23 +140,40 @@ class RNNBase(Module):
         RuntimeError
             If sizes do not fit.
         """
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
         kind = self.mode.partition("_")[0]
-        if need_tensor(f"{kind}", input).ndim not in (2, 3):
+        if need_tensor(kind, input).ndim not in (2, 3):
             raise ValueError(f"{kind}: Expected input to be 2D or 3D, got {input.ndim}D instead")
         batched = input.ndim == 3
         if not batched:
             input = unsqueeze(input, 1)
         elif self.batch_first:
             input = transpose(input, 0, 1)
-        states = self._first_states(input, hx, batched)
-        weights = [self._weights(group) for group in self.all_weights]
-        between = (lambda x: zeroed(x, self.dropout)) if self.dropout and self.training else None
-        output, states = recurrent(self.mode, input, states, weights, 1 + bool(self.bidirectional), between)
+        output, states = self._run(input, self._first_states(input, input.shape[1], hx, batched))
         if not batched:
             output, states = squeeze(output, 1), tuple(squeeze(s, 1) for s in states)
         elif self.batch_first:
             output = transpose(output, 0, 1)
         return output, states if len(states) > 1 else states[0]
+
+    def _forward_packed(self, packed: PackedSequence, hx: Any) -> Any:
+        """As `forward`; states are in the order in which the sequences were packed."""
+        sizes = packed.batch_sizes.tolist()
+        states = self._first_states(packed.data, sizes[0], hx, True)
+        if packed.sorted_indices is not None and hx is not None:
+            states = tuple(index_select(s, 1, packed.sorted_indices) for s in states)
+        output, states = self._run(packed.data, states, sizes)
+        if packed.unsorted_indices is not None:
+            states = tuple(index_select(s, 1, packed.unsorted_indices) for s in states)
+        return packed._replace(data=output), states if len(states) > 1 else states[0]
+
+    def _run(
+        self, x: Any, states: tuple[Any, ...], sizes: list[int] | None = None
+    ) -> tuple[Any, tuple[Any, ...]]:
+        weights = [self._weights(group) for group in self.all_weights]
+        between = (lambda y: zeroed(y, self.dropout)) if self.dropout and self.training else None
+        return recurrent(self.mode, x, states, weights, 1 + bool(self.bidirectional), between, sizes)
 
     def _weights(self, group: list[Any]) -> Weights:
         """Parameters of one direction by their roles."""
@@ -162,7 +181,7 @@ class RNNBase(Module):
         biases = group[2:4] if self.bias else [None, None]
         return Weights(group[0], group[1], biases[0], biases[1], projection)
 
-    def _first_states(self, x: Any, hx: Any, batched: bool) -> tuple[Any, ...]:
+    def _first_states(self, x: Any, batch: int, hx: Any, batched: bool) -> tuple[Any, ...]:
         """The states to begin with, of three dimensions, after all checks. `x` has the steps first."""
         weight = self.weight_ih_l0
         if x.dtype is not weight.dtype:
@@ -170,16 +189,16 @@ class RNNBase(Module):
                 f"RNN input dtype ({x.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
                 f"input.to({weight.dtype}), or convert model: model.to({x.dtype})"
             )
-        if x.shape[2] != self.input_size:
+        if x.shape[-1] != self.input_size:
             raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[2]}"
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[-1]}"
             )
         if x.shape[0] == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         count = self.num_layers * (1 + bool(self.bidirectional))
         widths = (self.proj_size or self.hidden_size, self.hidden_size)[: MODES[self.mode][2]]
         if hx is None:
-            return tuple(zeros(count, x.shape[1], width, dtype=x.dtype, device=x.device) for width in widths)
+            return tuple(zeros(count, batch, width, dtype=x.dtype, device=x.device) for width in widths)
         states = tuple(hx) if len(widths) == 2 else (hx,)
         dims = [need_tensor(self.mode, s, "hx").ndim for s in states]
         if len(states) != len(widths) or any(d != 2 + batched for d in dims):
@@ -192,7 +211,7 @@ class RNNBase(Module):
         if not batched:
             states = tuple(unsqueeze(s, 1) for s in states)
         for k, (state, width) in enumerate(zip(states, widths, strict=True)):
-            expected = (count, x.shape[1], width)
+            expected = (count, batch, width)
             if state.shape != expected:
                 which = f"hidden[{k}]" if len(widths) == 2 else "hidden"
                 raise RuntimeError(f"Expected {which} size {expected}, got {list(state.shape)}")

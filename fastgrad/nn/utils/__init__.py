@@ -1,5 +1,6 @@
 """Helpers around parameters and their gradients."""
 
+from fastgrad.nn.utils import rnn
 from fastgrad.nn.utils.clip_grad import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -16,6 +17,7 @@ __all__ = [
     "get_total_norm",
     "parameters_to_vector",
     "remove_weight_norm",
+    "rnn",
     "vector_to_parameters",
     "weight_norm",
 ]
