@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fastgrad.nn.modules import hooks as hooks_
@@ -55,7 +55,9 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """
     own = module.__dict__
     try:
-        hooked = own["_forward_hooks"] or own["_forward_pre_hooks"] or has_hooks(own)
+        hooked = own["_forward_hooks"]
+        own_pre_hooks = own["_forward_pre_hooks"]
+        hooked = hooked or own_pre_hooks or has_hooks(own)
     except KeyError as error:
         name = type(module).__name__
         raise AttributeError(
@@ -67,17 +69,21 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     boundaries: Boundaries | None = None
     deprecated: list[Hook] | None = None
     hooks: Any = ()
-    pending: Any = ()  # those of the forward hooks that have not been started
+    last = None  # the id of the forward hook that was started last
     try:
         if (
             own["_backward_hooks"] or own["_backward_pre_hooks"]
             or _global_backward_hooks or _global_backward_pre_hooks
         ):  # fmt: skip
             boundaries, deprecated = _backward_hooks(module, own)
-        if own["_forward_pre_hooks"] or _global_forward_pre_hooks:
+        if own_pre_hooks or _global_forward_pre_hooks:
             flags = own["_forward_pre_hooks_with_kwargs"]
             with_kwargs: Collection[int] = {*flags} if flags else ()
-            for key, hook in _both(_global_forward_pre_hooks, own["_forward_pre_hooks"]):
+            if _global_forward_pre_hooks:
+                pre_hooks = _both(_global_forward_pre_hooks, own_pre_hooks)
+            else:
+                pre_hooks = [*own_pre_hooks.items()]
+            for key, hook in pre_hooks:
                 if key in with_kwargs:
                     new = hook(module, args, kwargs)
                     if new is not None:
@@ -92,10 +98,12 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if own["_forward_hooks"] or _global_forward_hooks:
             flags = own["_forward_hooks_with_kwargs"] or _global_forward_hooks_with_kwargs
             with_kwargs = _forward_hooks_with_kwargs(own) if flags else ()
-            hooks = _both(_global_forward_hooks, own["_forward_hooks"])
-            pending = iter(hooks)
-            for key, hook in pending:
-                if key in with_kwargs:
+            if _global_forward_hooks:
+                hooks = _both(_global_forward_hooks, own["_forward_hooks"])
+            else:
+                hooks = [*own["_forward_hooks"].items()]
+            for last, hook in hooks:
+                if last in with_kwargs:
                     new = hook(module, args, kwargs, result)
                 else:
                     new = hook(module, args, result)
@@ -108,14 +116,19 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return result
     except Exception:
         if own["_forward_hooks_always_called"] or _global_forward_hooks_always_called:
-            started = {key for key, _ in hooks} - {key for key, _ in pending}
-            _always_called(module, args, kwargs, result, started)
+            _always_called(module, args, kwargs, result, _until(hooks, last))
         raise
 
 
-def _both(everywhere: Any, own: Any) -> Iterable[tuple[int, Hook]]:
+def _both(everywhere: Any, own: Any) -> list[tuple[int, Hook]]:
     """The global hooks and then the module's, as they are now, with their ids."""
-    return (*everywhere.items(), *own.items()) if everywhere else (*own.items(),)
+    return [*everywhere.items(), *own.items()]
+
+
+def _until(hooks: list[tuple[int, Hook]], last: int | None) -> set[int]:
+    """The ids of hooks up to that of the last one that was started."""
+    keys = [key for key, _ in hooks]
+    return set(keys[: keys.index(last) + 1]) if last is not None else set()
 
 
 def _backward_hooks(module: Any, own: dict[str, Any]) -> tuple[Boundaries | None, list[Hook]]:
