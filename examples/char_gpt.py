@@ -1,6 +1,6 @@
 """Train a small GPT on the characters of Python's own documentation, and let it write.
 
-    python examples/char_gpt.py --steps 600
+    python examples/char_gpt.py
 
 The text is `pydoc_data.topics`, 465,000 characters of English prose that come with Python.
 """
@@ -96,7 +96,7 @@ def write(model: models.GPT, text: Text, start: str, length: int, temperature: f
 def main(arguments: list[str] | None = None) -> float:
     """Train, draw the loss, print a sample. Returns the last loss on the test text."""
     parser = common.parser(__doc__, "char_gpt.png")
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--context", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)

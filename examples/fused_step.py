@@ -53,7 +53,7 @@ def train(
     """The loss of each step, its highest memory above the start in MiB, and the weights at the end."""
     fg.manual_seed(given.seed)
     model = network(given.layers, given.width)
-    after = kind(model, 0.01)
+    after = kind(model, 30.0)
     inputs = fg.randn(32, given.width)
     targets = fg.randn(32, given.width).tanh()
     losses, peaks = [], []

@@ -104,14 +104,16 @@ class GPT(nn.Module):
         self.apply(self._initialise)
         for name, parameter in self.named_parameters():
             if name.endswith(("out.weight", "mlp.2.weight")):  # what is added to the residual stream
-                nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * layers))
+                nn.init.normal_(parameter, std=0.5 / math.sqrt(width * 2 * layers))
 
     @staticmethod
     def _initialise(module: nn.Module) -> None:
-        if isinstance(module, (nn.Linear, nn.Embedding)):
-            nn.init.normal_(module.weight, std=0.02)
-        if isinstance(module, nn.Linear) and module.bias is not None:
-            nn.init.zeros_(module.bias)
+        if isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=0.1)
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.5 / math.sqrt(module.in_features))
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
     def forward(self, indices: fastgrad.Tensor) -> fastgrad.Tensor:
         """Logits (N, T, vocabulary) of the next character at each place of indices (N, T)."""

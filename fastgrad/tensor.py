@@ -317,9 +317,8 @@ class Tensor(TensorBase):
 
     def retain_grad(self) -> None:
         """Let backward passes write the gradient of this non-leaf to its ``grad``."""
-        if not self.requires_grad:
+        if not rt.retain_grad(self):
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        rt.retain_grad(self)
 
     @property
     def retains_grad(self) -> builtins.bool:

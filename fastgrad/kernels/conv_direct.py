@@ -308,7 +308,7 @@ def weight_correlation(dtype: int) -> Any:
         groups, inputs, outputs = f[GROUPS], f[C] // f[GROUPS], f[O] // f[GROUPS]
         terms = inputs * f[KH] * f[KW]
         pitch, tall = f[OW] + f[DW] * (f[KW] - 1), f[OH] + f[DH] * (f[KH] - 1)
-        if f[SH] != 1 or f[SW] != 1 or terms < 4 or pitch > 2 * f[OW] or outputs * 3 <= rows or f[N] == 0:
+        if f[SH] != 1 or f[SW] != 1 or terms < 4 or pitch > 2 * f[OW] or f[N] == 0:
             return False
         pixels = _round_up((f[OH] - 1) * pitch + f[OW], lanes)
         images = min(max(PIXELS // pixels, 1), f[N])

@@ -172,17 +172,20 @@ def detach_(h):
 
 @native
 def retain_grad(h):
-    """Ask that the gradient of a non-leaf, which requires grad, be written to its `grad`. A status."""
+    """Ask that the gradient of a non-leaf be written to its `grad`: 1, 0 if it requires none, a negative status."""
     enter()
-    look(h)
+    if not look(h) & REQUIRES_GRAD:
+        return 0
     status = left_behind(h)
+    if status != 0:
+        return -status
     t = tensor(h)
-    if status == 0 and not t.flags & RETAINS_GRAD and not is_leaf(h):
+    if not t.flags & RETAINS_GRAD and not is_leaf(h):
         t.flags |= RETAINS_GRAD
         n = node(t.node)
         t.retain_next = n.retains
         n.retains = h
-    return -status
+    return 1
 
 
 @native

@@ -88,7 +88,7 @@ def test_char_gpt(tmp_path: Path):
     )
     text = run("char_gpt.py", *small, "--rate", 0.01, "--out", out)
     losses = [float(x) for x in re.findall(r"test ([\d.]+)", text)]
-    assert losses[-1] < 3.3  # log(103) is 4.6: it knows how often letters are
+    assert losses[-1] < 3.0  # log(103) is 4.6: it knows how often letters are
     sample = text.split("what it writes")[1].split("\n", 1)[1].rstrip("\n")
     assert len(sample) >= 50
     assert looks_drawn(out)
