@@ -98,3 +98,15 @@ def test_infinities_stay_in_their_rows(place):
     expected = np.full((8, 17), 160.0, np.float32)
     expected[place[0]] = np.inf
     assert (out == expected).all()
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_gradient_of_addmm_lies_as_its_operand(by_columns):
+    base = fg.randn(*((5, 4) if by_columns else (4, 5)), requires_grad=True)
+    b = base.t() if by_columns else base * 1
+    a, x = fg.randn(3, 4), fg.randn(3, 5)
+    out = fg.addmm(x, a, b)
+    assert out.grad_fn.name() == "AddmmBackward0"
+    (grad,) = fg.autograd.grad(out, b, fg.ones(3, 5))
+    assert grad.stride() == b.stride()
+    np.testing.assert_allclose(grad.numpy(), a.numpy().T @ np.ones((3, 5), np.float32), 1e-6)
