@@ -190,7 +190,9 @@ def _batched(a: Any, b: Any) -> Any:
 
 
 _T, _VIEW = BY_NAME["t"].id, BY_NAME["view"].id
-_ADDMM, _MM_TRANSPOSED = BY_NAME["addmm"].id, BY_NAME["mm.transposed"].id
+_ADDMM, _MM_TRANSPOSED, _ADDMM_TRANSPOSED = (
+    BY_NAME[n].id for n in ("addmm", "mm.transposed", "addmm.transposed")
+)
 
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
@@ -217,7 +219,8 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     need_tensor("addmm", input)
     _need_dims("addmm", 2, mat1, mat2)
     if beta == 1 and alpha == 1:
-        return apply(_ADDMM, 3, 0, input, mat1, mat2)
+        # The gradient of `mat2` shall lie in memory as `mat2` does.
+        return apply(_ADDMM if mat2.is_contiguous() else _ADDMM_TRANSPOSED, 3, 0, input, mat1, mat2)
     product = apply(_MM, 2, 0, mat1, mat2)
     if alpha != 1:
         product = product * alpha
@@ -238,7 +241,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         if a.ndim == 2 and w.ndim == 2:
             if bias is None:
                 return apply(_MM_TRANSPOSED, 2, 0, a, apply(_T, 1, 0, w, 0, 1))
-            return apply(_ADDMM, 3, 0, bias, a, apply(_T, 1, 0, w, 0, 1))
+            return apply(_ADDMM_TRANSPOSED, 3, 0, bias, a, apply(_T, 1, 0, w, 0, 1))
         return _linear(a, w, bias)
     except RuntimeError as error:
         raise renamed(error, "linear") from error.__cause__
@@ -256,7 +259,7 @@ def _linear(a: Any, w: Any, bias: Any) -> Any:
     shape, sizes = tuple(a.shape), (*a.shape[:-1], w.shape[0])
     if bias is not None and (a.is_contiguous() or a.ndim == 1):
         rows = apply(_VIEW, 1, 0, a, _rows(shape), shape[-1])
-        return apply(_VIEW, 1, 0, apply(_ADDMM, 3, 0, bias, rows, t(w)), *sizes)
+        return apply(_VIEW, 1, 0, apply(_ADDMM_TRANSPOSED, 3, 0, bias, rows, t(w)), *sizes)
     if a.ndim == 1:
         out = apply(_MM_TRANSPOSED, 2, 0, unsqueeze(a, 0), t(w))
         return apply(_SQUEEZED, 1, 0, out, w.shape[0])

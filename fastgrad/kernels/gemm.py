@@ -1,7 +1,7 @@
 """Matrix products: the OpenBLAS inside NumPy's wheel, called by its symbol, or code of our own.
 
-Small products with contiguous rows go to the register tiles of `micro`; machines without OpenBLAS, and integers, to
-plain loops.
+Products up to a certain size go to the register tiles of `micro`; integers, and machines without OpenBLAS, to plain
+loops.
 
 Frame: out, a, b, m, n, k, leading dimension of a, whether a is stored by columns, the same for b, batch size,
 strides of out, a and b between matrices. Everything is row-major for BLAS; a matrix stored by columns is passed
@@ -56,59 +56,31 @@ def describe_blas() -> str:
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The product for one dtype."""
-    from fastgrad.kernels.dtypes import KERNEL
-
-    return _each_matrix(_product(dtype), dtype), KERNEL
-
-
-def _each_matrix(product: Any, dtype: int) -> Callable[..., None]:
-    """A kernel that calls ``product(f, c, a, b)`` for the matrices of a batch; `f` is the frame."""
-    from numba import njit
-
-    from fastgrad.kernels.dtypes import ELEMENTS, INLINE
+    from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
     from fastgrad.native.intrinsics import advance, words
 
-    pointer = ELEMENTS[dtype].pointer
-    product = njit(**INLINE)(product)
+    pointer, product = ELEMENTS[dtype].pointer, matrix_product(dtype)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = words(frame)
         c, a, b = pointer(f[0]), pointer(f[1]), pointer(f[2])
-        for k in range(f[10]):
-            product(f, advance(c, k * f[11]), advance(a, k * f[12]), advance(b, k * f[13]))
-
-    return run
-
-
-def _product(dtype: int) -> Callable[..., None]:
-    """``product(f, c, a, b)``: of small matrices in register tiles, else what `matrix_product` gives."""
-    from fastgrad.kernels.micro import MAX_WORK, lanes, small_product
-
-    whole = matrix_product(dtype)
-
-    def large(f, c, a, b):  # type: ignore[no-untyped-def]
-        whole(f[7], f[9], f[3], f[4], f[5], a, f[6], b, f[8], 0, c, f[4])
-
-    small = small_product(dtype) if dtype in (FLOAT32, FLOAT64) and find_blas() else None
-    if small is None:
-        return large
-    width = lanes(dtype)
-
-    def product(f, c, a, b):  # type: ignore[no-untyped-def]
         m, n, k = f[3], f[4], f[5]
-        if f[9] or n % width != 0 or m * n * k > MAX_WORK:
-            whole(f[7], f[9], m, n, k, a, f[6], b, f[8], 0, c, n)
-        else:
-            small(c, n, a, 1 if f[7] else f[6], f[6] if f[7] else 1, b, f[8], m, n, k)
+        for i in range(f[10]):
+            at_c, at_a, at_b = advance(c, i * f[11]), advance(a, i * f[12]), advance(b, i * f[13])
+            product(f[7], f[9], m, n, k, at_a, f[6], at_b, f[8], 0, at_c, n)
 
-    return product
+    return run, KERNEL
 
 
 ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112
 
+# Multiply-adds up to which the tiles are used: threads of BLAS may be faster beyond. Fewer than the least do not pay
+# for transposing a panel.
+MAX_WORK, MIN_TRANSPOSED = 1 << 25, 1 << 14
+
 
 def matrix_product(dtype: int) -> Any:
-    """A product of two matrices for kernels to call: that of BLAS where there is one, else plain loops.
+    """A product of two matrices for kernels to call: register tiles, BLAS for large ones, plain loops without either.
 
     ``product(a_by_columns, b_by_columns, m, n, k, a, lda, b, ldb, accumulate, c, ldc)`` writes to the row-major `c`,
     or adds to it; a matrix stored by columns is one whose rows are `lda` apart when it is transposed.
@@ -116,13 +88,34 @@ def matrix_product(dtype: int) -> Any:
     from numba import njit
 
     from fastgrad.kernels.dtypes import KERNEL
+    from fastgrad.kernels.micro import lanes
 
     if dtype == BOOL:
         raise NotImplementedError("convert the operands with .to(fastgrad.float32) first")
     found = find_blas()
-    if found and dtype in (FLOAT32, FLOAT64):
-        return njit(**KERNEL)(_blas(found[0] if dtype == FLOAT32 else found[1], dtype))
-    return njit(**KERNEL)(_own(dtype))
+    if not found or dtype not in (FLOAT32, FLOAT64):
+        return njit(**KERNEL)(_own(dtype))
+    blas = njit(**KERNEL)(_blas(found[0] if dtype == FLOAT32 else found[1], dtype))
+    return njit(**KERNEL)(_tiled_or(blas, dtype)) if lanes(dtype) else blas
+
+
+def _tiled_or(blas: Any, dtype: int) -> Callable[..., None]:
+    """Register tiles where they are faster than BLAS. The choice depends on sizes and layout alone."""
+    from fastgrad.kernels.micro import bounded_product, transposed_product
+
+    by_rows, by_columns = bounded_product(dtype), transposed_product(dtype)
+
+    def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
+        row_a, col_a = (1, lda) if ta else (lda, 1)
+        work = m * n * k
+        if work > MAX_WORK or (tb and n > 1 and work < MIN_TRANSPOSED):
+            blas(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
+        elif tb and n > 1:
+            by_columns(c, ldc, a, row_a, col_a, b, ldb, m, n, k, accumulate)
+        else:  # a single column has rows of one element
+            by_rows(c, ldc, a, row_a, col_a, b, 1 if tb else ldb, m, n, k, accumulate)
+
+    return product
 
 
 def _blas(symbol: str, dtype: int) -> Callable[..., None]:

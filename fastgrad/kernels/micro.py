@@ -1,8 +1,8 @@
 """A register-tiled product for small matrices, written as vector instructions.
 
 BLAS spends a good part of its time on packing where matrices are small. Here a tile of 8 rows and up to two vectors of
-columns stays in registers while the inner dimension runs; `b` is read where it lies, so its rows must be contiguous,
-and `a` element by element, so that it may be transposed. LLVM does not find this tiling by itself, hence the IR.
+columns stays in registers while the inner dimension runs; `b` is read by rows, where it lies or from a transposed
+panel, and `a` element by element, so that it may be transposed. LLVM does not find this tiling by itself, hence the IR.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from fastgrad.kernels.dtypes import INLINE, KERNEL
-from fastgrad.native.intrinsics import advance
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
+from fastgrad.native.intrinsics import _stack_words, advance
 from fastgrad.native.layout import FLOAT32, FLOAT64
 
-ROWS = 8
-MAX_WORK = 1 << 22  # multiply-adds; beyond, BLAS is at its best
+PANEL = 256  # rows of a panel: 32 KiB of the stack, which stay in the cache
 
 _LL64 = ir.IntType(64)
 _LL32 = ir.IntType(32)
@@ -52,12 +51,22 @@ def tile_shape(dtype: int) -> tuple[int, int, int] | None:
 
 
 def tile(
-    rows: int, vectors: int, width: int, dtype: int, *, indirect: bool = False, accumulate: bool = False
+    rows: int,
+    vectors: int,
+    width: int,
+    dtype: int,
+    *,
+    indirect: bool = False,
+    accumulate: bool = False,
+    bounded: bool = False,
 ) -> Any:
     """An inlined function that computes ``rows x (vectors * width)`` elements of the product.
 
     ``tile(a, row_a, col_a, b, row_b, c, row_c, k)``: pointers, strides in elements, the inner size. With `indirect`,
     `row_b` points at the place of each row of `b`. The product is written to `c`, or added to it to `accumulate`.
+
+    With `bounded` two more arguments follow, ``columns, accumulate``: memory beyond so many columns is neither read
+    nor written, and whether the product is added is known only now.
     """
     scalar = types.float32 if dtype == FLOAT32 else types.float64
     element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
@@ -65,56 +74,77 @@ def tile(
     vector = ir.VectorType(element, width)
     pointer = types.CPointer(scalar)
 
-    @intrinsic
-    def compute(
-        context: Any, a: Any, row_a: Any, col_a: Any, b: Any, row_b: Any, c: Any, row_c: Any, k: Any
-    ) -> Any:
-        def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            a, row_a, col_a, b, row_b, c, row_c, k = args
-            fma = fused_multiply_add(builder.module, vector)
-            at_c = [builder.gep(c, [builder.mul(row_c, _LL64(r))]) for r in range(rows)]
-            start = [_load_row(builder, at, vectors, vector, size, accumulate) for at in at_c]
-            before = builder.block
-            loop, done = (builder.append_basic_block(f"tile.{name}") for name in ("loop", "done"))
-            builder.cbranch(builder.icmp_signed(">", k, _LL64(0)), loop, done)
+    def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        a, row_a, col_a, b, row_b, c, row_c, k, *bounds = args
+        fma = fused_multiply_add(builder.module, vector)
+        at_c = [builder.gep(c, [builder.mul(row_c, _LL64(r))]) for r in range(rows)]
+        start = [_load_row(builder, at, vectors, vector, size, accumulate) for at in at_c]
+        if bounded:
+            inside = _masks(builder, bounds[0], vectors, width)
 
-            builder.position_at_end(loop)
-            i = builder.phi(_LL64)
-            i.add_incoming(_LL64(0), before)
-            sums = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
-            for r in range(rows):
-                for v in range(vectors):
-                    sums[r][v].add_incoming(start[r][v], before)
-            place = builder.load(builder.gep(row_b, [i])) if indirect else builder.mul(i, row_b)
-            columns = _load_row(builder, builder.gep(b, [place]), vectors, vector, size)
+        def step(i: Any, sums: list[Any]) -> list[Any]:
+            at_b = builder.gep(
+                b, [builder.load(builder.gep(row_b, [i])) if indirect else builder.mul(i, row_b)]
+            )
+            columns = (
+                _load_inside(builder, at_b, inside, vector, size)
+                if bounded
+                else _load_row(builder, at_b, vectors, vector, size)
+            )
             at_a = builder.gep(a, [builder.mul(i, col_a)])
             fresh = []
             for r in range(rows):
                 factor = builder.load(builder.gep(at_a, [builder.mul(row_a, _LL64(r))]))
                 factors = splat(builder, factor, vector, width)
-                fresh.append([builder.call(fma, [factors, columns[v], sums[r][v]]) for v in range(vectors)])
-            following = builder.add(i, _LL64(1))
-            i.add_incoming(following, loop)
-            for r in range(rows):
-                for v in range(vectors):
-                    sums[r][v].add_incoming(fresh[r][v], loop)
-            builder.cbranch(builder.icmp_signed("<", following, k), loop, done)
+                fresh += [
+                    builder.call(fma, [factors, columns[v], sums[r * vectors + v]]) for v in range(vectors)
+                ]
+            return fresh
 
-            builder.position_at_end(done)
-            results = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
-            for r in range(rows):
-                for v in range(vectors):
-                    results[r][v].add_incoming(start[r][v], before)
-                    results[r][v].add_incoming(fresh[r][v], loop)
-            for at, row in zip(at_c, results, strict=True):
+        sums = _maybe_counted(builder, k, [value for row in start for value in row], step)
+        for r, at in enumerate(at_c):
+            row = sums[r * vectors : (r + 1) * vectors]
+            if bounded:
+                added = [builder.and_(mask, _truths(builder, bounds[1], width)) for mask in inside]
+                before = _load_inside(builder, at, added, vector, size)
+                row = [builder.fadd(old, new) for old, new in zip(before, row, strict=True)]
+                _store_inside(builder, at, row, inside, size)
+            else:
                 _store_row(builder, at, row, vector, width, size)
-            return _context.get_dummy_value()
+        return _context.get_dummy_value()
 
-        i64 = types.int64
-        places = types.CPointer(i64) if indirect else i64
-        return types.void(pointer, i64, i64, pointer, places, pointer, i64, i64), emit
+    places = types.CPointer(types.int64) if indirect else types.int64
+    return _tile_intrinsic(emit, pointer, places, bounded)
 
-    return compute
+
+def _tile_intrinsic(emit: Any, pointer: Any, places: Any, bounded: bool) -> Any:
+    """What `tile` returns, from the function that writes its instructions."""
+    i64 = types.int64
+    arguments = (pointer, i64, i64, pointer, places, pointer, i64, i64)
+
+    @intrinsic
+    def compute(
+        context: Any, a: Any, row_a: Any, col_a: Any, b: Any, row_b: Any, c: Any, row_c: Any, k: Any
+    ) -> Any:
+        return types.void(*arguments), emit
+
+    @intrinsic
+    def compute_inside(
+        context: Any,
+        a: Any,
+        row_a: Any,
+        col_a: Any,
+        b: Any,
+        row_b: Any,
+        c: Any,
+        row_c: Any,
+        k: Any,
+        columns: Any,
+        accumulate: Any,
+    ) -> Any:
+        return types.void(*arguments, i64, i64), emit
+
+    return compute_inside if bounded else compute
 
 
 def fused_multiply_add(module: Any, vector: Any) -> Any:
@@ -141,6 +171,49 @@ def _store_row(builder: Any, at: Any, values: list[Any], vector: Any, width: int
     for v, value in enumerate(values):
         target = builder.bitcast(builder.gep(at, [_LL64(v * width)]), vector.as_pointer())
         builder.store(value, target).align = align
+
+
+def _truths(builder: Any, truth: Any, width: int) -> Any:
+    """Lanes that are all true if an integer is not zero."""
+    return splat(
+        builder, builder.icmp_signed("!=", truth, _LL64(0)), ir.VectorType(ir.IntType(1), width), width
+    )
+
+
+def _masks(builder: Any, columns: Any, vectors: int, width: int) -> list[Any]:
+    """Which lanes of neighbouring vectors belong to the first `columns` elements."""
+    indices = ir.VectorType(_LL64, width)
+    bound = splat(builder, columns, indices, width)
+    return [
+        builder.icmp_signed("<", ir.Constant(indices, [v * width + k for k in range(width)]), bound)
+        for v in range(vectors)
+    ]
+
+
+def _masked(builder: Any, action: str, vector: Any, arguments: list[Any]) -> Any:
+    """Call LLVM's masked ``load`` or ``store`` of a type of vectors."""
+    suffix = f"v{vector.count}{'f32' if isinstance(vector.element, ir.FloatType) else 'f64'}.p0"
+    name = f"llvm.masked.{action}.{suffix}"
+    kind = ir.FunctionType(vector if action == "load" else ir.VoidType(), [x.type for x in arguments])
+    function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    return builder.call(function, arguments)
+
+
+def _load_inside(builder: Any, at: Any, masks: list[Any], vector: Any, align: int) -> list[Any]:
+    """Neighbouring vectors from memory, zeros where the masks say no."""
+    values = []
+    for v, mask in enumerate(masks):
+        place = builder.bitcast(builder.gep(at, [_LL64(v * vector.count)]), vector.as_pointer())
+        zeros = ir.Constant(vector, [0.0] * vector.count)
+        values.append(_masked(builder, "load", vector, [place, _LL32(align), mask, zeros]))
+    return values
+
+
+def _store_inside(builder: Any, at: Any, values: list[Any], masks: list[Any], align: int) -> None:
+    for v, (value, mask) in enumerate(zip(values, masks, strict=True)):
+        vector = value.type
+        place = builder.bitcast(builder.gep(at, [_LL64(v * vector.count)]), vector.as_pointer())
+        _masked(builder, "store", vector, [value, place, _LL32(align), mask])
 
 
 def splat(builder: Any, value: Any, vector: Any, width: int) -> Any:
@@ -186,16 +259,114 @@ def tiled_product(rows: int, width: int, dtype: int, accumulate: bool = False) -
     return product
 
 
-def small_product(dtype: int) -> Any:
-    """The tiled product where there are registers enough for it to be faster than BLAS, or None."""
+def _bounded_strip(rows: int, width: int, dtype: int) -> Any:
+    """An inlined function that computes `rows` rows of the product, however many columns there are."""
+    wide, narrow = (tile(rows, vectors, width, dtype, bounded=True) for vectors in (2, 1))
+
+    @njit(**INLINE)
+    def strip(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate):  # type: ignore[no-untyped-def]
+        for j in range(0, n, 2 * width):
+            at_b, at_c = advance(b, j), advance(c, j)
+            if n - j > width:
+                wide(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
+            else:
+                narrow(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
+
+    return strip
+
+
+def bounded_product(dtype: int) -> Any:
+    """``product(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate)`` for matrices of any size.
+
+    Strides are as in `tiled_product`; the product is written to `c`, or added to it if `accumulate` is not 0. Longer
+    inner sums than `PANEL` are added in blocks, which keeps them accurate.
+    """
     width = lanes(dtype)
-    return tiled_product(ROWS, width, dtype) if width else None
+    by_8, by_4, by_2, by_1 = (_bounded_strip(rows, width, dtype) for rows in (8, 4, 2, 1))
+
+    @njit(**KERNEL)
+    def block(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]
+        r = 0
+        while r + 8 <= m:
+            by_8(
+                advance(c, r * row_c), row_c, advance(a, r * row_a), row_a, col_a, b, row_b, n, k, accumulate
+            )
+            r += 8
+        if m & 4:
+            by_4(
+                advance(c, r * row_c), row_c, advance(a, r * row_a), row_a, col_a, b, row_b, n, k, accumulate
+            )
+            r += 4
+        if m & 2:
+            by_2(
+                advance(c, r * row_c), row_c, advance(a, r * row_a), row_a, col_a, b, row_b, n, k, accumulate
+            )
+            r += 2
+        if m & 1:
+            by_1(
+                advance(c, r * row_c), row_c, advance(a, r * row_a), row_a, col_a, b, row_b, n, k, accumulate
+            )
+
+    @njit(**KERNEL)
+    def product(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]
+        for p in range(0, max(k, 1), PANEL):  # zeros are written for k = 0
+            at_a, at_b, depth = advance(a, p * col_a), advance(b, p * row_b), min(PANEL, k - p)
+            add = 1 if accumulate or p > 0 else 0
+            block(c, row_c, at_a, row_a, col_a, at_b, row_b, m, n, depth, add)
+
+    return product
 
 
-def transposing(width: int, dtype: int) -> Any:
+def transposed_product(dtype: int) -> Any:
+    """``product(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate)`` with the transpose of `b`.
+
+    The n rows of `b` are k long. Panels of the transpose, two vectors of columns wide, are made in a buffer on the
+    stack.
+    """
+    element, width = ELEMENTS[dtype], lanes(dtype)
+    pointer, memory = element.pointer, _stack_words(PANEL * 2 * width * element.scalar.bitwidth // 64)
+    several, transpose = bounded_product(dtype), _transpose(dtype)
+
+    @njit(**KERNEL)
+    def product(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]
+        panel = pointer(memory())
+        for j in range(0, n, 2 * width):
+            columns = min(2 * width, n - j)
+            for p in range(0, max(k, 1), PANEL):  # zeros are written for k = 0
+                depth = min(PANEL, k - p)
+                transpose(panel, advance(b, j * row_b + p), row_b, columns, depth)
+                add = 1 if accumulate or p > 0 else 0
+                at_c, at_a = advance(c, j), advance(a, p * col_a)
+                several(at_c, row_c, at_a, row_a, col_a, panel, 2 * width, m, columns, depth, add)
+
+    return product
+
+
+def _transpose(dtype: int) -> Any:
+    """An inlined function that fills a panel with the transpose of n rows of length k."""
+    width, one = lanes(dtype), ELEMENTS[dtype].constant(1)
+    move, move_edge = transposing(width, dtype), transposing(width, dtype, bounded=True)
+
+    @njit(**INLINE)
+    def transpose(panel, b, row_b, n, k):  # type: ignore[no-untyped-def]
+        for j in range(0, n, width):
+            for p in range(0, k, width):
+                target, source = advance(panel, p * 2 * width + j), advance(b, j * row_b + p)
+                if j + width <= n and p + width <= k:
+                    move(target, 2 * width, source, row_b, one)
+                else:
+                    move_edge(target, 2 * width, source, row_b, one, n - j, k - p)
+
+    return transpose
+
+
+def transposing(width: int, dtype: int, *, bounded: bool = False) -> Any:
     """An inlined function that transposes ``width x width`` elements in registers and multiplies them by a factor.
 
     ``move(target, row_target, source, row_source, factor)``: pointers and the strides of rows in elements.
+
+    With `bounded` two more arguments follow, ``rows, columns``: only as many of the source are read, each at least 1;
+    the rest of what is written has no meaning.
     """
     scalar = types.float32 if dtype == FLOAT32 else types.float64
     element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
@@ -203,32 +374,66 @@ def transposing(width: int, dtype: int) -> Any:
     vector = ir.VectorType(element, width)
     pointer = types.CPointer(scalar)
 
+    def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        target, row_target, source, row_source, factor, *bounds = args
+        if bounded:
+            values = _rows_inside(builder, source, row_source, *bounds, vector, size)
+        else:
+            places = [builder.gep(source, [builder.mul(row_source, _LL64(r))]) for r in range(width)]
+            values = [load_vector(builder, place, vector, size) for place in places]
+        factors = splat(builder, factor, vector, width)
+        for r, value in enumerate(_transposed(builder, values)):
+            at = builder.gep(target, [builder.mul(row_target, _LL64(r))])
+            _store_row(builder, at, [builder.fmul(value, factors)], vector, width, size)
+        return _context.get_dummy_value()
+
+    i64 = types.int64
+    arguments = (pointer, i64, pointer, i64, scalar)
+
     @intrinsic
     def move(context: Any, target: Any, row_target: Any, source: Any, row_source: Any, factor: Any) -> Any:
-        def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            target, row_target, source, row_source, factor = args
-            values = [
-                load_vector(builder, builder.gep(source, [builder.mul(row_source, _LL64(r))]), vector, size)
-                for r in range(width)
-            ]
-            span = 1
-            while span < width:  # swap the off-diagonal blocks of all squares of 2 * span
-                low = [c if not c & span else width + c - span for c in range(width)]
-                high = [c + span if not c & span else width + c for c in range(width)]
-                for r in (r for r in range(width) if not r & span):
-                    pair = values[r], values[r + span]
-                    values[r], values[r + span] = (_shuffle(builder, *pair, mask) for mask in (low, high))
-                span *= 2
-            factors = splat(builder, factor, vector, width)
-            for r, value in enumerate(values):
-                at = builder.gep(target, [builder.mul(row_target, _LL64(r))])
-                _store_row(builder, at, [builder.fmul(value, factors)], vector, width, size)
-            return _context.get_dummy_value()
+        return types.void(*arguments), emit
 
-        i64 = types.int64
-        return types.void(pointer, i64, pointer, i64, scalar), emit
+    @intrinsic
+    def move_inside(
+        context: Any,
+        target: Any,
+        row_target: Any,
+        source: Any,
+        row_source: Any,
+        factor: Any,
+        rows: Any,
+        columns: Any,
+    ) -> Any:
+        return types.void(*arguments, i64, i64), emit
 
-    return move
+    return move_inside if bounded else move
+
+
+def _rows_inside(
+    builder: Any, source: Any, stride: Any, rows: Any, columns: Any, vector: Any, size: int
+) -> list[Any]:
+    """As many rows of a matrix as a vector has lanes: the last one in place of those behind it, zeros behind a row."""
+    inside, last = _masks(builder, columns, 1, vector.count), builder.sub(rows, _LL64(1))
+    values = []
+    for r in range(vector.count):
+        row = builder.select(builder.icmp_signed("<", _LL64(r), rows), _LL64(r), last)
+        values += _load_inside(builder, builder.gep(source, [builder.mul(stride, row)]), inside, vector, size)
+    return values
+
+
+def _transposed(builder: Any, values: list[Any]) -> list[Any]:
+    """The columns of the matrix whose rows are as many vectors as they have lanes."""
+    width, span = len(values), 1
+    values = list(values)
+    while span < width:  # swap the off-diagonal blocks of all squares of 2 * span
+        low = [c if not c & span else width + c - span for c in range(width)]
+        high = [c + span if not c & span else width + c for c in range(width)]
+        for r in (r for r in range(width) if not r & span):
+            pair = values[r], values[r + span]
+            values[r], values[r + span] = (_shuffle(builder, *pair, mask) for mask in (low, high))
+        span *= 2
+    return values
 
 
 def _shuffle(builder: Any, a: Any, b: Any, mask: list[int]) -> Any:
@@ -296,6 +501,25 @@ def lane_sums(rows: int, vectors: int, width: int, dtype: int) -> Any:
         return types.void(pointer, i64, i64, pointer, places_type, i64, i64, i64, pointer), emit
 
     return compute
+
+
+def _maybe_counted(builder: Any, count: Any, carried: list[Any], body: Any) -> list[Any]:
+    """As `counted` by ones, for a count that may be 0: what is carried stays then."""
+    before = builder.block
+    enter, done = (builder.append_basic_block(name) for name in ("tile.loop", "tile.done"))
+    builder.cbranch(builder.icmp_signed(">", count, _LL64(0)), enter, done)
+    builder.position_at_end(enter)
+    fresh = counted(builder, count, 1, carried, body)
+    after = builder.block
+    builder.branch(done)
+    builder.position_at_end(done)
+    results = []
+    for old, new in zip(carried, fresh, strict=True):
+        result = builder.phi(old.type)
+        result.add_incoming(old, before)
+        result.add_incoming(new, after)
+        results.append(result)
+    return results
 
 
 def counted(builder: Any, count: Any, step: int, carried: list[Any], body: Any) -> list[Any]:

@@ -19,20 +19,24 @@ def _swapped(x):
     return invoke(transpose, (x,), -2, -1)
 
 
-def _rules(op):
+def _rules(op, product):
     @op.vjp("a")
     def _(g, b):
-        return invoke(op, (g, _swapped(b)))
+        return invoke(product, (g, _swapped(b)))
 
     @op.vjp("b")
     def _(g, a):
-        return invoke(op, (_swapped(a), g))
+        return invoke(product, (_swapped(a), g))
 
 
-_rules(mm)
-_rules(bmm)
+addmm = Op("addmm", FUNCTION, ("input", "a", "b"), kernel=GEMM, forward=FN_ADDMM, flags=FLOAT_ONLY)
+addmm.identity("input")
 
-# The product with a transposed matrix, as a linear layer has it: the gradient of that operand is made so that it is
+_rules(mm, mm)
+_rules(bmm, bmm)
+_rules(addmm, mm)
+
+# The products with a transposed matrix, as a linear layer has them: the gradient of that operand is made so that it is
 # contiguous once it is transposed back.
 mm_transposed = Op(
     "mm.transposed",
@@ -43,8 +47,16 @@ mm_transposed = Op(
     flags=FLOAT_ONLY,
     node="MmBackward0",
 )
-addmm = Op("addmm", FUNCTION, ("input", "a", "b"), kernel=GEMM, forward=FN_ADDMM, flags=FLOAT_ONLY)
-addmm.identity("input")
+addmm_transposed = Op(
+    "addmm.transposed",
+    FUNCTION,
+    ("input", "a", "b"),
+    kernel=GEMM,
+    forward=FN_ADDMM,
+    flags=FLOAT_ONLY,
+    node="AddmmBackward0",
+)
+addmm_transposed.identity("input")
 
 
 def _transposed_rules(op):
@@ -58,7 +70,7 @@ def _transposed_rules(op):
 
 
 _transposed_rules(mm_transposed)
-_transposed_rules(addmm)
+_transposed_rules(addmm_transposed)
 
 
 @mv.vjp("a")

@@ -1,0 +1,112 @@
+"""The product of matrices at the sizes at which it is computed in another way, and the memory that it may touch."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fastgrad as fg
+from fastgrad.kernels.compile import compile_kernel
+from fastgrad.kernels.gemm import MAX_WORK, MIN_TRANSPOSED
+from fastgrad.kernels.micro import PANEL
+from fastgrad.native.layout import FLAT, FLOAT32, FLOAT64
+from fastgrad.ops.linalg import GEMM
+
+DTYPES = {"float32": FLOAT32, "float64": FLOAT64}
+# Rows, columns, inner size: tails of strips, of vectors and of panels; no inner size; vectors; beyond the tiles.
+SIZES = (
+    (1, 1, 0), (9, 5, 0), (1, 1, 1), (1, 600, 40), (600, 1, 40), (7, 15, 160), (8, 16, 128), (15, 17, 64),
+    (16, 33, 31), (13, 47, PANEL - 1), (5, 31, PANEL), (6, 49, PANEL + 1), (11, 10, 2 * PANEL + 13), (16, 512, 128),
+    (512, 128, 16), (64, 64, MIN_TRANSPOSED // 64 // 64 - 1), (64, 64, MIN_TRANSPOSED // 64 // 64),
+    (1 << 8, 1 << 9, (MAX_WORK >> 17) + 1),
+)  # fmt: skip
+
+
+def framed(rng, rows, columns, dtype, by_columns):
+    """Random elements in a matrix amidst NaN, stored by rows or by columns, and how far apart these lie."""
+    shape = (columns, rows) if by_columns else (rows, columns)
+    whole = np.full((shape[0] + 2, shape[1] + 5), np.nan, dtype)
+    inner = whole[1:-1, 2:-3]
+    inner[...] = rng.standard_normal(shape)
+    return (inner.T if by_columns else inner), whole.shape[1]
+
+
+def run_kernel(out, a, lda, a_by_columns, b, ldb, b_by_columns):
+    m, k = a.shape
+    places = [out.ctypes.data, a.ctypes.data, b.ctypes.data, m, b.shape[1], k]
+    frame = np.array([*places, lda, a_by_columns, ldb, b_by_columns, 1, 0, 0, 0], np.int64)
+    address = compile_kernel(GEMM, DTYPES[out.dtype.name], FLAT)
+    ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)(frame.ctypes.data)
+
+
+def check(m, n, k, dtype, a_by_columns, b_by_columns):
+    rng = np.random.default_rng(m * 10007 + n * 101 + k)
+    a, lda = framed(rng, m, k, dtype, a_by_columns)
+    b, ldb = framed(rng, k, n, dtype, b_by_columns)
+    memory = np.full(m * n + 64, 7.0, dtype)
+    run_kernel(memory[32:], a, lda, a_by_columns, b, ldb, b_by_columns)
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    bound = 16 * np.finfo(dtype).eps * (np.abs(wide_a) @ np.abs(wide_b))
+    assert (np.abs(memory[32 : 32 + m * n].reshape(m, n) - wide_a @ wide_b) <= bound).all()
+    assert (memory[:32] == 7).all()
+    assert (memory[32 + m * n :] == 7).all()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("b_by_columns", [False, True])
+@pytest.mark.parametrize("a_by_columns", [False, True])
+def test_where_paths_change(size, dtype, a_by_columns, b_by_columns):
+    check(*size, dtype, a_by_columns, b_by_columns)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(1, 70), st.integers(1, 70), st.integers(0, 70), st.sampled_from(sorted(DTYPES)),
+    st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_small_sizes(m, n, k, dtype, a_by_columns, b_by_columns):
+    check(m, n, k, dtype, a_by_columns, b_by_columns)
+
+
+@pytest.mark.parametrize("size", [(7, 15, 160), (6, 49, PANEL + 1), (16, 96, 40), (33, 1, 20)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_linear_and_its_gradients(size, dtype):
+    m, n, k = size
+    rng = np.random.default_rng(5)
+    x, w, bias, g = (rng.standard_normal(s).astype(dtype) for s in ((m, k), (n, k), (n,), (m, n)))
+    tensors = [fg.tensor(v, requires_grad=True) for v in (x, w, bias)]
+    out = fg.nn.functional.linear(*tensors)
+    out.backward(fg.tensor(g))
+    wide = [v.astype(np.float64) for v in (x, w, bias, g)]
+    expected = (wide[3] @ wide[1], wide[3].T @ wide[0], wide[3].sum(0))
+    tolerance = 200 * np.finfo(dtype).eps
+    np.testing.assert_allclose(out.detach().numpy(), wide[0] @ wide[1].T + wide[2], tolerance, 10 * tolerance)
+    for tensor, grad in zip(tensors, expected, strict=True):
+        np.testing.assert_allclose(tensor.grad.numpy(), grad, tolerance, 10 * tolerance)
+
+
+@pytest.mark.parametrize("place", [(3, 4), (0, 0), (7, 159)])
+def test_infinities_stay_in_their_rows(place):
+    x, w = np.ones((8, 160), np.float32), np.ones((17, 160), np.float32)
+    x[place] = np.inf
+    out = (fg.tensor(x) @ fg.tensor(w).T).numpy()
+    expected = np.full((8, 17), 160.0, np.float32)
+    expected[place[0]] = np.inf
+    assert (out == expected).all()
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_gradient_of_addmm_lies_as_its_operand(by_columns):
+    base = fg.randn(*((5, 4) if by_columns else (4, 5)), requires_grad=True)
+    b = base.t() if by_columns else base * 1
+    a, x = fg.randn(3, 4), fg.randn(3, 5)
+    out = fg.addmm(x, a, b)
+    assert out.grad_fn.name() == "AddmmBackward0"
+    (grad,) = fg.autograd.grad(out, b, fg.ones(3, 5))
+    assert grad.stride() == b.stride()
+    np.testing.assert_allclose(grad.numpy(), a.numpy().T @ np.ones((3, 5), np.float32), 1e-6)
