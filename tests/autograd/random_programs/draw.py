@@ -126,6 +126,8 @@ class Drawing(Scope):
             return False
         if any(v.maybe for v in [*others, value]) and "results that are no views" not in self.features:
             return False
+        if any(v.reshaped for v in [*others, value]) and "strides of results" not in self.features:
+            return False
         if "views of several outputs after a change" not in self.features and any(
             v.multi for v in [*others, value]
         ):
@@ -187,6 +189,7 @@ class Drawing(Scope):
                 v.grad = v.grad or (after.grad and within != "no_grad")
                 v.edges = False
                 v.through = v.through or drawn.view
+                v.renewed = within == "no_grad" and v.name != v.base and "hooks of views" not in self.features
 
     # --- hooks ------------------------------------------------------------------------------------------------
 
@@ -195,9 +198,13 @@ class Drawing(Scope):
         if hook is not None:
             self.statements.append(Register(hook))
 
+    def waits(self, value: Value) -> bool:
+        """Whether the gradients of what was made from a tensor arrive where its hooks are from now on."""
+        return value.grad and not value.renewed
+
     def hook(self, nested: bool) -> Hook | None:
-        target = self.pick(lambda v: v.grad or self.chance(self.wild * 0.2))
-        if target is None:
+        target = self.pick(lambda v: self.waits(v) or self.chance(self.wild * 0.2))
+        if target is None or target.renewed:
             return None
         if nested and (target.multi or target.sibling) and "hooks added to a sibling" not in self.features:
             return None
@@ -225,7 +232,9 @@ class Drawing(Scope):
         targets = [target]
         if kind.startswith("multi"):
             for _ in range(self.rng.randint(0, 3)):
-                more = self.pick(lambda v: v.grad and (kind == "multi any" or not v.leaf or target.leaf))
+                more = self.pick(
+                    lambda v: self.waits(v) and (kind == "multi any" or not v.leaf or target.leaf)
+                )
                 targets += [more] if more else []
         for v in targets:
             v.hooked = True
@@ -274,7 +283,7 @@ class Drawing(Scope):
                 )
             case "clear" | "retain" | "forget" | "nested" | "nested grad" | "rejoin" as verb:
                 value = self.pick(lambda v: v.grad and (v.leaf or verb not in ("clear", "nested")))
-                if value is None:
+                if value is None or (verb == "retain" and value.renewed):
                     return Step("look")
                 value.retained = value.retained or verb == "retain"
                 return Step(verb, value.name)
@@ -389,6 +398,7 @@ class Drawing(Scope):
                     family=name,
                     edges=False,
                     expanded=True,
+                    strided=True,
                     order=1,
                 )
                 self.values.append(new)
@@ -400,10 +410,12 @@ class Drawing(Scope):
 
     def inputs(self) -> list[Value]:
         leaves = self.rng.random() < 0.6
-        found = [self.pick(lambda v: v.grad and v.leaf is leaves) for _ in range(self.rng.randint(1, 3))]
+        found = [
+            self.pick(lambda v: self.waits(v) and v.leaf is leaves) for _ in range(self.rng.randint(1, 3))
+        ]
         values = list({v.name: v for v in found if v is not None}.values())
         if leaves or "capture before hooks" in self.features:
             if self.chance(0.5) and "capture before hooks" in self.features:
-                values += [v for v in [self.pick(lambda v: v.grad)] if v and v not in values]
+                values += [v for v in [self.pick(self.waits)] if v and v not in values]
             return values
         return values[:1]

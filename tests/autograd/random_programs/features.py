@@ -242,7 +242,8 @@ DIFFERENCES: dict[str, tuple[Callable[[ModuleType], bool], str]] = {
     "hooks of views": (
         _never,
         "where a view and its base meet a change in place, PyTorch drops hooks of views, without a word: those of the "
-        "view's old node are never called, be it the view or the base that was changed; fastgrad calls some of them",
+        "view's old node are never called, be it the view or the base that was changed; fastgrad calls some of them; "
+        "after a change without gradients the view has another node only in PyTorch",
     ),
     "retained outputs": (
         _never,
@@ -296,6 +297,11 @@ DIFFERENCES: dict[str, tuple[Callable[[ModuleType], bool], str]] = {
     "results that are no views": (
         lambda lib: not (_ones(lib).reshape(1, 1, 2) @ lib.ones(2, 2, dtype=lib.float64))._is_view(),
         "what PyTorch reshapes for itself is no view for the user: batches of products, copies by reshape",
+    ),
+    "strides of results": (
+        lambda lib: not (lib.ones(2, 3).t() * 1).is_contiguous(),
+        "results of permuted operands keep the order of strides in PyTorch, so that reshape may copy where it makes "
+        "a view in fastgrad",
     ),
     "zeros of what is overwritten": (
         _overwritten_without_history,

@@ -36,6 +36,10 @@ class Value:
     edges: bool = True  # its node has the same edges in both libraries
     hooked: bool = False
     maybe: bool = False  # a view in one of the libraries
+    permuted: bool = False  # its strides are not in order
+    strided: bool = False  # its strides may be others in each of the libraries
+    reshaped: bool = False  # so whether it is a view depends on the library
+    renewed: bool = False  # its node may be newer than what was made from it, in one of the libraries
     expanded: bool = False
     order: int = 0  # how many times it was differentiated
     through: bool = False  # a view of it was changed
@@ -85,6 +89,7 @@ def _out(ins: tuple[Value, ...], shape: tuple[int, ...], **more: object) -> Valu
         "exact": all(v.exact for v in ins),
         "grad": any(v.grad for v in ins),
         "order": max(v.order for v in ins),
+        "strided": any(v.permuted or v.strided for v in ins),
     }
     return Value("", shape, **(facts | more))
 
@@ -96,6 +101,9 @@ def _view(v: Value, shape: tuple[int, ...], **more: object) -> Value:
         "multi": v.multi,
         "maybe": v.maybe,
         "expanded": v.expanded,
+        "permuted": v.permuted,
+        "strided": v.strided,
+        "reshaped": v.reshaped,
     }
     return _out((v,), shape, **(inherited | more))
 
@@ -310,6 +318,8 @@ def view(s: Scope) -> Drawn | None:
         indexed=copies and a.indexed,
         maybe=copies or a.maybe,
         expanded="expand" in code or a.expanded,
+        permuted=a.permuted or any(name in code for name in ("permute", "transpose", ".t()", "diagonal")),
+        reshaped=a.reshaped or (copies and a.strided),
     )
     return Drawn(code, (a,), (out,))
 
