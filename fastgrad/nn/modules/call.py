@@ -59,10 +59,7 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         own_pre_hooks = own["_forward_pre_hooks"]
         hooked = hooked or own_pre_hooks or has_hooks(own)
     except KeyError as error:
-        name = type(module).__name__
-        raise AttributeError(
-            f"'{name}' object has no attribute {error}: {name}.__init__ must call super().__init__() first"
-        ) from None
+        raise _not_initialised(module, error) from None
     if not hooked:
         return module.forward(*args, **kwargs)
     result: Any = None
@@ -79,11 +76,8 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if own_pre_hooks or _global_forward_pre_hooks:
             flags = own["_forward_pre_hooks_with_kwargs"]
             with_kwargs: Collection[int] = {*flags} if flags else ()
-            if _global_forward_pre_hooks:
-                pre_hooks = _both(_global_forward_pre_hooks, own_pre_hooks)
-            else:
-                pre_hooks = [*own_pre_hooks.items()]
-            for key, hook in pre_hooks:
+            everywhere = _global_forward_pre_hooks
+            for key, hook in _both(everywhere, own_pre_hooks) if everywhere else [*own_pre_hooks.items()]:
                 if key in with_kwargs:
                     new = hook(module, args, kwargs)
                     if new is not None:
@@ -98,10 +92,8 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if own["_forward_hooks"] or _global_forward_hooks:
             flags = own["_forward_hooks_with_kwargs"] or _global_forward_hooks_with_kwargs
             with_kwargs = _forward_hooks_with_kwargs(own) if flags else ()
-            if _global_forward_hooks:
-                hooks = _both(_global_forward_hooks, own["_forward_hooks"])
-            else:
-                hooks = [*own["_forward_hooks"].items()]
+            everywhere, mine = _global_forward_hooks, own["_forward_hooks"]
+            hooks = _both(everywhere, mine) if everywhere else [*mine.items()]
             for last, hook in hooks:
                 if last in with_kwargs:
                     new = hook(module, args, kwargs, result)
@@ -118,6 +110,13 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if own["_forward_hooks_always_called"] or _global_forward_hooks_always_called:
             _always_called(module, args, kwargs, result, _until(hooks, last))
         raise
+
+
+def _not_initialised(module: Any, missing: KeyError) -> AttributeError:
+    name = type(module).__name__
+    return AttributeError(
+        f"'{name}' object has no attribute {missing}: {name}.__init__ must call super().__init__() first"
+    )
 
 
 def _both(everywhere: Any, own: Any) -> list[tuple[int, Hook]]:
