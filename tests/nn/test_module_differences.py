@@ -17,30 +17,6 @@ import pytest
 import fastgrad as fg
 
 
-@pytest.fixture
-def nn(lib: ModuleType) -> ModuleType:
-    return lib.nn
-
-
-@pytest.fixture
-def hooks(lib: ModuleType) -> ModuleType:
-    return importlib.import_module(f"{lib.__name__}.nn.modules.module")
-
-
-@pytest.fixture
-def module(nn: ModuleType) -> Any:
-    """Makes a module with a forward."""
-
-    def make(forward: Any = lambda x: x * 2) -> Any:
-        class Made(nn.Module):
-            def forward(self, *args, **kwargs):
-                return forward(*args, **kwargs)
-
-        return Made()
-
-    return make
-
-
 def flags(lib: ModuleType) -> Any:
     """The dict of the ids of global forward hooks with keyword arguments."""
     where = "hooks" if here(lib) else "module"

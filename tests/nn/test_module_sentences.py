@@ -3,39 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections import OrderedDict
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 import fastgrad as fg
-
-
-@pytest.fixture
-def nn(lib: ModuleType) -> ModuleType:
-    return lib.nn
-
-
-@pytest.fixture
-def hooks(lib: ModuleType) -> ModuleType:
-    """Where the global hooks are registered."""
-    return importlib.import_module(f"{lib.__name__}.nn.modules.module")
-
-
-@pytest.fixture
-def module(nn: ModuleType) -> Any:
-    """Makes a module with a forward."""
-
-    def make(forward: Any = lambda x: x * 2) -> Any:
-        class Made(nn.Module):
-            def forward(self, *args, **kwargs):
-                return forward(*args, **kwargs)
-
-        return Made()
-
-    return make
 
 
 def say(log: list[Any], what: Any) -> Any:

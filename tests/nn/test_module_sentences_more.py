@@ -18,30 +18,6 @@ import fastgrad as fg
 
 
 @pytest.fixture
-def nn(lib: ModuleType) -> ModuleType:
-    return lib.nn
-
-
-@pytest.fixture
-def hooks(lib: ModuleType) -> ModuleType:
-    return importlib.import_module(f"{lib.__name__}.nn.modules.module")
-
-
-@pytest.fixture
-def module(nn: ModuleType) -> Any:
-    """Makes a module with a forward."""
-
-    def make(forward: Any = lambda x: x * 2) -> Any:
-        class Made(nn.Module):
-            def forward(self, *args, **kwargs):
-                return forward(*args, **kwargs)
-
-        return Made()
-
-    return make
-
-
-@pytest.fixture
 def tree(lib: ModuleType, nn: ModuleType) -> Any:
     """Makes a module with a parameter that has one within it."""
 
