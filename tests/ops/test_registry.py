@@ -138,12 +138,12 @@ def test_the_table_knows_what_is_differentiable():
 # Every class does its work once in `setup`; classes that only track something start processes of their own.
 RUN_BENCHMARKS = """
 import inspect, json
-from benchmarks import bench_core, bench_ops, bench_optim
+from benchmarks import bench_core, bench_modules, bench_ops, bench_optim
 from fastgrad.native.layout import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.loader import runtime_get
 from fastgrad.ops.registry import KERNELS
 
-for module in (bench_core, bench_ops, bench_optim):
+for module in (bench_core, bench_modules, bench_ops, bench_optim):
     for cls in vars(module).values():
         if inspect.isclass(cls) and any(name.startswith("time_") for name in vars(cls)):
             for param in getattr(cls, "params", [None]):
