@@ -41,6 +41,13 @@ def loss_of(model: nn.Module, inputs: fg.Tensor, targets: fg.Tensor) -> fg.Tenso
     return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
 
 
+def test_loss(model: models.GPT, text: Text, batch: int, rounds: int = 8) -> float:
+    """The loss on the test text, the mean of some batches."""
+    with fg.no_grad():
+        pieces = (text.batch(text.test, batch, model.context) for _ in range(rounds))
+        return sum(loss_of(model, *piece).item() for piece in pieces) / rounds
+
+
 def optimizer_for(
     model: nn.Module, rate: float, steps: int
 ) -> tuple[optim.Optimizer, optim.lr_scheduler.LambdaLR]:
@@ -76,8 +83,7 @@ def train(
         schedule.step()
         losses.append(loss.item())
         if (step + 1) % every == 0:
-            with fg.no_grad():
-                tests.append((step + 1, loss_of(model, *text.batch(text.test, batch, model.context)).item()))
+            tests.append((step + 1, test_loss(model, text, batch)))
         said.update(loss=f"{losses[-1]:.3f}", **({"test": f"{tests[-1][1]:.3f}"} if tests else {}))
     return losses, tests
 

@@ -70,22 +70,7 @@ def test_grad_cam_trains_without_weights(tmp_path: Path):
 
 def test_char_gpt(tmp_path: Path):
     out = tmp_path / "gpt.png"
-    small = (
-        "--steps",
-        40,
-        "--batch",
-        8,
-        "--context",
-        32,
-        "--layers",
-        2,
-        "--width",
-        32,
-        "--heads",
-        2,
-        "--sample",
-        50,
-    )
+    small = "--steps 100 --batch 8 --context 32 --layers 2 --width 32 --heads 2 --sample 50".split()
     text = run("char_gpt.py", *small, "--rate", 0.01, "--out", out)
     losses = [float(x) for x in re.findall(r"test ([\d.]+)", text)]
     assert losses[-1] < 3.0  # log(103) is 4.6: it knows how often letters are
@@ -104,22 +89,7 @@ def test_fused_step(tmp_path: Path):
 
 
 def test_the_same_seed_gives_the_same_text(tmp_path: Path):
-    small = (
-        "--steps",
-        3,
-        "--batch",
-        2,
-        "--context",
-        16,
-        "--layers",
-        1,
-        "--width",
-        16,
-        "--heads",
-        2,
-        "--sample",
-        40,
-    )
+    small = "--steps 3 --batch 2 --context 16 --layers 1 --width 16 --heads 2 --sample 40".split()
     texts = [
         run("char_gpt.py", *small, "--out", tmp_path / "a.png").split("what it writes")[1] for _ in range(2)
     ]
