@@ -41,7 +41,7 @@ def loss_of(model: nn.Module, inputs: fg.Tensor, targets: fg.Tensor) -> fg.Tenso
     return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
 
 
-def test_loss(model: models.GPT, text: Text, batch: int, rounds: int = 8) -> float:
+def held_out_loss(model: models.GPT, text: Text, batch: int, rounds: int = 8) -> float:
     """The loss on the test text, the mean of some batches."""
     with fg.no_grad():
         pieces = (text.batch(text.test, batch, model.context) for _ in range(rounds))
@@ -83,7 +83,7 @@ def train(
         schedule.step()
         losses.append(loss.item())
         if (step + 1) % every == 0:
-            tests.append((step + 1, test_loss(model, text, batch)))
+            tests.append((step + 1, held_out_loss(model, text, batch)))
         said.update(loss=f"{losses[-1]:.3f}", **({"test": f"{tests[-1][1]:.3f}"} if tests else {}))
     return losses, tests
 

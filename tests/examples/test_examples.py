@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,10 +18,11 @@ matplotlib_image = pytest.importorskip("matplotlib.image")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(program: str, *arguments: object) -> str:
+def run(command: str, *arguments: object) -> str:
     """What an example prints, as a terminal without colours sees it."""
     done = subprocess.run(
-        [sys.executable, EXAMPLES / program, *map(str, arguments)],
+        [sys.executable, *shlex.split(command), *map(str, arguments)],
+        cwd=EXAMPLES,
         capture_output=True,
         text=True,
         timeout=540,
@@ -70,8 +72,8 @@ def test_grad_cam_trains_without_weights(tmp_path: Path):
 
 def test_char_gpt(tmp_path: Path):
     out = tmp_path / "gpt.png"
-    small = "--steps 100 --batch 8 --context 32 --layers 2 --width 32 --heads 2 --sample 50".split()
-    text = run("char_gpt.py", *small, "--rate", 0.01, "--out", out)
+    size = "--layers 2 --width 32 --heads 2 --batch 8 --context 32"
+    text = run(f"char_gpt.py {size} --steps 100 --rate 0.01 --sample 50", "--out", out)
     losses = [float(x) for x in re.findall(r"test ([\d.]+)", text)]
     assert losses[-1] < 3.0  # log(103) is 4.6: it knows how often letters are
     sample = text.split("what it writes")[1].split("\n", 1)[1].rstrip("\n")
@@ -89,8 +91,7 @@ def test_fused_step(tmp_path: Path):
 
 
 def test_the_same_seed_gives_the_same_text(tmp_path: Path):
-    small = "--steps 3 --batch 2 --context 16 --layers 1 --width 16 --heads 2 --sample 40".split()
-    texts = [
-        run("char_gpt.py", *small, "--out", tmp_path / "a.png").split("what it writes")[1] for _ in range(2)
-    ]
+    size = "--layers 1 --width 16 --heads 2 --batch 2 --context 16"
+    command = f"char_gpt.py {size} --steps 3 --sample 40"
+    texts = [run(command, "--out", tmp_path / "a.png").split("what it writes")[1] for _ in range(2)]
     assert texts[0] == texts[1]
