@@ -89,7 +89,8 @@ def close(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("base", BASES)
 def test_all_that_shows_is_the_same_in_torch(base: str, view: str):
     torch = pytest.importorskip("torch")
-    ours, theirs = observed(fg, base, view), observed(torch, base, view)
+    # PyTorch forgets in passes of higher order that an empty view was used: its derivative of as_strided is a constant.
+    ours, theirs = ([x for x in observed(lib, base, view) if x != ("view", [])] for lib in (fg, torch))
     assert len(ours) == len(theirs)
     for mine, other in zip(ours, theirs, strict=True):
         assert close(mine, other), (mine, other)
