@@ -21,6 +21,7 @@ from fastgrad.errors import raise_status
 from fastgrad.native import devices, layout
 from fastgrad.native.layout import TENSOR
 from fastgrad.native.loader import TensorBase, rt
+from fastgrad.ops.call import float_bits
 from fastgrad.ops.random import INTEGERS, NORMAL, UNIFORM
 from fastgrad.ops.registry import Kernel
 
@@ -239,7 +240,7 @@ def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | No
             f"uniform_: expected low, high and high - low to be finite in the tensor's dtype, but got "
             f"low={low} and high={high}"
         )
-    _fill("uniform_", UNIFORM, tensor, _bits(low), _bits(high), generator, _per_block(tensor))
+    _fill("uniform_", UNIFORM, tensor, float_bits(low), float_bits(high), generator, _per_block(tensor))
 
 
 def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | None = None) -> None:
@@ -256,7 +257,7 @@ def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | Non
     """
     if not std >= 0:
         raise RuntimeError(f"normal_: expected std >= 0, but got std={std}")
-    _fill("normal_", NORMAL, tensor, _bits(mean), _bits(std), generator, _per_block(tensor))
+    _fill("normal_", NORMAL, tensor, float_bits(mean), float_bits(std), generator, _per_block(tensor))
 
 
 def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None = None) -> None:
@@ -301,11 +302,6 @@ def _fill(
 def _per_block(tensor: Any) -> int:
     """How many floats of the tensor's dtype a block gives."""
     return 4 if rt.field(tensor, _DTYPE) == layout.FLOAT32 else 2
-
-
-def _bits(value: float) -> int:
-    """The bit pattern of a float64 as a signed word."""
-    return int.from_bytes(struct.pack("<d", value), "little", signed=True)
 
 
 def _signed(word: int) -> int:

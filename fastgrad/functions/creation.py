@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import struct
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from fastgrad.functions.arguments import as_index, as_sizes, is_tensor
 from fastgrad.functions.data import array_of
 from fastgrad.native import devices, layout
 from fastgrad.native.loader import TensorBase, rt, runtime_get
+from fastgrad.ops.call import float_bits
 from fastgrad.ops.registry import BY_NAME
 
 _CAST = BY_NAME["cast"].id
@@ -374,15 +374,11 @@ def eye(
 # --- sequences -------------------------------------------------------------------------------------------------
 
 
-def _word(value: float) -> int:
-    return int(struct.unpack("<q", struct.pack("<d", value))[0])
-
-
 def _sequence(out: Any, start: float, step: float) -> Any:
     from fastgrad.ops.random import SEQUENCE
 
     if out.dtype.is_floating_point:
-        words = _word(float(start)), _word(float(step))
+        words = float_bits(float(start)), float_bits(float(step))
     else:
         words = int(start), int(step)
     status = rt.sequence_fill(SEQUENCE.id, out, *words)

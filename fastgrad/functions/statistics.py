@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import struct
 import warnings
-from functools import lru_cache
 from typing import Any
 
 from fastgrad.functions.arguments import as_dims, need_tensor
@@ -14,14 +12,8 @@ from fastgrad.functions.elementwise import where
 from fastgrad.functions.reduce import amax, amin, mean
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.functions.shape import wrapped
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import float_bits, invoke
 from fastgrad.ops.registry import BY_NAME
-
-
-@lru_cache(maxsize=256)
-def float_bits(value: float) -> int:
-    """The bit pattern of a float64, as an op takes it among its integers."""
-    return int.from_bytes(struct.pack("<d", value), "little", signed=True)
 
 
 def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,12 @@ if TYPE_CHECKING:
     from fastgrad.ops.registry import Op
 
 apply = rt.apply
+_DOUBLE, _WORD = struct.Struct("<d"), struct.Struct("<q")
+
+
+def float_bits(value: Any) -> int:
+    """The bit pattern of a number, or of a tensor with one element, as a float64, as ops take it."""
+    return _WORD.unpack(_DOUBLE.pack(value))[0]  # type: ignore[no-any-return]
 
 
 class Symbol:

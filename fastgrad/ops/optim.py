@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.native.layout import FN_EACH, FUNCTION, GRAD_ENABLED
 from fastgrad.native.loader import rt
-from fastgrad.ops.call import apply
+from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.registry import Kernel, Op
 
 MOST = 4096  # tensors of one call: they go to the runtime by way of the stack
@@ -54,7 +53,7 @@ class MultiTensorOp(Op):
         present = (1 << len(self.tensors)) - 1
         for name in absent:
             present &= ~(1 << self.tensors.index(name))
-        attrs = [len(self.tensors), present, self.written, self.single, *map(_bits, settings)]
+        attrs = [len(self.tensors), present, self.written, self.single, *map(float_bits, settings)]
         if flags is not None:
             attrs.append(flags)
         most = MOST // present.bit_count() * present.bit_count()
@@ -65,11 +64,6 @@ class MultiTensorOp(Op):
                 apply(self.id, len(part), 0, *part, *attrs)
         finally:
             rt.set_mode(mode)
-
-
-def _bits(value: Any) -> int:
-    """The bit pattern of a number, or of a tensor with one element, as a float64."""
-    return int(struct.unpack("<q", struct.pack("<d", value))[0])
 
 
 sgd_step = MultiTensorOp(

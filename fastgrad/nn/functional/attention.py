@@ -11,9 +11,8 @@ from fastgrad.functions.creation import ones
 from fastgrad.functions.elementwise import where
 from fastgrad.functions.linalg import matmul
 from fastgrad.functions.shape import expand, reshape, transpose, tril, unsqueeze
-from fastgrad.functions.statistics import float_bits
 from fastgrad.nn.functional.dropout import dropout
-from fastgrad.ops.call import apply, invoke
+from fastgrad.ops.call import apply, float_bits, invoke
 from fastgrad.ops.registry import BY_NAME
 
 _ATTENTION = BY_NAME["scaled_dot_product_attention"].id

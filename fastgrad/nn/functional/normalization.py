@@ -11,8 +11,8 @@ from fastgrad import dtypes
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.elementwise import clamp
 from fastgrad.functions.shape import expand_as
-from fastgrad.functions.statistics import float_bits, norm
-from fastgrad.ops.call import apply
+from fastgrad.functions.statistics import norm
+from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.registry import BY_NAME
 
 # With and without weight; the kernels' integers are eps and four extents, see `kernels.normalization`.

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor
-from fastgrad.functions.creation import _word
-from fastgrad.ops.call import apply
+from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.pooling import PAD_MODES
 from fastgrad.ops.registry import BY_NAME
 
@@ -82,7 +81,7 @@ def _padded(x: Any, sides: list[int], mode: str, value: float) -> Any:
                 f"size {sizes[dim]}"
             )
     op = {"constant": "pad", "circular": "pad.circular"}.get(mode, f"pad.{mode}{rank}d")
-    fill = _word(value) if x.dtype.is_floating_point else int(value)
+    fill = float_bits(value) if x.dtype.is_floating_point else int(value)
     return apply(BY_NAME[op].id, 1, 0, x, PAD_MODES.index(mode), fill, x.ndim, *before, x.ndim, *sizes)
 
 
