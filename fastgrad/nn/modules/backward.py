@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from fastgrad.autograd.boundary import boundary
+from fastgrad.autograd.engine import kept_by_pass
 from fastgrad.autograd.hooks import check_replacement, hook_name
 from fastgrad.native.loader import TensorBase, rt
 from fastgrad.nn.modules.hooks import Hook
@@ -55,13 +56,12 @@ class Boundaries:
         The full backward hooks and the backward pre-hooks; they stay those of this call.
     """
 
-    __slots__ = ("hooks", "input_form", "module", "n_inputs", "output_form", "pre_hooks", "waiting")
+    __slots__ = ("hooks", "input_form", "module", "n_inputs", "output_form", "pre_hooks")
 
     def __init__(self, module: Any, hooks: list[Hook], pre_hooks: list[Hook]) -> None:
         self.module = module
         self.hooks = hooks
         self.pre_hooks = pre_hooks
-        self.waiting: dict[int, Grads] | None = None  # what `grad_output` is, by the number of the pass
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """Let the positional arguments in; returns the node, None if nothing requires grad, and the arguments."""
@@ -100,29 +100,18 @@ class Boundaries:
         if self.hooks:
             if input_node is None:
                 self.without_inputs(shown)
-            else:
-                task = rt.current_pass()
-                if rt.will_run(task, input_node, 0):
-                    self.expect(rt.pass_id(task), shown)
+            elif rt.will_run(rt.current_pass(), input_node, 0):
+                kept_by_pass()[self] = shown
         return left
 
     def at_inputs(self, grads: Grads, _: Grads) -> Grads | None:
         """The post-hook of the node at the inputs."""
-        waiting = self.waiting
-        grad_output = waiting.pop(rt.pass_id(rt.current_pass()), None) if waiting else None
+        grad_output = kept_by_pass().pop(self, None)
         if grad_output is None:  # the pass came from elsewhere than the outputs
             return None
         form = self.input_form
         shown = grads if form is None else tuple(filled(f, grads) for f in form)
         return _run(_HOOKS, self.hooks, form, grads, shown, self.module, grad_output)[1]
-
-    def expect(self, number: int, grad_output: Grads) -> None:
-        """A pass has come to the outputs and will come to the inputs."""
-        if self.waiting is None:
-            self.waiting = {}
-        while len(self.waiting) > 64:  # passes that failed left theirs behind; nested ones are few
-            del self.waiting[next(iter(self.waiting))]
-        self.waiting[number] = grad_output
 
     def without_inputs(self, grad_output: Grads) -> None:
         """No input requires grad: the full backward hooks run at the outputs."""
