@@ -28,6 +28,7 @@ from fastgrad.native.slots import (
     find_slot,
     grads_of,
     grow,
+    is_wanted,
     pop_ready,
     push_ready,
     room,
@@ -82,12 +83,6 @@ def will_run(handle, n, hooks):
     if not t.flags & FILTERED or s.needed != 0:
         return 1
     return 1 if hooks != 0 and s.capture != 0 else 0
-
-
-@native
-def is_wanted(t, s):
-    """Whether a pass has to do with a slot's node: runs it, or at least captures its gradients."""
-    return not t.flags & FILTERED or s.needed != 0 or s.capture != 0
 
 
 @native

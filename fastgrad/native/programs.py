@@ -52,7 +52,7 @@ from fastgrad.native.layout import (
 )
 from fastgrad.native.memory import META_BYTES, allocate, deallocate, drop, retain
 from fastgrad.native.packing import unpack_places
-from fastgrad.native.slots import find_slot, slot_at
+from fastgrad.native.slots import find_slot, is_wanted, slot_at
 
 
 @native
@@ -162,10 +162,8 @@ def runs(t, n, k):
     edge = words(n.edges)[2 * k]
     if edge == 0:
         return False
-    if t.flags & FILTERED:
-        s = slot_at(t, find_slot(t, edge))
-        return s.needed != 0 or s.capture != 0
-    return True
+    # A pass that wants everything need not look for the slot.
+    return not t.flags & FILTERED or is_wanted(t, slot_at(t, find_slot(t, edge)))
 
 
 @native

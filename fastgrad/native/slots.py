@@ -7,7 +7,7 @@ tasks under way over the same node find theirs in a hash table.
 from __future__ import annotations
 
 from fastgrad.native.intrinsics import native, native_inline, node, runtime, slot, task, words
-from fastgrad.native.layout import SLOT, SLOT_WORDS
+from fastgrad.native.layout import FILTERED, SLOT, SLOT_WORDS
 from fastgrad.native.memory import allocate, deallocate
 
 SLOT_BYTES = SLOT_WORDS * 8
@@ -156,6 +156,12 @@ def slot_of(t, n):
     """The slot of a node in a task, made if it has none yet; -1 without memory."""
     index = find_slot(t, n)
     return index if index >= 0 else new_slot(t, n)
+
+
+@native
+def is_wanted(t, s):
+    """Whether a pass has to do with a slot's node: runs it, or at least captures its gradients."""
+    return not t.flags & FILTERED or s.needed != 0 or s.capture != 0
 
 
 # --- the heap of ready nodes -----------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ from fastgrad.native.packing import forget_unpacked
 from fastgrad.native.programs import apply
 from fastgrad.native.pyapi import py_decref, py_integer
 from fastgrad.native.pyobjects import call_python
-from fastgrad.native.slots import find_slot, grads_of, grow, pop_ready, push_ready, room, slot_at
+from fastgrad.native.slots import find_slot, grads_of, grow, is_wanted, pop_ready, push_ready, room, slot_at
 
 PENDING, APPLIED = range(2)  # where `sweep` goes on: at the next node, or behind the derivative of this one
 SKIP = -1
@@ -92,7 +92,7 @@ def distribute(t):
             continue
         index = find_slot(t, edges[2 * k])
         s = slot_at(t, index)
-        if t.flags & FILTERED and s.needed == 0 and s.capture == 0:
+        if not is_wanted(t, s):
             if results[k] != 0:
                 release_reference(results[k])
                 results[k] = 0
@@ -189,7 +189,7 @@ def arrive(t):
     """
     n = node(t.node)
     s = slot_at(t, t.slot)
-    if t.flags & FILTERED and s.needed == 0 and s.capture == 0 and t.n_roots > 1:
+    if not is_wanted(t, s) and t.n_roots > 1:
         release_grads(t)  # one of several roots that leads nowhere; hooks of an only root do run
         return SKIP
     if n.flags & TENSOR_HOOKS:
