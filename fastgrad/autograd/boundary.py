@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastgrad.native.loader import rt, runtime_set
+from fastgrad.native.build.loader import rt, runtime_set
 from fastgrad.ops.registry import Boundary
 
 

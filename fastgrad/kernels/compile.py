@@ -6,8 +6,9 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from fastgrad.native import cache, layout
-from fastgrad.native.loader import CompileNotice, load_object
+from fastgrad.native.build import cache
+from fastgrad.native.build.loader import CompileNotice, load_object
+from fastgrad.native.contracts.element_types import DTYPES
 
 _key: str | None = None
 
@@ -17,7 +18,11 @@ def kernels_key() -> str:
     global _key
     if _key is None:
         _key = cache.hash_package(
-            "kernels", "native/intrinsics.py", "native/pipeline.py", "native/compiler.py", "native/layout.py"
+            "kernels",
+            "native/contracts",
+            "native/base",
+            "native/build/compiler.py",
+            "native/python/wrappers.py",
         )
     return _key
 
@@ -31,7 +36,7 @@ def unit_name(kernel: Any, dtype: int, layout_class: int) -> str:
         code = kernel.formula.__code__
         parts += [code.co_code, repr(code.co_consts), repr(code.co_names)]
     form = ("flat", "strided", "inplace", "other")[layout_class]
-    return f"{kernel.name}-{layout.DTYPES[dtype]}-{form}-{cache.hash_texts(*parts)}"
+    return f"{kernel.name}-{DTYPES[dtype]}-{form}-{cache.hash_texts(*parts)}"
 
 
 def object_code(kernel: Any, dtype: int, layout_class: int) -> bytes:
@@ -39,8 +44,9 @@ def object_code(kernel: Any, dtype: int, layout_class: int) -> bytes:
     name = unit_name(kernel, dtype, layout_class)
 
     def compile_now() -> bytes:
-        CompileNotice.tell(f"kernel {kernel.name} ({layout.DTYPES[dtype]})")
-        from fastgrad.native.compiler import Export, compile_unit
+        CompileNotice.tell(f"kernel {kernel.name} ({DTYPES[dtype]})")
+        from fastgrad.native.build.compiler import compile_unit
+        from fastgrad.native.contracts.entries import Export
 
         function, options = _function(kernel.builder)(kernel, dtype, layout_class)
         return compile_unit(name, [Export(symbol(name), function)], options=options)

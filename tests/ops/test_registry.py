@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from op_cases import OP_CASES
 
-from fastgrad.native.layout import DTYPES, SUPPORTED_DTYPES
+from fastgrad.native.contracts.element_types import DTYPES, SUPPORTED_DTYPES
 from fastgrad.ops.registry import OPS, Op
 
 ROWS = {case.name.partition(".")[0] for case in OP_CASES}
