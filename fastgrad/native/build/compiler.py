@@ -1,12 +1,13 @@
 """From Python functions to object code: Numba compiles, LLVM links and optimises, nothing is run.
 
 A unit is a set of functions in one object file. Two sorts of functions leave a unit: kernels,
-``void(int64 frame)``, and entries, which CPython calls. The wrappers of entries are emitted as LLVM IR here,
-so that the optimiser sees through them; see Note [Entries] in `contracts.entries`.
+``void(int64 frame)``, and entries, which CPython calls. Their wrappers are LLVM IR, so that the optimiser sees through
+them; see Note [Entries] in `contracts.entries`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -15,7 +16,6 @@ from numba import njit, types
 from fastgrad.native.base.intrinsics import NATIVE, OUT_OF_LINE
 from fastgrad.native.base.pipeline import link
 from fastgrad.native.contracts.entries import Export
-from fastgrad.native.python.wrappers import wrappers
 
 NUMBA_TYPES = {
     "d": types.float64, "n": types.void, "p": types.CPointer(types.int64), **dict.fromkeys("iTOsLRENKo", types.int64),
@@ -26,7 +26,7 @@ def compile_unit(
     name: str,
     exports: list[Export],
     *,
-    objects: bool = False,
+    wrappers: Callable[[list[Export], list[str]], str] | None = None,
     options: dict[str, Any] | None = None,
 ) -> bytes:
     """Compile `exports` to one relocatable object file.
@@ -37,8 +37,9 @@ def compile_unit(
         Name of the LLVM module.
     exports : list of Export
         What the unit provides, each under the symbol ``fastgrad_<name>``.
-    objects : bool
-        Whether the unit holds the runtime and so the slots of the Python type.
+    wrappers : callable, optional
+        What else belongs to the unit, as LLVM IR, from the exports and the names of their compiled functions; without
+        it the exports are kernels.
     options : dict, optional
         Numba options in place of those of the runtime (kernels allow contraction).
     """
@@ -49,11 +50,25 @@ def compile_unit(
         symbols.append(symbol)
         libraries.append(library)
     module = link(libraries)
-    module.link_in(llvm.parse_assembly(wrappers(exports, symbols, objects)))
+    module.link_in(llvm.parse_assembly((wrappers or _kernels)(exports, symbols)))
     module.name = name
-    code = _emit(module, 2 if objects else 3)
+    code = _emit(module, 3 if wrappers is None else 2)
     _check_symbols(module, name)
     return code
+
+
+_KERNEL = """
+declare i32 @{symbol}(ptr, ptr, i64)
+define void @fastgrad_{name}(i64 %frame) {{
+  %result = alloca ptr
+  %info = alloca ptr
+  %code = call i32 @{symbol}(ptr %result, ptr %info, i64 %frame)
+  ret void
+}}"""
+
+
+def _kernels(exports: list[Export], symbols: list[str]) -> str:
+    return "\n".join(_KERNEL.format(name=e.name, symbol=s) for e, s in zip(exports, symbols, strict=True))
 
 
 def _compile(export: Export, options: dict[str, Any]) -> tuple[str, Any]:

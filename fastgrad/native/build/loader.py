@@ -153,11 +153,12 @@ def _compile_runtime() -> bytes:
     CompileNotice.tell("the runtime")
     from fastgrad.native.build.compiler import compile_unit
     from fastgrad.native.python import entries
+    from fastgrad.native.python.wrappers import wrappers
 
     assert {export.name for export in entries.EXPORTS if export.returns != "x"} == set(ENTRIES) - set(
         OBJECT_ENTRIES
     )
-    return compile_unit("runtime", entries.EXPORTS, objects=True)
+    return compile_unit("runtime", entries.EXPORTS, wrappers=wrappers)
 
 
 OBJECT_ENTRIES = ("apply",)

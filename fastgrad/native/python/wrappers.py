@@ -13,24 +13,19 @@ HANDLES = {
 }  # fmt: skip
 
 
-def wrappers(exports: list[Export], symbols: list[str], objects: bool) -> str:
-    """The text of everything that CPython calls in a unit; `objects` if the unit holds the slots of the types."""
-    lines = [_PRELUDE]
-    if objects:
-        size = RUNTIME.words
-        lines.append(f"@fastgrad_runtime = linkonce_odr global [{size} x i64] zeroinitializer, align 64")
+def wrappers(exports: list[Export], symbols: list[str]) -> str:
+    """The text of the runtime's entries and of the slots of its types; `symbols` are the compiled functions."""
+    size = RUNTIME.words
+    lines = [_PRELUDE, f"@fastgrad_runtime = linkonce_odr global [{size} x i64] zeroinitializer, align 64"]
     for export, symbol in zip(exports, symbols, strict=True):
         args = export.args + ("i" if export.returns == "L" else "")
         parameters = ", ".join(LLVM_TYPES[letter] for letter in args)
         lines.append(f"declare i32 @{symbol}(ptr, ptr{', ' + parameters if parameters else ''})")
-        if export.returns == "k":
-            lines.append(_KERNEL.format(name=export.name, symbol=symbol))
-        elif export.returns in "sindTLRE":
+        if export.returns in "sindTLRE":
             lines.append(_entry(export, symbol))
         elif export.returns != "x":
             raise ValueError(f"unknown result {export.returns!r} of {export.name}")
-    if objects:
-        lines.append(object_ir({e.name: s for e, s in zip(exports, symbols, strict=True)}))
+    lines.append(object_ir({e.name: s for e, s in zip(exports, symbols, strict=True)}))
     return "\n".join(lines)
 
 
@@ -48,13 +43,6 @@ declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 @PyExc_TypeError = external global ptr
 @fastgrad_text_count = private constant [39 x i8] c"fastgrad: wrong number of arguments   \\00"
 """
-_KERNEL = """
-define void @fastgrad_{name}(i64 %frame) {{
-  %result = alloca ptr
-  %info = alloca ptr
-  %code = call i32 @{symbol}(ptr %result, ptr %info, i64 %frame)
-  ret void
-}}"""
 
 
 def _entry(export: Export, symbol: str) -> str:
