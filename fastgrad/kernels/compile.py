@@ -18,9 +18,7 @@ _COMMON = (
     "native/base/intrinsics.py", "native/base/pipeline.py", "native/build/compiler.py", "native/contracts/frames.py",
     "native/contracts/limits.py", "native/contracts/record.py", "native/contracts/element_types.py",
 )  # fmt: skip
-_IMPORT = re.compile(
-    r"^\s*(?:from fastgrad\.kernels(?:\.(\w+))? import (?:\(\s*)?(\w+)|import fastgrad\.kernels)", re.M
-)
+_IMPORT = re.compile(r"^\s*from fastgrad\.kernels(?:\.(\w+))? import ([^(\n]+|\([^)]*\))", re.M)
 
 
 @functools.cache
@@ -33,8 +31,8 @@ def sources_key(module: str) -> str:
         if name in found:
             continue
         found.add(name)
-        for imported, first in _IMPORT.findall((folder / f"{name}.py").read_text(encoding="utf-8")):
-            waiting.append(imported or first)
+        for imported, names in _IMPORT.findall((folder / f"{name}.py").read_text(encoding="utf-8")):
+            waiting.extend([imported] if imported else re.findall(r"\w+", names))
     return cache.hash_package(*_COMMON, *(f"kernels/{name}.py" for name in sorted(found)))
 
 

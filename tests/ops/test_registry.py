@@ -139,8 +139,8 @@ def test_the_table_knows_what_is_differentiable():
 RUN_BENCHMARKS = """
 import inspect, json
 from benchmarks import bench_core, bench_modules, bench_ops, bench_optim
-from fastgrad.native.layout import N_DEVICES, N_DTYPES, N_LAYOUTS
-from fastgrad.native.loader import runtime_get
+from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.build.loader import runtime_get
 from fastgrad.ops.registry import KERNELS
 
 for module in (bench_core, bench_modules, bench_ops, bench_optim):

@@ -65,7 +65,7 @@ def record() -> Iterator[Tape]:
     Examples
     --------
     >>> import fastgrad as fg
-    >>> from fastgrad.native.tape import record
+    >>> from fastgrad.native.host.tape import record
     >>> x = fg.ones(3)
     >>> with record() as tape:
     ...     y = x * 2
