@@ -27,7 +27,7 @@ def _usual() -> Iterator[tuple[Any, int, int]]:
             ):
                 yield kernel, dtype, FLAT
         elif kernel.name.startswith("copy_from_"):
-            if kernel.options["source"] in _COPIES:
+            if kernel.elements["x"] in _COPIES:
                 for dtype in _COPIES:
                     for form in _FORMS[:2]:
                         yield kernel, dtype, form

@@ -12,12 +12,14 @@ from typing import Any
 from fastgrad.native.build import cache
 from fastgrad.native.build.loader import CompileNotice, load_object
 from fastgrad.native.contracts.element_types import DTYPES
+from fastgrad.native.contracts.frame import REPORT
 
 # What every kernel is made with; the modules that its builder stands on come besides.
 _COMMON = (
-    "native/base/intrinsics.py", "native/base/pipeline.py", "native/build/compiler.py", "native/contracts/frames.py",
+    "native/base/intrinsics.py", "native/base/pipeline.py", "native/build/compiler.py",
     "native/contracts/limits.py", "native/contracts/record.py", "native/contracts/element_types.py",
 )  # fmt: skip
+_CONTRACT = re.compile(r"^\s*from fastgrad\.(native\.contracts\.[\w.]+) import ", re.M)
 _IMPORT = re.compile(r"^\s*from fastgrad\.kernels(?:\.(\w+))? import ([^(\n]+|\([^)]*\))", re.M)
 
 
@@ -25,15 +27,17 @@ _IMPORT = re.compile(r"^\s*from fastgrad\.kernels(?:\.(\w+))? import ([^(\n]+|\(
 def sources_key(module: str) -> str:
     """What the kernels of a builder in `module` depend on: the sources of the modules that it imports, and theirs."""
     folder = Path(__file__).parent
-    found, waiting = set(), [module]
+    found, contracts, waiting = set(), set(), [module]
     while waiting:
         name = waiting.pop()
         if name in found:
             continue
         found.add(name)
-        for imported, names in _IMPORT.findall((folder / f"{name}.py").read_text(encoding="utf-8")):
+        text = (folder / f"{name}.py").read_text(encoding="utf-8")
+        contracts.update(f"{contract.replace('.', '/')}.py" for contract in _CONTRACT.findall(text))
+        for imported, names in _IMPORT.findall(text):
             waiting.extend([imported] if imported else re.findall(r"\w+", names))
-    return cache.hash_package(*_COMMON, *(f"kernels/{name}.py" for name in sorted(found)))
+    return cache.hash_package(*_COMMON, *sorted(contracts), *(f"kernels/{name}.py" for name in sorted(found)))
 
 
 def unit_name(kernel: Any, dtype: int, layout_class: int) -> str:
@@ -42,6 +46,7 @@ def unit_name(kernel: Any, dtype: int, layout_class: int) -> str:
         sources_key(kernel.builder.partition(":")[0]),
         kernel.builder,
         repr(sorted(kernel.options.items(), key=str)),
+        repr((kernel.inputs, sorted(kernel.elements.items()), kernel.frame(layout_class).layout())),
     ]
     if kernel.requires:
         parts.append(repr(_function(kernel.requires)()))
@@ -58,11 +63,18 @@ def object_code(kernel: Any, dtype: int, layout_class: int) -> bytes:
 
     def compile_now() -> bytes:
         CompileNotice.tell(f"kernel {kernel.name} ({DTYPES[dtype]})")
+        from fastgrad.native.base.intrinsics import CASTS
         from fastgrad.native.build.compiler import compile_unit
         from fastgrad.native.contracts.entries import Export
 
         function, options = _function(kernel.builder)(kernel, dtype, layout_class)
-        return compile_unit(name, [Export(symbol(name), function)], options=options)
+        CASTS.clear()
+        code = compile_unit(name, [Export(symbol(name), function)], options=options)
+        # Its key covers the frame that the row names, and no other.
+        foreign = CASTS - {kernel.frame(layout_class).name, REPORT.name}
+        if foreign:
+            raise RuntimeError(f"kernel {kernel.name} reads a frame that its row does not name: {foreign}")
+        return code
 
     return cache.get(name, compile_now)
 

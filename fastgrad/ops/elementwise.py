@@ -563,7 +563,8 @@ def _same(x):
 
 
 COPY_KERNELS = [
-    Kernel(f"copy_from_{code}", "elementwise:build", _same, inputs=("x",), source=code) for code in range(12)
+    Kernel(f"copy_from_{code}", "elementwise:build", _same, inputs=("x",), elements={"x": code})
+    for code in range(12)
 ]
 """The cast from dtype ``code`` to the dtype of the column; row `code` behind the first."""
 

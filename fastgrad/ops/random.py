@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.frames import filling
 from fastgrad.ops.registry import Kernel
 
-UNIFORM = Kernel("uniform", "random:uniform")
-NORMAL = Kernel("normal", "random:normal")
-INTEGERS = Kernel("integers", "random:integers")
-SEQUENCE = Kernel("sequence", "random:sequence")
+UNIFORM = Kernel("uniform", "random:uniform", frame=filling.RANDOM)
+NORMAL = Kernel("normal", "random:normal", frame=filling.RANDOM)
+INTEGERS = Kernel("integers", "random:integers", frame=filling.RANDOM)
+SEQUENCE = Kernel("sequence", "random:sequence", frame=filling.SEQUENCE)

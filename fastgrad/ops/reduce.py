@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by name)
+from fastgrad.native.contracts.element_types import BOOL, INT64
+from fastgrad.native.contracts.frame import SUMMED
+from fastgrad.native.contracts.frames import reductions
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
@@ -29,13 +32,25 @@ from fastgrad.ops.registry import Kernel, Op
 from fastgrad.ops.vocabulary import m
 
 
+def _elements(flags):
+    """What a kernel's results are, where they do not have its dtype."""
+    if flags & OUT_INT64:
+        return {"out": INT64}
+    if flags & OUT_BOOL:
+        return {"out": BOOL}
+    return {"out": SUMMED} if flags & ACCUMULATES_INT else {}
+
+
 def _reduction(name, flags=0, node=None):
-    kernel = Kernel(name, "reduce:build", reduction=name)
+    kernel = Kernel(
+        name, "reduce:build", frame=reductions.REDUCTION, elements=_elements(flags), reduction=name
+    )
     return Op(name, REDUCTION, ("x",), ("keepdim", "*dims"), kernel=kernel, flags=flags, node=node)
 
 
 def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1):
-    kernel = Kernel(name, "rows:build", row=name)
+    frame = reductions.REDUCED_ROWS if flags & REDUCES else reductions.ROWS
+    kernel = Kernel(name, "rows:build", frame=frame, elements=_elements(flags), row=name)
     return Op(name, ROWWISE, inputs, ("dim", "keepdim"), kernel=kernel, flags=flags, node=node, n_out=n_out)
 
 

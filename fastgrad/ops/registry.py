@@ -18,8 +18,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import FLOAT16
+from fastgrad.native.contracts.element_types import BOOL, FLOAT16
 from fastgrad.native.contracts.flags import WRAPPED_NUMBER
+from fastgrad.native.contracts.frame import Frame
+from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES
 from fastgrad.native.contracts.limits import MAX_KERNELS, MAX_OPS
 from fastgrad.native.contracts.ops import (
     ELEMENTWISE,
@@ -57,6 +59,13 @@ class Kernel:
         layout class; imported on the first compilation only.
     formula : callable, optional
         What the builder pastes into the loop.
+    frame : Frame, optional
+        The declaration of what the kernel gets; a formula's follows from its operands.
+    inputs : tuple of str
+        Names of a formula's operands.
+    elements : dict, optional
+        Dtype codes of what lies behind addresses of the frame, by their names, where it is not the kernel's dtype and
+        the frame leaves it open.
     requires : str, optional
         ``module:function`` to call before the kernel's code is loaded: it makes the symbols visible that the code
         uses, and what it returns is part of the cache's key.
@@ -68,18 +77,34 @@ class Kernel:
         builder: str,
         formula: Callable[..., Any] | None = None,
         *,
+        frame: Frame | None = None,
+        inputs: tuple[str, ...] = (),
+        elements: dict[str, int] | None = None,
         requires: str = "",
         **options: Any,
     ) -> None:
         if len(KERNELS) >= MAX_KERNELS:
             raise RuntimeError(f"kernel table is full ({MAX_KERNELS} rows)")
+        if (frame is None) == (formula is None):
+            raise ValueError(f"kernel {name!r} needs either a formula or the declaration of its frame")
         self.name = name
         self.builder = builder
         self.formula = formula
+        self.inputs = inputs
+        self.elements = elements or {}
         self.requires = requires
         self.options = options
+        self._frame = frame
         self.id = len(KERNELS)
         KERNELS.append(self)
+
+    def frame(self, layout_class: int = FLAT) -> Frame:
+        """The declaration of what the kernel gets in a layout class."""
+        frame = self._frame
+        if frame is None:
+            frame = FORMULA_FRAMES[layout_class]
+            frame = frame.named(frame.name, splits=frame.splits, inputs=" ".join(self.inputs))
+        return frame.with_elements(self.elements)
 
 
 class Op:
@@ -393,10 +418,10 @@ def elementwise(
         inputs = tuple(inspect.signature(formula).parameters)
         conditions = tuple(n for n in inputs[-1:] if n == "condition")
         extra = MASK_LAST if conditions else 0
+        elements = dict.fromkeys((*conditions, "out") if flags & OUT_BOOL else conditions, BOOL)
         kernel = Kernel(
-            name, "elementwise:build", formula,
-            inputs=inputs, conditions=conditions, out_bool=bool(flags & OUT_BOOL), refuses=refuses or {},
-        )  # fmt: skip
+            name, "elementwise:build", formula, inputs=inputs, elements=elements, refuses=refuses or {}
+        )
         return Op(
             name, ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node,
             edges=len(inputs) - len(conditions) if edges is None else edges,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.frames import filling, matrices
 from fastgrad.native.contracts.ops import (
     FN_CAST,
     FN_CAT,
@@ -271,7 +272,7 @@ tril = Op(
     FUNCTION,
     ("x",),
     ("offset",),
-    kernel=Kernel("tril", "memory:triangle", upper=False),
+    kernel=Kernel("tril", "memory:triangle", frame=matrices.TRIANGLE, upper=False),
     forward=FN_TRIANGLE,
 )
 triu = Op(
@@ -279,7 +280,7 @@ triu = Op(
     FUNCTION,
     ("x",),
     ("offset",),
-    kernel=Kernel("triu", "memory:triangle", upper=True),
+    kernel=Kernel("triu", "memory:triangle", frame=matrices.TRIANGLE, upper=True),
     forward=FN_TRIANGLE,
 )
 
@@ -294,4 +295,4 @@ def _(g, offset):
     return invoke(triu, (g,), offset)
 
 
-ZERO_FILL = Kernel("zero_fill", "memory:zero")
+ZERO_FILL = Kernel("zero_fill", "memory:zero", frame=filling.ZERO)
