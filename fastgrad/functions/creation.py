@@ -15,6 +15,7 @@ from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.errors import raise_status
 from fastgrad.functions.arguments import as_index, as_sizes, is_tensor
 from fastgrad.functions.data import array_of
+from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
@@ -133,6 +134,7 @@ def fill_with(out: Any, value: Any) -> Any:
 # --- from data -------------------------------------------------------------------------------------------------
 
 
+@public(method=False)
 def from_numpy(ndarray: np.ndarray) -> Any:
     """A tensor over the memory of an array: changes of one are changes of the other.
 
@@ -183,6 +185,7 @@ def from_numpy(ndarray: np.ndarray) -> Any:
     return _foreign(ndarray, d, ndarray.shape, [s // size for s in ndarray.strides], ndarray.ctypes.data)
 
 
+@public(method=False)
 def from_dlpack(ext_tensor: Any) -> Any:
     """A tensor over the memory of an object of another library that speaks DLPack.
 
@@ -212,6 +215,7 @@ def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int],
     return rt.foreign(d.code, 0, n, ctypes.addressof(words), address, reach * d.itemsize, id(owner))
 
 
+@public(method=False)
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A new tensor with a copy of data.
 
@@ -273,6 +277,7 @@ def _copy(out: Any, source: Any) -> None:
         raise_status(-status, "copy_", (out, source))
 
 
+@public("asarray", method=False)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
     if isinstance(data, TensorBase):
@@ -284,17 +289,16 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     return tensor(data, dtype=dtype, device=device)
 
 
-asarray = as_tensor
-
-
 # --- filled ----------------------------------------------------------------------------------------------------
 
 
+@public(method=False)
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor whose elements are not set."""
     return _finish(_new(_dtype_code(dtype), as_sizes("empty", size), device), requires_grad)
 
 
+@public(method=False)
 def full(
     size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -322,6 +326,7 @@ def full(
     return _finish(fill_with(_new(code, sizes, device, "full"), fill_value), requires_grad)
 
 
+@public(method=False)
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of zeros."""
     return _finish(
@@ -329,6 +334,7 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     )
 
 
+@public(method=False)
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of ones."""
     return _finish(
@@ -342,11 +348,13 @@ def _like(input: Any, dtype: Any, device: Any) -> Any:
     )
 
 
+@public(method=False)
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes whose elements are not set."""
     return _finish(_like(input, dtype, device), requires_grad)
 
 
+@public(method=False)
 def full_like(
     input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -354,16 +362,19 @@ def full_like(
     return _finish(fill_with(_like(input, dtype, device), fill_value), requires_grad)
 
 
+@public(method=False)
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes filled with zeros."""
     return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@public(method=False)
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes filled with ones."""
     return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@public(method=False)
 def eye(
     n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -396,6 +407,7 @@ def _sequence(out: Any, start: float, step: float) -> Any:
     return out
 
 
+@public(method=False)
 def arange(
     *bounds: Any,
     step: Any = 1,
@@ -454,6 +466,7 @@ def arange(
     return _finish(_sequence(_new(_dtype_code(dtype), (n,), device), first, by), requires_grad)
 
 
+@public(method=False)
 def linspace(
     start: float,
     end: float,
@@ -475,6 +488,7 @@ def linspace(
 # --- random ----------------------------------------------------------------------------------------------------
 
 
+@public(method=False)
 def rand(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -486,6 +500,7 @@ def rand(
     return _finish(out, requires_grad)
 
 
+@public(method=False)
 def randn(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -503,6 +518,7 @@ def _floating(name: str, out: Any) -> Any:
     return out
 
 
+@public(method=False)
 def randint(
     low: int,
     high: Any = None,
@@ -525,16 +541,19 @@ def randint(
     return _finish(out, requires_grad)
 
 
+@public(method=False)
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Uniform random numbers in the sizes of a tensor."""
     return rand(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
 
 
+@public(method=False)
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Normal random numbers in the sizes of a tensor."""
     return randn(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
 
 
+@public(method=False)
 def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Any:
     """Random integers in the sizes of a tensor."""
     bounds = (0, low) if high is None else (low, high)
@@ -544,6 +563,7 @@ def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = 
 # --- promotion -------------------------------------------------------------------------------------------------
 
 
+@public(method=False)
 def promote_types(a: DType, b: DType) -> DType:
     """The smallest dtype that holds both."""
     low, high = sorted((a.code, b.code))
@@ -554,6 +574,7 @@ def promote_types(a: DType, b: DType) -> DType:
     return dtypes.of_code(high)
 
 
+@public(method=False)
 def result_type(a: Any, b: Any) -> DType:
     """The dtype that an op over two operands (tensors, dtypes) gives."""
     first = a.dtype if is_tensor(a) else a

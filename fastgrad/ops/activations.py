@@ -23,7 +23,7 @@ def _(x):
     return c(0.5) + c(0.5) * m.erf(x * c(SQRT_HALF)) + x * density
 
 
-@elementwise("gelu_tanh", rule=PROMOTE_FLOAT, node="GeluBackward0")
+@elementwise("gelu_tanh", rule=PROMOTE_FLOAT, node="GeluBackward0", called="gelu")
 def gelu_tanh(x):
     t = m.tanh(c(SQRT_2_OVER_PI) * (x + c(CUBIC) * x * x * x))
     return c(0.5) * x * (c(1) + t)
@@ -67,7 +67,7 @@ def _(x):
     return m.sigmoid(x)
 
 
-@elementwise("log_sigmoid", rule=PROMOTE_FLOAT)
+@elementwise("log_sigmoid", rule=PROMOTE_FLOAT, called="logsigmoid")
 def log_sigmoid(x):
     return c(0) - m.softplus(-x)  # zero, not minus zero, at infinity
 

@@ -34,9 +34,19 @@ def _reduction(name, flags=0, node=None):
     return Op(name, REDUCTION, ("x",), ("keepdim", "*dims"), kernel=kernel, flags=flags, node=node)
 
 
-def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1):
+def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called=""):
     kernel = Kernel(name, "rows:build", row=name)
-    return Op(name, ROWWISE, inputs, ("dim", "keepdim"), kernel=kernel, flags=flags, node=node, n_out=n_out)
+    return Op(
+        name,
+        ROWWISE,
+        inputs,
+        ("dim", "keepdim"),
+        kernel=kernel,
+        flags=flags,
+        node=node,
+        n_out=n_out,
+        called=called,
+    )
 
 
 # How a gradient of the result reaches every element it was made from: the reduced dimensions come back.
@@ -107,8 +117,8 @@ logsumexp = _rowwise("logsumexp", flags=FLOAT_ONLY | REDUCES)
 argmax = _rowwise("argmax", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
 argmin = _rowwise("argmin", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
 EXTREME = REDUCES | WITH_INDICES | ONE_DIFFERENTIABLE | NOT_EMPTY
-max_dim = _rowwise("max_dim", flags=EXTREME, node="MaxBackward0", n_out=2)
-min_dim = _rowwise("min_dim", flags=EXTREME, node="MinBackward0", n_out=2)
+max_dim = _rowwise("max_dim", flags=EXTREME, node="MaxBackward0", n_out=2, called="max")
+min_dim = _rowwise("min_dim", flags=EXTREME, node="MinBackward0", n_out=2, called="min")
 prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)  # of all elements
 prod_dim = prod.variant("dim", "ProdBackward1")
 cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT)

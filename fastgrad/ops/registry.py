@@ -109,6 +109,8 @@ class Op:
     edges : int, optional
         How many inputs, from the first on, may have a gradient: all if not given. Behind them stand numbers, masks
         and indices; a node has no edges for them.
+    called : str, optional
+        What programs call it, and messages, if that is not its name.
     """
 
     def __init__(
@@ -125,6 +127,7 @@ class Op:
         node: str | None = None,
         n_out: int = 1,
         edges: int | None = None,
+        called: str = "",
     ) -> None:
         if len(OPS) >= MAX_OPS:
             raise RuntimeError(f"op table is full ({MAX_OPS} entries)")
@@ -144,6 +147,11 @@ class Op:
         self.edges = edges
         self.rules: dict[int, Callable[..., Any]] = {}
         self.joint = False
+        self.called = called or name.partition(".")[0]
+        self.names: tuple[
+            str, ...
+        ] = ()  # under which programs call it, where nothing but the call is to be done
+        self.inplace = False
         self.id = len(OPS)
         OPS.append(self)
         BY_NAME[name] = self
@@ -171,6 +179,7 @@ class Op:
             f"{self.name}.{suffix}", self.kind, self.inputs, self.attrs, kernel=self.kernel, node=node,
             n_out=self.n_out, forward=self.facts["forward"], flags=self.facts["flags"],
             dtype_rule=self.facts["dtype_rule"], edges=self._read("n_in", 0) if edges is None else edges,
+            called=self.called,
         )  # fmt: skip
         other.rules = {k: rule for k, rule in self.rules.items() if edges is None or k < edges}
         for k in other.rules:
@@ -195,6 +204,17 @@ class Op:
         for field, op in (("numbered", right), ("reflected", left), ("prepared", prepared)):
             if op is not None:
                 self._write(field, op.id)
+
+    @property
+    def doc(self) -> str:
+        """What the docstring of the op's formula says; nothing for other ops."""
+        formula = self.kernel.formula if self.kernel else None
+        return formula.__doc__ or "" if formula else ""
+
+    @property
+    def commutes(self) -> bool:
+        """Whether the operands may change places: with a number on the left the op is called with it on the right."""
+        return self._read("reflected", 0) == self.id
 
     def _write(self, field: str, value: int, index: int = 0) -> None:
         rt.poke(_OPS_ADDRESS + self.id * OPINFO.words * 8 + OPINFO.offset(field) + 8 * index, value)
@@ -380,6 +400,9 @@ def elementwise(
     node: str | None = None,
     refuses: dict[int, str] | None = None,
     edges: int | None = None,
+    called: str = "",
+    public: bool | tuple[str, ...] = (),
+    inplace: bool = True,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an elementwise op by its formula over scalars.
 
@@ -387,6 +410,10 @@ def elementwise(
     ``c(1)`` a constant in the dtype of the loop (see `ops.vocabulary`). `refuses` names dtypes that have no kernel,
     with what to do instead; `edges` is how many inputs may have a gradient. A condition stands last; a derivative
     sees it as a number of its loop, not as a bool.
+
+    With `public`, programs find the op as a function of the package and a method of `Tensor`, with the docstring of the
+    formula: under its name, and under further ones if `public` is a tuple. Each name has its in-place form, unless
+    `inplace` is false.
     """
 
     def declare(formula: Callable[..., Any]) -> Op:
@@ -397,10 +424,14 @@ def elementwise(
             name, "elementwise:build", formula,
             inputs=inputs, conditions=conditions, out_bool=bool(flags & OUT_BOOL), refuses=refuses or {},
         )  # fmt: skip
-        return Op(
+        op = Op(
             name, ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node,
-            edges=len(inputs) - len(conditions) if edges is None else edges,
+            edges=len(inputs) - len(conditions) if edges is None else edges, called=called,
         )  # fmt: skip
+        if public:
+            op.names = (name, *public) if isinstance(public, tuple) else (name,)
+            op.inplace = inplace
+        return op
 
     return declare
 
