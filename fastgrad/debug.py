@@ -8,8 +8,10 @@ import sys
 
 from fastgrad import flags
 from fastgrad._version import __version__
-from fastgrad.native import cache, devices, layout
-from fastgrad.native.loader import rt, runtime_get, runtime_set
+from fastgrad.native.build import cache
+from fastgrad.native.build.loader import rt, runtime_get, runtime_set
+from fastgrad.native.contracts.records import KIND_NAMES
+from fastgrad.native.host import devices
 
 
 def live() -> dict[str, int]:
@@ -28,7 +30,7 @@ def live() -> dict[str, int]:
     >>> fg.debug.live()["tensors"] - before
     1
     """
-    counts = {name: runtime_get("live", k) for k, name in enumerate(layout.KIND_NAMES)}
+    counts = {name: runtime_get("live", k) for k, name in enumerate(KIND_NAMES)}
     counts["bytes"] = runtime_get("live_bytes")
     return counts
 

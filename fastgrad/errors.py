@@ -6,8 +6,44 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from fastgrad import dtypes
-from fastgrad.native import devices, layout
-from fastgrad.native.loader import NodeBase, TensorBase, rt, runtime_get, runtime_set_object
+from fastgrad.native.build.loader import NodeBase, TensorBase, rt, runtime_get, runtime_set_object
+from fastgrad.native.contracts.flags import IS_VIEW, MULTI_VIEW
+from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.record import Record
+from fastgrad.native.contracts.records import TENSOR
+from fastgrad.native.contracts.status import (
+    BAD_ARGUMENT,
+    BAD_BROADCAST,
+    BAD_DIM,
+    BAD_DTYPE,
+    BAD_GRADIENT,
+    BAD_HANDLE,
+    BAD_INDEX,
+    BAD_MATMUL,
+    BAD_OUTPUT_SHAPE,
+    BAD_RESULT_CAST,
+    BAD_SIZE,
+    BAD_TARGET,
+    BAD_VIEW,
+    BAD_WINDOW,
+    DEVICE_MISMATCH,
+    DUPLICATE_DIM,
+    EMPTY_REDUCTION,
+    FREED_GRAPH,
+    INFERENCE_INPLACE,
+    INFERENCE_SAVED,
+    LEAF_INPLACE,
+    MULTI_VIEW_INPLACE,
+    NO_GRAD_VIEW_INPLACE,
+    NO_KERNEL,
+    NO_MEMORY,
+    NO_RULE,
+    NOT_RECORDABLE,
+    OVERLAP,
+    SAVED_MODIFIED,
+    TOO_MANY_DIMS,
+)
+from fastgrad.native.host import devices
 
 FREED_MESSAGE = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
@@ -61,7 +97,7 @@ Cause = tuple[type[BaseException], str]
 
 
 def _exception(status: int, name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
-    if status == layout.NO_KERNEL and devices.failures:
+    if status == NO_KERNEL and devices.failures:
         failure = devices.failures.pop()
         devices.failures.clear()
         if isinstance(failure, (KeyboardInterrupt, SystemExit)):
@@ -71,7 +107,7 @@ def _exception(status: int, name: str, tensors: list[Any], attrs: Sequence[int])
         return error
     make = _MAKERS.get(status)
     kind, text = make(name, tensors, attrs) if make else (RuntimeError, f"failed with status {status}")
-    if name == NO_NAME or status == layout.BAD_GRADIENT:  # its text begins with the name
+    if name == NO_NAME or status == BAD_GRADIENT:  # its text begins with the name
         return kind(text)
     return kind(f"{name}(): {text}" if name.isidentifier() else f"{name}: {text}")
 
@@ -281,7 +317,7 @@ def _view_inplace(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
         which = f"Output {rt.field(view, OUTPUT_NR)} of {node.name().removesuffix('Backward')}"
     what = "its base or another view of its base has been" if fact(1) else "is being"
     start = f"{which} is a view and {what} modified inplace."
-    if rt.field(view, TENSOR_FLAGS) & layout.MULTI_VIEW:
+    if rt.field(view, TENSOR_FLAGS) & MULTI_VIEW:
         return RuntimeError, (
             f"{start} This view is the output of a function that returns multiple views. Such functions do not allow "
             "the output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
@@ -298,7 +334,7 @@ def _saved_modified(name: str, tensors: list[Any], attrs: Sequence[int]) -> Caus
     kind = dtypes.of_code(rt.field(saved, TENSOR_DTYPE)).type_name
     producer = ""
     # A view would catch up with its base, whose new history may hold the view.
-    node = None if rt.field(saved, TENSOR_FLAGS) & layout.IS_VIEW else rt.grad_fn(saved)
+    node = None if rt.field(saved, TENSOR_FLAGS) & IS_VIEW else rt.grad_fn(saved)
     if node is not None:
         producer = f", which is output {rt.field(saved, OUTPUT_NR)} of {node.name()},"
     return RuntimeError, (
@@ -333,7 +369,7 @@ def _empty(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
 
 
 def _bad_gradient(name: str, tensors: list[Any], attrs: Sequence[int]) -> Cause:
-    got, expected = ([fact(at + 1 + k) for k in range(fact(at))] for at in (1, 2 + layout.MAX_DIMS))
+    got, expected = ([fact(at + 1 + k) for k in range(fact(at))] for at in (1, 2 + MAX_DIMS))
     return RuntimeError, (
         f"Function {name} returned an invalid gradient at index {fact(0)} - got {got} but expected shape compatible "
         f"with {expected}"
@@ -345,61 +381,57 @@ def _simple(kind: type[BaseException], text: str) -> Any:
 
 
 _MAKERS: dict[int, Any] = {
-    layout.NO_MEMORY: _no_memory,
-    layout.NO_KERNEL: _simple(RuntimeError, "no kernel"),
-    layout.BAD_BROADCAST: _broadcast,
-    layout.BAD_DIM: _bad_dim,
-    layout.BAD_INDEX: _bad_index,
-    layout.BAD_SIZE: _bad_size,
-    layout.BAD_DTYPE: _bad_dtype,
-    layout.BAD_MATMUL: _bad_matmul,
-    layout.TOO_MANY_DIMS: _simple(
-        RuntimeError, f"{{a}} dimensions; fastgrad supports at most {layout.MAX_DIMS}"
-    ),
-    layout.LEAF_INPLACE: _leaf_inplace,
-    layout.SAVED_MODIFIED: _saved_modified,
-    layout.FREED_GRAPH: _simple(RuntimeError, FREED_MESSAGE),
-    layout.BAD_HANDLE: _simple(TypeError, "expected Tensor arguments"),
-    layout.BAD_VIEW: _simple(
+    NO_MEMORY: _no_memory,
+    NO_KERNEL: _simple(RuntimeError, "no kernel"),
+    BAD_BROADCAST: _broadcast,
+    BAD_DIM: _bad_dim,
+    BAD_INDEX: _bad_index,
+    BAD_SIZE: _bad_size,
+    BAD_DTYPE: _bad_dtype,
+    BAD_MATMUL: _bad_matmul,
+    TOO_MANY_DIMS: _simple(RuntimeError, f"{{a}} dimensions; fastgrad supports at most {MAX_DIMS}"),
+    LEAF_INPLACE: _leaf_inplace,
+    SAVED_MODIFIED: _saved_modified,
+    FREED_GRAPH: _simple(RuntimeError, FREED_MESSAGE),
+    BAD_HANDLE: _simple(TypeError, "expected Tensor arguments"),
+    BAD_VIEW: _simple(
         RuntimeError,
         "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
         "contiguous subspaces). Use .reshape(...) instead.",
     ),
-    layout.BAD_RESULT_CAST: _result_cast,
-    layout.BAD_OUTPUT_SHAPE: _output_shape,
-    layout.DEVICE_MISMATCH: _simple(
+    BAD_RESULT_CAST: _result_cast,
+    BAD_OUTPUT_SHAPE: _output_shape,
+    DEVICE_MISMATCH: _simple(
         RuntimeError, "expected all tensors to be on the same device; move them with .to(device)"
     ),
-    layout.NOT_RECORDABLE: _simple(
+    NOT_RECORDABLE: _simple(
         RuntimeError, "this form of the operation cannot be recorded; use it under fastgrad.no_grad()"
     ),
-    layout.EMPTY_REDUCTION: _empty,
-    layout.BAD_GRADIENT: _bad_gradient,
-    layout.BAD_ARGUMENT: _simple(RuntimeError, "invalid argument ({a}, {b})"),
-    layout.INFERENCE_SAVED: _simple(
+    EMPTY_REDUCTION: _empty,
+    BAD_GRADIENT: _bad_gradient,
+    BAD_ARGUMENT: _simple(RuntimeError, "invalid argument ({a}, {b})"),
+    INFERENCE_SAVED: _simple(
         RuntimeError,
         "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor "
         "and use it in autograd.",
     ),
-    layout.INFERENCE_INPLACE: _simple(
+    INFERENCE_INPLACE: _simple(
         RuntimeError,
         "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get "
         "a normal "
         "tensor before doing inplace update.",
     ),
-    layout.BAD_TARGET: _simple(
+    BAD_TARGET: _simple(
         ValueError, "expected input batch_size ({b}) to match target batch_size ({a}), input of shape (N, C)"
     ),
-    layout.BAD_WINDOW: _simple(
-        RuntimeError, "the sizes, dtypes or settings of the operands do not fit each other"
-    ),
-    layout.OVERLAP: _simple(
+    BAD_WINDOW: _simple(RuntimeError, "the sizes, dtypes or settings of the operands do not fit each other"),
+    OVERLAP: _simple(
         RuntimeError,
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
         "Please clone() the tensor before performing the operation.",
     ),
-    layout.MULTI_VIEW_INPLACE: _view_inplace,
-    layout.NO_GRAD_VIEW_INPLACE: _simple(
+    MULTI_VIEW_INPLACE: _view_inplace,
+    NO_GRAD_VIEW_INPLACE: _simple(
         RuntimeError,
         "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use "
         "case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
@@ -408,21 +440,19 @@ _MAKERS: dict[int, Any] = {
         "outside (if "
         "you want the inplace to be tracked).",
     ),
-    layout.NO_RULE: _simple(
-        NotImplementedError, "the derivative with regard to input {a} is not implemented"
-    ),
-    layout.DUPLICATE_DIM: _simple(RuntimeError, "dim {a} appears more than once in the list of dims"),
+    NO_RULE: _simple(NotImplementedError, "the derivative with regard to input {a} is not implemented"),
+    DUPLICATE_DIM: _simple(RuntimeError, "dim {a} appears more than once in the list of dims"),
 }
 
 
-def _fields(record: layout.Record, name: str) -> int:
+def _fields(record: Record, name: str) -> int:
     return record.fields[name][0]
 
 
-TENSOR_FLAGS = _fields(layout.TENSOR, "flags")
-TENSOR_DTYPE = _fields(layout.TENSOR, "dtype")
-TENSOR_FLAGS = _fields(layout.TENSOR, "flags")
-OUTPUT_NR = _fields(layout.TENSOR, "output_nr")
+TENSOR_FLAGS = _fields(TENSOR, "flags")
+TENSOR_DTYPE = _fields(TENSOR, "dtype")
+TENSOR_FLAGS = _fields(TENSOR, "flags")
+OUTPUT_NR = _fields(TENSOR, "output_nr")
 
 
 def wrap_error(*arguments: Any) -> NoReturn:
@@ -434,12 +464,12 @@ def wrap_error(*arguments: Any) -> NoReturn:
         op, n = OPS[arguments[0]], arguments[1]
         name = called(op.name) + ("_" if arguments[2] == -1 else "")
         operands = arguments[3 : 3 + n]
-        if status == layout.BAD_HANDLE:
+        if status == BAD_HANDLE:
             wrong = [k for k, x in enumerate(operands) if not isinstance(x, TensorBase)]
             which, kind = (wrong[0] + 1, type(operands[wrong[0]]).__name__) if wrong else (1, "another type")
             raise TypeError(f"{name}(): argument {which} must be Tensor, not {kind}")
         raise_status(status, name, operands, arguments[3 + n :])
-    if status == layout.BAD_HANDLE:
+    if status == BAD_HANDLE:
         kind = next(
             (type(a).__name__ for a in arguments if not isinstance(a, (int, float, TensorBase))), "another"
         )

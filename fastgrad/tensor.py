@@ -33,9 +33,19 @@ from fastgrad.functions import (
 )
 from fastgrad.functions.arguments import as_index
 from fastgrad.functions.creation import device as Device  # noqa: N812
-from fastgrad.native import devices, layout
-from fastgrad.native.layout import STORAGE, TENSOR
-from fastgrad.native.loader import TensorBase, rt, runtime_set_object
+from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.flags import (
+    CONTIGUOUS,
+    GRAD_ENABLED,
+    INFERENCE,
+    INFERENCE_MODE,
+    IS_VIEW,
+    REQUIRES_GRAD,
+    RETAINS_GRAD,
+)
+from fastgrad.native.contracts.ops import BINARY_OPERATORS, INPLACE_OPERATORS, OPERATORS, UNARY_OPERATORS
+from fastgrad.native.contracts.records import STORAGE, TENSOR
+from fastgrad.native.host import devices
 from fastgrad.ops.call import apply
 from fastgrad.ops.registry import BY_NAME
 
@@ -171,7 +181,7 @@ class Tensor(TensorBase):
 
     def is_contiguous(self) -> builtins.bool:
         """Whether elements lie in row-major order without gaps."""
-        return builtins.bool(_field(self, _FLAGS) & layout.CONTIGUOUS)
+        return builtins.bool(_field(self, _FLAGS) & CONTIGUOUS)
 
     def is_floating_point(self) -> builtins.bool:
         """Whether the dtype is a floating-point one."""
@@ -209,7 +219,7 @@ class Tensor(TensorBase):
     @property
     def requires_grad(self) -> builtins.bool:
         """Whether gradients with regard to this tensor, or through it, are wanted."""
-        return builtins.bool(rt.flags_of(self) & layout.REQUIRES_GRAD)
+        return builtins.bool(rt.flags_of(self) & REQUIRES_GRAD)
 
     @requires_grad.setter
     def requires_grad(self, value: builtins.bool) -> None:
@@ -231,11 +241,7 @@ class Tensor(TensorBase):
                 "variable in a "
                 "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
             )
-        if (
-            requires_grad
-            and _field(self, _FLAGS) & layout.INFERENCE
-            and not rt.get_mode() & layout.INFERENCE_MODE
-        ):
+        if requires_grad and _field(self, _FLAGS) & INFERENCE and not rt.get_mode() & INFERENCE_MODE:
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
             )
@@ -323,7 +329,7 @@ class Tensor(TensorBase):
     @property
     def retains_grad(self) -> builtins.bool:
         """Whether `retain_grad` was called on this non-leaf."""
-        return builtins.bool(_field(self, _FLAGS) & layout.RETAINS_GRAD)
+        return builtins.bool(_field(self, _FLAGS) & RETAINS_GRAD)
 
     def detach(self) -> Tensor:
         """A tensor over the same memory without history."""
@@ -331,7 +337,7 @@ class Tensor(TensorBase):
 
     def detach_(self) -> Tensor:
         """Forget the history, in place."""
-        if _field(self, _FLAGS) & layout.IS_VIEW:
+        if _field(self, _FLAGS) & IS_VIEW:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
         rt.detach_(self)
         return self
@@ -355,7 +361,7 @@ class Tensor(TensorBase):
     def data(self, value: Any) -> None:
         if not isinstance(value, TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if _field(self, _FLAGS) & layout.REQUIRES_GRAD and not value.is_floating_point():
+        if _field(self, _FLAGS) & REQUIRES_GRAD and not value.is_floating_point():
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype, not "
                 f"{value.dtype}"
@@ -375,7 +381,7 @@ class Tensor(TensorBase):
         if not isinstance(source, TensorBase) or source.dtype is not self.dtype:
             kind = source.dtype if isinstance(source, TensorBase) else type(source).__name__
             raise TypeError(f"set_(): argument 'source' must be a Tensor of dtype {self.dtype}, not {kind}")
-        if self.requires_grad and rt.get_mode() & layout.GRAD_ENABLED:
+        if self.requires_grad and rt.get_mode() & GRAD_ENABLED:
             what = (
                 "a leaf Variable that requires grad is being used in an in-place operation"
                 if self.is_leaf
@@ -388,14 +394,14 @@ class Tensor(TensorBase):
 
     def is_inference(self) -> builtins.bool:
         """Whether it was made in inference mode."""
-        return builtins.bool(_field(self, _FLAGS) & layout.INFERENCE)
+        return builtins.bool(_field(self, _FLAGS) & INFERENCE)
 
     @property
     def _base(self) -> Any:
         return rt.get_base(self)
 
     def _is_view(self) -> builtins.bool:
-        return builtins.bool(_field(self, _FLAGS) & layout.IS_VIEW)
+        return builtins.bool(_field(self, _FLAGS) & IS_VIEW)
 
     # --- values -------------------------------------------------------------------------------------------------
 
@@ -829,15 +835,15 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "inplace_add": Tensor.add_, "inplace_subtract": Tensor.sub_, "inplace_true_divide": Tensor.div_,
     "inplace_multiply": lambda a, b: elementwise.inplace(BY_NAME["mul"], a, b),
 }  # fmt: skip
-_OPERATORS = [_FUNCTIONS[name] for name in layout.OPERATORS]
-_MULTIPLY = layout.OPERATORS.index("multiply")
-_N_UNARY = len(layout.BINARY_OPERATORS) + len(layout.INPLACE_OPERATORS)
+_OPERATORS = [_FUNCTIONS[name] for name in OPERATORS]
+_MULTIPLY = OPERATORS.index("multiply")
+_N_UNARY = len(BINARY_OPERATORS) + len(INPLACE_OPERATORS)
 
 
 def _operator(a: Any, b: Any, k: int) -> Any:
     """An operator whose operands are not two tensors or a tensor and a number, or whose compiled form failed."""
     devices.failures.clear()  # of the compiled form: the function below says it better
-    if _N_UNARY <= k < _N_UNARY + len(layout.UNARY_OPERATORS):
+    if _N_UNARY <= k < _N_UNARY + len(UNARY_OPERATORS):
         return _OPERATORS[k](a)
     for x in (a, b):
         if not isinstance(x, (TensorBase, int, float, np.number, np.bool_)):

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fastgrad.kernels.compile import object_code, unit_name
-from fastgrad.native import cache, layout
-from fastgrad.native.loader import CompileNotice
+from fastgrad.native.build import cache
+from fastgrad.native.build.loader import CompileNotice
+from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT64
+from fastgrad.native.contracts.frames import FLAT, INPLACE, STRIDED
 from fastgrad.ops.registry import KERNELS
 
-_FORMS = (layout.FLAT, layout.STRIDED, layout.INPLACE)
-_FLOATS = (layout.FLOAT32, layout.FLOAT64)
-_COPIES = (layout.BOOL, layout.INT64, layout.FLOAT32, layout.FLOAT64)
+_FORMS = (FLAT, STRIDED, INPLACE)
+_FLOATS = (FLOAT32, FLOAT64)
+_COPIES = (BOOL, INT64, FLOAT32, FLOAT64)
 
 
 def _usual() -> Iterator[tuple[Any, int, int]]:
@@ -21,9 +23,9 @@ def _usual() -> Iterator[tuple[Any, int, int]]:
         if kernel.builder != "elementwise:build":
             for dtype in (
                 *_FLOATS,
-                *((layout.INT64,) if kernel.name in ("sum", "gather", "index", "integers") else ()),
+                *((INT64,) if kernel.name in ("sum", "gather", "index", "integers") else ()),
             ):
-                yield kernel, dtype, layout.FLAT
+                yield kernel, dtype, FLAT
         elif kernel.name.startswith("copy_from_"):
             if kernel.options["source"] in _COPIES:
                 for dtype in _COPIES:

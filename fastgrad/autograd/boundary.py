@@ -6,8 +6,8 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions.creation import zeros
-from fastgrad.native import devices
-from fastgrad.native.loader import rt, runtime_set
+from fastgrad.native.build.loader import rt, runtime_set
+from fastgrad.native.host import devices
 from fastgrad.ops.registry import Boundary
 
 

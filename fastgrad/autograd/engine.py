@@ -17,8 +17,17 @@ from fastgrad.autograd.rules import apply_rules
 from fastgrad.autograd.saved import restore_saved_hooks
 from fastgrad.errors import raise_status
 from fastgrad.functions.creation import full, full_like
-from fastgrad.native import devices, layout
-from fastgrad.native.loader import TensorBase, rt, runtime_get
+from fastgrad.native.build.loader import TensorBase, rt, runtime_get
+from fastgrad.native.contracts.flags import (
+    ACCUMULATE,
+    CHECK_NAN,
+    CREATE_GRAPH,
+    FILTERED,
+    GRAD_ENABLED,
+    KEEP_GRAPH,
+)
+from fastgrad.native.contracts.status import AT_APPLY, FAILED
+from fastgrad.native.host import devices
 
 _sweep, _get, _set, _current, _count = rt.sweep, rt.task_get, rt.task_set, rt.task_node, rt.task_count
 GRADS, RESULTS, CAPTURES = 0, 1, 2
@@ -49,7 +58,7 @@ def _filled_like(root: Any, value: int) -> Any:
 def _no_gradient(index: int) -> RuntimeError:
     """The error for a root that does not require grad; in a hook it says how that may have come about."""
     error = RuntimeError(f"element {index} of tensors does not require grad and does not have a grad_fn")
-    if rt.current_pass() and not rt.get_mode() & layout.GRAD_ENABLED:
+    if rt.current_pass() and not rt.get_mode() & GRAD_ENABLED:
         error.add_note(
             "Inside of hooks and backward functions gradients are off, unless the pass has create_graph=True. Compute "
             "what is to be differentiated inside of `with fastgrad.enable_grad():`."
@@ -158,11 +167,9 @@ def backward(
             stacklevel=3,
         )
     keep = create_graph if retain_graph is None else retain_graph
-    flags = (
-        layout.ACCUMULATE | (layout.KEEP_GRAPH if keep else 0) | (layout.CREATE_GRAPH if create_graph else 0)
-    )
+    flags = ACCUMULATE | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)
     if wanted is not None:
-        flags |= layout.FILTERED
+        flags |= FILTERED
     _run(roots, grads, flags, wanted)
 
 
@@ -217,9 +224,7 @@ def grad(
     roots, grads = _roots(outputs, grad_outputs)
     wanted = _inputs(inputs, "grad requires non-empty inputs.")
     keep = create_graph if retain_graph is None else retain_graph
-    flags = (
-        layout.FILTERED | (layout.KEEP_GRAPH if keep else 0) | (layout.CREATE_GRAPH if create_graph else 0)
-    )
+    flags = FILTERED | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)
     found = _run(roots, grads, flags, wanted)
     allowed = materialize_grads if allow_unused is None else allow_unused
     results = []
@@ -249,7 +254,7 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
     """One pass; returns for each wanted tensor its gradient, None where it is undefined."""
     mode = rt.get_mode()
     if anomaly.state.enabled and anomaly.state.check_nan:
-        flags |= layout.CHECK_NAN
+        flags |= CHECK_NAN
     task = rt.task_new(flags)
     _checked(task, "backward")
     balanced = False
@@ -261,7 +266,7 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
                 status = rt.task_root(task, root.node, root.output_nr, gradient)
             _checked(status, "backward")
         _checked(rt.task_discover(task), "backward")
-        captures = [] if wanted is None else [_want(task, t, bool(flags & layout.ACCUMULATE)) for t in wanted]
+        captures = [] if wanted is None else [_want(task, t, bool(flags & ACCUMULATE)) for t in wanted]
         _checked(rt.task_start(task), "backward")
         event = _sweep(task)
         while event:
@@ -270,7 +275,7 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
         balanced = task not in _kept
         if not balanced:
             _run_callbacks(_kept[task].get(_CALLBACKS, ()))
-        if flags & layout.ACCUMULATE:
+        if flags & ACCUMULATE:
             return []
         return [_get(task, CAPTURES, c) if c >= 0 else None for c in captures]
     except Exception as error:
@@ -395,7 +400,7 @@ def _values(task: int, which: int) -> tuple[Any, ...]:
 def _at_apply(task: int, flags: int) -> None:
     node = _current(task)
     wanted = None
-    if flags & layout.FILTERED:
+    if flags & FILTERED:
         wanted = lambda k: rt.will_run(task, rt.node_target(node, k), 1)  # noqa: E731
     for k, value in apply_rules(node, _values(task, GRADS), wanted):
         _set(task, RESULTS, k, value)
@@ -407,6 +412,6 @@ def _failed(task: int, flags: int) -> None:
 
 
 _EVENTS: dict[int, Callable[[int, int], None]] = {
-    layout.AT_APPLY: _at_apply,
-    layout.FAILED: _failed,
+    AT_APPLY: _at_apply,
+    FAILED: _failed,
 }

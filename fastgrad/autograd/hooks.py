@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
-from fastgrad.native import layout
-from fastgrad.native.layout import TENSOR
-from fastgrad.native.loader import HandleBase, TensorBase, rt, runtime_set_object
+from fastgrad.native.build.loader import HandleBase, TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.flags import LEAF_HOOKS, LEAF_POST_HOOKS
+from fastgrad.native.contracts.records import TENSOR
 
 DTYPE_FIELD = TENSOR.fields["dtype"][0]
 TENSOR_HOOKS, POST_HOOKS = "_backward_hooks", "_post_accumulate_grad_hooks"
-LEAF_FLAGS = {TENSOR_HOOKS: layout.LEAF_HOOKS, POST_HOOKS: layout.LEAF_POST_HOOKS}
+LEAF_FLAGS = {TENSOR_HOOKS: LEAF_HOOKS, POST_HOOKS: LEAF_POST_HOOKS}
 
 
 class RemovableHandle(HandleBase):

@@ -15,8 +15,19 @@ from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.errors import raise_status
 from fastgrad.functions.arguments import as_index, as_sizes, is_tensor
 from fastgrad.functions.data import array_of
-from fastgrad.native import devices, layout
-from fastgrad.native.loader import TensorBase, rt, runtime_get
+from fastgrad.native.build.loader import TensorBase, rt, runtime_get
+from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    INT8,
+    INT16,
+    INT64,
+    UINT8,
+)
+from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits
 from fastgrad.ops.registry import BY_NAME
 
@@ -78,9 +89,9 @@ def _new(code: int, sizes: Sequence[int], where: Any = None, name: str = "empty"
             raise RuntimeError(
                 f"{name}(): Trying to create tensor with negative dimension {s}: {list(sizes)}"
             )
-    if len(sizes) > layout.MAX_DIMS:
+    if len(sizes) > MAX_DIMS:
         raise RuntimeError(
-            f"{name}(): a tensor has at most {layout.MAX_DIMS} dimensions in fastgrad, but got {len(sizes)}: "
+            f"{name}(): a tensor has at most {MAX_DIMS} dimensions in fastgrad, but got {len(sizes)}: "
             f"{list(sizes)}"
         )
     words = (ctypes.c_int64 * (len(sizes) + 1))(*sizes)
@@ -193,10 +204,8 @@ def from_dlpack(ext_tensor: Any) -> Any:
 
 def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:
     n = len(shape)
-    if n > layout.MAX_DIMS:
-        raise ValueError(
-            f"a tensor has at most {layout.MAX_DIMS} dimensions in fastgrad, but the array has {n}"
-        )
+    if n > MAX_DIMS:
+        raise ValueError(f"a tensor has at most {MAX_DIMS} dimensions in fastgrad, but the array has {n}")
     words = (ctypes.c_int64 * (2 * n + 1))(*shape, *strides)
     reach = sum((s - 1) * st for s, st in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
@@ -245,7 +254,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             _copy(out, source)
         return _finish(out, requires_grad)
     if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
-        code = {bool: layout.BOOL, int: layout.INT64}.get(type(data), runtime_get("default_dtype"))
+        code = {bool: BOOL, int: INT64}.get(type(data), runtime_get("default_dtype"))
         out = rt.number(*number_parts(data), code if dtype is None else _dtype_code(dtype), _code(device))
         return _finish(out, requires_grad)
     target = None if dtype is None else dtypes.as_dtype(dtype).numpy
@@ -306,7 +315,7 @@ def full(
     """
     kind = number_parts(fill_value)[0]
     if dtype is None:
-        code = (layout.INT64, runtime_get("default_dtype"), layout.BOOL)[kind]
+        code = (INT64, runtime_get("default_dtype"), BOOL)[kind]
     else:
         code = _dtype_code(dtype)
     sizes = as_sizes("full", (size,) if isinstance(size, (tuple, list)) else size)
@@ -511,7 +520,7 @@ def randint(
         low, high, size = 0, low, high
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    out = _new(layout.INT64 if dtype is None else _dtype_code(dtype), tuple(size), device)
+    out = _new(INT64 if dtype is None else _dtype_code(dtype), tuple(size), device)
     fill_integers(out, low, high, generator)
     return _finish(out, requires_grad)
 
@@ -538,10 +547,10 @@ def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = 
 def promote_types(a: DType, b: DType) -> DType:
     """The smallest dtype that holds both."""
     low, high = sorted((a.code, b.code))
-    if (low, high) == (layout.UINT8, layout.INT8):
-        return dtypes.of_code(layout.INT16)
-    if (low, high) == (layout.FLOAT16, layout.BFLOAT16):
-        return dtypes.of_code(layout.FLOAT32)
+    if (low, high) == (UINT8, INT8):
+        return dtypes.of_code(INT16)
+    if (low, high) == (FLOAT16, BFLOAT16):
+        return dtypes.of_code(FLOAT32)
     return dtypes.of_code(high)
 
 

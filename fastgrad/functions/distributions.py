@@ -14,7 +14,7 @@ import numpy as np
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_index, is_tensor
 from fastgrad.functions.creation import _new, empty, from_numpy, number_parts
-from fastgrad.native import layout
+from fastgrad.native.contracts.element_types import BOOL, FLOAT64
 from fastgrad.ops.registry import BY_NAME
 from fastgrad.random import Generator, fill_integers, fill_normal, fill_uniform, integer_range
 
@@ -221,7 +221,7 @@ def geometric_(input: Any, p: float, *, generator: Generator | None = None) -> A
     NotImplementedError
         If the dtype is bool.
     """
-    if input.dtype.code == layout.BOOL:
+    if input.dtype.code == BOOL:
         raise NotImplementedError("geometric_(): not implemented for 'Bool'")
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_(): expects p to be in (0, 1), but got p={p}")
@@ -334,7 +334,7 @@ def _fresh(name: str, input: Any) -> Any:
 
 def _doubles(input: Any) -> Any:
     """A new float64 tensor of the sizes of another, on the CPU, where NumPy computes on it."""
-    return _new(layout.FLOAT64, tuple(input.shape))
+    return _new(FLOAT64, tuple(input.shape))
 
 
 def _uniform(input: Any, generator: Generator | None) -> np.ndarray:

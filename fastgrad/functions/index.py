@@ -18,8 +18,9 @@ from fastgrad.functions.arguments import as_index, is_tensor, need_tensor
 from fastgrad.functions.creation import full, tensor, zeros
 from fastgrad.functions.elementwise import fill_value, inplace
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
-from fastgrad.native.layout import GRAD_ENABLED, MAX_DIMS
-from fastgrad.native.loader import rt
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import GRAD_ENABLED
+from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import BY_NAME
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
-from fastgrad.native.layout import ALL_DIMS
+from fastgrad.native.contracts.limits import ALL_DIMS
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import BY_NAME, Op
 

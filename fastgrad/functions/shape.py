@@ -7,8 +7,10 @@ from typing import Any
 
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, need_tensor
-from fastgrad.native.layout import CONTIGUOUS, MAX_DIMS, TENSOR
-from fastgrad.native.loader import rt
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import BY_NAME
 

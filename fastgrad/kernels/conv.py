@@ -49,7 +49,7 @@ from fastgrad.kernels.conv_frame import (
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.gemm import matrix_product
 from fastgrad.kernels.pool import inside
-from fastgrad.native.intrinsics import advance, words
+from fastgrad.native.base.intrinsics import advance, words
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:

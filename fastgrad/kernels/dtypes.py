@@ -12,9 +12,19 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from fastgrad.kernels import vecmath
-from fastgrad.native.intrinsics import _pointer_to
-from fastgrad.native.layout import BOOL, DTYPES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, UINT8
-from fastgrad.native.pipeline import NoaliasCompiler, RuntimeCompiler
+from fastgrad.native.base.intrinsics import _pointer_to
+from fastgrad.native.base.pipeline import NoaliasCompiler, RuntimeCompiler
+from fastgrad.native.contracts.element_types import (
+    BOOL,
+    DTYPES,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+)
 
 BASE: dict[str, Any] = {
     "error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,

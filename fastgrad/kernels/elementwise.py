@@ -14,8 +14,10 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element, specialise
-from fastgrad.native.intrinsics import advance, stack_small, words
-from fastgrad.native.layout import BOOL, FLAT, INPLACE, MAX_DIMS, OPERAND_WORDS
+from fastgrad.native.base.intrinsics import advance, stack_small, words
+from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.frames import FLAT, INPLACE, OPERAND_WORDS
+from fastgrad.native.contracts.limits import MAX_DIMS
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Kernels over groups of tensors: optimizer steps, norms of gradients and their clipping. One pass over the memory.
 
 Frame: elements, dtype of the group's single number, the addresses of the tensors, the settings as bit patterns (see
-`native.functions.multi_tensor`); `ops.optim` names both. An absent tensor has the address 0.
+`native.shapes.multi_tensor`); `ops.optim` names both. An absent tensor has the address 0.
 
 Note [Steps count themselves]: the number of steps is a tensor of the state. The kernel adds one to it and takes the
 bias corrections from it, so that a step has no number from Python that changes, and a captured step can be replayed.
@@ -16,8 +16,9 @@ import numpy as np
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
-from fastgrad.native.intrinsics import f64s, float_of, words
-from fastgrad.native.layout import DECOUPLED, FIRST_STEP, FLOAT32, FLOAT64, MAXIMIZE, NESTEROV
+from fastgrad.native.base.intrinsics import f64s, float_of, words
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.ops import DECOUPLED, FIRST_STEP, MAXIMIZE, NESTEROV
 
 Built = tuple[Callable[..., None], dict[str, Any]]
 _f32s = ELEMENTS[FLOAT32].pointer

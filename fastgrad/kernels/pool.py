@@ -18,8 +18,8 @@ from numba import njit
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.index import report
 from fastgrad.kernels.window_rows import maxima, sums
-from fastgrad.native.intrinsics import address_of, advance, float_of, memcpy, memset, words
-from fastgrad.native.layout import BOOL, FLOAT32, FLOAT64
+from fastgrad.native.base.intrinsics import address_of, advance, float_of, memcpy, memset, words
+from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64
 
 OUT, INDICES, X, PLANES, H, W, OH, OW, KH, KW, SH, SW, PH, PW, DH, DW = range(16)
 COUNTS_PADDING, DIVISOR = 14, 15  # in the place of the dilation

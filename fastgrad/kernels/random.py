@@ -32,8 +32,8 @@ from numba import njit
 
 from fastgrad.kernels import vecmath
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
-from fastgrad.native.intrinsics import float_of, memcpy, stack_frame, words
-from fastgrad.native.layout import DTYPES, FLOAT32, FLOAT64, ITEMSIZES
+from fastgrad.native.base.intrinsics import float_of, memcpy, stack_frame, words
+from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64, ITEMSIZES
 
 Builder = tuple[Callable[..., None], dict[str, Any]]
 

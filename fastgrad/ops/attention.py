@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import struct
 
-from fastgrad.native.layout import (
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.ops import (
     FN_ATTENTION,
     FN_ATTENTION_BACKWARD,
     FUNCTION,
     NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
 )
-from fastgrad.native.loader import rt
 from fastgrad.ops import elementwise as _elementwise  # noqa: F401  # rules that are traced use its operators
 from fastgrad.ops.call import invoke
 from fastgrad.ops.linalg import bmm

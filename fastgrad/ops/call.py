@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fastgrad.native.loader import TensorBase, rt
+from fastgrad.native.build.loader import TensorBase, rt
 
 if TYPE_CHECKING:
     from fastgrad.ops.registry import Op
@@ -123,6 +123,6 @@ def _who(op: Op | None) -> str:
     return f"{called(op.name)}(): " if op is not None else ""
 
 
-from fastgrad.native.layout import TENSOR  # noqa: E402
+from fastgrad.native.contracts.records import TENSOR  # noqa: E402
 
 DEVICE_FIELD = TENSOR.fields["device"][0]

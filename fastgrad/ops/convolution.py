@@ -10,7 +10,7 @@ rank and sizes of its result: with a stride, the sizes of v leave those of x ope
 
 from __future__ import annotations
 
-from fastgrad.native.layout import FN_CONV, FN_CONV_INPUT, FN_CONV_WEIGHT, FUNCTION
+from fastgrad.native.contracts.ops import FN_CONV, FN_CONV_INPUT, FN_CONV_WEIGHT, FUNCTION
 from fastgrad.ops.call import invoke
 from fastgrad.ops.reduce import sum_
 from fastgrad.ops.registry import Kernel, Op, with_settings

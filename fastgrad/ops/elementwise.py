@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import BOOL, FIRST, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.ops import FIRST, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, elementwise
 from fastgrad.ops.shape import zeros_of

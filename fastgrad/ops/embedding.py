@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import FLOAT_ONLY, FN_FRAMED, FUNCTION
+from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_FRAMED, FUNCTION
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, Op
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import FLOAT_ONLY, FN_ADDMM, FN_DOT, FN_MATMUL, FN_MV, FUNCTION
+from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_ADDMM, FN_DOT, FN_MATMUL, FN_MV, FUNCTION
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, Op
 from fastgrad.ops.shape import transpose, unsqueeze

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from fastgrad.native.layout import (
+from fastgrad.native.contracts.ops import (
     FIRST,
     FN_NLL,
     FN_NLL_BACKWARD,

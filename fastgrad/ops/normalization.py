@@ -16,12 +16,7 @@ root-mean-square normalisation, ``mean(v)`` and the mean within h are left out.
 
 from __future__ import annotations
 
-from fastgrad.native.layout import (
-    FLOAT_ONLY,
-    FN_FRAMED,
-    FUNCTION,
-    ONE_DIFFERENTIABLE,
-)
+from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE
 from fastgrad.ops.call import invoke
 from fastgrad.ops.reduce import mean, sum_
 from fastgrad.ops.registry import Kernel, Op

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastgrad.native.layout import FN_EACH, FUNCTION, GRAD_ENABLED
-from fastgrad.native.loader import rt
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import GRAD_ENABLED
+from fastgrad.native.contracts.ops import FN_EACH, FUNCTION
 from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.registry import Kernel, Op
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import (
+from fastgrad.native.contracts.ops import (
     FN_ADAPTIVE_POOL,
     FN_AVG_POOL,
     FN_MAX_POOL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by name)
-from fastgrad.native.layout import (
+from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
     FN_EXPAND_BACK,

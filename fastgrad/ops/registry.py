@@ -17,20 +17,26 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from fastgrad.native import layout
-from fastgrad.native.layout import (
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import FLOAT16
+from fastgrad.native.contracts.flags import WRAPPED_NUMBER
+from fastgrad.native.contracts.limits import MAX_KERNELS, MAX_OPS
+from fastgrad.native.contracts.ops import (
+    ELEMENTWISE,
     ENV_GRADS,
     ENV_INPUTS,
     ENV_OUTPUTS,
+    FIRST,
     FUSED,
     IDENTITY,
     JOINT,
-    MAX_KERNELS,
-    MAX_OPS,
+    MASK_LAST,
     NO_GRAD,
+    OUT_BOOL,
     PROGRAM,
+    PROMOTE,
 )
-from fastgrad.native.loader import rt
+from fastgrad.native.contracts.records import OPINFO, RUNTIME, TENSOR
 from fastgrad.ops.call import Symbol, invoke
 
 if TYPE_CHECKING:
@@ -84,7 +90,7 @@ class Op:
     name : str
         The op's name; the node of a call is called ``<Node>Backward0``.
     kind : int
-        One of the kinds in `native.layout`.
+        One of the kinds in `native.contracts.ops`.
     inputs : tuple of str
         Names of the tensor inputs; one name with a star stands for any number.
     attrs : tuple of str
@@ -115,7 +121,7 @@ class Op:
         kernel: Kernel | None = None,
         forward: int = 0,
         flags: int = 0,
-        dtype_rule: int = layout.PROMOTE,
+        dtype_rule: int = PROMOTE,
         node: str | None = None,
         n_out: int = 1,
         edges: int | None = None,
@@ -191,9 +197,7 @@ class Op:
                 self._write(field, op.id)
 
     def _write(self, field: str, value: int, index: int = 0) -> None:
-        rt.poke(
-            _OPS_ADDRESS + self.id * layout.OPINFO.words * 8 + layout.OPINFO.offset(field) + 8 * index, value
-        )
+        rt.poke(_OPS_ADDRESS + self.id * OPINFO.words * 8 + OPINFO.offset(field) + 8 * index, value)
 
     def _position(self, name: str) -> int:
         names = [n.lstrip("*") for n in self.inputs]
@@ -244,10 +248,10 @@ class Op:
             )  # fmt: skip
             inner = Op(
                 f"{self.name}_d{name}",
-                layout.ELEMENTWISE,
+                ELEMENTWISE,
                 ("g", *names),
                 kernel=kernel,
-                dtype_rule=layout.FIRST,
+                dtype_rule=FIRST,
             )
             self.rules[k] = _anywhere(rule, times_g, inner)
             self.rules[k].__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -312,12 +316,12 @@ class Op:
         places += [ENV_OUTPUTS + i for i in range(2) if saved >> 8 + i & 1]
         [words] = program.instructions
         op, operands = OPS[words[0]], [ENV_GRADS, *places]
-        fits = op.kind == layout.ELEMENTWISE and words[1:] == [len(operands), *operands, 0]
+        fits = op.kind == ELEMENTWISE and words[1:] == [len(operands), *operands, 0]
         return op.id if fits else None
 
     def _read(self, field: str, index: int) -> int:
         return rt.peek(  # type: ignore[no-any-return]
-            _OPS_ADDRESS + self.id * layout.OPINFO.words * 8 + layout.OPINFO.offset(field) + 8 * index
+            _OPS_ADDRESS + self.id * OPINFO.words * 8 + OPINFO.offset(field) + 8 * index
         )
 
     def __repr__(self) -> str:
@@ -335,10 +339,8 @@ def _anywhere(rule: Callable[..., Any], times_g: bool, inner: Op) -> Callable[..
             return invoke(inner, (g, *saved.values()))
         dtype = rt.field(g, _DTYPE)
         for name, operand in saved.items():
-            number = (
-                rt.field(operand, _FLAGS) & layout.WRAPPED_NUMBER
-            )  # by itself it would be of the default dtype
-            if name != "condition" and (number or rt.field(operand, _DTYPE) < layout.FLOAT16):
+            number = rt.field(operand, _FLAGS) & WRAPPED_NUMBER  # by itself it would be of the default dtype
+            if name != "condition" and (number or rt.field(operand, _DTYPE) < FLOAT16):
                 saved[name] = invoke(BY_NAME["cast"], (operand,), dtype)
         return g * rule(**saved) if times_g else rule(g=g, **saved)
 
@@ -366,14 +368,14 @@ _ANY_NUMBER = 1 << 40
 KERNELS: list[Kernel] = []
 OPS: list[Op] = []
 BY_NAME: dict[str, Op] = {}
-_DTYPE, _FLAGS = (layout.TENSOR.fields[name][0] for name in ("dtype", "flags"))
-_OPS_ADDRESS: int = rt.runtime_address() + layout.RUNTIME.offset("ops")
+_DTYPE, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "flags"))
+_OPS_ADDRESS: int = rt.runtime_address() + RUNTIME.offset("ops")
 
 
 def elementwise(
     name: str,
     *,
-    rule: int = layout.PROMOTE,
+    rule: int = PROMOTE,
     flags: int = 0,
     node: str | None = None,
     refuses: dict[int, str] | None = None,
@@ -390,13 +392,13 @@ def elementwise(
     def declare(formula: Callable[..., Any]) -> Op:
         inputs = tuple(inspect.signature(formula).parameters)
         conditions = tuple(n for n in inputs[-1:] if n == "condition")
-        extra = layout.MASK_LAST if conditions else 0
+        extra = MASK_LAST if conditions else 0
         kernel = Kernel(
             name, "elementwise:build", formula,
-            inputs=inputs, conditions=conditions, out_bool=bool(flags & layout.OUT_BOOL), refuses=refuses or {},
+            inputs=inputs, conditions=conditions, out_bool=bool(flags & OUT_BOOL), refuses=refuses or {},
         )  # fmt: skip
         return Op(
-            name, layout.ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node,
+            name, ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node,
             edges=len(inputs) - len(conditions) if edges is None else edges,
         )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import (
+from fastgrad.native.contracts.ops import (
     FN_CAST,
     FN_CAT,
     FN_CLONE,
@@ -164,7 +164,7 @@ def _(g, offset, dim1, dim2):
 
 
 # --- histories of views that were changed in place -------------------------------------------------------------
-# A plan says how a view lies in its base; see `native.functions.parts`.
+# A plan says how a view lies in its base; see `native.shapes.parts`.
 
 copy_slices = Op(
     "copy_slices", FUNCTION, ("x", "source"), ("*plan",), forward=FN_NONE, node="torch::autograd::CopySlices"

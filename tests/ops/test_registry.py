@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from op_cases import OP_CASES
 
-from fastgrad.native.layout import DTYPES, SUPPORTED_DTYPES
+from fastgrad.native.contracts.element_types import DTYPES, SUPPORTED_DTYPES
 from fastgrad.ops.registry import OPS, Op
 
 ROWS = {case.name.partition(".")[0] for case in OP_CASES}
@@ -139,8 +139,8 @@ def test_the_table_knows_what_is_differentiable():
 RUN_BENCHMARKS = """
 import inspect, json
 from benchmarks import bench_core, bench_modules, bench_ops, bench_optim
-from fastgrad.native.layout import N_DEVICES, N_DTYPES, N_LAYOUTS
-from fastgrad.native.loader import runtime_get
+from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.build.loader import runtime_get
 from fastgrad.ops.registry import KERNELS
 
 for module in (bench_core, bench_modules, bench_ops, bench_optim):

@@ -19,7 +19,7 @@ from typing import Any
 from fastgrad.autograd.boundary import boundary, zeros_at
 from fastgrad.autograd.engine import kept_by_pass
 from fastgrad.autograd.hooks import CheckedHook, check_replacement, hook_name
-from fastgrad.native.loader import TensorBase, rt
+from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.nn.modules.hooks import Hook
 from fastgrad.nn.modules.pytree import children, filled, form_of, is_container, picked, rebuilt
 

@@ -9,7 +9,7 @@ from fastgrad import dtypes
 from fastgrad.autograd.modes import no_grad
 from fastgrad.functions.creation import device as Device  # noqa: N812
 from fastgrad.functions.creation import empty_like
-from fastgrad.native.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase
 
 Self = TypeVar("Self", bound="ConvertMethods")
 

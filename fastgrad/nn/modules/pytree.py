@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastgrad.native.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase
 
 
 def is_container(value: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from fastgrad.autograd.modes import no_grad
 from fastgrad.dtypes import float64
 from fastgrad.functions.creation import full, promote_types
-from fastgrad.native.loader import TensorBase, rt
+from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.ops.optim import clip, norm_part, scale
 
 
