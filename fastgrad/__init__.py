@@ -19,6 +19,7 @@ from fastgrad.dtypes import (
     get_default_dtype,
     int32,
     int64,
+    promote_types,
     set_default_dtype,
     uint8,
 )
@@ -39,7 +40,6 @@ from fastgrad.functions.creation import (
     linspace,
     ones,
     ones_like,
-    promote_types,
     rand,
     rand_like,
     randint,
@@ -131,6 +131,7 @@ from fastgrad.functions.shape import (
     broadcast_to,
     cat,
     chunk,
+    clone,
     concat,
     concatenate,
     diagonal,
@@ -138,6 +139,7 @@ from fastgrad.functions.shape import (
     moveaxis,
     movedim,
     narrow,
+    numel,
     permute,
     reshape,
     select,
@@ -424,13 +426,3 @@ long = int64
 def is_tensor(obj: object) -> object:
     """Whether an object is a tensor."""
     return isinstance(obj, Tensor)
-
-
-def clone(input: Tensor) -> Tensor:
-    """A copy of a tensor, with history."""
-    return input.clone()
-
-
-def numel(input: Tensor) -> object:
-    """The number of elements of a tensor."""
-    return input.numel()
