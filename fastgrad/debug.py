@@ -57,9 +57,9 @@ def set_memory_limit(nbytes: int | None) -> None:
 
 def check() -> None:
     """Raise RuntimeError if a kernel was found to have written outside its buffer (debug mode looks)."""
-    count = runtime_get("error", 7)
+    count = runtime_get("overruns")
     if count:
-        runtime_set("error", 0, 7)
+        runtime_set("overruns", 0)
         raise RuntimeError(f"{count} buffers were found overwritten at their ends when they were freed")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import note_sizes
 from fastgrad.native.base.intrinsics import (
     address_of,
+    advance,
     native,
     native_inline,
     runtime,
@@ -13,8 +15,7 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS, CREATE_GRAPH
-from fastgrad.native.contracts.limits import MAX_DIMS
-from fastgrad.native.contracts.status import BAD_GRADIENT
+from fastgrad.native.contracts.status import BAD_GRADIENT, SIZES_WORDS
 from fastgrad.native.dispatch.call import call
 from fastgrad.native.launch.elementwise import elementwise, elementwise_slow
 from fastgrad.native.memory.references import drain, drop, release_reference, retain
@@ -149,13 +150,8 @@ def fit(t, h, meta):
                 if meta[3 + k] != size and meta[3 + k] != 1:
                     allowed = False
         if not allowed:
-            e = runtime().error  # for the message: both shapes
-            e[1] = g.ndim
-            e[2 + MAX_DIMS] = meta[2]
-            for k in range(g.ndim):
-                e[2 + k] = g.shape[k]
-            for k in range(meta[2]):
-                e[3 + MAX_DIMS + k] = meta[3 + k]
+            note_sizes(1, g.ndim, g.shape)  # the caller notes which input it was
+            note_sizes(1 + SIZES_WORDS, meta[2], advance(meta, 3))
             drop(h)
             return -BAD_GRADIENT
         ins[0] = h

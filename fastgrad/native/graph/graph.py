@@ -7,6 +7,7 @@ derivative reads; only what the inputs that require grad need is saved.
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
     native,
     native_inline,
@@ -27,6 +28,7 @@ from fastgrad.native.contracts.flags import (
     IS_VIEW,
     LEAF_HOOKS,
     LEAF_POST_HOOKS,
+    MULTI_VIEW,
     NODE_HOOKS,
     POST_ACCUMULATE,
     REQUIRES_GRAD,
@@ -41,6 +43,7 @@ from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
 from fastgrad.native.contracts.records import NODE_KIND
 from fastgrad.native.contracts.status import (
     FREED_GRAPH,
+    FUNCTION_VIEW_INPLACE,
     INFERENCE_SAVED,
     MULTI_VIEW_INPLACE,
     NO_MEMORY,
@@ -221,12 +224,7 @@ def check_saved(handle):
         h = words(n.saved)[2 * k]
         expected = words(n.saved)[2 * k + 1]
         if h != 0 and expected != IS_PACKED and storage(tensor(h).storage).version != expected:
-            e = runtime().error
-            e[0] = h
-            e[1] = storage(tensor(h).storage).version
-            e[2] = expected
-            e[3] = handle
-            return SAVED_MODIFIED
+            return -fail(SAVED_MODIFIED, h, storage(tensor(h).storage).version, expected)
     return 0
 
 
@@ -305,10 +303,7 @@ def left_behind(h):
     t = tensor(h)
     if not t.flags & FUNCTION_VIEW or t.base == 0 or t.history == tensor(t.base).history:
         return 0
-    e = runtime().error
-    e[0] = h
-    e[1] = 1
-    return MULTI_VIEW_INPLACE
+    return -fail(MULTI_VIEW_INPLACE if t.flags & MULTI_VIEW else FUNCTION_VIEW_INPLACE, h, 1)
 
 
 @native_inline
@@ -346,9 +341,10 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         if ins[k] == 0 or not tensor(ins[k]).flags & REQUIRES_GRAD:
             continue
         t = tensor(ins[k])
-        if t.flags & FUNCTION_VIEW and left_behind(ins[k]) != 0:
+        status = left_behind(ins[k]) if t.flags & FUNCTION_VIEW else 0
+        if status != 0:
             drop_node(handle)
-            return -MULTI_VIEW_INPLACE
+            return -status
         edge = edge_of(ins[k])
         if edge == 0:
             drop_node(handle)
