@@ -21,6 +21,7 @@ from fastgrad.dtypes import (
     get_default_dtype,
     int32,
     int64,
+    promote_types,
     set_default_dtype,
     uint8,
 )
@@ -62,16 +63,6 @@ def is_tensor(obj: object) -> object:
     return isinstance(obj, Tensor)
 
 
-def clone(input: Tensor) -> Tensor:
-    """A copy of a tensor, with history."""
-    return input.clone()
-
-
-def numel(input: Tensor) -> object:
-    """The number of elements of a tensor."""
-    return input.numel()
-
-
 globals().update(PACKAGE)
 
 __all__ = [
@@ -81,7 +72,6 @@ __all__ = [
     "__version__",
     "autograd",
     "bool",
-    "clone",
     "debug",
     "default_generator",
     "device",
@@ -108,9 +98,9 @@ __all__ = [
     "manual_seed",
     "nn",
     "no_grad",
-    "numel",
     "ops",
     "optim",
+    "promote_types",
     "save",
     "seed",
     "serialization",

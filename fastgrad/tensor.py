@@ -31,7 +31,8 @@ from fastgrad.functions import (  # noqa: F401 - some only for the methods that 
     statistics,
     storage,
 )
-from fastgrad.functions.arguments import as_index
+from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.creation import device as Device  # noqa: N812
 from fastgrad.functions.public import METHODS
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
@@ -304,7 +305,7 @@ class Tensor(TensorBase):
 
         See `fastgrad.autograd.backward` for the parameters.
         """
-        engine.backward(self, gradient, retain_graph, create_graph, inputs)
+        engine.backward(self, gradient, retain_graph, create_graph, None, inputs)
 
     register_hook = hooks_.register_tensor_hook
 
@@ -502,31 +503,39 @@ class Tensor(TensorBase):
         """The tensor itself if it is contiguous, else a copy that is."""
         return self if self.is_contiguous() else apply(_CLONE, 1, 0, self)
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: builtins.bool = False) -> Tensor:
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """The tensor in another dtype or on another device; itself if nothing changes.
+
+        ``to(dtype, non_blocking=False, copy=False)``, ``to(device=None, dtype=None, non_blocking=False, copy=False)``
+        or ``to(tensor, non_blocking=False, copy=False)`` for the dtype and device of another tensor.
 
         Parameters
         ----------
-        *args : dtype, device, str or Tensor
-        dtype, device : optional
+        dtype : dtype, optional
+        device : device or str, optional
+        tensor : Tensor
+        non_blocking : bool
+            Without effect: copies are done when the method returns.
         copy : bool
             Make a copy in any case.
+
+        Raises
+        ------
+        TypeError
+            If the arguments are of none of these forms.
+
+        Examples
+        --------
+        >>> import fastgrad as fg
+        >>> fg.ones(2).to(fg.int64)
+        tensor([1, 1])
         """
-        for a in args:
-            if isinstance(a, (dtypes.dtype, type)):
-                dtype = a
-            elif isinstance(a, TensorBase):
-                dtype, device = a.dtype, a.device
-            elif isinstance(a, builtins.bool):
-                copy = a
-            elif a is not None:
-                device = a
-        target = self.dtype if dtype is None else dtypes.as_dtype(dtype)
+        device, dtype, _, copy = parse_to(args, kwargs)
         out = self
-        if device is not None and Device(device).code != _field(self, _DEVICE):
-            out = _to_device(self, Device(device))
-        if target.code != _field(out, _DTYPE):
-            return apply(_CAST, 1, 0, out, target.code)  # type: ignore[no-any-return]
+        if device is not None and device.code != _field(self, _DEVICE):
+            out = _to_device(self, device)
+        if dtype is not None and dtype.code != _field(out, _DTYPE):
+            return _cast(out, dtype)
         return out.clone() if copy and out is self else out
 
     def cpu(self) -> Tensor:
@@ -534,36 +543,54 @@ class Tensor(TensorBase):
         return self if _field(self, _DEVICE) == 0 else self.to(device="cpu")
 
     def type(self, dtype: Any = None) -> Any:
-        """The name of the tensor's type, or the tensor in another dtype."""
-        return f"fastgrad.{self.dtype.type_name}Tensor" if dtype is None else self.to(dtype)
+        """The name of the tensor's type, or the tensor in another dtype.
+
+        Parameters
+        ----------
+        dtype : dtype or str, optional
+            A name is one that this method gives, such as "fastgrad.FloatTensor".
+
+        Raises
+        ------
+        ValueError
+            If it is no dtype and no such name.
+        """
+        if dtype is None:
+            return _type_name(self.dtype)
+        found = dtype
+        if isinstance(dtype, str):
+            found = next((d for d in dtypes.SUPPORTED if _type_name(d) == dtype), None)
+        if not isinstance(found, dtypes.dtype):
+            raise ValueError(f"invalid type: {dtype!r}")
+        return _cast(self, found)
 
     def type_as(self, other: Any) -> Tensor:
         """The tensor in the dtype of another."""
-        return self.to(other.dtype)
+        return _cast(self, need_tensor("type_as", other, "other").dtype)
 
     def float(self) -> Tensor:
         """The tensor in float32."""
-        return self.to(dtypes.float32)
+        return _cast(self, dtypes.float32)
 
     def double(self) -> Tensor:
         """The tensor in float64."""
-        return self.to(dtypes.float64)
+        return _cast(self, dtypes.float64)
 
     def long(self) -> Tensor:
         """The tensor in int64."""
-        return self.to(dtypes.int64)
+        return _cast(self, dtypes.int64)
 
     def int(self) -> Tensor:
         """The tensor in int32."""
-        return self.to(dtypes.int32)
+        return _cast(self, dtypes.int32)
 
     def byte(self) -> Tensor:
         """The tensor in uint8."""
-        return self.to(dtypes.uint8)
+        return _cast(self, dtypes.uint8)
 
     def bool(self) -> Tensor:
         """The tensor as truth values."""
-        return self.to(dtypes.bool_)
+        return _cast(self, dtypes.bool_)
 
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Any:
         if not self.is_leaf:
@@ -789,6 +816,15 @@ class _Memory:
             "shape": _sizes(tensor), "typestr": d.numpy.str, "data": (_field(tensor, _DATA), False),
             "strides": tuple(s * d.itemsize for s in rt.steps(tensor)), "version": 3,
         }  # fmt: skip
+
+
+def _type_name(d: dtypes.dtype) -> str:
+    return f"fastgrad.{d.type_name}Tensor"
+
+
+def _cast(x: Any, d: dtypes.dtype) -> Any:
+    """A tensor in a dtype; itself if it has it."""
+    return x if d.code == _field(x, _DTYPE) else apply(_CAST, 1, 0, x, d.code)
 
 
 def _to_device(x: Any, target: Device) -> Any:

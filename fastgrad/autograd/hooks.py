@@ -283,8 +283,16 @@ def check_replacement(hook: Any, old: Any, new: Any) -> None:
         raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value ({sizes}){_blame(hook)}")
 
 
+class CheckedHook:
+    """A node hook of the library's own: what it returns is right, also where there was no gradient before."""
+
+    __slots__ = ()
+
+
 def check_tuple(hook: Any, values: Sequence[Any], result: Any) -> None:
     """What a node hook returned must be a tuple of as many values, each None or fit to replace the old one."""
+    if isinstance(hook, CheckedHook):
+        return
     if not isinstance(result, tuple):
         raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'{_blame(hook)}")
     if len(result) != len(values):

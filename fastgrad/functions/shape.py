@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
+from fastgrad.dtypes import promote_types
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, need_tensor
 from fastgrad.functions.public import public
@@ -18,7 +20,20 @@ from fastgrad.ops.registry import BY_NAME
 _VIEW, _TRANSPOSE, _T, _PERMUTE = (BY_NAME[n].id for n in ("view", "transpose", "t", "permute"))
 _SELECT, _SLICE, _EXPAND = (BY_NAME[n].id for n in ("select", "slice", "expand"))
 _RESHAPE_COPY, _STRIDED_VIEW = BY_NAME["reshape_copy"].id, BY_NAME["view.strided"].id
-_FLAGS = TENSOR.fields["flags"][0]
+_CLONE = BY_NAME["clone"].id
+_FLAGS, _NUMEL = TENSOR.fields["flags"][0], TENSOR.fields["numel"][0]
+
+
+@public(method=False)
+def clone(input: Any) -> Any:
+    """A copy of a tensor, with history."""
+    return apply(_CLONE, 1, 0, need_tensor("clone", input))
+
+
+@public(method=False)
+def numel(input: Any) -> int:
+    """The number of elements of a tensor."""
+    return rt.field(need_tensor("numel", input), _NUMEL)  # type: ignore[no-any-return]
 
 
 def wrapped(name: str, dim: int, ndim: int) -> int:
@@ -260,11 +275,7 @@ def _promoted(name: str, tensors: Any) -> list[Any]:
             )
     kinds = {x.dtype for x in tensors}
     if len(kinds) > 1:
-        from fastgrad.functions.creation import result_type
-
-        target = tensors[0].dtype
-        for x in tensors[1:]:
-            target = result_type(target, x.dtype)
+        target = reduce(promote_types, kinds)
         tensors = [x.to(target) for x in tensors]
     return tensors
 

@@ -19,7 +19,10 @@ _DOUBLE, _WORD = struct.Struct("<d"), struct.Struct("<q")
 
 def float_bits(value: Any) -> int:
     """The bit pattern of a number, or of a tensor with one element, as a float64, as ops take it."""
-    return _WORD.unpack(_DOUBLE.pack(value))[0]  # type: ignore[no-any-return]
+    try:
+        return _WORD.unpack(_DOUBLE.pack(value))[0]  # type: ignore[no-any-return]
+    except struct.error:
+        raise TypeError(f"expected a number, but got {type(value).__name__}") from None
 
 
 class Symbol:
