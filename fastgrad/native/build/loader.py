@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import sys
 import types
@@ -212,7 +211,6 @@ if TYPE_CHECKING:
         _pres: Any
         _posts: Any
         _metadata: Any
-        _leaf: Any
         _function: Any
         _to_save: Any
         _dirty: Any
@@ -255,9 +253,3 @@ def runtime_set_callback(field: str, arity: int, function: Callable[..., int]) -
     _keep.append(callback)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(callback))
     runtime_set(field, ctypes.cast(callback, ctypes.c_void_p).value or 0)
-
-
-@atexit.register
-def _leave_python() -> None:
-    """From here on module globals vanish: the runtime frees records without telling Python."""
-    runtime_set("finalizer", 0)
