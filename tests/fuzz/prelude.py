@@ -66,6 +66,54 @@ def use(value, depth=0):
         use(value.next_functions, depth + 1)
 
 
+def interrupted(function, seconds):
+    """Call a function over and over until Ctrl-C comes, after about so many seconds."""
+    came = []
+
+    def handler(*_):
+        if not came:
+            came.append(True)
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds, 0.001)  # again and again: CPython 3.11 may miss one
+        while not came:  # what is raised in a destructor goes no further
+            with contextlib.suppress(Exception):
+                function()
+    except KeyboardInterrupt:
+        pass
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def at_depth(depth, function):
+    """Call a function so near to the recursion limit that `depth` further frames fit."""
+    limit = sys.getrecursionlimit()
+    frame, used = sys._getframe(), 0
+    while frame is not None:
+        frame, used = frame.f_back, used + 1
+    sys.setrecursionlimit(used + depth)
+    try:
+        function()
+    except RecursionError:
+        pass
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+class Dies:
+    """Calls a function when it dies."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __del__(self):
+        self.function(self)
+
+    def __call__(self, *args):
+        return None
+
+
 def in_threads(functions, seconds=20):
     """Run functions at the same time, with threads that take turns as often as they can."""
     errors = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -221,7 +222,7 @@ def fuzz(
     with ThreadPoolExecutor(jobs) as pool:
         todo = batches(families, start, cases)
         while deadline is None or time.monotonic() < deadline:
-            round_ = [job for job, _ in zip(todo, range(jobs * 2), strict=False)]
+            round_ = list(itertools.islice(todo, jobs * 2))
             if not round_:
                 break
             for ran, found in pool.map(batch, round_):

@@ -7,7 +7,7 @@ import random
 
 from tests.fuzz.case import Case, valid
 
-FAMILIES = ("names",)
+FAMILIES = ("names", "hooks", "lifetimes", "signals")
 
 
 def draw(family: str, seed: int) -> Case:
