@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.element_types import DISCRETE, DTYPES, NUMBERS, SUPPORTED_DTYPES
+from fastgrad.native.contracts.frames import FLAT, STRIDED
 from fastgrad.native.contracts.ops import FIRST, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, elementwise
@@ -10,9 +11,8 @@ from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
 PREDICATE = NOT_DIFFERENTIABLE | OUT_BOOL
-INVERT = {BOOL: "use the `~` operator or logical_not() to invert a mask"}
-EXCLUSIVE = {BOOL: "use the `^` operator or logical_xor() for the difference of two masks"}
-NUMBERS = {BOOL: "convert the operand with .to(fastgrad.int64) first"}
+INVERT = "use the `~` operator or logical_not() to invert a mask"
+EXCLUSIVE = "use the `^` operator or logical_xor() for the difference of two masks"
 
 # --- arithmetic ------------------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ def _(alpha):
     return alpha
 
 
-@elementwise("sub", flags=NO_BOOL, refuses=EXCLUSIVE)
+@elementwise("sub", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE)
 def sub(a, b):
     return a - b
 
@@ -52,7 +52,7 @@ def _():
     return c(-1)
 
 
-@elementwise("sub_scaled", flags=NO_BOOL, refuses=EXCLUSIVE, node="SubBackward0", edges=2)
+@elementwise("sub_scaled", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE, node="SubBackward0", edges=2)
 def sub_scaled(a, b, alpha):
     return a - alpha * b
 
@@ -65,7 +65,7 @@ def _(alpha):
     return -alpha
 
 
-@elementwise("rsub", flags=NO_BOOL, refuses=EXCLUSIVE, node="RsubBackward1", edges=1)
+@elementwise("rsub", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE, node="RsubBackward1", edges=1)
 def rsub(x, number):
     return number - x
 
@@ -121,7 +121,7 @@ mul.with_numbers(left=mul)
 div.with_numbers(left=mul, prepared=reciprocal)
 
 
-@elementwise("floor_divide")
+@elementwise("floor_divide", dtypes=NUMBERS)
 def floor_divide(a, b):
     return m.floor_div(a, b)  # as in PyTorch, it has no derivative and says so when one is asked for
 
@@ -129,12 +129,12 @@ def floor_divide(a, b):
 floor_divide.with_numbers(right=floor_divide.variant("number", floor_divide.node, edges=1))
 
 
-@elementwise("div_floor", node="DivBackward2")
+@elementwise("div_floor", dtypes=NUMBERS, node="DivBackward2")
 def div_floor(a, b):
     return m.floor_div(a, b)
 
 
-@elementwise("div_trunc", node="DivBackward2")
+@elementwise("div_trunc", dtypes=NUMBERS, node="DivBackward2")
 def div_trunc(a, b):
     return m.trunc_div(a, b)
 
@@ -153,7 +153,7 @@ _flat_rules(div_floor)
 _flat_rules(div_trunc)
 
 
-@elementwise("remainder", node="RemainderBackward1")
+@elementwise("remainder", dtypes=NUMBERS, node="RemainderBackward1")
 def remainder(a, b):
     return m.remainder(a, b)
 
@@ -169,7 +169,7 @@ def _(g, a, b):
 remainder.with_numbers(right=remainder.variant("number", "RemainderBackward0", edges=1))
 
 
-@elementwise("fmod", node="FmodBackward1")
+@elementwise("fmod", dtypes=NUMBERS, node="FmodBackward1")
 def fmod(a, b):
     return m.fmod(a, b)
 
@@ -185,7 +185,7 @@ def _(g, a, b):
 fmod.variant("number", "FmodBackward0", edges=1)
 
 
-@elementwise("neg", refuses=INVERT)
+@elementwise("neg", dtypes=NUMBERS, hint=INVERT)
 def neg(x):
     return -x
 
@@ -195,7 +195,7 @@ def _():
     return c(-1)
 
 
-@elementwise("abs")
+@elementwise("abs", dtypes=NUMBERS)
 def absolute(x):
     return m.abs(x)
 
@@ -205,7 +205,7 @@ def _(x):
     return m.sign(x)
 
 
-@elementwise("sign")
+@elementwise("sign", dtypes=NUMBERS)
 def sign(x):
     return m.sign(x)
 
@@ -215,7 +215,7 @@ def _():
     return c(0)
 
 
-@elementwise("pow", node="PowBackward1")
+@elementwise("pow", dtypes=NUMBERS, node="PowBackward1")
 def power(a, b):
     return m.pow(a, b)
 
@@ -233,7 +233,7 @@ def _(g, a, b, y):
 power.variant("number", "PowBackward0", edges=1)
 
 
-@elementwise("rpow", node="PowBackward2", edges=1)
+@elementwise("rpow", dtypes=NUMBERS, node="PowBackward2", edges=1)
 def rpow(x, number):
     return m.pow(number, x)
 
@@ -329,7 +329,7 @@ def _(x):
 # --- selecting -------------------------------------------------------------------------------------------------
 
 
-@elementwise("relu", refuses=NUMBERS)
+@elementwise("relu", dtypes=NUMBERS)
 def relu(x):
     return m.where(x < c(0), c(0), x)
 
@@ -535,22 +535,22 @@ def logical_xor(a, b):
     return (a != c(0)) != (b != c(0))
 
 
-@elementwise("bitwise_and", flags=NOT_DIFFERENTIABLE)
+@elementwise("bitwise_and", dtypes=DISCRETE, flags=NOT_DIFFERENTIABLE)
 def bitwise_and(a, b):
     return a & b
 
 
-@elementwise("bitwise_or", flags=NOT_DIFFERENTIABLE)
+@elementwise("bitwise_or", dtypes=DISCRETE, flags=NOT_DIFFERENTIABLE)
 def bitwise_or(a, b):
     return a | b
 
 
-@elementwise("bitwise_xor", flags=NOT_DIFFERENTIABLE)
+@elementwise("bitwise_xor", dtypes=DISCRETE, flags=NOT_DIFFERENTIABLE)
 def bitwise_xor(a, b):
     return a ^ b
 
 
-@elementwise("bitwise_not", flags=NOT_DIFFERENTIABLE)
+@elementwise("bitwise_not", dtypes=DISCRETE, flags=NOT_DIFFERENTIABLE)
 def bitwise_not(x):
     return m.bitwise_not(x)
 
@@ -562,9 +562,15 @@ def _same(x):
     return x
 
 
-COPY_KERNELS = [
-    Kernel(f"copy_from_{code}", "elementwise:build", _same, inputs=("x",), source=code) for code in range(12)
-]
+def _copies(code):
+    dtypes = SUPPORTED_DTYPES if code in SUPPORTED_DTYPES else ()
+    return Kernel(
+        f"copy_from_{code}", "elementwise:build", _same, dtypes=dtypes, forms=(FLAT, STRIDED), inputs=("x",),
+        source=code,
+    )  # fmt: skip
+
+
+COPY_KERNELS = [_copies(code) for code in range(len(DTYPES))]
 """The cast from dtype ``code`` to the dtype of the column; row `code` behind the first."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
@@ -102,22 +103,22 @@ def _rounding(op):
         return c(0)
 
 
-@elementwise("floor")
+@elementwise("floor", dtypes=FLOATS)
 def floor(x):
     return m.floor(x)
 
 
-@elementwise("ceil")
+@elementwise("ceil", dtypes=FLOATS)
 def ceil(x):
     return m.ceil(x)
 
 
-@elementwise("trunc")
+@elementwise("trunc", dtypes=FLOATS)
 def trunc(x):
     return m.trunc(x)
 
 
-@elementwise("round")
+@elementwise("round", dtypes=FLOATS)
 def round_(x):
     return m.round(x)
 
