@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import PROMOTE_FLOAT
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
@@ -88,7 +89,7 @@ def _(x):
     return t + x * (c(1) - t * t) * m.sigmoid(x)
 
 
-@elementwise("leaky_relu", edges=1)
+@elementwise("leaky_relu", dtypes=FLOATS, edges=1)
 def leaky_relu(x, slope):
     return m.where(x > c(0), x, x * slope)
 
@@ -98,7 +99,7 @@ def _(g, x, slope):
     return m.where(x > c(0), g, g * slope)
 
 
-@elementwise("prelu", node="PreluKernelBackward0")
+@elementwise("prelu", dtypes=FLOATS, node="PreluKernelBackward0")
 def prelu(x, weight):
     return m.where(x > c(0), x, weight * x)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.element_types import DTYPES, NUMBERS, SUPPORTED_DTYPES
+from fastgrad.native.contracts.frames import FLAT, STRIDED
 from fastgrad.native.contracts.ops import FIRST, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.ops import relations  # noqa: F401 - rules name its ops
 from fastgrad.ops.call import invoke
@@ -11,9 +12,8 @@ from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
 PREDICATE = NOT_DIFFERENTIABLE | OUT_BOOL
-INVERT = {BOOL: "use the `~` operator or logical_not() to invert a mask"}
-EXCLUSIVE = {BOOL: "use the `^` operator or logical_xor() for the difference of two masks"}
-NUMBERS = {BOOL: "convert the operand with .to(fastgrad.int64) first"}
+INVERT = "use the `~` operator or logical_not() to invert a mask"
+EXCLUSIVE = "use the `^` operator or logical_xor() for the difference of two masks"
 
 # --- arithmetic ------------------------------------------------------------------------------------------------
 
@@ -40,7 +40,7 @@ def _(alpha):
     return alpha
 
 
-@elementwise("sub", flags=NO_BOOL, refuses=EXCLUSIVE)
+@elementwise("sub", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE)
 def sub(a, b):
     return a - b
 
@@ -53,7 +53,9 @@ def _():
     return c(-1)
 
 
-@elementwise("sub_scaled", flags=NO_BOOL, refuses=EXCLUSIVE, node="SubBackward0", edges=2, called="sub")
+@elementwise(
+    "sub_scaled", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE, node="SubBackward0", edges=2, called="sub"
+)
 def sub_scaled(a, b, alpha):
     return a - alpha * b
 
@@ -66,7 +68,9 @@ def _(alpha):
     return -alpha
 
 
-@elementwise("rsub", flags=NO_BOOL, refuses=EXCLUSIVE, node="RsubBackward1", edges=1, called="sub")
+@elementwise(
+    "rsub", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE, node="RsubBackward1", edges=1, called="sub"
+)
 def rsub(x, number):
     return number - x
 
@@ -124,7 +128,7 @@ mul.with_numbers(left=mul)
 div.with_numbers(left=mul, prepared=reciprocal)
 
 
-@elementwise("floor_divide")
+@elementwise("floor_divide", dtypes=NUMBERS)
 def floor_divide(a, b):
     return m.floor_div(a, b)  # as in PyTorch, it has no derivative and says so when one is asked for
 
@@ -132,12 +136,12 @@ def floor_divide(a, b):
 floor_divide.with_numbers(right=floor_divide.variant("number", floor_divide.node, edges=1))
 
 
-@elementwise("div_floor", node="DivBackward2", called="div")
+@elementwise("div_floor", dtypes=NUMBERS, node="DivBackward2", called="div")
 def div_floor(a, b):
     return m.floor_div(a, b)
 
 
-@elementwise("div_trunc", node="DivBackward2", called="div")
+@elementwise("div_trunc", dtypes=NUMBERS, node="DivBackward2", called="div")
 def div_trunc(a, b):
     return m.trunc_div(a, b)
 
@@ -156,7 +160,7 @@ _flat_rules(div_floor)
 _flat_rules(div_trunc)
 
 
-@elementwise("remainder", node="RemainderBackward1")
+@elementwise("remainder", dtypes=NUMBERS, node="RemainderBackward1")
 def remainder(a, b):
     return m.remainder(a, b)
 
@@ -172,7 +176,7 @@ def _(g, a, b):
 remainder.with_numbers(right=remainder.variant("number", "RemainderBackward0", edges=1))
 
 
-@elementwise("fmod", node="FmodBackward1")
+@elementwise("fmod", dtypes=NUMBERS, node="FmodBackward1")
 def fmod(a, b):
     return m.fmod(a, b)
 
@@ -188,7 +192,7 @@ def _(g, a, b):
 fmod.variant("number", "FmodBackward0", edges=1)
 
 
-@elementwise("neg", refuses=INVERT, public=("negative",))
+@elementwise("neg", dtypes=NUMBERS, hint=INVERT, public=("negative",))
 def neg(x):
     """The negative, ``-input``."""
     return -x
@@ -199,7 +203,7 @@ def _():
     return c(-1)
 
 
-@elementwise("abs", public=("absolute",))
+@elementwise("abs", dtypes=NUMBERS, public=("absolute",))
 def absolute(x):
     """The absolute value; at zero its gradient is zero."""
     return m.abs(x)
@@ -210,7 +214,7 @@ def _(x):
     return m.sign(x)
 
 
-@elementwise("sign", public=True)
+@elementwise("sign", dtypes=NUMBERS, public=True)
 def sign(x):
     """-1, 0 or 1, as a number is negative, zero or positive."""
     return m.sign(x)
@@ -221,7 +225,7 @@ def _():
     return c(0)
 
 
-@elementwise("pow", node="PowBackward1")
+@elementwise("pow", dtypes=NUMBERS, node="PowBackward1")
 def power(a, b):
     return m.pow(a, b)
 
@@ -239,7 +243,7 @@ def _(g, a, b, y):
 power.variant("number", "PowBackward0", edges=1)
 
 
-@elementwise("rpow", node="PowBackward2", edges=1, called="pow")
+@elementwise("rpow", dtypes=NUMBERS, node="PowBackward2", edges=1, called="pow")
 def rpow(x, number):
     return m.pow(number, x)
 
@@ -343,7 +347,7 @@ def _(x):
 # --- selecting -------------------------------------------------------------------------------------------------
 
 
-@elementwise("relu", refuses=NUMBERS, public=True)
+@elementwise("relu", dtypes=NUMBERS, public=True)
 def relu(x):
     """``max(input, 0)``; at zero its gradient is zero."""
     return m.where(x < c(0), c(0), x)
@@ -499,9 +503,15 @@ def _same(x):
     return x
 
 
-COPY_KERNELS = [
-    Kernel(f"copy_from_{code}", "elementwise:build", _same, inputs=("x",), source=code) for code in range(12)
-]
+def _copies(code):
+    dtypes = SUPPORTED_DTYPES if code in SUPPORTED_DTYPES else ()
+    return Kernel(
+        f"copy_from_{code}", "elementwise:build", _same, dtypes=dtypes, forms=(FLAT, STRIDED), inputs=("x",),
+        source=code,
+    )  # fmt: skip
+
+
+COPY_KERNELS = [_copies(code) for code in range(len(DTYPES))]
 """The cast from dtype ``code`` to the dtype of the column; row `code` behind the first."""
 
 

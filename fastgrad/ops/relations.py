@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import DISCRETE
 from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, OUT_BOOL
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
@@ -75,24 +76,24 @@ def logical_xor(a, b):
     return (a != c(0)) != (b != c(0))
 
 
-@elementwise("bitwise_and", flags=NOT_DIFFERENTIABLE, public=True)
+@elementwise("bitwise_and", dtypes=DISCRETE, flags=NOT_DIFFERENTIABLE, public=True)
 def bitwise_and(a, b):
     """The bits that both integers have; of masks, where both hold."""
     return a & b
 
 
-@elementwise("bitwise_or", flags=NOT_DIFFERENTIABLE, public=True)
+@elementwise("bitwise_or", dtypes=DISCRETE, flags=NOT_DIFFERENTIABLE, public=True)
 def bitwise_or(a, b):
     """The bits that one of two integers has; of masks, where one holds."""
     return a | b
 
 
-@elementwise("bitwise_xor", flags=NOT_DIFFERENTIABLE, public=True)
+@elementwise("bitwise_xor", dtypes=DISCRETE, flags=NOT_DIFFERENTIABLE, public=True)
 def bitwise_xor(a, b):
     """The bits in which two integers differ; of masks, where they do."""
     return a ^ b
 
 
-@elementwise("bitwise_not", flags=NOT_DIFFERENTIABLE, public=True)
+@elementwise("bitwise_not", dtypes=DISCRETE, flags=NOT_DIFFERENTIABLE, public=True)
 def bitwise_not(x):
     return m.bitwise_not(x)

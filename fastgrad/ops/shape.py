@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.ops import (
     FN_CAST,
     FN_CAT,
@@ -308,4 +309,4 @@ def _(g, offset):
     return invoke(triu, (g,), offset)
 
 
-ZERO_FILL = Kernel("zero_fill", "memory:zero")
+ZERO_FILL = Kernel("zero_fill", "memory:zero", dtypes=(BOOL,))  # bytes, whatever the dtype

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
@@ -110,22 +111,22 @@ def _rounding(op):
         return c(0)
 
 
-@elementwise("floor", public=True)
+@elementwise("floor", dtypes=FLOATS, public=True)
 def floor(x):
     return m.floor(x)
 
 
-@elementwise("ceil", public=True)
+@elementwise("ceil", dtypes=FLOATS, public=True)
 def ceil(x):
     return m.ceil(x)
 
 
-@elementwise("trunc", public=("fix",))
+@elementwise("trunc", dtypes=FLOATS, public=("fix",))
 def trunc(x):
     return m.trunc(x)
 
 
-@elementwise("round", public=True)
+@elementwise("round", dtypes=FLOATS, public=True)
 def round_(x):
     return m.round(x)
 
