@@ -32,8 +32,6 @@ _NARROW = {FLOAT32: (4, 2, 4), FLOAT64: (4, 2, 2)}  # the shape of a tile where 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The kernel of one pass for one dtype."""
-    if dtype not in (FLOAT32, FLOAT64):
-        raise NotImplementedError("convert the operands with .to(fastgrad.float32) first")
     return (_backward if kernel.options["backward"] else _forward)(_Pieces(dtype)), KERNEL
 
 

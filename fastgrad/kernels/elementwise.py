@@ -22,8 +22,6 @@ from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The Python function of a kernel and the Numba options to compile it with."""
     options = kernel.options
-    if dtype in options.get("refuses", ()):
-        raise NotImplementedError(options["refuses"][dtype])
     frame, names = kernel.frame(layout_class), list(kernel.inputs)
     result, *elements = (ELEMENTS[frame.element(name, dtype)] for name in ("out", *names))
     formula = specialise(kernel.formula, elements[0])

@@ -24,12 +24,6 @@ _pow = ELEMENTS[FLOAT64].math.pow
 _sqrt = ELEMENTS[FLOAT64].math.sqrt
 
 
-def _floating(dtype: int) -> Element:
-    if dtype not in (FLOAT32, FLOAT64):
-        raise NotImplementedError("parameters and gradients must be float32 or float64")
-    return ELEMENTS[dtype]
-
-
 @njit(**INLINE)
 def _count(f, address):  # type: ignore[no-untyped-def]
     """Add one to the number of steps and return it."""
@@ -60,7 +54,7 @@ def _direction(element: Element) -> Any:
 
 def sgd(kernel: Any, dtype: int, layout_class: int) -> Built:
     """Stochastic gradient descent."""
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, cast, direction = element.pointer, element.constant, _direction(element)
 
     @njit(**LOOP)
@@ -93,7 +87,7 @@ def sgd(kernel: Any, dtype: int, layout_class: int) -> Built:
 
 def adam(kernel: Any, dtype: int, layout_class: int) -> Built:
     """Adam with either kind of weight decay, and AMSGrad where there is a largest average of the square."""
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, cast, direction = element.pointer, element.constant, _direction(element)
     sqrt, maximum = element.math.sqrt, element.math.maximum
 
@@ -137,7 +131,7 @@ def adam(kernel: Any, dtype: int, layout_class: int) -> Built:
 
 def rmsprop(kernel: Any, dtype: int, layout_class: int) -> Built:
     """RMSprop, centered and with momentum where those buffers are present."""
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, cast, direction, sqrt = element.pointer, element.constant, _direction(element), element.math.sqrt
 
     def loop(heavy: bool, centered: bool) -> Any:
@@ -189,7 +183,7 @@ def rmsprop(kernel: Any, dtype: int, layout_class: int) -> Built:
 
 def adagrad(kernel: Any, dtype: int, layout_class: int) -> Built:
     """Adagrad."""
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, cast, direction, sqrt = element.pointer, element.constant, _direction(element), element.math.sqrt
 
     @njit(**LOOP)
@@ -262,7 +256,7 @@ def norm_part(kernel: Any, dtype: int, layout_class: int) -> Built:
     The sum so far is in float64. As in PyTorch the norm of several tensors is the norm of their norms, so that order 0
     counts the tensors that are not zero.
     """
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, wide = element.pointer, ELEMENTS[FLOAT64].math
     squares, magnitudes, powers = _sums()
     largest, smallest = _extreme(element, element.math.maximum), _extreme(element, element.math.minimum)
@@ -270,7 +264,7 @@ def norm_part(kernel: Any, dtype: int, layout_class: int) -> Built:
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.norm_part(frame)
-        x, total, order = pointer(f.x), f64s(f.total), float_of(f.order)
+        x, total, order = pointer(f.tensor), f64s(f.total), float_of(f.order)
         if f.n == 0:
             return
         if order == 2.0:
@@ -291,7 +285,7 @@ def norm_part(kernel: Any, dtype: int, layout_class: int) -> Built:
 
 def scale(kernel: Any, dtype: int, layout_class: int) -> Built:
     """Multiply a tensor by a number that is a tensor as well. A factor of 1 costs nothing."""
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, cast = element.pointer, element.constant
 
     @njit(**LOOP)
@@ -303,14 +297,14 @@ def scale(kernel: Any, dtype: int, layout_class: int) -> Built:
         f = frames.scale(frame)
         factor = _number(f, f.factor)
         if factor != 1.0:
-            multiply(pointer(f.x), f.n, cast(factor))
+            multiply(pointer(f.tensor), f.n, cast(factor))
 
     return run, KERNEL
 
 
 def clip(kernel: Any, dtype: int, layout_class: int) -> Built:
     """Bring the elements of a tensor into the range from minus a bound to that bound. NaN stays."""
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, cast = element.pointer, element.constant
     maximum, minimum = element.math.maximum, element.math.minimum
 
@@ -321,6 +315,6 @@ def clip(kernel: Any, dtype: int, layout_class: int) -> Built:
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.clip(frame)
-        into(pointer(f.x), f.n, cast(float_of(f.bound)))
+        into(pointer(f.tensor), f.n, cast(float_of(f.bound)))
 
     return run, KERNEL

@@ -17,14 +17,11 @@ from fastgrad.kernels.reports import report_index
 from fastgrad.kernels.window_rows import maxima, sums
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import address_of, advance, float_of, memcpy, memset, words
-from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames.windows import CIRCULAR, CONSTANT, REFLECT
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """A kernel of pooling for one dtype."""
-    if dtype == BOOL or (kernel.options.get("float_only") and dtype not in (FLOAT32, FLOAT64)):
-        raise NotImplementedError("convert the operand with .to(fastgrad.float32) first")
     return _MAKERS[kernel.options["pool"]](ELEMENTS[dtype]), KERNEL
 
 

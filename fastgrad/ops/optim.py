@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.frame import ADDRESSES, UPDATE, Frame
 from fastgrad.native.contracts.frames.multi_tensor import ADAGRAD, ADAM, CLIP, NORM_PART, RMSPROP, SCALE, SGD
@@ -13,6 +14,7 @@ from fastgrad.native.contracts.ops import FN_EACH, FUNCTION
 from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.registry import Kernel, Op
 
+_FLOATING = "parameters and gradients must be float32 or float64"
 MOST = 4096  # tensors of one call: they go to the runtime by way of the stack
 
 
@@ -32,7 +34,7 @@ class MultiTensorOp(Op):
         self.written = sum(1 << k for k, (_, f) in enumerate(tensors) if f.role == UPDATE)
         self.single = sum(1 << k for k, (_, f) in enumerate(tensors) if not f.extent)
         settings = frame.names_of("settings") if "settings" in frame.declared else ()
-        kernel = Kernel(name, f"optim:{frame.name}", frame=frame)
+        kernel = Kernel(name, f"optim:{frame.name}", frame=frame, dtypes=FLOATS, hint=_FLOATING)
         attrs = ("places", "present", "written", "single", *settings)
         super().__init__(name, FUNCTION, ("*tensors",), attrs, kernel=kernel, forward=FN_EACH)
 

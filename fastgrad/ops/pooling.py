@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
 from fastgrad.native.contracts.frames.windows import (
     FROM_PLACES,
     MAX_POOLING,
@@ -25,8 +26,8 @@ from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, Op, with_settings
 
 
-def _kernel(name, frame, **options):
-    return Kernel(name, "pool:build", frame=frame, **options)
+def _kernel(name, frame, dtypes=NUMBERS, **options):
+    return Kernel(name, "pool:build", frame=frame, dtypes=dtypes, **options)
 
 
 # --- maxima ----------------------------------------------------------------------------------------------------
@@ -91,8 +92,7 @@ _mean_pool(
     "avg_pool2d", "AvgPool2D", FN_AVG_POOL, MEAN_POOLING, MEAN_POOLING.names_of("settings"), {"pool": "mean"}
 )
 _mean_pool(
-    "adaptive_avg_pool2d", "AdaptiveAvgPool2D", FN_ADAPTIVE_POOL, PLANES, (),
-    {"pool": "adaptive", "float_only": True},
+    "adaptive_avg_pool2d", "AdaptiveAvgPool2D", FN_ADAPTIVE_POOL, PLANES, (), {"pool": "adaptive", "dtypes": FLOATS}
 )  # fmt: skip
 
 # --- padding ---------------------------------------------------------------------------------------------------
@@ -101,8 +101,8 @@ _mean_pool(
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
 
 pad = Op(
-    "pad", FUNCTION, ("x",), ("mode", "value", "*plan"), kernel=Kernel("pad", "pool:pad", frame=PADDING),
-    forward=FN_PAD, node="ConstantPadNdBackward0",
+    "pad", FUNCTION, ("x",), ("mode", "value", "*plan"),
+    kernel=Kernel("pad", "pool:pad", frame=PADDING), forward=FN_PAD, node="ConstantPadNdBackward0",
 )  # fmt: skip
 pad_backward = Op(
     "pad_backward", FUNCTION, ("v",), ("mode", "*plan"),

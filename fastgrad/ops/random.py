@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
 from fastgrad.native.contracts.frames import filling
 from fastgrad.ops.registry import Kernel
 
-UNIFORM = Kernel("uniform", "random:uniform", frame=filling.RANDOM)
-NORMAL = Kernel("normal", "random:normal", frame=filling.RANDOM)
+UNIFORM = Kernel("uniform", "random:uniform", frame=filling.RANDOM, dtypes=FLOATS)
+NORMAL = Kernel("normal", "random:normal", frame=filling.RANDOM, dtypes=FLOATS)
 INTEGERS = Kernel("integers", "random:integers", frame=filling.RANDOM)
-SEQUENCE = Kernel("sequence", "random:sequence", frame=filling.SEQUENCE)
+SEQUENCE = Kernel("sequence", "random:sequence", frame=filling.SEQUENCE, dtypes=NUMBERS)

@@ -43,6 +43,6 @@ RMSPROP = _group(
     "lr alpha eps weight_decay momentum flags",
 )  # fmt: skip
 ADAGRAD = _group("adagrad", "param! grad sum! step!.", "lr lr_decay eps weight_decay flags")
-NORM_PART = _group("norm_part", "x total!.", "order")
-SCALE = _group("scale", "x! factor.")
-CLIP = _group("clip", "x!", "bound")
+NORM_PART = _group("norm_part", "tensor total!.", "order")
+SCALE = _group("scale", "tensor! factor.")
+CLIP = _group("clip", "tensor!", "bound")
