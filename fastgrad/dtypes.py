@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastgrad.native import layout
+from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
+    DTYPES,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    ITEMSIZES,
+    SUPPORTED_DTYPES,
+    UINT8,
+)
 
 _NUMPY = {
     "bool": np.bool_, "uint8": np.uint8, "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64,
@@ -31,10 +42,10 @@ class dtype:  # noqa: N801 - the name that PyTorch's users write
 
     def __init__(self, code: int) -> None:
         self.code = code
-        self.name = layout.DTYPES[code]
-        self.itemsize = layout.ITEMSIZES[code]
-        self.is_floating_point = layout.FLOAT16 <= code <= layout.FLOAT64
-        self.is_complex = code > layout.FLOAT64
+        self.name = DTYPES[code]
+        self.itemsize = ITEMSIZES[code]
+        self.is_floating_point = FLOAT16 <= code <= FLOAT64
+        self.is_complex = code > FLOAT64
         self.numpy = np.dtype(_NUMPY[self.name]) if self.name in _NUMPY else None
 
     @property
@@ -49,7 +60,7 @@ class dtype:  # noqa: N801 - the name that PyTorch's users write
         return (of_name, (self.name,))
 
 
-ALL = tuple(dtype(code) for code in range(len(layout.DTYPES)))
+ALL = tuple(dtype(code) for code in range(len(DTYPES)))
 """Every dtype by code; those that no kernel supports yet are not exported."""
 
 
@@ -60,13 +71,15 @@ def of_code(code: int) -> dtype:
 
 def of_name(name: str) -> dtype:
     """The dtype object of a name such as ``float32``; ValueError where there is none."""
-    if name not in layout.DTYPES:
-        raise ValueError(f"expected the name of a dtype, one of {', '.join(layout.DTYPES)}, but got {name!r}")
-    return ALL[layout.DTYPES.index(name)]
+    if name not in DTYPES:
+        raise ValueError(f"expected the name of a dtype, one of {', '.join(DTYPES)}, but got {name!r}")
+    return ALL[DTYPES.index(name)]
 
 
-bool_, uint8, int32, int64, float32, float64 = (ALL[code] for code in layout.SUPPORTED_DTYPES)
-_BY_NUMPY = {d.numpy: d for d in (bool_, uint8, int32, int64, float32, float64)}
+bool_, uint8, int32, int64, float32, float64 = (ALL[code] for code in SUPPORTED_DTYPES)
+SUPPORTED = (bool_, uint8, int32, int64, float32, float64)
+_BY_TYPE = {float: float64, int: int64, bool: bool_, complex: of_name("complex128")}
+_BY_NUMPY = {d.numpy: d for d in SUPPORTED}
 
 
 def of_numpy(array_dtype: np.dtype) -> dtype:
@@ -81,20 +94,39 @@ def of_numpy(array_dtype: np.dtype) -> dtype:
 
 
 def as_dtype(value: object) -> dtype:
-    """A dtype from a dtype or from the types ``float``, ``int`` and ``bool``."""
-    if isinstance(value, dtype):
-        if value.code not in layout.SUPPORTED_DTYPES:
-            raise TypeError(f"dtype {value.name} is not supported yet")
-        return value
-    builtin = {float: get_default_dtype(), int: int64, bool: bool_}
-    if isinstance(value, type) and value in builtin:
-        return builtin[value]
-    raise TypeError(f"expected a fastgrad.dtype, but got {value!r}")
+    """A dtype from a dtype, or from one of the types ``float`` (float64), ``int`` (int64) and ``bool``."""
+    found = value if isinstance(value, dtype) else _BY_TYPE.get(value) if isinstance(value, type) else None
+    if found is None:
+        raise TypeError(f"expected a fastgrad.dtype, but got {value!r}")
+    if found.code not in SUPPORTED_DTYPES:
+        raise TypeError(f"dtype {found.name} is not supported yet")
+    return found
+
+
+def promote_types(type1: object, type2: object) -> dtype:
+    """The smallest dtype that holds both.
+
+    Parameters
+    ----------
+    type1, type2 : dtype
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.promote_types(fg.int64, fg.float32)
+    fastgrad.float32
+    """
+    low, high = sorted((as_dtype(type1).code, as_dtype(type2).code))
+    if (low, high) == (UINT8, INT8):
+        return ALL[INT16]
+    if (low, high) == (FLOAT16, BFLOAT16):
+        return ALL[FLOAT32]
+    return ALL[high]
 
 
 def get_default_dtype() -> dtype:
     """The dtype of tensors made from Python floats: float32 unless `set_default_dtype` changed it."""
-    from fastgrad.native.loader import runtime_get
+    from fastgrad.native.build.loader import runtime_get
 
     return ALL[runtime_get("default_dtype")]
 
@@ -107,7 +139,7 @@ def set_default_dtype(d: dtype) -> None:
     TypeError
         If `d` is not a floating-point dtype.
     """
-    from fastgrad.native.loader import runtime_set
+    from fastgrad.native.build.loader import runtime_set
 
     if not isinstance(d, dtype) or d not in (float32, float64):
         raise TypeError(f"only floating-point types are supported as the default type, but got {d!r}")

@@ -18,9 +18,21 @@ import threading
 from typing import Any
 
 from fastgrad.errors import raise_status
-from fastgrad.native import devices, layout
-from fastgrad.native.layout import TENSOR
-from fastgrad.native.loader import TensorBase, rt
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.element_types import (
+    BOOL,
+    DTYPES,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+)
+from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.records import TENSOR
+from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits
 from fastgrad.ops.random import INTEGERS, NORMAL, UNIFORM
 from fastgrad.ops.registry import Kernel
@@ -99,7 +111,7 @@ class Generator:
         with self._lock:
             state = _STATE.pack(self._seed, self._offset)
         shape = ctypes.c_int64(_STATE.size)
-        tensor = rt.new(layout.UINT8, 0, 1, ctypes.addressof(shape))
+        tensor = rt.new(UINT8, 0, 1, ctypes.addressof(shape))
         ctypes.memmove(rt.field(tensor, _DATA), state, _STATE.size)
         return tensor
 
@@ -107,11 +119,11 @@ class Generator:
         """Go back to what `get_state` returned, of this generator or another."""
         came = type(new_state).__name__
         if isinstance(new_state, TensorBase):
-            came = f"a tensor of {layout.DTYPES[rt.field(new_state, _DTYPE)]}"
+            came = f"a tensor of {DTYPES[rt.field(new_state, _DTYPE)]}"
         if came != "a tensor of uint8":
             raise TypeError(f"set_state: expected new_state to be a tensor of uint8, but got {came}")
         count, flags = rt.field(new_state, _NUMEL), rt.field(new_state, _FLAGS)
-        if count != _STATE.size or not flags & layout.CONTIGUOUS:
+        if count != _STATE.size or not flags & CONTIGUOUS:
             raise RuntimeError(
                 f"set_state: expected new_state to be contiguous with {_STATE.size} elements, as get_state "
                 f"returns it, but got one with {count}"
@@ -202,14 +214,14 @@ def take_blocks(count: int) -> tuple[int, int]:
 
 # --- filling tensors ----------------------------------------------------------------------------------------
 
-_LARGEST = {layout.FLOAT32: (2 - 2.0**-23) * 2.0**127}
+_LARGEST = {FLOAT32: (2 - 2.0**-23) * 2.0**127}
 
 # The integers that a dtype holds, from and up to but not including.
 _RANGES = {
-    layout.BOOL: (0, 2), layout.UINT8: (0, 1 << 8), layout.INT8: (-(1 << 7), 1 << 7),
-    layout.INT16: (-(1 << 15), 1 << 15), layout.INT32: (-(1 << 31), 1 << 31),
-    layout.INT64: (-(1 << 63), 1 << 63),
-    layout.FLOAT32: (-(1 << 24), (1 << 24) + 1), layout.FLOAT64: (-(1 << 53), (1 << 53) + 1),
+    BOOL: (0, 2), UINT8: (0, 1 << 8), INT8: (-(1 << 7), 1 << 7),
+    INT16: (-(1 << 15), 1 << 15), INT32: (-(1 << 31), 1 << 31),
+    INT64: (-(1 << 63), 1 << 63),
+    FLOAT32: (-(1 << 24), (1 << 24) + 1), FLOAT64: (-(1 << 53), (1 << 53) + 1),
 }  # fmt: skip
 
 
@@ -276,7 +288,7 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
         raise RuntimeError(f"random_: expected low < high, but got low={low} and high={high}")
     first, end = integer_range(tensor)
     if low < first or high > end:
-        dtype = layout.DTYPES[rt.field(tensor, _DTYPE)]
+        dtype = DTYPES[rt.field(tensor, _DTYPE)]
         raise RuntimeError(
             f"random_: expected {first} <= low and high <= {end} for dtype {dtype}, but got "
             f"low={low} and high={high}"
@@ -287,7 +299,7 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
 def _fill(
     name: str, kernel: Kernel, tensor: Any, a: int, b: int, generator: Generator | None, per_block: int
 ) -> None:
-    if not rt.field(tensor, _FLAGS) & layout.CONTIGUOUS:
+    if not rt.field(tensor, _FLAGS) & CONTIGUOUS:
         raise RuntimeError(f"{name}: expected a contiguous tensor; fill a contiguous one and copy from it")
     if generator is None:
         generator = default_generator
@@ -301,7 +313,7 @@ def _fill(
 
 def _per_block(tensor: Any) -> int:
     """How many floats of the tensor's dtype a block gives."""
-    return 4 if rt.field(tensor, _DTYPE) == layout.FLOAT32 else 2
+    return 4 if rt.field(tensor, _DTYPE) == FLOAT32 else 2
 
 
 def _signed(word: int) -> int:

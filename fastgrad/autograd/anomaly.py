@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fastgrad.native import layout
-from fastgrad.native.loader import rt, runtime_set_object
+from fastgrad.native.build.loader import rt, runtime_set_object
+from fastgrad.native.contracts.flags import NODE_HOOKS
 
 
 class _State(threading.local):
@@ -28,7 +28,7 @@ state = _State()
 
 def _refresh() -> None:
     wanted = bool(state.hooks) or state.enabled
-    rt.set_mode(rt.get_mode() | layout.NODE_HOOKS if wanted else rt.get_mode() & ~layout.NODE_HOOKS)
+    rt.set_mode(rt.get_mode() | NODE_HOOKS if wanted else rt.get_mode() & ~NODE_HOOKS)
 
 
 def node_created(node: Any, *_: object) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastgrad.autograd.node import Node
-from fastgrad.native.layout import NODE, TENSOR
-from fastgrad.native.loader import TensorBase, rt
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.records import NODE, TENSOR
 
 _OUTPUT_NR = TENSOR.fields["output_nr"][0]
 _N_OUT = NODE.fields["n_out"][0]

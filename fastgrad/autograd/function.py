@@ -13,10 +13,17 @@ from fastgrad.autograd.modes import is_grad_enabled, no_grad
 from fastgrad.autograd.node import Node
 from fastgrad.autograd.saved import SavedTensor, saved_by_function
 from fastgrad.errors import raise_status
-from fastgrad.native import layout
-from fastgrad.native.layout import NODE, TENSOR
-from fastgrad.native.loader import TensorBase, rt, runtime_set, runtime_set_object
-from fastgrad.native.objects_layout import NO_MATERIALIZE
+from fastgrad.native.build.loader import TensorBase, rt, runtime_set, runtime_set_object
+from fastgrad.native.contracts.flags import (
+    A_TENSOR,
+    GRAD_ENABLED,
+    IS_VIEW,
+    NEEDS_GRAD,
+    NODE_HOOKS,
+    PYTHON_APPLY,
+)
+from fastgrad.native.contracts.python_types import NO_MATERIALIZE
+from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.ops.registry import CustomFunction
 
 _FLAGS, _N_ATTRS, _N_PLACES = (NODE.fields[n][0] for n in ("flags", "n_attrs", "n_places"))
@@ -92,7 +99,7 @@ class BackwardFunction(Node, FunctionCtx):
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
         """For each argument of `forward` whether it is a tensor that requires grad."""
-        return tuple(rt.node_attr(self, k) == layout.NEEDS_GRAD for k in range(rt.node_field(self, _N_ATTRS)))
+        return tuple(rt.node_attr(self, k) == NEEDS_GRAD for k in range(rt.node_field(self, _N_ATTRS)))
 
     @property
     def to_save(self) -> Any:
@@ -263,7 +270,7 @@ def _arguments(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
 
 def _apply_with_setup(cls: type[Function], args: tuple[Any, ...]) -> Any:
     ctx = rt.function_begin(cls._backward_cls, cls, args)
-    mode = rt.set_mode(rt.get_mode() & ~layout.GRAD_ENABLED)
+    mode = rt.set_mode(rt.get_mode() & ~GRAD_ENABLED)
     try:
         result = cls.forward(*args)
         cls.setup_context(ctx, args, result)
@@ -288,7 +295,7 @@ def _among(value: Any, values: Any) -> bool:
 
 def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -> Any:
     """Complete a call whose outputs are more than one fresh tensor: give them their history, save what was asked."""
-    recorded = bool(rt.node_field(ctx, _FLAGS) & layout.PYTHON_APPLY)
+    recorded = bool(rt.node_field(ctx, _FLAGS) & PYTHON_APPLY)
     outputs = result if isinstance(result, tuple) else (result,)
     dirty = _only_tensors(ctx._dirty, "mark_dirty", "can only accept variables")
     constant = _only_tensors(
@@ -306,7 +313,7 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
             flows = recorded and output.is_floating_point() and not _among(output, constant)
             output = _finish_output(ctx, k, output, flows, _among(output, args), _among(output, dirty))
         finished.append(output)
-    if recorded and rt.get_mode() & layout.NODE_HOOKS:
+    if recorded and rt.get_mode() & NODE_HOOKS:
         node_created(ctx)
     if recorded and ctx._to_save is not None:
         status = rt.function_save(ctx)
@@ -328,7 +335,7 @@ def _finish_output(
     if is_input and not is_dirty:
         output = output.view_as(output) if flows or not output.requires_grad else output.detach()
     elif not flows and output.requires_grad:
-        is_view = rt.field(output, _TENSOR_FLAGS) & layout.IS_VIEW
+        is_view = rt.field(output, _TENSOR_FLAGS) & IS_VIEW
         output = output.detach() if is_input else output if is_view else output.detach_()
     rt.set_output(ctx, k, output, int(flows))
     return output
@@ -353,7 +360,7 @@ def check_gradients(ctx: BackwardFunction, result: Any) -> None:
             f"function {ctx.name()} returned an incorrect number of gradients (expected {expected}, got {len(values)})"
         )
     for k, value in enumerate(values[:expected]):
-        if not rt.node_attr(ctx, k) & layout.A_TENSOR and value is not None:
+        if not rt.node_attr(ctx, k) & A_TENSOR and value is not None:
             raise RuntimeError(
                 f"function {ctx.name()} returned a gradient different than None at position {k + 1}, but the "
                 "corresponding "

@@ -2,7 +2,7 @@
 
 Note [Where hooks live]: the hooks of a non-leaf stand in the object of its node, those of a leaf in the `__dict__` of
 its object (see `native.hooks`). Python's garbage collector sees both, so that a hook that holds its own tensor or
-node is collected with it. When a leaf's object goes while a graph still leads to the leaf, the leaf's node keeps it.
+node is collected with it. A leaf that has hooks keeps its object as long as a graph leads to it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
-from fastgrad.native import layout
-from fastgrad.native.layout import TENSOR
-from fastgrad.native.loader import HandleBase, TensorBase, rt, runtime_set_object
+from fastgrad.native.build.loader import HandleBase, TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.flags import LEAF_HOOKS, LEAF_POST_HOOKS
+from fastgrad.native.contracts.records import TENSOR
 
 DTYPE_FIELD = TENSOR.fields["dtype"][0]
 TENSOR_HOOKS, POST_HOOKS = "_backward_hooks", "_post_accumulate_grad_hooks"
-LEAF_FLAGS = {TENSOR_HOOKS: layout.LEAF_HOOKS, POST_HOOKS: layout.LEAF_POST_HOOKS}
+LEAF_FLAGS = {TENSOR_HOOKS: LEAF_HOOKS, POST_HOOKS: LEAF_POST_HOOKS}
 
 
 class RemovableHandle(HandleBase):
@@ -236,16 +236,6 @@ def leaf_hook_dict(tensor: Any, name: str) -> Any:
     return hooks
 
 
-def keep_leaf(tensor: Any) -> None:
-    """The object of a leaf with hooks is to go, but a graph still leads to the leaf: its node keeps the object."""
-    node = rt.current_node(tensor)
-    if node is not None:
-        node._leaf = tensor
-
-
-runtime_set_object("finalizer", keep_leaf)
-
-
 # --- what a hook may return ------------------------------------------------------------------------------------
 
 
@@ -283,8 +273,16 @@ def check_replacement(hook: Any, old: Any, new: Any) -> None:
         raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value ({sizes}){_blame(hook)}")
 
 
+class CheckedHook:
+    """A node hook of the library's own: what it returns is right, also where there was no gradient before."""
+
+    __slots__ = ()
+
+
 def check_tuple(hook: Any, values: Sequence[Any], result: Any) -> None:
     """What a node hook returned must be a tuple of as many values, each None or fit to replace the old one."""
+    if isinstance(hook, CheckedHook):
+        return
     if not isinstance(result, tuple):
         raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'{_blame(hook)}")
     if len(result) != len(values):

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastgrad.autograd.hooks import POST_HOOKS, TENSOR_HOOKS, hook_name
 from fastgrad.autograd.node import Node
-from fastgrad.native.loader import TensorBase, rt, runtime_get, runtime_set, runtime_set_object
+from fastgrad.native.build.loader import TensorBase, rt, runtime_get, runtime_set, runtime_set_object
 
 _measured: dict[int, list[int]] = {}  # by the id of the handle: calls, nanoseconds
 

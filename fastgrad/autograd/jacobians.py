@@ -12,7 +12,7 @@ import numpy as np
 
 from fastgrad.autograd.engine import grad
 from fastgrad.functions.creation import tensor
-from fastgrad.native.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase
 
 
 class Jacobians:

@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from fastgrad.native.layout import GRAD_ENABLED, INFERENCE_MODE
-from fastgrad.native.loader import rt
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import GRAD_ENABLED, INFERENCE_MODE
 
 
 class _Mode:

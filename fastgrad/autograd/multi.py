@@ -8,7 +8,7 @@ from typing import Any
 
 from fastgrad.autograd.engine import kept_by_pass
 from fastgrad.autograd.hooks import RemovableHandle
-from fastgrad.native.loader import rt
+from fastgrad.native.build.loader import rt
 
 MODES = ("all", "any")
 

@@ -8,9 +8,9 @@ from typing import Any
 from weakref import WeakSet
 
 from fastgrad.autograd.saved import saved_tensors_hooks
-from fastgrad.native import layout
-from fastgrad.native.layout import TENSOR
-from fastgrad.native.loader import TensorBase, rt, runtime_set_object
+from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.flags import GRAD_ENABLED, MUTATION_HOOKS
+from fastgrad.native.contracts.records import TENSOR
 
 _STORAGE = TENSOR.fields["storage"][0]
 
@@ -110,11 +110,11 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the 
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
         super().__enter__()
         _state.active = self
-        rt.set_mode(rt.get_mode() | layout.MUTATION_HOOKS)
+        rt.set_mode(rt.get_mode() | MUTATION_HOOKS)
 
     def __exit__(self, *error: object) -> None:
         _state.active = None
-        rt.set_mode(rt.get_mode() & ~layout.MUTATION_HOOKS)
+        rt.set_mode(rt.get_mode() & ~MUTATION_HOOKS)
         super().__exit__(*error)
 
     def copy(self, storage: int) -> None:
@@ -128,7 +128,7 @@ def before_mutation(tensor: Any) -> None:
     """A tensor is about to be changed in place."""
     context = _state.active
     if context is not None:
-        mode = rt.set_mode(rt.get_mode() & ~(layout.GRAD_ENABLED | layout.MUTATION_HOOKS))
+        mode = rt.set_mode(rt.get_mode() & ~(GRAD_ENABLED | MUTATION_HOOKS))
         try:
             context.copy(rt.field(tensor, _STORAGE))
         finally:

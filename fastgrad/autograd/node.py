@@ -17,10 +17,10 @@ from fastgrad.autograd.function_hook import (
 )
 from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.autograd.saved import saved_attribute
-from fastgrad.native import layout
-from fastgrad.native.layout import NODE, TENSOR
-from fastgrad.native.loader import NodeBase, TensorBase, rt, runtime_set_object
-from fastgrad.native.objects_layout import NODE_OBJECT
+from fastgrad.native.build.loader import NodeBase, TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.flags import POST_HOOKS, PRE_HOOKS
+from fastgrad.native.contracts.python_types import NODE_OBJECT
+from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.ops.registry import OPS
 
 _OP, _SEQ, _N_IN, _N_OUT, _VARIABLE = (NODE.fields[n][0] for n in ("op", "seq", "n_in", "n_out", "variable"))
@@ -93,7 +93,7 @@ class Node(NodeBase):
         -------
         RemovableHandle
         """
-        return rt.register_node_hook(self, _POSTS, layout.POST_HOOKS, fn)  # type: ignore[no-any-return]
+        return rt.register_node_hook(self, _POSTS, POST_HOOKS, fn)  # type: ignore[no-any-return]
 
     def register_prehook(self, fn: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
         """Call ``fn(grad_outputs)`` before the node's derivative runs.
@@ -107,7 +107,7 @@ class Node(NodeBase):
         -------
         RemovableHandle
         """
-        return rt.register_node_hook(self, _PRES, layout.PRE_HOOKS, fn)  # type: ignore[no-any-return]
+        return rt.register_node_hook(self, _PRES, PRE_HOOKS, fn)  # type: ignore[no-any-return]
 
     def add_pre_hook(self, hook: FunctionPreHook) -> None:
         """Add a hook written as a class; it cannot be removed.
@@ -207,7 +207,7 @@ runtime_set_object("node_type", Node)
 
 
 def _collecting(phase: str, info: dict[str, int], rt: Any = rt) -> None:
-    """Python's garbage collector begins or ends: see Note [What the collector learns] in `native.pyobjects`."""
+    """Python's garbage collector begins or ends: see Note [What the collector learns] in `native.objects.collector`."""
     if phase == "start":
         rt.collection_begins(int(info["generation"] == 2))
     elif info["generation"] == 2:

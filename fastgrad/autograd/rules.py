@@ -9,8 +9,10 @@ from typing import Any
 
 from fastgrad.autograd.saved import saved_value
 from fastgrad.errors import raise_status
-from fastgrad.native.layout import FREED_GRAPH, IN_VIEW, NODE
-from fastgrad.native.loader import rt
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import IN_VIEW
+from fastgrad.native.contracts.records import NODE
+from fastgrad.native.contracts.status import FREED_GRAPH
 from fastgrad.ops.registry import OPS, Op
 from fastgrad.ops.shape import copy_slices
 

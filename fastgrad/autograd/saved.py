@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from fastgrad.native import layout
-from fastgrad.native.layout import NODE, STORAGE, TENSOR
-from fastgrad.native.loader import TensorBase, rt, runtime_set_object
+from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.flags import GRAD_ENABLED, PYTHON_APPLY, SAVED_FREED
+from fastgrad.native.contracts.records import NODE, STORAGE, TENSOR
 from fastgrad.ops.registry import OPS, Op
 
 Pack: TypeAlias = Callable[[Any], Any]
@@ -214,7 +214,7 @@ def _given(pack: Pack, tensor: Any) -> Any:
 
 
 def _history(node: Any, tensor: Any) -> tuple[Any, int] | None:
-    if not rt.node_field(node, _NODE_FLAGS) & layout.PYTHON_APPLY or not tensor.requires_grad:
+    if not rt.node_field(node, _NODE_FLAGS) & PYTHON_APPLY or not tensor.requires_grad:
         return None
     target = rt.gradient_node(tensor)
     return None if target is node else target, rt.field(tensor, _OUTPUT_NR)
@@ -317,7 +317,7 @@ class SavedTensor:
             If it has hooks already, was freed, or is None.
         """
         node, place = self._node, self._place
-        if rt.node_field(node, _NODE_FLAGS) & layout.SAVED_FREED:
+        if rt.node_field(node, _NODE_FLAGS) & SAVED_FREED:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values "
                 "of the graph "
@@ -334,7 +334,7 @@ class SavedTensor:
         value = rt.saved_place(node, place)
         if value is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        mode = rt.set_mode(rt.get_mode() & ~layout.GRAD_ENABLED)
+        mode = rt.set_mode(rt.get_mode() & ~GRAD_ENABLED)
         try:
             _pack(node, place, (pack_hook, unpack_hook), value, value.detach())
         finally:
@@ -390,7 +390,7 @@ def keep(tensor: Any) -> Callable[[], Any]:
     """
     if _stack.pairs:
         pack, unpack = _stack.pairs[-1]
-        mode = rt.set_mode(rt.get_mode() & ~layout.GRAD_ENABLED)
+        mode = rt.set_mode(rt.get_mode() & ~GRAD_ENABLED)
         try:
             value = _given(pack, tensor)
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.autograd.engine import queue_callback
-from fastgrad.native.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase
 
 
 class _Engine:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from fastgrad.native.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase
 
 
 def is_tensor(value: object) -> bool:

@@ -15,9 +15,9 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd.hooks import LEAF_FLAGS
 from fastgrad.functions.creation import empty
-from fastgrad.native import layout
-from fastgrad.native.layout import STORAGE, TENSOR
-from fastgrad.native.loader import TensorBase, rt
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.records import STORAGE, TENSOR
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import BY_NAME
 
@@ -122,8 +122,8 @@ def rebuild(
             raise ValueError(
                 f"expected sizes, strides and offset to be integers from 0 on, but got {number!r}"
             )
-    if len(sizes) > layout.MAX_DIMS:
-        raise ValueError(f"a tensor has at most {layout.MAX_DIMS} dimensions, but got {len(sizes)}")
+    if len(sizes) > MAX_DIMS:
+        raise ValueError(f"a tensor has at most {MAX_DIMS} dimensions, but got {len(sizes)}")
     count, held = math.prod(sizes), storage.flat.numel()
     if not count:
         offset = min(offset, held)  # nothing is there to lie inside

@@ -9,7 +9,7 @@ Both passes multiply by the register tiles of `micro`, which read the right oper
 transposed once for each head, in blocks of `KEYS` columns, and operands whose rows are no multiple of a vector are
 copied with zeros behind. A query to which the mask leaves no key gives zeros.
 
-The frame is the record `attention` of `layout`.
+The frame is the record `attention` of `contracts.frames`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
 from fastgrad.kernels.micro import tile_shape, tiled_product, transposing
-from fastgrad.native.intrinsics import advance, attention, float_of
-from fastgrad.native.layout import ATTENTION_KEYS as KEYS
-from fastgrad.native.layout import ATTENTION_QUERIES as QUERIES
-from fastgrad.native.layout import FLOAT32, FLOAT64
+from fastgrad.native.base.intrinsics import advance, attention, float_of
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.frames import ATTENTION_KEYS as KEYS
+from fastgrad.native.contracts.frames import ATTENTION_QUERIES as QUERIES
 
 # Elements that a loop over scores takes at a time; KEYS is a multiple of it, and it is one of two vectors.
 CHUNK = 32
@@ -35,8 +35,6 @@ ROW = 3  # where the stride of rows stands behind an operand's address
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The kernel of one pass for one dtype."""
-    if dtype not in (FLOAT32, FLOAT64):
-        raise NotImplementedError("convert the operands with .to(fastgrad.float32) first")
     return (_backward if kernel.options["backward"] else _forward)(_Pieces(dtype)), KERNEL
 
 

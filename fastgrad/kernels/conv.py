@@ -49,13 +49,11 @@ from fastgrad.kernels.conv_frame import (
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.gemm import matrix_product
 from fastgrad.kernels.pool import inside
-from fastgrad.native.intrinsics import advance, words
+from fastgrad.native.base.intrinsics import advance, words
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """One of the three for one dtype."""
-    if ELEMENTS[dtype].name == "bool":
-        raise NotImplementedError("convert the operands with .to(fastgrad.float32) first")
     return _MAKERS[kernel.options["computes"]](dtype), KERNEL
 
 

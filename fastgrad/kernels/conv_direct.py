@@ -41,8 +41,8 @@ from fastgrad.kernels.conv_frame import (
 )  # fmt: skip
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP, Element
 from fastgrad.kernels.micro import lane_sums, tile, tile_shape
-from fastgrad.native.intrinsics import advance, memset, words
-from fastgrad.native.layout import FLOAT32, FLOAT64
+from fastgrad.native.base.intrinsics import advance, memset, words
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 
 LINE = 64
 PIXELS = (

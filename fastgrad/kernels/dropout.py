@@ -8,8 +8,9 @@ from numba import njit
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
 from fastgrad.kernels.framed import Builder, fits, integer
 from fastgrad.kernels.random import block_words
-from fastgrad.native.intrinsics import advance, float_of, memcpy, stack_frame, words
-from fastgrad.native.layout import BOOL, FRAME_INPUTS, FRAME_NUMELS, FRAME_OUTPUTS, INT32
+from fastgrad.native.base.intrinsics import advance, float_of, memcpy, stack_frame, words
+from fastgrad.native.contracts.element_types import BOOL, INT32
+from fastgrad.native.contracts.frames import FRAME_INPUTS, FRAME_NUMELS, FRAME_OUTPUTS
 
 CHUNK = 256  # elements, whose mask fills half of a stack frame
 BLOCKS = CHUNK // 4

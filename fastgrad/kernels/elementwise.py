@@ -14,15 +14,15 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element, specialise
-from fastgrad.native.intrinsics import advance, stack_small, words
-from fastgrad.native.layout import BOOL, FLAT, INPLACE, MAX_DIMS, OPERAND_WORDS
+from fastgrad.native.base.intrinsics import advance, stack_small, words
+from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.frames import FLAT, INPLACE, OPERAND_WORDS
+from fastgrad.native.contracts.limits import MAX_DIMS
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The Python function of a kernel and the Numba options to compile it with."""
     options = kernel.options
-    if dtype in options.get("refuses", ()):
-        raise NotImplementedError(options["refuses"][dtype])
     source = options.get("source")
     inner = ELEMENTS[dtype if source is None else source]
     result = ELEMENTS[BOOL if options.get("out_bool") else dtype]

@@ -13,8 +13,9 @@ from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
 from fastgrad.kernels.framed import Builder, bad_index, fits, given, integer
-from fastgrad.native.intrinsics import advance, memcpy, memset, words
-from fastgrad.native.layout import FRAME_INPUTS, FRAME_NUMELS, FRAME_OUTPUTS, ITEMSIZES
+from fastgrad.native.base.intrinsics import advance, memcpy, memset, words
+from fastgrad.native.contracts.element_types import ITEMSIZES
+from fastgrad.native.contracts.frames import FRAME_INPUTS, FRAME_NUMELS, FRAME_OUTPUTS
 
 
 def lookup(kernel: Any, dtype: int, layout_class: int) -> Builder:

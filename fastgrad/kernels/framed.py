@@ -1,4 +1,4 @@
-"""Reading the frame of `native.functions.framed`, and saying what is wrong with it."""
+"""Reading the frame of `native.shapes.framed`, and saying what is wrong with it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.dtypes import INLINE
-from fastgrad.native.intrinsics import words
-from fastgrad.native.layout import FRAME_INPUTS, FRAME_INTS, FRAME_NUMELS, FRAME_STATUS
+from fastgrad.native.base.intrinsics import words
+from fastgrad.native.contracts.frames import FRAME_INPUTS, FRAME_INTS, FRAME_NUMELS, FRAME_STATUS
 
 BAD_LENGTH = 2
 

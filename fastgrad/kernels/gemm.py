@@ -19,7 +19,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from fastgrad.native.layout import BOOL, FLOAT32, FLOAT64
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 
 # Symbols of cblas gemm in the libraries that NumPy may bring, with 64-bit integers, float32 then float64.
 _CANDIDATES = (("scipy_cblas_sgemm64_", "scipy_cblas_dgemm64_"), ("cblas_sgemm64_", "cblas_dgemm64_"))
@@ -57,7 +57,7 @@ def describe_blas() -> str:
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The product for one dtype."""
     from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
-    from fastgrad.native.intrinsics import advance, words
+    from fastgrad.native.base.intrinsics import advance, words
 
     pointer, product = ELEMENTS[dtype].pointer, matrix_product(dtype)
 
@@ -90,8 +90,6 @@ def matrix_product(dtype: int) -> Any:
     from fastgrad.kernels.dtypes import KERNEL
     from fastgrad.kernels.micro import lanes
 
-    if dtype == BOOL:
-        raise NotImplementedError("convert the operands with .to(fastgrad.float32) first")
     found = find_blas()
     if not found or dtype not in (FLOAT32, FLOAT64):
         return njit(**KERNEL)(_own(dtype))
@@ -122,7 +120,7 @@ def _blas(symbol: str, dtype: int) -> Callable[..., None]:
     from numba import types
 
     from fastgrad.kernels.dtypes import ELEMENTS
-    from fastgrad.native.intrinsics import address_of
+    from fastgrad.native.base.intrinsics import address_of
 
     scalar = ELEMENTS[dtype].scalar
     i = types.int64

@@ -8,8 +8,9 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
-from fastgrad.native.intrinsics import _stack_words, words
-from fastgrad.native.layout import BOOL, MAX_DIMS
+from fastgrad.native.base.intrinsics import _stack_words, words
+from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.limits import MAX_DIMS
 
 _counters = _stack_words(MAX_DIMS)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
 from fastgrad.kernels.index import report
-from fastgrad.native.intrinsics import words
+from fastgrad.native.base.intrinsics import words
 
 MEAN = 1
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
-from fastgrad.native.intrinsics import memset, words
+from fastgrad.native.base.intrinsics import memset, words
 
 
 def zero(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:

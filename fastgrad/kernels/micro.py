@@ -16,8 +16,8 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
-from fastgrad.native.intrinsics import _stack_words, advance
-from fastgrad.native.layout import FLOAT32, FLOAT64
+from fastgrad.native.base.intrinsics import _stack_words, advance
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 
 PANEL = 256  # rows of a panel: 32 KiB of the stack, which stay in the cache
 

@@ -27,8 +27,8 @@ from numba import njit
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
 from fastgrad.kernels.framed import Builder, fits, given, integer
 from fastgrad.kernels.rows import BLOCK, _blocked
-from fastgrad.native.intrinsics import _stack_words, advance, f64s, float_of, words
-from fastgrad.native.layout import FRAME_INPUTS, FRAME_OUTPUTS
+from fastgrad.native.base.intrinsics import _stack_words, advance, f64s, float_of, words
+from fastgrad.native.contracts.frames import FRAME_INPUTS, FRAME_OUTPUTS
 
 TILE = 512
 _tile = _stack_words(TILE)

@@ -17,8 +17,9 @@ import numpy as np
 from numba import njit, types
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, SUM, Element
-from fastgrad.native.intrinsics import _stack_words, advance, f64s, words
-from fastgrad.native.layout import BOOL, FLOAT32, FLOAT64, INT64, MAX_DIMS
+from fastgrad.native.base.intrinsics import _stack_words, advance, f64s, words
+from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT64
+from fastgrad.native.contracts.limits import MAX_DIMS
 
 KEPT = 4
 REDUCED = 5 + 2 * MAX_DIMS

@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
-from fastgrad.native.intrinsics import advance, words
-from fastgrad.native.layout import FLOAT32, FLOAT64, INT64
+from fastgrad.native.base.intrinsics import advance, words
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, INT64
 
 BLOCK = 512
 

@@ -10,8 +10,8 @@ from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, Element
 from fastgrad.kernels.framed import Builder, fits, integer
-from fastgrad.native.intrinsics import advance, words
-from fastgrad.native.layout import FRAME_INPUTS, FRAME_OUTPUTS
+from fastgrad.native.base.intrinsics import advance, words
+from fastgrad.native.contracts.frames import FRAME_INPUTS, FRAME_OUTPUTS
 
 
 def _heap(element: Element):  # type: ignore[no-untyped-def]

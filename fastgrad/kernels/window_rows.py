@@ -17,8 +17,8 @@ from numba.extending import intrinsic
 
 from fastgrad.kernels.dtypes import KERNEL, Element
 from fastgrad.kernels.micro import counted, splat, tile_shape
-from fastgrad.native.intrinsics import advance
-from fastgrad.native.layout import FLOAT32
+from fastgrad.native.base.intrinsics import advance
+from fastgrad.native.contracts.element_types import FLOAT32
 
 _LL32, _LL64 = ir.IntType(32), ir.IntType(64)
 MOST = 16  # lanes: places are int32, whatever the elements are; an image has fewer than 2**31 of them

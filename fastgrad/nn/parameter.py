@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.functions.creation import empty
-from fastgrad.native.loader import TensorBase, rt
+from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.tensor import Tensor
 
 

@@ -1,8 +1,11 @@
 """The declared ops. Importing this package fills the native tables."""
 
 from fastgrad.kernels.compile import compile_kernel
-from fastgrad.native import devices, layout
-from fastgrad.native.loader import runtime_set
+from fastgrad.native.build.loader import runtime_set
+from fastgrad.native.contracts.element_types import FLOAT32
+from fastgrad.native.contracts.flags import GRAD_ENABLED
+from fastgrad.native.contracts.ops import OPERATORS
+from fastgrad.native.host import devices
 from fastgrad.ops import (
     activations,
     attention,
@@ -20,6 +23,7 @@ from fastgrad.ops import (
     recurrent,
     reduce,
     registry,
+    relations,
     shape,
     sorting,
     special,
@@ -31,8 +35,8 @@ def _install() -> None:
     """Tell the runtime which ops it uses itself, and which ops the operators of Python are."""
     devices.register_device("cpu", 0, compile_kernel)
     devices.install(registry.KERNELS)
-    runtime_set("default_dtype", layout.FLOAT32)
-    runtime_set("mode", layout.GRAD_ENABLED)
+    runtime_set("default_dtype", FLOAT32)
+    runtime_set("mode", GRAD_ENABLED)
     runtime_set("copy_kernel", elementwise.COPY_KERNELS[0].id)
     runtime_set("gemm_kernel", linalg.GEMM.id)
     runtime_set("zero_kernel", shape.ZERO_FILL.id)
@@ -51,7 +55,7 @@ def _install() -> None:
         "negative": "neg", "absolute": "abs", "invert": "bitwise_not",
         "lt": "lt", "le": "le", "eq": "eq", "ne": "ne", "gt": "gt", "ge": "ge",
     }  # fmt: skip
-    for k, operator in enumerate(layout.OPERATORS):
+    for k, operator in enumerate(OPERATORS):
         runtime_set("operators", registry.BY_NAME[names[operator.removeprefix("inplace_")]].id, k)
 
 
@@ -74,6 +78,7 @@ __all__ = [
     "recurrent",
     "reduce",
     "registry",
+    "relations",
     "shape",
     "sorting",
     "special",

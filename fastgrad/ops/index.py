@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import (
+from fastgrad.native.contracts.ops import (
     FN_GATHER,
     FN_INDEX,
     FN_INDEX_BACKWARD,

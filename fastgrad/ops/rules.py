@@ -12,7 +12,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fastgrad.native.layout import (
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.ops import (
     ALL_GRADS,
     ENV_GRADS,
     ENV_INPUTS,
@@ -27,7 +28,6 @@ from fastgrad.native.layout import (
     SOURCE_META,
     SOURCE_PREFIX,
 )
-from fastgrad.native.loader import rt
 from fastgrad.ops.call import AllGradients, Symbol
 
 if TYPE_CHECKING:

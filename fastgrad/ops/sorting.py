@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE, WITH_INDICES
+from fastgrad.native.contracts.ops import FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE, WITH_INDICES
 from fastgrad.ops.call import invoke
 from fastgrad.ops.index import scatter_add
 from fastgrad.ops.registry import Kernel, Op

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.layout import FN_LENGTH, FN_NUMBER, FN_STD, FN_VAR, FUNCTION, NOT_DIFFERENTIABLE
+from fastgrad.native.contracts.ops import FN_LENGTH, FN_NUMBER, FN_STD, FN_VAR, FUNCTION, NOT_DIFFERENTIABLE
 from fastgrad.ops.call import invoke
 from fastgrad.ops.elementwise import square
 from fastgrad.ops.losses import mse_loss
@@ -14,15 +14,22 @@ from fastgrad.ops.vocabulary import m
 number = Op("number", FUNCTION, ("x",), ("bits",), forward=FN_NUMBER, flags=NOT_DIFFERENTIABLE)
 
 
-def _op(name, kernel, forward, node=None):
+def _op(name, kernel, forward, node=None, called=""):
     return Op(
-        name, FUNCTION, ("x",), ("divisor", "keepdim", "*dims"), kernel=kernel, forward=forward, node=node
+        name,
+        FUNCTION,
+        ("x",),
+        ("divisor", "keepdim", "*dims"),
+        kernel=kernel,
+        forward=forward,
+        node=node,
+        called=called,
     )
 
 
 var = _op("var", mse_loss.kernel, FN_VAR)
 std = _op("std", mse_loss.kernel, FN_STD)
-euclidean_norm = _op("euclidean_norm", square.kernel, FN_LENGTH, "LinalgVectorNormBackward0")
+euclidean_norm = _op("euclidean_norm", square.kernel, FN_LENGTH, "LinalgVectorNormBackward0", called="norm")
 
 
 def _deviation(x, divisor, dims):

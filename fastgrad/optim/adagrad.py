@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastgrad.functions.creation import full_like
-from fastgrad.native.layout import MAXIMIZE
+from fastgrad.native.contracts.ops import MAXIMIZE
 from fastgrad.ops.optim import adagrad_step
 from fastgrad.optim.optimizer import Optimizer
 from fastgrad.optim.options import check_options, check_range, count_steps_in_tensors, zero_steps

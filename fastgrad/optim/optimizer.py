@@ -15,7 +15,7 @@ from typing import Any
 from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.autograd.modes import enable_grad
 from fastgrad.dtypes import float32, float64
-from fastgrad.native.loader import TensorBase, rt
+from fastgrad.native.build.loader import TensorBase, rt
 
 _global_optimizer_pre_hooks: dict[int, Callable[..., Any]] = OrderedDict()
 _global_optimizer_post_hooks: dict[int, Callable[..., Any]] = OrderedDict()

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastgrad.dtypes import float32, float64, get_default_dtype
 from fastgrad.functions.creation import tensor
-from fastgrad.native.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase
 from fastgrad.optim.optimizer import Optimizer
 
 

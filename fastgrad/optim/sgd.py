@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fastgrad.functions.creation import empty_like
-from fastgrad.native.layout import FIRST_STEP, MAXIMIZE, NESTEROV
-from fastgrad.native.loader import rt
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.ops import FIRST_STEP, MAXIMIZE, NESTEROV
 from fastgrad.ops.optim import sgd_step
 from fastgrad.optim.optimizer import Optimizer
 from fastgrad.optim.options import check_options, check_range

@@ -20,11 +20,11 @@ from typing import IO, Any
 
 from fastgrad import dtypes
 from fastgrad.functions.storage import Storage
-from fastgrad.native import layout
+from fastgrad.native.contracts.element_types import SUPPORTED_DTYPES
 
 VERSION = "1"
 _VERSION_ENTRY, _OBJECT_ENTRY, _DATA = "version", "data.pkl", "data/"
-_DTYPES = {dtypes.of_code(code).name: dtypes.of_code(code) for code in layout.SUPPORTED_DTYPES}
+_DTYPES = {dtypes.of_code(code).name: dtypes.of_code(code) for code in SUPPORTED_DTYPES}
 _MAGIC = b"PK\x03\x04"
 
 Placement = Callable[[Storage, str], Storage]

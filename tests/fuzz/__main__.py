@@ -17,8 +17,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=1.0, help="how long to go on (default: 1)")
     parser.add_argument("--cases", type=int, help="so many cases of each family, however long it takes")
     parser.add_argument("--seed", type=int, default=0, help="the first seed (default: 0)")
-    parser.add_argument("--only", action="append", choices=FAMILIES, help="a family; may be given several times")
-    parser.add_argument("--debug", action="store_true", help="run the runtime that checks every record and buffer")
+    parser.add_argument(
+        "--only", action="append", choices=FAMILIES, help="a family; may be given several times"
+    )
+    parser.add_argument(
+        "--debug", action="store_true", help="run the runtime that checks every record and buffer"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--shrink", action="store_true", help="make failing cases short")
     parser.add_argument("--case", metavar="FAMILY:SEED", help="show and run this one")

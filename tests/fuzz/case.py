@@ -40,9 +40,7 @@ def _names_bound(node: ast.stmt) -> list[str]:
     return []
 
 
-_DEFINITIONS = {
-    name: node for node in _TREE.body for name in _names_bound(node) if not name.startswith("_")
-}
+_DEFINITIONS = {name: node for node in _TREE.body for name in _names_bound(node) if not name.startswith("_")}
 _ORDER = {id(node): k for k, node in enumerate(_TREE.body)}
 
 

@@ -22,7 +22,15 @@ PACKAGE = str(Path(fg.__file__).parent)
 NEVER = (SystemError, UnboundLocalError)
 
 # An answer only where the package says so by a `raise`; else something was taken for what it is not.
-ONLY_DELIBERATE = (AttributeError, NameError, LookupError, ArithmeticError, AssertionError, StopIteration, RecursionError)
+ONLY_DELIBERATE = (
+    AttributeError,
+    NameError,
+    LookupError,
+    ArithmeticError,
+    AssertionError,
+    StopIteration,
+    RecursionError,
+)
 
 # Texts of exceptions that stand for no answer at all.
 MEANINGLESS = re.compile(r"failed with status|invalid argument \(-?\d+, -?\d+\)|the runtime: ")
@@ -157,7 +165,9 @@ def sanity() -> Failure | None:
     try:
         wrong = [name for name, check in CHECKS.items() if not check()]
     except BaseException as error:
-        return Failure(f"a following pass raises {type(error).__name__}", "".join(traceback.format_exception(error)))
+        return Failure(
+            f"a following pass raises {type(error).__name__}", "".join(traceback.format_exception(error))
+        )
     return Failure(f"wrong numbers afterwards: {', '.join(wrong)}") if wrong else None
 
 
@@ -182,7 +192,11 @@ def _memory() -> bool:
     return all(t.tolist() == [float(k)] * (k % 7 + 1) for k, t in enumerate(made))
 
 
-CHECKS: dict[str, Callable[[], bool]] = {"first order": _first_order, "second order": _second_order, "memory": _memory}
+CHECKS: dict[str, Callable[[], bool]] = {
+    "first order": _first_order,
+    "second order": _second_order,
+    "memory": _memory,
+}
 
 
 def overwritten() -> Failure | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import gc
 import io
 import itertools
 import json
@@ -338,7 +337,7 @@ class AnyAttribute:
 class LyingArray:
     """Says that it is an array."""
 
-    __array_interface__ = {"shape": (3,), "typestr": "<f4", "version": 3, "data": None}  # noqa: RUF012
+    __array_interface__ = {"shape": (3,), "typestr": "<f4", "version": 3, "data": None}
 
     def __array__(self, dtype=None, copy=None):
         return "no array"

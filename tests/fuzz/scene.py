@@ -241,7 +241,9 @@ class Scene:
         kept = "ctx.save_for_backward(*args)"
         context = self.rng.choice(("pass", kept, kept, "ctx.mark_dirty(args[0])", "ctx.save_for_backward(a * 2)", "kept.append(ctx)",
                                    "ctx.set_materialize_grads(False)", "ctx.mark_non_differentiable(*args)"))  # fmt: skip
-        use = self.rng.choice(("ctx.saved_tensors", "ctx.saved_tensors", "pass", "kept.append(ctx)", "ctx.needs_input_grad"))
+        use = self.rng.choice(
+            ("ctx.saved_tensors", "ctx.saved_tensors", "pass", "kept.append(ctx)", "ctx.needs_input_grad")
+        )
         forward = self.body(("args[0] * 2", "args[0] * 2", "(args[0] * 2, args[1].exp())", *RESULTS), context)
         backward = self.body(("args[0]", "(args[0], None)", "(args[0], args[0])", *RESULTS), use)
         parts = [("forward", forward), ("backward", backward)]

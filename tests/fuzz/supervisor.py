@@ -38,7 +38,10 @@ class Found:
     count: int = 1
 
     def report(self) -> str:
-        lines = [f"{self.failure.kind}   ({self.count} times, first in {self.case.name})", program(self.case.steps)]
+        lines = [
+            f"{self.failure.kind}   ({self.count} times, first in {self.case.name})",
+            program(self.case.steps),
+        ]
         return "\n".join([*lines, self.failure.detail.rstrip()]) + "\n"
 
 
@@ -117,7 +120,9 @@ def run_batch(family: str, seeds: Sequence[int], debug: bool) -> list[Found]:
                 under_way = int(event["begin"].partition(":")[2])
                 continue
             if event["failure"]:
-                found.append(Found(draw(family, under_way), Failure(*event["failure"]), [(family, s) for s in done]))
+                found.append(
+                    Found(draw(family, under_way), Failure(*event["failure"]), [(family, s) for s in done])
+                )
             done.append(under_way)
             under_way = None
         status, stderr = worker.close()

@@ -13,7 +13,8 @@ import fastgrad as fg
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.kernels.gemm import MAX_WORK, MIN_TRANSPOSED
 from fastgrad.kernels.micro import PANEL
-from fastgrad.native.layout import FLAT, FLOAT32, FLOAT64
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.frames import FLAT
 from fastgrad.ops.linalg import GEMM
 
 DTYPES = {"float32": FLOAT32, "float64": FLOAT64}

@@ -20,17 +20,29 @@ import pytest
 from fastgrad import random
 from fastgrad.kernels import random as kernels
 from fastgrad.kernels.compile import compile_kernel
-from fastgrad.native import compiler, layout
-from fastgrad.native.intrinsics import words
-from fastgrad.native.layout import BOOL, FLAT, FLOAT32, FLOAT64, INT32, INT64, TENSOR, UINT8
-from fastgrad.native.loader import load_object, rt
+from fastgrad.native.base.intrinsics import words
+from fastgrad.native.build.compiler import _emit, compile_unit
+from fastgrad.native.build.loader import load_object, rt
+from fastgrad.native.contracts.element_types import (
+    BOOL,
+    DTYPES,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    SUPPORTED_DTYPES,
+    UINT8,
+)
+from fastgrad.native.contracts.entries import Export
+from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.ops.random import INTEGERS, NORMAL, SEQUENCE, UNIFORM
 
 ROWS = {row.name: row for row in (UNIFORM, NORMAL, INTEGERS, SEQUENCE)}
-FLOATS = pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=lambda code: layout.DTYPES[code])
+FLOATS = pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=lambda code: DTYPES[code])
 EVERY_KERNEL = [
     *((name, dtype) for name in ("uniform", "normal") for dtype in (FLOAT32, FLOAT64)),
-    *((name, dtype) for name in ("integers", "sequence") for dtype in layout.SUPPORTED_DTYPES[1:]),
+    *((name, dtype) for name in ("integers", "sequence") for dtype in SUPPORTED_DTYPES[1:]),
     ("integers", BOOL),
 ]  # fmt: skip
 TAKES_BITS = {
@@ -76,7 +88,7 @@ def wide_stream(seed, offset, blocks):
 
 
 def numpy_dtype(dtype):
-    return np.dtype(layout.DTYPES[dtype])
+    return np.dtype(DTYPES[dtype])
 
 
 def bits(value):
@@ -123,7 +135,7 @@ def compiled_philox():
         x0, x1, x2, x3 = kernels.philox(u(f[0]), u(f[1]), u(f[2]), u(f[3]), u(f[4]), u(f[5]))
         f[6], f[7], f[8], f[9] = x0, x1, x2, x3
 
-    code = compiler.compile_unit("philox", [compiler.Export("philox", kernel)], options=kernels.KERNEL)
+    code = compile_unit("philox", [Export("philox", kernel)], options=kernels.KERNEL)
     entry = ctypes.CFUNCTYPE(None, ctypes.c_int64)(load_object(code)("fastgrad_philox"))
 
     def result(counter, key):
@@ -169,16 +181,16 @@ def test_a_later_offset_continues_the_stream(name, dtype):
 
 @pytest.mark.parametrize(("name", "dtype"), [("uniform", FLOAT32), ("normal", FLOAT32), ("integers", INT64)])
 def test_loops_multiply_vectors(monkeypatch, name, dtype):
-    emit, texts = compiler._emit, []
+    emit, texts = _emit, []
 
     def spy(module, level):
         code = emit(module, level)
         texts.append(str(module))
         return code
 
-    monkeypatch.setattr(compiler, "_emit", spy)
+    monkeypatch.setattr("fastgrad.native.build.compiler._emit", spy)
     function, options = getattr(kernels, name)(ROWS[name], dtype, FLAT)
-    compiler.compile_unit(name, [compiler.Export(name, function)], options=options)
+    compile_unit(name, [Export(name, function)], options=options)
     assert re.search(r"mul [a-z ]*<\d+ x i64>", texts[0])
 
 
@@ -323,8 +335,9 @@ def test_integers_of_bool():
 
 @pytest.mark.parametrize("name", ["uniform", "normal"])
 def test_floats_only(name):
-    with pytest.raises(TypeError, match=f"{name}.*float32 or float64.*int64"):
-        address_of(name, INT64)
+    assert ROWS[name].dtypes == (FLOAT32, FLOAT64)
+    with pytest.raises(NotImplementedError, match=r"\.to\(fastgrad\.float32\)"):
+        ROWS[name].need(INT64, FLAT)
 
 
 @pytest.mark.parametrize("dtype", [INT32, INT64])

@@ -167,7 +167,7 @@ def test_dropout_zeroes_weights_and_scales_the_others():
 
 
 def test_a_replay_computes_anew():
-    from fastgrad.native.tape import record
+    from fastgrad.native.host.tape import record
 
     q, k, v = (fg.randn(1, 2, 9, 5) for _ in range(3))
     with record() as tape:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fastgrad as fg
-from fastgrad.native.tape import record
+from fastgrad.native.host.tape import record
 
 SHAPES = ((3, 4), (0,), (1000,), (), (2, 5))
 ORDERS = (2, 2.0, 1, 0, 3, 0.5, math.inf, -math.inf, "inf")

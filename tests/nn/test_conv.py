@@ -12,9 +12,11 @@ import pytest
 
 import fastgrad as fg
 from fastgrad.kernels import conv, conv_direct
-from fastgrad.native.compiler import Export, compile_unit
-from fastgrad.native.layout import FLAT, FLOAT32, FLOAT64
-from fastgrad.native.loader import load_object
+from fastgrad.native.build.compiler import compile_unit
+from fastgrad.native.build.loader import load_object
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.entries import Export
+from fastgrad.native.contracts.frames import FLAT
 
 F = fg.nn.functional
 

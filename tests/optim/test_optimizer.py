@@ -11,7 +11,7 @@ import pytest
 from optim_cases import ONE_OF_EACH, arrays, case_id, parameters, set_gradients
 
 import fastgrad as fg
-from fastgrad.native.tape import record
+from fastgrad.native.host.tape import record
 
 EACH = pytest.mark.parametrize("case", ONE_OF_EACH, ids=case_id)
 

@@ -875,7 +875,7 @@ def test_debug_mode_notices_the_use_of_a_freed_record():
     done = run_program(
         """
         import fastgrad as fg
-        from fastgrad.native.loader import rt
+        from fastgrad.native.build.loader import rt
         x = fg.ones(3)
         rt.from_handle(rt.handle_of(x))  # one reference too few: the record is freed under the object
         try:

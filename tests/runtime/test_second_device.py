@@ -7,7 +7,7 @@ import pytest
 
 import fastgrad as fg
 from fastgrad.kernels.compile import compile_kernel
-from fastgrad.native import devices
+from fastgrad.native.host import devices
 from tests.runtime.test_tape import make_mlp, make_step, values
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import fastgrad as fg
 import fastgrad.nn.functional as F
-from fastgrad.native.tape import record
+from fastgrad.native.host.tape import record
 
 
 def make_mlp(device=None):

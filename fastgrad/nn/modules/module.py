@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fastgrad.native.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase
 from fastgrad.nn.modules import hooks as hooks_
 from fastgrad.nn.modules.call import call_with_hooks
 from fastgrad.nn.modules.convert import ConvertMethods

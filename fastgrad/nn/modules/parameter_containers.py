@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, KeysView, Mapping
 from typing import Any
 
-from fastgrad.native.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase
 from fastgrad.nn.modules.module import Module, typename
 from fastgrad.nn.parameter import Parameter
 

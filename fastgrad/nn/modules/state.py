@@ -11,7 +11,7 @@ from weakref import ref
 
 from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.autograd.modes import no_grad
-from fastgrad.native.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase
 from fastgrad.nn.modules.hooks import Hook, add
 from fastgrad.nn.parameter import Parameter
 

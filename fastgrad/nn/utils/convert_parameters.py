@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fastgrad.functions.shape import cat
-from fastgrad.native.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase
 
 
 def _on_one_device(parameters: Iterable[Any]) -> Iterator[Any]:

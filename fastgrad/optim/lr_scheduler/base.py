@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from fastgrad.native.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase
 from fastgrad.optim.optimizer import Optimizer
 from fastgrad.optim.options import scalar
 

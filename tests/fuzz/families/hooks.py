@@ -21,4 +21,8 @@ def draw(rng: random.Random) -> list[str]:
         steps.append(scene.custom_function())
     for _ in range(rng.randint(4, 14)):
         steps.append(scene.statement())
-    return [*steps, f"{scene.tensor()}.sum().backward(retain_graph=True)", f"{scene.tensor()}.sum().backward()"]
+    return [
+        *steps,
+        f"{scene.tensor()}.sum().backward(retain_graph=True)",
+        f"{scene.tensor()}.sum().backward()",
+    ]

@@ -60,7 +60,11 @@ def public(path: str, module: ModuleType) -> Iterator[tuple[str, Any]]:
     )
     for name in sorted(listed):
         value = getattr(module, name)
-        if not name.startswith("__") and not isinstance(value, ModuleType) and f"{path}.{name}" not in LEFT_OUT:
+        if (
+            not name.startswith("__")
+            and not isinstance(value, ModuleType)
+            and f"{path}.{name}" not in LEFT_OUT
+        ):
             yield f"{path}.{name}", value
 
 
@@ -76,10 +80,17 @@ def names() -> dict[str, tuple[str, ...]]:
                 found[kind].append(name)
             elif callable(value):
                 found["function"].append(name)
-    members = {"tensor": fg.Tensor, "node": fg.autograd.graph.Node, "module": fg.nn.Module, "step": fg.optim.Optimizer}
+    members = {
+        "tensor": fg.Tensor,
+        "node": fg.autograd.graph.Node,
+        "module": fg.nn.Module,
+        "step": fg.optim.Optimizer,
+    }
     for kind, owner in members.items():
         found[kind] = [n for n in dir(owner) if not n.startswith("__") and callable(getattr(owner, n))]
-        found[f"{kind} attribute"] = [n for n in dir(owner) if not n.startswith("__") and n not in found[kind]]
+        found[f"{kind} attribute"] = [
+            n for n in dir(owner) if not n.startswith("__") and n not in found[kind]
+        ]
     return {kind: tuple(listed) for kind, listed in found.items()}
 
 
@@ -97,7 +108,11 @@ def parameters(text: str) -> tuple[tuple[str, bool], ...]:
         listed = inspect.signature(value_of(text)).parameters.values()
     except (AttributeError, TypeError, ValueError):
         return ()
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY)
+    named = (
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
+        inspect.Parameter.POSITIONAL_ONLY,
+    )
     return tuple((p.name, p.default is not p.empty) for p in listed if p.kind in named)
 
 
@@ -106,7 +121,9 @@ def arguments(rng: random.Random, text: str, bound: bool = False) -> str:
     wanted = parameters(text)[bound:]
     if not wanted or rng.random() < 0.2:
         return ", ".join(values.hostile(rng) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4))))
-    given = [(name, values.typical(rng, name)) for name, default in wanted if not default or rng.random() < 0.3]
+    given = [
+        (name, values.typical(rng, name)) for name, default in wanted if not default or rng.random() < 0.3
+    ]
     given = [(name, values.hostile(rng) if rng.random() < 0.35 else text) for name, text in given]
     cut = rng.randrange(len(given) + 1) if rng.random() < 0.4 else len(given)
     positional, keywords = [text for _, text in given[:cut]], dict(given[cut:])
@@ -138,7 +155,12 @@ def a_method(rng: random.Random, out: str) -> list[str]:
     text = f"fg.Tensor.{name}"
     if rng.random() < 0.15:  # not bound, perhaps to something else
         return [f"{out} = {text}({values.hostile(rng)}, {arguments(rng, text, True)})", f"use({out})"]
-    return [f"t = {values.tensor(rng)}", f"{out} = t.{name}({arguments(rng, text, True)})", f"use({out})", "use(t)"]
+    return [
+        f"t = {values.tensor(rng)}",
+        f"{out} = t.{name}({arguments(rng, text, True)})",
+        f"use({out})",
+        "use(t)",
+    ]
 
 
 def an_operator(rng: random.Random, out: str) -> list[str]:
@@ -158,12 +180,20 @@ def an_attribute(rng: random.Random, out: str) -> list[str]:
     kind, owner = rng.choice((("tensor", values.tensor(rng)), ("node", rng.choice(values.NODES))))
     name = rng.choice(names()[f"{kind} attribute"])
     text = rng.choice((f"use(t.{name})", f"t.{name} = {values.hostile(rng)}", f"del t.{name}"))
-    return [f"t = {owner}", text, *(["u = (t * t).sum()", "u.backward()", "use(t)"] if kind == "tensor" else ["use(t)"])]
+    return [
+        f"t = {owner}",
+        text,
+        *(["u = (t * t).sum()", "u.backward()", "use(t)"] if kind == "tensor" else ["use(t)"]),
+    ]
 
 
 def a_node(rng: random.Random, out: str) -> list[str]:
     name = rng.choice((*names()["node"], "__call__"))
-    return [f"n = {rng.choice(values.NODES)}", f"{out} = n.{name}({arguments(rng, f'fg.autograd.graph.Node.{name}', True)})", "use(n)"]
+    return [
+        f"n = {rng.choice(values.NODES)}",
+        f"{out} = n.{name}({arguments(rng, f'fg.autograd.graph.Node.{name}', True)})",
+        "use(n)",
+    ]
 
 
 def a_class(rng: random.Random, out: str) -> list[str]:
@@ -173,7 +203,12 @@ def a_class(rng: random.Random, out: str) -> list[str]:
     call = form.format(c=name, a=arguments(rng, name), v=values.hostile(rng))
     methods = [m for m in dir(value_of(name)) if not m.startswith("_")] or ["x"]
     method = rng.choice(methods)
-    return [f"{out} = {call}", f"use({out}.{method})", f"{out}.{method}({arguments(rng, f'{name}.{method}', True)})", f"use({out})"]
+    return [
+        f"{out} = {call}",
+        f"use({out}.{method})",
+        f"{out}.{method}({arguments(rng, f'{name}.{method}', True)})",
+        f"use({out})",
+    ]
 
 
 def a_layer(rng: random.Random, out: str) -> list[str]:

@@ -20,7 +20,11 @@ MEANWHILE = (
 
 def draw(rng: random.Random) -> list[str]:
     scene = Scene(rng, KINDS)
-    steps = [*START, "m = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))", "o = fg.optim.SGD([a, b], lr=0.1)"]
+    steps = [
+        *START,
+        "m = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))",
+        "o = fg.optim.SGD([a, b], lr=0.1)",
+    ]
     if rng.random() < 0.5:
         steps += [scene.callback(("None", "args[0]", "args[0] * 2"))]
     steps += [scene.statement() for _ in range(rng.randint(2, 6))]
@@ -32,4 +36,10 @@ def draw(rng: random.Random) -> list[str]:
     body = "\n".join(loop)
     name = scene.fresh("f")
     steps.append(f"def {name}():\n" + "\n".join(f"    {line}" for line in body.splitlines()))
-    return [*steps, *(f"interrupted({name}, {rng.choice((1, 3, 10, 30, 100, 300))}e-5)" for _ in range(rng.randint(5, 40)))]
+    return [
+        *steps,
+        *(
+            f"interrupted({name}, {rng.choice((1, 3, 10, 30, 100, 300))}e-5)"
+            for _ in range(rng.randint(5, 40))
+        ),
+    ]

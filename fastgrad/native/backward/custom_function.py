@@ -1,0 +1,475 @@
+"""Nodes of custom functions: made before `forward` runs, completed with its outputs, applied by calling `backward`.
+
+The node's object is the `ctx` that both see. For each argument of the call the node keeps what it was: no tensor, a
+tensor, a tensor that requires grad. Edges belong to the tensors among the arguments, in order.
+
+The usual case (one fresh tensor comes out) is decided here; outputs that are inputs, views, marked in place or not
+differentiable go to `autograd.function.finish_function`.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.backward.hooks import optional_object
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    native,
+    node,
+    node_object,
+    runtime,
+    stack_frame,
+    tensor,
+    words,
+)
+from fastgrad.native.base.modes import enter, keep_hooks
+from fastgrad.native.base.pyapi import (
+    none,
+    py_call_tuple,
+    py_decref,
+    py_get_attribute,
+    py_incref,
+    py_is_subtype,
+    py_tuple_item,
+    py_tuple_new,
+    py_tuple_set,
+    py_tuple_size,
+    py_vectorcall,
+)
+from fastgrad.native.contracts.flags import (
+    A_TENSOR,
+    FUNCTION_VIEW,
+    GRAD_ENABLED,
+    INFERENCE,
+    IS_VIEW,
+    MULTI_VIEW,
+    NEEDS_GRAD,
+    NO_TENSOR,
+    NODE_HOOKS,
+    OUTPUT_ALIAS,
+    PYTHON_APPLY,
+    REQUIRES_GRAD,
+    SAVED_HOOKS,
+)
+from fastgrad.native.contracts.python_types import NO_MATERIALIZE
+from fastgrad.native.contracts.status import INFERENCE_SAVED, NO_MEMORY, OK, PYTHON_RAISED, RAISED
+from fastgrad.native.graph.graph import (
+    check_saved,
+    gradient_edge,
+    left_behind,
+    look,
+    new_node,
+    save,
+    write_absent,
+    write_meta,
+)
+from fastgrad.native.graph.inplace import change_history, check_inplace
+from fastgrad.native.graph.packing import announce, mark_packed, pack_place
+from fastgrad.native.launch.elementwise import fill_scalar
+from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.memory.buffers import allocate, deallocate
+from fastgrad.native.memory.records import META_BYTES, META_OFFSET
+from fastgrad.native.memory.references import drop, drop_node, leave_node, release_place, retain
+from fastgrad.native.objects.handles import (
+    call_python,
+    is_tensor,
+    object_handle,
+    optional_handle,
+    type_of,
+    wrap,
+    wrap_node,
+)
+from fastgrad.native.tensors.tensors import alias, bump_version, new_tensor, set_history
+
+INLINE_ARGUMENTS = 60
+
+
+# --- the call --------------------------------------------------------------------------------------------------
+
+
+@native
+def function_begin(kind, function, args):
+    """The object of a new node, of type `kind`, for a call of `function` with a tuple of arguments."""
+    enter()
+    rt = runtime()
+    n = py_tuple_size(args)
+    n_in = 0
+    needs = False
+    for k in range(n):
+        h = object_handle(py_tuple_item(args, k))
+        if h != 0:
+            n_in += 1
+            if look(h) & REQUIRES_GRAD:
+                needs = True
+    handle = new_node(rt.function_op, n_in, 1, n)
+    if handle == 0:
+        return -NO_MEMORY
+    o = wrap_node(handle, kind)
+    if o == 0:
+        drop_node(handle)
+        return 0
+    x = node_object(o)
+    py_incref(function)
+    x.function = function
+    record = node(handle)
+    record.metas = handle + META_OFFSET
+    record.n_out = 1
+    write_absent(words(record.metas))
+    executable = needs and rt.mode & GRAD_ENABLED != 0
+    if executable:
+        record.flags |= PYTHON_APPLY
+    j = 0
+    for k in range(n):
+        h = object_handle(py_tuple_item(args, k))
+        what = NO_TENSOR
+        if h != 0:
+            what = NEEDS_GRAD if tensor(h).flags & REQUIRES_GRAD else A_TENSOR
+            if executable and what == NEEDS_GRAD:
+                status = left_behind(h)
+                edge = gradient_edge(h) if status == 0 else 0
+                if edge == 0:
+                    drop_node(handle)
+                    py_decref(o)
+                    return -status if status != 0 else -NO_MEMORY
+                words(record.edges)[2 * j] = edge
+                words(record.edges)[2 * j + 1] = tensor(h).output_nr
+            j += 1
+        words(record.attrs)[k] = what
+    drop_node(handle)  # the object holds it
+    return o
+
+
+@native
+def set_output_count(n, count):
+    """Room for what a node keeps of its outputs. A status."""
+    record = node(n)
+    if count > 1:
+        metas = allocate(count * META_BYTES)
+        if metas == 0:
+            return -NO_MEMORY
+        if record.metas != n + META_OFFSET:
+            deallocate(record.metas, record.n_out * META_BYTES)
+        record.metas = metas
+    record.n_out = count
+    for k in range(count):
+        write_absent(words(record.metas + k * META_BYTES))
+    return OK
+
+
+@native
+def set_output(n, k, h, connect):
+    """Tell a node what its output `k` is and, to `connect` them, give the tensor its history. A status."""
+    write_meta(words(node(n).metas + k * META_BYTES), h)
+    t = tensor(h)
+    if connect != 0:
+        leave_node(h)
+        if t.flags & IS_VIEW:
+            t.flags |= FUNCTION_VIEW | (MULTI_VIEW if node(n).n_out > 1 else 0)
+            if t.base != 0:
+                t.history = tensor(t.base).history
+        set_history(h, n, k)
+    return OK
+
+
+@native
+def set_dirty_output(n, k, h):
+    """A tensor that `forward` changed in place becomes output `k` of the node. A status."""
+    enter()
+    status = check_inplace(h, True)
+    if status != 0:
+        return -status
+    bump_version(h)
+    write_meta(words(node(n).metas + k * META_BYTES), h)
+    retain(h)
+    fresh = change_history(h, n, k)
+    drop(h)
+    return OK if fresh > 0 else fresh
+
+
+@native
+def function_finish(o, args, result):
+    """Complete the node of a call whose `forward` returned `result`; what the call returns, or zero."""
+    x = node_object(o)
+    n = node(x.handle)
+    if is_tensor(result) and x.dirty == 0 and x.non_differentiable == 0:
+        h = object_handle(result)
+        t = tensor(h)
+        fresh = t.node == 0 and not t.flags & (REQUIRES_GRAD | IS_VIEW)
+        for k in range(n.n_attrs):
+            if py_tuple_item(args, k) == result:
+                fresh = False
+        if fresh and (is_floating(t.dtype) or not n.flags & PYTHON_APPLY):
+            if n.flags & PYTHON_APPLY:
+                set_output(x.handle, 0, h, 1)
+                if runtime().mode & NODE_HOOKS and announce(x.handle) != OK:
+                    return 0
+                if x.to_save != 0:
+                    saved = save_all(o)
+                    if saved <= 0:
+                        return saved
+            else:
+                forget_to_save(o)
+            py_incref(result)
+            return result
+    return call_python(runtime().finish_function, 3, o, args, result)
+
+
+@native
+def function_apply(kind, function, forward, args):
+    """Call ``forward(ctx, *args)`` with gradients off and record it: the outputs, zero with an exception set."""
+    o = function_begin(kind, function, args)
+    if o <= 0:
+        return o
+    rt = runtime()
+    mode = rt.mode
+    rt.mode = mode & ~GRAD_ENABLED
+    n = py_tuple_size(args)
+    if n < INLINE_ARGUMENTS:
+        frame = words(stack_frame())
+        frame[0] = o
+        for k in range(n):
+            frame[1 + k] = py_tuple_item(args, k)
+        result = py_vectorcall(forward, address_of(frame), n + 1, 0)
+    else:
+        result = call_with(forward, o, args)
+    enter()
+    if result != 0:
+        finished = function_finish(o, args, result)
+        py_decref(result)
+        result = finished
+    enter()
+    rt.mode = keep_hooks(mode)
+    py_decref(o)
+    return result
+
+
+@native
+def call_with(forward, o, args):
+    """Call a function with an object and the items of a tuple."""
+    n = py_tuple_size(args)
+    longer = py_tuple_new(n + 1)
+    if longer == 0:
+        return 0
+    py_incref(o)
+    py_tuple_set(longer, 0, o)
+    for k in range(n):
+        item = py_tuple_item(args, k)
+        py_incref(item)
+        py_tuple_set(longer, k + 1, item)
+    result = py_call_tuple(forward, longer, 0)
+    py_decref(longer)
+    return result
+
+
+# --- what it saves ---------------------------------------------------------------------------------------------
+
+
+@native
+def forget_to_save(o):
+    """Drop what `save_for_backward` was given."""
+    given = node_object(o).to_save
+    node_object(o).to_save = 0
+    if given != 0:
+        py_decref(given)
+
+
+@native
+def save_all(o):
+    """Save what `save_for_backward` was given; a negative status or 1."""
+    given = node_object(o).to_save
+    node_object(o).to_save = 0
+    status = save_given(o, given)
+    py_decref(given)
+    return status
+
+
+@native
+def save_given(o, given):
+    """Save the tensors of a tuple; a negative status or 1."""
+    handle = node_object(o).handle
+    count = py_tuple_size(given)
+    status = make_places(handle, count)
+    if status != OK:
+        return status
+    packs = runtime().mode & SAVED_HOOKS != 0
+    for k in range(count):
+        h = optional_handle(py_tuple_item(given, k))
+        if h < 0:
+            call_python(runtime().save_others, 2, o, given, 0)  # raises a TypeError
+            return -PYTHON_RAISED
+        if h != 0 and packs:
+            if pack_place(handle, k, h) != OK:
+                return -PYTHON_RAISED
+        elif h != 0:
+            status = save_one(handle, k, h)
+            if status != OK:
+                return status
+    node(handle).n_saved += 1  # even if all are None: there is something to free
+    return 1
+
+
+@native
+def make_places(n, count):
+    """Exactly `count` places for saved tensors. A status."""
+    record = node(n)
+    if count > record.n_places:
+        saved = allocate(count * 16)
+        if saved == 0:
+            return -NO_MEMORY
+        record.saved = saved
+    record.n_places = count
+    for k in range(2 * count):
+        words(record.saved)[k] = 0
+    return OK
+
+
+@native
+def save_one(n, k, h):
+    """Save a tensor in place `k`; an output of the node itself as an alias, so that it does not hold itself."""
+    if tensor(h).flags & INFERENCE:
+        return -INFERENCE_SAVED
+    if tensor(h).node != n:
+        save(n, k, h)
+        return OK
+    a = alias(h)
+    if a <= 0:
+        return a
+    tensor(a).flags |= OUTPUT_ALIAS
+    tensor(a).output_nr = tensor(h).output_nr
+    save(n, k, a)
+    drop(a)
+    return OK
+
+
+@native
+def unpack_saved(n, k):
+    """What place `k` of a node holds, with a reference for the caller; zero for None or a negative status."""
+    h = words(node(n).saved)[2 * k]
+    if h == 0:
+        return 0
+    if not tensor(h).flags & OUTPUT_ALIAS:
+        retain(h)
+        return h
+    a = alias(h)
+    if a > 0:
+        set_history(a, n, tensor(h).output_nr)
+    return a
+
+
+@native
+def saved_place(n, k):
+    """What place `k` of a node holds; None if nothing, a negative status if it was freed or changed."""
+    status = check_saved(n)
+    return -status if status != 0 else unpack_saved(n, k)
+
+
+@native
+def pack_now(n, k):
+    """Give place `k` of a node, whose tensor Python has packed, into the keeping of hooks."""
+    release_place(words(node(n).saved), k)
+    mark_packed(n, k)
+
+
+@native
+def saved_tensors(n):
+    """What the node of a custom function saved, as a tuple, a negative status, or zero with an exception set."""
+    record = node(n)
+    status = check_saved(n)
+    if status != 0:
+        return -status
+    values = py_tuple_new(record.n_places if record.n_saved != 0 else 0)
+    if values == 0 or record.n_saved == 0:
+        return values
+    for k in range(record.n_places):
+        h = unpack_saved(n, k)
+        item = h
+        if h == 0:
+            item = none()
+            py_incref(item)
+        elif h > 0:
+            item = wrap(h)
+        if item <= 0:
+            py_decref(values)
+            return item
+        py_tuple_set(values, k, item)
+    return values
+
+
+# --- backward --------------------------------------------------------------------------------------------------
+
+
+@native
+def materialized(n, k, g):
+    """The object of gradient `k` of a node: zeros if it is undefined and the function wants them; zero on failure."""
+    meta = words(node(n).metas + k * META_BYTES)
+    if g != 0 or meta[0] < 0 or node_object(node(n).pyobj).options & NO_MATERIALIZE:
+        return optional_object(g)
+    h = new_tensor(meta[0], meta[1], meta[2], words(address_of(meta) + 24))
+    if h > 0 and fill_scalar(h, 0, 0.0, 0) != 0:
+        drop(h)
+        h = 0
+    return wrap(h) if h > 0 else 0
+
+
+@native
+def apply_function(handle, grads, n_grads, results):
+    """Call `backward` of a custom function with gradients; its results as handles. OK or RAISED."""
+    n = node(handle)
+    o = n.pyobj
+    backward = py_get_attribute(node_object(o).function, runtime().backward_name)
+    if backward == 0:
+        return RAISED
+    values = py_tuple_new(n_grads + 1)
+    if values == 0:
+        py_decref(backward)
+        return RAISED
+    py_incref(o)
+    py_tuple_set(values, 0, o)
+    status = OK
+    for k in range(n_grads):
+        item = materialized(handle, k, grads[k]) if status == OK else 0
+        if item == 0:
+            status = RAISED
+        else:
+            py_tuple_set(values, k + 1, item)
+    if status == OK:
+        result = py_call_tuple(backward, values, 0)
+        enter()
+        status = RAISED
+        if result != 0:
+            status = take_gradients(o, result, results)
+            py_decref(result)
+    py_decref(values)
+    py_decref(backward)
+    return status
+
+
+@native
+def take_gradients(o, result, results):
+    """Read what `backward` returned: a gradient or None for each argument that was a tensor. OK or RAISED."""
+    n = node(node_object(o).handle)
+    attrs = words(n.attrs)
+    kind = type_of(result)
+    is_tuple = kind == runtime().tuple_type or py_is_subtype(kind, runtime().tuple_type) != 0
+    count = py_tuple_size(result) if is_tuple else 1
+    while count > n.n_attrs and is_tuple and py_tuple_item(result, count - 1) == none():
+        count -= 1
+    good = count == n.n_attrs
+    j = 0
+    for k in range(n.n_attrs):
+        if good:
+            item = py_tuple_item(result, k) if is_tuple else result
+            h = optional_handle(item)
+            if attrs[k] == NO_TENSOR:
+                good = h == 0
+            elif h < 0:
+                good = False
+            else:
+                if h != 0:
+                    retain(h)
+                results[j] = h
+                j += 1
+    if good:
+        return OK
+    answer = call_python(runtime().check_gradients, 2, o, result, 0)
+    if answer != 0:
+        py_decref(answer)
+    return RAISED

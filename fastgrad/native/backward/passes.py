@@ -1,0 +1,402 @@
+"""A pass over the graph as a record, a task: built from roots and wishes, read by Python, released at its end."""
+
+from __future__ import annotations
+
+from fastgrad.native.backward.gradients import add_gradient
+from fastgrad.native.backward.hooks import put
+from fastgrad.native.backward.slots import (
+    SLOT_BYTES,
+    find_slot,
+    grads_of,
+    is_wanted,
+    pop_ready,
+    push_ready,
+    slot_at,
+    slot_of,
+)
+from fastgrad.native.base.intrinsics import capture, native, node, runtime, task, tensor, words
+from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import none, py_decref, py_list_append, py_list_new
+from fastgrad.native.contracts.flags import FILTERED
+from fastgrad.native.contracts.records import CAPTURE_WORDS, SLOT_WORDS, TASK_KIND
+from fastgrad.native.contracts.status import NO_MEMORY
+from fastgrad.native.graph.graph import gradient_edge, left_behind
+from fastgrad.native.memory.buffers import allocate, deallocate, grow, room
+from fastgrad.native.memory.records import WORDS_TASK, new_task_record, retire_record
+from fastgrad.native.memory.references import (
+    drain,
+    drop_node,
+    release_node,
+    release_reference,
+    retain,
+    retain_node,
+)
+from fastgrad.native.objects.handles import wrap_node
+
+
+@native
+def task_new(flags):
+    """Begin a pass; returns the task's handle or a negative status."""
+    enter()
+    rt = runtime()
+    handle = new_task_record()
+    if handle == 0:
+        return -NO_MEMORY
+    t = task(handle)
+    rt.task_id += 1
+    t.id = rt.task_id
+    t.flags = flags
+    t.previous = rt.current_task
+    t.thread = rt.thread
+    t.hook_changes = rt.hook_changes
+    rt.current_task = handle
+    return handle
+
+
+@native
+def current_pass():
+    """The innermost pass of the calling thread, or 0."""
+    enter()
+    handle = runtime().current_task
+    while handle != 0 and task(handle).thread != runtime().thread:
+        handle = task(handle).previous
+    return handle
+
+
+@native
+def pass_id(handle):
+    """The number of a pass, unique in the process."""
+    return task(handle).id
+
+
+@native
+def will_run(handle, n, hooks):
+    """Whether a pass runs a node or, with `hooks`, at least the hooks of its tensors."""
+    t = task(handle)
+    index = find_slot(t, n)
+    if index < 0:
+        return 0
+    s = slot_at(t, index)
+    if not t.flags & FILTERED or s.needed != 0:
+        return 1
+    return 1 if hooks != 0 and s.capture != 0 else 0
+
+
+@native
+def execution_order(handle):
+    """The nodes that a pass comes to, in this order and from its beginning, as a list; a negative status.
+
+    A second task goes through the motions over the slots of the first.
+    """
+    t = task(handle)
+    plan = new_task_record()
+    if plan == 0:
+        return -NO_MEMORY
+    p = task(plan)
+    p.slots = allocate(t.cap_slots * SLOT_BYTES)
+    answer = -NO_MEMORY
+    if p.slots != 0:
+        p.cap_slots = t.cap_slots
+        p.n_slots = t.n_slots
+        for k in range(t.n_slots):
+            for j in range(SLOT_WORDS):
+                words(p.slots)[k * SLOT_WORDS + j] = words(t.slots)[k * SLOT_WORDS + j]
+            slot_at(p, k).deps = 0
+        answer = walk_through(t, p)
+        deallocate(p.slots, p.cap_slots * SLOT_BYTES)
+    if p.heap != 0:
+        deallocate(p.heap, p.cap_heap * 16)
+    retire_record(plan, TASK_KIND, WORDS_TASK)
+    return answer
+
+
+@native
+def walk_through(t, p):
+    """The nodes of a pass in order, by its copy `p`; see `execution_order`."""
+    for k in range(t.n_slots):
+        n = node(slot_at(t, k).node)
+        for j in range(n.n_in):
+            if words(n.edges)[2 * j] != 0:
+                slot_at(p, find_slot(t, words(n.edges)[2 * j])).deps += 1
+    roots = 0
+    for k in range(t.n_captures):
+        roots += 1 if capture(t.captures + k * CAPTURE_WORDS * 8).next == -1 else 0
+    for k in range(roots):  # they stand first
+        slot_at(p, find_slot(t, capture(t.captures + k * CAPTURE_WORDS * 8).node)).deps += 1
+    for k in range(roots):
+        index = find_slot(t, capture(t.captures + k * CAPTURE_WORDS * 8).node)
+        slot_at(p, index).deps -= 1
+        if slot_at(p, index).deps == 0 and not push_ready(p, index):
+            return -NO_MEMORY
+    order = py_list_new(0)
+    while p.n_heap > 0 and order != 0:
+        s = slot_at(p, pop_ready(p))
+        o = wrap_node(s.node, runtime().node_type) if is_wanted(t, s) or roots == 1 else none()
+        if o == 0 or (o != none() and py_list_append(order, o) != 0):
+            py_decref(order)
+            order = 0
+        if o != 0 and o != none():
+            py_decref(o)
+        n = node(s.node)
+        for j in range(n.n_in):
+            following = words(n.edges)[2 * j]
+            if following == 0 or (t.flags & FILTERED and s.needed == 0):
+                continue
+            index = find_slot(t, following)
+            slot_at(p, index).deps -= 1
+            if slot_at(p, index).deps == 0 and is_wanted(t, slot_at(p, index)) and not push_ready(p, index):
+                py_decref(order)
+                return -NO_MEMORY
+    return order
+
+
+@native
+def add_capture(t, n, output_nr, result, following):
+    """Append a capture to the list of a pass; false without memory."""
+    cap = room(t.n_captures, t.cap_captures, 1)
+    fresh = grow(
+        t.captures, t.n_captures * CAPTURE_WORDS, t.cap_captures * CAPTURE_WORDS, cap * CAPTURE_WORDS
+    )
+    if fresh == 0:
+        return False
+    t.captures = fresh
+    t.cap_captures = cap
+    c = capture(t.captures + t.n_captures * CAPTURE_WORDS * 8)
+    c.node = n
+    c.output_nr = output_nr
+    c.result = result
+    c.next = following
+    t.n_captures += 1
+    return True
+
+
+@native
+def task_root(handle, n, output_nr, gradient):
+    """Start from output `output_nr` of a node; the gradient may be 0 for undefined. A status."""
+    t = task(handle)
+    index = slot_of(t, n)
+    if index < 0:
+        return -NO_MEMORY
+    slot_at(t, index).deps += 1
+    # Roots wait in the list of captures until `task_start` seeds them: their order is the caller's.
+    if not add_capture(t, n, output_nr, gradient, -1):
+        return -NO_MEMORY
+    retain_node(n)
+    if gradient != 0:
+        retain(gradient)
+    t.n_roots += 1
+    return 0
+
+
+@native
+def task_root_tensor(handle, h, gradient):
+    """Start from a tensor that requires grad."""
+    status = left_behind(h)
+    if status != 0:
+        return -status
+    edge = gradient_edge(h)
+    if edge == 0:
+        return -NO_MEMORY
+    status = task_root(handle, edge, tensor(h).output_nr, gradient)
+    drop_node(edge)
+    return status
+
+
+@native
+def discover(t):
+    """Give every node that the roots reach a slot and count its producers."""
+    at = 0
+    while at < t.n_slots:
+        n = node(slot_at(t, at).node)
+        edges = words(n.edges)
+        for k in range(n.n_in):
+            following = edges[2 * k]
+            if following == 0:
+                continue
+            index = slot_of(t, following)
+            if index < 0:
+                return -NO_MEMORY
+            slot_at(t, index).deps += 1
+        at += 1
+    return 0
+
+
+@native
+def task_want(handle, n, output_nr, run):
+    """Ask for the gradient that arrives at a node: captured, or (`run`) by running the node itself.
+
+    Returns the capture's index, -1 if the pass does not reach the node, or a status below -1.
+    """
+    t = task(handle)
+    index = find_slot(t, n)
+    if index < 0:
+        return -1
+    if run != 0:
+        slot_at(t, index).needed = 1
+        return 0
+    if not add_capture(t, n, output_nr, 0, slot_at(t, index).capture):
+        return -1 - NO_MEMORY
+    slot_at(t, index).capture = t.n_captures  # index + 1
+    return t.n_captures - 1
+
+
+@native
+def task_discover(handle):
+    """Walk the graph from the roots; a status."""
+    return discover(task(handle))
+
+
+@native
+def mark_needed(t):
+    """Find the nodes with a path to what was asked for: children before parents, by counting producers."""
+    n_slots = t.n_slots
+    order = allocate(n_slots * 8)
+    waiting = allocate(n_slots * 8)
+    if order == 0 or waiting == 0:
+        if order != 0:
+            deallocate(order, n_slots * 8)
+        if waiting != 0:
+            deallocate(waiting, n_slots * 8)
+        return -NO_MEMORY
+    count = 0
+    for k in range(n_slots):
+        words(waiting)[k] = slot_at(t, k).deps
+    for k in range(t.n_captures):
+        c = capture(t.captures + k * CAPTURE_WORDS * 8)
+        if c.next == -1:  # a root: its seed counts as a producer
+            words(waiting)[find_slot(t, c.node)] -= 1
+    for k in range(n_slots):
+        if words(waiting)[k] == 0:
+            words(order)[count] = k
+            count += 1
+    at = 0
+    while at < count:
+        n = node(slot_at(t, words(order)[at]).node)
+        for k in range(n.n_in):
+            following = words(n.edges)[2 * k]
+            if following != 0:
+                index = find_slot(t, following)
+                words(waiting)[index] -= 1
+                if words(waiting)[index] == 0:
+                    words(order)[count] = index
+                    count += 1
+        at += 1
+    for k in range(count - 1, -1, -1):
+        s = slot_at(t, words(order)[k])
+        n = node(s.node)
+        for j in range(n.n_in):
+            following = words(n.edges)[2 * j]
+            if following != 0:
+                f = slot_at(t, find_slot(t, following))
+                if f.needed != 0 or f.capture != 0:
+                    s.needed = 1
+    deallocate(order, n_slots * 8)
+    deallocate(waiting, n_slots * 8)
+    return 0
+
+
+@native
+def task_start(handle):
+    """Seed the roots; after this `sweep` may run. A status."""
+    t = task(handle)
+    if t.flags & FILTERED and mark_needed(t) != 0:
+        return -NO_MEMORY
+    for k in range(t.n_captures):
+        c = capture(t.captures + k * CAPTURE_WORDS * 8)
+        if c.next != -1:
+            continue
+        index = find_slot(t, c.node)
+        gradient = c.result
+        c.result = 0
+        if gradient != 0:
+            status = add_gradient(t, grads_of(t, index), c.output_nr, gradient)
+            if status != 0:
+                return -status
+        s = slot_at(t, index)
+        s.deps -= 1
+        if s.deps == 0 and not push_ready(t, index):
+            return -NO_MEMORY
+    return 0
+
+
+@native
+def task_end(handle):
+    """Release everything that a pass still holds, whether it came to its end or not."""
+    rt = runtime()
+    t = task(handle)
+    for index in range(t.n_slots):
+        s = slot_at(t, index)
+        n = node(s.node)
+        grads = grads_of(t, index)
+        for k in range(n.n_out):
+            if grads[k] != 0:
+                release_reference(grads[k])
+                grads[k] = 0
+        if s.grads != 0:
+            deallocate(s.grads, n.n_out * 8)
+            s.grads = 0
+        if n.owner == t.id:
+            n.owner = 0
+    for k in range(t.n_results):
+        if words(t.results)[k] != 0:
+            release_reference(words(t.results)[k])
+            words(t.results)[k] = 0
+    for k in range(t.n_captures):
+        c = capture(t.captures + k * CAPTURE_WORDS * 8)
+        if c.result != 0:
+            release_reference(c.result)
+        if c.next == -1:
+            release_node(c.node)
+    if t.slots != 0:
+        deallocate(t.slots, t.cap_slots * SLOT_BYTES)
+    if t.heap != 0:
+        deallocate(t.heap, t.cap_heap * 16)
+    if t.table != 0:
+        deallocate(t.table, t.cap_table * 16)
+    if t.captures != 0:
+        deallocate(t.captures, t.cap_captures * CAPTURE_WORDS * 8)
+    if t.results != 0:
+        deallocate(t.results, t.cap_results * 8)
+    if rt.current_task == handle:
+        rt.current_task = t.previous
+    else:
+        current = rt.current_task
+        while current != 0:
+            if task(current).previous == handle:
+                task(current).previous = t.previous
+                break
+            current = task(current).previous
+    retire_record(handle, TASK_KIND, WORDS_TASK)
+    if rt.dead != 0:
+        drain()
+
+
+# --- what Python reads and writes at a boundary ----------------------------------------------------------------
+
+
+@native
+def task_count(handle, which):
+    """Number of gradients (0) or results (1) of the current node."""
+    return task(handle).n_grads if which == 0 else task(handle).n_results
+
+
+@native
+def task_get(handle, which, k):
+    """Gradient (0), result (1) or capture (2) number `k`, with one reference for the caller; zero if undefined."""
+    t = task(handle)
+    if which == 0:
+        h = words(t.grads)[k]
+    elif which == 1:
+        h = words(t.results)[k]
+    else:
+        h = capture(t.captures + k * CAPTURE_WORDS * 8).result
+    if h != 0:
+        retain(h)
+    return h
+
+
+@native
+def task_set(handle, which, k, h):
+    """Put another tensor in the place of gradient or result `k`; zero makes it undefined."""
+    t = task(handle)
+    put(words(t.grads if which == 0 else t.results), k, h)

@@ -1,0 +1,330 @@
+"""The backward pass: run ready nodes newest first, call hooks, hand over to Python where only Python can go on.
+
+Note [Resuming]: `sweep` runs until the pass is done or it comes to a node that only Python can apply; the next call
+goes on behind the point where the last one stopped. Hooks it calls itself (see `hooks`). Everything lies in the
+task, so that Python may run ops, start another pass or raise.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.backward.custom_function import apply_function
+from fastgrad.native.backward.derivatives import apply
+from fastgrad.native.backward.gradients import accumulate, add_gradient, fit, fit_leaf, write_retained
+from fastgrad.native.backward.hooks import (
+    fire_post_accumulate,
+    fire_post_hooks,
+    fire_pre_hooks,
+    fire_tensor_hooks,
+    show_values,
+)
+from fastgrad.native.backward.slots import find_slot, grads_of, is_wanted, pop_ready, push_ready, slot_at
+from fastgrad.native.base.intrinsics import address_of, capture, native, node, runtime, task, tensor, words
+from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import py_decref, py_integer
+from fastgrad.native.contracts.flags import (
+    ACCUMULATE,
+    CHECK_NAN,
+    CREATE_GRAPH,
+    FILTERED,
+    GRAD_ENABLED,
+    KEEP_GRAPH,
+    PACKED,
+    PASS_THROUGH,
+    POST_ACCUMULATE,
+    POST_HOOKS,
+    PRE_HOOKS,
+    PYTHON_APPLY,
+    REQUIRES_GRAD,
+    SAVED_FREED,
+    TENSOR_HOOKS,
+)
+from fastgrad.native.contracts.records import CAPTURE_WORDS
+from fastgrad.native.contracts.status import AT_APPLY, DONE, FAILED, NO_MEMORY, OK, PYTHON_RAISED, RAISED
+from fastgrad.native.graph.packing import forget_unpacked
+from fastgrad.native.memory.buffers import grow, room
+from fastgrad.native.memory.records import META_BYTES
+from fastgrad.native.memory.references import drain, release_reference, release_saved, retain
+from fastgrad.native.objects.handles import call_python
+
+PENDING, APPLIED = range(2)  # where `sweep` goes on: at the next node, or behind the derivative of this one
+SKIP = -1
+
+
+@native
+def fit_results(t):
+    """Make the results of the current node fit its inputs; a status."""
+    n = node(t.node)
+    results = words(t.results)
+    edges = words(n.edges)
+    for k in range(n.n_in):
+        if results[k] == 0:
+            continue
+        if edges[2 * k] == 0:
+            if not n.flags & PYTHON_APPLY:  # the post-hooks of a custom function see them
+                release_reference(results[k])
+                results[k] = 0
+            continue
+        meta = words(node(edges[2 * k]).metas + edges[2 * k + 1] * META_BYTES)
+        h = fit(t, results[k], meta)
+        results[k] = 0
+        if h <= 0:
+            runtime().error[0] = k
+            return -h
+        results[k] = h
+    return 0
+
+
+@native
+def distribute(t):
+    """Hand the results of the current node to the nodes before it; a status."""
+    n = node(t.node)
+    results = words(t.results)
+    edges = words(n.edges)
+    for k in range(n.n_in):
+        if edges[2 * k] == 0:
+            if results[k] != 0:
+                release_reference(results[k])
+                results[k] = 0
+            continue
+        index = find_slot(t, edges[2 * k])
+        s = slot_at(t, index)
+        if not is_wanted(t, s):
+            if results[k] != 0:
+                release_reference(results[k])
+                results[k] = 0
+            continue
+        if results[k] != 0:
+            h = results[k]
+            results[k] = 0
+            status = add_gradient(t, grads_of(t, index), edges[2 * k + 1], h)
+            if status != 0:
+                return status
+        s = slot_at(t, index)
+        s.deps -= 1
+        if s.deps == 0 and not push_ready(t, index):
+            return NO_MEMORY
+    return 0
+
+
+@native
+def release_grads(t):
+    """Drop the gradients that came to the current node."""
+    n = node(t.node)
+    grads = words(t.grads)
+    for k in range(n.n_out):
+        if grads[k] != 0:
+            release_reference(grads[k])
+            grads[k] = 0
+    if runtime().dead != 0:
+        drain()
+
+
+@native
+def prepare(t, index):
+    """Make a slot's node the current one; a status."""
+    n = node(slot_at(t, index).node)
+    t.slot = index
+    t.node = slot_at(t, index).node
+    t.grads = address_of(grads_of(t, index))
+    t.n_grads = n.n_out
+    cap = room(0, t.cap_results, max(n.n_in, 1))
+    fresh = grow(t.results, 0, t.cap_results, cap)
+    if fresh == 0:
+        return NO_MEMORY
+    t.results = fresh
+    t.cap_results = cap
+    t.n_results = n.n_in
+    for k in range(n.n_in):
+        words(t.results)[k] = 0
+    return 0
+
+
+@native
+def write_captures(t):
+    """Keep the gradients that were asked for at the current node."""
+    at = slot_at(t, t.slot).capture
+    while at > 0:
+        c = capture(t.captures + (at - 1) * CAPTURE_WORDS * 8)
+        g = words(t.grads)[c.output_nr]
+        if g != 0:
+            retain(g)
+        c.result = g
+        at = c.next
+
+
+@native
+def enter_pass(t):
+    """Make the modes those of the calling thread inside of a pass: gradients are on if it creates a graph."""
+    enter()
+    rt = runtime()
+    rt.mode = (rt.mode & ~GRAD_ENABLED) | (GRAD_ENABLED if t.flags & CREATE_GRAPH else 0)
+
+
+@native
+def restore_saved_hooks(t):
+    """Saved-tensor hooks that something entered or left since the pass began do not last beyond a node, as in PyTorch.
+
+    OK or RAISED.
+    """
+    rt = runtime()
+    number = py_integer(t.id)
+    answer = call_python(rt.restore_saved_hooks, 1, number, 0, 0) if number != 0 else 0
+    for held in (number, answer):
+        if held != 0:
+            py_decref(held)
+    t.hook_changes = rt.hook_changes
+    enter_pass(t)
+    return OK if answer != 0 else RAISED
+
+
+@native
+def arrive(t):
+    """What comes before the derivative of the current node; a status, or SKIP for a node that is not to run.
+
+    The order is that of PyTorch: tensor hooks, retained gradients, captures, pre-hooks.
+    """
+    n = node(t.node)
+    s = slot_at(t, t.slot)
+    if not is_wanted(t, s) and t.n_roots > 1:
+        release_grads(t)  # one of several roots that leads nowhere; hooks of an only root do run
+        return SKIP
+    if n.flags & TENSOR_HOOKS:
+        if fire_tensor_hooks(t) != OK:
+            return PYTHON_RAISED
+        enter_pass(t)
+    if n.retains != 0:
+        status = write_retained(n, words(t.grads))
+        if status != 0:
+            return status
+    if slot_at(t, t.slot).capture != 0:
+        write_captures(t)
+    if t.flags & FILTERED and slot_at(t, t.slot).needed == 0:
+        release_grads(t)
+        return SKIP
+    if n.flags & PRE_HOOKS:
+        if fire_pre_hooks(t) != OK:
+            return PYTHON_RAISED
+        enter_pass(t)
+    t.had_posts = n.flags & POST_HOOKS
+    return 0
+
+
+@native
+def run_leaf(t, n):
+    """Add the gradient that came to an AccumulateGrad node to its leaf; a status."""
+    if not t.flags & ACCUMULATE:
+        return 0
+    g = words(t.grads)[0]
+    if g != 0 and tensor(n.variable).flags & REQUIRES_GRAD:  # it may have been switched off since
+        kept = fit_leaf(t, n, g)
+        if kept < 0:
+            words(t.grads)[0] = 0
+            return -kept
+        words(t.grads)[0] = kept
+        status = accumulate(t, n, kept)
+        if status != 0:
+            return status
+    if n.flags & POST_ACCUMULATE:
+        if fire_post_accumulate(t) != OK:
+            return PYTHON_RAISED
+        enter_pass(t)
+    return 0
+
+
+@native
+def run_function(t, n):
+    """Run the derivative of a node that is no leaf's, by compiled code or a custom function; a status."""
+    if n.flags & PYTHON_APPLY:
+        if apply_function(t.node, words(t.grads), t.n_grads, words(t.results)) != OK:
+            return PYTHON_RAISED
+        enter_pass(t)
+        return 0
+    status = apply(t)
+    if n.flags & PACKED:
+        forget_unpacked(t.node)
+        enter_pass(t)
+    return status
+
+
+@native
+def pass_through(t):
+    """Hand the gradients that came to a boundary on as they are; a status."""
+    for k in range(t.n_grads):
+        g = words(t.grads)[k]
+        if g != 0:
+            retain(g)
+        words(t.results)[k] = g
+    return 0
+
+
+@native
+def check_nan(t, n):
+    """Raise if the results of the current node, or the gradient that came to a leaf, hold NaN. OK or RAISED."""
+    if n.variable != 0:
+        status = show_values(runtime().check_nan, t.node, words(t.grads), 1)
+    else:
+        status = show_values(runtime().check_nan, t.node, words(t.results), t.n_results)
+    enter_pass(t)
+    return status
+
+
+@native
+def leave(t):
+    """What comes behind the derivative of the current node: post-hooks, freeing, handing on. A status."""
+    n = node(t.node)
+    if n.variable == 0:
+        status = fit_results(t)
+        if status != 0:
+            return status
+    if n.flags & POST_HOOKS:
+        if fire_post_hooks(t) != OK:
+            return PYTHON_RAISED
+        enter_pass(t)
+    if t.flags & CHECK_NAN and check_nan(t, n) != OK:
+        return PYTHON_RAISED
+    if not t.flags & KEEP_GRAPH and n.variable == 0:
+        n.flags |= SAVED_FREED
+        release_saved(t.node)
+    status = distribute(t)
+    if status == 0:
+        release_grads(t)
+    return status
+
+
+@native
+def sweep(handle):
+    """Run until the pass is done or Python is due: see Note [Resuming]. Returns what Python has to do."""
+    t = task(handle)
+    enter_pass(t)
+    status = 0
+    while status == 0:
+        if t.state == PENDING:
+            if t.hook_changes != runtime().hook_changes and restore_saved_hooks(t) != OK:
+                status = PYTHON_RAISED
+                break
+            if t.n_heap == 0:
+                return DONE
+            status = prepare(t, pop_ready(t))
+            if status == 0:
+                status = arrive(t)
+            if status == SKIP:
+                status = 0
+                continue
+            if status != 0:
+                break
+            n = node(t.node)
+            if n.variable != 0:
+                status = run_leaf(t, n)
+            elif n.flags & PASS_THROUGH:
+                status = pass_through(t)
+            elif t.flags & CREATE_GRAPH and not n.flags & PYTHON_APPLY:
+                t.state = APPLIED
+                return AT_APPLY
+            else:
+                status = run_function(t, n)
+        t.state = PENDING
+        if status == 0:
+            status = leave(t)
+    t.status = status
+    runtime().status = status
+    return -PYTHON_RAISED if status == PYTHON_RAISED else FAILED

@@ -1,0 +1,100 @@
+"""The functions of CPython's documented API that compiled code calls; an object is its address, 0 a NULL.
+
+Names are those of the API. Whether a reference is new or borrowed is as CPython documents it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from fastgrad.native.base.intrinsics import I64, extern, native_inline, words
+
+INT = types.int32
+
+py_incref = extern("Py_IncRef", types.void, I64)
+py_decref = extern("Py_DecRef", types.void, I64)
+py_alloc = extern("PyType_GenericAlloc", I64, I64, I64)
+py_is_subtype = extern("PyType_IsSubtype", INT, I64, I64)
+py_get_slot = extern("PyType_GetSlot", I64, I64, INT)
+py_untrack = extern("PyObject_GC_UnTrack", types.void, I64)
+py_clear_weakrefs = extern("PyObject_ClearWeakRefs", types.void, I64)
+py_weakref = extern("PyWeakref_NewRef", I64, I64, I64)
+py_integer = extern("PyLong_FromLongLong", I64, I64)
+py_integer_value = extern("PyLong_AsLongLong", I64, I64)
+py_call = extern("PyObject_CallNoArgs", I64, I64)
+py_call_one = extern("PyObject_CallOneArg", I64, I64, I64)
+py_vectorcall = extern("PyObject_Vectorcall", I64, I64, I64, I64, I64)
+py_set_item = extern("PyObject_SetItem", INT, I64, I64, I64)
+py_dict_size = extern("PyDict_Size", I64, I64)
+py_dict_get = extern("PyDict_GetItem", I64, I64, I64)
+py_dict_next = extern("PyDict_Next", INT, I64, I64, I64, I64)
+py_keys = extern("PyMapping_Keys", I64, I64)
+py_values = extern("PyMapping_Values", I64, I64)
+py_list_new = extern("PyList_New", I64, I64)
+py_list_append = extern("PyList_Append", INT, I64, I64)
+py_list_size = extern("PyList_Size", I64, I64)
+py_list_item = extern("PyList_GetItem", I64, I64, I64)
+py_tuple_size = extern("PyTuple_Size", I64, I64)
+py_get_attribute = extern("PyObject_GetAttr", I64, I64, I64)
+py_call_tuple = extern("PyObject_Call", I64, I64, I64, I64)
+py_tuple_new = extern("PyTuple_New", I64, I64)
+py_tuple_set = extern("PyTuple_SetItem", INT, I64, I64, I64)
+py_tuple_item = extern("PyTuple_GetItem", I64, I64, I64)
+py_thread_state = extern("PyThreadState_Get", I64)
+py_thread_id = extern("PyThreadState_GetID", I64, I64)
+py_interpreter = extern("PyInterpreterState_Get", I64)
+py_thread_head = extern("PyInterpreterState_ThreadHead", I64, I64)
+py_thread_next = extern("PyThreadState_Next", I64, I64)
+py_save_thread = extern("PyEval_SaveThread", I64)
+py_restore_thread = extern("PyEval_RestoreThread", types.void, I64)
+
+TP_FREE = 74  # number of the slot in the stable ABI
+
+
+@intrinsic
+def none(context: Any) -> Any:
+    """The address of None."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        name = "_Py_NoneStruct"
+        found = builder.module.globals.get(name)
+        if found is None:
+            found = ir.GlobalVariable(builder.module, ir.IntType(8), name)
+        return builder.ptrtoint(found, ir.IntType(64))
+
+    return I64(), codegen
+
+
+@native_inline
+def is_going(o):
+    """Whether an object is being destroyed: nobody holds it any more, and nobody is to get hold of it again."""
+    return words(o)[0] & 0xFFFFFFFF == 0
+
+
+@intrinsic
+def call_visit(context: Any, visit: Any, item: Any, argument: Any) -> Any:
+    """Call a ``visitproc``; returns its answer."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(ir.IntType(32), [word, word])
+        answer = builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return builder.sext(answer, word)
+
+    return I64(I64, I64, I64), codegen
+
+
+@intrinsic
+def call_free(context: Any, function: Any, item: Any) -> Any:
+    """Call a ``freefunc``."""
+
+    def codegen(inner: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)])
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return inner.get_dummy_value()
+
+    return types.void(I64, I64), codegen

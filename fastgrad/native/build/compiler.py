@@ -1,0 +1,122 @@
+"""From Python functions to object code: Numba compiles, LLVM links and optimises, nothing is run.
+
+A unit is a set of functions in one object file. Two sorts of functions leave a unit: kernels,
+``void(int64 frame)``, and entries, which CPython calls. Their wrappers are LLVM IR, so that the optimiser sees through
+them; see Note [Entries] in `contracts.entries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba import njit, types
+
+from fastgrad.native.base.intrinsics import NATIVE, OUT_OF_LINE
+from fastgrad.native.base.pipeline import link
+from fastgrad.native.contracts.entries import Export
+
+NUMBA_TYPES = {
+    "d": types.float64, "n": types.void, "p": types.CPointer(types.int64), **dict.fromkeys("iTOsLRENKo", types.int64),
+}  # fmt: skip
+
+
+def compile_unit(
+    name: str,
+    exports: list[Export],
+    *,
+    wrappers: Callable[[list[Export], list[str]], str] | None = None,
+    options: dict[str, Any] | None = None,
+) -> bytes:
+    """Compile `exports` to one relocatable object file.
+
+    Parameters
+    ----------
+    name : str
+        Name of the LLVM module.
+    exports : list of Export
+        What the unit provides, each under the symbol ``fastgrad_<name>``.
+    wrappers : callable, optional
+        What else belongs to the unit, as LLVM IR, from the exports and the names of their compiled functions; without
+        it the exports are kernels.
+    options : dict, optional
+        Numba options in place of those of the runtime (kernels allow contraction).
+    """
+    symbols = []
+    libraries = []
+    for export in exports:
+        symbol, library = _compile(export, options or NATIVE)
+        symbols.append(symbol)
+        libraries.append(library)
+    module = link(libraries)
+    module.link_in(llvm.parse_assembly((wrappers or _kernels)(exports, symbols)))
+    module.name = name
+    code = _emit(module, 3 if wrappers is None else 2)
+    _check_symbols(module, name)
+    return code
+
+
+_KERNEL = """
+declare i32 @{symbol}(ptr, ptr, i64)
+define void @fastgrad_{name}(i64 %frame) {{
+  %result = alloca ptr
+  %info = alloca ptr
+  %code = call i32 @{symbol}(ptr %result, ptr %info, i64 %frame)
+  ret void
+}}"""
+
+
+def _kernels(exports: list[Export], symbols: list[str]) -> str:
+    return "\n".join(_KERNEL.format(name=e.name, symbol=s) for e, s in zip(exports, symbols, strict=True))
+
+
+def _compile(export: Export, options: dict[str, Any]) -> tuple[str, Any]:
+    args = export.args + ("i" if export.returns == "L" else "")
+    signature: Any = tuple(NUMBA_TYPES[letter] for letter in args)
+    if export.returns != "x":
+        signature = (types.void if export.returns == "k" else NUMBA_TYPES[export.returns])(*signature)
+    dispatcher = export.function if hasattr(export.function, "py_func") else njit(**options)(export.function)
+    dispatcher.compile(signature)
+    result = dispatcher.overloads[dispatcher.signatures[0]]
+    return result.fndesc.llvm_func_name, result.library
+
+
+def _emit(module: llvm.ModuleRef, level: int) -> bytes:
+    # Everything but the wrappers becomes private to the unit, so that inlining and constant propagation see
+    # that no function ever reports an exception.
+    for function in module.functions:
+        if not function.is_declaration and not function.name.startswith("fastgrad_"):
+            function.linkage = llvm.Linkage.internal
+            if any(name in function.name for name in OUT_OF_LINE):
+                function.add_function_attribute("noinline")
+    for variable in module.global_variables:
+        if not variable.is_declaration:
+            variable.linkage = llvm.Linkage.internal
+    machine = target_machine()
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    llvm.create_pass_builder(machine, options).getModulePassManager().run(
+        module, llvm.create_pass_builder(machine, options)
+    )
+    return bytes(machine.emit_object(module))
+
+
+def _check_symbols(module: llvm.ModuleRef, name: str) -> None:
+    """Every function that the unit uses but does not hold must exist in the process: a call would crash."""
+    for symbol in (*module.functions, *module.global_variables):
+        if symbol.is_declaration and not symbol.name.startswith("llvm."):
+            if llvm.address_of_symbol(symbol.name) is None:
+                raise RuntimeError(f"unit {name} refers to {symbol.name}, which is not to be found")
+
+
+def target_machine() -> llvm.TargetMachine:
+    """The machine that object code is made for: this CPU with all its features."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+    features = llvm.get_host_cpu_features().flatten()
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic", codemodel="jitdefault", jit=True
+    )

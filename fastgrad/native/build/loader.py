@@ -1,0 +1,237 @@
+"""Loading object code and making it callable: the only part of the compiler's side that a warm start runs.
+
+`rt` is the namespace of the runtime's entries, `rt.apply(op, n, n_outs, *tensors, *integers)` first of all;
+`TensorBase`, `NodeBase` and `HandleBase` are the types that its objects have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import llvmlite.binding as llvm
+
+from fastgrad import flags
+from fastgrad.native.build import cache
+from fastgrad.native.contracts.python_types import SLOTS, TYPES, ObjectType
+from fastgrad.native.contracts.records import RUNTIME
+
+_engines: list[Any] = []  # object code lives as long as the process
+_keep: list[Any] = []  # definitions that CPython refers to
+
+
+def load_object(code: bytes) -> Callable[[str], int]:
+    """Load object code; returns the function that gives the address of a symbol."""
+    engine = _new_engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _engines.append(engine)
+
+    def address(symbol: str) -> int:
+        found: int = engine.get_function_address(symbol)
+        if not found:
+            raise RuntimeError(
+                f"compiled code lacks {symbol}; remove the folder {cache.root()} and try again"
+            )
+        return found
+
+    return address
+
+
+_target: Any = None
+
+
+def _new_engine() -> Any:
+    global _target
+    if _target is None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _target = llvm.Target.from_default_triple()
+    machine = _target.create_target_machine(codemodel="jitdefault", jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
+# --- the runtime -----------------------------------------------------------------------------------------------
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+METH_FASTCALL = 0x0080
+
+
+def make_function(name: str, address: int) -> Any:
+    """A Python builtin for a METH_FASTCALL function at an address."""
+    definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
+    _keep.append(definition)
+    new = ctypes.pythonapi.PyCFunction_NewEx
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    return new(ctypes.addressof(definition), None, None)
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int), ("flags", ctypes.c_uint),
+        ("slots", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+class _Member(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t), ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]  # fmt: skip
+
+
+class _GetSet(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("get", ctypes.c_void_p), ("set", ctypes.c_void_p), ("doc", ctypes.c_char_p),
+        ("closure", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+PY_TP_MEMBERS, PY_TP_GETSET = 72, 73
+TP_DEFAULT, TP_BASETYPE, TP_HAVE_GC = 1 << 18, 1 << 10, 1 << 14
+
+
+def make_type(kind: ObjectType, address: Callable[[str], int]) -> type:
+    """The Python type whose slots are compiled functions."""
+    members = (_Member * (len(kind.members) + 1))()
+    for k, (name, code, field, access) in enumerate(kind.members):
+        members[k] = _Member(name.encode(), code, kind.record.offset(field), access, None)
+    slots = (_Slot * (len(kind.slots) + 3))()
+    for k, name in enumerate(kind.slots):
+        slots[k] = _Slot(SLOTS[name], address(f"fastgrad_{kind.symbol}_{name}"))
+    slots[len(kind.slots)] = _Slot(PY_TP_MEMBERS, ctypes.addressof(members))
+    getset = (_GetSet * 2)()
+    if "dict" in kind.record.fields:
+        get, put = (llvm.address_of_symbol(f"PyObject_Generic{verb}Dict") for verb in ("Get", "Set"))
+        getset[0] = _GetSet(b"__dict__", get, put, None, None)
+        slots[len(kind.slots) + 1] = _Slot(PY_TP_GETSET, ctypes.addressof(getset))
+    flags = TP_DEFAULT | TP_BASETYPE | (TP_HAVE_GC if kind.collected else 0)
+    spec = _Spec(f"fastgrad.native.{kind.name}".encode(), kind.size, 0, flags, ctypes.addressof(slots))
+    _keep.extend((members, getset, slots, spec))
+    new = ctypes.pythonapi.PyType_FromSpec
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p]
+    return new(ctypes.addressof(spec))  # type: ignore[no-any-return]
+
+
+def _compile_runtime() -> bytes:
+    from fastgrad.native.build.compiler import compile_unit
+    from fastgrad.native.python import entries
+    from fastgrad.native.python.wrappers import wrappers
+
+    assert {export.name for export in entries.EXPORTS if export.returns != "x"} == set(ENTRIES) - set(
+        OBJECT_ENTRIES
+    )
+    return compile_unit("runtime", entries.EXPORTS, wrappers=wrappers)
+
+
+OBJECT_ENTRIES = ("apply",)
+ENTRIES = (
+    *OBJECT_ENTRIES,
+    "runtime_address", "peek", "poke", "new", "number", "wrapped_number", "wrapped_handle", "foreign", "handle_of",
+    "from_handle", "borrow", "sizes", "steps", "field", "storage_field", "get_grad", "set_grad",
+    "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump",
+    "data_of", "set_data", "random_fill",
+    "sequence_fill", "get_mode", "set_mode", "set_saved_hooks",
+    "collection_begins", "collection_ends", "adopt", "next_hook_id", "add_hook", "register_hook",
+    "register_node_hook", "hold_hooks", "output_hooks", "boundary",
+    "function_begin", "function_finish", "function_apply", "function_save",
+    "set_output_count", "set_output", "set_dirty_output", "saved_tensors", "saved_place", "mark_packed",
+    "flag_leaf", "flags_of", "grad_fn", "is_leaf", "gradient_node",
+    "current_node", "node_target", "node_output", "node_field", "set_node_field", "node_meta",
+    "input_meta", "node_attr", "node_variable", "attach_input", "attach_output",
+    "check_saved",
+    "task_new", "current_pass", "pass_id", "will_run", "execution_order",
+    "task_root", "task_root_tensor", "task_discover", "task_want", "task_start", "sweep", "task_end",
+    "task_node", "task_count", "task_get", "task_set",
+    "empty_cache", "tape_begin", "tape_end", "tape_replay", "release_tape",
+)  # fmt: skip
+
+
+def _check_interpreter() -> None:
+    if sys.implementation.name != "cpython":
+        raise ImportError(f"fastgrad needs CPython, not {sys.implementation.name}")
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise ImportError(
+            "fastgrad does not support the free-threaded build of CPython yet; use the usual build"
+        )
+
+
+def _load_runtime() -> tuple[types.SimpleNamespace, list[type]]:
+    _check_interpreter()
+    key = cache.hash_package("native")
+    name = f"runtime-{key}{'-debug' if flags.DEBUG else ''}"
+    address = load_object(cache.get(name, "the runtime", _compile_runtime).code)
+    namespace = types.SimpleNamespace(**{e: make_function(e, address(f"fastgrad_{e}")) for e in ENTRIES})
+    return namespace, [make_type(kind, address) for kind in TYPES]
+
+
+rt: types.SimpleNamespace
+TensorBase: Any  # a type made at run time, as the two below
+if TYPE_CHECKING:
+
+    class NodeBase:
+        _handle: int
+        _tensor_hooks: Any
+        _pres: Any
+        _posts: Any
+        _metadata: Any
+        _function: Any
+        _to_save: Any
+        _dirty: Any
+        _non_differentiable: Any
+        _packed: Any
+        _options: int
+
+    class HandleBase:
+        hooks_dict_ref: Any
+        _extra: Any
+        id: int
+
+
+rt, (TensorBase, NodeBase, HandleBase) = _load_runtime()  # type: ignore[misc]
+RUNTIME_ADDRESS: int = rt.runtime_address()
+
+
+def runtime_get(field: str, index: int = 0) -> int:
+    """A word of the runtime's record."""
+    return rt.peek(RUNTIME_ADDRESS + RUNTIME.offset(field) + 8 * index)  # type: ignore[no-any-return]
+
+
+def runtime_set(field: str, value: int, index: int = 0) -> None:
+    """Set a word of the runtime's record."""
+    rt.poke(RUNTIME_ADDRESS + RUNTIME.offset(field) + 8 * index, value)
+
+
+def runtime_set_object(field: str, value: object) -> None:
+    """Let the runtime know a Python object, which then lives as long as the process."""
+    ctypes.pythonapi.Py_IncRef(
+        ctypes.py_object(value)
+    )  # never given back: destructors run until the very end
+    runtime_set(field, id(value))
+
+
+def runtime_set_callback(field: str, arity: int, function: Callable[..., int]) -> None:
+    """Let the runtime call a Python function of integers that must not raise."""
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arity)
+    callback = prototype(function)
+    _keep.append(callback)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(callback))
+    runtime_set(field, ctypes.cast(callback, ctypes.c_void_p).value or 0)

@@ -1,0 +1,50 @@
+"""Bits: of tensors, of nodes, of passes, of a thread's modes."""
+
+from __future__ import annotations
+
+IS_PACKED = -1  # in place of the version of a saved tensor: a saved-tensor hook holds it
+
+# Tensor flags.
+REQUIRES_GRAD = 1
+WRAPPED_NUMBER = 2  # made from a Python scalar: takes part in promotion by category only
+RETAINS_GRAD = 4
+IS_VIEW = 16
+INFERENCE = 32
+MULTI_VIEW = 64  # one of several views made by one op: never changed in place under autograd
+NO_GRAD_VIEW = 128  # a view made while gradients were off
+CONTIGUOUS = 256
+LEAF_HOOKS = 512  # a leaf with tensor hooks
+LEAF_POST_HOOKS = 1024  # a leaf with post-accumulate hooks
+FUNCTION_VIEW = 2048  # a view that a custom function returned: it has a history of its own
+COPY_ON_WRITE = 8192  # a gradient that a hook sees and that others hold: a change in place makes a copy first
+UNTRACKED = 16384  # made by `.data`: its changes are not counted
+OUTPUT_ALIAS = 4096  # stands for an output that its own node saved
+
+# Node flags: each says that Python is due at some point of the sweep.
+TENSOR_HOOKS = 1
+PRE_HOOKS = 2
+POST_HOOKS = 4
+POST_ACCUMULATE = 8
+PYTHON_APPLY = 16  # the node of a custom function
+SAVED_FREED = 32
+QUEUED = 64  # the node waits on the list of the dead
+IN_VIEW = 256  # the node of a change of a view: as in PyTorch it does not run for an undefined gradient
+PASS_THROUGH = 512  # a boundary: gradients go through it as they are
+PACKED = 128  # saved-tensor hooks hold some of what it saved
+
+# What the node of a custom function notes of each argument of the call.
+NO_TENSOR, A_TENSOR, NEEDS_GRAD = 0, 1, 3
+
+# Task flags.
+KEEP_GRAPH = 1
+CREATE_GRAPH = 2
+FILTERED = 4  # only what leads to the requested captures runs
+ACCUMULATE = 8  # backward(): gradients of leaves are accumulated
+CHECK_NAN = 16  # no node may give NaN
+
+# Modes of a thread.
+GRAD_ENABLED = 1
+INFERENCE_MODE = 2
+SAVED_HOOKS = 4  # saved-tensor hooks are in force
+NODE_HOOKS = 8  # somebody wants to know of new nodes
+MUTATION_HOOKS = 16  # somebody wants to know before tensors change in place

@@ -1,0 +1,27 @@
+"""How large things may be: dimensions, inputs, tables. Read by compiled code and by Python."""
+
+from __future__ import annotations
+
+MAX_DIMS = 8
+"""Largest number of dimensions of a tensor."""
+
+MAX_INPUTS = 4
+"""Largest number of tensor inputs of an op with elementwise kernels (other ops take any number)."""
+
+N_DTYPES = 16  # width of the kernel table, a power of two
+N_DEVICES = 4
+N_LAYOUTS = 4
+MAX_KERNELS = 512
+MAX_OPS = 512
+WALK_STACK = 512  # words of the stack of a walk along the graph
+ALL_DIMS = 1 << 62
+"""In place of a dimension of an op over rows: the tensor is one row."""
+
+ATTR_WORDS = 18
+"""Integers that an op call may carry (sizes, dimensions, bit patterns of floats)."""
+
+META_WORDS = 3 + MAX_DIMS  # dtype, device, ndim, shape: what a node knows of one of its outputs
+SAVED_SLOTS = 6  # inputs 0..3, outputs 0..1
+INLINE_EDGES = 3
+N_BINS = 256
+QUARANTINE = 1024  # freed records wait this long before reuse in debug mode

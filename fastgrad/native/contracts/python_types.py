@@ -1,0 +1,96 @@
+"""The layout of the Python objects that the runtime makes and the slots of their types.
+
+Read by the compiler and the loader. Every object begins with CPython's header, reference count and type.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.contracts.record import Record
+
+_HEADER = {"refcount": 1, "type": 1}
+
+TENSOR_OBJECT = Record("tensor_object", **_HEADER, handle=1, generation=1, dict=1, weaklist=1)
+
+NODE_OBJECT = Record(
+    "node_object", **_HEADER, handle=1, generation=1,
+    tensor_hooks=1, pres=1, posts=1, metadata=1,
+    function=1, to_save=1, dirty=1, non_differentiable=1, packed=1, options=1, weaklist=1,
+)  # fmt: skip
+"""`tensor_hooks`: the dict of hooks of the only output, or a list of pairs of output number and dict. `function` to
+`non_differentiable` and `options` belong to custom functions, `packed` to saved-tensor hooks."""
+
+NO_MATERIALIZE = 1  # an option of a custom function: undefined gradients stay None
+
+HANDLE_OBJECT = Record("handle_object", **_HEADER, hooks=1, extra=1, id=1, weaklist=1)
+
+OBJECTS = (TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT)
+NODE_FIELDS = (
+    "tensor_hooks", "pres", "posts", "metadata",
+    "function", "to_save", "dirty", "non_differentiable", "packed",
+)  # fmt: skip
+"""The fields that hold references: they stand in a row."""
+
+T_OBJECT, T_LONGLONG, T_PYSSIZET = 6, 17, 19
+READONLY = 1
+
+SLOTS = {
+    "dealloc": 52, "traverse": 71, "clear": 51, "hash": 59, "richcompare": 67,
+    "negative": 30, "absolute": 6, "invert": 27,
+    "add": 7, "subtract": 36, "multiply": 29, "true_divide": 37, "floor_divide": 12, "remainder": 34,
+    "and": 8, "or": 31, "xor": 38,
+    "inplace_add": 14, "inplace_subtract": 23, "inplace_multiply": 18, "inplace_true_divide": 24,
+}  # fmt: skip
+"""Numbers of the type slots in CPython's stable ABI (``Include/typeslots.h``)."""
+
+
+class ObjectType:
+    """What `PyType_FromSpec` is told of a type.
+
+    Parameters
+    ----------
+    name : str
+        Its name in Python.
+    record : Record
+        The layout of its objects.
+    symbol : str
+        What the functions of its slots are called: ``fastgrad_<symbol>_<slot>``.
+    slots : tuple of str
+        The slots that it fills.
+    members : tuple of (str, int, str, int)
+        Name, kind, field and flags of each attribute that CPython reads straight from the object.
+    collected : bool
+        Whether the garbage collector has to know its objects.
+    """
+
+    def __init__(
+        self, name: str, record: Record, symbol: str, slots: tuple[str, ...],
+        members: tuple[tuple[str, int, str, int], ...], collected: bool,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.record = record
+        self.symbol = symbol
+        self.slots = slots
+        self.members = (("__weaklistoffset__", T_PYSSIZET, "weaklist", READONLY), *members)
+        self.size = record.offset("weaklist") + 8
+        self.collected = collected
+
+
+TYPES = (
+    ObjectType(
+        "TensorBase", TENSOR_OBJECT, "slot", tuple(SLOTS),
+        (("__dictoffset__", T_PYSSIZET, "dict", READONLY),), True,
+    ),
+    ObjectType(
+        "NodeBase", NODE_OBJECT, "node_slot", ("dealloc", "traverse", "clear"),
+        (
+            ("_handle", T_LONGLONG, "handle", READONLY), ("_options", T_LONGLONG, "options", 0),
+            *((f"_{name}", T_OBJECT, name, 0) for name in NODE_FIELDS),
+        ),
+        True,
+    ),
+    ObjectType(
+        "HandleBase", HANDLE_OBJECT, "handle_slot", ("dealloc",),
+        (("hooks_dict_ref", T_OBJECT, "hooks", 0), ("_extra", T_OBJECT, "extra", 0), ("id", T_LONGLONG, "id", 0)),
+        False,
+    ),
+)  # fmt: skip

@@ -1,0 +1,89 @@
+"""The records of native memory: storages, tensors, nodes, passes, tapes, ops, and the runtime itself.
+
+A handle is the address of a record.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.contracts.limits import (
+    ATTR_WORDS,
+    INLINE_EDGES,
+    MAX_DIMS,
+    MAX_KERNELS,
+    MAX_OPS,
+    META_WORDS,
+    N_BINS,
+    N_DEVICES,
+    N_DTYPES,
+    N_LAYOUTS,
+    SAVED_SLOTS,
+)
+from fastgrad.native.contracts.record import Record
+
+# Every reference-counted record starts alike: compiled code frees them by one loop.
+_HEADER = {"magic": 1, "generation": 1, "refs": 1, "link": 1, "mark": 1}
+STORAGE = Record("storage", **_HEADER, data=1, nbytes=1, bin=1, version=1, device=1, owner=1, dtype=1)
+TENSOR = Record(
+    "tensor", **_HEADER,
+    storage=1, data=1, dtype=1, device=1, ndim=1, numel=1, flags=1,
+    node=1, output_nr=1, grad=1, accumulator=1, base=1, pyobj=1, retain_next=1, history=1,
+    n_joint=1, views=1, view_next=1, view_prev=1,
+    shape=MAX_DIMS, strides=MAX_DIMS,
+)  # fmt: skip
+NODE = Record(
+    "node", **_HEADER,
+    op=1, seq=1, flags=1, n_in=1, n_out=1, owner=1, slot=1, pyobj=1, variable=1, leaf=1, retains=1,
+    edges=1, metas=1, attrs=1, n_saved=1, n_attrs=1, saved=1, n_places=1,
+    inline_saved=2 * SAVED_SLOTS, inline_edges=2 * INLINE_EDGES, inline_meta=META_WORDS, inline_attrs=ATTR_WORDS,
+)  # fmt: skip
+TASK = Record(
+    "task", **_HEADER,
+    id=1, flags=1, state=1, previous=1, thread=1, status=1,
+    slots=1, n_slots=1, cap_slots=1, heap=1, n_heap=1, cap_heap=1,
+    table=1, n_table=1, cap_table=1, captures=1, n_captures=1, cap_captures=1,
+    node=1, slot=1, grads=1, n_grads=1, results=1, n_results=1, cap_results=1,
+    had_posts=1, n_roots=1, hook_changes=1,
+)  # fmt: skip
+SLOT_WORDS = 8
+SLOT = Record("slot", node=1, deps=1, needed=1, capture=1, grads=1, inline=2, pad=1)
+CAPTURE_WORDS = 4
+CAPTURE = Record("capture", node=1, output_nr=1, result=1, next=1)
+OPINFO = Record(
+    "opinfo",
+    kind=1, n_in=1, n_out=1, flags=1, kernel=1, dtype_rule=1, forward=1, id=1,
+    grad_kind=4, grad=4, save=4, numbered=1, reflected=1, prepared=1, n_ints=1,
+)  # fmt: skip
+TAPE = Record(
+    "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
+)  # fmt: skip
+RUNTIME = Record(
+    "runtime",
+    free=8, live=8, quarantine=8, quarantine_tail=8, quarantine_n=8,
+    live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
+    seq=1, task_id=1, current_task=1, thread=1, mode=1, modes=1, n_modes=1, cap_modes=1,
+    status=1, error=24, overruns=1, dead=1, draining=1,
+    resolve=1, wrap_error=1, operator_fallback=1,
+    tensor_type=1, tensor_base=1, tuple_type=1, node_type=1, node_base=1, handle_type=1, dict_type=1,
+    hooks_name=1, post_accumulate_name=1, backward_name=1,
+    walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1, hook_changes=1, restore_saved_hooks=1,
+    check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
+    finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
+    note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,
+    operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
+    clone_op=1, cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
+    gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
+    bins=N_BINS,
+    ops=MAX_OPS * 24,
+    kernels=MAX_KERNELS * N_DEVICES * N_DTYPES * N_LAYOUTS,
+)  # fmt: skip
+assert OPINFO.words == 24
+assert SLOT.words == SLOT_WORDS
+RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
+
+# Kinds of records: the index of their free list; the magic word of a live record is MAGIC + kind.
+STORAGE_KIND, TENSOR_KIND, NODE_KIND, TASK_KIND, TAPE_KIND = range(5)
+KIND_NAMES = ("storages", "tensors", "nodes", "tasks", "tapes")
+MAGIC = 0x6661_7374_0000
+FREED = 0xDEAD_BEEF
+GUARD = 0x6775_6172_6442_7974
+POISON = 0xCBCB_CBCB_CBCB_CBCB - (1 << 64)

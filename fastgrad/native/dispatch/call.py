@@ -1,0 +1,95 @@
+"""One way to call any op: `call` runs it by its kind, gives views their base and records the graph."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_small, tensor, words
+from fastgrad.native.base.modes import enter
+from fastgrad.native.contracts.flags import GRAD_ENABLED, MULTI_VIEW
+from fastgrad.native.contracts.ops import (
+    ELEMENTWISE,
+    FN_SPLIT,
+    FN_UNBIND,
+    REDUCTION,
+    ROWWISE,
+    VIEW,
+    VIEW_SELECT,
+    VIEW_SLICE,
+)
+from fastgrad.native.graph.graph import record
+from fastgrad.native.launch.elementwise import elementwise
+from fastgrad.native.launch.launch import op_record
+from fastgrad.native.memory.references import drop
+from fastgrad.native.shapes import reduction, rowwise, run_function
+from fastgrad.native.tensors.tensors import mark_view
+from fastgrad.native.tensors.views import make_view
+
+
+@native
+def run_splits(kind, h, attrs, n, outs):
+    """The outputs of unbind or split: as many views as the caller counted."""
+    place = words(stack_small())
+    at = 0
+    for k in range(n):
+        place[0] = attrs[0]
+        if kind == FN_UNBIND:
+            place[1] = k
+            outs[k] = make_view(VIEW_SELECT, h, 2, place)
+        else:
+            place[1] = at
+            at += attrs[1 + k]
+            place[2] = at
+            place[3] = 1
+            outs[k] = make_view(VIEW_SLICE, h, 4, place)
+        if outs[k] <= 0:
+            status = outs[k]
+            for j in range(k):
+                drop(outs[j])
+            return status
+        mark_view(outs[k], h)
+        tensor(outs[k]).flags |= MULTI_VIEW
+    return n
+
+
+@native_once
+def call(op, n, ins, n_attrs, attrs, outs, n_outs):
+    """Run an op and record it; handles of the results go to `outs`.
+
+    `n_outs` is the number of outputs where only the caller knows it (split, unbind), else ignored. Returns the
+    number of outputs or a negative status; after a failure nothing is left behind.
+    """
+    info = op_record(op)
+    kind = info.kind
+    count = 1
+    if kind == ELEMENTWISE:
+        outs[0] = elementwise(op, n, ins)
+        count = 1 if outs[0] > 0 else outs[0]
+    elif kind == VIEW:
+        outs[0] = make_view(info.forward, ins[0], n_attrs, attrs)
+        count = 1 if outs[0] > 0 else outs[0]
+        if outs[0] > 0:
+            mark_view(outs[0], ins[0])
+    elif kind == REDUCTION:
+        outs[0] = reduction(op, ins[0], n_attrs, attrs)
+        count = 1 if outs[0] > 0 else outs[0]
+    elif kind == ROWWISE:
+        count = rowwise(op, n, ins, attrs, outs)
+    elif info.forward == FN_UNBIND or info.forward == FN_SPLIT:
+        count = run_splits(info.forward, ins[0], attrs, n_outs, outs)
+    else:
+        count = run_function(op, info.forward, n, ins, n_attrs, attrs, outs)
+    if count <= 0:
+        return count
+    if runtime().mode & GRAD_ENABLED:
+        status = record(op, n, ins, count, outs, n_attrs, attrs)
+        if status != 0:
+            for k in range(count):
+                drop(outs[k])
+            return -status
+    return count
+
+
+@native
+def call_entry(op, n, ins, n_attrs, attrs, outs, n_outs):
+    """`call` for Python."""
+    enter()
+    return call(op, n, ins, n_attrs, attrs, outs, n_outs)

@@ -1,0 +1,79 @@
+"""Ops that write over their first input."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail
+from fastgrad.native.base.intrinsics import native, runtime, stack_small, tensor, words
+from fastgrad.native.base.modes import enter
+from fastgrad.native.contracts.flags import (
+    COPY_ON_WRITE,
+    GRAD_ENABLED,
+    INFERENCE,
+    INFERENCE_MODE,
+    MUTATION_HOOKS,
+)
+from fastgrad.native.contracts.ops import FUNCTION
+from fastgrad.native.contracts.status import (
+    INFERENCE_INPLACE,
+    NO_MEMORY,
+    NOT_RECORDABLE,
+    OK,
+    OVERLAP,
+    PYTHON_RAISED,
+)
+from fastgrad.native.graph.graph import any_requires_grad, create_node, save_again
+from fastgrad.native.graph.inplace import check_inplace, move_history, stand_in
+from fastgrad.native.graph.packing import show_tensor
+from fastgrad.native.launch.elementwise import elementwise_slow
+from fastgrad.native.launch.launch import op_record
+from fastgrad.native.memory.references import drop, drop_node
+from fastgrad.native.shapes import run_function
+from fastgrad.native.tensors.tensors import overlaps_itself, unshare
+
+# --- in place --------------------------------------------------------------------------------------------------
+
+
+@native
+def inplace(op, n, ins, n_attrs, attrs):
+    """An op that writes over its first input; returns that input (one more reference) or a status."""
+    enter()
+    rt = runtime()
+    recording = rt.mode & GRAD_ENABLED != 0
+    if tensor(ins[0]).flags & INFERENCE and not rt.mode & INFERENCE_MODE:
+        return fail(INFERENCE_INPLACE)
+    needs = recording and any_requires_grad(n, ins)
+    if recording:
+        status = check_inplace(ins[0], needs)
+        if status != 0:
+            return -status
+    if tensor(ins[0]).flags & COPY_ON_WRITE and unshare(ins[0]) != 0:
+        return -NO_MEMORY
+    if overlaps_itself(ins[0]):
+        return fail(OVERLAP)
+    if rt.mode & MUTATION_HOOKS and show_tensor(rt.before_mutation, ins[0]) != OK:
+        return -PYTHON_RAISED
+    out = words(stack_small())
+    out[0] = ins[0]
+    info = op_record(op)
+    if info.kind == FUNCTION:
+        if needs:
+            return fail(NOT_RECORDABLE)
+        count = run_function(op, info.forward, n, ins, n_attrs, attrs, out)
+        return out[0] if count > 0 else count
+    if not needs:
+        return elementwise_slow(op, n, ins, ins[0])
+    operands = words(stack_small())
+    status = stand_in(n, ins, info, operands)
+    if status != 0:
+        return -status
+    # The node comes first: if a saved-tensor hook raises, nothing has changed.
+    created = create_node(op, n, operands, 1, out, 0, ins)
+    drop(operands[0])
+    if created <= 0:
+        return created
+    result = elementwise_slow(op, n, ins, ins[0])
+    if result <= 0:
+        drop_node(created)
+        return result
+    save_again(created)
+    return move_history(result, created)

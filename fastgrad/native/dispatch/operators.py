@@ -1,0 +1,89 @@
+"""The operators of Python: over tensors, and over a tensor and a number."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import native, native_inline, runtime, stack_small, tensor, words
+from fastgrad.native.base.modes import enter
+from fastgrad.native.contracts.flags import GRAD_ENABLED, WRAPPED_NUMBER
+from fastgrad.native.graph.graph import any_requires_grad, record
+from fastgrad.native.launch.elementwise import cast, elementwise, number_tensor
+from fastgrad.native.launch.launch import op_record
+from fastgrad.native.launch.promotion import result_dtype
+from fastgrad.native.memory.references import drop
+
+
+@native_inline
+def recorded(op, n, ins, out):
+    """The end of an operator: record the one output of an elementwise op."""
+    if out > 0 and runtime().mode & GRAD_ENABLED and any_requires_grad(n, ins):
+        outs = words(stack_small())
+        outs[0] = out
+        status = record(op, n, ins, 1, outs, 0, ins)
+        if status != 0:
+            drop(out)
+            return -status
+    return out
+
+
+@native
+def binary_operator(op, a, b):
+    """An operator over two tensors."""
+    enter()
+    ins = words(stack_small())
+    ins[0] = a
+    ins[1] = b
+    return recorded(op, 2, ins, elementwise(op, 2, ins))
+
+
+@native
+def unary_operator(op, a):
+    """An operator over one tensor."""
+    enter()
+    ins = words(stack_small())
+    ins[0] = a
+    return recorded(op, 1, ins, elementwise(op, 1, ins))
+
+
+@native
+def scalar_operator(op, a, kind, real, integer, swapped):
+    """An operator over a tensor and a Python number; `swapped` if the number stands on the left."""
+    enter()
+    info = op_record(op)
+    first = 0
+    if swapped != 0 and info.reflected != 0:
+        if info.prepared != 0:
+            first = unary_operator(info.prepared, a)
+            if first <= 0:
+                return first
+            a = first
+        op = info.reflected
+        swapped = 0
+    elif swapped == 0 and info.numbered != 0:
+        op = info.numbered
+    out = with_number(op, a, number_tensor(kind, real, integer, -1, tensor(a).device), swapped)
+    if first != 0:
+        drop(first)
+    return out
+
+
+@native_inline
+def with_number(op, a, number, swapped):
+    """An op over a tensor and a number, which is taken over, in this order or `swapped`."""
+    if number <= 0:
+        return number
+    ins = words(stack_small())
+    ins[swapped] = a
+    ins[1 - swapped] = number
+    dtype = result_dtype(2, ins)
+    if tensor(number).dtype != dtype:
+        # The value, not the wrapped double, is what a derivative may save.
+        converted = cast(number, dtype)
+        drop(number)
+        if converted <= 0:
+            return converted
+        number = converted
+        tensor(number).flags |= WRAPPED_NUMBER
+        ins[1 - swapped] = number
+    out = recorded(op, 2, ins, elementwise(op, 2, ins))
+    drop(number)
+    return out

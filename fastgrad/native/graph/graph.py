@@ -1,0 +1,475 @@
+"""The graph: nodes, edges, what an op saves for its derivative, and the history of tensors.
+
+A node belongs to one op call. Its edges point at the nodes whose outputs were the inputs of the call (a leaf
+stands behind an AccumulateGrad node, which it knows weakly). The op's table entry says, for each input, what its
+derivative reads; only what the inputs that require grad need is saved.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail
+from fastgrad.native.base.intrinsics import (
+    native,
+    native_inline,
+    native_once,
+    node,
+    runtime,
+    stack_frame,
+    stack_small,
+    storage,
+    tensor,
+    words,
+)
+from fastgrad.native.base.pyapi import is_going, py_incref
+from fastgrad.native.contracts.flags import (
+    FUNCTION_VIEW,
+    GRAD_ENABLED,
+    INFERENCE,
+    IS_PACKED,
+    IS_VIEW,
+    LEAF_HOOKS,
+    LEAF_POST_HOOKS,
+    MULTI_VIEW,
+    NODE_HOOKS,
+    POST_ACCUMULATE,
+    REQUIRES_GRAD,
+    RETAINS_GRAD,
+    SAVED_FREED,
+    SAVED_HOOKS,
+    TENSOR_HOOKS,
+    WRAPPED_NUMBER,
+)
+from fastgrad.native.contracts.limits import ATTR_WORDS, INLINE_EDGES, SAVED_SLOTS
+from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
+from fastgrad.native.contracts.records import NODE_KIND
+from fastgrad.native.contracts.status import (
+    FREED_GRAPH,
+    FUNCTION_VIEW_INPLACE,
+    INFERENCE_SAVED,
+    MULTI_VIEW_INPLACE,
+    NO_MEMORY,
+    OK,
+    PYTHON_RAISED,
+    RAISED,
+    SAVED_MODIFIED,
+)
+from fastgrad.native.graph.packing import announce, pack_place
+from fastgrad.native.launch.launch import op_record
+from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.memory.buffers import allocate
+from fastgrad.native.memory.records import (
+    ATTRS_OFFSET,
+    EDGES_OFFSET,
+    META_BYTES,
+    META_OFFSET,
+    SAVED_OFFSET,
+    WORDS_NODE,
+    new_record,
+)
+from fastgrad.native.memory.references import (
+    drop_node,
+    enter_node,
+    leave_node,
+    living_object,
+    release_node,
+    release_place,
+    release_reference,
+    retain,
+    retain_node,
+    retain_with_node,
+    unlink_retained,
+)
+from fastgrad.native.tensors.tensors import ITEMSIZE_OF, alias, set_history
+
+LAST = 1 << 62  # the sequence number of AccumulateGrad nodes: they run as soon as they are ready
+MAX_SAVED_INPUTS = 4
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------
+
+
+@native_once
+def new_node(op, n_in, n_out, n_attrs):
+    """A node with room for its edges, outputs and integers; zero if there is no memory."""
+    handle = new_record(NODE_KIND, WORDS_NODE)
+    if handle == 0:
+        return 0
+    n = node(handle)
+    rt = runtime()
+    rt.seq += 1
+    n.seq = rt.seq
+    n.op = op
+    n.flags = 0
+    n.n_in = n_in
+    n.n_out = n_out
+    n.owner = 0
+    n.slot = 0
+    n.pyobj = 0
+    n.variable = 0
+    n.leaf = 0
+    n.retains = 0
+    n.n_saved = 0
+    n.saved = handle + SAVED_OFFSET
+    n.n_places = SAVED_SLOTS
+    for k in range(SAVED_SLOTS):
+        n.inline_saved[2 * k] = 0
+    n.n_attrs = n_attrs
+    n.edges = handle + EDGES_OFFSET
+    n.metas = handle + META_OFFSET
+    n.attrs = handle + ATTRS_OFFSET
+    if n_in > INLINE_EDGES:
+        n.edges = allocate(n_in * 16)
+    if n_out > 1:
+        n.metas = allocate(n_out * META_BYTES)
+    if n_attrs > ATTR_WORDS:
+        n.attrs = allocate(n_attrs * 8)
+    if n.edges != 0:
+        edges = words(n.edges)
+        for k in range(2 * n_in):
+            edges[k] = 0
+    if n.edges == 0 or n.metas == 0 or n.attrs == 0:
+        if n.edges == 0:
+            n.n_in = 0
+            n.edges = handle + EDGES_OFFSET
+        if n.metas == 0:
+            n.metas = handle + META_OFFSET
+        if n.attrs == 0:
+            n.attrs = handle + ATTRS_OFFSET
+        drop_node(handle)
+        return 0
+    return handle
+
+
+@native_inline
+def write_meta(target, handle):
+    """Write what a node has to know of one of its outputs."""
+    t = tensor(handle)
+    target[0] = t.dtype
+    target[1] = t.device
+    target[2] = t.ndim
+    for k in range(t.ndim):
+        target[3 + k] = t.shape[k]
+
+
+@native_inline
+def write_absent(meta):
+    """What a node keeps of an output that has no gradient."""
+    meta[0] = -1
+    meta[1] = 0
+    meta[2] = 0
+
+
+@native_inline
+def living_accumulator(t):
+    """The AccumulateGrad node of a leaf, which only knows it, or zero; one that is being destroyed is none."""
+    found = t.accumulator
+    if found != 0 and node(found).pyobj != 0 and is_going(node(found).pyobj):
+        return 0
+    return found
+
+
+@native
+def tell_accumulator(handle):
+    """Let the AccumulateGrad node of a leaf with hooks know of them, and hold the object in whose dict they stand."""
+    t = tensor(handle)
+    created = living_accumulator(t)
+    if created == 0:
+        return
+    n = node(created)
+    if t.flags & LEAF_HOOKS:
+        n.flags |= TENSOR_HOOKS
+    if t.flags & LEAF_POST_HOOKS:
+        n.flags |= POST_ACCUMULATE
+    o = living_object(t)
+    if o != 0 and n.leaf == 0:
+        py_incref(o)
+        n.leaf = o
+        runtime().n_held_objects += 1
+
+
+@native
+def accumulator(handle):
+    """The AccumulateGrad node of a leaf, with one reference for the caller; zero if there is no memory."""
+    t = tensor(handle)
+    created = living_accumulator(t)
+    if created != 0:
+        retain_node(created)
+        return created
+    created = new_node(0, 0, 1, 0)
+    if created == 0:
+        return 0
+    n = node(created)
+    runtime().seq -= 1
+    n.seq = LAST
+    n.variable = handle
+    retain(handle)
+    write_meta(words(n.metas), handle)
+    t.accumulator = created
+    if t.flags & (LEAF_HOOKS | LEAF_POST_HOOKS):
+        tell_accumulator(handle)
+    return created
+
+
+@native_inline
+def is_leaf(handle):
+    """Whether a tensor has no history of ops: none at all, or a stand-in's for a leaf that hooks packed."""
+    n = tensor(handle).node
+    return n == 0 or node(n).variable != 0
+
+
+@native
+def edge_of(handle):
+    """The node that a tensor's gradient arrives at, with one reference for the caller."""
+    t = tensor(handle)
+    if t.node != 0:
+        retain_node(t.node)
+        return t.node
+    return accumulator(handle)
+
+
+@native
+def gradient_edge(handle):
+    """Like `edge_of`, for a tensor that may be a view which its base has left behind."""
+    look(handle)
+    return edge_of(handle)
+
+
+@native
+def check_saved(handle):
+    """Whether what a node saved is still there and unchanged; a status with the facts for the message."""
+    n = node(handle)
+    if n.flags & SAVED_FREED:
+        return FREED_GRAPH
+    if n.n_saved == 0:
+        return 0
+    for k in range(n.n_places):
+        h = words(n.saved)[2 * k]
+        expected = words(n.saved)[2 * k + 1]
+        if h != 0 and expected != IS_PACKED and storage(tensor(h).storage).version != expected:
+            return -fail(SAVED_MODIFIED, h, storage(tensor(h).storage).version, expected)
+    return 0
+
+
+@native
+def save(n, k, handle):
+    """Save a tensor in place `k` of a node, with the version of its memory."""
+    record = node(n)
+    retain_with_node(handle)
+    words(record.saved)[2 * k] = handle
+    words(record.saved)[2 * k + 1] = storage(tensor(handle).storage).version
+    record.n_saved += 1
+
+
+@native
+def save_again(handle):
+    """The results that a node saved were written after they were saved."""
+    saved = words(node(handle).saved)
+    for k in range(MAX_SAVED_INPUTS, SAVED_SLOTS):
+        if saved[2 * k] != 0:
+            saved[2 * k + 1] = storage(tensor(saved[2 * k]).storage).version
+
+
+@native
+def strided_plan(h, plan):
+    """How a view lies in its base: rank, sizes, strides, offset in elements, then rank and strides of the base.
+
+    Returns the number of integers.
+    """
+    t = tensor(h)
+    base = tensor(t.base)
+    n = t.ndim
+    plan[0] = n
+    for k in range(n):
+        plan[1 + k] = t.shape[k]
+        plan[1 + n + k] = t.strides[k]
+    plan[1 + 2 * n] = (t.data - base.data) // ITEMSIZE_OF[t.dtype]
+    plan[2 + 2 * n] = base.ndim
+    for k in range(base.ndim):
+        plan[3 + 2 * n + k] = base.strides[k]
+    return 3 + 2 * n + base.ndim
+
+
+@native_once
+def follow_base(h):
+    """Give a view whose base was changed in place its new history: an as_strided of the base. A status."""
+    t = tensor(h)
+    base = tensor(t.base)
+    t.history = base.history
+    if not base.flags & REQUIRES_GRAD or not is_floating(t.dtype):
+        return 0
+    plan = words(stack_frame())
+    n_plan = strided_plan(h, plan)
+    ins = words(stack_small())
+    ins[0] = t.base
+    outs = words(stack_small())
+    outs[0] = h
+    created = create_node(runtime().as_strided_op, 1, ins, 1, outs, n_plan, plan)
+    if created <= 0:
+        return -created
+    rebase(h, created)
+    return 0
+
+
+@native_inline
+def look(h):
+    """The flags of a tensor, after a view has caught up with its base."""
+    t = tensor(h)
+    if t.flags & (IS_VIEW | FUNCTION_VIEW) == IS_VIEW and t.base != 0 and t.history != tensor(t.base).history:
+        follow_base(h)
+    return t.flags
+
+
+@native
+def left_behind(h):
+    """A status if the base of a view that a custom function returned was changed in place: no history can follow."""
+    t = tensor(h)
+    if not t.flags & FUNCTION_VIEW or t.base == 0 or t.history == tensor(t.base).history:
+        return 0
+    return -fail(MULTI_VIEW_INPLACE if t.flags & MULTI_VIEW else FUNCTION_VIEW_INPLACE, h, 1)
+
+
+@native_inline
+def any_requires_grad(n, ins):
+    found = False
+    for k in range(n):
+        if ins[k] != 0 and look(ins[k]) & REQUIRES_GRAD:
+            found = True
+    return found
+
+
+@native_once
+def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
+    """The node of a call whose inputs require grad; returns its handle or a negative status.
+
+    Numbers, masks and indices stand behind the inputs that may have a gradient, and have no edge; outputs without a
+    gradient do not count. Where the call writes in place, `outs[0]` is `ins[0]`; what has to be kept of it was
+    cloned by the caller.
+    """
+    info = op_record(op)
+    n_edges = min(n, info.n_in)
+    n_grads = 1 if info.flags & ONE_DIFFERENTIABLE else n_out
+    handle = new_node(op, n_edges, n_grads, n_attrs)
+    if handle == 0:
+        return -NO_MEMORY
+    record = node(handle)
+    edges = words(record.edges)
+    for k in range(n_attrs):
+        words(record.attrs)[k] = attrs[k]
+    if n_attrs <= 6:  # programs may read past what a call gave: an absent integer is zero
+        for k in range(n_attrs, 8):
+            words(record.attrs)[k] = 0
+    mask = 0
+    for k in range(n_edges):
+        if ins[k] == 0 or not tensor(ins[k]).flags & REQUIRES_GRAD:
+            continue
+        t = tensor(ins[k])
+        status = left_behind(ins[k]) if t.flags & FUNCTION_VIEW else 0
+        if status != 0:
+            drop_node(handle)
+            return -status
+        edge = edge_of(ins[k])
+        if edge == 0:
+            drop_node(handle)
+            return -NO_MEMORY
+        edges[2 * k] = edge
+        edges[2 * k + 1] = t.output_nr
+        mask |= info.save[k] if k < 4 else info.save[3]
+    for k in range(min(n, MAX_SAVED_INPUTS)):
+        if mask & (1 << k) and ins[k] != 0:
+            if tensor(ins[k]).flags & INFERENCE:
+                drop_node(handle)
+                return -INFERENCE_SAVED
+            save(handle, k, ins[k])
+    if mask != 0 and runtime().mode & SAVED_HOOKS:
+        if pack_inputs(handle, info, n, ins) != OK:
+            drop_node(handle)
+            return -PYTHON_RAISED
+    for k in range(n_grads):
+        write_meta(words(record.metas + k * META_BYTES), outs[k])
+    for k in range(min(n_out, SAVED_SLOTS - MAX_SAVED_INPUTS)):
+        if mask & (256 << k):
+            copy = alias(outs[k])  # an output saved as it is would own its own node: a cycle
+            if copy <= 0:
+                drop_node(handle)
+                return copy
+            save(handle, MAX_SAVED_INPUTS + k, copy)
+            release_reference(copy)
+    if runtime().mode & NODE_HOOKS and announce(handle) != OK:
+        drop_node(handle)
+        return -PYTHON_RAISED
+    return handle
+
+
+@native
+def record(op, n, ins, n_out, outs, n_attrs, attrs):
+    """Give the outputs of a call their history, if gradients are on and an input asks for them."""
+    info = op_record(op)
+    if not runtime().mode & GRAD_ENABLED or not any_requires_grad(min(n, info.n_in), ins):
+        return 0
+    if info.flags & NOT_DIFFERENTIABLE or not is_floating(tensor(outs[0]).dtype):
+        return 0
+    handle = create_node(op, n, ins, n_out, outs, n_attrs, attrs)
+    if handle <= 0:
+        return -handle
+    for k in range(n_out):
+        if is_floating(tensor(outs[k]).dtype):
+            set_history(outs[k], handle, k)
+        if info.flags & ONE_DIFFERENTIABLE:
+            break
+    status = pack_outputs(handle, n_out, outs) if runtime().mode & SAVED_HOOKS else 0
+    release_node(handle)
+    if status != 0:
+        return PYTHON_RAISED
+    return 0
+
+
+@native_once
+def pack_inputs(handle, info, n, ins):
+    """Let the saved-tensor hooks have the inputs that a node saved: in the order in which derivatives need them.
+
+    OK or RAISED.
+    """
+    saved = words(node(handle).saved)
+    for k in range(node(handle).n_in):
+        if words(node(handle).edges)[2 * k] == 0:
+            continue
+        for j in range(min(n, MAX_SAVED_INPUTS)):
+            if saved[2 * j] == 0 or not info.save[k if k < 4 else 3] & (1 << j):
+                continue
+            if tensor(ins[j]).flags & WRAPPED_NUMBER:
+                continue
+            release_place(saved, j)
+            if pack_place(handle, j, ins[j]) != OK:
+                return RAISED
+    return OK
+
+
+@native_once
+def pack_outputs(handle, n_out, outs):
+    """Let the saved-tensor hooks have the outputs that a node saved. OK or RAISED."""
+    saved = words(node(handle).saved)
+    for k in range(min(n_out, SAVED_SLOTS - MAX_SAVED_INPUTS)):
+        place = MAX_SAVED_INPUTS + k
+        if saved[2 * place] != 0:
+            release_place(saved, place)
+            if pack_place(handle, place, outs[k]) != 0:
+                return RAISED
+    return OK
+
+
+@native
+def rebase(handle, node_handle):
+    """Make `node_handle` the history of a tensor that was changed in place; takes over the reference."""
+    t = tensor(handle)
+    keeps = t.flags & RETAINS_GRAD != 0
+    if keeps:
+        unlink_retained(handle)
+    leave_node(handle)
+    enter_node(handle, node_handle)
+    t.output_nr = 0
+    t.flags |= REQUIRES_GRAD
+    if not t.flags & IS_VIEW:
+        t.history += 1  # views of it catch up when they are next looked at
+    if keeps:
+        t.retain_next = node(node_handle).retains
+        node(node_handle).retains = handle

@@ -1,0 +1,295 @@
+"""Elementwise ops: broadcasting, allocation, layout class, launch; casts and numbers.
+
+`elementwise` runs any kernel of this family: the forward of an op, the fused derivative of one, a cast. It
+records nothing; `graph.record` does that for the ops that Python and rules call.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail
+from fastgrad.native.base.intrinsics import (
+    f64s,
+    native,
+    native_once,
+    runtime,
+    stack_frame,
+    stack_small,
+    tensor,
+    words,
+)
+from fastgrad.native.contracts.element_types import BOOL, FLOAT64, INT64
+from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
+from fastgrad.native.contracts.frames import FLAT, INPLACE, OPERAND_WORDS, STRIDED, STRIDED_WORDS
+from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.ops import MASK_LAST, NO_BOOL, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.native.contracts.status import (
+    CONDITION_DTYPE,
+    DEVICE_MISMATCH,
+    DTYPE_REFUSED,
+    NO_BROADCAST,
+    OUTPUT_SIZES,
+    RESULT_CAST,
+    TOO_MANY_DIMS,
+)
+from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating
+from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.tensors.tensors import bump_version, finished, new_tensor
+
+# --- layouts ---------------------------------------------------------------------------------------------------
+
+
+@native
+def broadcast(n, ins, ndim, shape):
+    """Broadcast the inputs; writes the sizes to `shape` and returns their number or a negative status."""
+    for k in range(n):
+        ndim = max(ndim, tensor(ins[k]).ndim)
+    for d in range(ndim):
+        size = 1
+        for k in range(n):
+            t = tensor(ins[k])
+            position = d - (ndim - t.ndim)
+            if position >= 0 and t.shape[position] != 1:
+                if size != 1 and size != t.shape[position]:
+                    return fail(NO_BROADCAST, size, t.shape[position], d)
+                size = t.shape[position]
+        shape[d] = size
+    return ndim
+
+
+@native
+def strided_frame(frame, n, ins, out):
+    """Fill the frame of a strided launch: dimensions collapsed over all operands, innermost first."""
+    f = words(frame)
+    to = tensor(out)
+    f[1 + MAX_DIMS] = to.data
+    for k in range(n):
+        f[1 + MAX_DIMS + (k + 1) * OPERAND_WORDS] = tensor(ins[k]).data
+    rank = 0
+    for d in range(to.ndim - 1, -1, -1):
+        size = to.shape[d]
+        if size == 1:
+            continue
+        mergeable = rank > 0
+        for k in range(-1, n):
+            t = tensor(out) if k < 0 else tensor(ins[k])
+            at = 1 + MAX_DIMS + (k + 1) * OPERAND_WORDS
+            position = d - (to.ndim - t.ndim)
+            stride = 0
+            if position >= 0 and t.shape[position] != 1:
+                stride = t.strides[position]
+            f[at + 1 + rank] = stride
+            if rank > 0 and stride != f[at + rank] * f[rank]:
+                mergeable = False
+        if mergeable:
+            f[rank] *= size
+        else:
+            f[1 + rank] = size
+            rank += 1
+    if rank == 0:
+        f[1] = 1
+        for k in range(n + 1):
+            f[1 + MAX_DIMS + k * OPERAND_WORDS + 1] = 0
+        rank = 1
+    f[0] = rank
+
+
+@native
+def run_elementwise(kernel, dtype, n, ins, out):
+    """Launch `kernel` over inputs of one dtype into `out`, which has the broadcast shape."""
+    to = tensor(out)
+    if to.numel == 0:
+        return 0
+    frame = stack_frame()
+    f = words(frame)
+    flat = to.flags & CONTIGUOUS != 0
+    inplace = -1
+    for k in range(n):
+        t = tensor(ins[k])
+        if not t.flags & CONTIGUOUS or t.numel != to.numel:
+            flat = False
+        if t.data == to.data:
+            inplace = k if inplace < 0 and k == 0 else 99
+    if flat and inplace < 99:
+        f[0] = to.numel
+        f[1] = to.data
+        for k in range(n):
+            f[2 + k] = tensor(ins[k]).data
+        kind = FLAT if inplace < 0 else INPLACE
+        return launch(kernel, to.device, dtype, kind, frame, n + 2, to.numel)
+    strided_frame(frame, n, ins, out)
+    return launch(kernel, to.device, dtype, STRIDED, frame, STRIDED_WORDS, to.numel)
+
+
+# --- casts -----------------------------------------------------------------------------------------------------
+
+
+@native
+def copy_into(out, source):
+    """Copy `source` into `out`, broadcasting and casting; no history. Returns a status."""
+    ins = words(stack_small())
+    ins[0] = source
+    t = tensor(source)
+    return run_elementwise(runtime().copy_kernel + t.dtype, tensor(out).dtype, 1, ins, out)
+
+
+@native
+def cast(handle, dtype):
+    """A contiguous copy of a tensor in another dtype (or the same), without history."""
+    t = tensor(handle)
+    out = new_tensor(dtype, t.device, t.ndim, t.shape)
+    if out <= 0:
+        return out
+    return finished(out, copy_into(out, handle))
+
+
+@native
+def number_tensor(kind, real, integer, dtype, device):
+    """A 0-dim tensor with a Python number: `kind` is 0 for int, 1 for float, 2 for bool."""
+    shape = words(stack_small())
+    source = FLOAT64 if kind == 1 else (BOOL if kind == 2 else INT64)
+    handle = new_tensor(source, 0, 0, shape)
+    if handle <= 0:
+        return handle
+    t = tensor(handle)
+    if kind == 1:
+        f64s(t.data)[0] = real
+    elif kind == 0:
+        words(t.data)[0] = integer
+    else:
+        words(t.data)[0] = 1 if integer != 0 else 0
+    t.flags |= WRAPPED_NUMBER
+    t.device = device
+    if dtype == source or dtype < 0:
+        return handle
+    out = cast(handle, dtype)
+    drop(handle)
+    if out > 0:
+        tensor(out).flags |= WRAPPED_NUMBER
+    return out
+
+
+@native_once
+def elementwise_slow(op, n, ins, out):
+    """The general case: mixed dtypes, broadcasting, an output that is given. Returns a handle or a status."""
+    info = op_record(op)
+    dtype = compute_dtype(info.dtype_rule, info.flags, n, ins)
+    scratch = words(stack_small())
+    cast_ins = words(stack_small())
+    n_values = n - 1 if info.flags & MASK_LAST else n
+    if info.flags & NO_BOOL:
+        for k in range(n):
+            if tensor(ins[k]).dtype == BOOL:
+                return fail(DTYPE_REFUSED, BOOL)
+    if n_values < n and tensor(ins[n_values]).dtype != BOOL:
+        return fail(CONDITION_DTYPE, tensor(ins[n_values]).dtype)
+    ndim = broadcast(n, ins, 0, scratch)
+    if ndim < 0:
+        return ndim
+    if ndim > MAX_DIMS:
+        return fail(TOO_MANY_DIMS, ndim)
+    device = tensor(ins[0]).device
+    for k in range(1, n):
+        t = tensor(ins[k])
+        if t.device != device:
+            if tensor(ins[0]).ndim == 0 and k == 1:
+                device = t.device
+            elif t.ndim != 0:
+                return -DEVICE_MISMATCH
+    out_dtype = BOOL if info.flags & OUT_BOOL else dtype
+    target = out
+    if out != 0:
+        to = tensor(out)
+        if not can_cast(out_dtype, to.dtype):
+            return fail(RESULT_CAST, out_dtype, to.dtype)
+        if to.ndim != ndim:
+            return -OUTPUT_SIZES
+        for d in range(ndim):
+            if to.shape[d] != scratch[d]:
+                return -OUTPUT_SIZES
+        if to.dtype != out_dtype:
+            target = new_tensor(out_dtype, device, ndim, scratch)
+        else:
+            retain(out)
+    else:
+        target = new_tensor(out_dtype, device, ndim, scratch)
+    if target <= 0:
+        return target
+    status = 0
+    made = 0
+    for k in range(n):
+        cast_ins[k] = ins[k]
+        t = tensor(ins[k])
+        if k < n_values and t.dtype != dtype and status == 0:
+            converted = cast(ins[k], dtype)
+            if converted <= 0:
+                status = -converted
+            else:
+                cast_ins[k] = converted
+                made |= 1 << k
+    if status == 0:
+        status = run_elementwise(info.kernel, dtype, n, cast_ins, target)
+    for k in range(n):
+        if made & (1 << k):
+            drop(cast_ins[k])
+    if status == 0 and out != 0 and target != out:
+        status = copy_into(out, target)
+        drop(target)
+        target = out
+        retain(out)
+    if status != 0:
+        drop(target)
+        return -status
+    if out != 0:
+        bump_version(out)
+    return target
+
+
+@native
+def elementwise(op, n, ins):
+    """Run an elementwise op without recording it; returns the handle of the result or a negative status."""
+    info = op_record(op)
+    t0 = tensor(ins[0])
+    dtype = t0.dtype
+    easy = t0.flags & CONTIGUOUS != 0 and info.flags & MASK_LAST == 0
+    easy = easy and (info.dtype_rule != PROMOTE_FLOAT or is_floating(dtype))
+    frame = stack_small()
+    f = words(frame)
+    f[2] = t0.data
+    for k in range(1, n):
+        t = tensor(ins[k])
+        f[2 + k] = t.data
+        easy = (
+            easy
+            and t.dtype == dtype
+            and t.ndim == t0.ndim
+            and t.flags & CONTIGUOUS != 0
+            and t.device == t0.device
+        )
+        if easy:
+            for d in range(t0.ndim):
+                if t.shape[d] != t0.shape[d]:
+                    easy = False
+    if not easy:
+        return elementwise_slow(op, n, ins, 0)
+    out = new_tensor(BOOL if info.flags & OUT_BOOL else dtype, t0.device, t0.ndim, t0.shape)
+    if out <= 0:
+        return out
+    to = tensor(out)
+    if to.numel == 0:
+        return out
+    f[0] = to.numel
+    f[1] = to.data
+    return finished(out, launch(info.kernel, t0.device, dtype, FLAT, frame, n + 2, to.numel))
+
+
+@native
+def fill_scalar(handle, kind, real, integer):
+    """Fill a tensor with a number, in place, without history."""
+    t = tensor(handle)
+    number = number_tensor(kind, real, integer, t.dtype, t.device)
+    if number <= 0:
+        return number
+    status = copy_into(handle, number)
+    drop(number)
+    return -status

@@ -1,0 +1,108 @@
+"""Finding a kernel, running it, and recording that it ran: the point that every launch passes."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import (
+    call_kernel,
+    call_native,
+    native,
+    native_inline,
+    opinfo,
+    runtime,
+    runtime_address,
+    tape,
+    words,
+)
+from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import py_restore_thread, py_save_thread
+from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.contracts.records import RUNTIME
+from fastgrad.native.contracts.status import NO_KERNEL, NO_MEMORY
+from fastgrad.native.memory.buffers import allocate, deallocate
+
+OPS_OFFSET = RUNTIME.offset("ops")
+RELEASE_GIL = 1 << 16  # elements from which on other Python threads may run beside a kernel
+
+
+@native_inline
+def op_record(op):
+    """The native record of an op."""
+    return opinfo(runtime_address() + OPS_OFFSET + op * 192)
+
+
+# --- launch ----------------------------------------------------------------------------------------------------
+
+
+@native
+def find_kernel(kernel, device, dtype, layout_class):
+    """The address of a kernel, compiled now if it never was; zero if there is none."""
+    rt = runtime()
+    index = ((kernel * N_DEVICES + device) * N_DTYPES + dtype) * N_LAYOUTS + layout_class
+    address = rt.kernels[index]
+    if address == 0:
+        address = call_native(rt.resolve, index)
+        enter()
+        rt.kernels[index] = address
+    return address
+
+
+@native
+def grow_tape(handle, wanted):
+    t = tape(handle)
+    if t.n_words + wanted <= t.cap_words:
+        return True
+    cap = max(t.cap_words * 2, 8192)
+    while cap < t.n_words + wanted:
+        cap *= 2
+    fresh = allocate(cap * 8)
+    if fresh != 0:
+        for k in range(t.n_words):
+            words(fresh)[k] = words(t.words)[k]
+        if t.words != 0:
+            deallocate(t.words, t.cap_words * 8)
+        t.words = fresh
+        t.cap_words = cap
+    return fresh != 0
+
+
+@native
+def record_launch(address, frame, n_words):
+    """Append a launch to the tape: its length, its kernel, its frame."""
+    rt = runtime()
+    if not grow_tape(rt.tape, n_words + 2):
+        return NO_MEMORY
+    t = tape(rt.tape)
+    target = words(t.words + t.n_words * 8)
+    target[0] = n_words
+    target[1] = address
+    for k in range(n_words):
+        target[2 + k] = words(frame)[k]
+    t.n_words += n_words + 2
+    t.n_launches += 1
+    return 0
+
+
+@native_inline
+def launch_address(address, frame, n_words, work):
+    """Run one kernel: the single point that every launch passes, and so the one that a capture records."""
+    rt = runtime()
+    rt.launches += 1
+    if work >= RELEASE_GIL:
+        state = py_save_thread()
+        call_kernel(address, frame)
+        py_restore_thread(state)
+        enter()
+    else:
+        call_kernel(address, frame)
+    if rt.tape != 0:
+        return record_launch(address, frame, n_words)
+    return 0
+
+
+@native_inline
+def launch(kernel, device, dtype, layout_class, frame, n_words, work):
+    """Find a kernel and run it over `frame`; returns a status."""
+    address = find_kernel(kernel, device, dtype, layout_class)
+    if address == 0:
+        return NO_KERNEL
+    return launch_address(address, frame, n_words, work)

@@ -1,0 +1,92 @@
+"""In which dtype an op computes: promotion as PyTorch has it."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import native, native_inline, runtime, tensor
+from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    UINT8,
+)
+from fastgrad.native.contracts.flags import WRAPPED_NUMBER
+from fastgrad.native.contracts.ops import FIRST, MASK_LAST, PROMOTE_FLOAT
+
+# --- promotion -------------------------------------------------------------------------------------------------
+
+
+@native_inline
+def promote_pair(a, b):
+    """The smallest dtype that holds both, as PyTorch's promotion lattice has it."""
+    if a == b:
+        return a
+    low = min(a, b)
+    high = max(a, b)
+    if low == UINT8 and high == INT8:
+        return INT16
+    if low == FLOAT16 and high == BFLOAT16:
+        return FLOAT32
+    return high
+
+
+@native_inline
+def is_floating(dtype):
+    return dtype >= FLOAT16
+
+
+@native
+def combine(higher, lower):
+    """Promotion across categories: tensors with dimensions outrank 0-dim ones, which outrank numbers."""
+    if higher < 0:
+        return lower
+    if lower < 0 or is_floating(higher):
+        return higher
+    if higher == BOOL or is_floating(lower):
+        return promote_pair(higher, lower)
+    return higher
+
+
+@native
+def result_dtype(n, ins):
+    """The dtype in which an op over `ins` computes."""
+    dims = -1
+    zeros = -1
+    numbers = -1
+    for k in range(n):
+        t = tensor(ins[k])
+        dtype = t.dtype
+        if t.flags & WRAPPED_NUMBER:
+            if dtype == FLOAT64:
+                dtype = runtime().default_dtype
+            numbers = dtype if numbers < 0 else promote_pair(numbers, dtype)
+        elif t.ndim > 0:
+            dims = dtype if dims < 0 else promote_pair(dims, dtype)
+        else:
+            zeros = dtype if zeros < 0 else promote_pair(zeros, dtype)
+    return combine(dims, combine(zeros, numbers))
+
+
+@native
+def can_cast(source, target):
+    """Whether a result of dtype `source` may be written to a tensor of dtype `target` in place."""
+    if is_floating(source) and not is_floating(target):
+        return False
+    return not (source != BOOL and target == BOOL)
+
+
+# --- the op family ---------------------------------------------------------------------------------------------
+
+
+@native
+def compute_dtype(rule, flags, n, ins):
+    """The dtype that the kernel works in, by the op's rule."""
+    if rule == FIRST:
+        return tensor(ins[0]).dtype
+    dtype = result_dtype(n - 1 if flags & MASK_LAST else n, ins)
+    if rule == PROMOTE_FLOAT and not is_floating(dtype):
+        dtype = runtime().default_dtype
+    return dtype

@@ -1,0 +1,178 @@
+"""From Python objects to handles and back, and calling Python."""
+
+from __future__ import annotations
+
+from fastgrad.flags import DEBUG
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    native,
+    native_inline,
+    node,
+    node_object,
+    runtime,
+    stack_small,
+    task,
+    tensor,
+    tensor_object,
+    words,
+)
+from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import (
+    none,
+    py_alloc,
+    py_decref,
+    py_incref,
+    py_integer_value,
+    py_is_subtype,
+    py_vectorcall,
+)
+from fastgrad.native.memory.references import drop, living_object
+
+# --- calling Python --------------------------------------------------------------------------------------------
+
+
+@native
+def call_python(function, n, a, b, c):
+    """Call a function with up to three arguments; the result, or zero with an exception set."""
+    arguments = words(stack_small())
+    arguments[0] = a
+    arguments[1] = b
+    arguments[2] = c
+    answer = py_vectorcall(function, address_of(arguments), n, 0)
+    enter()
+    return answer
+
+
+# --- from objects to handles -----------------------------------------------------------------------------------
+
+
+@native_inline
+def type_of(o):
+    return tensor_object(o).type
+
+
+@native_inline
+def is_tensor(o):
+    """Whether an object is a tensor."""
+    kind = type_of(o)
+    return kind == runtime().tensor_type or py_is_subtype(kind, runtime().tensor_base) != 0
+
+
+@native
+def object_handle(o):
+    """The handle of a tensor object; zero if it is none, or in debug mode if its record is another one by now."""
+    if not is_tensor(o):
+        return 0
+    x = tensor_object(o)
+    if DEBUG and x.handle != 0 and tensor(x.handle).generation != x.generation:
+        return 0
+    return x.handle
+
+
+@native
+def optional_handle(o):
+    """Like `object_handle`, zero for None and -1 for what is no tensor."""
+    if o == none():
+        return 0
+    handle = object_handle(o)
+    return handle if handle != 0 else -1
+
+
+@native
+def node_handle(o):
+    """The handle of a node object; zero if it is none."""
+    kind = type_of(o)
+    if kind != runtime().node_type and py_is_subtype(kind, runtime().node_base) == 0:
+        return 0
+    x = node_object(o)
+    if DEBUG and x.handle != 0 and node(x.handle).generation != x.generation:
+        return 0
+    return x.handle
+
+
+@native
+def pass_handle(o):
+    """The handle of a pass that a Python integer is; zero for any other, which only debug mode notices."""
+    handle = py_integer_value(o)
+    if DEBUG:
+        current = runtime().current_task
+        while current != handle and current != 0:
+            current = task(current).previous
+        handle = current
+    return handle
+
+
+# --- from handles to objects -----------------------------------------------------------------------------------
+
+
+@native
+def wrap(handle):
+    """The object of a tensor, a new reference; takes over one of the record. Zero with an exception set."""
+    t = tensor(handle)
+    o = living_object(t)
+    if o != 0:
+        py_incref(o)
+        drop(handle)
+        return o
+    o = py_alloc(runtime().tensor_type, 0)
+    known = living_object(t)
+    if o == 0 or known != 0:  # the collector, which may run any code, may have asked for it
+        if o != 0:
+            py_decref(o)
+            o = known
+            py_incref(o)
+        drop(handle)
+        return o
+    attach(o, handle)
+    return o
+
+
+@native
+def wrap_optional(handle):
+    """Like `wrap`, None for zero."""
+    if handle == 0:
+        py_incref(none())
+        return none()
+    return wrap(handle)
+
+
+@native_inline
+def attach(o, handle):
+    x = tensor_object(o)
+    x.handle = handle
+    x.generation = tensor(handle).generation
+    tensor(handle).pyobj = o
+
+
+@native
+def adopt(kind, o):
+    """An object of a subclass for the record of a fresh tensor, which the old object gives up."""
+    fresh = py_alloc(kind, 0)
+    if fresh != 0:
+        handle = tensor_object(o).handle
+        tensor_object(o).handle = 0
+        attach(fresh, handle)
+    return fresh
+
+
+@native
+def wrap_node(handle, kind):
+    """The object of a node, a new reference, made with the type `kind` if need be. Zero with an exception set."""
+    n = node(handle)
+    if n.pyobj == 0:
+        o = py_alloc(kind, 0)
+        if o == 0:
+            return 0
+        if n.pyobj != 0:  # as in `wrap`
+            py_decref(o)
+        else:
+            x = node_object(o)
+            x.handle = handle
+            x.generation = n.generation
+            n.pyobj = o
+            runtime().n_held_objects += 1
+            for _ in range(n.refs):
+                py_incref(o)
+            return o
+    py_incref(n.pyobj)
+    return n.pyobj

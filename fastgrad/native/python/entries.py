@@ -1,0 +1,526 @@
+"""What the compiled runtime offers to Python: one list of exports, compiled to one object file.
+
+Small functions that only Python needs (fields of records, modes, hooks' flags) stand here too.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.backward import boundary, custom_function, hooks, passes, sweep
+from fastgrad.native.base import modes
+from fastgrad.native.base.intrinsics import (
+    call_kernel,
+    native,
+    node,
+    runtime,
+    runtime_address,
+    stack_small,
+    storage,
+    tape,
+    tensor,
+    words,
+)
+from fastgrad.native.base.modes import enter
+from fastgrad.native.contracts.entries import Export
+from fastgrad.native.contracts.flags import CONTIGUOUS, REQUIRES_GRAD, RETAINS_GRAD, UNTRACKED, WRAPPED_NUMBER
+from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.records import STORAGE_KIND, TAPE_KIND
+from fastgrad.native.contracts.status import NO_MEMORY
+from fastgrad.native.dispatch.call import call_entry
+from fastgrad.native.dispatch.inplace_call import inplace
+from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
+from fastgrad.native.graph import graph
+from fastgrad.native.graph.graph import is_leaf, left_behind, look, write_meta
+from fastgrad.native.graph.packing import about_to_change
+from fastgrad.native.launch.elementwise import copy_into, fill_scalar, number_tensor
+from fastgrad.native.launch.launch import launch
+from fastgrad.native.memory.buffers import deallocate, empty_cache
+from fastgrad.native.memory.records import (
+    WORDS_STORAGE,
+    WORDS_TAPE,
+    new_record,
+    new_tape_record,
+    retire_record,
+)
+from fastgrad.native.memory.references import drain, drop, drop_tensor, leave_node, retain, unlink_retained
+from fastgrad.native.objects.collector import (
+    clear_node,
+    clear_tensor,
+    collection_begins,
+    collection_ends,
+    dealloc_handle,
+    dealloc_node,
+    dealloc_tensor,
+    traverse_node,
+    traverse_tensor,
+)
+from fastgrad.native.objects.handles import (
+    adopt,
+    node_handle,
+    object_handle,
+    optional_handle,
+    pass_handle,
+    wrap,
+    wrap_optional,
+)
+from fastgrad.native.python import node_entries
+from fastgrad.native.tensors import tensors
+from fastgrad.native.tensors.tensors import alias, blank_tensor, is_contiguous, new_tensor
+
+
+@native
+def peek(address):
+    """The word at an address."""
+    return words(address)[0]
+
+
+@native
+def poke(address, value):
+    """Set the word at an address."""
+    words(address)[0] = value
+
+
+@native
+def handle_of(h):
+    """The handle of a tensor."""
+    return h
+
+
+@native
+def from_handle(h):
+    """The tensor object for a handle; takes over one reference."""
+    return h
+
+
+@native
+def borrow(h):
+    """The tensor object for a handle that stays the owner's."""
+    if h != 0:
+        retain(h)
+    return h
+
+
+@native
+def sizes(h, out):
+    t = tensor(h)
+    for k in range(t.ndim):
+        words(out)[k] = t.shape[k]
+    return t.ndim
+
+
+@native
+def steps(h, out):
+    t = tensor(h)
+    for k in range(t.ndim):
+        words(out)[k] = t.strides[k]
+    return t.ndim
+
+
+@native
+def field(h, k):
+    """Word `k` of a tensor's record (see `layout.TENSOR`)."""
+    return words(h)[k]
+
+
+@native
+def storage_field(h, k):
+    return words(tensor(h).storage)[k]
+
+
+@native
+def get_grad(h):
+    g = tensor(h).grad
+    if g != 0:
+        retain(g)
+    return g
+
+
+@native
+def set_grad(h, g):
+    t = tensor(h)
+    old = t.grad
+    if g != 0:
+        retain(g)
+    t.grad = g
+    if old != 0:
+        drop(old)
+
+
+@native
+def get_base(h):
+    b = tensor(h).base
+    if b != 0:
+        retain(b)
+    return b
+
+
+@native
+def detach(h):
+    """An alias without history that shares memory and version."""
+    enter()
+    return alias(h)
+
+
+@native
+def set_requires_grad(h, on):
+    t = tensor(h)
+    if on != 0:
+        t.flags |= REQUIRES_GRAD
+    else:
+        t.flags &= ~REQUIRES_GRAD
+
+
+@native
+def detach_(h):
+    """Cut a tensor from its history, in place."""
+    t = tensor(h)
+    if t.flags & RETAINS_GRAD:
+        unlink_retained(h)
+        t.flags &= ~RETAINS_GRAD
+    t.output_nr = 0
+    t.flags &= ~REQUIRES_GRAD
+    leave_node(h)
+    drain()
+
+
+@native
+def retain_grad(h):
+    """Ask that the gradient of a non-leaf be written to its `grad`: 1, 0 if it requires none, a negative status."""
+    enter()
+    if not look(h) & REQUIRES_GRAD:
+        return 0
+    status = left_behind(h)
+    if status != 0:
+        return -status
+    t = tensor(h)
+    if not t.flags & RETAINS_GRAD and not is_leaf(h):
+        t.flags |= RETAINS_GRAD
+        n = node(t.node)
+        t.retain_next = n.retains
+        n.retains = h
+    return 1
+
+
+@native
+def new(dtype, device, n, shape):
+    """A tensor whose elements are not set; `shape` is the address of its sizes."""
+    enter()
+    return new_tensor(dtype, device, n, words(shape))
+
+
+@native
+def number(kind, real, integer, dtype, device):
+    """A 0-dim tensor with a Python number."""
+    enter()
+    h = number_tensor(kind, real, integer, dtype, device)
+    if h > 0:
+        tensor(h).flags &= ~WRAPPED_NUMBER
+    return h
+
+
+@native
+def wrapped_number(kind, real, integer, device):
+    """Like `number`, of a kind that takes part in promotion as a Python number does."""
+    enter()
+    return number_tensor(kind, real, integer, -1, device)
+
+
+@native
+def wrapped_handle(kind, real, integer):
+    """The handle of such a number, with one reference for the caller."""
+    return number_tensor(kind, real, integer, -1, 0)
+
+
+@native
+def foreign(dtype, device, n, layout_address, data, nbytes, owner):
+    """A tensor over memory of somebody else's, kept alive by one reference to `owner`, a Python object.
+
+    `layout_address`: sizes, then strides.
+    """
+    enter()
+    h = blank_tensor()
+    if h == 0:
+        return -NO_MEMORY
+    s = new_record(STORAGE_KIND, WORDS_STORAGE)
+    if s == 0:
+        drop(h)
+        return -NO_MEMORY
+    st = storage(s)
+    st.data = data
+    st.nbytes = nbytes
+    st.version = 0
+    st.device = device
+    st.owner = owner
+    st.dtype = dtype
+    t = tensor(h)
+    t.storage = s
+    t.data = data
+    t.dtype = dtype
+    t.device = device
+    t.ndim = n
+    numel = 1
+    for k in range(n):
+        t.shape[k] = words(layout_address)[k]
+        t.strides[k] = words(layout_address)[n + k]
+        numel *= t.shape[k]
+    t.numel = numel
+    if is_contiguous(n, t.shape, t.strides):
+        t.flags |= CONTIGUOUS
+    return h
+
+
+@native
+def fill(h, kind, real, integer):
+    """Fill a tensor that nobody has seen yet with a number: no new version of it. A status."""
+    enter()
+    return fill_scalar(h, kind, real, integer)
+
+
+@native
+def copy(h, source):
+    """Copy elements, broadcasting and casting, without history. A status."""
+    enter()
+    status = about_to_change(h)
+    if status != 0:
+        return -status
+    status = copy_into(h, source)
+    tensors.bump_version(h)
+    return -status
+
+
+@native
+def data_of(h):
+    """What `.data` gives: an alias whose changes in place are not counted."""
+    enter()
+    a = alias(h)
+    if a > 0:
+        tensor(a).flags |= UNTRACKED
+    return a
+
+
+@native
+def set_data(h, source):
+    """Let a tensor stand for the memory of another one, with its layout and dtype."""
+    t = tensor(h)
+    s = tensor(source)
+    old = t.storage
+    retain(s.storage)
+    t.storage = s.storage
+    t.data = s.data
+    t.dtype = s.dtype
+    t.device = s.device
+    t.ndim = s.ndim
+    t.numel = s.numel
+    for k in range(s.ndim):
+        t.shape[k] = s.shape[k]
+        t.strides[k] = s.strides[k]
+    t.flags = (t.flags & ~CONTIGUOUS) | (s.flags & CONTIGUOUS)
+    if t.accumulator != 0:
+        write_meta(words(node(t.accumulator).metas), h)
+    drop(old)
+
+
+@native
+def bump(h):
+    tensors.bump_version(h)
+
+
+@native
+def flags_of(h):
+    """The flags of a tensor, after a view has caught up with its base."""
+    enter()
+    return look(h)
+
+
+@native
+def random_fill(kernel, h, seed, offset, a, b):
+    """Fill a contiguous tensor from the counter-based generator; `a`, `b` are bit patterns. A status."""
+    enter()
+    t = tensor(h)
+    if t.numel == 0:
+        return 0
+    frame = stack_small()
+    f = words(frame)
+    f[0] = t.numel
+    f[1] = t.data
+    f[2] = seed
+    f[3] = offset
+    f[4] = a
+    f[5] = b
+    return -launch(kernel, t.device, t.dtype, FLAT, frame, 6, t.numel)
+
+
+@native
+def sequence_fill(kernel, h, start, step):
+    """Fill a contiguous tensor with ``start + k * step``; both are bit patterns of float64 or integers. A status."""
+    return random_fill(kernel, h, start, step, 0, 0)
+
+
+# --- capture and replay ----------------------------------------------------------------------------------------
+
+
+@native
+def tape_begin():
+    """Begin to record launches; what they write to stays with the tape. A handle or a negative status."""
+    rt = runtime()
+    if rt.tape != 0:
+        return -1
+    h = new_tape_record()
+    if h == 0:
+        return -NO_MEMORY
+    rt.tape = h
+    return h
+
+
+@native
+def tape_end():
+    """Stop recording; returns the number of launches."""
+    rt = runtime()
+    h = rt.tape
+    rt.tape = 0
+    return tape(h).n_launches if h != 0 else -1
+
+
+@native
+def tape_replay(h):
+    """Run all launches again, in order."""
+    t = tape(h)
+    at = t.words
+    end = t.words + t.n_words * 8
+    while at < end:
+        call_kernel(words(at)[1], at + 16)
+        at += 16 + words(at)[0] * 8
+
+
+@native
+def release_tape(h):
+    """Give the tape's memory back."""
+    t = tape(h)
+    for k in range(t.n_kept):
+        drop(words(t.kept)[k])
+    if t.kept != 0:
+        deallocate(t.kept, t.cap_kept * 8)
+    if t.words != 0:
+        deallocate(t.words, t.cap_words * 8)
+    retire_record(h, TAPE_KIND, WORDS_TAPE)
+
+
+EXPORTS = [
+    Export("runtime_address", runtime_address, "", "i"),
+    Export("peek", peek, "i", "i"),
+    Export("poke", poke, "ii", "n"),
+    # called by other wrappers
+    Export("drop_tensor", drop_tensor, "i", "x"),
+    Export("binary_operator", binary_operator, "iii", "x"),
+    Export("unary_operator", unary_operator, "ii", "x"),
+    Export("scalar_operator", scalar_operator, "iiidii", "x"),
+    Export("call_entry", call_entry, "iipippi", "x"),
+    Export("inplace", inplace, "iipip", "x"),
+    # tensors
+    Export("new", new, "iiii", "T"),
+    Export("number", number, "idiii", "T"),
+    Export("wrapped_number", wrapped_number, "idii", "T"),
+    Export("wrapped_handle", wrapped_handle, "idi", "i"),
+    Export("foreign", foreign, "iiiiiii", "T"),
+    Export("handle_of", handle_of, "T", "i"),
+    Export("from_handle", from_handle, "i", "T"),
+    Export("borrow", borrow, "i", "T"),
+    Export("sizes", sizes, "T", "L"),
+    Export("steps", steps, "T", "L"),
+    Export("field", field, "Ti", "i"),
+    Export("storage_field", storage_field, "Ti", "i"),
+    Export("get_grad", get_grad, "T", "T"),
+    Export("set_grad", set_grad, "TO", "n"),
+    Export("get_base", get_base, "T", "T"),
+    Export("detach", detach, "T", "T"),
+    Export("detach_", detach_, "T", "n"),
+    Export("set_requires_grad", set_requires_grad, "Ti", "n"),
+    Export("retain_grad", retain_grad, "T", "s"),
+    Export("fill", fill, "Tidi", "E"),
+    Export("copy", copy, "TT", "E"),
+    Export("bump", bump, "T", "n"),
+    Export("data_of", data_of, "T", "T"),
+    Export("set_data", set_data, "TT", "n"),
+    Export("random_fill", random_fill, "iTiiii", "i"),
+    Export("sequence_fill", sequence_fill, "iTii", "i"),
+    # modes
+    Export("get_mode", modes.get_mode, "", "i"),
+    Export("set_mode", modes.set_mode, "i", "i"),
+    Export("set_saved_hooks", modes.set_saved_hooks, "i", "n"),
+    # objects
+    Export("object_handle", object_handle, "i", "x"),
+    Export("optional_handle", optional_handle, "i", "x"),
+    Export("node_handle", node_handle, "i", "x"),
+    Export("pass_handle", pass_handle, "i", "x"),
+    Export("wrap", wrap, "i", "x"),
+    Export("wrap_optional", wrap_optional, "i", "x"),
+    Export("dealloc_tensor", dealloc_tensor, "i", "x"),
+    Export("traverse_tensor", traverse_tensor, "iii", "x"),
+    Export("clear_tensor", clear_tensor, "i", "x"),
+    Export("dealloc_node", dealloc_node, "i", "x"),
+    Export("traverse_node", traverse_node, "iii", "x"),
+    Export("clear_node", clear_node, "i", "x"),
+    Export("dealloc_handle", dealloc_handle, "i", "x"),
+    Export("collection_begins", collection_begins, "i", "n"),
+    Export("collection_ends", collection_ends, "", "E"),
+    Export("adopt", adopt, "oo", "R"),
+    # hooks
+    Export("next_hook_id", hooks.next_hook_id, "", "i"),
+    Export("add_hook", hooks.add_hook, "oo", "R"),
+    Export("register_hook", hooks.register_hook, "To", "R"),
+    Export("register_node_hook", hooks.register_node_hook, "Niio", "R"),
+    Export("hold_hooks", hooks.hold_hooks, "Nio", "E"),
+    Export("output_hooks", hooks.output_hooks, "T", "R"),
+    Export("flag_leaf", node_entries.flag_leaf, "Ti", "n"),
+    # custom functions, saved tensors
+    Export("boundary", boundary.boundary, "o", "R"),
+    Export("function_begin", custom_function.function_begin, "ooo", "R"),
+    Export("function_finish", custom_function.function_finish, "ooo", "R"),
+    Export("function_apply", custom_function.function_apply, "oooo", "R"),
+    Export("function_save", custom_function.save_all, "o", "E"),
+    Export("set_output_count", custom_function.set_output_count, "Ni", "s"),
+    Export("set_output", custom_function.set_output, "NiTi", "s"),
+    Export("set_dirty_output", custom_function.set_dirty_output, "NiT", "s"),
+    Export("saved_tensors", custom_function.saved_tensors, "N", "R"),
+    Export("saved_place", custom_function.saved_place, "Ni", "T"),
+    Export("mark_packed", custom_function.pack_now, "Ni", "n"),
+    # nodes
+    Export("flags_of", flags_of, "T", "i"),
+    Export("grad_fn", node_entries.grad_fn, "T", "R"),
+    Export("is_leaf", node_entries.leaf_now, "T", "s"),
+    Export("gradient_node", node_entries.gradient_node, "T", "R"),
+    Export("current_node", node_entries.current_node, "T", "R"),
+    Export("node_target", node_entries.node_target, "Ni", "R"),
+    Export("node_output", node_entries.node_output, "Ni", "i"),
+    Export("node_field", node_entries.node_field, "Ni", "i"),
+    Export("set_node_field", node_entries.set_node_field, "Nii", "n"),
+    Export("node_meta", node_entries.node_meta, "Ni", "L"),
+    Export("input_meta", node_entries.input_meta, "Ni", "L"),
+    Export("node_attr", node_entries.node_attr, "Ni", "i"),
+    Export("node_variable", node_entries.node_variable, "N", "T"),
+    Export("attach_input", node_entries.attach_input, "NiT", "T"),
+    Export("attach_output", node_entries.attach_output, "NiT", "T"),
+    Export("check_saved", graph.check_saved, "N", "i"),
+    # passes
+    Export("task_new", passes.task_new, "i", "i"),
+    Export("current_pass", passes.current_pass, "", "i"),
+    Export("pass_id", passes.pass_id, "K", "i"),
+    Export("will_run", passes.will_run, "KNi", "i"),
+    Export("execution_order", passes.execution_order, "K", "R"),
+    Export("task_root", passes.task_root, "KNiO", "i"),
+    Export("task_root_tensor", passes.task_root_tensor, "KTO", "i"),
+    Export("task_discover", passes.task_discover, "K", "i"),
+    Export("task_want", passes.task_want, "KNii", "i"),
+    Export("task_start", passes.task_start, "K", "i"),
+    Export("sweep", sweep.sweep, "K", "E"),
+    Export("task_end", passes.task_end, "K", "n"),
+    Export("task_node", node_entries.task_node, "K", "R"),
+    Export("task_count", passes.task_count, "Ki", "i"),
+    Export("task_get", passes.task_get, "Kii", "T"),
+    Export("task_set", passes.task_set, "KiiO", "n"),
+    # memory, capture
+    Export("empty_cache", empty_cache, "", "i"),
+    Export("tape_begin", tape_begin, "", "i"),
+    Export("tape_end", tape_end, "", "i"),
+    Export("tape_replay", tape_replay, "i", "n"),
+    Export("release_tape", release_tape, "i", "n"),
+]

@@ -1,0 +1,167 @@
+"""What Python sees of nodes: their objects, edges and facts, as entries of the runtime."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import native, node, runtime, task, tensor, words
+from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import none, py_incref
+from fastgrad.native.graph.graph import (
+    gradient_edge,
+    is_leaf,
+    left_behind,
+    living_accumulator,
+    look,
+    tell_accumulator,
+)
+from fastgrad.native.memory.records import META_BYTES
+from fastgrad.native.memory.references import drop_node, retain, retain_node
+from fastgrad.native.objects.handles import wrap_node
+from fastgrad.native.tensors import tensors
+from fastgrad.native.tensors.tensors import alias
+
+
+@native
+def object_of(n):
+    """The object of a node, whose reference is taken over, or None for zero; a new reference."""
+    if n == 0:
+        py_incref(none())
+        return none()
+    o = wrap_node(n, runtime().node_type)
+    drop_node(n)
+    return o
+
+
+@native
+def shared_object(n):
+    """The object of a node that somebody else holds, or None for zero; a new reference."""
+    if n != 0:
+        retain_node(n)
+    return object_of(n)
+
+
+@native
+def grad_fn(h):
+    """The node of a non-leaf; None for a leaf."""
+    enter()
+    look(h)
+    status = left_behind(h)
+    if status != 0:
+        return -status
+    return shared_object(0 if is_leaf(h) else tensor(h).node)
+
+
+@native
+def leaf_now(h):
+    """Whether a tensor has no history of ops, after a view has caught up with its base. 0, 1 or a negative status."""
+    enter()
+    look(h)
+    status = left_behind(h)
+    return -status if status != 0 else (1 if is_leaf(h) else 0)
+
+
+@native
+def gradient_node(h):
+    """The node that a tensor's gradient arrives at: a leaf's AccumulateGrad node. None without memory."""
+    enter()
+    look(h)
+    status = left_behind(h)
+    return -status if status != 0 else object_of(gradient_edge(h))
+
+
+@native
+def current_node(h):
+    """The node that a tensor has now; for a leaf its AccumulateGrad node, None if there is none."""
+    t = tensor(h)
+    return shared_object(t.node if t.node != 0 else living_accumulator(t))
+
+
+@native
+def flag_leaf(h, flags):
+    """Say that a leaf has hooks: `LEAF_HOOKS` or `LEAF_POST_HOOKS`."""
+    tensor(h).flags |= flags
+    tell_accumulator(h)
+
+
+@native
+def node_target(n, k):
+    """The node that edge `k` points at, None for no edge."""
+    return shared_object(words(node(n).edges)[2 * k])
+
+
+@native
+def node_field(n, k):
+    """Word `k` of a node's record (see `layout.NODE`)."""
+    return words(n)[k]
+
+
+@native
+def set_node_field(n, k, value):
+    words(n)[k] = value
+
+
+@native
+def node_output(n, k):
+    """The number of the output that edge `k` points at, -1 for no edge."""
+    edges = words(node(n).edges)
+    return edges[2 * k + 1] if edges[2 * k] != 0 else -1
+
+
+@native
+def node_meta(n, k, out):
+    """What a node knows of its output `k`: dtype, device, sizes."""
+    return write_meta(words(node(n).metas + k * META_BYTES), out)
+
+
+@native
+def input_meta(n, k, out):
+    """What a node's edge `k` says of its input: dtype, device, sizes."""
+    edges = words(node(n).edges)
+    return write_meta(words(node(edges[2 * k]).metas + edges[2 * k + 1] * META_BYTES), out)
+
+
+@native
+def write_meta(meta, out):
+    words(out)[0] = meta[0]
+    words(out)[1] = meta[1]
+    for j in range(meta[2]):
+        words(out)[2 + j] = meta[3 + j]
+    return 2 + meta[2]
+
+
+@native
+def node_attr(n, k):
+    return words(node(n).attrs)[k]
+
+
+@native
+def node_variable(n):
+    """The leaf of an AccumulateGrad node."""
+    v = node(n).variable
+    if v != 0:
+        retain(v)
+    return v
+
+
+@native
+def attach_input(n, k, h):
+    """An alias of what stands for input `k` of a node, with the history of that input."""
+    a = alias(h)
+    edges = words(node(n).edges)
+    if a > 0 and k < node(n).n_in and edges[2 * k] != 0:
+        tensors.set_history(a, edges[2 * k], edges[2 * k + 1])
+    return a
+
+
+@native
+def attach_output(n, k, h):
+    """An alias of saved output `k` with the node as its history, as double backward wants it."""
+    a = alias(h)
+    if a > 0:
+        tensors.set_history(a, n, k)
+    return a
+
+
+@native
+def task_node(handle):
+    """The node at which a pass stands, None before the first."""
+    return shared_object(task(handle).node)

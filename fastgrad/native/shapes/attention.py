@@ -1,0 +1,226 @@
+"""Scaled dot-product attention over batches of heads: forward, and the gradients of query, key and value at once."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail
+from fastgrad.native.base.intrinsics import (
+    advance,
+    attention,
+    native,
+    native_inline,
+    stack_frame,
+    stack_small,
+    tensor,
+    words,
+)
+from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.frames import ATTENTION, ATTENTION_KEYS, ATTENTION_QUERIES, FLAT
+from fastgrad.native.contracts.status import MISFIT
+from fastgrad.native.launch.elementwise import cast
+from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.tensors.tensors import is_contiguous, new_tensor, same_shape
+
+N_WORDS = ATTENTION.words
+OPERAND_WORDS = 4  # address, strides of batches, heads and rows
+MOST_LANES = 16  # elements of the widest vector; rows are filled up to whole vectors
+
+
+@native
+def with_rows(h):
+    """A tensor whose rows are contiguous: the tensor itself (one more reference) or a copy."""
+    t = tensor(h)
+    if t.strides[3] == 1 or t.shape[3] == 1:
+        retain(h)
+        return h
+    return cast(h, t.dtype)
+
+
+@native
+def new_like(h):
+    """A tensor of the sizes of `h` in which heads lie within positions if they do so in `h`.
+
+    So what came from transposing heads and positions is transposed back without a copy.
+    """
+    t = tensor(h)
+    sizes = words(stack_small())
+    swaps = t.strides[1] < t.strides[2]
+    for k in range(4):
+        sizes[k] = t.shape[k]
+    if swaps:
+        sizes[1] = t.shape[2]
+        sizes[2] = t.shape[1]
+    out = new_tensor(t.dtype, t.device, 4, sizes)
+    if out > 0 and swaps:
+        o = tensor(out)
+        stride = o.strides[1]
+        o.strides[1] = o.strides[2]
+        o.strides[2] = stride
+        o.shape[1] = sizes[2]
+        o.shape[2] = sizes[1]
+        if not is_contiguous(4, o.shape, o.strides):
+            o.flags &= ~CONTIGUOUS
+    return out
+
+
+@native_inline
+def write_operand(target, h):
+    """Write address and strides of an operand; an absent one has the address zero."""
+    for k in range(OPERAND_WORDS):
+        target[k] = 0
+    if h != 0:
+        target[0] = tensor(h).data
+        for k in range(OPERAND_WORDS - 1):
+            target[1 + k] = tensor(h).strides[k]
+
+
+@native
+def same_kind(a, b):
+    return same_shape(a, b) and tensor(a).dtype == tensor(b).dtype
+
+
+@native
+def check_operands(operands):
+    """Whether query, key, value and mask fit, as the caller promises: hooks may give back others than were saved."""
+    q = tensor(operands[0])
+    k = tensor(operands[1])
+    if q.ndim != 4 or k.ndim != 4 or not same_kind(operands[1], operands[2]) or q.dtype != k.dtype:
+        return MISFIT
+    if q.numel == 0 or k.numel == 0 or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
+        return MISFIT
+    if q.shape[1] % k.shape[1] != 0:
+        return MISFIT
+    if operands[3] != 0:
+        m = tensor(operands[3])
+        if m.ndim != 4 or m.dtype != q.dtype or m.shape[3] != k.shape[2]:
+            return MISFIT
+        for d in range(3):
+            if m.shape[d] != q.shape[d]:
+                return MISFIT
+    return 0
+
+
+@native
+def scratch_for(query, key):
+    """Room for what the kernels keep of a head: a new tensor."""
+    q = tensor(query)
+    e = q.shape[3]
+    width = (e + MOST_LANES - 1) // MOST_LANES * MOST_LANES
+    keys = (tensor(key).shape[2] + ATTENTION_KEYS - 1) // ATTENTION_KEYS * ATTENTION_KEYS
+    # What belongs to a block of queries, and two copies of all keys or values: five where rows are filled up.
+    size = words(stack_small())
+    size[0] = ATTENTION_QUERIES * (2 * ATTENTION_KEYS + 3 * width + 4) + keys * width * (
+        2 if width == e else 5
+    )
+    return new_tensor(q.dtype, q.device, 1, size)
+
+
+@native
+def run_attention(op, n, operands, attrs, frame):
+    """Complete the frame, in which the results stand, with `n` operands in the order of the frame; launch. A status."""
+    f = attention(frame)
+    q = tensor(operands[0])
+    k = tensor(operands[1])
+    f.batch = q.shape[0]
+    f.heads = q.shape[1]
+    f.group = q.shape[1] // k.shape[1]
+    f.queries = q.shape[2]
+    f.keys = k.shape[2]
+    f.width = q.shape[3]
+    f.causal = attrs[0]
+    f.scale = attrs[1]
+    scratch = scratch_for(operands[0], operands[1])
+    if scratch <= 0:
+        return -scratch
+    f.scratch = tensor(scratch).data
+    owned = words(stack_small())
+    count = 0
+    status = 0
+    while count < n and status == 0:
+        owned[count] = with_rows(operands[count]) if operands[count] != 0 else 0
+        if owned[count] < 0:
+            status = -owned[count]
+            break
+        write_operand(advance(f.q, OPERAND_WORDS * count), owned[count])
+        count += 1
+    if status == 0:
+        work = q.numel * f.keys // 16
+        status = launch(op_record(op).kernel, q.device, q.dtype, FLAT, frame, N_WORDS, work)
+    for j in range(count):
+        if owned[j] != 0:
+            drop(owned[j])
+    drop(scratch)
+    return status
+
+
+@native
+def attention_forward(op, n, ins, attrs, outs):
+    """The weighted values, and the logarithm of the sum of exponentials of each query's scores.
+
+    `ins`: query (B, H, L, E), key and value (B, H / group, S, E), a mask (B, H, L, S) or nothing; `attrs`: whether
+    causal, the bits of the scale.
+    """
+    operands = words(stack_small())
+    for k in range(4):
+        operands[k] = ins[k] if k < n else 0
+    if check_operands(operands) != 0:
+        return fail(MISFIT)
+    out = new_like(ins[0])
+    if out <= 0:
+        return out
+    q = tensor(ins[0])
+    lse = new_tensor(q.dtype, q.device, 3, q.shape)
+    if lse <= 0:
+        drop(out)
+        return lse
+    frame = stack_frame()
+    attention(frame).lse = tensor(lse).data
+    write_operand(attention(frame).out, out)
+    status = run_attention(op, 4, operands, attrs, frame)
+    if status != 0:
+        drop(out)
+        drop(lse)
+        return -status
+    outs[0] = out
+    outs[1] = lse
+    return 2
+
+
+@native
+def attention_backward(op, ins, attrs, outs):
+    """The gradients of query, key and value.
+
+    `ins`: gradient of the result, query, key, value, mask or absent, result, logarithms of sums; `attrs` as before.
+    """
+    operands = words(stack_small())
+    for k in range(5):
+        operands[k] = ins[1 + k]
+    operands[5] = ins[0]
+    q = tensor(ins[1])
+    fits = check_operands(operands) == 0 and same_kind(ins[0], ins[1]) and same_kind(ins[5], ins[1])
+    lse = contiguous(ins[6])
+    if lse <= 0:
+        return lse
+    if not fits or tensor(lse).dtype != q.dtype or tensor(lse).numel * q.shape[3] != q.numel:
+        drop(lse)
+        return fail(MISFIT)
+    frame = stack_frame()
+    attention(frame).lse = tensor(lse).data
+    status = 0
+    count = 0
+    while count < 3 and status == 0:
+        outs[count] = new_like(operands[count])
+        if outs[count] <= 0:
+            status = -outs[count]
+            break
+        write_operand(advance(attention(frame).grad_q, OPERAND_WORDS * count), outs[count])
+        count += 1
+    if status == 0:
+        status = run_attention(op, 6, operands, attrs, frame)
+    drop(lse)
+    if status != 0:
+        for k in range(count):
+            drop(outs[k])
+        return -status
+    return 3

@@ -1,0 +1,141 @@
+"""Convolutions: the three tensors that one ties together, each computed from the two others."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    advance,
+    call_kernel,
+    native,
+    stack_small,
+    tensor,
+    words,
+)
+from fastgrad.native.contracts.element_types import UINT8
+from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.status import MISFIT, NO_KERNEL
+from fastgrad.native.launch.launch import find_kernel, launch_address, op_record
+from fastgrad.native.memory.references import drop
+from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.tensors.tensors import finished, new_tensor
+
+FRAME = 22
+SCRATCH, BYTES = 4, 5
+GEOMETRY = 7  # groups, strides, padding, dilation
+LARGEST = 1 << 31
+
+
+@native
+def fits(size, out, kernel, stride, padding, dilation):
+    """Whether windows over a padded dimension have room for `out` results."""
+    sane = stride >= 1 and dilation >= 1 and padding >= 0 and kernel >= 1 and out >= 0 and size >= 0
+    sane = sane and max(max(stride, dilation), padding) < LARGEST and max(max(kernel, out), size) < LARGEST
+    return sane and (out == 0 or (out - 1) * stride + dilation * (kernel - 1) < size + 2 * padding)
+
+
+@native
+def write_geometry(f, rank, x, w, y, attrs):
+    """Fill in the integers of the frame from the sizes of the three tensors; a status.
+
+    Tensors of three dimensions are images of one row.
+    """
+    for k in range(FRAME - 6):
+        f[6 + k] = 1
+    f[6] = x[0]
+    f[7] = x[1]
+    f[10] = y[1]
+    groups = attrs[0]
+    for k in range(rank - 2):
+        at = 4 - rank + k
+        f[8 + at] = x[2 + k]
+        f[11 + at] = y[2 + k]
+        f[13 + at] = w[2 + k]
+    for k in range(6):
+        f[15 + k] = attrs[1 + k]
+    f[21] = groups
+    if groups < 1 or x[0] != y[0] or x[0] < 0 or w[0] != y[1] or w[0] < 0 or w[1] < 0:
+        return MISFIT
+    if w[0] % groups != 0 or w[1] >= LARGEST or groups >= LARGEST or w[1] * groups != x[1]:
+        return MISFIT
+    for k in range(2):
+        if not fits(f[8 + k], f[11 + k], f[13 + k], f[15 + k], f[17 + k], f[19 + k]):
+            return MISFIT
+    return 0
+
+
+@native
+def launch_with_scratch(kernel, device, dtype, f, n_words, work):
+    """Ask a kernel how much scratch it needs, and launch it with as much; returns a status."""
+    address = find_kernel(kernel, device, dtype, FLAT)
+    if address == 0:
+        return NO_KERNEL
+    f[SCRATCH] = 0
+    f[BYTES] = 0
+    call_kernel(address, address_of(f))
+    scratch = new_tensor(UINT8, device, 1, advance(f, BYTES))
+    if scratch <= 0:
+        return -scratch
+    f[SCRATCH] = tensor(scratch).data
+    status = launch_address(address, address_of(f), n_words, work)
+    drop(scratch)
+    return status
+
+
+@native
+def convolution(op, computes, n, ins, attrs):
+    """y, x or w (`computes` 0, 1, 2) of a convolution.
+
+    `ins`: x and w, y and w, or x and y; then the bias of what is computed, or absent. `attrs`: groups, strides,
+    padding, dilation (down, across), rank and sizes of the result.
+    """
+    a = tensor(ins[0])
+    b = tensor(ins[1])
+    rank = attrs[GEOMETRY]
+    sizes = advance(attrs, GEOMETRY + 1)
+    if a.ndim != rank or b.ndim != rank or rank < 3 or rank > 4 or a.dtype != b.dtype:
+        return fail(MISFIT)
+    f = words(stack_small())
+    if computes == 0:
+        status = write_geometry(f, rank, a.shape, b.shape, sizes, attrs)
+    elif computes == 1:
+        status = write_geometry(f, rank, sizes, b.shape, a.shape, attrs)
+    else:
+        status = write_geometry(f, rank, a.shape, sizes, b.shape, attrs)
+    if status != 0:
+        return fail(status)
+    bias = ins[2] if n > 2 else 0
+    if bias != 0:
+        c = tensor(bias)
+        if c.ndim != 1 or c.shape[0] != sizes[1] or c.dtype != a.dtype:
+            return fail(MISFIT)
+    out = new_tensor(a.dtype, a.device, rank, sizes)
+    if out <= 0 or tensor(out).numel == 0:
+        return out
+    return finished(out, run_convolution(op, computes, f, ins[0], ins[1], bias, out))
+
+
+@native
+def run_convolution(op, computes, f, first, second, bias, out):
+    """Launch over contiguous operands; returns a status."""
+    a = contiguous(first)
+    if a <= 0:
+        return -a
+    b = contiguous(second)
+    c = contiguous(bias) if b > 0 and bias != 0 else 0
+    status = -b if b < 0 else (-c if c < 0 else 0)
+    if status == 0:
+        o = tensor(out)
+        f[0] = o.data if computes == 1 else tensor(a).data
+        f[1] = o.data if computes == 2 else tensor(b).data
+        f[2] = o.data if computes == 0 else (tensor(a).data if computes == 1 else tensor(b).data)
+        f[3] = tensor(c).data if c != 0 else 0
+        # pixels of y times what each costs
+        work = f[6] * f[10] * f[11] * f[12] * max(f[7] // f[21] * f[13] * f[14], 1) // 16
+        status = launch_with_scratch(op_record(op).kernel, o.device, o.dtype, f, FRAME, work)
+    drop(a)
+    if b > 0:
+        drop(b)
+    if c > 0:
+        drop(c)
+    return status

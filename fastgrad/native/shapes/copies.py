@@ -1,0 +1,72 @@
+"""Contiguous copies, zeros, reshaping: what the other shape rules start from."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import native, runtime, stack_small, tensor, words
+from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.launch.elementwise import cast, copy_into
+from fastgrad.native.launch.launch import launch
+from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.tensors.tensors import finished, itemsize, new_tensor
+from fastgrad.native.tensors.views import view_reshape
+
+
+@native
+def contiguous(h):
+    """The tensor itself with one more reference, or a contiguous copy."""
+    if tensor(h).flags & CONTIGUOUS:
+        retain(h)
+        return h
+    return cast(h, tensor(h).dtype)
+
+
+@native
+def zeros(dtype, device, ndim, shape):
+    """A tensor of zeros."""
+    out = new_tensor(dtype, device, ndim, shape)
+    if out <= 0:
+        return out
+    return finished(out, zero_fill(out))
+
+
+@native
+def zero_fill(out):
+    """Set a contiguous tensor to zero through the launch point, so that a capture sees it."""
+    t = tensor(out)
+    if t.numel == 0:
+        return 0
+    frame = stack_small()
+    f = words(frame)
+    f[0] = t.data
+    f[1] = t.numel * itemsize(t.dtype)
+    return launch(runtime().zero_kernel, t.device, BOOL, FLAT, frame, 2, t.numel)
+
+
+@native
+def fill_zero(h):
+    """Set any strided tensor to zero."""
+    t = tensor(h)
+    if t.flags & CONTIGUOUS:
+        return zero_fill(h)
+    zero = zeros(t.dtype, t.device, 0, words(stack_small()))
+    if zero <= 0:
+        return -zero
+    status = copy_into(h, zero)
+    drop(zero)
+    return status
+
+
+@native
+def reshape_or_copy(h, n, sizes):
+    """A view with other sizes, or a contiguous copy of them where no view is possible."""
+    out = view_reshape(h, n, sizes)
+    if out > 0 or tensor(h).flags & CONTIGUOUS:
+        return out
+    copy = cast(h, tensor(h).dtype)
+    if copy <= 0:
+        return copy
+    out = view_reshape(copy, n, sizes)
+    drop(copy)
+    return out

@@ -1,0 +1,220 @@
+"""Matrix products, triangles of matrices."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail
+from fastgrad.native.base.intrinsics import native, runtime, stack_small, tensor, words
+from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.ops import VIEW_UNSQUEEZE
+from fastgrad.native.contracts.status import (
+    ADDED_SIZES,
+    BATCH_SIZES,
+    MATRIX_NEEDED,
+    PRODUCT_DIMS,
+    PRODUCT_DTYPES,
+    PRODUCT_SIZES,
+    VECTOR_DIMS,
+    VECTOR_SIZE,
+)
+from fastgrad.native.launch.elementwise import broadcast, cast, run_elementwise
+from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.tensors.tensors import finished, new_tensor
+from fastgrad.native.tensors.views import make_view
+
+
+@native
+def leading_stride(h):
+    """How far apart rows lie, if the elements of each are neighbours; if those of columns are, the negative
+
+    of how far apart these lie; else zero.
+    """
+    t = tensor(h)
+    m = t.shape[t.ndim - 2]
+    n = t.shape[t.ndim - 1]
+    rows = t.strides[t.ndim - 2]
+    cols = t.strides[t.ndim - 1]
+    if cols == 1 and rows >= max(1, n):
+        return rows
+    if rows == 1 and cols >= max(1, m):
+        return -cols
+    if n == 1 and rows == 1:
+        return 1
+    if m == 1 and cols == 1:
+        return max(1, n)
+    return 0
+
+
+@native
+def gemm_operand(h):
+    """A matrix whose rows or columns are contiguous: the tensor itself (one more reference) or a copy."""
+    if leading_stride(h) != 0:
+        retain(h)
+        return h
+    return cast(h, tensor(h).dtype)
+
+
+@native
+def matmul(a, b):
+    """Product of two matrices, or of two equally long batches of matrices."""
+    ta = tensor(a)
+    tb = tensor(b)
+    if ta.ndim != tb.ndim or (ta.ndim != 2 and ta.ndim != 3):
+        return fail(PRODUCT_DIMS)
+    if ta.dtype != tb.dtype:
+        return fail(PRODUCT_DTYPES)
+    r = ta.ndim - 2
+    if r == 1 and (ta.shape[0] != tb.shape[0] or ta.shape[2] != tb.shape[1]):
+        return fail(BATCH_SIZES)
+    if ta.shape[r + 1] != tb.shape[r]:
+        return fail(PRODUCT_SIZES, ta.shape[0], ta.shape[1], tb.shape[0], tb.shape[1])
+    sizes = words(stack_small())
+    sizes[0] = ta.shape[0]
+    sizes[r] = ta.shape[r]
+    sizes[r + 1] = tb.shape[r + 1]
+    out = new_tensor(ta.dtype, ta.device, ta.ndim, sizes)
+    if out <= 0 or tensor(out).numel == 0:
+        return out
+    ca = gemm_operand(a)
+    if ca <= 0:
+        return finished(out, -ca)
+    cb = gemm_operand(b)
+    status = -cb if cb <= 0 else run_gemm(out, ca, cb)
+    drop(ca)
+    if cb > 0:
+        drop(cb)
+    return finished(out, status)
+
+
+@native
+def product_with_vector(rows, vector, ndim, sizes):
+    """The product of a matrix and a vector as one column, in a new tensor of the given sizes. Takes over `rows`."""
+    if rows <= 0:
+        return rows
+    tv = tensor(vector)
+    out = new_tensor(tv.dtype, tv.device, ndim, sizes)
+    if out > 0 and tensor(out).numel != 0:
+        dim = words(stack_small())
+        dim[0] = 1
+        column = make_view(VIEW_UNSQUEEZE, vector, 1, dim)
+        cb = gemm_operand(column) if column > 0 else column
+        out = finished(out, -cb if cb <= 0 else run_gemm(out, rows, cb))
+        if column > 0:
+            drop(column)
+        if cb > 0:
+            drop(cb)
+    drop(rows)
+    return out
+
+
+@native
+def check_with_vector(a, b, ndim):
+    """Whether a tensor of `ndim` dimensions has a product with a vector; a negative status if not."""
+    ta = tensor(a)
+    tb = tensor(b)
+    if ta.ndim != ndim or tb.ndim != 1:
+        return fail(VECTOR_DIMS, ndim)
+    if ta.dtype != tb.dtype:
+        return fail(PRODUCT_DTYPES)
+    if ta.shape[ndim - 1] != tb.shape[0]:
+        return fail(VECTOR_SIZE, ta.shape[ndim - 1], tb.shape[0])
+    return 0
+
+
+@native
+def matrix_vector(a, b):
+    """Product of a matrix and a vector."""
+    status = check_with_vector(a, b, 2)
+    return status if status != 0 else product_with_vector(gemm_operand(a), b, 1, tensor(a).shape)
+
+
+@native
+def inner_product(a, b):
+    """Inner product of two vectors, without dimensions."""
+    status = check_with_vector(a, b, 1)
+    if status != 0:
+        return status
+    dim = words(stack_small())
+    dim[0] = 0
+    row = make_view(VIEW_UNSQUEEZE, a, 1, dim)
+    if row <= 0:
+        return row
+    operand = gemm_operand(row)
+    drop(row)
+    return product_with_vector(operand, b, 0, tensor(a).shape)
+
+
+@native
+def run_gemm(out, a, b):
+    """Launch the product of operands that `gemm_operand` made; returns a status."""
+    ta = tensor(a)
+    r = ta.ndim - 2
+    row_a = leading_stride(a)
+    row_b = leading_stride(b)
+    # out, a, b, m, n, k, lda, a by columns, ldb, b by columns, batch, strides of out, a, b
+    frame = stack_small()
+    f = words(frame)
+    f[0] = tensor(out).data
+    f[1] = ta.data
+    f[2] = tensor(b).data
+    f[3] = ta.shape[r]
+    f[4] = tensor(b).shape[r + 1]
+    f[5] = ta.shape[r + 1]
+    f[6] = abs(row_a)
+    f[7] = 1 if row_a < 0 else 0
+    f[8] = abs(row_b)
+    f[9] = 1 if row_b < 0 else 0
+    f[10] = ta.shape[0] if r == 1 else 1
+    f[11] = f[3] * f[4]
+    f[12] = ta.strides[0] if r == 1 else 0
+    f[13] = tensor(b).strides[0] if r == 1 else 0
+    work = f[10] * f[3] * f[4] * max(f[5], 1) // 16
+    return launch(runtime().gemm_kernel, ta.device, ta.dtype, FLAT, frame, 14, work)
+
+
+@native
+def triangle(op, h, offset):
+    """The lower or upper triangle of the last two dimensions, zeros elsewhere."""
+    t = tensor(h)
+    if t.ndim < 2:
+        return fail(MATRIX_NEEDED, t.ndim)
+    out = new_tensor(t.dtype, t.device, t.ndim, t.shape)
+    if out <= 0 or t.numel == 0:
+        return out
+    x = contiguous(h)
+    if x <= 0:
+        return finished(out, -x)
+    frame = stack_small()
+    f = words(frame)
+    f[0] = tensor(out).data
+    f[1] = tensor(x).data
+    f[2] = t.numel // (t.shape[t.ndim - 1] * t.shape[t.ndim - 2])
+    f[3] = t.shape[t.ndim - 2]
+    f[4] = t.shape[t.ndim - 1]
+    f[5] = offset
+    status = launch(op_record(op).kernel, t.device, t.dtype, FLAT, frame, 6, t.numel)
+    drop(x)
+    return finished(out, status)
+
+
+@native
+def matmul_add(c, a, b):
+    """The product of two matrices plus what is broadcast to it."""
+    out = matmul(a, b)
+    if out <= 0 or tensor(out).numel == 0:
+        return out
+    if tensor(c).dtype != tensor(out).dtype:
+        drop(out)
+        return fail(PRODUCT_DTYPES)
+    ins = words(stack_small())
+    sizes = words(stack_small())
+    ins[0] = out
+    ins[1] = c
+    rank = broadcast(2, ins, 2, sizes)
+    if rank != 2 or sizes[0] != tensor(out).shape[0] or sizes[1] != tensor(out).shape[1]:
+        m = tensor(out).shape[0]
+        columns = tensor(out).shape[1]
+        drop(out)
+        return rank if rank < 0 else fail(ADDED_SIZES, m, columns)
+    return finished(out, run_elementwise(op_record(runtime().add_op).kernel, tensor(out).dtype, 2, ins, out))

@@ -1,0 +1,120 @@
+"""One call for many tensors: a kernel over each of a list of groups, in place, as optimizer steps need it."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail
+from fastgrad.native.base.intrinsics import advance, native, runtime, stack_small, tensor, words
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.flags import INFERENCE, INFERENCE_MODE
+from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.status import (
+    DEVICE_MISMATCH,
+    INFERENCE_INPLACE,
+    NOT_A_NUMBER,
+    OVERLAP,
+    UNLIKE_FIRST,
+)
+from fastgrad.native.graph.packing import about_to_change
+from fastgrad.native.launch.elementwise import copy_into
+from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.tensors.tensors import bump_version, overlaps_itself, same_shape
+
+
+@native
+def each(op, n, ins, n_attrs, attrs):
+    """Run the kernel of an op over groups of tensors; returns the first tensor, with a reference.
+
+    `ins`: the groups one after the other. `attrs`: the number of places in a group; three masks with a bit for each
+    place: there is a tensor, the kernel writes it, it is a single number of any floating dtype; then the kernel's
+    settings. The other tensors of a group have sizes and dtype of its first. Nothing is written unless all fit.
+    """
+    size = 0
+    for k in range(attrs[0]):
+        size += attrs[1] >> k & 1
+    for k in range(0, n, size):
+        status = check_group(op, advance(ins, k), attrs)
+        if status != 0:
+            return status
+    for k in range(0, n, size):
+        status = run_group(op, advance(ins, k), n_attrs, attrs)
+        if status != 0:
+            return -status
+    retain(ins[0])
+    return ins[0]
+
+
+@native
+def check_group(op, group, attrs):
+    """Whether the tensors of a group fit together and may change: 0 or a negative status."""
+    first = tensor(group[0])
+    j = 0
+    for k in range(attrs[0]):
+        if not attrs[1] >> k & 1:
+            continue
+        h = group[j]
+        j += 1
+        t = tensor(h)
+        if t.device != first.device:
+            return fail(DEVICE_MISMATCH)
+        if attrs[3] >> k & 1:
+            fits = t.numel == 1 and (t.dtype == FLOAT32 or t.dtype == FLOAT64)
+        else:
+            fits = same_shape(h, group[0]) and t.dtype == first.dtype
+        if not fits:
+            return fail(NOT_A_NUMBER, k, h) if attrs[3] >> k & 1 else fail(UNLIKE_FIRST, k, h, group[0])
+        if attrs[2] >> k & 1:
+            if t.flags & INFERENCE and not runtime().mode & INFERENCE_MODE:
+                return fail(INFERENCE_INPLACE)
+            status = about_to_change(h)
+            if status != 0:
+                return -status
+            if overlaps_itself(h):
+                return fail(OVERLAP)
+    return 0
+
+
+@native
+def run_group(op, group, n_attrs, attrs):
+    """Run the kernel over one group, by way of contiguous copies where the memory has gaps; a status.
+
+    Frame: elements, dtype of the single number, an address for each place or 0, the settings.
+    """
+    first = tensor(group[0])
+    frame = stack_small()
+    f = words(frame)
+    held = words(stack_small())
+    f[0] = first.numel
+    f[1] = first.dtype
+    status = 0
+    j = 0
+    for k in range(attrs[0]):
+        f[2 + k] = 0
+        held[k] = 0
+        if attrs[1] >> k & 1:
+            h = contiguous(group[j]) if status == 0 else 0
+            j += 1
+            if h > 0:
+                held[k] = h
+                f[2 + k] = tensor(h).data
+                if attrs[3] >> k & 1:
+                    f[1] = tensor(h).dtype
+            elif h < 0:
+                status = -h
+    at = 2 + attrs[0]
+    for k in range(4, n_attrs):
+        f[at] = attrs[k]
+        at += 1
+    if status == 0:
+        status = launch(op_record(op).kernel, first.device, first.dtype, FLAT, frame, at, first.numel)
+    j = 0
+    for k in range(attrs[0]):
+        if held[k] != 0:
+            if status == 0 and attrs[2] >> k & 1:
+                if held[k] != group[j]:
+                    status = copy_into(group[j], held[k])
+                bump_version(group[j])
+            drop(held[k])
+        j += attrs[1] >> k & 1
+    return status

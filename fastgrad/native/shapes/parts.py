@@ -1,0 +1,265 @@
+"""Tensors put together from parts: joining, and the gradients of views and of splitting."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail, fail_dim
+from fastgrad.native.base.intrinsics import advance, native, stack_frame, stack_small, tensor, words
+from fastgrad.native.contracts.ops import VIEW_AS_STRIDED, VIEW_SELECT, VIEW_SLICE
+from fastgrad.native.contracts.status import CAT_DIMS, CAT_SIZES, NO_DIMS, OVERLAP, STACK_SIZES
+from fastgrad.native.launch.elementwise import copy_into
+from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.shapes.copies import fill_zero, zeros
+from fastgrad.native.shapes.reductions import sum_to
+from fastgrad.native.tensors.tensors import finished, is_contiguous, itemsize, new_tensor, new_view, wrap_dim
+from fastgrad.native.tensors.views import make_view
+
+
+@native
+def write_view(out, kind, n_attrs, attrs, source):
+    """Copy `source`, or zeros if that is 0, into a view of `out`; returns a status."""
+    part = make_view(kind, out, n_attrs, attrs)
+    if part <= 0:
+        return -part
+    status = copy_into(part, source) if source != 0 else fill_zero(part)
+    drop(part)
+    return status
+
+
+@native
+def write_select(out, dim, k, source):
+    """Write the k-th slice of a dimension, without that dimension; returns a status."""
+    place = words(stack_small())
+    place[0] = dim
+    place[1] = k
+    return write_view(out, VIEW_SELECT, 2, place, source)
+
+
+@native
+def write_slice(out, dim, start, length, source):
+    """Write `length` slices of a dimension; returns a status."""
+    place = words(stack_small())
+    place[0] = dim
+    place[1] = start
+    place[2] = start + length
+    place[3] = 1
+    return write_view(out, VIEW_SLICE, 4, place, source)
+
+
+# --- joining --------------------------------------------------------------------------------------------
+
+
+@native
+def join(n, ins, dim, stacked, device_dtype_of):
+    """Concatenate along `dim`, or stack along a new one; an input may be absent (0): zeros in a stack."""
+    t0 = tensor(device_dtype_of)
+    ndim = t0.ndim + stacked
+    d = wrap_dim(dim, ndim)
+    if ndim == 0:
+        return fail(NO_DIMS)
+    if d < 0:
+        return fail_dim(dim, ndim)
+    sizes = words(stack_small())
+    for k in range(ndim):
+        source = k if k < d or stacked == 0 else k - 1
+        sizes[k] = t0.shape[source] if stacked == 0 or k != d else n
+    if stacked == 0:
+        sizes[d] = 0
+    for k in range(n):
+        if ins[k] == 0:
+            continue
+        t = tensor(ins[k])
+        if t.ndim != t0.ndim:
+            return fail(CAT_DIMS, k, t.ndim, t0.ndim)
+        for j in range(t.ndim):
+            if t.shape[j] != t0.shape[j] and (stacked == 1 or j != d):
+                if stacked == 1:
+                    return fail(STACK_SIZES, k, ins[k])
+                return fail(CAT_SIZES, k, t.shape[j], t0.shape[j], d)
+        if stacked == 0:
+            sizes[d] += t.shape[d]
+    out = new_tensor(t0.dtype, t0.device, ndim, sizes)
+    if out <= 0:
+        return out
+    status = 0
+    at = 0
+    for k in range(n):
+        if status != 0:
+            break
+        if stacked == 1:
+            status = write_select(out, d, k, ins[k])
+        else:
+            length = tensor(ins[k]).shape[d]
+            status = write_slice(out, d, at, length, ins[k])
+            at += length
+    return finished(out, status)
+
+
+@native
+def scatter_views(n, ins, kind, attrs, ndim, sizes):
+    """The gradient of a multi-view op: each gradient into its place, zeros where one is absent.
+
+    `kind` 0 is unbind (`attrs[0]` dim), 1 is split (`attrs[0]` dim, then the lengths).
+    """
+    first = 0
+    for k in range(n):
+        if ins[k] != 0 and first == 0:
+            first = ins[k]
+    t = tensor(first)
+    out = zeros(t.dtype, t.device, ndim, sizes)
+    if out <= 0:
+        return out
+    status = 0
+    at = 0
+    for k in range(n):
+        if ins[k] != 0 and status == 0:
+            if kind == 0:
+                status = write_select(out, attrs[0], k, ins[k])
+            else:
+                status = write_slice(out, attrs[0], at, attrs[1 + k], ins[k])
+        if kind == 1:
+            at += attrs[1 + k]
+    return finished(out, status)
+
+
+# --- gradients of views ---------------------------------------------------------------------------------
+
+
+@native
+def view_backward(g, kind, n_attrs, attrs, ndim, sizes):
+    """The gradient of a view of kind `kind`: zeros of the input's sizes with `g` in the place of the view."""
+    t = tensor(g)
+    out = zeros(t.dtype, t.device, ndim, sizes)
+    if out <= 0:
+        return out
+    return finished(out, write_view(out, kind, n_attrs, attrs, g))
+
+
+# A plan says how a view lies in its base: rank, sizes, strides and offset of the view, then rank and strides of the
+# base. The gradient of the base is laid out like the base itself: another layout may have no strides for the view.
+
+
+@native
+def offset_of(plan):
+    """The offset in a plan: elements from the first one of the base to the first one of the view."""
+    return plan[1 + 2 * plan[0]]
+
+
+@native
+def base_strides(plan):
+    """The strides of the base in a plan."""
+    return advance(plan, 3 + 2 * plan[0])
+
+
+@native
+def may_overlap(ndim, sizes, strides):
+    """Whether elements may share memory: a stride does not reach beyond all that smaller strides reach."""
+    for k in range(ndim):
+        reach = 0
+        for j in range(ndim):
+            if strides[j] < strides[k] or (strides[j] == strides[k] and j < k):
+                reach += (sizes[j] - 1) * strides[j]
+        if sizes[k] > 1 and strides[k] <= reach:
+            return True
+    return False
+
+
+@native
+def empty_strided(dtype, device, ndim, sizes, strides):
+    """A tensor with the given strides whose elements are not set, at the start of memory of its own."""
+    if is_contiguous(ndim, sizes, strides):
+        return new_tensor(dtype, device, ndim, sizes)
+    if may_overlap(ndim, sizes, strides):
+        return fail(OVERLAP)
+    length = words(stack_small())
+    length[0] = 1
+    for k in range(ndim):
+        length[0] += (sizes[k] - 1) * strides[k]
+    memory = new_tensor(dtype, device, 1, length)
+    if memory <= 0:
+        return memory
+    out = new_view(memory, ndim, sizes, strides, tensor(memory).data)
+    drop(memory)
+    return out
+
+
+@native
+def laid_out(g, strides):
+    """A copy of `g` with the given strides."""
+    t = tensor(g)
+    out = empty_strided(t.dtype, t.device, t.ndim, t.shape, strides)
+    if out <= 0:
+        return out
+    return finished(out, copy_into(out, g))
+
+
+@native
+def has_strides(t, strides):
+    """Whether a tensor is laid out by the given strides; those of dimensions of size 1 do not matter."""
+    for k in range(t.ndim):
+        if t.shape[k] != 1 and t.strides[k] != strides[k]:
+            return False
+    return True
+
+
+@native
+def zero_strided(g, plan):
+    """A copy of `g`, laid out like the base, with zeros in the part that a plan names."""
+    out = laid_out(g, base_strides(plan))
+    if out <= 0:
+        return out
+    return finished(out, write_view(out, VIEW_AS_STRIDED, 2 + 2 * plan[0], plan, 0))
+
+
+@native
+def take_strided(g, plan):
+    """The part of `g` that a plan names; of a copy if `g` is not laid out like the base."""
+    t = tensor(g)
+    strides = base_strides(plan)
+    if has_strides(t, strides) and not may_overlap(t.ndim, t.shape, strides):
+        source = g
+        retain(g)
+    else:
+        source = laid_out(g, strides)
+    if source <= 0:
+        return source
+    t = tensor(source)
+    n = plan[0]
+    data = t.data + offset_of(plan) * itemsize(t.dtype)
+    out = new_view(source, n, advance(plan, 1), advance(plan, 1 + n), data)
+    drop(source)
+    return out
+
+
+@native
+def place_strided(g, plan):
+    """Zeros, laid out like the base, with `g` in the part that a plan names; elements that share memory are summed.
+
+    Behind the plan stand the rank and the sizes of the base.
+    """
+    n = plan[0]
+    strides = base_strides(plan)
+    target = advance(strides, plan[2 + 2 * n])
+    t = tensor(g)
+    out = empty_strided(t.dtype, t.device, target[0], advance(target, 1), strides)
+    if out <= 0:
+        return out
+    status = fill_zero(out)
+    if status != 0:
+        return finished(out, status)
+    part = words(stack_frame())
+    kept = advance(part, 1)
+    for k in range(2 + 2 * n):
+        part[k] = plan[k]
+    shared = False
+    for k in range(n):
+        if plan[1 + n + k] == 0 and kept[k] > 1:
+            kept[k] = 1
+            shared = True
+    if not shared:
+        return finished(out, write_view(out, VIEW_AS_STRIDED, 2 + 2 * n, part, g))
+    source = sum_to(g, n, kept)
+    if source <= 0:
+        return finished(out, -source)
+    status = write_view(out, VIEW_AS_STRIDED, 2 + 2 * n, part, source)
+    drop(source)
+    return finished(out, status)

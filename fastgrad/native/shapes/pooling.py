@@ -1,0 +1,204 @@
+"""Pooling and padding: what is done to the last dimensions of a tensor, plane by plane."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail
+from fastgrad.native.base.intrinsics import address_of, advance, native, stack_small, tensor, words
+from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.status import MISFIT, PLACE_RANGE
+from fastgrad.native.launch.elementwise import cast
+from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.memory.references import drop
+from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.shapes.indexing import launch_checked
+from fastgrad.native.tensors.tensors import finished, new_tensor
+
+LARGEST = 1 << 31  # of a plane: kernels count its elements in 32 bits
+
+
+@native
+def pooled(h, ndim, sizes, dtype):
+    """A new tensor of the given sizes, which may differ from those of `h` in the last two dimensions."""
+    t = tensor(h)
+    if t.ndim != ndim or ndim < 2:
+        return fail(MISFIT)
+    if t.shape[ndim - 1] * t.shape[ndim - 2] >= LARGEST:
+        return fail(MISFIT)
+    for k in range(ndim):
+        if sizes[k] < 0 or (k < ndim - 2 and sizes[k] != t.shape[k]):
+            return fail(MISFIT)
+    return new_tensor(dtype, t.device, ndim, sizes)
+
+
+@native
+def planes_frame(f, out, x):
+    """Addresses of result and operand, the number of planes, their sizes in the operand and in the result."""
+    o = tensor(out)
+    t = tensor(x)
+    f[0] = o.data
+    f[1] = 0
+    f[2] = t.data
+    f[3] = 1
+    for k in range(o.ndim - 2):
+        f[3] *= o.shape[k]
+    for k in range(2):
+        f[4 + k] = t.shape[t.ndim - 2 + k]
+        f[6 + k] = o.shape[o.ndim - 2 + k]
+
+
+@native
+def run_pool(op, h, out, indices, n_settings, attrs):
+    """Launch a kernel over planes, with `n_settings` integers behind its sizes; returns a status."""
+    x = contiguous(h)
+    if x <= 0:
+        return -x
+    f = words(stack_small())
+    planes_frame(f, out, x)
+    if indices != 0:
+        f[1] = tensor(indices).data
+    for k in range(n_settings):
+        f[8 + k] = attrs[k]
+    o = tensor(out)
+    work = max(o.numel, tensor(x).numel)
+    status = launch(op_record(op).kernel, o.device, o.dtype, FLAT, address_of(f), 8 + n_settings, work)
+    drop(x)
+    return status
+
+
+@native
+def pool(op, h, n_settings, attrs):
+    """A kernel from planes to planes; `attrs` are its settings, rank and sizes of the result."""
+    out = pooled(h, attrs[n_settings], advance(attrs, n_settings + 1), tensor(h).dtype)
+    if out <= 0 or tensor(out).numel == 0:
+        return out
+    return finished(out, run_pool(op, h, out, 0, n_settings, attrs))
+
+
+@native
+def max_pool(op, h, n_settings, attrs, outs):
+    """The maxima of windows, and where in its plane each of them is."""
+    rank = attrs[n_settings]
+    sizes = advance(attrs, n_settings + 1)
+    out = pooled(h, rank, sizes, tensor(h).dtype)
+    if out <= 0:
+        return out
+    indices = pooled(h, rank, sizes, INT64)
+    if indices <= 0:
+        drop(out)
+        return indices
+    status = run_pool(op, h, out, indices, n_settings, attrs) if tensor(out).numel != 0 else 0
+    if status != 0:
+        drop(out)
+        drop(indices)
+        return -status
+    outs[0] = out
+    outs[1] = indices
+    return 2
+
+
+@native
+def pool_at(op, h, indices, ndim, sizes):
+    """A kernel from planes to planes that reads, for each place of the smaller ones, where it lies in the larger.
+
+    The sizes of the result are given, or are those of the indices where `ndim` is 0.
+    """
+    places = tensor(indices)
+    if places.dtype != INT64:
+        return fail(MISFIT)
+    smaller = h
+    if ndim == 0:
+        ndim = places.ndim
+        sizes = places.shape
+        smaller = 0
+    out = pooled(h, ndim, sizes, tensor(h).dtype)
+    if out <= 0:
+        return out
+    smaller = smaller if smaller != 0 else out
+    if tensor(smaller).ndim != places.ndim:
+        drop(out)
+        return fail(MISFIT)
+    for k in range(places.ndim):
+        if tensor(smaller).shape[k] != places.shape[k]:
+            drop(out)
+            return fail(MISFIT)
+    if tensor(out).numel == 0:
+        return out
+    x = contiguous(h)
+    if x <= 0:
+        return finished(out, -x)
+    dense = contiguous(indices)
+    status = -dense
+    if dense > 0:
+        f = words(stack_small())
+        planes_frame(f, out, x)
+        f[1] = tensor(dense).data
+        work = max(tensor(out).numel, tensor(x).numel)
+        status = launch_checked(
+            op_record(op).kernel, places.device, tensor(h).dtype, address_of(f), 9, work, PLACE_RANGE, 0, 0
+        )
+        drop(dense)
+    drop(x)
+    return finished(out, status)
+
+
+# --- padding -------------------------------------------------------------------------------------------
+
+
+@native
+def pad(op, h, mode, value, plan, rank, target, back):
+    """Each dimension put into a longer (or shorter) one, or with `back` what came out of that summed up again.
+
+    `plan`: rank, how far each dimension begins before that of the operand, rank and sizes after padding. `target`: the
+    sizes of the result.
+    """
+    t = tensor(h)
+    if plan[0] != t.ndim or rank != t.ndim:
+        return fail(MISFIT)
+    for k in range(rank):
+        if back != 0 and plan[2 + rank + k] != t.shape[k]:
+            return fail(MISFIT)
+    current = contiguous(h)
+    for k in range(rank):
+        if current > 0 and (plan[1 + k] != 0 or tensor(current).shape[k] != target[k]):
+            following = pad_dim(op, current, k, mode, value, plan[1 + k], target[k], back)
+            drop(current)
+            current = following
+    if current == h:  # nothing was there to do
+        current = cast(h, t.dtype)
+        drop(h)
+    return current
+
+
+@native
+def pad_dim(op, h, dim, mode, value, before, size, back):
+    """`pad` for one dimension of a contiguous tensor."""
+    t = tensor(h)
+    sizes = words(stack_small())
+    rows = 1
+    after = 1
+    for k in range(t.ndim):
+        sizes[k] = t.shape[k]
+        if k < dim:
+            rows *= t.shape[k]
+        elif k > dim:
+            after *= t.shape[k]
+    sizes[dim] = size
+    short = size if back != 0 else t.shape[dim]
+    if size < 0 or (short == 0 and mode != 0):
+        return fail(MISFIT)
+    out = new_tensor(t.dtype, t.device, t.ndim, sizes)
+    if out <= 0 or tensor(out).numel == 0:
+        return out
+    f = words(stack_small())
+    f[0] = tensor(out).data
+    f[1] = t.data
+    f[2] = rows
+    f[3] = t.shape[dim]
+    f[4] = size
+    f[5] = after
+    f[6] = before
+    f[7] = mode
+    f[8] = value
+    work = max(t.numel, tensor(out).numel)
+    return finished(out, launch(op_record(op).kernel, t.device, t.dtype, FLAT, address_of(f), 9, work))

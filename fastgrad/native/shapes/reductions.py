@@ -1,0 +1,297 @@
+"""Reductions over any dimensions, and how their gradients find the way back."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail, fail_dim
+from fastgrad.native.base.intrinsics import (
+    advance,
+    float_of,
+    native,
+    runtime,
+    stack_frame,
+    stack_small,
+    tensor,
+    words,
+)
+from fastgrad.native.contracts.element_types import BOOL, INT64
+from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.ops import ACCUMULATES_INT, FLOAT_ONLY, FN_LENGTH, FN_STD, NOT_EMPTY, OUT_BOOL
+from fastgrad.native.contracts.status import DTYPE_REFUSED, DUPLICATE_DIM, EMPTY_DIM, EMPTY_TENSOR, MEAN_DTYPE
+from fastgrad.native.launch.elementwise import elementwise, number_tensor
+from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.memory.references import drop
+from fastgrad.native.shapes.copies import contiguous, reshape_or_copy
+from fastgrad.native.tensors.tensors import finished, new_tensor, wrap_dim
+from fastgrad.native.tensors.views import view_expand
+
+
+@native
+def dims_mask(h, n, dims):
+    """A bit for each named dimension; all dimensions if none is named; negative where one is wrong."""
+    t = tensor(h)
+    if n == 0:
+        return (1 << t.ndim) - 1
+    mask = 0
+    for k in range(n):
+        dim = wrap_dim(dims[k], t.ndim)
+        if dim < 0:
+            return fail_dim(dims[k], t.ndim)
+        if mask & (1 << dim):
+            return fail(DUPLICATE_DIM, dim)
+        mask |= 1 << dim
+    return mask if t.ndim > 0 else 0
+
+
+@native
+def listed_mask(ndim, n, dims):
+    """A bit for each listed dimension; all if none is listed."""
+    mask = (1 << ndim) - 1 if n == 0 else 0
+    for k in range(n):
+        mask |= 1 << wrap_dim(dims[k], ndim)
+    return mask
+
+
+@native
+def run_reduction(kernel, dtype, h, mask, out):
+    """Launch a reduction of `h` over the dimensions of `mask` into contiguous `out`."""
+    t = tensor(h)
+    frame = stack_frame()
+    f = words(frame)
+    # address of out, of in; numbers of elements reduced and kept; kept rank, sizes, strides; reduced rank,
+    # sizes, strides: innermost first, neighbours merged.
+    f[0] = tensor(out).data
+    f[1] = t.data
+    f[3] = tensor(out).numel
+    reduced = 1
+    for part in range(2):
+        base = 4 + part * (1 + 2 * MAX_DIMS)
+        rank = 0
+        for d in range(t.ndim - 1, -1, -1):
+            size = t.shape[d]
+            inside = (mask >> d) & 1
+            if inside == part and part == 1:
+                reduced *= size
+            if inside != part or size == 1:
+                continue
+            stride = t.strides[d]
+            if rank > 0 and stride == f[base + MAX_DIMS + rank] * f[base + rank]:
+                f[base + rank] *= size
+            else:
+                f[base + 1 + rank] = size
+                f[base + 1 + MAX_DIMS + rank] = stride
+                rank += 1
+        if rank == 0:
+            f[base + 1] = 1
+            f[base + 1 + MAX_DIMS] = 0
+            rank = 1
+        f[base] = rank
+    f[2] = reduced
+    if tensor(out).numel == 0:
+        return 0
+    return launch(kernel, t.device, dtype, FLAT, frame, 4 + 2 * (1 + 2 * MAX_DIMS), t.numel + 1)
+
+
+@native
+def reduce_into(kernel, dtype, h, mask, result, ndim, sizes):
+    """A reduction of `h` over the dimensions of `mask` to a new tensor of dtype `result`."""
+    out = new_tensor(result, tensor(h).device, ndim, sizes)
+    if out <= 0:
+        return out
+    return finished(out, run_reduction(kernel, dtype, h, mask, out))
+
+
+@native
+def reduction(op, h, n_attrs, attrs):
+    """A reduction; `attrs` are keepdim and the dimensions."""
+    info = op_record(op)
+    t = tensor(h)
+    mask = dims_mask(h, n_attrs - 1, advance(attrs, 1))
+    if mask < 0:
+        return mask
+    if info.flags & FLOAT_ONLY and not is_floating(t.dtype):
+        return fail(MEAN_DTYPE, t.dtype)
+    sizes = words(stack_small())
+    rank = kept_sizes(t, mask, attrs[0], sizes)
+    reduced = 1
+    for d in range(t.ndim):
+        if mask & (1 << d):
+            reduced *= t.shape[d]
+    if info.flags & NOT_EMPTY and reduced == 0:
+        return fail(EMPTY_TENSOR if n_attrs < 2 else EMPTY_DIM)
+    dtype = t.dtype
+    if info.flags & OUT_BOOL:
+        dtype = BOOL
+    elif info.flags & ACCUMULATES_INT and not is_floating(dtype):
+        dtype = INT64
+    return reduce_into(info.kernel, t.dtype, h, mask, dtype, rank, sizes)
+
+
+@native
+def sum_to(h, ndim, sizes):
+    """Sum a gradient down to the sizes from which it was broadcast."""
+    t = tensor(h)
+    mask = 0
+    for d in range(t.ndim):
+        position = d - (t.ndim - ndim)
+        if position < 0 or (sizes[position] == 1 and t.shape[d] != 1):
+            mask |= 1 << d
+    return reduce_into(op_record(runtime().sum_op).kernel, t.dtype, h, mask, t.dtype, ndim, sizes)
+
+
+@native
+def reduce_like(h, n_attrs, attrs):
+    """The gradient of `expand_reduced`: the dimensions are reduced again.
+
+    `attrs`: whether it was a mean; rank and sizes of the result; rank and sizes of `h`; the dimensions.
+    """
+    t = tensor(h)
+    rank = attrs[1]
+    rest = advance(attrs, 2 + rank)
+    ndim = rest[0]
+    mask = listed_mask(ndim, n_attrs - 3 - rank - ndim, advance(rest, 1 + ndim))
+    op = runtime().mean_op if attrs[0] else runtime().sum_op
+    return reduce_into(op_record(op).kernel, t.dtype, h, mask, t.dtype, rank, advance(attrs, 2))
+
+
+@native
+def expand_reduced(h, n_attrs, attrs, mean):
+    """The gradient of a sum or mean: the reduced dimensions come back, expanded to the sizes of the input.
+
+    As in PyTorch, that of a sum is a view of one element for many, and that of a mean has memory for each.
+
+    `attrs`: rank and sizes of the input, then the dimensions as the reduction got them.
+    """
+    ndim = attrs[0]
+    sizes = advance(attrs, 1)
+    mask = listed_mask(ndim, n_attrs - 1 - ndim, advance(attrs, 1 + ndim))
+    unsqueezed = words(stack_small())
+    count = 1
+    for k in range(ndim):
+        unsqueezed[k] = sizes[k]
+        if mask & (1 << k):
+            unsqueezed[k] = 1
+            count *= sizes[k]
+    if mean == 0:
+        kept = reshape_or_copy(h, ndim, unsqueezed)
+    else:
+        share = divided(h, float(count))
+        if share <= 0:
+            return share
+        kept = reshape_or_copy(share, ndim, unsqueezed)
+        drop(share)
+    if kept <= 0:
+        return kept
+    out = view_expand(kept, ndim, sizes)
+    drop(kept)
+    if mean == 0 or out <= 0:
+        return out
+    dense = contiguous(out)
+    drop(out)
+    return dense
+
+
+@native
+def divided(h, count):
+    """A tensor divided by a number."""
+    number = number_tensor(1, count, 0, tensor(h).dtype, tensor(h).device)
+    if number <= 0:
+        return number
+    ins = words(stack_small())
+    ins[0] = h
+    ins[1] = number
+    out = elementwise(runtime().div_op, 2, ins)
+    drop(number)
+    return out
+
+
+@native
+def reduced_loss(op, n, ins, mean):
+    """The sum or mean of an elementwise loss, by the kernel of the loss."""
+    each = elementwise(op, n, ins)
+    if each <= 0:
+        return each
+    t = tensor(each)
+    if not is_floating(t.dtype):
+        drop(each)
+        return fail(DTYPE_REFUSED, t.dtype)
+    other = runtime().mean_op if mean != 0 else runtime().sum_op
+    mask = (1 << t.ndim) - 1
+    out = reduce_into(op_record(other).kernel, t.dtype, each, mask, t.dtype, 0, t.shape)
+    drop(each)
+    return out
+
+
+@native
+def kept_sizes(t, mask, keepdim, sizes):
+    """Write the sizes that a reduction leaves to `sizes`; returns their number."""
+    rank = 0
+    for d in range(t.ndim):
+        if mask & (1 << d):
+            if keepdim == 0:
+                continue
+            sizes[rank] = 1
+        else:
+            sizes[rank] = t.shape[d]
+        rank += 1
+    return rank
+
+
+@native
+def summed(h, mask, keepdim, which):
+    """The sum (or mean, by the op `which`) of `h` over the dimensions of `mask`."""
+    sizes = words(stack_small())
+    t = tensor(h)
+    rank = kept_sizes(t, mask, keepdim, sizes)
+    return reduce_into(op_record(which).kernel, t.dtype, h, mask, t.dtype, rank, sizes)
+
+
+@native
+def replaced(h, op):
+    """An elementwise op of one operand on `h`, whose reference it takes over."""
+    if h <= 0:
+        return h
+    ins = words(stack_small())
+    ins[0] = h
+    out = elementwise(op, 1, ins)
+    drop(h)
+    return out
+
+
+@native
+def spread(op, kind, n_attrs, attrs, x):
+    """Variance, standard deviation or Euclidean length over dimensions.
+
+    `attrs`: bits of what the sum of squares is divided by, keepdim, dimensions. The kernel of the op gives the
+    squares: of differences from the mean, or for a length of the elements themselves.
+    """
+    rt = runtime()
+    t = tensor(x)
+    if not is_floating(t.dtype):
+        return fail(DTYPE_REFUSED, t.dtype)
+    mask = dims_mask(x, n_attrs - 2, advance(attrs, 2))
+    if mask < 0:
+        return mask
+    ins = words(stack_small())
+    ins[0] = x
+    if kind == FN_LENGTH:
+        squares = elementwise(op, 1, ins)
+    else:
+        mean = summed(x, mask, 1, rt.mean_op)
+        if mean <= 0:
+            return mean
+        ins[1] = mean
+        squares = elementwise(op, 2, ins)
+        drop(mean)
+    if squares <= 0:
+        return squares
+    total = summed(squares, mask, attrs[1], rt.sum_op)
+    drop(squares)
+    if kind == FN_LENGTH:
+        return replaced(total, rt.sqrt_op)
+    if total <= 0:
+        return total
+    out = divided(total, float_of(attrs[0]))
+    drop(total)
+    return replaced(out, rt.sqrt_op) if kind == FN_STD else out

@@ -1,0 +1,133 @@
+"""Ops over the rows of one dimension."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail, fail_dim
+from fastgrad.native.base.intrinsics import address_of, native, stack_small, tensor, words
+from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.limits import ALL_DIMS
+from fastgrad.native.contracts.ops import (
+    ACCUMULATES_INT,
+    FLOAT_ONLY,
+    NOT_EMPTY,
+    OUT_INT64,
+    REDUCES,
+    WITH_INDICES,
+)
+from fastgrad.native.contracts.status import DTYPE_REFUSED, EMPTY_DIM, MISFIT
+from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.memory.references import drop
+from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.tensors.tensors import new_tensor, wrap_dim
+
+# Words of the frame: out, indices, two inputs, rows before the dimension, its length, elements after it.
+OUT, INDICES, INPUTS, BEFORE, LENGTH, AFTER, ROW_WORDS = 0, 1, 2, 4, 5, 6, 7
+
+DIM_GOES, DIM_SHRINKS, DIM_STAYS = 0, 1, 2
+
+
+@native
+def row_sizes(h, dim, fate, f, sizes):
+    """Write the extents of the rows to the frame and the sizes of the result to `sizes`; returns its rank.
+
+    Where `dim` is `ALL_DIMS`, the tensor is one row.
+    """
+    t = tensor(h)
+    f[BEFORE] = 1
+    f[LENGTH] = t.numel if dim == ALL_DIMS else 1
+    f[AFTER] = 1
+    rank = 0
+    if dim == ALL_DIMS:
+        if fate == DIM_GOES:
+            return 0
+        for d in range(t.ndim):
+            sizes[d] = t.shape[d] if fate == DIM_STAYS else 1
+        return t.ndim
+    for d in range(t.ndim):
+        size = t.shape[d]
+        if d < dim:
+            f[BEFORE] *= size
+        elif d > dim:
+            f[AFTER] *= size
+        else:
+            f[LENGTH] = size
+            if fate == DIM_GOES:
+                continue
+            if fate == DIM_SHRINKS:
+                size = 1
+        sizes[rank] = size
+        rank += 1
+    return rank
+
+
+@native
+def run_rows(op, n, ins, f):
+    """Complete the frame with contiguous inputs and launch; returns a status."""
+    t = tensor(ins[0])
+    made = words(stack_small())
+    count = 0
+    status = 0
+    while count < n and status == 0:
+        c = contiguous(ins[count])
+        if c <= 0:
+            status = -c
+            break
+        f[INPUTS + count] = tensor(c).data
+        made[count] = c
+        count += 1
+        if tensor(c).dtype != t.dtype or tensor(c).numel != t.numel:
+            status = MISFIT
+    if status == 0:
+        status = launch(op_record(op).kernel, t.device, t.dtype, FLAT, address_of(f), ROW_WORDS, t.numel + 1)
+    for k in range(count):
+        drop(made[k])
+    return status
+
+
+@native
+def rowwise(op, n, ins, attrs, outs):
+    """An op over one dimension; `attrs` are dim and keepdim. Returns the number of outputs or a status."""
+    info = op_record(op)
+    t = tensor(ins[0])
+    dim = attrs[0] if attrs[0] == ALL_DIMS else wrap_dim(attrs[0], t.ndim)
+    if dim < 0:
+        return fail_dim(attrs[0], t.ndim)
+    if info.flags & FLOAT_ONLY and not is_floating(t.dtype):
+        return fail(DTYPE_REFUSED, t.dtype)
+    fate = DIM_STAYS
+    if info.flags & REDUCES:
+        fate = DIM_SHRINKS if attrs[1] != 0 else DIM_GOES
+    f = words(stack_small())
+    sizes = words(stack_small())
+    rank = row_sizes(ins[0], dim, fate, f, sizes)
+    if info.flags & NOT_EMPTY and f[LENGTH] == 0:
+        return fail(EMPTY_DIM)
+    dtype = t.dtype
+    if info.flags & OUT_INT64 or (info.flags & ACCUMULATES_INT and not is_floating(dtype)):
+        dtype = INT64
+    out = new_tensor(dtype, t.device, rank, sizes)
+    if out <= 0:
+        return out
+    count = 1
+    outs[0] = out
+    f[OUT] = tensor(out).data
+    f[INDICES] = 0
+    f[INPUTS + 1] = 0
+    if info.flags & WITH_INDICES:
+        indices = new_tensor(INT64, t.device, rank, sizes)
+        if indices <= 0:
+            drop(out)
+            return indices
+        count = 2
+        outs[1] = indices
+        f[INDICES] = tensor(indices).data
+    if tensor(out).numel == 0:
+        return count
+    status = run_rows(op, n, ins, f)
+    if status != 0:
+        for k in range(count):
+            drop(outs[k])
+        return -status
+    return count

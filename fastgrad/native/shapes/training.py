@@ -1,0 +1,105 @@
+"""Negative log likelihood."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail
+from fastgrad.native.base.intrinsics import address_of, advance, native, stack_small, tensor, words
+from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.status import TARGET_DTYPE, TARGET_RANGE, TARGET_SIZES
+from fastgrad.native.launch.launch import op_record
+from fastgrad.native.memory.references import drop
+from fastgrad.native.shapes.copies import contiguous, zeros
+from fastgrad.native.shapes.indexing import launch_checked
+from fastgrad.native.tensors.tensors import finished, new_tensor
+
+
+@native
+def nll_forward(op, n, ins, attrs, outs):
+    """The loss and the total weight, both kept for the gradient.
+
+    `ins`: log-probabilities (N, C), targets (N,), weights (C,) or absent; `attrs`: reduction, ignore_index.
+    """
+    x = tensor(ins[0])
+    y = tensor(ins[1])
+    if x.ndim != 2 or y.ndim != 1 or x.shape[0] != y.shape[0]:
+        return fail(TARGET_SIZES, x.shape[0], y.shape[0] if y.ndim > 0 else 0)
+    if y.dtype != INT64:
+        return fail(TARGET_DTYPE, y.dtype)
+    sizes = words(stack_small())
+    sizes[0] = x.shape[0]
+    loss = new_tensor(x.dtype, x.device, 1 if attrs[0] == 0 else 0, sizes)
+    if loss <= 0:
+        return loss
+    total = new_tensor(x.dtype, x.device, 0, sizes)
+    if total <= 0:
+        drop(loss)
+        return total
+    f = words(stack_small())
+    f[0] = tensor(loss).data
+    f[1] = tensor(total).data
+    status = run_nll(f, op, n, ins, attrs, 0)
+    if status != 0:
+        drop(loss)
+        drop(total)
+        return -status
+    outs[0] = loss
+    outs[1] = total
+    return 2
+
+
+@native
+def run_nll(f, op, n, ins, attrs, back):
+    """Fill in x, targets, weights, sizes, strides, reduction, ignore_index, then launch; returns a status."""
+    x = tensor(ins[0])
+    cy = contiguous(ins[1])
+    if cy <= 0:
+        return -cy
+    cw = 0
+    if n > 2 and ins[2] != 0:
+        cw = contiguous(ins[2])
+        if cw <= 0:
+            drop(cy)
+            return -cw
+    f[2] = x.data
+    f[3] = tensor(cy).data
+    f[4] = tensor(cw).data if cw != 0 else 0
+    f[5] = x.shape[0]
+    f[6] = x.shape[1]
+    f[7] = x.strides[0]
+    f[8] = x.strides[1]
+    f[9] = attrs[0]
+    f[10] = attrs[1]
+    work = x.shape[0] * (1 + back * x.shape[1])
+    status = launch_checked(
+        op_record(op).kernel, x.device, x.dtype, address_of(f), 12, work, TARGET_RANGE, 0, 0
+    )
+    drop(cy)
+    if cw != 0:
+        drop(cw)
+    return status
+
+
+@native
+def nll_backward(op, n, ins, attrs):
+    """The gradient of the log-probabilities.
+
+    `ins`: gradient of the loss, log-probabilities, targets, weights or absent, total weight; `attrs`: reduction,
+    ignore_index, sizes.
+    """
+    t = tensor(ins[0])
+    out = zeros(t.dtype, t.device, attrs[2], advance(attrs, 3))
+    if out <= 0:
+        return out
+    cg = contiguous(ins[0])
+    if cg <= 0:
+        return finished(out, -cg)
+    operands = words(stack_small())
+    operands[0] = out  # the kernel writes where the loss read x
+    operands[1] = ins[2]
+    operands[2] = ins[3]
+    f = words(stack_small())
+    f[0] = tensor(cg).data
+    f[1] = tensor(ins[4]).data
+    status = run_nll(f, op, 3, operands, attrs, 1)
+    drop(cg)
+    return finished(out, status)

@@ -1,0 +1,428 @@
+"""Views: new sizes, strides and address over the same storage. Each returns a handle or a negative status."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import fail, fail_dim
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    native,
+    native_once,
+    stack_small,
+    storage,
+    tensor,
+    words,
+)
+from fastgrad.native.contracts.flags import CONTIGUOUS, COPY_ON_WRITE
+from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.ops import (
+    VIEW_ALIAS,
+    VIEW_AS_STRIDED,
+    VIEW_DIAGONAL,
+    VIEW_EXPAND,
+    VIEW_EXPAND_TO,
+    VIEW_NARROW,
+    VIEW_PERMUTE,
+    VIEW_RESHAPE,
+    VIEW_SELECT,
+    VIEW_SLICE,
+    VIEW_SQUEEZE,
+    VIEW_TRANSPOSE,
+    VIEW_UNSQUEEZE,
+)
+from fastgrad.native.contracts.status import (
+    AMBIGUOUS_SIZE,
+    BEYOND_STORAGE,
+    DUPLICATE_DIM,
+    EXPAND_DIMS,
+    EXPAND_LEADING,
+    EXPAND_SIZE,
+    INDEX_RANGE,
+    INTERNAL,
+    NARROW_LENGTH,
+    NARROW_SCALAR,
+    NEGATIVE_SIZE,
+    NEGATIVE_STRIDED,
+    NO_DIMS,
+    NO_MEMORY,
+    PERMUTE_DIMS,
+    RESHAPE_SIZES,
+    SEVERAL_UNKNOWN,
+    SLICE_STEP,
+    START_RANGE,
+    TOO_MANY_DIMS,
+    VIEW_STRIDES,
+)
+from fastgrad.native.tensors.tensors import alias, itemsize, new_view, unshare, wrap_dim
+
+
+@native
+def infer_sizes(h, n, sizes, out):
+    """Sizes with at most one -1 made whole; writes to `out` and returns their number."""
+    t = tensor(h)
+    if n > MAX_DIMS:
+        return fail(TOO_MANY_DIMS, n)
+    known = 1
+    unknown = -1
+    for k in range(n):
+        out[k] = sizes[k]
+        if sizes[k] == -1:
+            if unknown >= 0:
+                return fail(SEVERAL_UNKNOWN)
+            unknown = k
+        elif sizes[k] < 0:
+            return fail(NEGATIVE_SIZE, sizes[k], k)
+        else:
+            known *= sizes[k]
+    if unknown >= 0:
+        if known == 0:
+            return fail(AMBIGUOUS_SIZE)
+        if t.numel % known != 0:
+            return fail(RESHAPE_SIZES, t.numel)
+        out[unknown] = t.numel // known
+    elif known != t.numel:
+        return fail(RESHAPE_SIZES, t.numel)
+    return n
+
+
+@native
+def reshape_strides(t, n, sizes, strides):
+    """Strides of a view of tensor `t` with other sizes, if the memory order allows one."""
+    if t.numel == 0 or t.flags & CONTIGUOUS:
+        step = 1
+        for k in range(n - 1, -1, -1):
+            strides[k] = step
+            step *= max(sizes[k], 1)
+        return True
+    # Walk both shapes from the back; a chunk is a run of old dimensions that lie without gaps.
+    new = n - 1
+    chunk_stride = t.strides[t.ndim - 1]
+    chunk = 1
+    view_numel = 1
+    for old in range(t.ndim - 1, -1, -1):
+        chunk *= t.shape[old]
+        ends = old == 0
+        if not ends:
+            ends = t.shape[old - 1] != 1 and t.strides[old - 1] != chunk * chunk_stride
+        if ends:
+            while new >= 0 and (view_numel < chunk or sizes[new] == 1):
+                strides[new] = view_numel * chunk_stride
+                view_numel *= sizes[new]
+                new -= 1
+            if view_numel != chunk:
+                return False
+            if old > 0:
+                chunk_stride = t.strides[old - 1]
+                chunk = 1
+                view_numel = 1
+    return new == -1
+
+
+@native
+def view_reshape(h, n, attrs):
+    t = tensor(h)
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    count = infer_sizes(h, n, attrs, sizes)
+    if count < 0:
+        return count
+    if t.ndim == 0:
+        for k in range(count):
+            strides[k] = 1
+    elif not reshape_strides(t, count, sizes, strides):
+        return fail(VIEW_STRIDES)
+    return new_view(h, count, sizes, strides, t.data)
+
+
+@native
+def view_expand(h, n, attrs):
+    t = tensor(h)
+    if n > MAX_DIMS:
+        return fail(TOO_MANY_DIMS, n)
+    if n < t.ndim:
+        return fail(EXPAND_DIMS, n, t.ndim)
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    for k in range(n):
+        position = k - (n - t.ndim)
+        size = attrs[k]
+        sizes[k] = size
+        strides[k] = 0
+        if position < 0:
+            if size < 0:
+                return fail(EXPAND_LEADING, k)
+            continue
+        if size == -1 or size == t.shape[position]:
+            sizes[k] = t.shape[position]
+            strides[k] = t.strides[position]
+        elif t.shape[position] != 1 or size < 0:
+            return fail(EXPAND_SIZE, size, k)
+    return new_view(h, n, sizes, strides, t.data)
+
+
+@native
+def view_permute(h, n, attrs):
+    t = tensor(h)
+    if n - 1 != t.ndim:
+        return fail(PERMUTE_DIMS, t.ndim, n - 1)
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    seen = 0
+    for k in range(t.ndim):
+        dim = wrap_dim(attrs[1 + k], t.ndim)
+        if dim < 0:
+            return fail_dim(attrs[1 + k], t.ndim)
+        if seen & (1 << dim):
+            return fail(DUPLICATE_DIM, dim)
+        seen |= 1 << dim
+        target = dim if attrs[0] else k
+        source = k if attrs[0] else dim
+        sizes[target] = t.shape[source]
+        strides[target] = t.strides[source]
+    return new_view(h, t.ndim, sizes, strides, t.data)
+
+
+@native
+def view_transpose(h, attrs):
+    t = tensor(h)
+    a = wrap_dim(attrs[0], t.ndim)
+    b = wrap_dim(attrs[1], t.ndim)
+    if a < 0 or b < 0:
+        return fail_dim(attrs[0] if a < 0 else attrs[1], t.ndim)
+    if t.ndim == 0:
+        return alias(h)
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    for k in range(t.ndim):
+        source = b if k == a else (a if k == b else k)
+        sizes[k] = t.shape[source]
+        strides[k] = t.strides[source]
+    return new_view(h, t.ndim, sizes, strides, t.data)
+
+
+@native
+def view_slice(h, attrs):
+    t = tensor(h)
+    dim = wrap_dim(attrs[0], t.ndim)
+    if t.ndim == 0:
+        return fail(NO_DIMS)
+    if dim < 0:
+        return fail_dim(attrs[0], t.ndim)
+    step = attrs[3]
+    if step <= 0:
+        return fail(SLICE_STEP, step)
+    size = t.shape[dim]
+    start = attrs[1]
+    end = attrs[2]
+    if start < 0:
+        start += size
+    if end < 0:
+        end += size
+    start = min(max(start, 0), size)
+    end = min(max(end, start), size)
+    out = new_view(h, t.ndim, t.shape, t.strides, t.data + start * t.strides[dim] * itemsize(t.dtype))
+    if out <= 0:
+        return out
+    o = tensor(out)
+    o.shape[dim] = (end - start + step - 1) // step
+    o.strides[dim] = t.strides[dim] * step
+    return refresh(out)
+
+
+@native
+def refresh(handle):
+    """Recompute what follows from sizes and strides after they were changed."""
+    o = tensor(handle)
+    numel = 1
+    expected = 1
+    contiguous = True
+    for k in range(o.ndim - 1, -1, -1):
+        numel *= o.shape[k]
+        if o.shape[k] != 1:
+            contiguous = contiguous and o.strides[k] == expected
+            expected *= o.shape[k]
+    o.numel = numel
+    o.flags &= ~CONTIGUOUS
+    if contiguous or numel == 0:
+        o.flags |= CONTIGUOUS
+    return handle
+
+
+@native
+def view_select(h, attrs):
+    t = tensor(h)
+    dim = wrap_dim(attrs[0], t.ndim)
+    if t.ndim == 0:
+        return fail(NO_DIMS)
+    if dim < 0:
+        return fail_dim(attrs[0], t.ndim)
+    index = attrs[1]
+    if index < -t.shape[dim] or index >= t.shape[dim]:
+        return fail(INDEX_RANGE, index, t.shape[dim], dim)
+    if index < 0:
+        index += t.shape[dim]
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    for k in range(t.ndim - 1):
+        source = k if k < dim else k + 1
+        sizes[k] = t.shape[source]
+        strides[k] = t.strides[source]
+    return new_view(h, t.ndim - 1, sizes, strides, t.data + index * t.strides[dim] * itemsize(t.dtype))
+
+
+@native
+def view_squeeze(h, attrs):
+    t = tensor(h)
+    only = -1
+    if attrs[0] != MAX_DIMS:
+        only = wrap_dim(attrs[0], t.ndim)
+        if only < 0:
+            return fail_dim(attrs[0], t.ndim)
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    rank = 0
+    for k in range(t.ndim):
+        if t.shape[k] == 1 and (only < 0 or only == k):
+            continue
+        sizes[rank] = t.shape[k]
+        strides[rank] = t.strides[k]
+        rank += 1
+    return new_view(h, rank, sizes, strides, t.data)
+
+
+@native
+def view_unsqueeze(h, attrs):
+    t = tensor(h)
+    if t.ndim == MAX_DIMS:
+        return fail(TOO_MANY_DIMS, t.ndim + 1)
+    dim = wrap_dim(attrs[0], t.ndim + 1)
+    if dim < 0:
+        return fail_dim(attrs[0], t.ndim + 1)
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    for k in range(t.ndim + 1):
+        if k < dim:
+            sizes[k] = t.shape[k]
+            strides[k] = t.strides[k]
+        elif k > dim:
+            sizes[k] = t.shape[k - 1]
+            strides[k] = t.strides[k - 1]
+        else:
+            sizes[k] = 1
+            strides[k] = t.shape[dim] * t.strides[dim] if dim < t.ndim else 1
+    return new_view(h, t.ndim + 1, sizes, strides, t.data)
+
+
+@native
+def view_diagonal(h, attrs):
+    t = tensor(h)
+    a = wrap_dim(attrs[1], t.ndim)
+    b = wrap_dim(attrs[2], t.ndim)
+    if a < 0 or b < 0 or t.ndim < 2:
+        return fail_dim(attrs[1] if a < 0 else attrs[2], t.ndim)
+    if a == b:
+        return fail(DUPLICATE_DIM, a)
+    offset = attrs[0]
+    if offset >= 0:
+        length = min(t.shape[a], t.shape[b] - offset)
+        data = t.data + offset * t.strides[b] * itemsize(t.dtype)
+    else:
+        length = min(t.shape[a] + offset, t.shape[b])
+        data = t.data - offset * t.strides[a] * itemsize(t.dtype)
+    if length <= 0:
+        length = 0
+        data = t.data
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    rank = 0
+    for k in range(t.ndim):
+        if k != a and k != b:
+            sizes[rank] = t.shape[k]
+            strides[rank] = t.strides[k]
+            rank += 1
+    sizes[rank] = length
+    strides[rank] = t.strides[a] + t.strides[b]
+    return new_view(h, rank + 1, sizes, strides, data)
+
+
+@native
+def view_narrow(h, attrs):
+    t = tensor(h)
+    dim = wrap_dim(attrs[0], t.ndim)
+    if t.ndim == 0:
+        return fail(NARROW_SCALAR)
+    if dim < 0:
+        return fail_dim(attrs[0], t.ndim)
+    start = attrs[1]
+    size = t.shape[dim]
+    if start < -size or start > size:
+        return fail(START_RANGE, start, size, dim)
+    if start < 0:
+        start += size
+    length = attrs[2]
+    if length < 0 or start + length > size:
+        return fail(NARROW_LENGTH, start, length, size)
+    place = words(stack_small())
+    place[0] = dim
+    place[1] = start
+    place[2] = start + length
+    place[3] = 1
+    return view_slice(h, place)
+
+
+@native
+def view_as_strided(h, attrs):
+    t = tensor(h)
+    n = attrs[0]
+    if n > MAX_DIMS:
+        return fail(TOO_MANY_DIMS, n)
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    reach = attrs[1 + 2 * n]
+    if reach < 0:
+        return fail(NEGATIVE_STRIDED)
+    empty = False
+    for k in range(n):
+        sizes[k] = attrs[1 + k]
+        strides[k] = attrs[1 + n + k]
+        if sizes[k] < 0 or strides[k] < 0:
+            return fail(NEGATIVE_STRIDED)
+        empty = empty or sizes[k] == 0
+        reach += (sizes[k] - 1) * strides[k]
+    s = storage(t.storage)
+    if not empty and (reach + 1) * itemsize(t.dtype) > s.nbytes:
+        return fail(BEYOND_STORAGE, s.nbytes)
+    return new_view(h, n, sizes, strides, s.data + attrs[1 + 2 * n] * itemsize(t.dtype))
+
+
+@native_once
+def make_view(kind, h, n, attrs):
+    """The view of `kind` of tensor `h`; `attrs` as `contracts.ops` says beside each kind."""
+    if tensor(h).flags & COPY_ON_WRITE and unshare(h) != 0:
+        return -NO_MEMORY
+    if kind == VIEW_RESHAPE:
+        return view_reshape(h, n, attrs)
+    if kind == VIEW_EXPAND:
+        return view_expand(h, n, attrs)
+    if kind == VIEW_PERMUTE:
+        return view_permute(h, n, attrs)
+    if kind == VIEW_TRANSPOSE:
+        return view_transpose(h, attrs)
+    if kind == VIEW_SLICE:
+        return view_slice(h, attrs)
+    if kind == VIEW_SELECT:
+        return view_select(h, attrs)
+    if kind == VIEW_SQUEEZE:
+        return view_squeeze(h, attrs)
+    if kind == VIEW_UNSQUEEZE:
+        return view_unsqueeze(h, attrs)
+    if kind == VIEW_DIAGONAL:
+        return view_diagonal(h, attrs)
+    if kind == VIEW_AS_STRIDED:
+        return view_as_strided(h, attrs)
+    if kind == VIEW_NARROW:
+        return view_narrow(h, attrs)
+    if kind == VIEW_EXPAND_TO:
+        return view_expand(h, attrs[0], words(address_of(attrs) + 8))
+    if kind == VIEW_ALIAS:
+        return alias(h)
+    return fail(INTERNAL, kind, n)
