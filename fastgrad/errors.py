@@ -35,21 +35,6 @@ def renamed(error: BaseException, name: str) -> BaseException:
     return type(error)(f"{name}(): {text}") if mark and op.isidentifier() else error
 
 
-# What programs call the ops whose names they never see.
-_CALLED = {
-    "add_scaled": "add", "assign": "copy", "cast": "to", "clamp_max": "clamp", "clamp_min": "clamp",
-    "div_floor": "div", "div_trunc": "div",
-    "expand_to": "expand", "max_dim": "max", "min_dim": "min", "reshape_copy": "reshape", "reshape_to": "reshape",
-    "rpow": "pow", "rsub": "sub", "sub_scaled": "sub",
-}  # fmt: skip
-
-
-def called(op: str) -> str:
-    """The name under which programs call an op."""
-    name = op.partition(".")[0]
-    return _CALLED.get(name, name)
-
-
 def _exception(status: int, name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
     reason = REASONS[status]
     text = reason.text.format_map(_Facts(reason.facts, name, tensors, attrs))
@@ -176,7 +161,7 @@ def wrap_error(*arguments: Any) -> NoReturn:
 
     if len(arguments) >= 3 and all(type(a) is int for a in arguments[:3]) and arguments[0] < len(OPS):
         op, n = OPS[arguments[0]], arguments[1]
-        name = called(op.name) + ("_" if arguments[2] == -1 else "")
+        name = op.called + ("_" if arguments[2] == -1 else "")
         operands = arguments[3 : 3 + n]
         if status == BAD_HANDLE:
             wrong = [k for k, x in enumerate(operands) if not isinstance(x, TensorBase)]

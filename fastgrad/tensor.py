@@ -16,7 +16,7 @@ from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.node import Node
 from fastgrad.errors import renamed
 from fastgrad.formatting import format_tensor
-from fastgrad.functions import (
+from fastgrad.functions import (  # noqa: F401 - some only for the methods that they offer
     creation,
     distributions,
     elementwise,
@@ -34,6 +34,7 @@ from fastgrad.functions import (
 from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.creation import device as Device  # noqa: N812
+from fastgrad.functions.public import METHODS
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import (
     CONTIGUOUS,
@@ -901,46 +902,5 @@ runtime_set_object("operator_fallback", _operator)
 
 # --- functions that are methods as well ------------------------------------------------------------------------
 
-_METHODS: dict[Any, str] = {
-    elementwise: "add sub subtract mul multiply div divide true_divide floor_divide remainder fmod neg negative abs "
-    "absolute sign exp log sqrt square tanh sigmoid sin cos relu isnan clamp clip maximum minimum pow eq ne "
-    "not_equal lt "
-    "less le less_equal gt greater ge greater_equal logical_not logical_and logical_or logical_xor bitwise_and "
-    "bitwise_or bitwise_xor bitwise_not masked_fill",
-    reduce: "sum mean amax amin any all prod argmax argmin max min cumsum logsumexp softmax log_softmax",
-    shape: "view reshape flatten unflatten permute transpose swapaxes swapdims t movedim moveaxis squeeze unsqueeze "
-    "expand expand_as broadcast_to select narrow diagonal tril triu unbind split chunk",
-    linalg: "mm bmm mv dot matmul addmm outer",
-    index: "gather scatter_add index_select nonzero masked_select",
-    special: "erf expm1 exp2 log1p log2 log10 rsqrt reciprocal isfinite isinf xlogy floor ceil trunc fix round isclose "
-    "allclose equal",
-    statistics: "var std norm",
-    sorting: "sort argsort topk",
-    repetition: "repeat tile repeat_interleave flip roll",
-    sampling: "bernoulli multinomial",
-    distributions: "uniform_ normal_ random_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_",
-}
-for _module, _names in _METHODS.items():
-    for _name in _names.split():
-        setattr(Tensor, _name, getattr(_module, _name))
-
-
-def _inplace_method(name: str, op_name: str | None = None) -> None:
-    op = BY_NAME[op_name or name]
-
-    def method(self: Any, *others: Any) -> Any:
-        return elementwise.inplace(op, self, *others)
-
-    method.__name__ = f"{name}_"
-    method.__qualname__ = f"Tensor.{name}_"
-    method.__doc__ = f"In-place form of `{name}`."
-    setattr(Tensor, f"{name}_", method)
-
-
-for _name in (
-    "mul", "neg", "abs", "exp", "log", "sqrt", "square", "tanh", "sigmoid", "sin", "cos", "relu",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "erf", "expm1", "exp2", "log1p", "log2", "log10",
-    "rsqrt", "reciprocal", "floor", "ceil", "trunc", "round",
-):  # fmt: skip
-    _inplace_method(_name)
-Tensor.multiply_ = Tensor.mul_  # type: ignore[attr-defined]
+for _name, _function in METHODS.items():
+    setattr(Tensor, _name, _function)

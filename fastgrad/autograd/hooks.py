@@ -2,7 +2,7 @@
 
 Note [Where hooks live]: the hooks of a non-leaf stand in the object of its node, those of a leaf in the `__dict__` of
 its object (see `native.hooks`). Python's garbage collector sees both, so that a hook that holds its own tensor or
-node is collected with it. When a leaf's object goes while a graph still leads to the leaf, the leaf's node keeps it.
+node is collected with it. A leaf that has hooks keeps its object as long as a graph leads to it.
 """
 
 from __future__ import annotations
@@ -234,16 +234,6 @@ def leaf_hook_dict(tensor: Any, name: str) -> Any:
         hooks = tensor.__dict__[name] = OrderedDict()
         rt.flag_leaf(tensor, LEAF_FLAGS[name])
     return hooks
-
-
-def keep_leaf(tensor: Any) -> None:
-    """The object of a leaf with hooks is to go, but a graph still leads to the leaf: its node keeps the object."""
-    node = rt.current_node(tensor)
-    if node is not None:
-        node._leaf = tensor
-
-
-runtime_set_object("finalizer", keep_leaf)
 
 
 # --- what a hook may return ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.errors import raise_status
 from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor
 from fastgrad.functions.data import array_of
+from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
@@ -124,6 +125,7 @@ def fill_with(out: Any, value: Any) -> Any:
 # --- from data -------------------------------------------------------------------------------------------------
 
 
+@public(method=False)
 def from_numpy(ndarray: np.ndarray) -> Any:
     """A tensor over the memory of an array: changes of one are changes of the other.
 
@@ -174,6 +176,7 @@ def from_numpy(ndarray: np.ndarray) -> Any:
     return _foreign(ndarray, d, ndarray.shape, [s // size for s in ndarray.strides], ndarray.ctypes.data)
 
 
+@public(method=False)
 def from_dlpack(ext_tensor: Any) -> Any:
     """A tensor over the memory of an object of another library that speaks DLPack.
 
@@ -207,6 +210,7 @@ def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int],
     return rt.foreign(d.code, 0, n, ctypes.addressof(words), address, reach * d.itemsize, id(owner))
 
 
+@public(method=False)
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A new tensor with a copy of data.
 
@@ -266,6 +270,7 @@ def _copy(out: Any, source: Any) -> None:
         raise_status(-status, "copy_", (out, source))
 
 
+@public("asarray", method=False)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
     if isinstance(data, TensorBase):
@@ -277,17 +282,16 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     return tensor(data, dtype=dtype, device=device)
 
 
-asarray = as_tensor
-
-
 # --- filled ----------------------------------------------------------------------------------------------------
 
 
+@public(method=False)
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor whose elements are not set."""
     return _finish(_new(_dtype_code(dtype), as_sizes("empty", size), device), requires_grad)
 
 
+@public(method=False)
 def full(
     size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -315,6 +319,7 @@ def full(
     return _finish(fill_with(_new(code, sizes, device, "full"), fill_value), requires_grad)
 
 
+@public(method=False)
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of zeros."""
     return _finish(
@@ -322,6 +327,7 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     )
 
 
+@public(method=False)
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of ones."""
     return _finish(
@@ -340,11 +346,13 @@ def _filled_like(name: str, input: Any, value: Any, dtype: Any, device: Any, req
     return _finish(fill_with(_like(name, input, dtype, device), value), requires_grad)
 
 
+@public(method=False)
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes whose elements are not set."""
     return _finish(_like("empty_like", input, dtype, device), requires_grad)
 
 
+@public(method=False)
 def full_like(
     input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -352,16 +360,19 @@ def full_like(
     return _filled_like("full_like", input, fill_value, dtype, device, requires_grad)
 
 
+@public(method=False)
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes filled with zeros."""
     return _filled_like("zeros_like", input, 0, dtype, device, requires_grad)
 
 
+@public(method=False)
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes filled with ones."""
     return _filled_like("ones_like", input, 1, dtype, device, requires_grad)
 
 
+@public(method=False)
 def eye(
     n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -394,6 +405,7 @@ def _sequence(out: Any, start: float, step: float) -> Any:
     return out
 
 
+@public(method=False)
 def arange(
     *bounds: Any,
     step: Any = 1,
@@ -452,6 +464,7 @@ def arange(
     return _finish(_sequence(_new(_dtype_code(dtype), (n,), device), first, by), requires_grad)
 
 
+@public(method=False)
 def linspace(
     start: float,
     end: float,
@@ -473,6 +486,7 @@ def linspace(
 # --- random ----------------------------------------------------------------------------------------------------
 
 
+@public(method=False)
 def rand(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -484,6 +498,7 @@ def rand(
     return _finish(out, requires_grad)
 
 
+@public(method=False)
 def randn(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -501,6 +516,7 @@ def _floating(name: str, out: Any) -> Any:
     return out
 
 
+@public(method=False)
 def randint(
     low: int,
     high: Any = None,
@@ -523,18 +539,21 @@ def randint(
     return _finish(out, requires_grad)
 
 
+@public(method=False)
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Uniform random numbers in the sizes of a tensor."""
     need_tensor("rand_like", input)
     return rand(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
 
 
+@public(method=False)
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Normal random numbers in the sizes of a tensor."""
     need_tensor("randn_like", input)
     return randn(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
 
 
+@public(method=False)
 def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Any:
     """Random integers in the sizes of a tensor."""
     need_tensor("randint_like", input)
@@ -545,6 +564,7 @@ def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = 
 # --- promotion -------------------------------------------------------------------------------------------------
 
 
+@public(method=False)
 def result_type(tensor1: Any, tensor2: Any) -> DType:
     """The dtype that an op over two operands gives.
 

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.records import TENSOR
 
 if TYPE_CHECKING:
     from fastgrad.ops.registry import Op
 
 apply = rt.apply
+DEVICE_FIELD = TENSOR.fields["device"][0]
 _DOUBLE, _WORD = struct.Struct("<d"), struct.Struct("<q")
 
 
@@ -103,6 +105,7 @@ def invoke(op: Op, tensors: Sequence[Any], *attrs: Any, n_outs: int = 0) -> Any:
 
 def as_number(value: Any, others: Sequence[Any] = (), op: Op | None = None) -> Any:
     """A Python number as a 0-dim tensor that takes part in promotion as a number does; `op` asks for it."""
+    who = f"{op.called}(): " if op is not None else ""
     device = 0
     for other in others:
         if isinstance(other, TensorBase):
@@ -111,21 +114,10 @@ def as_number(value: Any, others: Sequence[Any] = (), op: Op | None = None) -> A
         return rt.wrapped_number(2, 0.0, int(value), device)
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 63:
-            raise OverflowError(f"{_who(op)}Python int {value} is too large for int64")
+            raise OverflowError(f"{who}Python int {value} is too large for int64")
         return rt.wrapped_number(0, 0.0, value, device)
     if isinstance(value, float):
         return rt.wrapped_number(1, value, 0, device)
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
         return as_number(value.item(), others, op)
-    raise TypeError(f"{_who(op)}expected a Tensor or a number, but got {type(value).__name__}")
-
-
-def _who(op: Op | None) -> str:
-    from fastgrad.errors import called
-
-    return f"{called(op.name)}(): " if op is not None else ""
-
-
-from fastgrad.native.contracts.records import TENSOR  # noqa: E402
-
-DEVICE_FIELD = TENSOR.fields["device"][0]
+    raise TypeError(f"{who}expected a Tensor or a number, but got {type(value).__name__}")

@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from fastgrad.native.base.intrinsics import I64, extern
+from fastgrad.native.base.intrinsics import I64, extern, native_inline, words
 
 INT = types.int32
 
@@ -67,6 +67,12 @@ def none(context: Any) -> Any:
         return builder.ptrtoint(found, ir.IntType(64))
 
     return I64(), codegen
+
+
+@native_inline
+def is_going(o):
+    """Whether an object is being destroyed: nobody holds it any more, and nobody is to get hold of it again."""
+    return words(o)[0] & 0xFFFFFFFF == 0
 
 
 @intrinsic

@@ -14,6 +14,7 @@ N_LAYOUTS = 4
 MAX_KERNELS = 512
 MAX_OPS = 512
 WALK_STACK = 512  # words of the stack of a walk along the graph
+FRAME_WORDS = 64  # the longest frame of a kernel
 ALL_DIMS = 1 << 62
 """In place of a dimension of an op over rows: the tensor is one row."""
 

@@ -20,6 +20,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
+from fastgrad.native.base.pyapi import is_going, py_incref
 from fastgrad.native.contracts.flags import (
     FUNCTION_VIEW,
     GRAD_ENABLED,
@@ -69,6 +70,7 @@ from fastgrad.native.memory.references import (
     drop_node,
     enter_node,
     leave_node,
+    living_object,
     release_node,
     release_place,
     release_reference,
@@ -104,6 +106,7 @@ def new_node(op, n_in, n_out, n_attrs):
     n.slot = 0
     n.pyobj = 0
     n.variable = 0
+    n.leaf = 0
     n.retains = 0
     n.n_saved = 0
     n.saved = handle + SAVED_OFFSET
@@ -156,24 +159,42 @@ def write_absent(meta):
     meta[2] = 0
 
 
-@native
-def hooks_of_leaf(flags):
-    """The flags of the AccumulateGrad node that follow from those of its leaf."""
-    found = 0
-    if flags & LEAF_HOOKS:
-        found |= TENSOR_HOOKS
-    if flags & LEAF_POST_HOOKS:
-        found |= POST_ACCUMULATE
+@native_inline
+def living_accumulator(t):
+    """The AccumulateGrad node of a leaf, which only knows it, or zero; one that is being destroyed is none."""
+    found = t.accumulator
+    if found != 0 and node(found).pyobj != 0 and is_going(node(found).pyobj):
+        return 0
     return found
+
+
+@native
+def tell_accumulator(handle):
+    """Let the AccumulateGrad node of a leaf with hooks know of them, and hold the object in whose dict they stand."""
+    t = tensor(handle)
+    created = living_accumulator(t)
+    if created == 0:
+        return
+    n = node(created)
+    if t.flags & LEAF_HOOKS:
+        n.flags |= TENSOR_HOOKS
+    if t.flags & LEAF_POST_HOOKS:
+        n.flags |= POST_ACCUMULATE
+    o = living_object(t)
+    if o != 0 and n.leaf == 0:
+        py_incref(o)
+        n.leaf = o
+        runtime().n_held_objects += 1
 
 
 @native
 def accumulator(handle):
     """The AccumulateGrad node of a leaf, with one reference for the caller; zero if there is no memory."""
     t = tensor(handle)
-    if t.accumulator != 0:
-        retain_node(t.accumulator)
-        return t.accumulator
+    created = living_accumulator(t)
+    if created != 0:
+        retain_node(created)
+        return created
     created = new_node(0, 0, 1, 0)
     if created == 0:
         return 0
@@ -184,7 +205,8 @@ def accumulator(handle):
     retain(handle)
     write_meta(words(n.metas), handle)
     t.accumulator = created
-    n.flags |= hooks_of_leaf(t.flags)
+    if t.flags & (LEAF_HOOKS | LEAF_POST_HOOKS):
+        tell_accumulator(handle)
     return created
 
 

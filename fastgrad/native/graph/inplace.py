@@ -53,6 +53,7 @@ from fastgrad.native.memory.references import (
     drop,
     drop_node,
     enter_node,
+    forget_leaf,
     link_view,
     release_reference,
     retain,
@@ -145,6 +146,8 @@ def reborn(handle):
     o = t.pyobj
     if o != 0:
         t.pyobj = 0
+        if t.accumulator != 0 and node(t.accumulator).leaf == o:
+            forget_leaf(t.accumulator)
         tensor_object(o).handle = fresh
         tensor_object(o).generation = f.generation
         f.pyobj = o
