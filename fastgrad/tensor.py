@@ -294,6 +294,8 @@ class Tensor(TensorBase):
     def grad(self) -> None:
         rt.set_grad(self, None)
 
+    _grad = grad
+
     def backward(
         self,
         gradient: Any = None,

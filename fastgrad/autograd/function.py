@@ -138,6 +138,14 @@ class BackwardFunction(Node, FunctionCtx):
         )
 
 
+def _two_derivatives(ctx: Any, *grads: Any) -> Any:
+    """The `backward` of a function that defines `vjp` as well."""
+    raise RuntimeError(
+        "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of "
+        f"them. ({ctx._function.__name__})"
+    )
+
+
 class _FunctionMeta(type):
     """Gives each function class the class of its nodes."""
 
@@ -149,10 +157,7 @@ class _FunctionMeta(type):
         super().__init__(name, bases, attributes)
         root: Any = next(c for c in reversed(cls.__mro__) if isinstance(c, _FunctionMeta))
         if cls.backward is not root.backward and cls.vjp is not root.vjp:
-            raise RuntimeError(
-                f"Implementing both 'backward' and 'vjp' for a custom Function is not allowed; {name} should only "
-                "implement one of them."
-            )
+            cls.backward = staticmethod(_two_derivatives)
 
 
 class Function(metaclass=_FunctionMeta):
@@ -321,6 +326,12 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
         raise RuntimeError(
             "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
             "modified inplace must all be outputs of the Function."
+        )
+    if any(not _among(d, args) for d in dirty):
+        warnings.warn(
+            "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+            "should be passed to ctx.mark_dirty().",
+            stacklevel=3,
         )
     rt.set_output_count(ctx, len(outputs))
     finished = []

@@ -35,6 +35,9 @@ class _Helper(threading.Thread):
         self.call: Callable[[], Any] | None = call
         self.result: Any = None
         self.failure: BaseException | None = None
+        self.over = False
+        self.end = threading.Lock()  # `join` takes a thread for ended when an exception interrupts it
+        self.end.acquire()
 
     def run(self) -> None:
         """Call the function as the waiting thread would."""
@@ -47,6 +50,8 @@ class _Helper(threading.Thread):
             self.failure = error
         finally:
             self.call = None
+            self.over = True
+            self.end.release()
 
 
 _HELPERS: dict[int, _Helper] = {}  # by the thread that waits for it
@@ -74,11 +79,11 @@ def on_another_thread(call: Callable[[], Any]) -> Any:
     _HELPERS[caller] = helper
     try:
         helper.start()
-        while helper.is_alive():
+        while not helper.over:
             try:
-                helper.join()
+                helper.end.acquire()
             except BaseException as interruption:  # noqa: BLE001 - it belongs to what the helper does
-                if helper.is_alive():
+                if not helper.over:
                     _interrupt(caller, type(interruption))
                 elif helper.failure is None:
                     helper.failure = interruption
