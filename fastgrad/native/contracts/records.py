@@ -43,7 +43,7 @@ TASK = Record(
     slots=1, n_slots=1, cap_slots=1, heap=1, n_heap=1, cap_heap=1,
     table=1, n_table=1, cap_table=1, captures=1, n_captures=1, cap_captures=1,
     node=1, slot=1, grads=1, n_grads=1, results=1, n_results=1, cap_results=1,
-    had_posts=1, n_roots=1, hook_changes=1,
+    had_posts=1, n_roots=1, hook_changes=1, depth=1,
 )  # fmt: skip
 SLOT_WORDS = 8
 SLOT = Record("slot", node=1, deps=1, needed=1, capture=1, grads=1, inline=2, pad=1)
