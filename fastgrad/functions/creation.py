@@ -536,7 +536,7 @@ def randint(
         low, high, size = 0, low, high
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    out = _new(INT64 if dtype is None else _dtype_code(dtype), tuple(size), device)
+    out = _new(INT64 if dtype is None else _dtype_code(dtype), as_sizes("randint", (size,)), device)
     fill_integers(out, low, high, generator)
     return _finish(out, requires_grad)
 

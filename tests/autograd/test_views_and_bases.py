@@ -102,6 +102,9 @@ def test_a_view_that_cannot_follow_is_refused_after_a_change_of_its_base(lib, vi
     CHANGES[change](lib, y)
     expected = start.format("its base or another view of its base has been modified inplace")
     for name, use in USES.items():
+        if name == "retain_grad" and rest == AMBIGUOUS:  # a leaf, whose history nobody asks for
+            use(lib, v)
+            continue
         with pytest.raises(RuntimeError) as caught:
             use(lib, v)
         assert expected in str(caught.value), name
