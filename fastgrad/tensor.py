@@ -755,7 +755,7 @@ class Tensor(TensorBase):
     def copy_(self, source: Any) -> Any:
         """Copy the elements of another tensor, broadcast and cast."""
         if not isinstance(source, TensorBase):
-            raise TypeError(f"copy_(): argument 'other' must be Tensor, not {type(source).__name__}")
+            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(source).__name__}")
         if _field(source, _DEVICE) != _field(self, _DEVICE):
             source = source.to(device=self.device)
         if _field(source, _DTYPE) != _field(self, _DTYPE):
@@ -891,9 +891,15 @@ for _module, _names in _METHODS.items():
 
 def _inplace_method(name: str, op_name: str | None = None) -> None:
     op = BY_NAME[op_name or name]
+    if len(op.inputs) == 1:
 
-    def method(self: Any, *others: Any) -> Any:
-        return elementwise.inplace(op, self, *others)
+        def method(self: Any) -> Any:
+            return elementwise.inplace(op, self)
+
+    else:
+
+        def method(self: Any, other: Any) -> Any:  # type: ignore[misc]
+            return elementwise.inplace(op, self, other)
 
     method.__name__ = f"{name}_"
     method.__qualname__ = f"Tensor.{name}_"

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastgrad import dtypes
 from fastgrad.errors import renamed
-from fastgrad.functions.arguments import is_tensor, need_tensor
+from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
 from fastgrad.ops.call import apply, as_number, invoke
 from fastgrad.ops.registry import BY_NAME, Op
 
@@ -77,13 +77,18 @@ isnan = _unary("isnan")
 logical_not = _unary("logical_not")
 
 
+def _need_operand(name: str, input: Any, other: Any) -> None:
+    """Refuse a first operand that is neither a tensor nor a number beside a tensor."""
+    if not is_number(input) or not is_tensor(other):
+        need_tensor(name, input)
+
+
 def _commuting(name: str) -> Callable[[Any, Any], Any]:
     op = BY_NAME[name]
 
     def function(input: Any, other: Any) -> Any:
         if not is_tensor(input):
-            if not is_tensor(other):
-                need_tensor(name, input)
+            _need_operand(name, input, other)
             return invoke(op, (other, input))
         return invoke(op, (input, other))
 
@@ -118,13 +123,13 @@ def bitwise_not(input: Any) -> Any:
 def maximum(input: Any, other: Any) -> Any:
     """The larger of two tensors' elements; NaN if either is."""
     need_tensor("maximum", input)
-    return invoke(BY_NAME["maximum"], (input, need_tensor("maximum", other, "other")))
+    return invoke(BY_NAME["maximum"], (input, need_tensor("maximum", other, "other", 2)))
 
 
 def minimum(input: Any, other: Any) -> Any:
     """The smaller of two tensors' elements; NaN if either is."""
     need_tensor("minimum", input)
-    return invoke(BY_NAME["minimum"], (input, need_tensor("minimum", other, "other")))
+    return invoke(BY_NAME["minimum"], (input, need_tensor("minimum", other, "other", 2)))
 
 
 def pow(input: Any, exponent: Any) -> Any:
@@ -137,6 +142,10 @@ def pow(input: Any, exponent: Any) -> Any:
     """
     if not is_tensor(exponent):
         need_tensor("pow", input)
+        if not is_number(exponent):
+            raise TypeError(
+                f"pow(): argument 'exponent' (position 2) must be Tensor or Number, not {type(exponent).__name__}"
+            )
         if isinstance(exponent, (int, np.integer)) and exponent < 0 and not input.dtype.is_floating_point:
             raise RuntimeError(
                 f"pow(): Integers to negative integer powers are not allowed, but the exponent is {exponent}; "
@@ -216,6 +225,7 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
     tensor([21., 42.])
     """
     if not is_tensor(input):
+        _need_operand("add", input, other)
         return invoke(_ADD, (_scaled("add", other, alpha), input))
     if alpha == 1:
         return invoke(_ADD, (input, other))
@@ -226,6 +236,7 @@ def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """``input - alpha * other``, broadcast and promoted. See `add`."""
     _no_bool_sub(input, other)
     if not is_tensor(input):
+        _need_operand("sub", input, other)
         return invoke(BY_NAME["rsub"], (_scaled("sub", other, alpha), input))
     if alpha == 1:
         return invoke(_SUB, (input, other))
@@ -369,8 +380,11 @@ def need_bounds(name: str, min: Any, max: Any) -> None:
         )
 
 
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """``input`` where the condition holds, else ``other``.
+_ABSENT: Any = object()
+
+
+def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
+    """``input`` where the condition holds, else ``other``; without them the places where it holds.
 
     Parameters
     ----------
@@ -378,8 +392,15 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         Of dtype bool.
     input, other : Tensor or number
 
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        Without `input` and `other` what ``nonzero(condition, as_tuple=True)`` gives.
+
     Raises
     ------
+    TypeError
+        If only one of them is given.
     RuntimeError
         If the condition is not bool or the shapes do not broadcast.
 
@@ -391,6 +412,14 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     tensor([0., 2.])
     """
     need_tensor("where", condition, "condition")
+    if input is _ABSENT and other is _ABSENT:
+        from fastgrad.functions.index import nonzero
+
+        return nonzero(condition, as_tuple=True)
+    for k, (argument, x) in enumerate((("input", input), ("other", other))):
+        if not is_number(x):
+            kind = "nothing" if x is _ABSENT else type(x).__name__
+            raise TypeError(f"where(): argument '{argument}' (position {k + 2}) must be Tensor or Number, not {kind}")
     return invoke(BY_NAME["where"], (input, other, condition))
 
 
@@ -411,7 +440,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 
 def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
     """The op that fills where a mask holds, and the value as a tensor, for `name`; raises if they do not fit."""
-    need_tensor(name, mask, "mask")
+    need_tensor(name, mask, "mask", 2)
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(
             f"{name}(): only supports boolean masks, but got mask with dtype {mask.dtype.name}"

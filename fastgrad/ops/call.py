@@ -85,21 +85,21 @@ def invoke(op: Op, tensors: Sequence[Any], *attrs: Any, n_outs: int = 0) -> Any:
     for t in tensors:
         if isinstance(t, (Symbol, AllGradients)):
             return t.trace.call(op, tensors, attrs)
-    if op.inputs[-1:] != ("*xs",):
-        while tensors and tensors[-1] is None:
-            tensors = tensors[:-1]
     flat: list[int] = []
     for a in attrs:
         if isinstance(a, int):
             flat.append(a)
         else:
             flat.extend(a)
-    operands = [t if t is None or isinstance(t, TensorBase) else as_number(t, tensors, op) for t in tensors]
+    operands = [t if isinstance(t, TensorBase) else as_number(t, tensors, op) for t in tensors]
     return apply(op.id, len(operands), n_outs, *operands, *flat)
 
 
-def as_number(value: Any, others: Sequence[Any] = (), op: Op | None = None) -> Any:
-    """A Python number as a 0-dim tensor that takes part in promotion as a number does; `op` asks for it."""
+def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:
+    """A Python number as a 0-dim tensor that takes part in promotion as a number does; `op` asks for it.
+
+    Whatever is no number stays what it is: the call of the op refuses it.
+    """
     device = 0
     for other in others:
         if isinstance(other, TensorBase):
@@ -108,19 +108,15 @@ def as_number(value: Any, others: Sequence[Any] = (), op: Op | None = None) -> A
         return rt.wrapped_number(2, 0.0, int(value), device)
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 63:
-            raise OverflowError(f"{_who(op)}Python int {value} is too large for int64")
+            from fastgrad.errors import called
+
+            raise OverflowError(f"{called(op.name)}(): Python int {value} is too large for int64")
         return rt.wrapped_number(0, 0.0, value, device)
     if isinstance(value, float):
         return rt.wrapped_number(1, value, 0, device)
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
         return as_number(value.item(), others, op)
-    raise TypeError(f"{_who(op)}expected a Tensor or a number, but got {type(value).__name__}")
-
-
-def _who(op: Op | None) -> str:
-    from fastgrad.errors import called
-
-    return f"{called(op.name)}(): " if op is not None else ""
+    return value
 
 
 from fastgrad.native.contracts.records import TENSOR  # noqa: E402

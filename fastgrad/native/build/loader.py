@@ -257,6 +257,10 @@ def runtime_set_callback(field: str, arity: int, function: Callable[..., int]) -
     runtime_set(field, ctypes.cast(callback, ctypes.c_void_p).value or 0)
 
 
+runtime_set_object("type_error", TypeError)
+runtime_set_object("system_error", SystemError)
+
+
 @atexit.register
 def _leave_python() -> None:
     """From here on module globals vanish: the runtime frees records without telling Python."""
