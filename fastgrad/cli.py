@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -96,7 +97,15 @@ def _parser() -> argparse.ArgumentParser:
     warmup = commands.add_parser(
         "warmup",
         help="compile every kernel into the cache",
-        description="Compile every kernel into the cache, so that no program has to wait for one.",
+        description="Compile every kernel that the cache lacks, so that no program has to wait for one.",
+    )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    warmup.add_argument(
+        "--jobs",
+        type=_count,
+        default=min(cores, 8),
+        metavar="N",
+        help="how many processes compile (default: %(default)s)",
     )
     warmup.set_defaults(command=_warmup)
     return parser
@@ -181,25 +190,42 @@ def _doctor(_: argparse.Namespace) -> None:
             print(f"  {key:<{width}}  {value}")
 
 
-def _warmup(_: argparse.Namespace) -> None:
+def _warmup(arguments: argparse.Namespace) -> None:
     import fastgrad as fg
 
     start = time.perf_counter()
-    if _has("rich"):
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    try:
+        if _has("rich"):
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        with Progress(*columns) as bar:
-            task = bar.add_task("", total=None)
+            columns = (
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.description}"),
+            )
+            with Progress(*columns) as bar:
+                task = bar.add_task("", total=None)
+
+                def show(done: int, total: int, name: str) -> None:
+                    text = f"{_left(start, done, total)}, {name}".replace("[", r"\[")
+                    bar.update(task, completed=done, total=total, description=text)
+
+                kernels = fg.warmup(show, jobs=arguments.jobs)
+        else:
 
             def show(done: int, total: int, name: str) -> None:
-                bar.update(task, completed=done, total=total, description=name.replace("[", r"\["))
+                print(f"{done:>{len(str(total))}}/{total}  {_left(start, done, total)}, {name}", flush=True)
 
-            kernels = fg.warmup(show)
-    else:
+            kernels = fg.warmup(show, jobs=arguments.jobs)
+    except OSError as error:
+        raise CommandError(str(error)) from error
+    print(
+        f"{kernels} kernels were compiled in {time.perf_counter() - start:.1f} s; the cache has all there are"
+    )
 
-        def show(done: int, total: int, name: str) -> None:
-            print(f"{done:>{len(str(total))}}/{total}  {name}", flush=True)
 
-        kernels = fg.warmup(show)
-    print(f"{kernels} kernels are ready after {time.perf_counter() - start:.1f} s")
+def _left(start: float, done: int, total: int) -> str:
+    """How long the rest will take, from how long the first ones took."""
+    seconds = (time.perf_counter() - start) / done * (total - done)
+    return f"{seconds / 60:.0f} min left" if seconds > 90 else f"{seconds:.0f} s left"

@@ -57,9 +57,9 @@ def set_memory_limit(nbytes: int | None) -> None:
 
 def check() -> None:
     """Raise RuntimeError if a kernel was found to have written outside its buffer (debug mode looks)."""
-    count = runtime_get("error", 7)
+    count = runtime_get("overruns")
     if count:
-        runtime_set("error", 0, 7)
+        runtime_set("overruns", 0)
         raise RuntimeError(f"{count} buffers were found overwritten at their ends when they were freed")
 
 
@@ -74,9 +74,10 @@ def environment() -> dict[str, dict[str, str]]:
 
     features = llvm.get_host_cpu_features()
     notable = [f for f in ("sse4.2", "avx", "avx2", "fma", "avx512f", "neon", "sve") if features.get(f)]
-    folder = cache.folder()
-    files = list(folder.glob("*.o"))
+    folder = cache.place().folder
+    files = list(folder.glob("*.o")) if folder is not None else []
     size = sum(f.stat().st_size for f in files)
+    trouble = cache.trouble()
     return {
         "versions": {
             "fastgrad": __version__,
@@ -96,7 +97,8 @@ def environment() -> dict[str, dict[str, str]]:
             "OPENBLAS_NUM_THREADS": os.environ.get("OPENBLAS_NUM_THREADS", "not set"),
         },
         "cache": {
-            "folder": str(folder),
+            "folder": str(folder or "none"),
+            "new code": f"not kept: {trouble}" if trouble else "kept",
             "compiled": f"{len(files)} files, {size / 1024:.0f} KiB",
             "runtime": "compiled" if any(f.name.startswith("runtime") for f in files) else "not compiled yet",
         },

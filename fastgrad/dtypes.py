@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastgrad.native.contracts.element_types import DTYPES, FLOAT16, FLOAT64, ITEMSIZES, SUPPORTED_DTYPES
+from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
+    DTYPES,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    ITEMSIZES,
+    SUPPORTED_DTYPES,
+    UINT8,
+)
 
 _NUMPY = {
     "bool": np.bool_, "uint8": np.uint8, "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64,
@@ -66,7 +77,9 @@ def of_name(name: str) -> dtype:
 
 
 bool_, uint8, int32, int64, float32, float64 = (ALL[code] for code in SUPPORTED_DTYPES)
-_BY_NUMPY = {d.numpy: d for d in (bool_, uint8, int32, int64, float32, float64)}
+SUPPORTED = (bool_, uint8, int32, int64, float32, float64)
+_BY_TYPE = {float: float64, int: int64, bool: bool_, complex: of_name("complex128")}
+_BY_NUMPY = {d.numpy: d for d in SUPPORTED}
 
 
 def of_numpy(array_dtype: np.dtype) -> dtype:
@@ -81,15 +94,34 @@ def of_numpy(array_dtype: np.dtype) -> dtype:
 
 
 def as_dtype(value: object) -> dtype:
-    """A dtype from a dtype or from the types ``float``, ``int`` and ``bool``."""
-    if isinstance(value, dtype):
-        if value.code not in SUPPORTED_DTYPES:
-            raise TypeError(f"dtype {value.name} is not supported yet")
-        return value
-    builtin = {float: get_default_dtype(), int: int64, bool: bool_}
-    if isinstance(value, type) and value in builtin:
-        return builtin[value]
-    raise TypeError(f"expected a fastgrad.dtype, but got {value!r}")
+    """A dtype from a dtype, or from one of the types ``float`` (float64), ``int`` (int64) and ``bool``."""
+    found = value if isinstance(value, dtype) else _BY_TYPE.get(value) if isinstance(value, type) else None
+    if found is None:
+        raise TypeError(f"expected a fastgrad.dtype, but got {value!r}")
+    if found.code not in SUPPORTED_DTYPES:
+        raise TypeError(f"dtype {found.name} is not supported yet")
+    return found
+
+
+def promote_types(type1: object, type2: object) -> dtype:
+    """The smallest dtype that holds both.
+
+    Parameters
+    ----------
+    type1, type2 : dtype
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.promote_types(fg.int64, fg.float32)
+    fastgrad.float32
+    """
+    low, high = sorted((as_dtype(type1).code, as_dtype(type2).code))
+    if (low, high) == (UINT8, INT8):
+        return ALL[INT16]
+    if (low, high) == (FLOAT16, BFLOAT16):
+        return ALL[FLOAT32]
+    return ALL[high]
 
 
 def get_default_dtype() -> dtype:

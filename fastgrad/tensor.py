@@ -16,7 +16,7 @@ from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.node import Node
 from fastgrad.errors import renamed
 from fastgrad.formatting import format_tensor
-from fastgrad.functions import (
+from fastgrad.functions import (  # noqa: F401 - some only for the methods that they offer
     creation,
     distributions,
     elementwise,
@@ -31,8 +31,10 @@ from fastgrad.functions import (
     statistics,
     storage,
 )
-from fastgrad.functions.arguments import as_index
+from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.creation import device as Device  # noqa: N812
+from fastgrad.functions.public import METHODS
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import (
     CONTIGUOUS,
@@ -303,7 +305,7 @@ class Tensor(TensorBase):
 
         See `fastgrad.autograd.backward` for the parameters.
         """
-        engine.backward(self, gradient, retain_graph, create_graph, inputs)
+        engine.backward(self, gradient, retain_graph, create_graph, None, inputs)
 
     register_hook = hooks_.register_tensor_hook
 
@@ -501,31 +503,39 @@ class Tensor(TensorBase):
         """The tensor itself if it is contiguous, else a copy that is."""
         return self if self.is_contiguous() else apply(_CLONE, 1, 0, self)
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: builtins.bool = False) -> Tensor:
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """The tensor in another dtype or on another device; itself if nothing changes.
+
+        ``to(dtype, non_blocking=False, copy=False)``, ``to(device=None, dtype=None, non_blocking=False, copy=False)``
+        or ``to(tensor, non_blocking=False, copy=False)`` for the dtype and device of another tensor.
 
         Parameters
         ----------
-        *args : dtype, device, str or Tensor
-        dtype, device : optional
+        dtype : dtype, optional
+        device : device or str, optional
+        tensor : Tensor
+        non_blocking : bool
+            Without effect: copies are done when the method returns.
         copy : bool
             Make a copy in any case.
+
+        Raises
+        ------
+        TypeError
+            If the arguments are of none of these forms.
+
+        Examples
+        --------
+        >>> import fastgrad as fg
+        >>> fg.ones(2).to(fg.int64)
+        tensor([1, 1])
         """
-        for a in args:
-            if isinstance(a, (dtypes.dtype, type)):
-                dtype = a
-            elif isinstance(a, TensorBase):
-                dtype, device = a.dtype, a.device
-            elif isinstance(a, builtins.bool):
-                copy = a
-            elif a is not None:
-                device = a
-        target = self.dtype if dtype is None else dtypes.as_dtype(dtype)
+        device, dtype, _, copy = parse_to(args, kwargs)
         out = self
-        if device is not None and Device(device).code != _field(self, _DEVICE):
-            out = _to_device(self, Device(device))
-        if target.code != _field(out, _DTYPE):
-            return apply(_CAST, 1, 0, out, target.code)  # type: ignore[no-any-return]
+        if device is not None and device.code != _field(self, _DEVICE):
+            out = _to_device(self, device)
+        if dtype is not None and dtype.code != _field(out, _DTYPE):
+            return _cast(out, dtype)
         return out.clone() if copy and out is self else out
 
     def cpu(self) -> Tensor:
@@ -533,36 +543,54 @@ class Tensor(TensorBase):
         return self if _field(self, _DEVICE) == 0 else self.to(device="cpu")
 
     def type(self, dtype: Any = None) -> Any:
-        """The name of the tensor's type, or the tensor in another dtype."""
-        return f"fastgrad.{self.dtype.type_name}Tensor" if dtype is None else self.to(dtype)
+        """The name of the tensor's type, or the tensor in another dtype.
+
+        Parameters
+        ----------
+        dtype : dtype or str, optional
+            A name is one that this method gives, such as "fastgrad.FloatTensor".
+
+        Raises
+        ------
+        ValueError
+            If it is no dtype and no such name.
+        """
+        if dtype is None:
+            return _type_name(self.dtype)
+        found = dtype
+        if isinstance(dtype, str):
+            found = next((d for d in dtypes.SUPPORTED if _type_name(d) == dtype), None)
+        if not isinstance(found, dtypes.dtype):
+            raise ValueError(f"invalid type: {dtype!r}")
+        return _cast(self, found)
 
     def type_as(self, other: Any) -> Tensor:
         """The tensor in the dtype of another."""
-        return self.to(other.dtype)
+        return _cast(self, need_tensor("type_as", other, "other").dtype)
 
     def float(self) -> Tensor:
         """The tensor in float32."""
-        return self.to(dtypes.float32)
+        return _cast(self, dtypes.float32)
 
     def double(self) -> Tensor:
         """The tensor in float64."""
-        return self.to(dtypes.float64)
+        return _cast(self, dtypes.float64)
 
     def long(self) -> Tensor:
         """The tensor in int64."""
-        return self.to(dtypes.int64)
+        return _cast(self, dtypes.int64)
 
     def int(self) -> Tensor:
         """The tensor in int32."""
-        return self.to(dtypes.int32)
+        return _cast(self, dtypes.int32)
 
     def byte(self) -> Tensor:
         """The tensor in uint8."""
-        return self.to(dtypes.uint8)
+        return _cast(self, dtypes.uint8)
 
     def bool(self) -> Tensor:
         """The tensor as truth values."""
-        return self.to(dtypes.bool_)
+        return _cast(self, dtypes.bool_)
 
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Any:
         if not self.is_leaf:
@@ -755,7 +783,9 @@ class Tensor(TensorBase):
     def copy_(self, source: Any) -> Any:
         """Copy the elements of another tensor, broadcast and cast."""
         if not isinstance(source, TensorBase):
-            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(source).__name__}")
+            raise TypeError(
+                f"copy_(): argument 'other' (position 1) must be Tensor, not {type(source).__name__}"
+            )
         if _field(source, _DEVICE) != _field(self, _DEVICE):
             source = source.to(device=self.device)
         if _field(source, _DTYPE) != _field(self, _DTYPE):
@@ -788,6 +818,15 @@ class _Memory:
             "shape": _sizes(tensor), "typestr": d.numpy.str, "data": (_field(tensor, _DATA), False),
             "strides": tuple(s * d.itemsize for s in rt.steps(tensor)), "version": 3,
         }  # fmt: skip
+
+
+def _type_name(d: dtypes.dtype) -> str:
+    return f"fastgrad.{d.type_name}Tensor"
+
+
+def _cast(x: Any, d: dtypes.dtype) -> Any:
+    """A tensor in a dtype; itself if it has it."""
+    return x if d.code == _field(x, _DTYPE) else apply(_CAST, 1, 0, x, d.code)
 
 
 def _to_device(x: Any, target: Device) -> Any:
@@ -865,52 +904,5 @@ runtime_set_object("operator_fallback", _operator)
 
 # --- functions that are methods as well ------------------------------------------------------------------------
 
-_METHODS: dict[Any, str] = {
-    elementwise: "add sub subtract mul multiply div divide true_divide floor_divide remainder fmod neg negative abs "
-    "absolute sign exp log sqrt square tanh sigmoid sin cos relu isnan clamp clip maximum minimum pow eq ne "
-    "not_equal lt "
-    "less le less_equal gt greater ge greater_equal logical_not logical_and logical_or logical_xor bitwise_and "
-    "bitwise_or bitwise_xor bitwise_not masked_fill",
-    reduce: "sum mean amax amin any all prod argmax argmin max min cumsum logsumexp softmax log_softmax",
-    shape: "view reshape flatten unflatten permute transpose swapaxes swapdims t movedim moveaxis squeeze unsqueeze "
-    "expand expand_as broadcast_to select narrow diagonal tril triu unbind split chunk",
-    linalg: "mm bmm mv dot matmul addmm outer",
-    index: "gather scatter_add index_select nonzero masked_select",
-    special: "erf expm1 exp2 log1p log2 log10 rsqrt reciprocal isfinite isinf xlogy floor ceil trunc fix round isclose "
-    "allclose equal",
-    statistics: "var std norm",
-    sorting: "sort argsort topk",
-    repetition: "repeat tile repeat_interleave flip roll",
-    sampling: "bernoulli multinomial",
-    distributions: "uniform_ normal_ random_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_",
-}
-for _module, _names in _METHODS.items():
-    for _name in _names.split():
-        setattr(Tensor, _name, getattr(_module, _name))
-
-
-def _inplace_method(name: str, op_name: str | None = None) -> None:
-    op = BY_NAME[op_name or name]
-    if len(op.inputs) == 1:
-
-        def method(self: Any) -> Any:
-            return elementwise.inplace(op, self)
-
-    else:
-
-        def method(self: Any, other: Any) -> Any:  # type: ignore[misc]
-            return elementwise.inplace(op, self, other)
-
-    method.__name__ = f"{name}_"
-    method.__qualname__ = f"Tensor.{name}_"
-    method.__doc__ = f"In-place form of `{name}`."
-    setattr(Tensor, f"{name}_", method)
-
-
-for _name in (
-    "mul", "neg", "abs", "exp", "log", "sqrt", "square", "tanh", "sigmoid", "sin", "cos", "relu",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "erf", "expm1", "exp2", "log1p", "log2", "log10",
-    "rsqrt", "reciprocal", "floor", "ceil", "trunc", "round",
-):  # fmt: skip
-    _inplace_method(_name)
-Tensor.multiply_ = Tensor.mul_  # type: ignore[attr-defined]
+for _name, _function in METHODS.items():
+    setattr(Tensor, _name, _function)

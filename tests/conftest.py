@@ -71,7 +71,6 @@ def nothing_leaks(request: pytest.FixtureRequest, runtime: ModuleType | None) ->
     after = runtime.debug.live()
     if after != before:  # cycles may wait for the collector, also such of earlier tests
         gc.collect()
-        gc.collect()  # a leaf that a graph keeps goes at the second time
         after = runtime.debug.live()
     assert all(after[name] <= before[name] for name in before), (before, after)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad import dtypes
+from fastgrad.functions.creation import zeros
 from fastgrad.native.build.loader import rt, runtime_set
+from fastgrad.native.host import devices
 from fastgrad.ops.registry import Boundary
 
 
@@ -41,6 +44,12 @@ def boundary(values: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
     tensor([4., 4.])
     """
     return rt.boundary(values)  # type: ignore[no-any-return]
+
+
+def zeros_at(node: Any, output_nr: int) -> Any:
+    """Zeros like the tensor that stands at an output of a node."""
+    code, device, *sizes = rt.node_meta(node, output_nr)
+    return zeros(sizes, dtype=dtypes.of_code(code), device=devices.name_of(device))
 
 
 runtime_set("boundary_op", Boundary.id)

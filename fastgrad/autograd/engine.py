@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fastgrad import dtypes
@@ -31,6 +31,26 @@ from fastgrad.native.host import devices
 
 _sweep, _get, _set, _current, _count = rt.sweep, rt.task_get, rt.task_set, rt.task_node, rt.task_count
 GRADS, RESULTS, CAPTURES = 0, 1, 2
+
+
+def _inputs_of(inputs: Any, name: str) -> list[Any]:
+    """What gradients are wanted of, given as one, as a sequence or as a dict."""
+    if isinstance(inputs, Mapping):
+        if type(inputs) is not dict:
+            raise TypeError(
+                f"`inputs` argument to `{name}()` must be a dict, not {type(inputs).__name__}. Other Mapping types are "
+                "not supported."
+            )
+        inputs = inputs.values()
+    wanted = [inputs] if isinstance(inputs, (TensorBase, GradientEdge)) else list(inputs)
+    if not wanted:
+        raise RuntimeError(f"`inputs` argument to `{name}()` cannot be empty.")
+    for k, t in enumerate(wanted):
+        if not isinstance(t, (TensorBase, GradientEdge)):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
+        if isinstance(t, TensorBase) and not t.requires_grad:  # type: ignore[attr-defined]
+            raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
+    return wanted
 
 
 def _sequence(value: Any) -> list[Any]:
@@ -104,23 +124,12 @@ def _roots(outputs: Any, gradients: Any) -> tuple[list[Any], list[Any]]:
     return roots, [_root_gradient(o, g, k) for k, (o, g) in enumerate(zip(roots, grads, strict=True))]
 
 
-def _inputs(inputs: Any, empty: str) -> list[Any]:
-    wanted = _sequence(inputs)
-    if not wanted:
-        raise RuntimeError(empty)
-    for k, t in enumerate(wanted):
-        if not isinstance(t, (TensorBase, GradientEdge)):
-            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
-        if isinstance(t, TensorBase) and not t.requires_grad:
-            raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
-    return wanted
-
-
 def backward(
     tensors: Any,
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
     """Add the gradients of tensors with regard to the leaves of their graph to the leaves' ``grad``.
@@ -135,7 +144,9 @@ def backward(
         Keep what the graph saved, so that another pass can follow; by default the value of `create_graph`.
     create_graph : bool
         Record the pass itself, so that gradients can be differentiated.
-    inputs : Tensor or sequence of Tensor, optional
+    grad_variables : Tensor or sequence of Tensor or None, optional
+        The deprecated name of `grad_tensors`.
+    inputs : Tensor, sequence of Tensor or dict of Tensor, optional
         Only these get a ``grad``, which may be non-leaves.
 
     Raises
@@ -152,10 +163,19 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
+    if grad_variables is not None:
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2
+        )
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only "
+                "use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    wanted = None if inputs is None else _inputs_of(inputs, "backward")
     roots, grads = _roots(tensors, grad_tensors)
-    wanted = None
-    if inputs is not None:
-        wanted = _inputs(inputs, "`inputs` argument to `backward` cannot be empty.")
+    if wanted is not None:
         for t in wanted:
             if isinstance(t, TensorBase):
                 rt.retain_grad(t)
@@ -179,19 +199,23 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+) -> Any:
     """The gradients of outputs with regard to inputs, as new tensors; no ``grad`` is touched.
 
     Parameters
     ----------
-    outputs, inputs : Tensor or sequence of Tensor
+    outputs : Tensor or sequence of Tensor
+    inputs : Tensor, sequence of Tensor or dict of Tensor
     grad_outputs : Tensor or sequence of Tensor or None, optional
         The vectors of the vector-Jacobian product.
     retain_graph, create_graph : bool
         As for `backward`.
+    only_inputs : bool
+        Deprecated, and without effect.
     allow_unused : bool, optional
         Give None for inputs that the outputs do not depend on, instead of raising.
     is_grads_batched : bool
@@ -201,7 +225,8 @@ def grad(
 
     Returns
     -------
-    tuple of Tensor
+    tuple of Tensor, or dict of Tensor
+        A dict with the keys of `inputs` if these are one.
 
     Raises
     ------
@@ -221,8 +246,15 @@ def grad(
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
+    wanted = _inputs_of(inputs, "grad")
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use fastgrad.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     roots, grads = _roots(outputs, grad_outputs)
-    wanted = _inputs(inputs, "grad requires non-empty inputs.")
     keep = create_graph if retain_graph is None else retain_graph
     flags = FILTERED | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)
     found = _run(roots, grads, flags, wanted)
@@ -242,7 +274,7 @@ def grad(
             if create_graph:
                 value.requires_grad_()
         results.append(value)
-    return tuple(results)
+    return dict(zip(inputs, results, strict=True)) if isinstance(inputs, dict) else tuple(results)
 
 
 def _checked(status: int, what: str) -> None:

@@ -2,7 +2,7 @@
 
 Note [Where hooks live]: the hooks of a non-leaf stand in the object of its node, those of a leaf in the `__dict__` of
 its object (see `native.hooks`). Python's garbage collector sees both, so that a hook that holds its own tensor or
-node is collected with it. When a leaf's object goes while a graph still leads to the leaf, the leaf's node keeps it.
+node is collected with it. A leaf that has hooks keeps its object as long as a graph leads to it.
 """
 
 from __future__ import annotations
@@ -236,16 +236,6 @@ def leaf_hook_dict(tensor: Any, name: str) -> Any:
     return hooks
 
 
-def keep_leaf(tensor: Any) -> None:
-    """The object of a leaf with hooks is to go, but a graph still leads to the leaf: its node keeps the object."""
-    node = rt.current_node(tensor)
-    if node is not None:
-        node._leaf = tensor
-
-
-runtime_set_object("finalizer", keep_leaf)
-
-
 # --- what a hook may return ------------------------------------------------------------------------------------
 
 
@@ -283,8 +273,16 @@ def check_replacement(hook: Any, old: Any, new: Any) -> None:
         raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value ({sizes}){_blame(hook)}")
 
 
+class CheckedHook:
+    """A node hook of the library's own: what it returns is right, also where there was no gradient before."""
+
+    __slots__ = ()
+
+
 def check_tuple(hook: Any, values: Sequence[Any], result: Any) -> None:
     """What a node hook returned must be a tuple of as many values, each None or fit to replace the old one."""
+    if isinstance(hook, CheckedHook):
+        return
     if not isinstance(result, tuple):
         raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'{_blame(hook)}")
     if len(result) != len(values):

@@ -13,19 +13,11 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.errors import raise_status
-from fastgrad.functions.arguments import as_index, as_sizes, is_tensor
+from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor
 from fastgrad.functions.data import array_of
+from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
-from fastgrad.native.contracts.element_types import (
-    BFLOAT16,
-    BOOL,
-    FLOAT16,
-    FLOAT32,
-    INT8,
-    INT16,
-    INT64,
-    UINT8,
-)
+from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits
@@ -133,6 +125,7 @@ def fill_with(out: Any, value: Any) -> Any:
 # --- from data -------------------------------------------------------------------------------------------------
 
 
+@public(method=False)
 def from_numpy(ndarray: np.ndarray) -> Any:
     """A tensor over the memory of an array: changes of one are changes of the other.
 
@@ -183,18 +176,23 @@ def from_numpy(ndarray: np.ndarray) -> Any:
     return _foreign(ndarray, d, ndarray.shape, [s // size for s in ndarray.strides], ndarray.ctypes.data)
 
 
+@public(method=False)
 def from_dlpack(ext_tensor: Any) -> Any:
     """A tensor over the memory of an object of another library that speaks DLPack.
 
     Raises
     ------
     TypeError
-        If the dtype is not supported.
+        If the object does not speak it, or the dtype is not supported.
     BufferError
         If the memory is not the CPU's.
     """
     if isinstance(ext_tensor, TensorBase):
         return ext_tensor.detach()
+    if not hasattr(ext_tensor, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack(): expected an object with __dlpack__, but got {type(ext_tensor).__name__}"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
@@ -212,14 +210,17 @@ def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int],
     return rt.foreign(d.code, 0, n, ctypes.addressof(words), address, reach * d.itemsize, id(owner))
 
 
+@public(method=False)
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A new tensor with a copy of data.
 
     Parameters
     ----------
     data : number, nested sequence, numpy.ndarray or Tensor
+        Also other objects that NumPy takes for arrays. Sequences may hold numbers, arrays and tensors.
     dtype : dtype, optional
-        Inferred if not given: Python floats give the default dtype, ints int64, arrays keep theirs.
+        Inferred if not given: Python floats give the default dtype, ints int64, all that has a dtype keeps it, and
+        of what stands side by side the dtypes are promoted.
     device : device or str, optional
     requires_grad : bool
 
@@ -257,11 +258,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         code = {bool: BOOL, int: INT64}.get(type(data), runtime_get("default_dtype"))
         out = rt.number(*number_parts(data), code if dtype is None else _dtype_code(dtype), _code(device))
         return _finish(out, requires_grad)
-    target = None if dtype is None else dtypes.as_dtype(dtype).numpy
-    array = array_of(data, target if dtype is not None and dtypes.as_dtype(dtype).is_floating_point else None)
-    array = np.ascontiguousarray(array).reshape(array.shape)
-    if target is not None and target != array.dtype:
-        array = array.astype(target)
+    array = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
     out = _new(dtypes.of_numpy(array.dtype).code, array.shape, device)
     ctypes.memmove(out.data_ptr(), array.ctypes.data, array.nbytes)
     return _finish(out, requires_grad)
@@ -273,6 +270,7 @@ def _copy(out: Any, source: Any) -> None:
         raise_status(-status, "copy_", (out, source))
 
 
+@public("asarray", method=False)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
     if isinstance(data, TensorBase):
@@ -284,17 +282,16 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     return tensor(data, dtype=dtype, device=device)
 
 
-asarray = as_tensor
-
-
 # --- filled ----------------------------------------------------------------------------------------------------
 
 
+@public(method=False)
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor whose elements are not set."""
     return _finish(_new(_dtype_code(dtype), as_sizes("empty", size), device), requires_grad)
 
 
+@public(method=False)
 def full(
     size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -322,6 +319,7 @@ def full(
     return _finish(fill_with(_new(code, sizes, device, "full"), fill_value), requires_grad)
 
 
+@public(method=False)
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of zeros."""
     return _finish(
@@ -329,6 +327,7 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     )
 
 
+@public(method=False)
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of ones."""
     return _finish(
@@ -336,34 +335,44 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     )
 
 
-def _like(input: Any, dtype: Any, device: Any) -> Any:
+def _like(name: str, input: Any, dtype: Any, device: Any) -> Any:
+    need_tensor(name, input)
     return _new(
         input.dtype.code if dtype is None else _dtype_code(dtype), input.shape, device or input.device
     )
 
 
+def _filled_like(name: str, input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
+    return _finish(fill_with(_like(name, input, dtype, device), value), requires_grad)
+
+
+@public(method=False)
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes whose elements are not set."""
-    return _finish(_like(input, dtype, device), requires_grad)
+    return _finish(_like("empty_like", input, dtype, device), requires_grad)
 
 
+@public(method=False)
 def full_like(
     input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """A tensor of the same sizes filled with a number."""
-    return _finish(fill_with(_like(input, dtype, device), fill_value), requires_grad)
+    return _filled_like("full_like", input, fill_value, dtype, device, requires_grad)
 
 
+@public(method=False)
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes filled with zeros."""
-    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _filled_like("zeros_like", input, 0, dtype, device, requires_grad)
 
 
+@public(method=False)
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes filled with ones."""
-    return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _filled_like("ones_like", input, 1, dtype, device, requires_grad)
 
 
+@public(method=False)
 def eye(
     n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -396,6 +405,7 @@ def _sequence(out: Any, start: float, step: float) -> Any:
     return out
 
 
+@public(method=False)
 def arange(
     *bounds: Any,
     step: Any = 1,
@@ -454,6 +464,7 @@ def arange(
     return _finish(_sequence(_new(_dtype_code(dtype), (n,), device), first, by), requires_grad)
 
 
+@public(method=False)
 def linspace(
     start: float,
     end: float,
@@ -475,6 +486,7 @@ def linspace(
 # --- random ----------------------------------------------------------------------------------------------------
 
 
+@public(method=False)
 def rand(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -486,6 +498,7 @@ def rand(
     return _finish(out, requires_grad)
 
 
+@public(method=False)
 def randn(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -503,6 +516,7 @@ def _floating(name: str, out: Any) -> Any:
     return out
 
 
+@public(method=False)
 def randint(
     low: int,
     high: Any = None,
@@ -525,18 +539,24 @@ def randint(
     return _finish(out, requires_grad)
 
 
+@public(method=False)
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Uniform random numbers in the sizes of a tensor."""
+    need_tensor("rand_like", input)
     return rand(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
 
 
+@public(method=False)
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Normal random numbers in the sizes of a tensor."""
+    need_tensor("randn_like", input)
     return randn(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
 
 
+@public(method=False)
 def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Any:
     """Random integers in the sizes of a tensor."""
+    need_tensor("randint_like", input)
     bounds = (0, low) if high is None else (low, high)
     return randint(*bounds, tuple(input.shape), dtype=dtype or input.dtype)
 
@@ -544,18 +564,44 @@ def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = 
 # --- promotion -------------------------------------------------------------------------------------------------
 
 
-def promote_types(a: DType, b: DType) -> DType:
-    """The smallest dtype that holds both."""
-    low, high = sorted((a.code, b.code))
-    if (low, high) == (UINT8, INT8):
-        return dtypes.of_code(INT16)
-    if (low, high) == (FLOAT16, BFLOAT16):
-        return dtypes.of_code(FLOAT32)
-    return dtypes.of_code(high)
+@public(method=False)
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """The dtype that an op over two operands gives.
+
+    Operands of a higher category (floats, integers, truth values) decide. Within one, tensors with dimensions outrank
+    those without, and these outrank numbers.
+
+    Parameters
+    ----------
+    tensor1, tensor2 : Tensor or number
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.result_type(fg.tensor([1, 2]), 1.0)
+    fastgrad.float32
+    >>> fg.result_type(fg.ones(2), fg.tensor(1.0, dtype=fg.float64))
+    fastgrad.float32
+    """
+    (rank1, d1), (rank2, d2) = _ranked(1, tensor1), _ranked(2, tensor2)
+    if rank1 != rank2:
+        higher, lower = (d1, d2) if rank1 < rank2 else (d2, d1)
+        if _category(higher) >= _category(lower):
+            return higher
+    return dtypes.promote_types(d1, d2)
 
 
-def result_type(a: Any, b: Any) -> DType:
-    """The dtype that an op over two operands (tensors, dtypes) gives."""
-    first = a.dtype if is_tensor(a) else a
-    second = b.dtype if is_tensor(b) else b
-    return promote_types(first, second)
+def _ranked(position: int, value: Any) -> tuple[int, DType]:
+    """How much an operand counts in promotion, 0 the most, and its dtype."""
+    if isinstance(value, TensorBase):
+        return (0 if value.dim() else 1), value.dtype  # type: ignore[attr-defined]
+    if isinstance(value, (bool, int, float)):
+        kind = bool if isinstance(value, bool) else int if isinstance(value, int) else None
+        return 2, dtypes.get_default_dtype() if kind is None else dtypes.as_dtype(kind)
+    raise TypeError(
+        f"result_type(): argument 'tensor{position}' must be Tensor or Number, not {type(value).__name__}"
+    )
+
+
+def _category(d: DType) -> int:
+    return 3 if d.is_complex else 2 if d.is_floating_point else int(d is not dtypes.bool_)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -9,63 +11,88 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.functions.arguments import is_tensor
 
+_NUMBERS = {float, int, bool}  # of Python, that have no dtype of their own
+_DEEPEST = 64  # levels of sequences: one that holds itself has no end
 
-def array_of(data: Any, floats: Any = None) -> np.ndarray:
-    """Python data as an array of a supported dtype; floats become `floats`, or the default dtype."""
+
+def array_of(data: Any, wanted: dtypes.dtype | None = None) -> np.ndarray:
+    """Python data as a contiguous array of a dtype, by default of the one that its elements have.
+
+    Python's floats count as the default dtype, ints as int64; arrays, their elements and tensors have a dtype. Dtypes
+    that stand side by side are promoted.
+    """
     if isinstance(data, np.ndarray):
-        return data
+        found, array = dtypes.of_numpy(data.dtype), data
+    else:
+        kinds: set[Any] = set()
+        plain, _ = _read(data, kinds, 0)
+        found = _promoted(kinds)
+        exact = (wanted is not None and wanted.is_floating_point) or found.is_floating_point
+        try:
+            array = np.asarray(plain, np.float64 if exact else found.numpy)
+        except OverflowError:
+            raise ValueError(
+                "tensor(): Overflow when unpacking long long: an int is too large for int64"
+            ) from None
+    return np.asarray(array, (wanted or found).numpy, order="C")
+
+
+def _promoted(kinds: set[Any]) -> dtypes.dtype:
+    """The dtype of data with elements of these dtypes and types of Python."""
+    kinds = {dtypes.get_default_dtype() if kind is float else dtypes.as_dtype(kind) for kind in kinds}
+    return reduce(dtypes.promote_types, kinds) if kinds else dtypes.get_default_dtype()
+
+
+def _read(data: Any, kinds: set[Any], level: int) -> tuple[Any, tuple[int, ...]]:
+    """Data as NumPy takes it, and its sizes; collects the dtypes of its elements, for numbers of Python their types."""
     if isinstance(data, (list, tuple)):
-        data = _plain(data)
-        _need_equal_lengths(data, _shape_of(data), 0)
-    try:
-        array = np.asarray(data)
-    except ValueError as error:  # arrays of different sizes in a list
-        raise ValueError(f"tensor(): expected parts of equal sizes: {error}") from None
-    if array.dtype == object or array.dtype.kind in "USOV":
-        odd = _odd_one(data)
-        if odd in ("str", "bytes"):
-            raise TypeError(f"tensor(): invalid data type '{odd}'")
-        raise RuntimeError(f"tensor(): Could not infer dtype of {odd}")
-    if array.dtype == np.float64 and not isinstance(data, np.generic):
-        return array.astype(floats or dtypes.get_default_dtype().numpy)
-    return array
-
-
-def _shape_of(data: Any) -> list[int]:
-    """The sizes of a nested sequence, as its first elements have them."""
-    shape = []
-    while isinstance(data, (list, tuple)):
-        shape.append(len(data))
-        if not data:
-            break
-        data = data[0]
-    return shape
-
-
-def _need_equal_lengths(data: Any, shape: list[int], level: int) -> None:
-    """Refuse a nested sequence whose parts differ in length or depth."""
-    nested = isinstance(data, (list, tuple))
-    if nested != (level < len(shape)):
-        raise TypeError(f"tensor(): a sequence and a {type(data).__name__} stand side by side at dim {level}")
-    if not nested:
-        return
-    if len(data) != shape[level]:
-        raise ValueError(
-            f"tensor(): expected sequence of length {shape[level]} at dim {level} (got {len(data)})"
-        )
-    for part in data if level + 1 < len(shape) or any(isinstance(x, (list, tuple)) for x in data) else ():
-        _need_equal_lengths(part, shape, level + 1)
-
-
-def _plain(data: Any) -> Any:
+        types = set(map(type, data))
+        if types <= _NUMBERS:
+            kinds |= types
+            return data, (len(data),)
+        if level == _DEEPEST:
+            raise ValueError(
+                f"tensor(): too many dimensions: sequences within each other, more than {_DEEPEST}"
+            )
+        parts = [_read(part, kinds, level + 1) for part in data]
+        sizes = parts[0][1]
+        for _, others in parts:
+            if others != sizes:
+                raise _mismatch(sizes, others, level + 1)
+        return [part for part, _ in parts], (len(data), *sizes)
+    if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
+        kinds.add(bool if isinstance(data, bool) else int if isinstance(data, int) else float)
+        return data, ()
     if is_tensor(data):
-        return data.item() if data.dim() == 0 else _plain(data.tolist())
-    if isinstance(data, (list, tuple)):
-        return [_plain(x) for x in data]
-    return data
+        kinds.add(data.dtype)
+        return data.detach().cpu().numpy(), tuple(data.shape)
+    if _is_sequence(data):
+        return _read(list(data), kinds, level)
+    if isinstance(data, (str, bytes)):
+        raise TypeError(f"tensor(): invalid data type '{type(data).__name__}'")
+    array = np.asarray(data)
+    if array.dtype.kind in "OUSV":
+        raise RuntimeError(f"tensor(): Could not infer dtype of {type(data).__name__}")
+    kinds.add(dtypes.of_numpy(array.dtype))
+    return array, array.shape
 
 
-def _odd_one(data: Any) -> str:
-    while isinstance(data, (list, tuple)) and data:
-        data = next((x for x in data if not isinstance(x, (int, float, bool))), data[0])
-    return type(data).__name__
+def _is_sequence(data: Any) -> bool:
+    """Whether data is a sequence of values, such as a range, and nothing that NumPy takes for an array."""
+    return (
+        hasattr(data, "__getitem__")
+        and hasattr(data, "__len__")
+        and not hasattr(data, "__array__")
+        and not hasattr(data, "__array_interface__")
+        and not isinstance(data, (str, bytes, Mapping))
+    )
+
+
+def _mismatch(sizes: tuple[int, ...], others: tuple[int, ...], dim: int) -> Exception:
+    """What to raise for parts of different sizes in one sequence."""
+    if len(sizes) != len(others):
+        return TypeError(
+            f"tensor(): parts of {len(sizes)} and of {len(others)} dimensions stand side by side at dim {dim}"
+        )
+    k = next(k for k, (a, b) in enumerate(zip(sizes, others, strict=True)) if a != b)
+    return ValueError(f"tensor(): expected sequence of length {sizes[k]} at dim {dim + k} (got {others[k]})")

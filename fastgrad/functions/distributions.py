@@ -14,11 +14,13 @@ import numpy as np
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_index, is_tensor
 from fastgrad.functions.creation import _new, empty, from_numpy, number_parts
+from fastgrad.functions.public import public
 from fastgrad.native.contracts.element_types import BOOL, FLOAT64
 from fastgrad.ops.registry import BY_NAME
 from fastgrad.random import Generator, fill_integers, fill_normal, fill_uniform, integer_range
 
 
+@public(package=False)
 def uniform_(input: Any, *bounds: float, generator: Generator | None = None, **named: float) -> Any:
     """Fill a tensor with numbers of the uniform distribution on [from, to), in place.
 
@@ -55,6 +57,7 @@ def uniform_(input: Any, *bounds: float, generator: Generator | None = None, **n
     return _assign("uniform_", "UniformBackward0", input, fresh)
 
 
+@public(package=False)
 def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Any:
     """Fill a tensor with numbers of the normal distribution, in place.
 
@@ -82,6 +85,7 @@ def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Gener
     return _assign("normal_", "NormalBackward0", input, fresh)
 
 
+@public(package=False)
 def random_(input: Any, *bounds: Any, generator: Generator | None = None, **named: Any) -> Any:
     """Fill a tensor with integers, each with the same probability, in place.
 
@@ -122,6 +126,7 @@ def random_(input: Any, *bounds: Any, generator: Generator | None = None, **name
     return _assign("random_", f"RandomBackward{2 - len(interval)}", input, fresh)
 
 
+@public(package=False)
 def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) -> Any:
     """Fill a tensor with ones, each with probability `p`, and zeros, in place.
 
@@ -170,6 +175,7 @@ def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) 
     )
 
 
+@public(package=False)
 def exponential_(input: Any, lambd: float = 1.0, *, generator: Generator | None = None) -> Any:
     """Fill a tensor with numbers of the exponential distribution, ``lambd exp(-lambd x)``, in place.
 
@@ -198,6 +204,7 @@ def exponential_(input: Any, lambd: float = 1.0, *, generator: Generator | None 
     )
 
 
+@public(package=False)
 def geometric_(input: Any, p: float, *, generator: Generator | None = None) -> Any:
     """Fill a tensor with numbers of the geometric distribution, ``p (1 - p)**(k - 1)`` for k = 1, 2, ..., in place.
 
@@ -229,6 +236,7 @@ def geometric_(input: Any, p: float, *, generator: Generator | None = None) -> A
     return _assign_numpy("geometric_", "GeometricBackward0", input, np.maximum(trials, 1))
 
 
+@public(package=False)
 def log_normal_(
     input: Any, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
 ) -> Any:
@@ -261,6 +269,7 @@ def log_normal_(
     return _assign_numpy("log_normal_", "LogNormalBackward0", input, np.exp(exponents.numpy()))
 
 
+@public(package=False)
 def cauchy_(
     input: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
 ) -> Any:

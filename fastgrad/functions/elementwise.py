@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
+from fastgrad.functions.public import public
 from fastgrad.ops.call import apply, as_number, invoke
-from fastgrad.ops.registry import BY_NAME, Op
+from fastgrad.ops.registry import BY_NAME, OPS, Op
 
 _ADD, _SUB = BY_NAME["add"], BY_NAME["sub"]
 _CLAMPS = {
@@ -19,30 +20,6 @@ _CLAMPS = {
     for side in ("", "_min", "_max")
     for number in (False, True)
 }
-
-
-def _unary(name: str, op_name: str | None = None) -> Callable[[Any], Any]:
-    op = BY_NAME[op_name or name]
-    number = op.id
-
-    def function(input: Any) -> Any:
-        need_tensor(name, input)
-        return apply(number, 1, 0, input)
-
-    function.__name__ = function.__qualname__ = name
-    return function
-
-
-def _binary(name: str, op_name: str | None = None) -> Callable[[Any, Any], Any]:
-    op = BY_NAME[op_name or name]
-
-    def function(input: Any, other: Any) -> Any:
-        if not is_tensor(input) and not is_tensor(other):
-            need_tensor(name, input)
-        return invoke(op, (input, other))
-
-    function.__name__ = function.__qualname__ = name
-    return function
 
 
 def inplace(op: Op, target: Any, *others: Any) -> Any:
@@ -61,56 +38,13 @@ def write(name: str, op: Op, target: Any, *others: Any) -> Any:
         raise renamed(error, name) from error.__cause__
 
 
-neg = negative = _unary("neg")
-abs = absolute = _unary("abs")
-sign = _unary("sign")
-exp = _unary("exp")
-log = _unary("log")
-sqrt = _unary("sqrt")
-square = _unary("square")
-tanh = _unary("tanh")
-sigmoid = _unary("sigmoid")
-sin = _unary("sin")
-cos = _unary("cos")
-relu = _unary("relu")
-isnan = _unary("isnan")
-logical_not = _unary("logical_not")
-
-
 def _need_operand(name: str, input: Any, other: Any) -> None:
     """Refuse a first operand that is neither a tensor nor a number beside a tensor."""
     if not is_number(input) or not is_tensor(other):
         need_tensor(name, input)
 
 
-def _commuting(name: str) -> Callable[[Any, Any], Any]:
-    op = BY_NAME[name]
-
-    def function(input: Any, other: Any) -> Any:
-        if not is_tensor(input):
-            _need_operand(name, input, other)
-            return invoke(op, (other, input))
-        return invoke(op, (input, other))
-
-    function.__name__ = function.__qualname__ = name
-    return function
-
-
-mul = multiply = _commuting("mul")
-eq = _binary("eq")
-ne = not_equal = _binary("ne")
-lt = less = _binary("lt")
-le = less_equal = _binary("le")
-gt = greater = _binary("gt")
-ge = greater_equal = _binary("ge")
-logical_and = _binary("logical_and")
-logical_or = _binary("logical_or")
-logical_xor = _binary("logical_xor")
-bitwise_and = _binary("bitwise_and")
-bitwise_or = _binary("bitwise_or")
-bitwise_xor = _binary("bitwise_xor")
-
-
+@public()
 def bitwise_not(input: Any) -> Any:
     """All bits of integers inverted; of a mask, where it does not hold."""
     if need_tensor("bitwise_not", input).dtype.is_floating_point:
@@ -120,18 +54,21 @@ def bitwise_not(input: Any) -> Any:
     return invoke(BY_NAME["bitwise_not"], (input,))
 
 
+@public()
 def maximum(input: Any, other: Any) -> Any:
     """The larger of two tensors' elements; NaN if either is."""
     need_tensor("maximum", input)
     return invoke(BY_NAME["maximum"], (input, need_tensor("maximum", other, "other", 2)))
 
 
+@public()
 def minimum(input: Any, other: Any) -> Any:
     """The smaller of two tensors' elements; NaN if either is."""
     need_tensor("minimum", input)
     return invoke(BY_NAME["minimum"], (input, need_tensor("minimum", other, "other", 2)))
 
 
+@public()
 def pow(input: Any, exponent: Any) -> Any:
     """``input ** exponent``, broadcast and promoted.
 
@@ -191,14 +128,15 @@ def _quotient(name: str) -> Callable[[Any, Any], Any]:
     return function
 
 
-floor_divide = _quotient("floor_divide")
-remainder = _quotient("remainder")
-fmod = _quotient("fmod")
+floor_divide = public()(_quotient("floor_divide"))
+remainder = public()(_quotient("remainder"))
+fmod = public()(_quotient("fmod"))
 
 
 # --- sums and products -----------------------------------------------------------------------------------------
 
 
+@public()
 def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """``input + alpha * other``, broadcast and promoted.
 
@@ -232,6 +170,7 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
     return invoke(*scaled("add", input, other, alpha))
 
 
+@public("subtract")
 def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """``input - alpha * other``, broadcast and promoted. See `add`."""
     _no_bool_sub(input, other)
@@ -241,9 +180,6 @@ def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     if alpha == 1:
         return invoke(_SUB, (input, other))
     return invoke(*scaled("sub", input, other, alpha))
-
-
-subtract = sub
 
 
 def _no_bool_sub(*operands: Any) -> None:
@@ -285,6 +221,7 @@ def _need_alpha(name: str, input: Any, other: Any, alpha: Any) -> None:
             )
 
 
+@public("divide")
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """``input / other``; integers give floats unless the quotient is rounded.
 
@@ -321,9 +258,7 @@ def rounded(rounding_mode: str) -> Op:
     return BY_NAME["div_" + rounding_mode]
 
 
-divide = div
-
-
+@public()
 def true_divide(input: Any, other: Any) -> Any:
     """The exact quotient. See `div`."""
     if not is_tensor(input):
@@ -331,6 +266,7 @@ def true_divide(input: Any, other: Any) -> Any:
     return invoke(BY_NAME["div"], (input, other))
 
 
+@public("clip")
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """``min(max(input, min), max)``, element by element.
 
@@ -357,9 +293,6 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     return invoke(op, (input, *bounds))
 
 
-clip = clamp
-
-
 def bounded(min: Any, max: Any) -> tuple[Op, tuple[Any, ...]]:
     """The op of a clamp, and the bounds that it takes."""
     if max is None:
@@ -383,6 +316,7 @@ def need_bounds(name: str, min: Any, max: Any) -> None:
 _ABSENT: Any = object()
 
 
+@public(method=False)
 def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
     """``input`` where the condition holds, else ``other``; without them the places where it holds.
 
@@ -419,10 +353,13 @@ def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
     for k, (argument, x) in enumerate((("input", input), ("other", other))):
         if not is_number(x):
             kind = "nothing" if x is _ABSENT else type(x).__name__
-            raise TypeError(f"where(): argument '{argument}' (position {k + 2}) must be Tensor or Number, not {kind}")
+            raise TypeError(
+                f"where(): argument '{argument}' (position {k + 2}) must be Tensor or Number, not {kind}"
+            )
     return invoke(BY_NAME["where"], (input, other, condition))
 
 
+@public()
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """A copy of `input` with `value` where the mask holds.
 
@@ -469,3 +406,77 @@ def fill_value(name: str, value: Any, like: Any) -> Any:
             f"{name}(): value {value} cannot be converted to type {like.dtype.name} without overflow"
         )
     return full((), value, dtype=like.dtype)
+
+
+# --- functions that follow from the declaration of their op ----------------------------------------------------
+
+
+def _unary(op: Op) -> Callable[..., Any]:
+    name, number = op.name, op.id
+
+    def function(input: Any) -> Any:
+        need_tensor(name, input)
+        return apply(number, 1, 0, input)
+
+    return function
+
+
+def _binary(op: Op) -> Callable[..., Any]:
+    name, commutes = op.name, op.commutes
+
+    def function(input: Any, other: Any) -> Any:
+        if not is_tensor(input):
+            _need_operand(name, input, other)
+            if commutes:
+                return invoke(op, (other, input))
+        return invoke(op, (input, other))
+
+    return function
+
+
+_FORMS = {
+    1: (_unary, "input : Tensor"),
+    2: (_binary, "input, other : Tensor or number\n    One is a tensor at least."),
+}
+
+
+def _function_of(op: Op) -> Callable[..., Any]:
+    """The function that does nothing but call an op, with a docstring from that of the op's formula."""
+    make, parameters = _FORMS[len(op.inputs)]
+    function = make(op)
+    function.__name__ = function.__qualname__ = op.name
+    sections = f"Parameters\n----------\n{parameters}\n\nReturns\n-------\nTensor\n"
+    function.__doc__ = f"{op.doc}\n\nElement by element.\n\n{sections}"
+    return function
+
+
+def _inplace_method(op: Op, name: str) -> Callable[..., Any]:
+    if len(op.inputs) == 1:
+
+        def method(self: Any) -> Any:
+            return inplace(op, self)
+
+    else:
+
+        def method(self: Any, other: Any) -> Any:  # type: ignore[misc]
+            return inplace(op, self, other)
+
+    method.__name__ = f"{name}_"
+    method.__qualname__ = f"Tensor.{name}_"
+    method.__doc__ = f"In-place form of `{name}`."
+    return method
+
+
+for _op in OPS:
+    if _op.names and _op.doc:
+        globals().update(dict.fromkeys(_op.names, public(*_op.names[1:])(_function_of(_op))))
+    for _name in _op.names if _op.inplace else ():
+        public(package=False)(_inplace_method(_op, _name))
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _Function(Protocol):
+        def __call__(self, *operands: Any) -> Any: ...
+
+    def __getattr__(name: str) -> _Function: ...

@@ -17,6 +17,7 @@ from fastgrad.errors import raise_status, renamed
 from fastgrad.functions.arguments import as_index, is_tensor, need_tensor
 from fastgrad.functions.creation import full, tensor, zeros
 from fastgrad.functions.elementwise import fill_value, inplace
+from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED
@@ -331,6 +332,7 @@ def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:
 # --- gather and scatter ----------------------------------------------------------------------------------------
 
 
+@public()
 def gather(input: Any, dim: int, index: Any) -> Any:
     """``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions.
 
@@ -352,6 +354,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     return invoke(BY_NAME["gather"], (input, index), as_index("gather", "dim", dim))
 
 
+@public()
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
     return invoke(
@@ -361,6 +364,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     )
 
 
+@public()
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices of a dimension that a vector of indices names.
 
@@ -394,6 +398,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 # --- masks -----------------------------------------------------------------------------------------------------
 
 
+@public()
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """The places of the elements that are not zero, in order.
 
@@ -425,6 +430,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     return tensor(np.ascontiguousarray(np.stack(places, axis=1)))
 
 
+@public()
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where a mask holds, as a vector; both are broadcast.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, reshape, t, transpose, unsafe_view, unsqueeze
 from fastgrad.ops.call import apply
 from fastgrad.ops.registry import BY_NAME
@@ -14,18 +15,21 @@ _MM, _BMM, _MV, _DOT = (BY_NAME[n].id for n in ("mm", "bmm", "mv", "dot"))
 _SQUEEZED = BY_NAME["reshape_copy.squeezed"].id
 
 
+@public()
 def mm(input: Any, mat2: Any) -> Any:
     """The product of two matrices."""
     _need_dims("mm", 2, input, mat2)
     return apply(_MM, 2, 0, input, mat2)
 
 
+@public()
 def bmm(input: Any, mat2: Any) -> Any:
     """The products of two equally long batches of matrices."""
     _need_dims("bmm", 3, input, mat2)
     return apply(_BMM, 2, 0, input, mat2)
 
 
+@public()
 def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix and a vector."""
     if need_tensor("mv", input).dim() != 2 or need_tensor("mv", vec, "vec", 2).dim() != 1:
@@ -35,6 +39,7 @@ def mv(input: Any, vec: Any) -> Any:
     return apply(_MV, 2, 0, input, vec)
 
 
+@public()
 def dot(input: Any, tensor: Any) -> Any:
     """The sum of the products of two vectors' elements."""
     if need_tensor("dot", input).dim() != 1 or need_tensor("dot", tensor, "tensor", 2).dim() != 1:
@@ -81,6 +86,7 @@ def _need_inner(name: str, a: Any, b: Any) -> None:
         )
 
 
+@public()
 def matmul(input: Any, other: Any) -> Any:
     """The matrix product, with vectors as rows or columns and batches broadcast.
 
@@ -199,6 +205,7 @@ _ADDMM, _MM_TRANSPOSED, _ADDMM_TRANSPOSED = (
 )
 
 
+@public()
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast to the product.
 
@@ -231,6 +238,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     return product if beta == 0 else input * beta + product
 
 
+@public()
 def outer(input: Any, vec2: Any) -> Any:
     """The products of each element of a vector with each of another."""
     if need_tensor("outer", input).dim() != 1 or need_tensor("outer", vec2, "vec2", 2).dim() != 1:

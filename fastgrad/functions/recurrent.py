@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import need_tensor
-from fastgrad.functions.elementwise import relu, tanh
 from fastgrad.functions.linalg import addmm, linear, mm
+from fastgrad.functions.public import public
 from fastgrad.functions.shape import chunk, split, t
 from fastgrad.ops.call import apply
 from fastgrad.ops.registry import BY_NAME
@@ -17,6 +18,7 @@ _LSTM_STATE, _LSTM_OUTPUT, _GRU_CANDIDATE, _GRU_STATE = (
 )
 
 
+@public(method=False)
 def lstm_cell(
     input: Any, hx: Sequence[Any], w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> tuple[Any, Any]:
@@ -69,6 +71,7 @@ def lstm_cell(
     return lstm_step(linear(input, w_ih, b_ih), (h, cell), t(w_hh), b_hh)
 
 
+@public(method=False)
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """One step of a gated recurrent unit.
 
@@ -110,6 +113,7 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
     return gru_step(linear(input, w_ih, b_ih), (hx,), t(w_hh), b_hh)[0]
 
 
+@public(method=False)
 def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """One step of a simple recurrent network: ``tanh(input @ w_ih^T + b_ih + hx @ w_hh^T + b_hh)`` (Elman 1990).
 
@@ -148,6 +152,7 @@ def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
     return tanh_step(linear(input, w_ih, b_ih), (hx,), t(w_hh), b_hh)[0]
 
 
+@public(method=False)
 def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """As `rnn_tanh_cell`, with ``max(x, 0)`` in place of the hyperbolic tangent."""
     _check("rnn_relu_cell", 1, input, hx, w_ih, w_hh)
@@ -193,12 +198,12 @@ def gru_step(x: Any, states: States, weight: Any, bias: Any) -> States:
 
 def tanh_step(x: Any, states: States, weight: Any, bias: Any) -> States:
     """One step of a simple network with the hyperbolic tangent."""
-    return (tanh(_gates(x, states[0], weight, bias)),)
+    return (elementwise.tanh(_gates(x, states[0], weight, bias)),)
 
 
 def relu_step(x: Any, states: States, weight: Any, bias: Any) -> States:
     """One step of a simple network with the rectifier."""
-    return (relu(_gates(x, states[0], weight, bias)),)
+    return (elementwise.relu(_gates(x, states[0], weight, bias)),)
 
 
 def _check(name: str, gates: int, x: Any, h: Any, w_ih: Any, w_hh: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
+from fastgrad.functions.public import public
 from fastgrad.native.contracts.limits import ALL_DIMS
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import BY_NAME, Op
@@ -25,6 +26,7 @@ def _reduce(name: str, op: Op, input: Any, dim: Any, keepdim: bool) -> Any:
     return invoke(op, (input,), int(keepdim), as_dims(name, dim))
 
 
+@public()
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum over dimensions.
 
@@ -60,6 +62,7 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     return _reduce("sum", op, input, dim, keepdim)
 
 
+@public()
 def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The mean over dimensions; of floating-point tensors only. See `sum` for the parameters."""
     if dtype is not None:
@@ -67,21 +70,25 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     return _reduce("mean", _MEAN if dim is None else _MEAN_DIM, input, dim, keepdim)
 
 
+@public()
 def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """The largest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
     return _reduce("amax", BY_NAME["amax"], input, dim, keepdim)
 
 
+@public()
 def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
     return _reduce("amin", BY_NAME["amin"], input, dim, keepdim)
 
 
+@public()
 def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Whether any element is not zero. See `sum` for the parameters."""
     return _truth("any", input, dim, keepdim)
 
 
+@public()
 def all(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Whether all elements are not zero. See `sum` for the parameters."""
     return _truth("all", input, dim, keepdim)
@@ -92,6 +99,7 @@ def _truth(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     return out.to(dtypes.uint8) if input.dtype is dtypes.uint8 else out
 
 
+@public()
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The product over one dimension, or over all. See `sum` for the parameters."""
     need_tensor("prod", input)
@@ -116,6 +124,7 @@ def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:
     return invoke(BY_NAME[name], (input,), as_index(name, "dim", dim), int(keepdim))
 
 
+@public()
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The position of the largest value: the first of equals, a NaN before all.
 
@@ -140,6 +149,7 @@ def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return _arg("argmax", input, dim, keepdim)
 
 
+@public()
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The position of the smallest value. See `argmax`."""
     return _arg("argmin", input, dim, keepdim)
@@ -159,6 +169,7 @@ def _extreme(name: str, binary: str, input: Any, dim: Any, keepdim: bool) -> Any
     return ValuesIndices(*invoke(BY_NAME[name + "_dim"], (input,), as_index(name, "dim", dim), int(keepdim)))
 
 
+@public()
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two.
 
@@ -181,11 +192,13 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _extreme("max", "maximum", input, other if other is not None else dim, keepdim)
 
 
+@public()
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element. See `max`."""
     return _extreme("min", "minimum", input, other if other is not None else dim, keepdim)
 
 
+@public()
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sums along a dimension."""
     need_tensor("cumsum", input)
@@ -194,6 +207,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return invoke(BY_NAME["cumsum"], (input,), as_index("cumsum", "dim", dim), 0)
 
 
+@public()
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
     need_tensor("logsumexp", input)
@@ -216,6 +230,7 @@ def _softmax(name: str, input: Any, dim: int | None, dtype: Any) -> Any:
     return invoke(BY_NAME[name], (input,), as_index(name, "dim", dim), 0)
 
 
+@public()
 def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """``exp(x) / sum(exp(x))`` along a dimension.
 
@@ -236,6 +251,7 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return _softmax("softmax", input, dim, dtype)
 
 
+@public()
 def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """The logarithm of `softmax`, without overflow."""
     return _softmax("log_softmax", input, dim, dtype)

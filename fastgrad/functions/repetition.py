@@ -8,9 +8,11 @@ from fastgrad import dtypes
 from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, need_tensor
 from fastgrad.functions.creation import arange, tensor
 from fastgrad.functions.index import index_select
+from fastgrad.functions.public import public
 from fastgrad.functions.shape import cat, expand, narrow, reshape, wrapped
 
 
+@public(package=False)
 def repeat(input: Any, *repeats: Any) -> Any:
     """The tensor so many times along each dimension; further repeats in front make new dimensions.
 
@@ -48,6 +50,7 @@ def repeat(input: Any, *repeats: Any) -> Any:
     ).clone()
 
 
+@public()
 def tile(input: Any, *dims: Any) -> Any:
     """As `repeat`; missing repeats count as 1.
 
@@ -61,6 +64,7 @@ def tile(input: Any, *dims: Any) -> Any:
     return repeat(input, (1,) * (need_tensor("tile", input).dim() - len(times)) + times)
 
 
+@public()
 def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, output_size: Any = None) -> Any:
     """Each element of a dimension so many times, one behind the other.
 
@@ -97,6 +101,7 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, outpu
     return index_select(input, d, tensor(places, dtype=dtypes.int64))
 
 
+@public()
 def flip(input: Any, *dims: Any) -> Any:
     """The elements in reverse order along dimensions.
 
@@ -117,6 +122,7 @@ def flip(input: Any, *dims: Any) -> Any:
     return out.clone() if out is input else out
 
 
+@public()
 def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
     """The elements moved along dimensions; what leaves at the end comes in at the front.
 

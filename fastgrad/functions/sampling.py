@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad import dtypes
+from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor
 from fastgrad.functions.creation import empty
-from fastgrad.functions.elementwise import log
+from fastgrad.functions.public import public
 from fastgrad.functions.reduce import cumsum
 from fastgrad.functions.sorting import argsort, topk
 from fastgrad.random import fill_integers, fill_normal, fill_uniform
@@ -19,6 +20,7 @@ def _uniform(sizes: Any, dtype: Any, generator: Any) -> Any:
     return out
 
 
+@public()
 def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> Any:
     """Ones with the probabilities that the elements are, and zeros.
 
@@ -53,6 +55,7 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> A
     return (_uniform(input.shape, input.dtype, generator) < chance).to(input.dtype)
 
 
+@public(method=False)
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None
 ) -> Any:
@@ -89,6 +92,7 @@ def normal(
     return out * (std.detach() if is_tensor(std) else std) + (mean.detach() if is_tensor(mean) else mean)
 
 
+@public(method=False)
 def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
     """The integers from 0 to ``n - 1`` in random order.
 
@@ -113,6 +117,7 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
     return order if dtype is None else order.to(dtype)
 
 
+@public()
 def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
     """Draw indices of rows with probabilities in proportion to the elements.
 
@@ -145,7 +150,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
     weights = _checked_weights(input, num_samples, replacement)
     if not replacement:
         # The least of exponential times divided by the weights: draws without replacement (Efraimidis, Spirakis 2006).
-        times = -log(1.0 - _uniform(weights.shape, weights.dtype, generator)) / weights
+        times = -elementwise.log(1.0 - _uniform(weights.shape, weights.dtype, generator)) / weights
         return topk(times, num_samples, -1, largest=False).indices
     sums = cumsum(weights, -1)
     points = _uniform((*weights.shape[:-1], num_samples), weights.dtype, generator) * sums[..., -1:]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
+from fastgrad.dtypes import promote_types
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, need_tensor
+from fastgrad.functions.public import public
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.limits import MAX_DIMS
@@ -17,7 +20,20 @@ from fastgrad.ops.registry import BY_NAME
 _VIEW, _TRANSPOSE, _T, _PERMUTE = (BY_NAME[n].id for n in ("view", "transpose", "t", "permute"))
 _SELECT, _SLICE, _EXPAND = (BY_NAME[n].id for n in ("select", "slice", "expand"))
 _RESHAPE_COPY, _STRIDED_VIEW = BY_NAME["reshape_copy"].id, BY_NAME["view.strided"].id
-_FLAGS = TENSOR.fields["flags"][0]
+_CLONE = BY_NAME["clone"].id
+_FLAGS, _NUMEL = TENSOR.fields["flags"][0], TENSOR.fields["numel"][0]
+
+
+@public(method=False)
+def clone(input: Any) -> Any:
+    """A copy of a tensor, with history."""
+    return apply(_CLONE, 1, 0, need_tensor("clone", input))
+
+
+@public(method=False)
+def numel(input: Any) -> int:
+    """The number of elements of a tensor."""
+    return rt.field(need_tensor("numel", input), _NUMEL)  # type: ignore[no-any-return]
 
 
 def wrapped(name: str, dim: int, ndim: int) -> int:
@@ -30,6 +46,7 @@ def wrapped(name: str, dim: int, ndim: int) -> int:
     return dim % bound
 
 
+@public(package=False)
 def view(input: Any, *shape: Any) -> Any:
     """The same memory with other sizes; raises where strides do not allow it.
 
@@ -53,6 +70,7 @@ def view(input: Any, *shape: Any) -> Any:
     return apply(_VIEW, 1, 0, input, *as_sizes("view", shape))
 
 
+@public()
 def reshape(input: Any, *shape: Any) -> Any:
     """Other sizes over the same elements: a view where possible, a copy otherwise.
 
@@ -77,6 +95,7 @@ def unsafe_view(input: Any, *sizes: int) -> Any:
     return apply(_RESHAPE_COPY, 1, 0, input, *sizes)
 
 
+@public()
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions from `start_dim` to `end_dim` as one."""
     need_tensor("flatten", input)
@@ -95,6 +114,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return reshape(input, (*shape[:start], length, *shape[end + 1 :]))
 
 
+@public()
 def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """One dimension as several."""
     d = wrapped("unflatten", dim, need_tensor("unflatten", input).dim())
@@ -114,11 +134,13 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     return view(input, (*shape[:d], *sizes, *shape[d + 1 :]))
 
 
+@public()
 def permute(input: Any, *dims: Any) -> Any:
     """The dimensions in another order."""
     return apply(_PERMUTE, 1, 0, input, 0, *as_sizes("permute", dims))
 
 
+@public("swapaxes", "swapdims")
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Two dimensions exchanged."""
     return apply(
@@ -126,9 +148,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     )
 
 
-swapaxes = swapdims = transpose
-
-
+@public()
 def t(input: Any) -> Any:
     """The transpose of a matrix; tensors of fewer dimensions as they are."""
     n = need_tensor("t", input).dim()
@@ -137,6 +157,7 @@ def t(input: Any) -> Any:
     return apply(_T, 1, 0, input, 0, 1 if n == 2 else 0)
 
 
+@public("moveaxis")
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Dimensions moved to other places, the rest in their order."""
     ndim = need_tensor("movedim", input).dim()
@@ -155,9 +176,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     return permute(input, [place[k] if k in place else next(rest) for k in range(ndim)])
 
 
-moveaxis = movedim
-
-
+@public()
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Without the dimensions of size 1, or without those named that have size 1."""
     need_tensor("squeeze", input)
@@ -170,31 +189,37 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     return invoke(BY_NAME["view.squeezed"], (input,), sizes)
 
 
+@public()
 def unsqueeze(input: Any, dim: int) -> Any:
     """With a new dimension of size 1."""
     return invoke(BY_NAME["unsqueeze"], (need_tensor("unsqueeze", input),), as_index("unsqueeze", "dim", dim))
 
 
+@public(package=False)
 def expand(input: Any, *sizes: Any) -> Any:
     """Dimensions of size 1 repeated without copying; -1 keeps a size."""
     return apply(_EXPAND, 1, 0, input, *as_sizes("expand", sizes))
 
 
+@public(package=False)
 def expand_as(input: Any, other: Any) -> Any:
     """Expanded to the sizes of another tensor."""
     return apply(_EXPAND, 1, 0, input, *need_tensor("expand_as", other, "other", 2).shape)
 
 
+@public()
 def broadcast_to(input: Any, size: Sequence[int]) -> Any:
     """Expanded to sizes."""
     return expand(input, tuple(size))
 
 
+@public()
 def select(input: Any, dim: int, index: int) -> Any:
     """The slice at one position of a dimension, which goes."""
     return apply(_SELECT, 1, 0, input, as_index("select", "dim", dim), as_index("select", "index", index))
 
 
+@public()
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """`length` positions of a dimension from `start` on."""
     need_tensor("narrow", input)
@@ -209,16 +234,19 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     )
 
 
+@public()
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A view of a diagonal, as last dimension."""
     return invoke(BY_NAME["diagonal"], (need_tensor("diagonal", input),), offset, dim1, dim2)
 
 
+@public()
 def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of the last two dimensions."""
     return _triangle("tril", input, diagonal)
 
 
+@public()
 def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of the last two dimensions."""
     return _triangle("triu", input, diagonal)
@@ -249,15 +277,12 @@ def _promoted(name: str, tensors: Any) -> list[Any]:
             )
     kinds = {x.dtype for x in tensors}
     if len(kinds) > 1:
-        from fastgrad.functions.creation import result_type
-
-        target = tensors[0].dtype
-        for x in tensors[1:]:
-            target = result_type(target, x.dtype)
+        target = reduce(promote_types, kinds)
         tensors = [x.to(target) for x in tensors]
     return tensors
 
 
+@public("concat", "concatenate", method=False)
 def cat(tensors: Any, dim: int = 0) -> Any:
     """Tensors one behind the other along a dimension; all other sizes must agree.
 
@@ -290,13 +315,11 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     return apply(BY_NAME["cat"].id, len(used), 0, *used, d, *lengths)
 
 
-concat = concatenate = cat
-
-
 def _is_nothing(x: Any) -> bool:
     return x.dim() == 1 and x.shape[0] == 0  # type: ignore[no-any-return]
 
 
+@public(method=False)
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape along a new dimension."""
     parts = _promoted("stack", tensors)
@@ -307,6 +330,7 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 # --- splitting -------------------------------------------------------------------------------------------------
 
 
+@public()
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """All slices along a dimension, as views."""
     need_tensor("unbind", input)
@@ -317,6 +341,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     return apply(BY_NAME["unbind"].id, 1, n, input, d) if n else ()
 
 
+@public()
 def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of runs of a dimension: of one length (the last may be shorter), or of the lengths given.
 
@@ -352,6 +377,7 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
 builtin_sum = sum
 
 
+@public()
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most `chunks` views of equal runs of a dimension."""
     need_tensor("chunk", input)

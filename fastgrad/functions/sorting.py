@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.public import public
 from fastgrad.functions.reduce import ValuesIndices
 from fastgrad.functions.shape import wrapped
 from fastgrad.ops.call import invoke
@@ -31,6 +32,7 @@ def _first(name: str, input: Any, dim: Any, k: int | None, largest: bool) -> Val
     )
 
 
+@public()
 def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesIndices:
     """The elements of a dimension in order, and where they stood.
 
@@ -56,11 +58,13 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Tru
     return _first("sort", input, dim, None, bool(descending))
 
 
+@public()
 def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The places of the elements of a dimension in order. See `sort`."""
     return sort(need_tensor("argsort", input).detach(), dim, descending, stable).indices
 
 
+@public()
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
     """The `k` largest (or smallest) elements of a dimension in order, and where they stood.
 

@@ -6,22 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from fastgrad import dtypes
+from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_index, need_tensor
-from fastgrad.functions.elementwise import _binary, _unary
+from fastgrad.functions.public import public
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import BY_NAME
-
-erf = _unary("erf")
-expm1 = _unary("expm1")
-exp2 = _unary("exp2")
-log1p = _unary("log1p")
-log2 = _unary("log2")
-log10 = _unary("log10")
-rsqrt = _unary("rsqrt")
-reciprocal = _unary("reciprocal")
-isfinite = _unary("isfinite")
-isinf = _unary("isinf")
-xlogy = _binary("xlogy")
 
 
 def _whole(name: str) -> Callable[[Any], Any]:
@@ -39,12 +28,13 @@ def _whole(name: str) -> Callable[[Any], Any]:
     return function
 
 
-floor = _whole("floor")
-ceil = _whole("ceil")
-trunc = fix = _whole("trunc")
+floor = public()(_whole("floor"))
+ceil = public()(_whole("ceil"))
+trunc = fix = public("fix")(_whole("trunc"))
 _round = _whole("round")
 
 
+@public()
 def round(input: Any, *, decimals: int = 0) -> Any:
     """The nearest integer, the even one of two; with `decimals` that many digits behind the point.
 
@@ -73,6 +63,7 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     return _round(input * unit) / unit if digits > 0 else _round(input / unit) * unit
 
 
+@public()
 def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     """Whether ``|input - other| <= atol + rtol |other|``, element by element.
 
@@ -103,12 +94,15 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     if a.dtype.is_floating_point or rtol or atol:
         x, y = (t if t.dtype.is_floating_point else t.to(dtypes.float64) for t in (a, b))
         difference = invoke(BY_NAME["abs"], (x - y,))
-        close = close | (isfinite(difference) & (difference <= atol + rtol * invoke(BY_NAME["abs"], (y,))))
+        close = close | (
+            elementwise.isfinite(difference) & (difference <= atol + rtol * invoke(BY_NAME["abs"], (y,)))
+        )
     if equal_nan and a.dtype.is_floating_point:
         close = close | ((a != a) & (b != b))
     return close
 
 
+@public()
 def allclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
@@ -123,6 +117,7 @@ def allclose(
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
+@public()
 def equal(input: Any, other: Any) -> bool:
     """Whether two tensors have the same sizes and elements; NaN equals nothing.
 

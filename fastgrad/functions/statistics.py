@@ -6,9 +6,10 @@ import math
 import warnings
 from typing import Any
 
+from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, need_tensor
-from fastgrad.functions.elementwise import abs as absolute
 from fastgrad.functions.elementwise import where
+from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin, mean
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.functions.shape import wrapped
@@ -43,6 +44,7 @@ def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, corre
     return invoke(BY_NAME[name], (input,), divisor, int(keepdim), dims)
 
 
+@public()
 def var(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> Any:
@@ -78,6 +80,7 @@ def var(
     return _spread("var", input, dim, unbiased, keepdim, correction)
 
 
+@public()
 def std(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> Any:
@@ -92,6 +95,7 @@ def _with_mean(
     return first, mean(input, None if isinstance(dim, bool) else dim, keepdim)
 
 
+@public(method=False)
 def var_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple[Any, Any]:
@@ -99,6 +103,7 @@ def var_mean(
     return _with_mean("var", input, dim, unbiased, keepdim, correction)
 
 
+@public(method=False)
 def std_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple[Any, Any]:
@@ -157,16 +162,17 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
     if math.isinf(order):
         if x.numel() == 0:
             raise RuntimeError(f"{name}(): cannot compute the {order} norm of a tensor without elements")
-        return (amax if order > 0 else amin)(absolute(x), dims, keepdim)
+        return (amax if order > 0 else amin)(elementwise.absolute(x), dims, keepdim)
     if order == 0:
         return sum_((x != 0).to(x.dtype), chosen, keepdim)
     if order == 1:
-        return sum_(absolute(x), chosen, keepdim)
-    total = sum_(absolute(x) ** order, chosen, keepdim)
+        return sum_(elementwise.absolute(x), chosen, keepdim)
+    total = sum_(elementwise.absolute(x) ** order, chosen, keepdim)
     nothing = total == 0  # where the root would have an infinite slope, the gradient is zero
     return where(nothing, total.detach() ** (1.0 / order), where(nothing, 1.0, total) ** (1.0 / order))
 
 
+@public()
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`.
 

@@ -35,8 +35,6 @@ ROW = 3  # where the stride of rows stands behind an operand's address
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The kernel of one pass for one dtype."""
-    if dtype not in (FLOAT32, FLOAT64):
-        raise NotImplementedError("convert the operands with .to(fastgrad.float32) first")
     return (_backward if kernel.options["backward"] else _forward)(_Pieces(dtype)), KERNEL
 
 

@@ -54,8 +54,6 @@ from fastgrad.native.base.intrinsics import advance, words
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """One of the three for one dtype."""
-    if ELEMENTS[dtype].name == "bool":
-        raise NotImplementedError("convert the operands with .to(fastgrad.float32) first")
     return _MAKERS[kernel.options["computes"]](dtype), KERNEL
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from fastgrad.kernels import vecmath
+from fastgrad.kernels.keys import VOCABULARY, cells_of, globals_read
 from fastgrad.native.base.intrinsics import _pointer_to
 from fastgrad.native.base.pipeline import NoaliasCompiler, RuntimeCompiler
 from fastgrad.native.contracts.element_types import (
@@ -111,7 +112,21 @@ ELEMENTS: dict[int, Element] = {
 
 
 def specialise(formula: Callable[..., Any], element: Element) -> Any:
-    """A formula of an op for one dtype: `m` and ``c`` become those of the dtype, and the loop inlines it."""
-    names = {**formula.__globals__, "m": element.math, "c": element.constant}
-    copy = FunctionType(formula.__code__, names, formula.__name__, formula.__defaults__, formula.__closure__)
-    return njit(**INLINE)(copy)
+    """A formula of an op for one dtype: `m` and ``c`` become those of the dtype, and the loop inlines it.
+
+    So do the functions that the formula calls, and theirs.
+    """
+    names = dict(zip(VOCABULARY, (element.math, element.constant), strict=True))
+
+    def made(value: Any) -> Any:
+        if type(value) is not FunctionType:
+            return value
+        read = {name: made(v) for name, v in globals_read(value).items()}
+        cells = tuple(CellType(made(v)) for v in cells_of(value).values())
+        copy = FunctionType(
+            value.__code__, {**value.__globals__, **read, **names}, value.__name__, value.__defaults__, cells
+        )
+        copy.__kwdefaults__ = value.__kwdefaults__
+        return njit(**INLINE)(copy)
+
+    return made(formula)

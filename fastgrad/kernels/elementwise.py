@@ -23,8 +23,6 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The Python function of a kernel and the Numba options to compile it with."""
     options = kernel.options
-    if dtype in options.get("refuses", ()):
-        raise NotImplementedError(options["refuses"][dtype])
     source = options.get("source")
     inner = ELEMENTS[dtype if source is None else source]
     result = ELEMENTS[BOOL if options.get("out_bool") else dtype]

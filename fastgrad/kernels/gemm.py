@@ -19,7 +19,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 
 # Symbols of cblas gemm in the libraries that NumPy may bring, with 64-bit integers, float32 then float64.
 _CANDIDATES = (("scipy_cblas_sgemm64_", "scipy_cblas_dgemm64_"), ("cblas_sgemm64_", "cblas_dgemm64_"))
@@ -90,8 +90,6 @@ def matrix_product(dtype: int) -> Any:
     from fastgrad.kernels.dtypes import KERNEL
     from fastgrad.kernels.micro import lanes
 
-    if dtype == BOOL:
-        raise NotImplementedError("convert the operands with .to(fastgrad.float32) first")
     found = find_blas()
     if not found or dtype not in (FLOAT32, FLOAT64):
         return njit(**KERNEL)(_own(dtype))

@@ -26,12 +26,6 @@ _pow = ELEMENTS[FLOAT64].math.pow
 _sqrt = ELEMENTS[FLOAT64].math.sqrt
 
 
-def _floating(dtype: int) -> Element:
-    if dtype not in (FLOAT32, FLOAT64):
-        raise NotImplementedError("parameters and gradients must be float32 or float64")
-    return ELEMENTS[dtype]
-
-
 @njit(**INLINE)
 def _count(f, address):  # type: ignore[no-untyped-def]
     """Add one to the number of steps and return it."""
@@ -65,7 +59,7 @@ def sgd(kernel: Any, dtype: int, layout_class: int) -> Built:
 
     Tensors: parameter, gradient, momentum buffer. Settings: lr, momentum, dampening, weight decay, flags.
     """
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, cast, direction = element.pointer, element.constant, _direction(element)
 
     @njit(**LOOP)
@@ -102,7 +96,7 @@ def adam(kernel: Any, dtype: int, layout_class: int) -> Built:
     Tensors: parameter, gradient, averages of the gradient and of its square, largest average of the square, number of
     steps. Settings: lr, both betas, eps, weight decay, flags.
     """
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, cast, direction = element.pointer, element.constant, _direction(element)
     sqrt, maximum = element.math.sqrt, element.math.maximum
 
@@ -149,7 +143,7 @@ def rmsprop(kernel: Any, dtype: int, layout_class: int) -> Built:
     Tensors: parameter, gradient, average of the square, momentum buffer, average of the gradient, number of steps.
     Settings: lr, alpha, eps, weight decay, momentum, flags.
     """
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, cast, direction, sqrt = element.pointer, element.constant, _direction(element), element.math.sqrt
 
     def loop(heavy: bool, centered: bool) -> Any:
@@ -207,7 +201,7 @@ def adagrad(kernel: Any, dtype: int, layout_class: int) -> Built:
 
     Tensors: parameter, gradient, sum of squares, number of steps. Settings: lr, decay of lr, eps, weight decay, flags.
     """
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, cast, direction, sqrt = element.pointer, element.constant, _direction(element), element.math.sqrt
 
     @njit(**LOOP)
@@ -278,7 +272,7 @@ def norm_part(kernel: Any, dtype: int, layout_class: int) -> Built:
     Tensors: a tensor, the sum so far in float64. Settings: the order. As in PyTorch the norm of several tensors is
     the norm of their norms, so that order 0 counts the tensors that are not zero.
     """
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, wide = element.pointer, ELEMENTS[FLOAT64].math
     squares, magnitudes, powers = _sums()
     largest, smallest = _extreme(element, element.math.maximum), _extreme(element, element.math.minimum)
@@ -307,7 +301,7 @@ def norm_part(kernel: Any, dtype: int, layout_class: int) -> Built:
 
 def scale(kernel: Any, dtype: int, layout_class: int) -> Built:
     """Multiply a tensor by a number that is a tensor as well. Tensors: both. A factor of 1 costs nothing."""
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, cast = element.pointer, element.constant
 
     @njit(**LOOP)
@@ -326,7 +320,7 @@ def scale(kernel: Any, dtype: int, layout_class: int) -> Built:
 
 def clip(kernel: Any, dtype: int, layout_class: int) -> Built:
     """Bring the elements of a tensor into a range. Tensors: one. Settings: the largest magnitude. NaN stays."""
-    element = _floating(dtype)
+    element = ELEMENTS[dtype]
     pointer, cast = element.pointer, element.constant
     maximum, minimum = element.math.maximum, element.math.minimum
 

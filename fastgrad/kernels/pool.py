@@ -19,7 +19,6 @@ from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.index import report
 from fastgrad.kernels.window_rows import maxima, sums
 from fastgrad.native.base.intrinsics import address_of, advance, float_of, memcpy, memset, words
-from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64
 
 OUT, INDICES, X, PLANES, H, W, OH, OW, KH, KW, SH, SW, PH, PW, DH, DW = range(16)
 COUNTS_PADDING, DIVISOR = 14, 15  # in the place of the dilation
@@ -27,8 +26,6 @@ COUNTS_PADDING, DIVISOR = 14, 15  # in the place of the dilation
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """A kernel of pooling for one dtype."""
-    if dtype == BOOL or (kernel.options.get("float_only") and dtype not in (FLOAT32, FLOAT64)):
-        raise NotImplementedError("convert the operand with .to(fastgrad.float32) first")
     return _MAKERS[kernel.options["pool"]](ELEMENTS[dtype]), KERNEL
 
 

@@ -33,7 +33,7 @@ from numba import njit
 from fastgrad.kernels import vecmath
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.native.base.intrinsics import float_of, memcpy, stack_frame, words
-from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64, ITEMSIZES
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, ITEMSIZES
 
 Builder = tuple[Callable[..., None], dict[str, Any]]
 
@@ -215,22 +215,18 @@ def _fill(dtype: int, width: int, draw: Any) -> Builder:
     return kernel, KERNEL
 
 
-def _floating(kernel: Any, dtype: int, narrow: Any, wide: Any) -> Builder:
-    if dtype == FLOAT32:
-        return _fill(dtype, 4, narrow)
-    if dtype == FLOAT64:
-        return _fill(dtype, 2, wide)
-    raise TypeError(f"{kernel.name}: expected dtype float32 or float64, got {DTYPES[dtype]}")
+def _floating(dtype: int, narrow: Any, wide: Any) -> Builder:
+    return _fill(dtype, 4, narrow) if dtype == FLOAT32 else _fill(dtype, 2, wide)
 
 
 def uniform(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Uniformly distributed floats in [a, b)."""
-    return _floating(kernel, dtype, uniform_32, uniform_64)
+    return _floating(dtype, uniform_32, uniform_64)
 
 
 def normal(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Normally distributed floats of mean a and standard deviation b."""
-    return _floating(kernel, dtype, normal_32, normal_64)
+    return _floating(dtype, normal_32, normal_64)
 
 
 def integers(kernel: Any, dtype: int, layout_class: int) -> Builder:

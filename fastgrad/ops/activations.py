@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import PROMOTE_FLOAT
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
@@ -23,7 +24,7 @@ def _(x):
     return c(0.5) + c(0.5) * m.erf(x * c(SQRT_HALF)) + x * density
 
 
-@elementwise("gelu_tanh", rule=PROMOTE_FLOAT, node="GeluBackward0")
+@elementwise("gelu_tanh", rule=PROMOTE_FLOAT, node="GeluBackward0", called="gelu")
 def gelu_tanh(x):
     t = m.tanh(c(SQRT_2_OVER_PI) * (x + c(CUBIC) * x * x * x))
     return c(0.5) * x * (c(1) + t)
@@ -67,7 +68,7 @@ def _(x):
     return m.sigmoid(x)
 
 
-@elementwise("log_sigmoid", rule=PROMOTE_FLOAT)
+@elementwise("log_sigmoid", rule=PROMOTE_FLOAT, called="logsigmoid")
 def log_sigmoid(x):
     return c(0) - m.softplus(-x)  # zero, not minus zero, at infinity
 
@@ -88,7 +89,7 @@ def _(x):
     return t + x * (c(1) - t * t) * m.sigmoid(x)
 
 
-@elementwise("leaky_relu", edges=1)
+@elementwise("leaky_relu", dtypes=FLOATS, edges=1)
 def leaky_relu(x, slope):
     return m.where(x > c(0), x, x * slope)
 
@@ -98,7 +99,7 @@ def _(g, x, slope):
     return m.where(x > c(0), g, g * slope)
 
 
-@elementwise("prelu", node="PreluKernelBackward0")
+@elementwise("prelu", dtypes=FLOATS, node="PreluKernelBackward0")
 def prelu(x, weight):
     return m.where(x > c(0), x, weight * x)
 

@@ -6,6 +6,7 @@ import math
 import struct
 
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import (
     FN_ATTENTION,
     FN_ATTENTION_BACKWARD,
@@ -25,13 +26,13 @@ from fastgrad.ops.vocabulary import m
 # the logarithm of the sum of exponentials of each query's scores. The scale is the bit pattern of a float.
 attention = Op(
     "scaled_dot_product_attention", FUNCTION, ("q", "k", "v", "mask?"), ("causal", "scale"), edges=3, n_out=2,
-    kernel=Kernel("attention", "attention:build", backward=False), forward=FN_ATTENTION, flags=ONE_DIFFERENTIABLE,
-    node="ScaledDotProductFlashAttentionForCpuBackward0",
+    kernel=Kernel("attention", "attention:build", dtypes=FLOATS, backward=False), forward=FN_ATTENTION,
+    flags=ONE_DIFFERENTIABLE, node="ScaledDotProductFlashAttentionForCpuBackward0",
 )  # fmt: skip
 attention_backward = Op(
     "scaled_dot_product_attention_backward", FUNCTION, ("g", "q", "k", "v", "mask?", "y", "y1"), ("causal", "scale"),
-    kernel=Kernel("attention_backward", "attention:build", backward=True), forward=FN_ATTENTION_BACKWARD, n_out=3,
-    flags=NOT_DIFFERENTIABLE,
+    kernel=Kernel("attention_backward", "attention:build", dtypes=FLOATS, backward=True), forward=FN_ATTENTION_BACKWARD,
+    n_out=3, flags=NOT_DIFFERENTIABLE,
 )  # fmt: skip
 
 

@@ -7,17 +7,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.records import TENSOR
 
 if TYPE_CHECKING:
     from fastgrad.ops.registry import Op
 
 apply = rt.apply
+DEVICE_FIELD = TENSOR.fields["device"][0]
 _DOUBLE, _WORD = struct.Struct("<d"), struct.Struct("<q")
 
 
 def float_bits(value: Any) -> int:
     """The bit pattern of a number, or of a tensor with one element, as a float64, as ops take it."""
-    return _WORD.unpack(_DOUBLE.pack(value))[0]  # type: ignore[no-any-return]
+    try:
+        return _WORD.unpack(_DOUBLE.pack(value))[0]  # type: ignore[no-any-return]
+    except struct.error:
+        raise TypeError(f"expected a number, but got {type(value).__name__}") from None
 
 
 class Symbol:
@@ -108,17 +113,10 @@ def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:
         return rt.wrapped_number(2, 0.0, int(value), device)
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 63:
-            from fastgrad.errors import called
-
-            raise OverflowError(f"{called(op.name)}(): Python int {value} is too large for int64")
+            raise OverflowError(f"{op.called}(): Python int {value} is too large for int64")
         return rt.wrapped_number(0, 0.0, value, device)
     if isinstance(value, float):
         return rt.wrapped_number(1, value, 0, device)
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
         return as_number(value.item(), others, op)
     return value
-
-
-from fastgrad.native.contracts.records import TENSOR  # noqa: E402
-
-DEVICE_FIELD = TENSOR.fields["device"][0]

@@ -10,6 +10,7 @@ rank and sizes of its result: with a stride, the sizes of v leave those of x ope
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import NUMBERS
 from fastgrad.native.contracts.ops import FN_CONV, FN_CONV_INPUT, FN_CONV_WEIGHT, FUNCTION
 from fastgrad.ops.call import invoke
 from fastgrad.ops.reduce import sum_
@@ -18,7 +19,9 @@ from fastgrad.ops.registry import Kernel, Op, with_settings
 GEOMETRY = ("groups", "stride_h", "stride_w", "padding_h", "padding_w", "dilation_h", "dilation_w")
 
 _KERNELS = {
-    computes: Kernel(f"convolution_{computes}", "conv:build", requires="gemm:find_blas", computes=computes)
+    computes: Kernel(
+        f"convolution_{computes}", "conv:build", dtypes=NUMBERS, requires="gemm:find_blas", computes=computes
+    )
     for computes in "vxw"
 }
 

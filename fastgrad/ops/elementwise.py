@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.element_types import DTYPES, NUMBERS, SUPPORTED_DTYPES
+from fastgrad.native.contracts.frames import FLAT, STRIDED
 from fastgrad.native.contracts.ops import FIRST, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.ops import relations  # noqa: F401 - rules name its ops
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, elementwise
 from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
 PREDICATE = NOT_DIFFERENTIABLE | OUT_BOOL
-INVERT = {BOOL: "use the `~` operator or logical_not() to invert a mask"}
-EXCLUSIVE = {BOOL: "use the `^` operator or logical_xor() for the difference of two masks"}
-NUMBERS = {BOOL: "convert the operand with .to(fastgrad.int64) first"}
+INVERT = "use the `~` operator or logical_not() to invert a mask"
+EXCLUSIVE = "use the `^` operator or logical_xor() for the difference of two masks"
 
 # --- arithmetic ------------------------------------------------------------------------------------------------
 
@@ -26,7 +27,7 @@ add.identity("a")
 add.identity("b")
 
 
-@elementwise("add_scaled", node="AddBackward0", edges=2)
+@elementwise("add_scaled", node="AddBackward0", edges=2, called="add")
 def add_scaled(a, b, alpha):
     return a + alpha * b
 
@@ -39,7 +40,7 @@ def _(alpha):
     return alpha
 
 
-@elementwise("sub", flags=NO_BOOL, refuses=EXCLUSIVE)
+@elementwise("sub", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE)
 def sub(a, b):
     return a - b
 
@@ -52,7 +53,9 @@ def _():
     return c(-1)
 
 
-@elementwise("sub_scaled", flags=NO_BOOL, refuses=EXCLUSIVE, node="SubBackward0", edges=2)
+@elementwise(
+    "sub_scaled", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE, node="SubBackward0", edges=2, called="sub"
+)
 def sub_scaled(a, b, alpha):
     return a - alpha * b
 
@@ -65,7 +68,9 @@ def _(alpha):
     return -alpha
 
 
-@elementwise("rsub", flags=NO_BOOL, refuses=EXCLUSIVE, node="RsubBackward1", edges=1)
+@elementwise(
+    "rsub", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE, node="RsubBackward1", edges=1, called="sub"
+)
 def rsub(x, number):
     return number - x
 
@@ -75,8 +80,9 @@ def _():
     return c(-1)
 
 
-@elementwise("mul")
+@elementwise("mul", public=("multiply",))
 def mul(a, b):
+    """``input * other``."""
     return a * b
 
 
@@ -105,8 +111,9 @@ def _(g, a, b):
     return -g * ((a / b) / b)
 
 
-@elementwise("reciprocal", rule=PROMOTE_FLOAT)
+@elementwise("reciprocal", rule=PROMOTE_FLOAT, public=True)
 def reciprocal(x):
+    """``1 / input``."""
     return c(1) / x
 
 
@@ -121,7 +128,7 @@ mul.with_numbers(left=mul)
 div.with_numbers(left=mul, prepared=reciprocal)
 
 
-@elementwise("floor_divide")
+@elementwise("floor_divide", dtypes=NUMBERS)
 def floor_divide(a, b):
     return m.floor_div(a, b)  # as in PyTorch, it has no derivative and says so when one is asked for
 
@@ -129,12 +136,12 @@ def floor_divide(a, b):
 floor_divide.with_numbers(right=floor_divide.variant("number", floor_divide.node, edges=1))
 
 
-@elementwise("div_floor", node="DivBackward2")
+@elementwise("div_floor", dtypes=NUMBERS, node="DivBackward2", called="div")
 def div_floor(a, b):
     return m.floor_div(a, b)
 
 
-@elementwise("div_trunc", node="DivBackward2")
+@elementwise("div_trunc", dtypes=NUMBERS, node="DivBackward2", called="div")
 def div_trunc(a, b):
     return m.trunc_div(a, b)
 
@@ -153,7 +160,7 @@ _flat_rules(div_floor)
 _flat_rules(div_trunc)
 
 
-@elementwise("remainder", node="RemainderBackward1")
+@elementwise("remainder", dtypes=NUMBERS, node="RemainderBackward1")
 def remainder(a, b):
     return m.remainder(a, b)
 
@@ -169,7 +176,7 @@ def _(g, a, b):
 remainder.with_numbers(right=remainder.variant("number", "RemainderBackward0", edges=1))
 
 
-@elementwise("fmod", node="FmodBackward1")
+@elementwise("fmod", dtypes=NUMBERS, node="FmodBackward1")
 def fmod(a, b):
     return m.fmod(a, b)
 
@@ -185,8 +192,9 @@ def _(g, a, b):
 fmod.variant("number", "FmodBackward0", edges=1)
 
 
-@elementwise("neg", refuses=INVERT)
+@elementwise("neg", dtypes=NUMBERS, hint=INVERT, public=("negative",))
 def neg(x):
+    """The negative, ``-input``."""
     return -x
 
 
@@ -195,8 +203,9 @@ def _():
     return c(-1)
 
 
-@elementwise("abs")
+@elementwise("abs", dtypes=NUMBERS, public=("absolute",))
 def absolute(x):
+    """The absolute value; at zero its gradient is zero."""
     return m.abs(x)
 
 
@@ -205,8 +214,9 @@ def _(x):
     return m.sign(x)
 
 
-@elementwise("sign")
+@elementwise("sign", dtypes=NUMBERS, public=True)
 def sign(x):
+    """-1, 0 or 1, as a number is negative, zero or positive."""
     return m.sign(x)
 
 
@@ -215,7 +225,7 @@ def _():
     return c(0)
 
 
-@elementwise("pow", node="PowBackward1")
+@elementwise("pow", dtypes=NUMBERS, node="PowBackward1")
 def power(a, b):
     return m.pow(a, b)
 
@@ -233,7 +243,7 @@ def _(g, a, b, y):
 power.variant("number", "PowBackward0", edges=1)
 
 
-@elementwise("rpow", node="PowBackward2", edges=1)
+@elementwise("rpow", dtypes=NUMBERS, node="PowBackward2", edges=1, called="pow")
 def rpow(x, number):
     return m.pow(number, x)
 
@@ -243,8 +253,9 @@ def _(g, x, number, y):
     return m.where((number == c(0)) & (x >= c(0)), c(0) * g, g * (y * m.log(number)))
 
 
-@elementwise("square", node="PowBackward0")
+@elementwise("square", node="PowBackward0", public=True)
 def square(x):
+    """The square, ``input ** 2``."""
     return x * x
 
 
@@ -256,8 +267,9 @@ def _(x):
 # --- exponentials and powers -----------------------------------------------------------------------------------
 
 
-@elementwise("exp", rule=PROMOTE_FLOAT)
+@elementwise("exp", rule=PROMOTE_FLOAT, public=True)
 def exp(x):
+    """The exponential."""
     return m.exp(x)
 
 
@@ -266,8 +278,9 @@ def _(y):
     return y
 
 
-@elementwise("log", rule=PROMOTE_FLOAT)
+@elementwise("log", rule=PROMOTE_FLOAT, public=True)
 def log(x):
+    """The natural logarithm; NaN for negative numbers."""
     return m.log(x)
 
 
@@ -276,8 +289,9 @@ def _(g, x):
     return g / x
 
 
-@elementwise("sqrt", rule=PROMOTE_FLOAT)
+@elementwise("sqrt", rule=PROMOTE_FLOAT, public=True)
 def sqrt(x):
+    """The square root; NaN for negative numbers."""
     return m.sqrt(x)
 
 
@@ -286,8 +300,9 @@ def _(g, y):
     return g / (c(2) * y)
 
 
-@elementwise("tanh", rule=PROMOTE_FLOAT)
+@elementwise("tanh", rule=PROMOTE_FLOAT, public=True)
 def tanh(x):
+    """The hyperbolic tangent."""
     return m.tanh(x)
 
 
@@ -296,8 +311,9 @@ def _(y):
     return c(1) - y * y
 
 
-@elementwise("sigmoid", rule=PROMOTE_FLOAT)
+@elementwise("sigmoid", rule=PROMOTE_FLOAT, public=True)
 def sigmoid(x):
+    """The logistic function, ``1 / (1 + exp(-input))``."""
     return m.sigmoid(x)
 
 
@@ -306,8 +322,9 @@ def _(y):
     return (c(1) - y) * y
 
 
-@elementwise("sin", rule=PROMOTE_FLOAT)
+@elementwise("sin", rule=PROMOTE_FLOAT, public=True)
 def sin(x):
+    """The sine of angles in radians."""
     return m.sin(x)
 
 
@@ -316,8 +333,9 @@ def _(x):
     return m.cos(x)
 
 
-@elementwise("cos", rule=PROMOTE_FLOAT)
+@elementwise("cos", rule=PROMOTE_FLOAT, public=True)
 def cos(x):
+    """The cosine of angles in radians."""
     return m.cos(x)
 
 
@@ -329,8 +347,9 @@ def _(x):
 # --- selecting -------------------------------------------------------------------------------------------------
 
 
-@elementwise("relu", refuses=NUMBERS)
+@elementwise("relu", dtypes=NUMBERS, public=True)
 def relu(x):
+    """``max(input, 0)``; at zero its gradient is zero."""
     return m.where(x < c(0), c(0), x)
 
 
@@ -390,7 +409,7 @@ def _(g, a, b):
     return m.where(a == b, g / c(2), m.where(a < b, c(0), g))
 
 
-@elementwise("clamp_min", node="ClampBackward0")
+@elementwise("clamp_min", node="ClampBackward0", called="clamp")
 def clamp_min(x, low):
     return m.maximum(x, low)
 
@@ -405,7 +424,7 @@ def _(g, x, low):
     return m.where(x < low, g, c(0))
 
 
-@elementwise("clamp_max", node="ClampBackward0")
+@elementwise("clamp_max", node="ClampBackward0", called="clamp")
 def clamp_max(x, high):
     return m.minimum(x, high)
 
@@ -477,84 +496,6 @@ def _(g, condition):
 masked_fill.variant("number", "MaskedFillBackward0", edges=1)
 
 
-# --- comparisons and logic -------------------------------------------------------------------------------------
-
-
-@elementwise("eq", flags=PREDICATE)
-def eq(a, b):
-    return a == b
-
-
-@elementwise("ne", flags=PREDICATE)
-def ne(a, b):
-    return a != b
-
-
-@elementwise("lt", flags=PREDICATE)
-def lt(a, b):
-    return a < b
-
-
-@elementwise("le", flags=PREDICATE)
-def le(a, b):
-    return a <= b
-
-
-@elementwise("gt", flags=PREDICATE)
-def gt(a, b):
-    return a > b
-
-
-@elementwise("ge", flags=PREDICATE)
-def ge(a, b):
-    return a >= b
-
-
-@elementwise("isnan", flags=PREDICATE)
-def isnan(x):
-    return x != x
-
-
-@elementwise("logical_not", flags=PREDICATE)
-def logical_not(x):
-    return x == c(0)
-
-
-@elementwise("logical_and", flags=PREDICATE)
-def logical_and(a, b):
-    return (a != c(0)) & (b != c(0))
-
-
-@elementwise("logical_or", flags=PREDICATE)
-def logical_or(a, b):
-    return (a != c(0)) | (b != c(0))
-
-
-@elementwise("logical_xor", flags=PREDICATE)
-def logical_xor(a, b):
-    return (a != c(0)) != (b != c(0))
-
-
-@elementwise("bitwise_and", flags=NOT_DIFFERENTIABLE)
-def bitwise_and(a, b):
-    return a & b
-
-
-@elementwise("bitwise_or", flags=NOT_DIFFERENTIABLE)
-def bitwise_or(a, b):
-    return a | b
-
-
-@elementwise("bitwise_xor", flags=NOT_DIFFERENTIABLE)
-def bitwise_xor(a, b):
-    return a ^ b
-
-
-@elementwise("bitwise_not", flags=NOT_DIFFERENTIABLE)
-def bitwise_not(x):
-    return m.bitwise_not(x)
-
-
 # --- copies ----------------------------------------------------------------------------------------------------
 
 
@@ -562,9 +503,15 @@ def _same(x):
     return x
 
 
-COPY_KERNELS = [
-    Kernel(f"copy_from_{code}", "elementwise:build", _same, inputs=("x",), source=code) for code in range(12)
-]
+def _copies(code):
+    dtypes = SUPPORTED_DTYPES if code in SUPPORTED_DTYPES else ()
+    return Kernel(
+        f"copy_from_{code}", "elementwise:build", _same, dtypes=dtypes, forms=(FLAT, STRIDED), inputs=("x",),
+        source=code,
+    )  # fmt: skip
+
+
+COPY_KERNELS = [_copies(code) for code in range(len(DTYPES))]
 """The cast from dtype ``code`` to the dtype of the column; row `code` behind the first."""
 
 
@@ -572,7 +519,7 @@ COPY_KERNELS = [
 # In place, the first input is what is written over: its old value counts for nothing.
 
 
-@elementwise("assign", node="torch::autograd::CopyBackwards")
+@elementwise("assign", node="torch::autograd::CopyBackwards", called="copy")
 def assign(x, source):
     return source
 

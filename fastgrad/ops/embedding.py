@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_FRAMED, FUNCTION
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, Op
 
-LOOKUP = Kernel("embedding", "embedding:lookup")
+LOOKUP = Kernel("embedding", "embedding:lookup", dtypes=FLOATS)
 _INTEGERS = ("rows", "width", "padding", "transposed", "*plan")
 
 embedding = Op(
@@ -15,7 +16,7 @@ embedding = Op(
 )  # fmt: skip
 embedding_backward = Op(
     "embedding_backward", FUNCTION, ("v", "indices", "factors?"), _INTEGERS,
-    kernel=Kernel("embedding_backward", "embedding:collect"), forward=FN_FRAMED, flags=FLOAT_ONLY,
+    kernel=Kernel("embedding_backward", "embedding:collect", dtypes=FLOATS), forward=FN_FRAMED, flags=FLOAT_ONLY,
     node="EmbeddingDenseBackwardBackward0", edges=1,
 )  # fmt: skip
 embedding_transposed = Op(

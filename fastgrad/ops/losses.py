@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import (
     FIRST,
     FN_NLL,
@@ -20,12 +21,12 @@ from fastgrad.ops.vocabulary import c, m
 
 nll_loss = Op(
     "nll_loss", FUNCTION, ("x", "target", "weight?"), ("reduction", "ignore_index"), edges=1,
-    kernel=Kernel("nll_loss", "losses:nll"), forward=FN_NLL, n_out=2, flags=ONE_DIFFERENTIABLE,
+    kernel=Kernel("nll_loss", "losses:nll", dtypes=FLOATS), forward=FN_NLL, n_out=2, flags=ONE_DIFFERENTIABLE,
 )  # fmt: skip
 nll_loss_backward = Op(
     "nll_loss_backward", FUNCTION, ("v", "x", "target", "weight?", "total"),
     ("reduction", "ignore_index", "*plan"), edges=2,
-    kernel=Kernel("nll_loss_backward", "losses:nll_backward"), forward=FN_NLL_BACKWARD,
+    kernel=Kernel("nll_loss_backward", "losses:nll_backward", dtypes=FLOATS), forward=FN_NLL_BACKWARD,
 )  # fmt: skip
 
 
@@ -49,7 +50,7 @@ def _(g, sizes):
 # --- squared differences ---------------------------------------------------------------------------------------
 
 
-@elementwise("mse_loss")
+@elementwise("mse_loss", dtypes=FLOATS)
 def mse_loss(a, b):
     return (a - b) * (a - b)
 
@@ -87,7 +88,7 @@ def _(g, v):
 # --- other losses of two tensors -------------------------------------------------------------------------------
 
 
-@elementwise("smooth_l1_loss", edges=2)
+@elementwise("smooth_l1_loss", dtypes=FLOATS, edges=2)
 def smooth_l1_loss(a, b, beta):
     d = m.abs(a - b)
     return m.where(d < beta, c(0.5) * d * d / beta, d - c(0.5) * beta)
@@ -105,7 +106,7 @@ def _(g, a, b, beta):
     return g * m.where(m.abs(d) < beta, d / beta, m.sign(d))
 
 
-@elementwise("huber_loss", edges=2)
+@elementwise("huber_loss", dtypes=FLOATS, edges=2)
 def huber_loss(a, b, delta):
     d = m.abs(a - b)
     return m.where(d <= delta, c(0.5) * d * d, delta * (d - c(0.5) * delta))
@@ -126,7 +127,7 @@ def _(g, a, b, delta):
 # As in PyTorch, logarithms are no less than -100, and the denominator of the gradient no less than 1e-12.
 
 
-@elementwise("binary_cross_entropy")
+@elementwise("binary_cross_entropy", dtypes=FLOATS)
 def binary_cross_entropy(a, b):
     return (b - c(1)) * m.maximum(m.log1p(-a), c(-100)) - b * m.maximum(m.log(a), c(-100))
 
@@ -141,7 +142,7 @@ def _(g, a):
     return g * (m.log1p(-a) - m.log(a))
 
 
-@elementwise("binary_cross_entropy_with_logits")
+@elementwise("binary_cross_entropy_with_logits", dtypes=FLOATS)
 def binary_cross_entropy_with_logits(a, b):
     return m.softplus(-a) + (c(1) - b) * a
 

@@ -16,6 +16,7 @@ root-mean-square normalisation, ``mean(v)`` and the mean within h are left out.
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE
 from fastgrad.ops.call import invoke
 from fastgrad.ops.reduce import mean, sum_
@@ -181,21 +182,21 @@ def _fixed(name, node, forward, by_weight):
 
 
 ROWS, UNCENTRED, CHANNELS = _Space(2, True), _Space(2, False), _Space(0, True)
-_ROWS = Kernel("norm_rows", "normalization:rows", centred=True)
-_BY_ROW = Kernel("norm_rows_weight", "normalization:weight", statistics="rows")
-_BY_CHANNEL = Kernel("norm_channels_weight", "normalization:weight", statistics="channels")
+_ROWS = Kernel("norm_rows", "normalization:rows", dtypes=FLOATS, centred=True)
+_BY_ROW = Kernel("norm_rows_weight", "normalization:weight", dtypes=FLOATS, statistics="rows")
+_BY_CHANNEL = Kernel("norm_channels_weight", "normalization:weight", dtypes=FLOATS, statistics="channels")
 
 _rows = _derivative_ops(
     "normalized_rows", "NativeLayerNormBackwardBackward0",
-    Kernel("norm_rows_backward", "normalization:rows_backward", centred=True), _BY_ROW, ROWS,
+    Kernel("norm_rows_backward", "normalization:rows_backward", dtypes=FLOATS, centred=True), _BY_ROW, ROWS,
 )  # fmt: skip
 _uncentred = _derivative_ops(
     "rms_normalized_rows", "FusedRmsNormBackwardBackward0",
-    Kernel("rms_rows_backward", "normalization:rows_backward", centred=False), _BY_ROW, UNCENTRED,
+    Kernel("rms_rows_backward", "normalization:rows_backward", dtypes=FLOATS, centred=False), _BY_ROW, UNCENTRED,
 )  # fmt: skip
 _channels = _derivative_ops(
     "normalized_channels", "NativeBatchNormBackwardBackward0",
-    Kernel("norm_channels_backward", "normalization:channels_backward"), _BY_CHANNEL, CHANNELS,
+    Kernel("norm_channels_backward", "normalization:channels_backward", dtypes=FLOATS), _BY_CHANNEL, CHANNELS,
 )  # fmt: skip
 
 _normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS)
@@ -203,20 +204,20 @@ _normalisation("group_norm", "NativeGroupNormBackward0", _ROWS, _rows, ROWS)
 _normalisation(
     "rms_norm",
     "FusedRmsNormBackward0",
-    Kernel("rms_rows", "normalization:rows", centred=False),
+    Kernel("rms_rows", "normalization:rows", dtypes=FLOATS, centred=False),
     _uncentred,
     UNCENTRED,
 )
 _normalisation(
     "batch_norm",
     "NativeBatchNormBackward0",
-    Kernel("norm_channels", "normalization:channels"),
+    Kernel("norm_channels", "normalization:channels", dtypes=FLOATS),
     _channels,
     CHANNELS,
 )
 _fixed(
     "batch_norm_fixed",
     "NativeBatchNormBackward0",
-    Kernel("norm_channels_fixed", "normalization:fixed"),
+    Kernel("norm_channels_fixed", "normalization:fixed", dtypes=FLOATS),
     _BY_CHANNEL,
 )

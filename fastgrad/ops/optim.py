@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.ops import FN_EACH, FUNCTION
 from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.registry import Kernel, Op
 
+_FLOATING = "parameters and gradients must be float32 or float64"
 MOST = 4096  # tensors of one call: they go to the runtime by way of the stack
 
 
@@ -32,9 +34,8 @@ class MultiTensorOp(Op):
         self.tensors = tuple(word.rstrip("!.") for word in words)
         self.written, self.single = (sum(1 << k for k, w in enumerate(words) if mark in w) for mark in "!.")
         attrs = ("places", "present", "written", "single", *settings.split())
-        super().__init__(
-            name, FUNCTION, ("*tensors",), attrs, kernel=Kernel(name, f"optim:{builder}"), forward=FN_EACH
-        )
+        kernel = Kernel(name, f"optim:{builder}", dtypes=FLOATS, hint=_FLOATING)
+        super().__init__(name, FUNCTION, ("*tensors",), attrs, kernel=kernel, forward=FN_EACH)
 
     def __call__(
         self, tensors: Sequence[Any], *settings: Any, flags: int | None = None, absent: Sequence[str] = ()

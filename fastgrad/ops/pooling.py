@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
 from fastgrad.native.contracts.ops import (
     FN_ADAPTIVE_POOL,
     FN_AVG_POOL,
@@ -19,8 +20,8 @@ from fastgrad.ops.registry import Kernel, Op, with_settings
 _WINDOW = ("kernel_h", "kernel_w", "stride_h", "stride_w", "padding_h", "padding_w")
 
 
-def _kernel(name, **options):
-    return Kernel(name, "pool:build", **options)
+def _kernel(name, dtypes=NUMBERS, **options):
+    return Kernel(name, "pool:build", dtypes=dtypes, **options)
 
 
 # --- maxima ----------------------------------------------------------------------------------------------------
@@ -83,7 +84,7 @@ def _mean_pool(name, node, forward, settings, pool):
 
 _mean_pool("avg_pool2d", "AvgPool2D", FN_AVG_POOL, (*_WINDOW, "counts_padding", "divisor"), {"pool": "mean"})
 _mean_pool(
-    "adaptive_avg_pool2d", "AdaptiveAvgPool2D", FN_ADAPTIVE_POOL, (), {"pool": "adaptive", "float_only": True}
+    "adaptive_avg_pool2d", "AdaptiveAvgPool2D", FN_ADAPTIVE_POOL, (), {"pool": "adaptive", "dtypes": FLOATS}
 )
 
 # --- padding ---------------------------------------------------------------------------------------------------

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
 from fastgrad.ops.registry import Kernel
 
-UNIFORM = Kernel("uniform", "random:uniform")
-NORMAL = Kernel("normal", "random:normal")
+UNIFORM = Kernel("uniform", "random:uniform", dtypes=FLOATS)
+NORMAL = Kernel("normal", "random:normal", dtypes=FLOATS)
 INTEGERS = Kernel("integers", "random:integers")
-SEQUENCE = Kernel("sequence", "random:sequence")
+SEQUENCE = Kernel("sequence", "random:sequence", dtypes=NUMBERS)

@@ -5,13 +5,14 @@ The gates come as they leave the matrix products: before the logistic function a
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
 
 # --- LSTM: the new cell state, and the hidden state that it lets out ------------------------------------------------
 
 
-@elementwise("lstm_state")
+@elementwise("lstm_state", dtypes=FLOATS)
 def lstm_state(enter, forget, candidate, state):
     return m.sigmoid(forget) * state + m.sigmoid(enter) * m.tanh(candidate)
 
@@ -39,7 +40,7 @@ def _(forget):
     return m.sigmoid(forget)
 
 
-@elementwise("lstm_output")
+@elementwise("lstm_output", dtypes=FLOATS)
 def lstm_output(leave, state):
     return m.sigmoid(leave) * m.tanh(state)
 
@@ -59,7 +60,7 @@ def _(leave, state):
 # --- GRU: the candidate, and what the update gate lets stay of the old state -----------------------------------------
 
 
-@elementwise("gru_candidate")
+@elementwise("gru_candidate", dtypes=FLOATS)
 def gru_candidate(reset, x, h):
     return m.tanh(x + m.sigmoid(reset) * h)
 
@@ -80,7 +81,7 @@ def _(reset, y):
     return (c(1) - y * y) * m.sigmoid(reset)
 
 
-@elementwise("gru_state")
+@elementwise("gru_state", dtypes=FLOATS)
 def gru_state(update, candidate, state):
     return candidate + m.sigmoid(update) * (state - candidate)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by name)
+from fastgrad.native.contracts.element_types import FLOATS, SUPPORTED_DTYPES
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
@@ -29,14 +30,28 @@ from fastgrad.ops.registry import Kernel, Op
 from fastgrad.ops.vocabulary import m
 
 
+def _dtypes(flags):
+    return FLOATS if flags & FLOAT_ONLY else SUPPORTED_DTYPES
+
+
 def _reduction(name, flags=0, node=None):
-    kernel = Kernel(name, "reduce:build", reduction=name)
+    kernel = Kernel(name, "reduce:build", dtypes=_dtypes(flags), reduction=name)
     return Op(name, REDUCTION, ("x",), ("keepdim", "*dims"), kernel=kernel, flags=flags, node=node)
 
 
-def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1):
-    kernel = Kernel(name, "rows:build", row=name)
-    return Op(name, ROWWISE, inputs, ("dim", "keepdim"), kernel=kernel, flags=flags, node=node, n_out=n_out)
+def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called=""):
+    kernel = Kernel(name, "rows:build", dtypes=_dtypes(flags), row=name)
+    return Op(
+        name,
+        ROWWISE,
+        inputs,
+        ("dim", "keepdim"),
+        kernel=kernel,
+        flags=flags,
+        node=node,
+        n_out=n_out,
+        called=called,
+    )
 
 
 # How a gradient of the result reaches every element it was made from: the reduced dimensions come back.
@@ -107,8 +122,8 @@ logsumexp = _rowwise("logsumexp", flags=FLOAT_ONLY | REDUCES)
 argmax = _rowwise("argmax", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
 argmin = _rowwise("argmin", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
 EXTREME = REDUCES | WITH_INDICES | ONE_DIFFERENTIABLE | NOT_EMPTY
-max_dim = _rowwise("max_dim", flags=EXTREME, node="MaxBackward0", n_out=2)
-min_dim = _rowwise("min_dim", flags=EXTREME, node="MinBackward0", n_out=2)
+max_dim = _rowwise("max_dim", flags=EXTREME, node="MaxBackward0", n_out=2, called="max")
+min_dim = _rowwise("min_dim", flags=EXTREME, node="MinBackward0", n_out=2, called="min")
 prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)  # of all elements
 prod_dim = prod.variant("dim", "ProdBackward1")
 cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT)
@@ -156,9 +171,9 @@ min_.vjp("x")(_extreme_or_nan)
 
 # --- rows ------------------------------------------------------------------------------------------------------
 
-softmax_backward = _rowwise("softmax_backward", ("v", "s"))
-log_softmax_backward = _rowwise("log_softmax_backward", ("v", "s"))
-reversed_cumsum = _rowwise("reversed_cumsum")
+softmax_backward = _rowwise("softmax_backward", ("v", "s"), FLOAT_ONLY)
+log_softmax_backward = _rowwise("log_softmax_backward", ("v", "s"), FLOAT_ONLY)
+reversed_cumsum = _rowwise("reversed_cumsum", flags=FLOAT_ONLY)
 select_rows = Op("select_rows", FUNCTION, ("x", "index"), ("dim", "keepdim"), forward=FN_SELECT_ROWS, edges=1)
 place_rows = Op(
     "place_rows", FUNCTION, ("x", "index"), ("dim", "keepdim", "*plan"), forward=FN_PLACE_ROWS, edges=1

@@ -17,9 +17,19 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from fastgrad.kernels.keys import need_values
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import FLOAT16
+from fastgrad.native.contracts.element_types import (
+    BOOL,
+    DTYPES,
+    FLOAT16,
+    FLOAT32,
+    FLOATS,
+    INT64,
+    SUPPORTED_DTYPES,
+)
 from fastgrad.native.contracts.flags import WRAPPED_NUMBER
+from fastgrad.native.contracts.frames import FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import MAX_KERNELS, MAX_OPS
 from fastgrad.native.contracts.ops import (
     ANY_NUMBER,
@@ -57,7 +67,14 @@ class Kernel:
         ``module:function`` of `fastgrad.kernels` that makes the Python function to compile for a dtype and a
         layout class; imported on the first compilation only.
     formula : callable, optional
-        What the builder pastes into the loop.
+        What the builder pastes into the loop. It may read numbers, strings, tuples of them and functions; their values
+        are part of the cache's key.
+    dtypes : tuple of int
+        For which dtypes there is such a kernel.
+    forms : tuple of int
+        Layout classes in which it is launched.
+    hint : str, optional
+        What to do where there is none for a dtype.
     requires : str, optional
         ``module:function`` to call before the kernel's code is loaded: it makes the symbols visible that the code
         uses, and what it returns is part of the cache's key.
@@ -69,6 +86,9 @@ class Kernel:
         builder: str,
         formula: Callable[..., Any] | None = None,
         *,
+        dtypes: tuple[int, ...] = SUPPORTED_DTYPES,
+        forms: tuple[int, ...] = (FLAT,),
+        hint: str = "",
         requires: str = "",
         **options: Any,
     ) -> None:
@@ -77,10 +97,47 @@ class Kernel:
         self.name = name
         self.builder = builder
         self.formula = formula
+        self.dtypes = dtypes
+        self.forms = forms
+        self.hint = hint
         self.requires = requires
         self.options = options
+        if formula is not None:
+            _check_formula(name, formula)
         self.id = len(KERNELS)
         KERNELS.append(self)
+
+    def cells(self) -> list[tuple[int, int]]:
+        """All dtypes and layout classes for which it is ever asked."""
+        cells = [(dtype, form) for dtype in self.dtypes for form in self.forms]
+        if self.options.get("out_bool"):  # only over a bool can the result be written
+            cells = [(dtype, form) for dtype, form in cells if form != INPLACE or dtype == BOOL]
+        return cells
+
+    def need(self, dtype: int, form: int) -> None:
+        """Raise NotImplementedError where there is no such kernel."""
+        if dtype not in self.dtypes:
+            raise NotImplementedError(self.hint or _conversion(dtype, self.dtypes))
+        if (dtype, form) not in self.cells():
+            raise RuntimeError(f"kernel {self.name!r} is not declared for layout class {form}")
+
+
+def _check_formula(name: str, formula: Any) -> None:
+    try:
+        need_values(formula)
+    except TypeError as error:
+        raise TypeError(
+            f"the key of kernel {name!r} cannot hold the value of its formula, {error}: "
+            "it may read numbers, strings, tuples of them, functions, and the vocabulary `m` and `c`"
+        ) from None
+
+
+def _conversion(dtype: int, dtypes: tuple[int, ...]) -> str:
+    """What to do with a tensor of a dtype that is not among `dtypes`."""
+    for other in (INT64, FLOAT32) if dtype == BOOL else (FLOAT32,):
+        if other in dtypes:
+            return f"convert the operand with .to(fastgrad.{DTYPES[other]}) first"
+    return ""
 
 
 class Op:
@@ -111,6 +168,8 @@ class Op:
     edges : int, optional
         How many inputs, from the first on, may have a gradient: all if not given. Behind them stand numbers, masks
         and indices; a node has no edges for them.
+    called : str, optional
+        What programs call it, and messages, if that is not its name.
     """
 
     def __init__(
@@ -127,6 +186,7 @@ class Op:
         node: str | None = None,
         n_out: int = 1,
         edges: int | None = None,
+        called: str = "",
     ) -> None:
         if len(OPS) >= MAX_OPS:
             raise RuntimeError(f"op table is full ({MAX_OPS} entries)")
@@ -146,6 +206,11 @@ class Op:
         self.edges = edges
         self.rules: dict[int, Callable[..., Any]] = {}
         self.joint = False
+        self.called = called or name.partition(".")[0]
+        self.names: tuple[
+            str, ...
+        ] = ()  # under which programs call it, where nothing but the call is to be done
+        self.inplace = False
         self.id = len(OPS)
         OPS.append(self)
         BY_NAME[name] = self
@@ -178,6 +243,7 @@ class Op:
             f"{self.name}.{suffix}", self.kind, self.inputs, self.attrs, kernel=self.kernel, node=node,
             n_out=self.n_out, forward=self.facts["forward"], flags=self.facts["flags"],
             dtype_rule=self.facts["dtype_rule"], edges=self._read("n_in", 0) if edges is None else edges,
+            called=self.called,
         )  # fmt: skip
         for field in ("least", "optional"):
             other._write(field, self._read(field, 0))
@@ -204,6 +270,17 @@ class Op:
         for field, op in (("numbered", right), ("reflected", left), ("prepared", prepared)):
             if op is not None:
                 self._write(field, op.id)
+
+    @property
+    def doc(self) -> str:
+        """What the docstring of the op's formula says; nothing for other ops."""
+        formula = self.kernel.formula if self.kernel else None
+        return formula.__doc__ or "" if formula else ""
+
+    @property
+    def commutes(self) -> bool:
+        """Whether the operands may change places: with a number on the left the op is called with it on the right."""
+        return self._read("reflected", 0) == self.id
 
     def _write(self, field: str, value: int, index: int = 0) -> None:
         rt.poke(_OPS_ADDRESS + self.id * OPINFO.words * 8 + OPINFO.offset(field) + 8 * index, value)
@@ -253,7 +330,7 @@ class Op:
                 )
             kernel = Kernel(
                 f"{self.name}_d{name}", "elementwise:build", rule,
-                inputs=("g", *names), times_g=times_g,
+                dtypes=FLOATS, forms=(FLAT, STRIDED), inputs=("g", *names), times_g=times_g,
             )  # fmt: skip
             inner = Op(
                 f"{self.name}_d{name}",
@@ -400,15 +477,23 @@ def elementwise(
     rule: int = PROMOTE,
     flags: int = 0,
     node: str | None = None,
-    refuses: dict[int, str] | None = None,
+    dtypes: tuple[int, ...] | None = None,
+    hint: str = "",
     edges: int | None = None,
+    called: str = "",
+    public: bool | tuple[str, ...] = (),
+    inplace: bool = True,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an elementwise op by its formula over scalars.
 
     The names of the formula's parameters are the names of the inputs; `m` is the vocabulary of functions and
-    ``c(1)`` a constant in the dtype of the loop (see `ops.vocabulary`). `refuses` names dtypes that have no kernel,
-    with what to do instead; `edges` is how many inputs may have a gradient. A condition stands last; a derivative
-    sees it as a number of its loop, not as a bool.
+    ``c(1)`` a constant in the dtype of the loop (see `ops.vocabulary`). `dtypes` are those for which there is a kernel
+    (all that `rule` allows if not given), `hint` says what to do for others; `edges` is how many inputs may have a
+    gradient. A condition stands last; a derivative sees it as a number of its loop, not as a bool.
+
+    With `public`, programs find the op as a function of the package and a method of `Tensor`, with the docstring of the
+    formula: under its name, and under further ones if `public` is a tuple. Each name has its in-place form, unless
+    `inplace` is false.
     """
 
     def declare(formula: Callable[..., Any]) -> Op:
@@ -417,12 +502,17 @@ def elementwise(
         extra = MASK_LAST if conditions else 0
         kernel = Kernel(
             name, "elementwise:build", formula,
-            inputs=inputs, conditions=conditions, out_bool=bool(flags & OUT_BOOL), refuses=refuses or {},
+            dtypes=dtypes or (SUPPORTED_DTYPES if rule == PROMOTE else FLOATS), forms=(FLAT, STRIDED, INPLACE),
+            hint=hint, inputs=inputs, conditions=conditions, out_bool=bool(flags & OUT_BOOL),
         )  # fmt: skip
-        return Op(
+        op = Op(
             name, ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node,
-            edges=len(inputs) - len(conditions) if edges is None else edges,
+            edges=len(inputs) - len(conditions) if edges is None else edges, called=called,
         )  # fmt: skip
+        if public:
+            op.names = (name, *public) if isinstance(public, tuple) else (name,)
+            op.inplace = inplace
+        return op
 
     return declare
 

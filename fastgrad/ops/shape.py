@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.ops import (
     FN_CAST,
     FN_CAT,
@@ -46,11 +47,13 @@ from fastgrad.ops.registry import Kernel, Op
 clone = Op("clone", FUNCTION, ("x",), forward=FN_CLONE)
 clone.identity("x")
 
-cast = Op("cast", FUNCTION, ("x",), ("dtype",), forward=FN_CAST, node="ToCopyBackward0")
+cast = Op("cast", FUNCTION, ("x",), ("dtype",), forward=FN_CAST, node="ToCopyBackward0", called="to")
 cast.identity("x")  # the sweep casts a gradient to the dtype of its input
 
 sum_to = Op("sum_to", FUNCTION, ("x",), ("*target",), forward=FN_SUM_TO, node="SumBackward1")
-expand_to = Op("expand_to", VIEW, ("x",), ("*target",), forward=VIEW_EXPAND_TO, node="ExpandBackward0")
+expand_to = Op(
+    "expand_to", VIEW, ("x",), ("*target",), forward=VIEW_EXPAND_TO, node="ExpandBackward0", called="expand"
+)
 expand_to.identity("x")
 zeros_of = Op("zeros_of", FUNCTION, ("x",), ("*target",), forward=FN_ZEROS, flags=NOT_DIFFERENTIABLE)
 
@@ -64,10 +67,22 @@ def _(g, sizes):
 
 view = Op("view", VIEW, ("x",), ("*target",), forward=VIEW_RESHAPE)
 reshape_copy = Op(
-    "reshape_copy", FUNCTION, ("x",), ("*target",), forward=FN_RESHAPE, node="UnsafeViewBackward0"
+    "reshape_copy",
+    FUNCTION,
+    ("x",),
+    ("*target",),
+    forward=FN_RESHAPE,
+    node="UnsafeViewBackward0",
+    called="reshape",
 )
 reshape_to = Op(
-    "reshape_to", FUNCTION, ("x",), ("rank", "*target"), forward=FN_RESHAPE_TO, node="ReshapeBackward0"
+    "reshape_to",
+    FUNCTION,
+    ("x",),
+    ("rank", "*target"),
+    forward=FN_RESHAPE_TO,
+    node="ReshapeBackward0",
+    called="reshape",
 )
 expand = Op("expand", VIEW, ("x",), ("*target",), forward=VIEW_EXPAND)
 expand.identity("x")  # the sweep sums a gradient down to the sizes of its input
@@ -294,4 +309,4 @@ def _(g, offset):
     return invoke(triu, (g,), offset)
 
 
-ZERO_FILL = Kernel("zero_fill", "memory:zero")
+ZERO_FILL = Kernel("zero_fill", "memory:zero", dtypes=(BOOL,))  # bytes, whatever the dtype

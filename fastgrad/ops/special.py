@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
@@ -11,8 +12,9 @@ LN_10 = 2.302585092994046
 TWO_OVER_SQRT_PI = 1.1283791670955126
 
 
-@elementwise("erf", rule=PROMOTE_FLOAT)
+@elementwise("erf", rule=PROMOTE_FLOAT, public=True)
 def erf(x):
+    """The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t ** 2)`` from 0 to the input."""
     return m.erf(x)
 
 
@@ -21,8 +23,9 @@ def _(x):
     return c(TWO_OVER_SQRT_PI) * m.exp(-(x * x))
 
 
-@elementwise("expm1", rule=PROMOTE_FLOAT)
+@elementwise("expm1", rule=PROMOTE_FLOAT, public=True)
 def expm1(x):
+    """``exp(input) - 1``, exact near zero."""
     return m.expm1(x)
 
 
@@ -31,8 +34,9 @@ def _(y):
     return y + c(1)
 
 
-@elementwise("exp2", rule=PROMOTE_FLOAT)
+@elementwise("exp2", rule=PROMOTE_FLOAT, public=True)
 def exp2(x):
+    """``2 ** input``."""
     return m.exp2(x)
 
 
@@ -41,8 +45,9 @@ def _(y):
     return c(LN_2) * y
 
 
-@elementwise("log1p", rule=PROMOTE_FLOAT, node="Log1PBackward0")
+@elementwise("log1p", rule=PROMOTE_FLOAT, node="Log1PBackward0", public=True)
 def log1p(x):
+    """``log(1 + input)``, exact near zero."""
     return m.log1p(x)
 
 
@@ -51,8 +56,9 @@ def _(g, x):
     return g / (x + c(1))
 
 
-@elementwise("log2", rule=PROMOTE_FLOAT)
+@elementwise("log2", rule=PROMOTE_FLOAT, public=True)
 def log2(x):
+    """The logarithm to base 2."""
     return m.log2(x)
 
 
@@ -61,8 +67,9 @@ def _(g, x):
     return g / (x * c(LN_2))
 
 
-@elementwise("log10", rule=PROMOTE_FLOAT)
+@elementwise("log10", rule=PROMOTE_FLOAT, public=True)
 def log10(x):
+    """The logarithm to base 10."""
     return m.log10(x)
 
 
@@ -71,8 +78,9 @@ def _(g, x):
     return g / (x * c(LN_10))
 
 
-@elementwise("rsqrt", rule=PROMOTE_FLOAT)
+@elementwise("rsqrt", rule=PROMOTE_FLOAT, public=True)
 def rsqrt(x):
+    """``1 / sqrt(input)``."""
     return m.rsqrt(x)
 
 
@@ -81,8 +89,9 @@ def _(y):
     return c(-0.5) * (y * y * y)
 
 
-@elementwise("xlogy", rule=PROMOTE_FLOAT)
+@elementwise("xlogy", rule=PROMOTE_FLOAT, public=True)
 def xlogy(a, b):
+    """``input * log(other)``, and 0 where `input` is 0."""
     return m.where((a == c(0)) & (b == b), c(0), a * m.log(b))
 
 
@@ -102,22 +111,22 @@ def _rounding(op):
         return c(0)
 
 
-@elementwise("floor")
+@elementwise("floor", dtypes=FLOATS, public=True)
 def floor(x):
     return m.floor(x)
 
 
-@elementwise("ceil")
+@elementwise("ceil", dtypes=FLOATS, public=True)
 def ceil(x):
     return m.ceil(x)
 
 
-@elementwise("trunc")
+@elementwise("trunc", dtypes=FLOATS, public=("fix",))
 def trunc(x):
     return m.trunc(x)
 
 
-@elementwise("round")
+@elementwise("round", dtypes=FLOATS, public=True)
 def round_(x):
     return m.round(x)
 
@@ -126,11 +135,13 @@ for _op in (floor, ceil, trunc, round_):
     _rounding(_op)
 
 
-@elementwise("isfinite", flags=NOT_DIFFERENTIABLE | OUT_BOOL)
+@elementwise("isfinite", flags=NOT_DIFFERENTIABLE | OUT_BOOL, public=True, inplace=False)
 def isfinite(x):
+    """Whether an element is neither infinite nor NaN."""
     return (x - x) == c(0)
 
 
-@elementwise("isinf", flags=NOT_DIFFERENTIABLE | OUT_BOOL)
+@elementwise("isinf", flags=NOT_DIFFERENTIABLE | OUT_BOOL, public=True, inplace=False)
 def isinf(x):
+    """Whether an element is infinite."""
     return ((x - x) != c(0)) & (x == x)

@@ -14,15 +14,22 @@ from fastgrad.ops.vocabulary import m
 number = Op("number", FUNCTION, ("x",), ("bits",), forward=FN_NUMBER, flags=NOT_DIFFERENTIABLE)
 
 
-def _op(name, kernel, forward, node=None):
+def _op(name, kernel, forward, node=None, called=""):
     return Op(
-        name, FUNCTION, ("x",), ("divisor", "keepdim", "*dims"), kernel=kernel, forward=forward, node=node
+        name,
+        FUNCTION,
+        ("x",),
+        ("divisor", "keepdim", "*dims"),
+        kernel=kernel,
+        forward=forward,
+        node=node,
+        called=called,
     )
 
 
 var = _op("var", mse_loss.kernel, FN_VAR)
 std = _op("std", mse_loss.kernel, FN_STD)
-euclidean_norm = _op("euclidean_norm", square.kernel, FN_LENGTH, "LinalgVectorNormBackward0")
+euclidean_norm = _op("euclidean_norm", square.kernel, FN_LENGTH, "LinalgVectorNormBackward0", called="norm")
 
 
 def _deviation(x, divisor, dims):

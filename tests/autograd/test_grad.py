@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -128,6 +129,55 @@ def test_no_inputs_and_wrong_types():
         grad(x * 2, [3.0])
     with pytest.raises(TypeError):
         grad(3.0, x)
+
+
+def test_inputs_as_a_dict(lib: ModuleType):
+    x, y, z = (lib.ones(2, requires_grad=True) for _ in range(3))
+    found = lib.autograd.grad((x * y * 3).sum(), {"y": y, 1: x})
+    assert list(found) == ["y", 1]
+    assert [g.tolist() for g in found.values()] == [[3.0, 3.0]] * 2
+    assert lib.autograd.grad(x.sum(), {"z": z}, allow_unused=True) == {"z": None}
+    assert lib.autograd.grad(x.sum(), {"z": z}, materialize_grads=True)["z"].tolist() == [0.0, 0.0]
+    with pytest.raises(RuntimeError, match="at index 0 appears to not have been used"):
+        lib.autograd.grad(x.sum(), {"z": z})
+    (x * 2).sum().backward(inputs={"x": x})
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_wrong_inputs(lib: ModuleType):
+    x = lib.ones(2, requires_grad=True)
+    for name, call in (
+        ("grad", lambda inputs: lib.autograd.grad(x.sum(), inputs)),
+        ("backward", lambda inputs: x.sum().backward(inputs=inputs)),
+    ):
+        for inputs, error, message in (
+            (
+                OrderedDict(x=x),
+                TypeError,
+                f"`inputs` argument to `{name}\\(\\)` must be a dict, not OrderedDict",
+            ),
+            ({}, RuntimeError, f"`inputs` argument to `{name}\\(\\)` cannot be empty"),
+            ([], RuntimeError, f"`inputs` argument to `{name}\\(\\)` cannot be empty"),
+            ({"x": 1}, RuntimeError, "all inputs have to be Tensors or GradientEdges, but got int"),
+            ({"x": lib.ones(2)}, RuntimeError, "does not require grad|has requires_grad=False"),
+            (5, TypeError, "'int' object is not iterable"),
+        ):
+            with pytest.raises(error, match=message):
+                call(inputs)
+
+
+def test_deprecated_arguments(lib: ModuleType):
+    x = lib.ones(2, requires_grad=True)
+    with pytest.warns(FutureWarning, match="only_inputs argument is deprecated"):
+        lib.autograd.grad(x.sum(), x, None, None, False, False)
+    with pytest.warns(FutureWarning, match="`grad_variables` is deprecated. Use `grad_tensors` instead"):
+        lib.autograd.backward(x * 2, grad_variables=lib.ones(2))
+    assert x.grad.tolist() == [2.0, 2.0]
+    with (
+        pytest.warns(FutureWarning, match="grad_variables"),
+        pytest.raises(RuntimeError, match="both passed to `backward"),
+    ):
+        lib.autograd.backward(x * 2, lib.ones(2), grad_variables=lib.ones(2))
 
 
 def test_freed_graph():

@@ -977,7 +977,6 @@ def collected(make: Callable[[Box], None]) -> bool:
     make(box)
     del box
     gc.collect()
-    gc.collect()  # a leaf that a graph keeps goes at the second time: the first one tells its node
     return reference() is None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fastgrad as fg
-from fastgrad import cli
+from fastgrad import cli, flags
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -59,6 +59,7 @@ def test_importing_the_command_is_cheap():
         (["paint"], "invalid choice: 'paint'"),
         (["demo", "--epochs", "0"], "argument --epochs: expected a number of 1 or more, got 0"),
         (["demo", "--batch-size", "many"], "argument --batch-size: invalid int value: 'many'"),
+        (["warmup", "--jobs", "0"], "argument --jobs: expected a number of 1 or more, got 0"),
         (["demo", "--seed", "-1"], "argument --seed: expected a number of 0 or more, got -1"),
     ],
 )
@@ -103,7 +104,7 @@ def test_batch_larger_than_the_data(tmp_path, capsys):
 
 
 def test_interrupt(monkeypatch, capsys):
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(fg, "warmup", interrupt)
@@ -127,7 +128,8 @@ def test_doctor_prints_the_environment(plain, monkeypatch, capsys):
 
 @pytest.mark.parametrize("plain", [False, True], ids=["rich", "plain"])
 def test_warmup_shows_progress(plain, monkeypatch, capsys):
-    def warmup(progress=None):
+    def warmup(progress=None, *, jobs):
+        assert jobs == 2
         for done, name in enumerate(["add", "mul", "take[3]"], 1):
             progress(done, 3, name)
         return 3
@@ -135,8 +137,24 @@ def test_warmup_shows_progress(plain, monkeypatch, capsys):
     if plain:
         without(monkeypatch, "rich")
     monkeypatch.setattr(fg, "warmup", warmup)
-    assert cli.main(["warmup"]) == cli.EXIT_OK
+    assert cli.main(["warmup", "--jobs", "2"]) == cli.EXIT_OK
     printed = capsys.readouterr().out
     assert "3/3" in printed
-    assert "take[3]" in printed
-    assert "3 kernels are ready" in printed
+    assert "0 s left, take[3]" in printed
+    assert "3 kernels were compiled in" in printed
+
+
+@pytest.mark.parametrize(
+    ("passed", "done", "total", "text"),
+    [(10, 5, 50, "90 s left"), (9, 5, 50, "81 s left"), (60, 10, 110, "10 min left"), (7, 3, 3, "0 s left")],
+)
+def test_the_time_that_is_left(passed, done, total, text, monkeypatch):
+    monkeypatch.setattr(cli.time, "perf_counter", lambda: 1000.0 + passed)
+    assert cli._left(1000.0, done, total) == text
+
+
+def test_warmup_needs_a_cache_that_it_can_write(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(flags, "CACHE", str(tmp_path / "file"))
+    assert cli.main(["warmup"]) == cli.EXIT_FAILURE
+    assert "fastgrad: warmup(): compiled code cannot be kept: " in capsys.readouterr().err

@@ -335,8 +335,9 @@ def test_integers_of_bool():
 
 @pytest.mark.parametrize("name", ["uniform", "normal"])
 def test_floats_only(name):
-    with pytest.raises(TypeError, match=f"{name}.*float32 or float64.*int64"):
-        address_of(name, INT64)
+    assert ROWS[name].dtypes == (FLOAT32, FLOAT64)
+    with pytest.raises(NotImplementedError, match=r"\.to\(fastgrad\.float32\)"):
+        ROWS[name].need(INT64, FLAT)
 
 
 @pytest.mark.parametrize("dtype", [INT32, INT64])

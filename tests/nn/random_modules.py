@@ -67,6 +67,22 @@ def leaf_modules(lib: ModuleType) -> dict[str, Any]:
         def forward(self, x):
             return self.inner(x, factor=0.5)
 
+    class Within(nn.Module):
+        """Its module within gets and gives tensors in containers as well."""
+
+        def __init__(self, inner):
+            super().__init__()
+            self.inner, self.nested = inner, Nested()
+
+        def forward(self, x):
+            y = self.inner(x)
+            a, (b, c), d, _ = self.nested(y, [x * 2, y], lib.ones(2, dtype=lib.float64), x)
+            return a + b * 0.5 + c["c"] + d
+
+    class Nested(nn.Module):
+        def forward(self, x, pair, constant, unused):
+            return x * pair[0], (pair[1].exp() * 0.1, {"c": x * constant}), constant, unused * 3
+
     class Constant(nn.Module):
         """Its module within gets nothing that requires grad."""
 
@@ -77,7 +93,7 @@ def leaf_modules(lib: ModuleType) -> dict[str, Any]:
         def forward(self, x):
             return x + self.inner(lib.ones(2, dtype=lib.float64))
 
-    made = (Scale, Split, Merge, Residual, Branch, Parts, Factor, Constant)
+    made = (Scale, Split, Merge, Residual, Branch, Parts, Factor, Within, Constant)
     return {kind.__name__: kind for kind in made} | {"Sequential": nn.Sequential}
 
 
@@ -114,10 +130,12 @@ class Run:
     def hook(self, kind: str, name: str, owner: Any, options: dict[str, Any]) -> Any:
         """A hook that tells what it gets, and does something or nothing."""
         r = self.rng
-        does = r.choice(("nothing", "nothing", "replace", "replace", "same", "remove", "register", "raise"))
-        if does == "raise" and r.random() < 0.7:
+        does = r.choice(
+            ("nothing", "nothing", "replace", "replace", "same", "wrong", "remove", "register", "raise")
+        )
+        if does in ("raise", "wrong") and r.random() < 0.7:
             does = "nothing"
-        if does == "register" and options.get("always_call"):
+        if does in ("register", "remove") and options.get("always_call"):
             does = "nothing"  # PyTorch cannot while an exception leaves the call (see MD7)
         late = r.choice(KINDS[:4])
 
@@ -129,7 +147,7 @@ class Run:
                 handle.remove()
             elif does == "register" and owner is not None and len(self.handles) < 40:
                 self.handles.append(getattr(owner, f"register_{late}")(self.teller(f"{name} late", late)))
-            elif does in ("replace", "same"):
+            elif does in ("replace", "same", "wrong"):
                 return self.answer(kind, options, does, args)
             return None
 
@@ -144,17 +162,29 @@ class Run:
     def answer(self, kind: str, options: dict[str, Any], does: str, args: Any) -> Any:
         """What a hook returns that replaces something, or returns the same."""
         scale = 1.5 if does == "replace" else None
+        if does == "wrong":  # in number, or of one of them; also where there is no gradient
+            grads = args[0] if "backward" in kind else ()
+            wrong = self.lib.ones(3, dtype=self.lib.float64)
+            return self.wrong_answers[len(self.log) % 3](grads, wrong) if kind in KINDS[2:4] else None
 
         def scaled(value):
             if isinstance(value, self.lib.Tensor):
                 return value if scale is None else value * scale
-            return type(value)(map(scaled, value)) if isinstance(value, tuple) else value
+            if isinstance(value, dict):
+                return {k: scaled(v) for k, v in value.items()}
+            return type(value)(map(scaled, value)) if isinstance(value, (tuple, list)) else value
 
         if kind == "forward_pre_hook":
             if options.get("with_kwargs"):
                 return scaled(args[0]), {k: v * 2 for k, v in args[1].items()}
             return scaled(args[0])
         return scaled(args[-1] if kind == "forward_hook" else args[0])
+
+    wrong_answers = (
+        lambda grads, wrong: [*grads, wrong],
+        lambda grads, wrong: (*grads[:-1], wrong),
+        lambda grads, wrong: [wrong * 0 + 5 if g is None else g for g in grads],
+    )
 
     def draw_hooks(self, model: Any) -> None:
         """Hooks on some modules, and a few global ones."""
@@ -180,10 +210,9 @@ class Run:
     # --- running ------------------------------------------------------------------------------------------------
 
     def plain(self, value: Any) -> Any:
-        """A value as numbers; a gradient of zeros counts as none, which PyTorch makes of it (see MD1)."""
+        """A value as numbers."""
         if isinstance(value, self.lib.Tensor):
-            numbers = value.detach().tolist()
-            return numbers if any(numbers) else None
+            return value.detach().tolist()
         if isinstance(value, (tuple, list)):
             return [self.plain(v) for v in value]
         return {k: self.plain(v) for k, v in value.items()} if isinstance(value, dict) else value
@@ -240,7 +269,7 @@ class Run:
 def alike(a: Any, b: Any) -> bool:
     """Whether two events are the same, up to rounding."""
     if isinstance(a, float) and isinstance(b, float):
-        return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-12)
+        return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-12) or (math.isnan(a) and math.isnan(b))
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(alike(a[k], b[k]) for k in a)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):

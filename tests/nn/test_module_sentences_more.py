@@ -1,4 +1,4 @@
-"""The sentences of docs/module_hooks.md, one test for each number: deprecated, registration, state dicts, handles."""
+"""The sentences of docs/module_hooks.md, tests for each number: deprecated, registration, state dicts, handles."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ def test_m50_list():
     assert not m._forward_hooks_with_kwargs
 
 
-def test_every_sentence_has_one_test():
+def test_every_sentence_has_a_test():
     root = Path(__file__).parents[2]
     numbers = [
         int(n) for n in re.findall(r"^\*\*M(\d+)\*\*", (root / "docs" / "module_hooks.md").read_text(), re.M)
@@ -340,4 +340,4 @@ def test_every_sentence_has_one_test():
     assert numbers == list(range(1, len(numbers) + 1))
     files = sorted(Path(__file__).parent.glob("test_module_sentences*.py"))
     tests = [int(n) for f in files for n in re.findall(r"^def test_m(\d+)_", f.read_text(), re.M)]
-    assert sorted(tests) == numbers
+    assert sorted(set(tests)) == numbers

@@ -10,7 +10,8 @@ import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt
 from fastgrad.ops.registry import BY_NAME
-from tests.runtime.test_safety import assert_clean
+from tests.runtime.test_safety import run_program
+
 
 def leaf() -> Any:
     return fg.ones(2, requires_grad=True)
@@ -35,13 +36,13 @@ MISSING: dict[str, tuple[Any, str]] = {
     "mm": (lambda x: fg.mm(x, None), r"mm\(\): argument 'mat2' \(position 2\) must be Tensor, not NoneType"),
     "linear": (lambda x: F.linear(x, None), r"linear\(\): argument 'weight' \(position 2\) must be Tensor"),
     "bias": (
-        lambda x: F.linear(fg.ones(2, 2), fg.ones(2, 2), 5), r"linear\(\): argument 'bias' \(position 3\) must be Tensor",
+        lambda x: F.linear(fg.ones(2, 2), fg.ones(2, 2), 5), r"linear\(\): argument 'bias' \(position 3\) must be",
     ),
-    "where": (lambda x: fg.where(x > 0, x, None), r"where\(\): argument 'other' \(position 3\) must be Tensor or Number"),
+    "where": (lambda x: fg.where(x > 0, x, None), r"where\(\): argument 'other' \(position 3\) must be"),
     "where, two": (lambda x: fg.where(x > 0, 1.0), r"where\(\): argument 'other' \(position 3\) must be"),
     "where, input": (lambda x: fg.where(x > 0, None, x), r"where\(\): argument 'input' \(position 2\) must be"),
     "gather": (lambda x: fg.gather(x, 0, None), r"gather\(\): argument 'index' \(position 3\) must be Tensor"),
-    "scatter": (lambda x: fg.scatter_add(x, 0, fg.tensor([0]), None), r"scatter_add\(\): argument 'src' \(position 4\)"),
+    "scatter": (lambda x: fg.scatter_add(x, 0, fg.tensor([0]), None), r"argument 'src' \(position 4\)"),
     "cat": (lambda x: fg.cat([x, None]), "expected Tensor as element 1 in argument 0, but got NoneType"),
     "layer norm": (lambda x: F.layer_norm(x, (2,), 3), r"layer_norm\(\): argument 'weight' \(position 3\) must be"),
     "a forward that forgot to return": (lambda x: fg.nn.ReLU()(None), r"relu\(\): argument 'input' \(position 1\)"),
@@ -170,7 +171,7 @@ USES: dict[str, Any] = {
 @pytest.mark.parametrize("what", USES)
 def test_an_object_without_a_record_is_refused(what: str):
     gone = without_record()
-    with pytest.raises(TypeError, match="never made|is gone"):
+    with pytest.raises(TypeError, match=r"never made|is gone"):
         USES[what](gone)
     assert isinstance(hash(gone), int)
 
@@ -261,10 +262,12 @@ assert tried > 20, tried
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owner", [
     "fg", "fg.Tensor", "fg.nn.functional", "fg.autograd", "fg.autograd.graph", "fg.nn", "fg.nn.init", "fg.nn.utils",
     "fg.linalg", "fg.optim", "fg.utils.data", "fg.autograd.Function", "fg.autograd.graph.Node", "fg.utils.checkpoint",
     "fg.random",
 ])  # fmt: skip
 def test_no_public_name_crashes(owner: str):
-    assert_clean(NAMES.format(owner=owner))
+    done = run_program(NAMES.format(owner=owner))
+    assert done.returncode == 0, done.stdout.rpartition("\n")[0].rpartition("\n")[2] + done.stderr[-2000:]

@@ -90,6 +90,8 @@ def cross_all(n, values, crossed):
             if item <= 0:
                 return item
         else:
+            if h != 0:  # hooks are shown zeros like it
+                write_meta(words(node(n).metas + k * META_BYTES), h)
             py_incref(item)
         py_tuple_set(crossed, k, item)
     return 1

@@ -11,6 +11,7 @@ gradient of the output, then what was saved, inputs before outputs, and the inte
 from __future__ import annotations
 
 from fastgrad.native.backward.slots import find_slot, is_wanted, slot_at
+from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
@@ -210,8 +211,7 @@ def apply_input(n, handle, info, k, env, grads):
         return elementwise(info.grad[which], gradient_and_saved(n, info.save[which], grads[0], ins), ins)
     if kind == PROGRAM:
         return run_program(info.grad[which], handle, k, env, grads)
-    runtime().error[0] = k
-    return -NO_RULE
+    return fail(NO_RULE, k)
 
 
 @native

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import note_sizes
 from fastgrad.native.base.intrinsics import (
     address_of,
+    advance,
     native,
     native_inline,
     runtime,
@@ -13,10 +15,10 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS, CREATE_GRAPH
-from fastgrad.native.contracts.limits import MAX_DIMS
-from fastgrad.native.contracts.status import BAD_GRADIENT
+from fastgrad.native.contracts.status import BAD_GRADIENT, NO_MEMORY, SIZES_WORDS
 from fastgrad.native.dispatch.call import call
 from fastgrad.native.launch.elementwise import elementwise, elementwise_slow
+from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.references import drain, drop, release_reference, retain
 from fastgrad.native.tensors.tensors import same_shape
 
@@ -71,62 +73,79 @@ def add_gradient(t, grads, k, g):
 def accumulate(t, n, g):
     """Add a gradient to the leaf of an AccumulateGrad node; a status. `g` stays the caller's."""
     leaf = tensor(n.variable)
-    outs = words(stack_small())
-    ins = words(stack_small())
-    rt = runtime()
-    if leaf.grad == 0:
-        x = tensor(g)
+    before = leaf.grad
+    if t.flags & CREATE_GRAPH:
+        return add_to_grad(n.variable, g)
+    if before == 0:
         # The one reference is the pass's own, given up right after.
-        if not t.flags & CREATE_GRAPH and owned_alone(g) and x.flags & CONTIGUOUS:
+        if owned_alone(g) and tensor(g).flags & CONTIGUOUS:
             retain(g)
             leaf.grad = g
             return 0
+        return add_to_grad(n.variable, g)
+    ins = words(stack_small())
+    ins[0] = before
+    ins[1] = g
+    retain(before)
+    result = elementwise_slow(runtime().add_op, 2, ins, before)
+    if result > 0:
+        release_reference(result)
+    drop(before)
+    return 0 if result > 0 else -result
+
+
+@native
+def add_to_grad(h, g):
+    """Make a gradient, or its sum with what is there, the `grad` of a tensor, as a new tensor; a status."""
+    rt = runtime()
+    ins = words(stack_small())
+    outs = words(stack_small())
+    before = tensor(h).grad
+    if before == 0:
         ins[0] = g
         count = call(rt.clone_op, 1, ins, 0, ins, outs, 1)
-        if count <= 0:
-            return -count
-        leaf.grad = outs[0]
-        return 0
-    ins[0] = leaf.grad
-    ins[1] = g
-    if t.flags & CREATE_GRAPH:
+    else:
+        retain(before)
+        ins[0] = before
+        ins[1] = g
         count = call(rt.add_op, 2, ins, 0, ins, outs, 1)
-        if count <= 0:
-            return -count
-        drop(leaf.grad)
-        leaf.grad = outs[0]
-        return 0
-    result = elementwise_slow(rt.add_op, 2, ins, leaf.grad)
-    if result <= 0:
-        return -result
-    release_reference(result)
+        drop(before)
+    if count <= 0:
+        return -count
+    replaced = tensor(h).grad
+    tensor(h).grad = outs[0]
+    if replaced != 0:
+        drop(replaced)
     return 0
 
 
 @native
-def write_retained(t, n, grads):
-    """Give their gradient to the tensors of this node that asked to retain it; a status."""
+def write_retained(n, grads):
+    """Give their gradient to the tensors of this node that asked to retain it; a status.
+
+    Whoever watches how graphs are made may meanwhile drop any of them: they are held.
+    """
+    count = 0
     current = n.retains
     while current != 0:
-        x = tensor(current)
-        g = grads[x.output_nr]
-        if g != 0:
-            ins = words(stack_small())
-            outs = words(stack_small())
-            ins[0] = x.grad if x.grad != 0 else g
-            ins[1] = g
-            rt = runtime()
-            if x.grad != 0:
-                count = call(rt.add_op, 2, ins, 0, ins, outs, 1)
-            else:
-                count = call(rt.clone_op, 1, ins, 0, ins, outs, 1)
-            if count <= 0:
-                return -count
-            if x.grad != 0:
-                drop(x.grad)
-            x.grad = outs[0]
-        current = x.retain_next
-    return 0
+        count += 1
+        current = tensor(current).retain_next
+    held = allocate(count * 8)
+    if held == 0:
+        return NO_MEMORY
+    current = n.retains
+    for k in range(count):
+        words(held)[k] = current
+        retain(current)
+        current = tensor(current).retain_next
+    status = 0
+    for k in range(count):
+        h = words(held)[k]
+        if status == 0 and grads[tensor(h).output_nr] != 0:
+            status = add_to_grad(h, grads[tensor(h).output_nr])
+        drop(h)
+    deallocate(held, count * 8)
+    return status
 
 
 @native
@@ -149,13 +168,8 @@ def fit(t, h, meta):
                 if meta[3 + k] != size and meta[3 + k] != 1:
                     allowed = False
         if not allowed:
-            e = runtime().error  # for the message: both shapes
-            e[1] = g.ndim
-            e[2 + MAX_DIMS] = meta[2]
-            for k in range(g.ndim):
-                e[2 + k] = g.shape[k]
-            for k in range(meta[2]):
-                e[3 + MAX_DIMS + k] = meta[3 + k]
+            note_sizes(1, g.ndim, g.shape)  # the caller notes which input it was
+            note_sizes(1 + SIZES_WORDS, meta[2], advance(meta, 3))
             drop(h)
             return -BAD_GRADIENT
         ins[0] = h

@@ -193,7 +193,7 @@ def arrive(t):
             return PYTHON_RAISED
         enter_pass(t)
     if n.retains != 0:
-        status = write_retained(t, n, words(t.grads))
+        status = write_retained(n, words(t.grads))
         if status != 0:
             return status
     if slot_at(t, t.slot).capture != 0:
@@ -283,8 +283,8 @@ def leave(t):
     if t.flags & CHECK_NAN and check_nan(t, n) != OK:
         return PYTHON_RAISED
     if not t.flags & KEEP_GRAPH and n.variable == 0:
-        release_saved(t.node)
         n.flags |= SAVED_FREED
+        release_saved(t.node)
     status = distribute(t)
     if status == 0:
         release_grads(t)

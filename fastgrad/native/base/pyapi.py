@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fastgrad.native.base.intrinsics import I64, extern, native_inline, native_once, runtime
+from fastgrad.native.base.intrinsics import I64, extern, native_inline, native_once, runtime, words
 
 INT = types.int32
 
@@ -102,7 +102,9 @@ def _text(value: str) -> Any:
     def address(context: Any) -> Any:
         def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
             kind = ir.ArrayType(ir.IntType(8), len(data))
-            return builder.ptrtoint(cgutils.global_constant(builder, "text", ir.Constant(kind, data)), ir.IntType(64))
+            return builder.ptrtoint(
+                cgutils.global_constant(builder, "text", ir.Constant(kind, data)), ir.IntType(64)
+            )
 
         return I64(), codegen
 
@@ -120,6 +122,12 @@ def raises(kind: Any, message: str) -> Any:
         return 0
 
     return set_exception
+
+
+@native_inline
+def is_going(o):
+    """Whether an object is being destroyed: nobody holds it any more, and nobody is to get hold of it again."""
+    return words(o)[0] & 0xFFFFFFFF == 0
 
 
 @intrinsic

@@ -1,39 +1,43 @@
 """The cache of compiled code: object files named by what they were made from.
 
-The folder is keyed by the versions of Python, Numba, llvmlite and NumPy and by the CPU; a file's name holds a hash
-of the sources it was compiled from. Files are written under a temporary name and renamed, so that concurrent
-processes and crashes never leave half a file; a lock file lets one process compile while the others wait.
+The folder is keyed by everything besides the sources that code depends on: the versions of Python, Numba, llvmlite and
+NumPy, and the CPU; a file's name holds a hash of the sources it was compiled from. `sealed` says how files are written,
+checked and locked. A folder in which others can write is not used, and where nothing can be kept, code is compiled for
+the process alone; both are said on stderr, once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import importlib.machinery
 import importlib.util
 import os
 import sys
-import tempfile
-import time
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
 from fastgrad import flags
+from fastgrad.native.build import sealed
 
-STALE_LOCK = 300.0  # seconds after which a lock is taken to be left by a process that died
+# --- names -----------------------------------------------------------------------------------------------------
 
 
-def root() -> Path:
-    """The folder that holds everything, of this and of other versions."""
+def root() -> Path | None:
+    """The folder that holds everything, of this and of other versions; None if the user has no home."""
     if flags.CACHE:
-        return Path(flags.CACHE)
-    base = os.environ.get("XDG_CACHE_HOME") or (
-        os.path.expanduser("~/Library/Caches") if sys.platform == "darwin" else os.path.expanduser("~/.cache")
-    )
-    return Path(base) / "fastgrad"
+        return Path(flags.CACHE).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):  # such a value is to be ignored, says the specification
+        base = os.path.expanduser("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
+    return Path(base) / "fastgrad" if os.path.isabs(base) else None
 
 
 def _numba_version() -> str:
@@ -44,33 +48,15 @@ def _numba_version() -> str:
     return hash_texts((Path(spec.origin).parent / "_version.py").read_bytes())
 
 
+@functools.cache
 def environment_key() -> str:
     """What object code depends on besides the sources."""
-    features = llvm.get_host_cpu_features().flatten()
     parts = (
-        ".".join(map(str, sys.version_info[:3])), _numba_version(), llvmlite.__version__, np.__version__,
-        llvm.get_default_triple(), llvm.get_host_cpu_name(), features,
+        str(sealed.FORMAT), ".".join(map(str, sys.version_info[:3])), importlib.machinery.EXTENSION_SUFFIXES[0],
+        _numba_version(), llvmlite.__version__, np.__version__,
+        llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(),
     )  # fmt: skip
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
-
-
-_folder: Path | None = None
-
-
-def folder() -> Path:
-    """The folder for this environment; a temporary one where the cache cannot be written."""
-    global _folder
-    if _folder is None:
-        candidate = root() / environment_key()
-        try:
-            candidate.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=candidate):
-                pass
-        except OSError:
-            if not candidate.is_dir():
-                candidate = Path(tempfile.mkdtemp(prefix="fastgrad-"))
-        _folder = candidate
-    return _folder
 
 
 def hash_texts(*texts: str | bytes) -> str:
@@ -94,51 +80,144 @@ def hash_package(*names: str) -> str:
     return hash_texts(*texts)
 
 
-def get(name: str, compile_code: Callable[[], bytes]) -> bytes:
-    """The object code called `name`, from the cache or else from `compile_code`, which then fills the cache."""
-    path = folder() / f"{name}.o"
+# --- the folder ------------------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Where files are; without a folder, why there is none."""
+
+    folder: Path | None
+    trouble: str = ""
+
+
+def place() -> Place:
+    """The folder for this environment, made if need be."""
+    base = root()
+    if base is None:
+        return Place(None, "there is no home folder; FASTGRAD_CACHE can name another")
+    folder = base / environment_key()
     try:
-        return path.read_bytes()
-    except OSError:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        sealed.need_private(folder.stat())
+    except OSError as error:
+        return Place(None, str(error))
+    except sealed.UnusableError as reason:
+        _say_once(f"the cache {folder} is not used: {reason}")
+        return Place(None, "the cache is not used")
+    return Place(folder)
+
+
+def trouble() -> str:
+    """Why nothing can be kept, or empty: tried by making a file."""
+    folder, reason = place()
+    if folder is None:
+        return reason
+    with sealed.Draft(folder / f"probe-{os.getpid()}") as draft:
+        while not draft.mine:
+            draft.take()
+        return draft.trouble
+
+
+# --- messages --------------------------------------------------------------------------------------------------
+
+_said: set[str] = set()
+
+
+def _say_once(text: str, topic: str | None = None) -> None:
+    """Print a line on stderr, unless the same, or one of the same topic, was printed before."""
+    if (topic or text) in _said:
+        return
+    _said.add(topic or text)
+    try:
+        if sys.stderr is not None:
+            print(f"fastgrad: {text}", file=sys.stderr)
+    except (OSError, ValueError):  # it is closed; nothing of this is worth a failure
         pass
-    with _lock(path.with_suffix(".lock")):
-        try:
-            return path.read_bytes()  # another process was first
-        except OSError:
-            pass
-        code = compile_code()
-        _write(path, code)
-        return code
 
 
-def _write(path: Path, code: bytes) -> None:
-    with contextlib.suppress(OSError):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            file.write(code)
-        os.replace(temporary, path)
+_COMPILING = "compiling"
 
 
 @contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    mine = False
-    while not mine:
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            mine = True
-        except FileExistsError:
-            try:
-                age = time.time() - path.stat().st_mtime
-            except OSError:
-                continue
-            if age > STALE_LOCK or path.with_suffix(".o").exists():
-                break
-            time.sleep(0.05)
-        except OSError:
-            break  # a folder that cannot be written: compile without a lock
+def unannounced() -> Iterator[None]:
+    """Within it nothing is said of compiling: its caller does that."""
+    said = _COMPILING in _said
+    _said.add(_COMPILING)
     try:
         yield
     finally:
-        if mine:
-            with contextlib.suppress(OSError):
-                path.unlink()
+        if not said:
+            _said.discard(_COMPILING)
+
+
+def _announce(what: str, folder: Path | None, reason: str) -> None:
+    if not sys.flags.quiet:
+        kept = f"not kept: {reason}" if folder is None or reason else f"once; kept in {folder.parent}"
+        _say_once(f"compiling {what} for this machine ({kept})", _COMPILING)
+
+
+# --- getting code ----------------------------------------------------------------------------------------------
+
+_compiling = threading.RLock()
+# Numba has a lock of its own, and a state that is between two others while it compiles. A child that was forked then
+# could never compile, so a fork waits.
+os.register_at_fork(
+    before=_compiling.acquire, after_in_parent=_compiling.release, after_in_child=_compiling.release
+)
+
+
+class Unit(NamedTuple):
+    """The code of a unit, whether it was compiled just now, and if so, why it could not be kept, or empty."""
+
+    code: bytes
+    compiled: bool = False
+    trouble: str = ""
+
+
+def get(name: str, what: str, compile_code: Callable[[], bytes]) -> Unit:
+    """The code of a unit, from the cache or else from `compile_code`, which then fills the cache.
+
+    Parameters
+    ----------
+    name : str
+        Its name, which holds a hash of what it is made from.
+    what : str
+        What messages call it.
+    compile_code : callable
+        Compiles it.
+    """
+    folder, reason = place()
+    if folder is None:
+        _announce(what, None, reason)
+        with _compiling:
+            return Unit(compile_code(), True, reason)
+    path, key = folder / f"{name}.o", f"{environment_key()}/{name}"
+    with sealed.Draft(path) as draft:
+        while (code := _read(path, key)) is None and not draft.mine:
+            draft.take()
+            if not draft.mine and draft.waited > 1:
+                _say_once(f"waiting for another process, which compiles {what}")
+        if code is not None:
+            return Unit(code)
+        reason = draft.trouble
+        _announce(what, folder, reason)
+        with _compiling:
+            code = compile_code()
+        draft.keep(sealed.seal(key, code))
+        if draft.trouble and not reason:
+            _say_once(f"compiled code is not kept: {draft.trouble}", "not kept")
+        return Unit(code, True, draft.trouble)
+
+
+def has(name: str) -> bool:
+    """Whether the cache has the code of a unit."""
+    folder = place().folder
+    return folder is not None and _read(folder / f"{name}.o", f"{environment_key()}/{name}") is not None
+
+
+def _read(path: Path, key: str) -> bytes | None:
+    try:
+        return sealed.read(path, key)
+    except sealed.UnusableError as reason:
+        _say_once(f"{path} is not used: {reason}; compiling it anew")
+        return None

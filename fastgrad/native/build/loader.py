@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import sys
 import types
@@ -24,23 +23,6 @@ _engines: list[Any] = []  # object code lives as long as the process
 _keep: list[Any] = []  # definitions that CPython refers to
 
 
-class CompileNotice:
-    """Tells the user, once, that code is being compiled; the command line replaces `say`."""
-
-    said = False
-    say: Callable[[str], None] | None = None
-
-    @classmethod
-    def tell(cls, text: str) -> None:
-        if cls.say is not None:
-            cls.say(text)
-        elif not cls.said and not sys.flags.quiet:
-            print(
-                f"fastgrad: compiling {text} for this machine (once; kept in {cache.root()})", file=sys.stderr
-            )
-        cls.said = True
-
-
 def load_object(code: bytes) -> Callable[[str], int]:
     """Load object code; returns the function that gives the address of a symbol."""
     engine = _new_engine()
@@ -52,7 +34,7 @@ def load_object(code: bytes) -> Callable[[str], int]:
         found: int = engine.get_function_address(symbol)
         if not found:
             raise RuntimeError(
-                f"compiled code lacks {symbol}; remove the folder {cache.folder()} and try again"
+                f"compiled code lacks {symbol}; remove the folder {cache.root()} and try again"
             )
         return found
 
@@ -150,7 +132,6 @@ def make_type(kind: ObjectType, address: Callable[[str], int]) -> type:
 
 
 def _compile_runtime() -> bytes:
-    CompileNotice.tell("the runtime")
     from fastgrad.native.build.compiler import compile_unit
     from fastgrad.native.python import entries
     from fastgrad.native.python.wrappers import wrappers
@@ -197,7 +178,7 @@ def _load_runtime() -> tuple[types.SimpleNamespace, list[type]]:
     _check_interpreter()
     key = cache.hash_package("native")
     name = f"runtime-{key}{'-debug' if flags.DEBUG else ''}"
-    address = load_object(cache.get(name, _compile_runtime))
+    address = load_object(cache.get(name, "the runtime", _compile_runtime).code)
     namespace = types.SimpleNamespace(**{e: make_function(e, address(f"fastgrad_{e}")) for e in ENTRIES})
     return namespace, [make_type(kind, address) for kind in TYPES]
 
@@ -212,7 +193,6 @@ if TYPE_CHECKING:
         _pres: Any
         _posts: Any
         _metadata: Any
-        _leaf: Any
         _function: Any
         _to_save: Any
         _dirty: Any
@@ -259,9 +239,3 @@ def runtime_set_callback(field: str, arity: int, function: Callable[..., int]) -
 
 runtime_set_object("type_error", TypeError)
 runtime_set_object("system_error", SystemError)
-
-
-@atexit.register
-def _leave_python() -> None:
-    """From here on module globals vanish: the runtime frees records without telling Python."""
-    runtime_set("finalizer", 0)

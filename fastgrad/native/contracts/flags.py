@@ -8,7 +8,6 @@ IS_PACKED = -1  # in place of the version of a saved tensor: a saved-tensor hook
 REQUIRES_GRAD = 1
 WRAPPED_NUMBER = 2  # made from a Python scalar: takes part in promotion by category only
 RETAINS_GRAD = 4
-HAS_PYTHON = 8  # a leaf whose object has hooks: Python is told before the object goes
 IS_VIEW = 16
 INFERENCE = 32
 MULTI_VIEW = 64  # one of several views made by one op: never changed in place under autograd

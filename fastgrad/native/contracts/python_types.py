@@ -13,12 +13,11 @@ TENSOR_OBJECT = Record("tensor_object", **_HEADER, handle=1, generation=1, dict=
 
 NODE_OBJECT = Record(
     "node_object", **_HEADER, handle=1, generation=1,
-    tensor_hooks=1, pres=1, posts=1, metadata=1, leaf=1,
+    tensor_hooks=1, pres=1, posts=1, metadata=1,
     function=1, to_save=1, dirty=1, non_differentiable=1, packed=1, options=1, weaklist=1,
 )  # fmt: skip
-"""`tensor_hooks`: the dict of hooks of the only output, or a list of pairs of output number and dict. `leaf`: the
-object of a leaf that has hooks and that nobody else holds. `function` to `non_differentiable` and `options` belong to
-custom functions, `packed` to saved-tensor hooks."""
+"""`tensor_hooks`: the dict of hooks of the only output, or a list of pairs of output number and dict. `function` to
+`non_differentiable` and `options` belong to custom functions, `packed` to saved-tensor hooks."""
 
 NO_MATERIALIZE = 1  # an option of a custom function: undefined gradients stay None
 
@@ -26,7 +25,7 @@ HANDLE_OBJECT = Record("handle_object", **_HEADER, hooks=1, extra=1, id=1, weakl
 
 OBJECTS = (TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT)
 NODE_FIELDS = (
-    "tensor_hooks", "pres", "posts", "metadata", "leaf",
+    "tensor_hooks", "pres", "posts", "metadata",
     "function", "to_save", "dirty", "non_differentiable", "packed",
 )  # fmt: skip
 """The fields that hold references: they stand in a row."""
@@ -35,7 +34,7 @@ T_OBJECT, T_LONGLONG, T_PYSSIZET = 6, 17, 19
 READONLY = 1
 
 SLOTS = {
-    "new": 65, "dealloc": 52, "finalize": 80, "traverse": 71, "clear": 51, "hash": 59, "richcompare": 67,
+    "new": 65, "dealloc": 52, "traverse": 71, "clear": 51, "hash": 59, "richcompare": 67,
     "negative": 30, "absolute": 6, "invert": 27,
     "add": 7, "subtract": 36, "multiply": 29, "true_divide": 37, "floor_divide": 12, "remainder": 34,
     "and": 8, "or": 31, "xor": 38,

@@ -32,7 +32,7 @@ TENSOR = Record(
 )  # fmt: skip
 NODE = Record(
     "node", **_HEADER,
-    op=1, seq=1, flags=1, n_in=1, n_out=1, owner=1, slot=1, pyobj=1, variable=1, retains=1,
+    op=1, seq=1, flags=1, n_in=1, n_out=1, owner=1, slot=1, pyobj=1, variable=1, leaf=1, retains=1,
     edges=1, metas=1, attrs=1, n_saved=1, n_attrs=1, saved=1, n_places=1,
     inline_saved=2 * SAVED_SLOTS, inline_edges=2 * INLINE_EDGES, inline_meta=META_WORDS, inline_attrs=ATTR_WORDS,
 )  # fmt: skip
@@ -64,14 +64,14 @@ RUNTIME = Record(
     free=8, live=8, quarantine=8, quarantine_tail=8, quarantine_n=8,
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
     seq=1, task_id=1, current_task=1, thread=1, mode=1, modes=1, n_modes=1, cap_modes=1,
-    status=1, error=24, dead=1, draining=1,
-    resolve=1, op_failed=1, entry_failed=1, type_error=1, system_error=1, operator_fallback=1, finalizer=1,
+    status=1, error=24, overruns=1, dead=1, draining=1,
+    resolve=1, op_failed=1, entry_failed=1, type_error=1, system_error=1, operator_fallback=1,
     tensor_type=1, tensor_base=1, tuple_type=1, node_type=1, node_base=1, handle_type=1, dict_type=1,
     hooks_name=1, post_accumulate_name=1, backward_name=1,
     walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1, hook_changes=1, restore_saved_hooks=1,
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
-    note_hook=1, hook_id=1, node_objects=1, measuring=1, function_op=1, boundary_op=1,
+    note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,

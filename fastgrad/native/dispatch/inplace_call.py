@@ -40,7 +40,7 @@ def inplace(op, n, ins, n_attrs, attrs):
     rt = runtime()
     recording = rt.mode & GRAD_ENABLED != 0
     if tensor(ins[0]).flags & INFERENCE and not rt.mode & INFERENCE_MODE:
-        return fail(INFERENCE_INPLACE, op, 0)
+        return fail(INFERENCE_INPLACE)
     needs = recording and any_requires_grad(n, ins)
     if recording:
         status = check_inplace(ins[0], needs)
@@ -49,7 +49,7 @@ def inplace(op, n, ins, n_attrs, attrs):
     if tensor(ins[0]).flags & COPY_ON_WRITE and unshare(ins[0]) != 0:
         return -NO_MEMORY
     if overlaps_itself(ins[0]):
-        return fail(OVERLAP, op, 0)
+        return fail(OVERLAP)
     if rt.mode & MUTATION_HOOKS and show_tensor(rt.before_mutation, ins[0]) != OK:
         return -PYTHON_RAISED
     out = words(stack_small())
@@ -57,7 +57,7 @@ def inplace(op, n, ins, n_attrs, attrs):
     info = op_record(op)
     if info.kind == FUNCTION:
         if needs:
-            return fail(NOT_RECORDABLE, op, 0)
+            return fail(NOT_RECORDABLE)
         count = run_function(op, info.forward, n, ins, n_attrs, attrs, out)
         return out[0] if count > 0 else count
     if not needs:

@@ -7,6 +7,7 @@ derivative reads; only what the inputs that require grad need is saved.
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
     native,
     native_inline,
@@ -19,6 +20,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
+from fastgrad.native.base.pyapi import is_going, py_incref
 from fastgrad.native.contracts.flags import (
     FUNCTION_VIEW,
     GRAD_ENABLED,
@@ -27,6 +29,7 @@ from fastgrad.native.contracts.flags import (
     IS_VIEW,
     LEAF_HOOKS,
     LEAF_POST_HOOKS,
+    MULTI_VIEW,
     NODE_HOOKS,
     POST_ACCUMULATE,
     REQUIRES_GRAD,
@@ -41,6 +44,7 @@ from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
 from fastgrad.native.contracts.records import NODE_KIND
 from fastgrad.native.contracts.status import (
     FREED_GRAPH,
+    FUNCTION_VIEW_INPLACE,
     INFERENCE_SAVED,
     MULTI_VIEW_INPLACE,
     NO_MEMORY,
@@ -66,6 +70,7 @@ from fastgrad.native.memory.references import (
     drop_node,
     enter_node,
     leave_node,
+    living_object,
     release_node,
     release_place,
     release_reference,
@@ -101,6 +106,7 @@ def new_node(op, n_in, n_out, n_attrs):
     n.slot = 0
     n.pyobj = 0
     n.variable = 0
+    n.leaf = 0
     n.retains = 0
     n.n_saved = 0
     n.saved = handle + SAVED_OFFSET
@@ -153,24 +159,42 @@ def write_absent(meta):
     meta[2] = 0
 
 
-@native
-def hooks_of_leaf(flags):
-    """The flags of the AccumulateGrad node that follow from those of its leaf."""
-    found = 0
-    if flags & LEAF_HOOKS:
-        found |= TENSOR_HOOKS
-    if flags & LEAF_POST_HOOKS:
-        found |= POST_ACCUMULATE
+@native_inline
+def living_accumulator(t):
+    """The AccumulateGrad node of a leaf, which only knows it, or zero; one that is being destroyed is none."""
+    found = t.accumulator
+    if found != 0 and node(found).pyobj != 0 and is_going(node(found).pyobj):
+        return 0
     return found
+
+
+@native
+def tell_accumulator(handle):
+    """Let the AccumulateGrad node of a leaf with hooks know of them, and hold the object in whose dict they stand."""
+    t = tensor(handle)
+    created = living_accumulator(t)
+    if created == 0:
+        return
+    n = node(created)
+    if t.flags & LEAF_HOOKS:
+        n.flags |= TENSOR_HOOKS
+    if t.flags & LEAF_POST_HOOKS:
+        n.flags |= POST_ACCUMULATE
+    o = living_object(t)
+    if o != 0 and n.leaf == 0:
+        py_incref(o)
+        n.leaf = o
+        runtime().n_held_objects += 1
 
 
 @native
 def accumulator(handle):
     """The AccumulateGrad node of a leaf, with one reference for the caller; zero if there is no memory."""
     t = tensor(handle)
-    if t.accumulator != 0:
-        retain_node(t.accumulator)
-        return t.accumulator
+    created = living_accumulator(t)
+    if created != 0:
+        retain_node(created)
+        return created
     created = new_node(0, 0, 1, 0)
     if created == 0:
         return 0
@@ -181,7 +205,8 @@ def accumulator(handle):
     retain(handle)
     write_meta(words(n.metas), handle)
     t.accumulator = created
-    n.flags |= hooks_of_leaf(t.flags)
+    if t.flags & (LEAF_HOOKS | LEAF_POST_HOOKS):
+        tell_accumulator(handle)
     return created
 
 
@@ -221,12 +246,7 @@ def check_saved(handle):
         h = words(n.saved)[2 * k]
         expected = words(n.saved)[2 * k + 1]
         if h != 0 and expected != IS_PACKED and storage(tensor(h).storage).version != expected:
-            e = runtime().error
-            e[0] = h
-            e[1] = storage(tensor(h).storage).version
-            e[2] = expected
-            e[3] = handle
-            return SAVED_MODIFIED
+            return -fail(SAVED_MODIFIED, h, storage(tensor(h).storage).version, expected)
     return 0
 
 
@@ -305,10 +325,7 @@ def left_behind(h):
     t = tensor(h)
     if not t.flags & FUNCTION_VIEW or t.base == 0 or t.history == tensor(t.base).history:
         return 0
-    e = runtime().error
-    e[0] = h
-    e[1] = 1
-    return MULTI_VIEW_INPLACE
+    return -fail(MULTI_VIEW_INPLACE if t.flags & MULTI_VIEW else FUNCTION_VIEW_INPLACE, h, 1)
 
 
 @native_inline
@@ -346,9 +363,10 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         if ins[k] == 0 or not tensor(ins[k]).flags & REQUIRES_GRAD:
             continue
         t = tensor(ins[k])
-        if t.flags & FUNCTION_VIEW and left_behind(ins[k]) != 0:
+        status = left_behind(ins[k]) if t.flags & FUNCTION_VIEW else 0
+        if status != 0:
             drop_node(handle)
-            return -MULTI_VIEW_INPLACE
+            return -status
         edge = edge_of(ins[k])
         if edge == 0:
             drop_node(handle)

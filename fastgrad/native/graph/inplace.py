@@ -8,6 +8,7 @@ views stays with the old record.
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
     native,
     native_once,
@@ -30,7 +31,9 @@ from fastgrad.native.contracts.flags import (
     SAVED_HOOKS,
 )
 from fastgrad.native.contracts.status import (
+    FUNCTION_VIEW_INPLACE,
     LEAF_INPLACE,
+    LEAF_VIEW_INPLACE,
     MULTI_VIEW_INPLACE,
     NO_GRAD_VIEW_INPLACE,
     OK,
@@ -50,6 +53,7 @@ from fastgrad.native.memory.references import (
     drop,
     drop_node,
     enter_node,
+    forget_leaf,
     link_view,
     release_reference,
     retain,
@@ -64,22 +68,19 @@ from fastgrad.native.tensors.tensors import alias, set_history
 def check_inplace(handle, needs):
     """Whether autograd allows a change of `handle` in place now; a status."""
     t = tensor(handle)
-    e = runtime().error
     look(handle)
     if t.flags & IS_VIEW and t.base != 0:
         base = tensor(t.base)
         if base.flags & REQUIRES_GRAD and is_leaf(t.base):
-            e[0] = 1
-            return LEAF_INPLACE
+            return LEAF_VIEW_INPLACE
         if needs or base.flags & REQUIRES_GRAD:
-            e[0] = handle
-            e[1] = 0
-            if t.flags & (MULTI_VIEW | FUNCTION_VIEW):
-                return MULTI_VIEW_INPLACE
+            if t.flags & MULTI_VIEW:
+                return -fail(MULTI_VIEW_INPLACE, handle, 0)
+            if t.flags & FUNCTION_VIEW:
+                return -fail(FUNCTION_VIEW_INPLACE, handle, 0)
             if t.flags & NO_GRAD_VIEW:
                 return NO_GRAD_VIEW_INPLACE
     if t.flags & REQUIRES_GRAD and is_leaf(handle):
-        e[0] = 0
         return LEAF_INPLACE
     return 0
 
@@ -145,6 +146,8 @@ def reborn(handle):
     o = t.pyobj
     if o != 0:
         t.pyobj = 0
+        if t.accumulator != 0 and node(t.accumulator).leaf == o:
+            forget_leaf(t.accumulator)
         tensor_object(o).handle = fresh
         tensor_object(o).generation = f.generation
         f.pyobj = o

@@ -47,6 +47,7 @@ def install(kernels: list[Any]) -> None:
         rest, dtype = divmod(rest, N_DTYPES)
         kernel, device = divmod(rest, N_DEVICES)
         try:
+            kernels[kernel].need(dtype, layout_class)
             return _resolvers[device](kernels[kernel], dtype, layout_class)
         except BaseException as error:  # noqa: BLE001 - raised again by the call that needed the kernel
             failures.append(error)

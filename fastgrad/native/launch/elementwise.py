@@ -6,6 +6,7 @@ records nothing; `graph.record` does that for the ops that Python and rules call
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
     f64s,
     native,
@@ -22,11 +23,12 @@ from fastgrad.native.contracts.frames import FLAT, INPLACE, OPERAND_WORDS, STRID
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import MASK_LAST, NO_BOOL, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.native.contracts.status import (
-    BAD_BROADCAST,
-    BAD_DTYPE,
-    BAD_OUTPUT_SHAPE,
-    BAD_RESULT_CAST,
+    CONDITION_DTYPE,
     DEVICE_MISMATCH,
+    DTYPE_REFUSED,
+    NO_BROADCAST,
+    OUTPUT_SIZES,
+    RESULT_CAST,
     TOO_MANY_DIMS,
 )
 from fastgrad.native.launch.launch import launch, op_record
@@ -49,11 +51,7 @@ def broadcast(n, ins, ndim, shape):
             position = d - (ndim - t.ndim)
             if position >= 0 and t.shape[position] != 1:
                 if size != 1 and size != t.shape[position]:
-                    e = runtime().error
-                    e[0] = size
-                    e[1] = t.shape[position]
-                    e[2] = d
-                    return -BAD_BROADCAST
+                    return fail(NO_BROADCAST, size, t.shape[position], d)
                 size = t.shape[position]
         shape[d] = size
     return ndim
@@ -182,18 +180,14 @@ def elementwise_slow(op, n, ins, out):
     if info.flags & NO_BOOL:
         for k in range(n):
             if tensor(ins[k]).dtype == BOOL:
-                runtime().error[0] = BOOL
-                runtime().error[1] = 0
-                return -BAD_DTYPE
+                return fail(DTYPE_REFUSED, BOOL)
     if n_values < n and tensor(ins[n_values]).dtype != BOOL:
-        runtime().error[0] = tensor(ins[n_values]).dtype
-        runtime().error[1] = 0
-        return -BAD_DTYPE
+        return fail(CONDITION_DTYPE, tensor(ins[n_values]).dtype)
     ndim = broadcast(n, ins, 0, scratch)
     if ndim < 0:
         return ndim
     if ndim > MAX_DIMS:
-        return -TOO_MANY_DIMS
+        return fail(TOO_MANY_DIMS, ndim)
     device = tensor(ins[0]).device
     for k in range(1, n):
         t = tensor(ins[k])
@@ -207,15 +201,12 @@ def elementwise_slow(op, n, ins, out):
     if out != 0:
         to = tensor(out)
         if not can_cast(out_dtype, to.dtype):
-            e = runtime().error
-            e[0] = out_dtype
-            e[1] = to.dtype
-            return -BAD_RESULT_CAST
+            return fail(RESULT_CAST, out_dtype, to.dtype)
         if to.ndim != ndim:
-            return -BAD_OUTPUT_SHAPE
+            return -OUTPUT_SIZES
         for d in range(ndim):
             if to.shape[d] != scratch[d]:
-                return -BAD_OUTPUT_SHAPE
+                return -OUTPUT_SIZES
         if to.dtype != out_dtype:
             target = new_tensor(out_dtype, device, ndim, scratch)
         else:

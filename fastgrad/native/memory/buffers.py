@@ -121,7 +121,7 @@ def deallocate(address, nbytes):
     size = bin_size(index)
     if DEBUG:
         if words(address)[-1] != GUARD or words(address + size)[0] != GUARD:
-            rt.error[7] += 1  # a kernel wrote outside its buffer: reported by debug.check()
+            rt.overruns += 1  # a kernel wrote outside its buffer: reported by debug.check()
         memset(address, 0xCB, size)
     words(address)[0] = rt.bins[index]
     rt.bins[index] = address

@@ -7,6 +7,12 @@ owner of foreign memory, hooks); what it drops is appended to the same list.
 Note [Nodes and their objects]: once Python has seen a node, its record and its object (`objects`) are one: each
 native reference to the node also is a reference to the object, and the record goes when the object is destroyed.
 So CPython's garbage collector sees who holds whom: a hook that holds its own node or tensor is collected.
+
+Note [Objects that go]: a record knows objects, and a leaf its node, without holding them. Once an object is being
+destroyed, any code may run (callbacks of weak references, destructors of what it holds), also before the runtime is
+told: a subclass loses what stands in its slots first, and CPython puts off what is nested too deep. So whoever follows
+such a link asks whether its end is still there (`living_object`, `living_accumulator`), and destroying an object starts
+with cutting the link.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.base.modes import enter
-from fastgrad.native.base.pyapi import py_decref, py_incref
+from fastgrad.native.base.pyapi import is_going, py_decref, py_incref
 from fastgrad.native.contracts.flags import IS_PACKED, PACKED, QUEUED, RETAINS_GRAD
 from fastgrad.native.contracts.records import MAGIC, NODE_KIND, STORAGE_KIND, TENSOR_KIND
 from fastgrad.native.memory.buffers import deallocate
@@ -76,10 +82,28 @@ def release_node(handle):
         mark_dead_node(handle)
 
 
+@native_inline
+def living_object(t):
+    """The object that stands for a tensor, or zero; see Note [Objects that go]."""
+    o = t.pyobj
+    return 0 if o != 0 and is_going(o) else o
+
+
+@native
+def forget_leaf(handle):
+    """Let an AccumulateGrad node give up the object of its leaf."""
+    n = node(handle)
+    o = n.leaf
+    n.leaf = 0
+    runtime().n_held_objects -= 1
+    py_decref(o)
+
+
 @native
 def mark_dead_node(handle):
+    """Put a node that nobody holds onto the list of the dead; its leaf does without it from now on."""
     n = node(handle)
-    if n.variable != 0:
+    if n.variable != 0 and tensor(n.variable).accumulator == handle:
         tensor(n.variable).accumulator = 0
     rt = runtime()
     n.link = rt.dead
@@ -180,19 +204,21 @@ def drop_node(handle):
 
 
 @native
-def node_object_gone(handle):
-    """The object of a node is being destroyed, and the node with it: nobody holds either."""
+def part_node(handle):
+    """The object of a node is being destroyed, and the node with it: nobody holds either. `drain` buries it."""
     node(handle).pyobj = 0
     node(handle).refs = 0
+    runtime().n_held_objects -= 1
     mark_dead_node(handle)
-    drain()
 
 
 @native
 def bury_storage(handle):
     s = storage(handle)
-    if s.owner != 0:
-        py_decref(s.owner)
+    owner = s.owner
+    if owner != 0:
+        s.owner = 0
+        py_decref(owner)
         enter()
     elif s.data != 0:
         deallocate(s.data, s.nbytes)
@@ -288,6 +314,9 @@ def bury_node(handle):
         deallocate(n.saved, n.n_places * 16)
     if n.variable != 0:
         release_reference(n.variable)
+    if n.leaf != 0:
+        forget_leaf(handle)
+        enter()
     retire_record(handle, NODE_KIND, WORDS_NODE)
 
 

@@ -18,8 +18,8 @@ the tensor itself holds, too, as often as it is asked in this collection.
 A node that two objects share, but that has no object, ends the walks from both. In a full collection such nodes are
 noted, and at its end they get an object (`collection_ends`), so that the next one sees further.
 
-The walk starts only where node objects exist at all, and it gives up after `WALK_LIMIT` records. Giving up never
-frees too much; a cycle that long stays.
+The walk starts only where nodes have or hold objects at all, and it gives up after `WALK_LIMIT` records. Giving up
+never frees too much; a cycle that long stays.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from fastgrad.native.base.pyapi import (
     py_get_slot,
     py_untrack,
 )
-from fastgrad.native.contracts.flags import FUNCTION_VIEW, HAS_PYTHON, IS_PACKED
+from fastgrad.native.contracts.flags import FUNCTION_VIEW, IS_PACKED
 from fastgrad.native.contracts.limits import WALK_STACK
 from fastgrad.native.contracts.python_types import NODE_FIELDS, NODE_OBJECT
 from fastgrad.native.contracts.records import MAGIC, NODE_KIND
 from fastgrad.native.contracts.status import OK, PYTHON_RAISED
 from fastgrad.native.memory.buffers import deallocate, grow, room
-from fastgrad.native.memory.references import drop, drop_node, node_object_gone, retain_node
+from fastgrad.native.memory.references import drain, drop, drop_node, part_node, retain_node
 from fastgrad.native.objects.handles import type_of, wrap_node
 
 WALK_LIMIT = 2048
@@ -145,8 +145,13 @@ def visit_owned(root, stack, count, visit, argument):
                 n_others = push(others, n_others, handle)
             record.mark = rt.walk
         record.mark += 1
-        if record.mark == rt.walk + record.refs:
-            count = push_node(handle, stack, count) if is_node else push_tensor(handle, stack, count)
+        if record.mark != rt.walk + record.refs:
+            continue
+        if is_node and node(handle).leaf != 0:
+            answer = call_visit(visit, node(handle).leaf, argument)
+            if answer != 0:
+                return answer
+        count = push_node(handle, stack, count) if is_node else push_tensor(handle, stack, count)
     return visit_shared(others, n_others, visit, argument)
 
 
@@ -188,7 +193,7 @@ def collection_begins(full):
     rt = runtime()
     rt.walk += WALK_STEP
     rt.collection = rt.walk
-    rt.promoting = 1 if full != 0 and rt.node_objects > 0 else 0
+    rt.promoting = 1 if full != 0 and rt.n_held_objects > 0 else 0
 
 
 @native
@@ -222,7 +227,7 @@ def traverse_tensor(o, visit, argument):
         answer = call_visit(visit, x.dict, argument)
         if answer != 0:
             return answer
-    if x.handle != 0 and runtime().node_objects > 0:
+    if x.handle != 0 and runtime().n_held_objects > 0:
         t = tensor(x.handle)
         stack = words(stack_walk())
         answer = 0
@@ -246,6 +251,10 @@ def traverse_node(o, visit, argument):
                 return answer
     x = node_object(o)
     if x.handle != 0:
+        leaf = node(x.handle).leaf
+        answer = call_visit(visit, leaf, argument) if leaf != 0 else 0
+        if answer != 0:
+            return answer
         stack = words(stack_walk())
         answer = visit_owned(o, stack, push_node(x.handle, stack, 0), visit, argument)
         if answer != 0:
@@ -291,14 +300,14 @@ def dealloc_tensor(o):
     """`tp_dealloc` of a tensor's object."""
     x = tensor_object(o)
     py_untrack(o)
+    handle = x.handle
+    x.handle = 0
+    if handle != 0 and tensor(handle).pyobj == o:
+        tensor(handle).pyobj = 0
     if x.weaklist != 0:
         py_clear_weakrefs(o)
     clear_tensor(o)
-    handle = x.handle
     if handle != 0:
-        x.handle = 0
-        if tensor(handle).pyobj == o:
-            tensor(handle).pyobj = 0
         drop(handle)
     free_object(o)
 
@@ -308,13 +317,14 @@ def dealloc_node(o):
     """`tp_dealloc` of a node's object: nobody holds the node any more, and its record goes too."""
     x = node_object(o)
     py_untrack(o)
+    handle = x.handle
+    x.handle = 0
+    if handle != 0:
+        part_node(handle)
     if x.weaklist != 0:
         py_clear_weakrefs(o)
-    handle = x.handle
     if handle != 0:
-        x.handle = 0
-        runtime().node_objects -= 1
-        node_object_gone(handle)
+        drain()
     clear_node(o)
     free_object(o)
 
@@ -325,20 +335,12 @@ def dealloc_handle(o):
     x = handle_object(o)
     if x.weaklist != 0:
         py_clear_weakrefs(o)
-    if x.hooks != 0:
-        py_decref(x.hooks)
-    if x.extra != 0:
-        py_decref(x.extra)
+    hooks = x.hooks
+    extra = x.extra
+    x.hooks = 0
+    x.extra = 0
+    if hooks != 0:
+        py_decref(hooks)
+    if extra != 0:
+        py_decref(extra)
     free_object(o)
-
-
-@native
-def to_finalize(o):
-    """Whether Python is told that this object goes: it is a leaf with hooks that a graph still leads to."""
-    handle = tensor_object(o).handle
-    if handle == 0 or runtime().finalizer == 0:
-        return 0
-    t = tensor(handle)
-    if not t.flags & HAS_PYTHON or t.accumulator == 0:
-        return 0
-    return 1

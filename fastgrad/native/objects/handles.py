@@ -32,7 +32,7 @@ from fastgrad.native.base.pyapi import (
     type_error,
     type_type,
 )
-from fastgrad.native.memory.references import drop
+from fastgrad.native.memory.references import drop, living_object
 
 # --- calling Python --------------------------------------------------------------------------------------------
 
@@ -143,16 +143,17 @@ def pass_handle(o):
 def wrap(handle):
     """The object of a tensor, a new reference; takes over one of the record. Zero with an exception set."""
     t = tensor(handle)
-    if t.pyobj != 0:
-        o = t.pyobj
+    o = living_object(t)
+    if o != 0:
         py_incref(o)
         drop(handle)
         return o
     o = py_alloc(runtime().tensor_type, 0)
-    if o == 0 or t.pyobj != 0:  # the collector, which may run any code, may have asked for it
+    known = living_object(t)
+    if o == 0 or known != 0:  # the collector, which may run any code, may have asked for it
         if o != 0:
             py_decref(o)
-            o = t.pyobj
+            o = known
             py_incref(o)
         drop(handle)
         return o
@@ -184,7 +185,9 @@ no_class_of_tensors = raises(
 )
 
 
-no_new_tensor = raises(type_error, "tensors are made by functions such as fastgrad.tensor, not by their class alone")
+no_new_tensor = raises(
+    type_error, "tensors are made by functions such as fastgrad.tensor, not by their class alone"
+)
 no_new_node = raises(type_error, "Node objects are made by the runtime, not by users")
 
 
@@ -216,7 +219,7 @@ def wrap_node(handle, kind):
             x.handle = handle
             x.generation = n.generation
             n.pyobj = o
-            runtime().node_objects += 1
+            runtime().n_held_objects += 1
             for _ in range(n.refs):
                 py_incref(o)
             return o

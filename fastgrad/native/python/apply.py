@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from fastgrad.native.base.intrinsics import _stack_words, advance, native, native_inline, words
-from fastgrad.native.base.pyapi import py_decref, py_err_occurred, py_integer_value, py_tuple_new, py_tuple_set
+from fastgrad.native.base.pyapi import (
+    py_decref,
+    py_err_occurred,
+    py_integer_value,
+    py_tuple_new,
+    py_tuple_set,
+)
 from fastgrad.native.contracts.limits import MAX_OPS
 from fastgrad.native.contracts.ops import ANY_NUMBER, ELEMENTWISE, FN_INDEX_PUT, FN_SPLIT, FN_UNBIND, FUNCTION
 from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE, NO_MEMORY
@@ -67,7 +73,9 @@ def fits(op, n, n_outs, n_ints):
         return info.kind == ELEMENTWISE or (info.kind == FUNCTION and info.forward == FN_INDEX_PUT)
     if info.kind != FUNCTION:
         return False
-    return (info.forward == FN_UNBIND and n_outs > 0) or (info.forward == FN_SPLIT and n_outs == n_ints - 1)
+    if info.forward == FN_SPLIT:
+        return n_outs == n_ints - 1
+    return info.forward == FN_UNBIND and 0 < n_outs < ANY_NUMBER
 
 
 @native_inline

@@ -48,7 +48,6 @@ from fastgrad.native.objects.collector import (
     dealloc_handle,
     dealloc_node,
     dealloc_tensor,
-    to_finalize,
     traverse_node,
     traverse_tensor,
 )
@@ -458,7 +457,6 @@ EXPORTS = [
     Export("pass_handle", pass_handle, "i", "x"),
     Export("wrap", wrap, "i", "x"),
     Export("wrap_optional", wrap_optional, "i", "x"),
-    Export("to_finalize", to_finalize, "i", "x"),
     Export("dealloc_tensor", dealloc_tensor, "i", "x"),
     Export("traverse_tensor", traverse_tensor, "iii", "x"),
     Export("clear_tensor", clear_tensor, "i", "x"),

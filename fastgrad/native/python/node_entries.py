@@ -5,8 +5,14 @@ from __future__ import annotations
 from fastgrad.native.base.intrinsics import native, node, runtime, task, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import none, py_incref
-from fastgrad.native.contracts.flags import HAS_PYTHON
-from fastgrad.native.graph.graph import gradient_edge, hooks_of_leaf, is_leaf, left_behind, look
+from fastgrad.native.graph.graph import (
+    gradient_edge,
+    is_leaf,
+    left_behind,
+    living_accumulator,
+    look,
+    tell_accumulator,
+)
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop_node, retain, retain_node
 from fastgrad.native.objects.handles import wrap_node
@@ -66,16 +72,14 @@ def gradient_node(h):
 def current_node(h):
     """The node that a tensor has now; for a leaf its AccumulateGrad node, None if there is none."""
     t = tensor(h)
-    return shared_object(t.node if t.node != 0 else t.accumulator)
+    return shared_object(t.node if t.node != 0 else living_accumulator(t))
 
 
 @native
 def flag_leaf(h, flags):
     """Say that a leaf has hooks: `LEAF_HOOKS` or `LEAF_POST_HOOKS`."""
-    t = tensor(h)
-    t.flags |= flags | HAS_PYTHON
-    if t.accumulator != 0:
-        node(t.accumulator).flags |= hooks_of_leaf(flags)
+    tensor(h).flags |= flags
+    tell_accumulator(h)
 
 
 @native

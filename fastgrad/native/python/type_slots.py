@@ -12,10 +12,6 @@ from fastgrad.native.contracts.records import RUNTIME
 
 _API = """
 declare void @PyErr_Clear()
-declare ptr @PyObject_CallOneArg(ptr, ptr)
-declare void @PyErr_WriteUnraisable(ptr)
-declare void @PyErr_Fetch(ptr, ptr, ptr)
-declare void @PyErr_Restore(ptr, ptr, ptr)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 @PyFloat_Type = external global i8
@@ -35,7 +31,6 @@ _SHIMS = (
     ("pass_handle", "pass_handle", "i", "p"),
     ("wrap", "wrap", "p", "i"),
     ("wrap_optional", "wrap_optional", "p", "i"),
-    ("to_finalize", "to_finalize", "i", "p"),
     ("slot_dealloc", "dealloc_tensor", "v", "p"),
     ("slot_traverse", "traverse_tensor", "b", "ppp"),
     ("slot_clear", "clear_tensor", "b", "p"),
@@ -93,41 +88,12 @@ def object_ir(symbols: dict[str, str]) -> str:
 
 
 def _names(symbols: dict[str, str]) -> dict[str, str]:
-    fields = ("operator_fallback", "operators", "finalizer")
+    fields = ("operator_fallback", "operators")
     values = {"rt_" + field: runtime_field(field) for field in fields}
     return values | {"fn_" + name: symbol for name, symbol in symbols.items()}
 
 
 _CORE = """
-define void @fastgrad_slot_finalize(ptr %self) {{
-  %wanted = call i64 @fastgrad_to_finalize(ptr %self)
-  %quiet = icmp eq i64 %wanted, 0
-  br i1 %quiet, label %done, label %tell
-tell:
-  %et = alloca ptr
-  %ev = alloca ptr
-  %eb = alloca ptr
-  call void @PyErr_Fetch(ptr %et, ptr %ev, ptr %eb)
-  %callable = load ptr, ptr {rt_finalizer}
-  %r = call ptr @PyObject_CallOneArg(ptr %callable, ptr %self)
-  %raised = icmp eq ptr %r, null
-  br i1 %raised, label %report, label %release
-report:
-  call void @PyErr_WriteUnraisable(ptr %callable)
-  br label %restore
-release:
-  call void @Py_DecRef(ptr %r)
-  br label %restore
-restore:
-  %t0 = load ptr, ptr %et
-  %v0 = load ptr, ptr %ev
-  %b0 = load ptr, ptr %eb
-  call void @PyErr_Restore(ptr %t0, ptr %v0, ptr %b0)
-  br label %done
-done:
-  ret void
-}}
-
 define i64 @fastgrad_slot_hash(ptr %self) {{
   %address = ptrtoint ptr %self to i64
   %hash = lshr i64 %address, 4

@@ -15,7 +15,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.frames import ATTENTION, ATTENTION_KEYS, ATTENTION_QUERIES, FLAT
-from fastgrad.native.contracts.status import BAD_ARGUMENT
+from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.launch import launch, op_record
 from fastgrad.native.memory.references import drop, retain
@@ -86,18 +86,18 @@ def check_operands(operands):
     q = tensor(operands[0])
     k = tensor(operands[1])
     if q.ndim != 4 or k.ndim != 4 or not same_kind(operands[1], operands[2]) or q.dtype != k.dtype:
-        return BAD_ARGUMENT
+        return MISFIT
     if q.numel == 0 or k.numel == 0 or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
-        return BAD_ARGUMENT
+        return MISFIT
     if q.shape[1] % k.shape[1] != 0:
-        return BAD_ARGUMENT
+        return MISFIT
     if operands[3] != 0:
         m = tensor(operands[3])
         if m.ndim != 4 or m.dtype != q.dtype or m.shape[3] != k.shape[2]:
-            return BAD_ARGUMENT
+            return MISFIT
         for d in range(3):
             if m.shape[d] != q.shape[d]:
-                return BAD_ARGUMENT
+                return MISFIT
     return 0
 
 
@@ -165,7 +165,7 @@ def attention_forward(op, n, ins, attrs, outs):
     for k in range(4):
         operands[k] = ins[k] if k < n else 0
     if check_operands(operands) != 0:
-        return fail(BAD_ARGUMENT, 0, 0)
+        return fail(MISFIT)
     out = new_like(ins[0])
     if out <= 0:
         return out
@@ -204,7 +204,7 @@ def attention_backward(op, ins, attrs, outs):
         return lse
     if not fits or tensor(lse).dtype != q.dtype or tensor(lse).numel * q.shape[3] != q.numel:
         drop(lse)
-        return fail(BAD_ARGUMENT, 1, 0)
+        return fail(MISFIT)
     frame = stack_frame()
     attention(frame).lse = tensor(lse).data
     status = 0

@@ -14,7 +14,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import UINT8
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.status import BAD_WINDOW, NO_KERNEL
+from fastgrad.native.contracts.status import MISFIT, NO_KERNEL
 from fastgrad.native.launch.launch import find_kernel, launch_address, op_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
@@ -55,12 +55,12 @@ def write_geometry(f, rank, x, w, y, attrs):
         f[15 + k] = attrs[1 + k]
     f[21] = groups
     if groups < 1 or x[0] != y[0] or x[0] < 0 or w[0] != y[1] or w[0] < 0 or w[1] < 0:
-        return BAD_WINDOW
+        return MISFIT
     if w[0] % groups != 0 or w[1] >= LARGEST or groups >= LARGEST or w[1] * groups != x[1]:
-        return BAD_WINDOW
+        return MISFIT
     for k in range(2):
         if not fits(f[8 + k], f[11 + k], f[13 + k], f[15 + k], f[17 + k], f[19 + k]):
-            return BAD_WINDOW
+            return MISFIT
     return 0
 
 
@@ -94,7 +94,7 @@ def convolution(op, computes, n, ins, attrs):
     rank = attrs[GEOMETRY]
     sizes = advance(attrs, GEOMETRY + 1)
     if a.ndim != rank or b.ndim != rank or rank < 3 or rank > 4 or a.dtype != b.dtype:
-        return fail(BAD_WINDOW, 0, 0)
+        return fail(MISFIT)
     f = words(stack_small())
     if computes == 0:
         status = write_geometry(f, rank, a.shape, b.shape, sizes, attrs)
@@ -103,12 +103,12 @@ def convolution(op, computes, n, ins, attrs):
     else:
         status = write_geometry(f, rank, a.shape, sizes, b.shape, attrs)
     if status != 0:
-        return fail(status, 0, 0)
+        return fail(status)
     bias = ins[2] if n > 2 else 0
     if bias != 0:
         c = tensor(bias)
         if c.ndim != 1 or c.shape[0] != sizes[1] or c.dtype != a.dtype:
-            return fail(BAD_WINDOW, 0, 0)
+            return fail(MISFIT)
     out = new_tensor(a.dtype, a.device, rank, sizes)
     if out <= 0 or tensor(out).numel == 0:
         return out

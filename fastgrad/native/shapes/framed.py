@@ -31,7 +31,14 @@ from fastgrad.native.contracts.frames import (
 )
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import FLOAT_ONLY, OUT_INT64, WITH_INDICES, WITH_MASK
-from fastgrad.native.contracts.status import BAD_ARGUMENT, BAD_DTYPE, BAD_INDEX, BAD_SIZE, DEVICE_MISMATCH
+from fastgrad.native.contracts.status import (
+    DEVICE_MISMATCH,
+    DTYPE_REFUSED,
+    INTERNAL,
+    MIXED_DTYPES,
+    OPERAND_LENGTH,
+    ROW_RANGE,
+)
 from fastgrad.native.launch.launch import launch, op_record
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.references import drop
@@ -50,7 +57,7 @@ def framed_inputs(n, ins, made, f):
             continue
         t = tensor(ins[k])
         if is_floating(t.dtype) and t.dtype != first.dtype:
-            status = -fail(BAD_DTYPE, t.dtype, 4)
+            status = -fail(MIXED_DTYPES, t.dtype, first.dtype)
         elif t.device != first.device:
             status = DEVICE_MISMATCH
         else:
@@ -76,15 +83,15 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at):
     elif k == 1 and info.flags & WITH_MASK:
         dtype = BOOL
     if at >= n_attrs:
-        return fail(BAD_ARGUMENT, at, n_attrs)
+        return fail(INTERNAL, at, n_attrs)
     rank = attrs[at]
     if rank < 0:
         if -rank > n or ins[-1 - rank] == 0:
-            return fail(BAD_ARGUMENT, at, rank)
+            return fail(INTERNAL, at, rank)
         like = tensor(ins[-1 - rank])
         return new_tensor(dtype, first.device, like.ndim, like.shape)
     if rank > MAX_DIMS or at + 1 + rank > n_attrs:
-        return fail(BAD_ARGUMENT, at, rank)
+        return fail(INTERNAL, at, rank)
     return new_tensor(dtype, first.device, rank, advance(attrs, at + 1))
 
 
@@ -97,9 +104,8 @@ def launch_framed(info, device, dtype, frame, work):
     status = launch(info.kernel, device, dtype, FLAT, frame, FRAME_INTS + info.n_ints, work)
     if status == 0 and rt.error[4] != 0:
         kind = rt.error[4]
-        status = (
-            -fail(BAD_INDEX, rt.error[5], rt.error[6]) if kind == 1 else -fail(BAD_SIZE, -13, rt.error[5])
-        )
+        a = rt.error[5]
+        status = -fail(ROW_RANGE, a, rt.error[6]) if kind == 1 else -fail(OPERAND_LENGTH, a)
     return status
 
 
@@ -108,10 +114,10 @@ def framed(op, n, ins, n_attrs, attrs, outs):
     """Run such an op; returns the number of outputs or a negative status."""
     info = op_record(op)
     if n > MAX_FRAME_INPUTS or info.n_ints > n_attrs:
-        return fail(BAD_ARGUMENT, n, n_attrs)
+        return fail(INTERNAL, n, n_attrs)
     first = tensor(ins[0])
     if info.flags & FLOAT_ONLY and not is_floating(first.dtype):
-        return fail(BAD_DTYPE, first.dtype, 0)
+        return fail(DTYPE_REFUSED, first.dtype)
     frame = stack_frame()
     f = words(frame)
     for k in range(FRAME_INTS):

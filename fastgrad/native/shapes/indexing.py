@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, fail_dim
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
@@ -18,11 +18,14 @@ from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import VIEW_SQUEEZE
 from fastgrad.native.contracts.status import (
-    BAD_ARGUMENT,
-    BAD_DIM,
-    BAD_DTYPE,
-    BAD_INDEX,
-    BAD_SIZE,
+    ELEMENT_RANGE,
+    INDEX_DIMS,
+    INDEX_DTYPE,
+    INDEX_RANGE,
+    INDEX_SIZES,
+    INDICES_RANGE,
+    INTERNAL,
+    SOURCE_DTYPE,
     TOO_MANY_DIMS,
 )
 from fastgrad.native.launch.elementwise import cast
@@ -34,15 +37,15 @@ from fastgrad.native.tensors.views import make_view, view_reshape
 
 
 @native
-def launch_checked(kernel, device, dtype, frame, n_words, work):
-    """Launch a kernel whose last word is the address of a status; tells of a bad index."""
+def launch_checked(kernel, device, dtype, frame, n_words, work, reason, dim, last):
+    """Launch a kernel whose last word is the address of a status; `reason`, `dim` and `last` tell of a bad index."""
     rt = runtime()
     slot = address_of(rt.error) + 32
     rt.error[4] = 0
     words(frame)[n_words - 1] = slot
     status = launch(kernel, device, dtype, FLAT, frame, n_words, work)
     if status == 0 and rt.error[4] != 0:
-        return -fail(BAD_INDEX, rt.error[5], rt.error[6])
+        return -fail(reason, rt.error[5], rt.error[6], dim, last)
     return status
 
 
@@ -72,7 +75,7 @@ def run_gather(kernel, out, x, index, dim):
         f[4 + 3 * MAX_DIMS + d] = ti.strides[d]
     f[4 + 4 * MAX_DIMS] = tx.shape[dim] if tx.ndim > 0 else 1
     f[5 + 4 * MAX_DIMS] = dim
-    return launch_checked(kernel, tx.device, tx.dtype, frame, GATHER_WORDS, ti.numel)
+    return launch_checked(kernel, tx.device, tx.dtype, frame, GATHER_WORDS, ti.numel, ELEMENT_RANGE, dim, dim)
 
 
 @native
@@ -81,16 +84,15 @@ def check_gather(x, dim, index, wide):
     tx = tensor(x)
     ti = tensor(index)
     if ti.dtype != INT64:
-        return -fail(BAD_DTYPE, ti.dtype, 1)
+        return -fail(INDEX_DTYPE, ti.dtype)
     d = wrap_dim(dim, tx.ndim)
     if d < 0:
-        return -fail(BAD_DIM, dim, tx.ndim)
+        return -fail_dim(dim, tx.ndim)
     if tx.ndim != ti.ndim:
-        return -fail(BAD_SIZE, -10, ti.ndim)
+        return -fail(INDEX_DIMS)
     for k in range(ti.ndim):
         if (k != d or wide == 1) and ti.shape[k] > tx.shape[k]:
-            runtime().error[2] = k
-            return -fail(BAD_SIZE, -11, ti.shape[k])
+            return -fail(INDEX_SIZES)
     return 0
 
 
@@ -115,7 +117,7 @@ def scatter_add(op, base, source, index, dim):
     if status == 0:
         status = check_gather(source, dim, index, 1)
     if status == 0 and tensor(source).dtype != tensor(base).dtype:
-        status = -fail(BAD_DTYPE, tensor(source).dtype, 2)
+        status = -fail(SOURCE_DTYPE, tensor(source).dtype)
     if status != 0:
         return -status
     tb = tensor(base)
@@ -221,7 +223,9 @@ def run_index(kernel, out, x, indices, first, accumulate):
         f[6] *= tx.shape[d]
     for k in range(n):
         f[8 + k] = tx.shape[first + k]
-    return launch_checked(kernel, tx.device, tx.dtype, frame, INDEX_WORDS, tensor(out).numel + 1)
+    reason = INDEX_RANGE if n == 1 else INDICES_RANGE
+    work = tensor(out).numel + 1
+    return launch_checked(kernel, tx.device, tx.dtype, frame, INDEX_WORDS, work, reason, first, first + n - 1)
 
 
 @native
@@ -229,9 +233,9 @@ def check_indices(x, indices, first):
     """Whether the stacked `indices` are contiguous int64 and fit the dimensions of x; a status."""
     t = tensor(indices)
     if t.dtype != INT64 or not t.flags & CONTIGUOUS or t.ndim == 0:
-        return -fail(BAD_ARGUMENT, first, t.dtype)
+        return -fail(INTERNAL, first, t.dtype)
     if first < 0 or t.shape[0] < 1 or first + t.shape[0] > tensor(x).ndim:
-        return -fail(BAD_ARGUMENT, first, t.shape[0])
+        return -fail(INTERNAL, first, t.shape[0])
     return 0
 
 
@@ -246,7 +250,7 @@ def index(op, n, ins, first):
     ti = tensor(ins[1])
     rank = tx.ndim - ti.shape[0] + ti.ndim - 1
     if rank > MAX_DIMS:
-        return fail(TOO_MANY_DIMS, rank, 0)
+        return fail(TOO_MANY_DIMS, rank)
     sizes = words(stack_small())
     for d in range(first):
         sizes[d] = tx.shape[d]
@@ -274,7 +278,7 @@ def index_put(op, n, ins, first, accumulate):
     tx = tensor(x)
     tv = tensor(ins[1])
     if not tx.flags & CONTIGUOUS or not tv.flags & CONTIGUOUS or tv.dtype != tx.dtype:
-        return fail(BAD_ARGUMENT, 0, 0)
+        return fail(INTERNAL, tv.numel, tx.numel)
     if tv.numel * tx.numel != 0 or tensor(ins[2]).numel != 0:
         status = run_index(op_record(op).kernel, ins[1], x, ins[2], first, accumulate)
     if status != 0:

@@ -6,7 +6,16 @@ from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import native, runtime, stack_small, tensor, words
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.ops import VIEW_UNSQUEEZE
-from fastgrad.native.contracts.status import BAD_DIM, BAD_MATMUL
+from fastgrad.native.contracts.status import (
+    ADDED_SIZES,
+    BATCH_SIZES,
+    MATRIX_NEEDED,
+    PRODUCT_DIMS,
+    PRODUCT_DTYPES,
+    PRODUCT_SIZES,
+    VECTOR_DIMS,
+    VECTOR_SIZE,
+)
 from fastgrad.native.launch.elementwise import broadcast, cast, run_elementwise
 from fastgrad.native.launch.launch import launch, op_record
 from fastgrad.native.memory.references import drop, retain
@@ -52,14 +61,14 @@ def matmul(a, b):
     ta = tensor(a)
     tb = tensor(b)
     if ta.ndim != tb.ndim or (ta.ndim != 2 and ta.ndim != 3):
-        return fail(BAD_MATMUL, 0, 0)
+        return fail(PRODUCT_DIMS)
     if ta.dtype != tb.dtype:
-        return fail(BAD_MATMUL, 1, 0)
+        return fail(PRODUCT_DTYPES)
     r = ta.ndim - 2
+    if r == 1 and (ta.shape[0] != tb.shape[0] or ta.shape[2] != tb.shape[1]):
+        return fail(BATCH_SIZES)
     if ta.shape[r + 1] != tb.shape[r]:
-        return fail(BAD_MATMUL, 2, 0)
-    if r == 1 and ta.shape[0] != tb.shape[0]:
-        return fail(BAD_MATMUL, 3, 0)
+        return fail(PRODUCT_SIZES, ta.shape[0], ta.shape[1], tb.shape[0], tb.shape[1])
     sizes = words(stack_small())
     sizes[0] = ta.shape[0]
     sizes[r] = ta.shape[r]
@@ -105,11 +114,11 @@ def check_with_vector(a, b, ndim):
     ta = tensor(a)
     tb = tensor(b)
     if ta.ndim != ndim or tb.ndim != 1:
-        return fail(BAD_MATMUL, 0, 0)
+        return fail(VECTOR_DIMS, ndim)
     if ta.dtype != tb.dtype:
-        return fail(BAD_MATMUL, 1, 0)
+        return fail(PRODUCT_DTYPES)
     if ta.shape[ndim - 1] != tb.shape[0]:
-        return fail(BAD_MATMUL, 2, 0)
+        return fail(VECTOR_SIZE, ta.shape[ndim - 1], tb.shape[0])
     return 0
 
 
@@ -169,7 +178,7 @@ def triangle(op, h, offset):
     """The lower or upper triangle of the last two dimensions, zeros elsewhere."""
     t = tensor(h)
     if t.ndim < 2:
-        return fail(BAD_DIM, -2, t.ndim)
+        return fail(MATRIX_NEEDED, t.ndim)
     out = new_tensor(t.dtype, t.device, t.ndim, t.shape)
     if out <= 0 or t.numel == 0:
         return out
@@ -197,13 +206,15 @@ def matmul_add(c, a, b):
         return out
     if tensor(c).dtype != tensor(out).dtype:
         drop(out)
-        return fail(BAD_MATMUL, 1, 0)
+        return fail(PRODUCT_DTYPES)
     ins = words(stack_small())
     sizes = words(stack_small())
     ins[0] = out
     ins[1] = c
     rank = broadcast(2, ins, 2, sizes)
     if rank != 2 or sizes[0] != tensor(out).shape[0] or sizes[1] != tensor(out).shape[1]:
+        m = tensor(out).shape[0]
+        columns = tensor(out).shape[1]
         drop(out)
-        return rank if rank < 0 else fail(BAD_MATMUL, 4, 0)
+        return rank if rank < 0 else fail(ADDED_SIZES, m, columns)
     return finished(out, run_elementwise(op_record(runtime().add_op).kernel, tensor(out).dtype, 2, ins, out))

@@ -7,15 +7,19 @@ from fastgrad.native.base.intrinsics import advance, native, runtime, stack_smal
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.flags import INFERENCE, INFERENCE_MODE
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.status import BAD_SIZE, DEVICE_MISMATCH, INFERENCE_INPLACE, OVERLAP
+from fastgrad.native.contracts.status import (
+    DEVICE_MISMATCH,
+    INFERENCE_INPLACE,
+    NOT_A_NUMBER,
+    OVERLAP,
+    UNLIKE_FIRST,
+)
 from fastgrad.native.graph.packing import about_to_change
 from fastgrad.native.launch.elementwise import copy_into
 from fastgrad.native.launch.launch import launch, op_record
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import bump_version, overlaps_itself, same_shape
-
-UNLIKE = -13  # the reason in an error of status BAD_SIZE
 
 
 @native
@@ -53,23 +57,21 @@ def check_group(op, group, attrs):
         j += 1
         t = tensor(h)
         if t.device != first.device:
-            return fail(DEVICE_MISMATCH, op, 0)
+            return fail(DEVICE_MISMATCH)
         if attrs[3] >> k & 1:
             fits = t.numel == 1 and (t.dtype == FLOAT32 or t.dtype == FLOAT64)
         else:
             fits = same_shape(h, group[0]) and t.dtype == first.dtype
         if not fits:
-            runtime().error[2] = group[0]
-            runtime().error[3] = k
-            return fail(BAD_SIZE, UNLIKE, h)
+            return fail(NOT_A_NUMBER, k, h) if attrs[3] >> k & 1 else fail(UNLIKE_FIRST, k, h, group[0])
         if attrs[2] >> k & 1:
             if t.flags & INFERENCE and not runtime().mode & INFERENCE_MODE:
-                return fail(INFERENCE_INPLACE, op, 0)
+                return fail(INFERENCE_INPLACE)
             status = about_to_change(h)
             if status != 0:
                 return -status
             if overlaps_itself(h):
-                return fail(OVERLAP, op, 0)
+                return fail(OVERLAP)
     return 0
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail
-from fastgrad.native.base.intrinsics import advance, native, runtime, stack_frame, stack_small, tensor, words
+from fastgrad.native.base.failures import fail, fail_dim
+from fastgrad.native.base.intrinsics import advance, native, stack_frame, stack_small, tensor, words
 from fastgrad.native.contracts.ops import VIEW_AS_STRIDED, VIEW_SELECT, VIEW_SLICE
-from fastgrad.native.contracts.status import BAD_DIM, BAD_SIZE, OVERLAP
+from fastgrad.native.contracts.status import CAT_DIMS, CAT_SIZES, NO_DIMS, OVERLAP, STACK_SIZES
 from fastgrad.native.launch.elementwise import copy_into
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import fill_zero, zeros
@@ -54,8 +54,10 @@ def join(n, ins, dim, stacked, device_dtype_of):
     t0 = tensor(device_dtype_of)
     ndim = t0.ndim + stacked
     d = wrap_dim(dim, ndim)
-    if d < 0 or ndim == 0:
-        return fail(BAD_DIM, dim, ndim)
+    if ndim == 0:
+        return fail(NO_DIMS)
+    if d < 0:
+        return fail_dim(dim, ndim)
     sizes = words(stack_small())
     for k in range(ndim):
         source = k if k < d or stacked == 0 else k - 1
@@ -67,13 +69,12 @@ def join(n, ins, dim, stacked, device_dtype_of):
             continue
         t = tensor(ins[k])
         if t.ndim != t0.ndim:
-            runtime().error[2] = k
-            return fail(BAD_SIZE, -8, t.ndim)
+            return fail(CAT_DIMS, k, t.ndim, t0.ndim)
         for j in range(t.ndim):
             if t.shape[j] != t0.shape[j] and (stacked == 1 or j != d):
-                runtime().error[2] = k
-                runtime().error[3] = j
-                return fail(BAD_SIZE, -9, t.shape[j])
+                if stacked == 1:
+                    return fail(STACK_SIZES, k, ins[k])
+                return fail(CAT_SIZES, k, t.shape[j], t0.shape[j], d)
         if stacked == 0:
             sizes[d] += t.shape[d]
     out = new_tensor(t0.dtype, t0.device, ndim, sizes)
@@ -168,7 +169,7 @@ def empty_strided(dtype, device, ndim, sizes, strides):
     if is_contiguous(ndim, sizes, strides):
         return new_tensor(dtype, device, ndim, sizes)
     if may_overlap(ndim, sizes, strides):
-        return fail(OVERLAP, 0, 0)
+        return fail(OVERLAP)
     length = words(stack_small())
     length[0] = 1
     for k in range(ndim):

@@ -6,7 +6,7 @@ from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import address_of, advance, native, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.status import BAD_WINDOW
+from fastgrad.native.contracts.status import MISFIT, PLACE_RANGE
 from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.launch import launch, op_record
 from fastgrad.native.memory.references import drop
@@ -22,12 +22,12 @@ def pooled(h, ndim, sizes, dtype):
     """A new tensor of the given sizes, which may differ from those of `h` in the last two dimensions."""
     t = tensor(h)
     if t.ndim != ndim or ndim < 2:
-        return fail(BAD_WINDOW, 0, 0)
+        return fail(MISFIT)
     if t.shape[ndim - 1] * t.shape[ndim - 2] >= LARGEST:
-        return fail(BAD_WINDOW, 0, 0)
+        return fail(MISFIT)
     for k in range(ndim):
         if sizes[k] < 0 or (k < ndim - 2 and sizes[k] != t.shape[k]):
-            return fail(BAD_WINDOW, 0, 0)
+            return fail(MISFIT)
     return new_tensor(dtype, t.device, ndim, sizes)
 
 
@@ -105,7 +105,7 @@ def pool_at(op, h, indices, ndim, sizes):
     """
     places = tensor(indices)
     if places.dtype != INT64:
-        return fail(BAD_WINDOW, 0, 0)
+        return fail(MISFIT)
     smaller = h
     if ndim == 0:
         ndim = places.ndim
@@ -117,11 +117,11 @@ def pool_at(op, h, indices, ndim, sizes):
     smaller = smaller if smaller != 0 else out
     if tensor(smaller).ndim != places.ndim:
         drop(out)
-        return fail(BAD_WINDOW, 0, 0)
+        return fail(MISFIT)
     for k in range(places.ndim):
         if tensor(smaller).shape[k] != places.shape[k]:
             drop(out)
-            return fail(BAD_WINDOW, 0, 0)
+            return fail(MISFIT)
     if tensor(out).numel == 0:
         return out
     x = contiguous(h)
@@ -134,7 +134,9 @@ def pool_at(op, h, indices, ndim, sizes):
         planes_frame(f, out, x)
         f[1] = tensor(dense).data
         work = max(tensor(out).numel, tensor(x).numel)
-        status = launch_checked(op_record(op).kernel, places.device, tensor(h).dtype, address_of(f), 9, work)
+        status = launch_checked(
+            op_record(op).kernel, places.device, tensor(h).dtype, address_of(f), 9, work, PLACE_RANGE, 0, 0
+        )
         drop(dense)
     drop(x)
     return finished(out, status)
@@ -152,10 +154,10 @@ def pad(op, h, mode, value, plan, rank, target, back):
     """
     t = tensor(h)
     if plan[0] != t.ndim or rank != t.ndim:
-        return fail(BAD_WINDOW, 0, 0)
+        return fail(MISFIT)
     for k in range(rank):
         if back != 0 and plan[2 + rank + k] != t.shape[k]:
-            return fail(BAD_WINDOW, 0, 0)
+            return fail(MISFIT)
     current = contiguous(h)
     for k in range(rank):
         if current > 0 and (plan[1 + k] != 0 or tensor(current).shape[k] != target[k]):
@@ -184,7 +186,7 @@ def pad_dim(op, h, dim, mode, value, before, size, back):
     sizes[dim] = size
     short = size if back != 0 else t.shape[dim]
     if size < 0 or (short == 0 and mode != 0):
-        return fail(BAD_WINDOW, 0, 0)
+        return fail(MISFIT)
     out = new_tensor(t.dtype, t.device, t.ndim, sizes)
     if out <= 0 or tensor(out).numel == 0:
         return out

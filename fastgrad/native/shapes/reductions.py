@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, fail_dim
 from fastgrad.native.base.intrinsics import (
     advance,
     float_of,
@@ -17,7 +17,7 @@ from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import ACCUMULATES_INT, FLOAT_ONLY, FN_LENGTH, FN_STD, NOT_EMPTY, OUT_BOOL
-from fastgrad.native.contracts.status import BAD_DIM, BAD_DTYPE, DUPLICATE_DIM, EMPTY_REDUCTION
+from fastgrad.native.contracts.status import DTYPE_REFUSED, DUPLICATE_DIM, EMPTY_DIM, EMPTY_TENSOR, MEAN_DTYPE
 from fastgrad.native.launch.elementwise import elementwise, number_tensor
 from fastgrad.native.launch.launch import launch, op_record
 from fastgrad.native.launch.promotion import is_floating
@@ -37,9 +37,9 @@ def dims_mask(h, n, dims):
     for k in range(n):
         dim = wrap_dim(dims[k], t.ndim)
         if dim < 0:
-            return fail(BAD_DIM, dims[k], t.ndim)
+            return fail_dim(dims[k], t.ndim)
         if mask & (1 << dim):
-            return fail(DUPLICATE_DIM, dim, 2)
+            return fail(DUPLICATE_DIM, dim)
         mask |= 1 << dim
     return mask if t.ndim > 0 else 0
 
@@ -111,7 +111,7 @@ def reduction(op, h, n_attrs, attrs):
     if mask < 0:
         return mask
     if info.flags & FLOAT_ONLY and not is_floating(t.dtype):
-        return fail(BAD_DTYPE, t.dtype, 0)
+        return fail(MEAN_DTYPE, t.dtype)
     sizes = words(stack_small())
     rank = kept_sizes(t, mask, attrs[0], sizes)
     reduced = 1
@@ -119,7 +119,7 @@ def reduction(op, h, n_attrs, attrs):
         if mask & (1 << d):
             reduced *= t.shape[d]
     if info.flags & NOT_EMPTY and reduced == 0:
-        return fail(EMPTY_REDUCTION, mask, 0)
+        return fail(EMPTY_TENSOR if n_attrs < 2 else EMPTY_DIM)
     dtype = t.dtype
     if info.flags & OUT_BOOL:
         dtype = BOOL
@@ -215,7 +215,7 @@ def reduced_loss(op, n, ins, mean):
     t = tensor(each)
     if not is_floating(t.dtype):
         drop(each)
-        return fail(BAD_DTYPE, t.dtype, 0)
+        return fail(DTYPE_REFUSED, t.dtype)
     other = runtime().mean_op if mean != 0 else runtime().sum_op
     mask = (1 << t.ndim) - 1
     out = reduce_into(op_record(other).kernel, t.dtype, each, mask, t.dtype, 0, t.shape)
@@ -269,7 +269,7 @@ def spread(op, kind, n_attrs, attrs, x):
     rt = runtime()
     t = tensor(x)
     if not is_floating(t.dtype):
-        return fail(BAD_DTYPE, t.dtype, 0)
+        return fail(DTYPE_REFUSED, t.dtype)
     mask = dims_mask(x, n_attrs - 2, advance(attrs, 2))
     if mask < 0:
         return mask

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, fail_dim
 from fastgrad.native.base.intrinsics import address_of, native, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames import FLAT
@@ -15,7 +15,7 @@ from fastgrad.native.contracts.ops import (
     REDUCES,
     WITH_INDICES,
 )
-from fastgrad.native.contracts.status import BAD_ARGUMENT, BAD_DIM, BAD_DTYPE, EMPTY_REDUCTION
+from fastgrad.native.contracts.status import DTYPE_REFUSED, EMPTY_DIM, MISFIT
 from fastgrad.native.launch.launch import launch, op_record
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.references import drop
@@ -78,7 +78,7 @@ def run_rows(op, n, ins, f):
         made[count] = c
         count += 1
         if tensor(c).dtype != t.dtype or tensor(c).numel != t.numel:
-            status = BAD_ARGUMENT
+            status = MISFIT
     if status == 0:
         status = launch(op_record(op).kernel, t.device, t.dtype, FLAT, address_of(f), ROW_WORDS, t.numel + 1)
     for k in range(count):
@@ -93,9 +93,9 @@ def rowwise(op, n, ins, attrs, outs):
     t = tensor(ins[0])
     dim = attrs[0] if attrs[0] == ALL_DIMS else wrap_dim(attrs[0], t.ndim)
     if dim < 0:
-        return fail(BAD_DIM, attrs[0], t.ndim)
+        return fail_dim(attrs[0], t.ndim)
     if info.flags & FLOAT_ONLY and not is_floating(t.dtype):
-        return fail(BAD_DTYPE, t.dtype, 0)
+        return fail(DTYPE_REFUSED, t.dtype)
     fate = DIM_STAYS
     if info.flags & REDUCES:
         fate = DIM_SHRINKS if attrs[1] != 0 else DIM_GOES
@@ -103,7 +103,7 @@ def rowwise(op, n, ins, attrs, outs):
     sizes = words(stack_small())
     rank = row_sizes(ins[0], dim, fate, f, sizes)
     if info.flags & NOT_EMPTY and f[LENGTH] == 0:
-        return fail(EMPTY_REDUCTION, 1 << dim, 0)
+        return fail(EMPTY_DIM)
     dtype = t.dtype
     if info.flags & OUT_INT64 or (info.flags & ACCUMULATES_INT and not is_floating(dtype)):
         dtype = INT64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import address_of, float_of, native_once, tensor, words
 from fastgrad.native.contracts.ops import (
     FN_ADAPTIVE_POOL,
@@ -56,7 +57,7 @@ from fastgrad.native.contracts.ops import (
     FN_ZERO_STRIDED,
     FN_ZEROS,
 )
-from fastgrad.native.contracts.status import BAD_ARGUMENT
+from fastgrad.native.contracts.status import INTERNAL
 from fastgrad.native.launch.elementwise import cast, number_tensor
 from fastgrad.native.shapes.attention import attention_backward, attention_forward
 from fastgrad.native.shapes.convolution import convolution
@@ -113,7 +114,7 @@ def run_image(op, kind, n, ins, n_attrs, attrs, outs):
         target = words(address_of(plan) + (2 + 2 * plan[0]) * 8)
         out = pad(op, ins[0], attrs[0], 0, plan, target[0], words(address_of(target) + 8), 1)
     else:
-        return -BAD_ARGUMENT
+        return fail(INTERNAL, op, kind)
     outs[0] = out
     return 1 if out > 0 else out
 

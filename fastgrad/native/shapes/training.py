@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import address_of, advance, native, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.status import BAD_DTYPE, BAD_TARGET
+from fastgrad.native.contracts.status import TARGET_DTYPE, TARGET_RANGE, TARGET_SIZES
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous, zeros
@@ -22,9 +22,9 @@ def nll_forward(op, n, ins, attrs, outs):
     x = tensor(ins[0])
     y = tensor(ins[1])
     if x.ndim != 2 or y.ndim != 1 or x.shape[0] != y.shape[0]:
-        return fail(BAD_TARGET, y.shape[0] if y.ndim > 0 else 0, x.shape[0])
+        return fail(TARGET_SIZES, x.shape[0], y.shape[0] if y.ndim > 0 else 0)
     if y.dtype != INT64:
-        return fail(BAD_DTYPE, y.dtype, 3)
+        return fail(TARGET_DTYPE, y.dtype)
     sizes = words(stack_small())
     sizes[0] = x.shape[0]
     loss = new_tensor(x.dtype, x.device, 1 if attrs[0] == 0 else 0, sizes)
@@ -70,7 +70,9 @@ def run_nll(f, op, n, ins, attrs, back):
     f[9] = attrs[0]
     f[10] = attrs[1]
     work = x.shape[0] * (1 + back * x.shape[1])
-    status = launch_checked(op_record(op).kernel, x.device, x.dtype, address_of(f), 12, work)
+    status = launch_checked(
+        op_record(op).kernel, x.device, x.dtype, address_of(f), 12, work, TARGET_RANGE, 0, 0
+    )
     drop(cy)
     if cw != 0:
         drop(cw)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, fail_dim
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
     native_once,
-    runtime,
     stack_small,
     storage,
     tensor,
@@ -31,14 +30,27 @@ from fastgrad.native.contracts.ops import (
     VIEW_UNSQUEEZE,
 )
 from fastgrad.native.contracts.status import (
-    BAD_BROADCAST,
-    BAD_DIM,
-    BAD_INDEX,
-    BAD_SIZE,
-    BAD_VIEW,
+    AMBIGUOUS_SIZE,
+    BEYOND_STORAGE,
     DUPLICATE_DIM,
+    EXPAND_DIMS,
+    EXPAND_LEADING,
+    EXPAND_SIZE,
+    INDEX_RANGE,
+    INTERNAL,
+    NARROW_LENGTH,
+    NARROW_SCALAR,
+    NEGATIVE_SIZE,
+    NEGATIVE_STRIDED,
+    NO_DIMS,
     NO_MEMORY,
+    PERMUTE_DIMS,
+    RESHAPE_SIZES,
+    SEVERAL_UNKNOWN,
+    SLICE_STEP,
+    START_RANGE,
     TOO_MANY_DIMS,
+    VIEW_STRIDES,
 )
 from fastgrad.native.tensors.tensors import alias, itemsize, new_view, unshare, wrap_dim
 
@@ -48,27 +60,27 @@ def infer_sizes(h, n, sizes, out):
     """Sizes with at most one -1 made whole; writes to `out` and returns their number."""
     t = tensor(h)
     if n > MAX_DIMS:
-        return fail(TOO_MANY_DIMS, n, 0)
+        return fail(TOO_MANY_DIMS, n)
     known = 1
     unknown = -1
     for k in range(n):
         out[k] = sizes[k]
         if sizes[k] == -1:
             if unknown >= 0:
-                return fail(BAD_SIZE, -2, k)
+                return fail(SEVERAL_UNKNOWN)
             unknown = k
         elif sizes[k] < 0:
-            return fail(BAD_SIZE, sizes[k], k)
+            return fail(NEGATIVE_SIZE, sizes[k], k)
         else:
             known *= sizes[k]
     if unknown >= 0:
         if known == 0:
-            return fail(BAD_SIZE, -3, unknown)
+            return fail(AMBIGUOUS_SIZE)
         if t.numel % known != 0:
-            return fail(BAD_SIZE, -1, t.numel)
+            return fail(RESHAPE_SIZES, t.numel)
         out[unknown] = t.numel // known
     elif known != t.numel:
-        return fail(BAD_SIZE, -1, t.numel)
+        return fail(RESHAPE_SIZES, t.numel)
     return n
 
 
@@ -117,7 +129,7 @@ def view_reshape(h, n, attrs):
         for k in range(count):
             strides[k] = 1
     elif not reshape_strides(t, count, sizes, strides):
-        return fail(BAD_VIEW, 0, 0)
+        return fail(VIEW_STRIDES)
     return new_view(h, count, sizes, strides, t.data)
 
 
@@ -125,9 +137,9 @@ def view_reshape(h, n, attrs):
 def view_expand(h, n, attrs):
     t = tensor(h)
     if n > MAX_DIMS:
-        return fail(TOO_MANY_DIMS, n, 0)
+        return fail(TOO_MANY_DIMS, n)
     if n < t.ndim:
-        return fail(BAD_BROADCAST, -1, n)
+        return fail(EXPAND_DIMS, n, t.ndim)
     sizes = words(stack_small())
     strides = words(stack_small())
     for k in range(n):
@@ -137,14 +149,13 @@ def view_expand(h, n, attrs):
         strides[k] = 0
         if position < 0:
             if size < 0:
-                return fail(BAD_SIZE, -4, k)
+                return fail(EXPAND_LEADING, k)
             continue
         if size == -1 or size == t.shape[position]:
             sizes[k] = t.shape[position]
             strides[k] = t.strides[position]
         elif t.shape[position] != 1 or size < 0:
-            runtime().error[2] = k
-            return fail(BAD_BROADCAST, -2, size)
+            return fail(EXPAND_SIZE, size, k)
     return new_view(h, n, sizes, strides, t.data)
 
 
@@ -152,16 +163,16 @@ def view_expand(h, n, attrs):
 def view_permute(h, n, attrs):
     t = tensor(h)
     if n - 1 != t.ndim:
-        return fail(BAD_DIM, -1, n - 1)
+        return fail(PERMUTE_DIMS, t.ndim, n - 1)
     sizes = words(stack_small())
     strides = words(stack_small())
     seen = 0
     for k in range(t.ndim):
         dim = wrap_dim(attrs[1 + k], t.ndim)
         if dim < 0:
-            return fail(BAD_DIM, attrs[1 + k], t.ndim)
+            return fail_dim(attrs[1 + k], t.ndim)
         if seen & (1 << dim):
-            return fail(DUPLICATE_DIM, dim, 0)
+            return fail(DUPLICATE_DIM, dim)
         seen |= 1 << dim
         target = dim if attrs[0] else k
         source = k if attrs[0] else dim
@@ -176,7 +187,7 @@ def view_transpose(h, attrs):
     a = wrap_dim(attrs[0], t.ndim)
     b = wrap_dim(attrs[1], t.ndim)
     if a < 0 or b < 0:
-        return fail(BAD_DIM, attrs[0] if a < 0 else attrs[1], t.ndim)
+        return fail_dim(attrs[0] if a < 0 else attrs[1], t.ndim)
     if t.ndim == 0:
         return alias(h)
     sizes = words(stack_small())
@@ -192,11 +203,13 @@ def view_transpose(h, attrs):
 def view_slice(h, attrs):
     t = tensor(h)
     dim = wrap_dim(attrs[0], t.ndim)
-    if dim < 0 or t.ndim == 0:
-        return fail(BAD_DIM, attrs[0], t.ndim)
+    if t.ndim == 0:
+        return fail(NO_DIMS)
+    if dim < 0:
+        return fail_dim(attrs[0], t.ndim)
     step = attrs[3]
     if step <= 0:
-        return fail(BAD_SIZE, -5, step)
+        return fail(SLICE_STEP, step)
     size = t.shape[dim]
     start = attrs[1]
     end = attrs[2]
@@ -238,12 +251,13 @@ def refresh(handle):
 def view_select(h, attrs):
     t = tensor(h)
     dim = wrap_dim(attrs[0], t.ndim)
-    if dim < 0 or t.ndim == 0:
-        return fail(BAD_DIM, attrs[0], t.ndim)
+    if t.ndim == 0:
+        return fail(NO_DIMS)
+    if dim < 0:
+        return fail_dim(attrs[0], t.ndim)
     index = attrs[1]
     if index < -t.shape[dim] or index >= t.shape[dim]:
-        runtime().error[2] = dim
-        return fail(BAD_INDEX, index, t.shape[dim])
+        return fail(INDEX_RANGE, index, t.shape[dim], dim)
     if index < 0:
         index += t.shape[dim]
     sizes = words(stack_small())
@@ -262,7 +276,7 @@ def view_squeeze(h, attrs):
     if attrs[0] != MAX_DIMS:
         only = wrap_dim(attrs[0], t.ndim)
         if only < 0:
-            return fail(BAD_DIM, attrs[0], t.ndim)
+            return fail_dim(attrs[0], t.ndim)
     sizes = words(stack_small())
     strides = words(stack_small())
     rank = 0
@@ -279,10 +293,10 @@ def view_squeeze(h, attrs):
 def view_unsqueeze(h, attrs):
     t = tensor(h)
     if t.ndim == MAX_DIMS:
-        return fail(TOO_MANY_DIMS, t.ndim + 1, 0)
+        return fail(TOO_MANY_DIMS, t.ndim + 1)
     dim = wrap_dim(attrs[0], t.ndim + 1)
     if dim < 0:
-        return fail(BAD_DIM, attrs[0], t.ndim + 1)
+        return fail_dim(attrs[0], t.ndim + 1)
     sizes = words(stack_small())
     strides = words(stack_small())
     for k in range(t.ndim + 1):
@@ -304,9 +318,9 @@ def view_diagonal(h, attrs):
     a = wrap_dim(attrs[1], t.ndim)
     b = wrap_dim(attrs[2], t.ndim)
     if a < 0 or b < 0 or t.ndim < 2:
-        return fail(BAD_DIM, attrs[1] if a < 0 else attrs[2], t.ndim)
+        return fail_dim(attrs[1] if a < 0 else attrs[2], t.ndim)
     if a == b:
-        return fail(DUPLICATE_DIM, a, 1)
+        return fail(DUPLICATE_DIM, a)
     offset = attrs[0]
     if offset >= 0:
         length = min(t.shape[a], t.shape[b] - offset)
@@ -334,19 +348,19 @@ def view_diagonal(h, attrs):
 def view_narrow(h, attrs):
     t = tensor(h)
     dim = wrap_dim(attrs[0], t.ndim)
-    if dim < 0 or t.ndim == 0:
-        return fail(BAD_DIM, attrs[0], t.ndim)
+    if t.ndim == 0:
+        return fail(NARROW_SCALAR)
+    if dim < 0:
+        return fail_dim(attrs[0], t.ndim)
     start = attrs[1]
     size = t.shape[dim]
     if start < -size or start > size:
-        runtime().error[2] = dim
-        return fail(BAD_INDEX, start, size)
+        return fail(START_RANGE, start, size, dim)
     if start < 0:
         start += size
     length = attrs[2]
     if length < 0 or start + length > size:
-        runtime().error[2] = start
-        return fail(BAD_SIZE, -12, length)
+        return fail(NARROW_LENGTH, start, length, size)
     place = words(stack_small())
     place[0] = dim
     place[1] = start
@@ -360,23 +374,23 @@ def view_as_strided(h, attrs):
     t = tensor(h)
     n = attrs[0]
     if n > MAX_DIMS:
-        return fail(TOO_MANY_DIMS, n, 0)
+        return fail(TOO_MANY_DIMS, n)
     sizes = words(stack_small())
     strides = words(stack_small())
     reach = attrs[1 + 2 * n]
     if reach < 0:
-        return fail(BAD_SIZE, -6, reach)
+        return fail(NEGATIVE_STRIDED)
     empty = False
     for k in range(n):
         sizes[k] = attrs[1 + k]
         strides[k] = attrs[1 + n + k]
         if sizes[k] < 0 or strides[k] < 0:
-            return fail(BAD_SIZE, -6, k)
+            return fail(NEGATIVE_STRIDED)
         empty = empty or sizes[k] == 0
         reach += (sizes[k] - 1) * strides[k]
     s = storage(t.storage)
     if not empty and (reach + 1) * itemsize(t.dtype) > s.nbytes:
-        return fail(BAD_SIZE, -7, s.nbytes)
+        return fail(BEYOND_STORAGE, s.nbytes)
     return new_view(h, n, sizes, strides, s.data + attrs[1 + 2 * n] * itemsize(t.dtype))
 
 
@@ -411,4 +425,4 @@ def make_view(kind, h, n, attrs):
         return view_expand(h, attrs[0], words(address_of(attrs) + 8))
     if kind == VIEW_ALIAS:
         return alias(h)
-    return fail(BAD_VIEW, kind, 0)
+    return fail(INTERNAL, kind, n)

@@ -17,7 +17,7 @@ _RELU, _GELU, _GELU_TANH = (BY_NAME[name].id for name in ("relu", "gelu", "gelu_
 def relu(input: Any, inplace: bool = False) -> Any:
     """``max(input, 0)``, element by element."""
     if inplace:
-        return input.relu_()
+        return need_tensor("relu", input).relu_()
     return apply(_RELU, 1, 0, input)
 
 

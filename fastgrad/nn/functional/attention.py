@@ -86,7 +86,7 @@ def scaled_dot_product_attention(
         )
         return apply(_ATTENTION, len(operands), 0, *operands, int(bool(is_causal)), float_bits(factor))[0]
     if enable_gqa:
-        key, value = _shared(query, key, "key", 2), _shared(query, value, "value", 3)
+        key, value = _shared(query, key, "key"), _shared(query, value, "value")
     return _composed(query, key, value, attn_mask, dropout_p, is_causal, factor)
 
 

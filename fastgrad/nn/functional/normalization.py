@@ -221,7 +221,13 @@ def batch_norm(
             "batch_norm(): expected running_mean and running_var to be defined when training=False"
         )
     _need_channels(
-        "batch_norm", channels, 2, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+        "batch_norm",
+        channels,
+        2,
+        running_mean=running_mean,
+        running_var=running_var,
+        weight=weight,
+        bias=bias,
     )
     extents = (n, 1, channels, math.prod(sizes[2:]))
     stats = (3, channels)

@@ -6,10 +6,8 @@ import warnings
 from typing import Any
 
 from fastgrad.errors import renamed
+from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import need_tensor
-from fastgrad.functions.elementwise import abs as absolute
-from fastgrad.functions.elementwise import exp
-from fastgrad.functions.special import xlogy
 from fastgrad.nn.functional.activations import logsigmoid
 from fastgrad.nn.functional.reduction import chosen_reduction
 from fastgrad.ops.call import invoke
@@ -101,7 +99,7 @@ def l1_loss(
     _need_pair("l1_loss", input, target)
     kind = chosen_reduction("l1_loss", reduction, size_average, reduce)
     input, target = _same_sizes("l1_loss", input, target)
-    each = absolute(input - target)
+    each = elementwise.absolute(input - target)
     return _reduced(each, kind) if weight is None else _weighted(each, weight, input, kind)
 
 
@@ -126,7 +124,7 @@ def smooth_l1_loss(
         raise RuntimeError(f"smooth_l1_loss(): does not support negative values for beta, but got {beta}")
     if beta == 0:
         input, target = _same_sizes("smooth_l1_loss", input, target)
-        return _reduced(absolute(input - target), kind)
+        return _reduced(elementwise.absolute(input - target), kind)
     return _loss("smooth_l1_loss", input, target, kind, float(beta))
 
 
@@ -185,7 +183,11 @@ def kl_div(
             stacklevel=2,
         )
     kind = chosen_reduction("kl_div", "sum" if by_batch else reduction, size_average, reduce)
-    each = exp(target) * (target - input) if log_target else xlogy(target, target) - target * input
+    each = (
+        elementwise.exp(target) * (target - input)
+        if log_target
+        else elementwise.xlogy(target, target) - target * input
+    )
     out = _reduced(each, kind)
     return out / input.shape[0] if by_batch and input.ndim else out
 

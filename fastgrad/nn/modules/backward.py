@@ -4,27 +4,32 @@ Note [Boundaries of a call]: the inputs of a call cross one boundary node, its o
 outputs' node runs the backward pre-hooks and keeps what they leave for the pass; a post-hook of the inputs' node runs
 the full backward hooks with it. The node of the outputs leads to that of the inputs, so the hook of the former may
 hold the latter, but not the other way round: a cycle would keep every graph until the collector comes.
+
+Note [What crosses]: tensors among the positional arguments, and the output or the elements of a tuple of outputs, as
+PyTorch documents it. What is in containers crosses too if a hook of the call asks for it, and if the output is one
+container that is no tuple: there PyTorch would call no hook.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
-from fastgrad.autograd.boundary import boundary
+from fastgrad.autograd.boundary import boundary, zeros_at
 from fastgrad.autograd.engine import kept_by_pass
-from fastgrad.autograd.hooks import check_replacement, hook_name
+from fastgrad.autograd.hooks import CheckedHook, check_replacement, hook_name
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.nn.modules.hooks import Hook
 from fastgrad.nn.modules.pytree import children, filled, form_of, is_container, picked, rebuilt
 
 Grads = tuple[Any, ...]
+Hooks = list[tuple[Hook, bool]]  # each with whether it wants what is in containers
+Answers = list[tuple[Hook, Any]]  # what hooks returned that was not None
 
 
-def cross(values: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Let values, and the tensors inside of containers among them, cross a boundary.
+def cross(values: tuple[Any, ...], inside: bool) -> tuple[Any, Any, tuple[Any, ...]]:
+    """Let values cross a boundary, and with `inside` the tensors inside of containers among them.
 
     Returns
     -------
@@ -39,11 +44,11 @@ def cross(values: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
         node, out = boundary(values)
         return node, None, out
     tensors: list[Any] = []
-    forms = tuple(form_of(value, tensors) for value in values)
+    forms = tuple([form_of(v, tensors) if inside or isinstance(v, TensorBase) else None for v in values])
     node, aliases = boundary(tuple(tensors))
     if node is None:
         return None, forms, values
-    return node, forms, tuple(filled(f, aliases, v) for f, v in zip(forms, values, strict=True))
+    return node, forms, tuple([filled(f, aliases, v) for f, v in zip(forms, values, strict=True)])
 
 
 class Boundaries:
@@ -52,66 +57,82 @@ class Boundaries:
     Parameters
     ----------
     module : Module
-    hooks, pre_hooks : list of callable
+    hooks, pre_hooks : list of (callable, bool)
         The full backward hooks and the backward pre-hooks; they stay those of this call.
     """
 
-    __slots__ = ("hooks", "input_form", "module", "n_inputs", "output_form", "pre_hooks")
+    __slots__ = (
+        "hooks", "input_form", "inside", "mixed", "module", "n_inputs", "output_form", "pre_hooks", "single"
+    )  # fmt: skip
 
-    def __init__(self, module: Any, hooks: list[Hook], pre_hooks: list[Hook]) -> None:
+    def __init__(self, module: Any, hooks: Hooks, pre_hooks: Hooks) -> None:
         self.module = module
         self.hooks = hooks
         self.pre_hooks = pre_hooks
+        self.inside = self.mixed = False
+        for _, inside in (*hooks, *pre_hooks):
+            self.inside |= inside
+            self.mixed |= not inside
+        self.mixed &= self.inside
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """Let the positional arguments in; returns the node, None if nothing requires grad, and the arguments."""
         self.n_inputs = len(args)
-        if not self.hooks:
-            return None, args
-        node, self.input_form, args = cross(args)
+        node, self.input_form, args = cross(args, self.inside)
         if node is not None:
-            node.register_hook(self.at_inputs)
+            node.register_hook(_AtInputs(self))
         return node, args
 
     def leave(self, result: Any, input_node: Any) -> Any:
         """Let the output out."""
-        single = not isinstance(result, tuple)
+        single = self.single = not isinstance(result, tuple)
         if single and not isinstance(result, TensorBase) and not is_container(result):
             warnings.warn(
                 "For backward hooks to be called, module output should be a Tensor, or a tuple, list, dict or "
                 f"dataclass with Tensors, but received {type(result)}",
                 stacklevel=4,
             )
-        node, self.output_form, values = cross((result,) if single else tuple(result))
+        values = (result,) if single else tuple(result)
+        node, self.output_form, values = cross(values, single or self.inside)
         if node is None:
             return result
-        node.register_hook(partial(self.at_outputs, input_node))
+        node.register_hook(_AtOutputs(self, input_node))
         if single:
             return values[0]
         return values if type(result) is tuple else rebuilt(result, values)
 
-    def at_outputs(self, input_node: Any, _: Grads, grads: Grads) -> Grads | None:
-        """The post-hook of the node at the outputs."""
-        form = self.output_form
-        shown = grads if form is None else tuple(filled(f, grads) for f in form)
-        left = None
-        if self.pre_hooks:
-            shown, left = _run(_PRE_HOOKS, self.pre_hooks, form, grads, shown, self.module)
-        if self.hooks:
-            if input_node is None:
-                self.without_inputs(shown)
-            elif rt.will_run(rt.current_pass(), input_node, 0):
-                kept_by_pass()[self] = shown
-        return left
+    def ask(
+        self, kind: _Kind, hooks: Hooks, shown: Grads, grad_output: Grads | None = None
+    ) -> tuple[Any, Answers]:
+        """Run the hooks of one boundary; what the last one left, unchecked but for its length, and all answers."""
+        answers: Answers = []
+        for hook, inside in hooks:
+            seen, more = shown, () if grad_output is None else (grad_output,)
+            hides = self.mixed and not inside
+            if hides:
+                seen = self.outermost(grad_output is None, shown)
+                more = () if grad_output is None else (self.outermost(True, grad_output),)
+            new = hook(self.module, seen, *more)
+            if new is None:
+                continue
+            _check_number(kind, hook, new, len(shown))
+            if hides and isinstance(new, (tuple, list)):
+                taken = zip(self.outermost(grad_output is None, (True,) * len(new)), new, shown, strict=True)
+                new = tuple([mine if own else before for own, mine, before in taken])
+            answers.append((hook, new))
+            shown = new
+        return shown, answers
 
-    def at_inputs(self, grads: Grads, _: Grads) -> Grads | None:
-        """The post-hook of the node at the inputs."""
-        grad_output = kept_by_pass().pop(self, None)
-        if grad_output is None:  # the pass came from elsewhere than the outputs
-            return None
+    def outermost(self, of_outputs: bool, values: Any) -> Any:
+        """The same with None for containers."""
         form = self.input_form
-        shown = grads if form is None else tuple(filled(f, grads) for f in form)
-        return _run(_HOOKS, self.hooks, form, grads, shown, self.module, grad_output)[1]
+        if of_outputs:
+            form = None if self.single else self.output_form
+        if form is None or not isinstance(values, (tuple, list)):
+            return values
+        return tuple(
+            [v if f is None or isinstance(f, int) else None for f, v in zip(form, values, strict=True)]
+        )
 
     def without_inputs(self, grad_output: Grads) -> None:
         """No input requires grad: the full backward hooks run at the outputs."""
@@ -120,8 +141,10 @@ class Boundaries:
             "require gradients. See the documentation of Module.register_full_backward_hook for more details.",
             stacklevel=4,
         )
-        for hook in self.hooks:
-            new = hook(self.module, (None,) * self.n_inputs, grad_output)
+        for hook, inside in self.hooks:
+            hides = self.mixed and not inside
+            seen = self.outermost(True, grad_output) if hides else grad_output
+            new = hook(self.module, (None,) * self.n_inputs, seen)
             if new is not None and not (isinstance(new, tuple) and all(value is None for value in new)):
                 raise RuntimeError(
                     "Backward hook for Modules where no input requires gradient should always return None or None for "
@@ -129,78 +152,133 @@ class Boundaries:
                 )
 
 
-_HOOKS = ("Backward hook", "grad_input")
-_PRE_HOOKS = ("Backward pre hook", "grad_output")
+class _AtOutputs(CheckedHook):
+    """The post-hook of the node at the outputs of a call."""
+
+    __slots__ = ("boundaries", "input_node")
+
+    def __init__(self, boundaries: Boundaries, input_node: Any) -> None:
+        self.boundaries = boundaries
+        self.input_node = input_node
+
+    def __call__(self, _: Grads, grads: Grads) -> Grads | None:
+        """What the pre-hooks make of the gradients, also by changing them in place."""
+        call, form = self.boundaries, self.boundaries.output_form
+        shown: Any = grads if form is None else tuple([filled(f, grads) for f in form])
+        left = None
+        answers: Answers = []
+        if call.pre_hooks:
+            shown, answers = call.ask(_PRE_HOOK, call.pre_hooks, shown)
+            left = grads
+        if call.hooks and self.input_node is None:
+            call.without_inputs(shown)
+            left = grads
+        if answers:
+            left = _gradients(_PRE_HOOK, answers, form, grads)
+        if call.hooks and self.input_node is not None and rt.will_run(rt.current_pass(), self.input_node, 0):
+            kept_by_pass()[call] = shown
+        return left
 
 
-def _run(
-    what: tuple[str, str], hooks: list[Hook], form: Any, grads: Grads, shown: Grads, module: Any, *more: Grads
-) -> tuple[Grads, Grads | None]:
-    """Run the hooks of one boundary.
+class _AtInputs(CheckedHook):
+    """The post-hook of the node at the inputs of a call."""
 
-    Parameters
-    ----------
-    what : (str, str)
-        What messages call the hooks, and what they are given.
-    hooks : list of callable
-    form : tuple or None
-        The form of what crosses the boundary.
-    grads, shown : tuple
-        The gradients at the node, and as hooks get them.
-    module : Module
-    *more : tuple
-        What hooks get besides.
+    __slots__ = ("boundaries",)
 
-    Returns
-    -------
-    tuple
-        What the last hook left, and the same as gradients of the node; None if nothing changed.
-    """
-    left = None
-    for hook in hooks:
-        new = hook(module, shown, *more)
-        if new is not None:
-            left = _checked(what, hook, form, new, len(shown), grads if left is None else left)
-            shown = tuple(new)
-    return shown, left
+    def __init__(self, boundaries: Boundaries) -> None:
+        self.boundaries = boundaries
+
+    def __call__(self, grads: Grads, _: Grads) -> Grads | None:
+        """What the full backward hooks make of the gradients; zeros for an argument that got none."""
+        call, form = self.boundaries, self.boundaries.input_form
+        left = _with_zeros(grads, form)
+        grad_output = kept_by_pass().pop(call, None) if call.hooks else None
+        if grad_output is None:  # only pre-hooks, or the pass came from elsewhere than the outputs
+            return left
+        shown = left if form is None else tuple([filled(f, left) for f in form])
+        _, answers = call.ask(_HOOK, call.hooks, shown, grad_output)
+        return _gradients(_HOOK, answers, form, left) if answers else left
 
 
-def _checked(what: tuple[str, str], hook: Hook, form: Any, new: Any, n: int, old: Grads) -> Grads:
-    """What a hook returned, as gradients of the node that replace the old ones."""
-    kind, given = what
-    if not isinstance(new, (tuple, list, TensorBase)):
+# --- what hooks return -----------------------------------------------------------------------------------------
+
+_Kind = tuple[str, str]  # what messages call a hook, and what it replaces
+_HOOK: _Kind = ("Backward hook", "grad_input")
+_PRE_HOOK: _Kind = ("Backward pre hook", "grad_output")
+
+
+def _with_zeros(grads: Grads, form: Any) -> Grads:
+    """Gradients at the boundary of the inputs, zeros for a tensor in no container where there is none."""
+    for g in grads:
+        if g is None:
+            break
+    else:
+        return grads
+    node = rt.task_node(rt.current_pass())
+    values = list(grads)
+    for k in range(len(grads)) if form is None else [f for f in form if isinstance(f, int)]:
+        if values[k] is None:
+            values[k] = zeros_at(node, k)
+    return tuple(values)
+
+
+def _check_number(kind: _Kind, hook: Hook, new: Any, n: int) -> None:
+    """What a hook returned has as many entries as what it was given."""
+    what, given = kind
+    if not hasattr(new, "__len__"):
         raise TypeError(
-            f"{kind} '{hook_name(hook)}' must return None or a tuple of {n} gradients, but returned "
+            f"{what} '{hook_name(hook)}' must return None or a tuple of {n} gradients, but returned "
             f"'{type(new).__name__}'"
         )
     if isinstance(new, TensorBase) or len(new) != n:
         got = "a Tensor" if isinstance(new, TensorBase) else len(new)
         raise RuntimeError(
-            f"{kind} returned an invalid number of {given}, got {got}, but expected {n} (hook '{hook_name(hook)}')"
+            f"{what} returned an invalid number of {given}, got {got}, but expected {n} (hook '{hook_name(hook)}')"
+        )
+
+
+def _gradients(kind: _Kind, answers: Answers, form: Any, old: Grads) -> Grads:
+    """What hooks left, as gradients of the node that replace the old ones, when all of them have run."""
+    what, given = kind
+    hook, last = answers[-1]
+    if not isinstance(last, (tuple, list)):
+        raise TypeError(
+            f"{what} '{hook_name(hook)}' must return None or a tuple of {len(last)} gradients, but returned "
+            f"'{type(last).__name__}'"
         )
 
     def mismatch(form: Any, value: Any) -> Exception:
         return RuntimeError(
-            f"{kind} '{hook_name(hook)}' returned a '{type(value).__name__}' where {given} has a "
+            f"{what} '{hook_name(hook)}' returned a '{type(value).__name__}' where {given} has a "
             f"'{type(form).__name__}' of {len(children(form))}: what replaces it must have the same form"
         )
 
-    values = list(new) if form is None else [None] * len(old)
-    for f, value in zip(form or (), new, strict=bool(form)):
-        picked(f, value, values, mismatch)
-    for k, (value, before) in enumerate(zip(values, old, strict=True)):
-        if value is None or value is before:
-            continue
-        if before is None and not _takes_gradient(k):
-            values[k] = None  # of a tensor that does not require grad: never used
-        else:
-            check_replacement(hook, before, value)
-    return tuple(values)
+    left: list[Any] = [None] * len(old)
+    forms = range(len(old)) if form is None else form
+    for k, (f, value) in enumerate(zip(forms, list(last), strict=True)):
+        hook = _giver(answers, k, value)
+        found: dict[int, Any] = {}
+        picked(f, value, found, mismatch)
+        for j, new in found.items():
+            left[j] = new
+            if new is not None and new is not old[j]:
+                _check_gradient(hook, old[j], new, j if isinstance(f, int) else None)
+    return tuple(left)
 
 
-def _takes_gradient(k: int) -> bool:
-    """Whether the node at which the pass stands hands a gradient on to its k-th input."""
-    return rt.task_node(rt.current_pass()).next_functions[k][0] is not None
+def _giver(answers: Answers, k: int, value: Any) -> Hook:
+    """The hook that put a value in its place; later ones may have handed it on."""
+    for hook, answer in answers:
+        if isinstance(answer, (tuple, list)) and answer[k] is value:
+            return hook
+    return answers[-1][0]
+
+
+def _check_gradient(hook: Hook, old: Any, new: Any, output_nr: int | None) -> None:
+    """What replaces a gradient is like it; like the tensor if that got none and is in no container."""
+    if old is None and output_nr is not None:
+        old = zeros_at(rt.task_node(rt.current_pass()), output_nr)
+    check_replacement(hook, old, new)
 
 
 # --- the deprecated kind ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from fastgrad.nn.modules.hooks import (
     CALL_STORES,
     Hook,
     _global_backward_hooks,
+    _global_backward_hooks_with_containers,
     _global_backward_pre_hooks,
     _global_forward_hooks,
     _global_forward_hooks_always_called,
@@ -132,11 +133,18 @@ def _until(hooks: list[tuple[int, Hook]], last: int | None) -> set[int]:
 
 def _backward_hooks(module: Any, own: dict[str, Any]) -> tuple[Boundaries | None, list[Hook]]:
     """What the full backward hooks and the backward pre-hooks of a call need, and the deprecated hooks."""
-    kinds: dict[Any, list[Hook]] = {True: [], False: [], None: []}
-    kinds[hooks_._global_is_full_backward_hook] += _global_backward_hooks.values()
-    kinds[own["_is_full_backward_hook"]] += own["_backward_hooks"].values()
-    pre = [*_global_backward_pre_hooks.values(), *own["_backward_pre_hooks"].values()]
-    return Boundaries(module, kinds[True], pre) if kinds[True] or pre else None, kinds[False]
+    inside = own["_backward_hooks_with_containers"] or _global_backward_hooks_with_containers
+    if inside:
+        inside = {*own["_backward_hooks_with_containers"], *_global_backward_hooks_with_containers}
+    kinds: dict[Any, Any] = {True: [], False: [], None: []}
+    kinds[hooks_._global_is_full_backward_hook] += _global_backward_hooks.items()
+    kinds[own["_is_full_backward_hook"]] += own["_backward_hooks"].items()
+    pre = [*_global_backward_pre_hooks.items(), *own["_backward_pre_hooks"].items()]
+    boundaries = None
+    if kinds[True] or pre:
+        full, pre = ([(hook, key in inside) for key, hook in hooks] for hooks in (kinds[True], pre))
+        boundaries = Boundaries(module, full, pre)
+    return boundaries, [hook for _, hook in kinds[False]]
 
 
 def _forward_hooks_with_kwargs(own: dict[str, Any]) -> Collection[int]:

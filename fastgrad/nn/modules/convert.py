@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 
 from fastgrad import dtypes
 from fastgrad.autograd.modes import no_grad
-from fastgrad.functions.creation import device as Device  # noqa: N812
+from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.creation import empty_like
-from fastgrad.native.build.loader import TensorBase
 
 Self = TypeVar("Self", bound="ConvertMethods")
 
@@ -41,28 +40,21 @@ class ConvertMethods:
                 self._buffers[name] = fn(buffer)
         return self
 
-    def to(
-        self: Self,
-        *args: Any,
-        dtype: Any = None,
-        device: Any = None,
-        non_blocking: bool = False,
-        tensor: Any = None,
-    ) -> Self:
+    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
         """Convert the floating-point parameters and buffers, and move all of them.
+
+        ``to(dtype, non_blocking=False)``, ``to(device=None, dtype=None, non_blocking=False)`` or ``to(tensor,
+        non_blocking=False)``.
 
         Parameters
         ----------
-        *args : dtype, device, str, Tensor or bool
-            In any of the forms ``to(device, dtype, non_blocking)``, ``to(dtype, non_blocking)`` and
-            ``to(tensor, non_blocking)``.
         dtype : dtype, optional
             A floating-point one.
         device : device or str, optional
+        tensor : Tensor
+            Stands for its dtype and device.
         non_blocking : bool
             Without effect: copies are done when the method returns.
-        tensor : Tensor, optional
-            Stands for its dtype and device.
 
         Returns
         -------
@@ -72,7 +64,9 @@ class ConvertMethods:
         Raises
         ------
         TypeError
-            If `dtype` is no floating-point one.
+            If `dtype` is no floating-point one, or the arguments are of none of these forms.
+        RuntimeError
+            If they ask for a copy.
 
         Examples
         --------
@@ -82,24 +76,14 @@ class ConvertMethods:
         >>> m.to(fg.float64).w.dtype
         fastgrad.float64
         """
-        for arg in (*args, *(() if tensor is None else (tensor,))):
-            if isinstance(arg, dtypes.dtype):
-                dtype = arg
-            elif isinstance(arg, TensorBase):
-                dtype, device = arg.dtype, arg.device  # type: ignore[attr-defined]
-            elif isinstance(arg, (str, Device)):
-                device = arg
-            elif arg is not None and not isinstance(arg, bool):
-                raise TypeError(
-                    f"to() received an invalid combination of arguments - got {type(arg).__name__}, but expected a "
-                    "dtype, a device, a Tensor or a bool (non_blocking)"
-                )
+        device, dtype, _, copy = parse_to(args, kwargs)
+        if copy:
+            raise RuntimeError(".to() does not accept copy argument")
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
-        target = None if device is None else Device(device)
-        return self._apply(lambda t: t.to(dtype=dtype if t.is_floating_point() else None, device=target))
+        return self._apply(lambda t: t.to(device, dtype if t.is_floating_point() else None))
 
     def type(self: Self, dst_type: Any) -> Self:
         """Convert all parameters and buffers to a dtype."""

@@ -23,7 +23,10 @@ CALL_STORES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_
 STATE_STORES = (
     "_state_dict_pre_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
-FLAG_STORES = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+FLAG_STORES = (
+    "_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called",
+    "_backward_hooks_with_containers",
+)  # fmt: skip
 
 HOOK_STORES = (*CALL_STORES, *STATE_STORES, *FLAG_STORES)
 """All attributes of a module with hooks, or with what is known of them, by the ids of their handles."""
@@ -36,6 +39,7 @@ _global_forward_hooks_with_kwargs: Any = OrderedDict()
 _global_forward_hooks_always_called: Any = OrderedDict()
 _global_backward_pre_hooks: Any = OrderedDict()
 _global_backward_hooks: Any = OrderedDict()
+_global_backward_hooks_with_containers: Any = OrderedDict()
 _global_is_full_backward_hook: bool | None = None
 _global_parameter_registration_hooks: Any = OrderedDict()
 _global_buffer_registration_hooks: Any = OrderedDict()
@@ -116,28 +120,33 @@ def register_module_forward_hook(
     return add(_global_forward_hooks, hook, flags=flags)
 
 
-def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
+def register_module_full_backward_pre_hook(hook: Hook, *, containers: bool = False) -> RemovableHandle:
     """Call ``hook(module, grad_output)`` when gradients reach the outputs of any module, ahead of its own hooks.
 
     Parameters
     ----------
     hook : callable
         As in `Module.register_full_backward_pre_hook`.
+    containers : bool
+        Show it the gradients of tensors in containers.
 
     Returns
     -------
     RemovableHandle
     """
-    return add(_global_backward_pre_hooks, hook, flags=((CALL_HOOKS, True),))
+    flags = ((CALL_HOOKS, True), (_global_backward_hooks_with_containers, containers))
+    return add(_global_backward_pre_hooks, hook, flags=flags)
 
 
-def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
+def register_module_full_backward_hook(hook: Hook, *, containers: bool = False) -> RemovableHandle:
     """Call ``hook(module, grad_input, grad_output)`` in backward passes for every module, ahead of its own hooks.
 
     Parameters
     ----------
     hook : callable
         As in `Module.register_full_backward_hook`.
+    containers : bool
+        Show it the gradients of tensors in containers.
 
     Returns
     -------
@@ -148,7 +157,7 @@ def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
     RuntimeError
         If there are global hooks of the deprecated kind.
     """
-    return _add_global_backward_hook(hook, full=True)
+    return _add_global_backward_hook(hook, full=True, containers=containers)
 
 
 def register_module_backward_hook(hook: Hook) -> RemovableHandle:
@@ -170,11 +179,12 @@ def register_module_backward_hook(hook: Hook) -> RemovableHandle:
     return _add_global_backward_hook(hook, full=False)
 
 
-def _add_global_backward_hook(hook: Hook, full: bool) -> RemovableHandle:
+def _add_global_backward_hook(hook: Hook, full: bool, containers: bool = False) -> RemovableHandle:
     global _global_is_full_backward_hook
     check_kind(_global_backward_hooks, _global_is_full_backward_hook, full, "as a global Module hook")
     _global_is_full_backward_hook = full
-    return add(_global_backward_hooks, hook, flags=((CALL_HOOKS, True),))
+    flags = ((CALL_HOOKS, True), (_global_backward_hooks_with_containers, containers))
+    return add(_global_backward_hooks, hook, flags=flags)
 
 
 def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
@@ -235,6 +245,7 @@ class HookMethods:
     _forward_hooks: Any
     _forward_hooks_with_kwargs: Any
     _forward_hooks_always_called: Any
+    _backward_hooks_with_containers: Any
     _backward_pre_hooks: Any
     _backward_hooks: Any
 
@@ -316,7 +327,9 @@ class HookMethods:
             (self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call),
         )  # fmt: skip
 
-    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+    def register_full_backward_pre_hook(
+        self, hook: Hook, prepend: bool = False, *, containers: bool = False
+    ) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` in backward passes, when the gradients of the outputs are known.
 
         Parameters
@@ -326,22 +339,38 @@ class HookMethods:
             replaces it, or None.
         prepend : bool
             Run it ahead of the hooks that the module has already.
+        containers : bool
+            Show it the gradients of tensors in containers.
 
         Returns
         -------
         RemovableHandle
-        """
-        return self._add_hook(self._backward_pre_hooks, hook, prepend)
 
-    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        Examples
+        --------
+        >>> import fastgrad as fg
+        >>> m = fg.nn.Sequential()
+        >>> handle = m.register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 10,))
+        >>> x = fg.ones(2, requires_grad=True)
+        >>> m(x).sum().backward()
+        >>> x.grad
+        tensor([10., 10.])
+        """
+        return self._add_hook(
+            self._backward_pre_hooks, hook, prepend, (self._backward_hooks_with_containers, containers)
+        )
+
+    def register_full_backward_hook(
+        self, hook: Hook, prepend: bool = False, *, containers: bool = False
+    ) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` in passes, when the gradients of the inputs are known.
 
         Both are tuples: `grad_input` has an entry for each positional argument of the call, `grad_output` one for each
-        element of the output if that is a tuple, else one for the output. An entry is the gradient of a tensor, or for
-        a list, dict, tuple or dataclass one with gradients in the places of its tensors. It is None for what is no
-        tensor or does not require grad, and where a gradient is undefined.
+        element of the output if that is a tuple, else one for the output. An entry is the gradient of a tensor, zeros
+        for an argument that got none, and None for what is no tensor.
 
-        If no input requires grad, the hook runs when the gradients of the outputs are known, with a warning.
+        If no tensor among the arguments requires grad, the hook runs when the gradients of the outputs are known, with
+        a warning.
 
         Parameters
         ----------
@@ -349,6 +378,9 @@ class HookMethods:
             May return a tuple that replaces `grad_input` in the rest of the pass, or None.
         prepend : bool
             Run it ahead of the hooks that the module has already.
+        containers : bool
+            Show it the gradients of tensors in containers: the entry of a list, dict, tuple or dataclass is one with
+            gradients in the places of its tensors. The hook then runs when these are known too.
 
         Returns
         -------
@@ -371,7 +403,7 @@ class HookMethods:
         >>> x.grad
         tensor([10., 10.])
         """
-        return self._add_backward_hook(hook, prepend, full=True)
+        return self._add_backward_hook(hook, prepend, containers, full=True)
 
     def register_backward_hook(self, hook: Hook) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` at the node of the first output tensor.
@@ -393,9 +425,11 @@ class HookMethods:
         RuntimeError
             If the module has full backward hooks.
         """
-        return self._add_backward_hook(hook, False, full=False)
+        return self._add_backward_hook(hook, False, False, full=False)
 
-    def _add_backward_hook(self, hook: Hook, prepend: bool, full: bool) -> RemovableHandle:
+    def _add_backward_hook(self, hook: Hook, prepend: bool, containers: bool, full: bool) -> RemovableHandle:
         check_kind(self._backward_hooks, self._is_full_backward_hook, full, "on a single Module")
         self._is_full_backward_hook = full
-        return self._add_hook(self._backward_hooks, hook, prepend)
+        return self._add_hook(
+            self._backward_hooks, hook, prepend, (self._backward_hooks_with_containers, containers)
+        )

@@ -76,8 +76,8 @@ def filled(form: Any, values: Sequence[Any], original: Any = None) -> Any:
     )
 
 
-def picked(form: Any, value: Any, out: list[Any], mismatch: Callable[[Any, Any], Exception]) -> None:
-    """Put what stands in the places of a form's numbers into a list.
+def picked(form: Any, value: Any, out: dict[int, Any], mismatch: Callable[[Any, Any], Exception]) -> None:
+    """Put what stands in the places of a form's numbers under these numbers into a dict.
 
     None in the place of a container stands for None everywhere in it.
 

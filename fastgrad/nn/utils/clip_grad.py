@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from fastgrad.autograd.modes import no_grad
-from fastgrad.dtypes import float64
-from fastgrad.functions.creation import full, promote_types
+from fastgrad.dtypes import float64, promote_types
+from fastgrad.functions.creation import full
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.ops.optim import clip, norm_part, scale
 

@@ -1,0 +1,64 @@
+"""The arguments of `to`: of tensors and of modules the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad.dtypes import as_dtype, dtype
+from fastgrad.functions.creation import device as Device  # noqa: N812
+from fastgrad.native.build.loader import TensorBase
+
+_FORMS = (
+    ("device", "dtype", "non_blocking", "copy"),
+    ("dtype", "non_blocking", "copy"),
+    ("tensor", "non_blocking", "copy"),
+)
+_BOOLS = ("non_blocking", "copy")
+
+
+def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dtype | None, bool, bool]:
+    """Read the arguments of `to` in one of its forms.
+
+    They are ``to(device=None, dtype=None, non_blocking=False, copy=False)``, ``to(dtype, non_blocking=False,
+    copy=False)`` and ``to(tensor, non_blocking=False, copy=False)``.
+
+    Parameters
+    ----------
+    args, kwargs
+        What `to` was called with.
+
+    Returns
+    -------
+    tuple
+        The device or None, the dtype or None, `non_blocking` and `copy`.
+
+    Raises
+    ------
+    TypeError
+        If they are none of the forms.
+    """
+    first = args[0] if args else kwargs.get("tensor")
+    form = _FORMS[2 if isinstance(first, TensorBase) else 1 if isinstance(first, (dtype, type)) else 0]
+    given = dict(zip(form, args, strict=False))
+    if len(args) > len(form) or kwargs.keys() & given.keys() or not kwargs.keys() <= set(form):
+        raise _no_form(args, kwargs)
+    given |= kwargs
+    if "tensor" in given:
+        given |= {"device": given["tensor"].device, "dtype": given["tensor"].dtype}
+    where, kind = given.get("device"), given.get("dtype")
+    if not isinstance(where, (str, Device, type(None))) or not isinstance(kind, (dtype, type, type(None))):
+        raise _no_form(args, kwargs)
+    if any(not isinstance(given.get(name, False), bool) for name in _BOOLS):
+        raise _no_form(args, kwargs)
+    return (
+        None if where is None else Device(where), None if kind is None else as_dtype(kind),
+        given.get("non_blocking", False), given.get("copy", False),
+    )  # fmt: skip
+
+
+def _no_form(args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
+    got = [type(a).__name__ for a in args] + [f"{name}={type(a).__name__}" for name, a in kwargs.items()]
+    return TypeError(
+        f"to() received an invalid combination of arguments - got ({', '.join(got)}), but expected one of: (device, "
+        "dtype, non_blocking, copy), (dtype, non_blocking, copy), (tensor, non_blocking, copy)"
+    )

@@ -1,0 +1,397 @@
+"""What the statements of cases may use. A printed program contains the definitions that it needs."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import itertools
+import json
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import weakref
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+import fastgrad as fg
+
+graph = fg.autograd.graph
+nn = fg.nn
+F = fg.nn.functional
+
+# Keep these imports though nothing here uses them: statements do.
+_USED_BY_STATEMENTS = (contextlib, copy, io, json, os, pickle, signal, sys, weakref, zipfile, Path, np)
+
+kept = []  # what a case keeps alive until its end
+cleanup = []  # called at the end: what takes things away that a case installed for the whole process
+calls = itertools.count()
+
+
+class Mine(Exception):
+    """What the callbacks of cases raise on purpose."""
+
+
+def tick():
+    """Counts calls of callbacks, so that a case which feeds itself comes to an end."""
+    if next(calls) > 200:
+        raise Mine("enough")
+
+
+def use(value, depth=0):
+    """Look at a result in the ways that programs do."""
+    if isinstance(value, fg.Tensor):
+        repr(value)
+        if value.numel() <= 10_000:
+            total = (value * 2).sum()
+            total.item()
+            if total.requires_grad:
+                total.backward()
+        return
+    if isinstance(value, (tuple, list)) and depth < 3:
+        for item in itertools.islice(value, 20):
+            use(item, depth + 1)
+    elif isinstance(value, nn.Module):
+        repr(value)
+        for parameter in value.parameters():
+            use(parameter, depth + 1)
+    elif isinstance(value, graph.Node):
+        repr(value)
+        use(value.next_functions, depth + 1)
+
+
+def interrupted(function, seconds):
+    """Call a function over and over until Ctrl-C comes, after about so many seconds."""
+    came = []
+
+    def handler(*_):
+        if not came:
+            came.append(True)
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds, 0.001)  # again and again: CPython 3.11 may miss one
+        while not came:  # what is raised in a destructor goes no further
+            with contextlib.suppress(Exception):
+                function()
+    except KeyboardInterrupt:
+        pass
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def at_depth(depth, function):
+    """Call a function so near to the recursion limit that `depth` further frames fit."""
+    limit = sys.getrecursionlimit()
+    frame, used = sys._getframe(), 0
+    while frame is not None:
+        frame, used = frame.f_back, used + 1
+    sys.setrecursionlimit(used + depth)
+    try:
+        function()
+    except RecursionError:
+        pass
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+class Dies:
+    """Calls a function when it dies."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __del__(self):
+        self.function(self)
+
+    def __call__(self, *args):
+        return None
+
+
+def in_threads(functions, seconds=20):
+    """Run functions at the same time, with threads that take turns as often as they can."""
+    errors = []
+
+    def run(function):
+        try:
+            for _ in range(20):
+                function()
+        except Exception as error:
+            errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=run, args=(f,), daemon=True) for f in functions]
+    for t in threads:
+        t.start()
+    end = time.monotonic() + seconds
+    for t in threads:
+        t.join(max(0.0, end - time.monotonic()))
+    sys.setswitchinterval(interval)
+    if any(t.is_alive() for t in threads):
+        raise RuntimeError("threads do not end")
+    if errors:
+        raise errors[0]
+
+
+# --- values that lie ----------------------------------------------------------------------------------------
+
+
+class LongTuple(tuple):
+    """Says that it is longer than it is."""
+
+    def __len__(self):
+        return 200
+
+
+class ShortTuple(tuple):
+    """Says that it is empty."""
+
+    def __len__(self):
+        return 0
+
+
+class OtherTuple(tuple):
+    """Yields other things than it holds."""
+
+    def __iter__(self):
+        return iter([None] * 50)
+
+    def __getitem__(self, key):
+        return object()
+
+
+class RaisingTuple(tuple):
+    """Cannot be gone through."""
+
+    def __iter__(self):
+        raise Mine("__iter__")
+
+    def __len__(self):
+        raise Mine("__len__")
+
+
+class LongList(list):
+    def __len__(self):
+        return 200
+
+
+class LyingDict(dict):
+    def __len__(self):
+        return 0
+
+    def __iter__(self):
+        return iter([1, None, "x"])
+
+    def items(self):
+        return [(1, 2, 3)]
+
+    def keys(self):
+        raise Mine("keys")
+
+
+class Index:
+    """Gives what it holds as its index."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        if isinstance(self.value, BaseException):
+            raise self.value
+        return self.value
+
+
+class LyingInt(int):
+    """Is one number and says another."""
+
+    def __index__(self):
+        return 2**70
+
+    def __int__(self):
+        return -5
+
+    def __float__(self):
+        raise Mine("__float__")
+
+
+class LyingFloat(float):
+    def __float__(self):
+        return "no number"
+
+    def __mul__(self, other):
+        return self
+
+
+class LyingStr(str):
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 0
+
+
+class Hostile:
+    """Every question is answered by an exception."""
+
+    def __getattr__(self, name):
+        raise Mine(name)
+
+    def __bool__(self):
+        raise Mine("__bool__")
+
+    def __eq__(self, other):
+        raise Mine("__eq__")
+
+    def __hash__(self):
+        raise Mine("__hash__")
+
+    def __iter__(self):
+        raise Mine("__iter__")
+
+    def __len__(self):
+        raise Mine("__len__")
+
+    def __call__(self, *args, **kwargs):
+        raise Mine("__call__")
+
+
+class AnyAttribute:
+    """Has every attribute, and it is no use."""
+
+    def __getattr__(self, name):
+        return AnyAttribute()
+
+    def __call__(self, *args, **kwargs):
+        return AnyAttribute()
+
+
+class LyingArray:
+    """Says that it is an array."""
+
+    __array_interface__ = {"shape": (3,), "typestr": "<f4", "version": 3, "data": None}
+
+    def __array__(self, dtype=None, copy=None):
+        return "no array"
+
+
+class Growing(list):
+    """Grows while it is gone through."""
+
+    def __iter__(self):
+        for k in range(50):
+            self.append(None)
+            yield self[k] if k < len(self) else None
+
+
+class SubTensor(fg.Tensor):
+    """A subclass with nothing of its own."""
+
+
+class Finalized(fg.Tensor):
+    """A subclass whose tensors stay alive when they die."""
+
+    def __del__(self):
+        kept.append(self)
+
+
+class Slotted(fg.Tensor):
+    __slots__ = ("extra",)
+
+
+class Blind(fg.Tensor):
+    """A subclass that has none of the attributes of a tensor."""
+
+    def __getattribute__(self, name):
+        raise Mine(name)
+
+
+class Contrary(fg.Tensor):
+    """A subclass whose methods raise and whose properties lie."""
+
+    shape = property(lambda self: (1000, 1000))
+    dtype = property(lambda self: None)
+    requires_grad = True
+    grad_fn = None
+
+    def backward(self, *args, **kwargs):
+        raise Mine("backward")
+
+    def detach(self):
+        return None
+
+    def clone(self, *args, **kwargs):
+        return 5
+
+
+def self_containing():
+    """A list that holds itself."""
+    out = []
+    out.append(out)
+    return out
+
+
+def deeply_nested():
+    """A list in a list, two thousand times."""
+    out = []
+    for _ in range(2000):
+        out = [out]
+    return out
+
+
+def frozen_array():
+    """An array that cannot be written."""
+    out = np.ones(3, np.float32)
+    out.flags.writeable = False
+    return out
+
+
+def inference_tensor():
+    """A tensor that knows no graph."""
+    with fg.inference_mode():
+        return fg.ones(2, 3)
+
+
+def released():
+    """A tensor whose graph has been freed."""
+    x = fg.ones(2, 3, requires_grad=True)
+    y = (x * x).exp()
+    y.sum().backward()
+    return y
+
+
+def hooked():
+    """A tensor with a hook that raises."""
+    x = fg.ones(2, 3, requires_grad=True)
+    y = x * 2
+
+    def hook(g):
+        raise Mine("hook")
+
+    y.register_hook(hook)
+    return y
+
+
+def gone_node():
+    """A node whose tensors are gone."""
+    return (fg.ones(2, requires_grad=True).exp() * 2).grad_fn
+
+
+class Twice(fg.autograd.Function):
+    """A custom function that is in order."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
