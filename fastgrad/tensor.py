@@ -428,11 +428,11 @@ class Tensor(TensorBase):
         Raises
         ------
         RuntimeError
-            If the tensor requires grad and `force` is not set.
+            If the tensor requires grad, gradients are on, and `force` is not set.
         """
         if force:
             return self.detach().cpu().numpy()
-        if self.requires_grad:
+        if self.requires_grad and rt.get_mode() & GRAD_ENABLED:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )

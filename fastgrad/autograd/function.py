@@ -22,7 +22,7 @@ from fastgrad.native.contracts.flags import (
     NODE_HOOKS,
     PYTHON_APPLY,
 )
-from fastgrad.native.contracts.python_types import NO_MATERIALIZE
+from fastgrad.native.contracts.python_types import NO_MATERIALIZE, NO_MATERIALIZE_CONSTANT
 from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.ops.registry import CustomFunction
 
@@ -68,7 +68,10 @@ class FunctionCtx:
 
     def set_materialize_grads(self, value: bool) -> None:
         """Say whether `backward` gets zeros (the default) or None for outputs without a gradient."""
-        self._options = 0 if value else NO_MATERIALIZE  # type: ignore[misc]
+        self._set_option(NO_MATERIALIZE, not value)
+
+    def _set_option(self, option: int, on: bool) -> None:
+        self._options = self._options | option if on else self._options & ~option  # type: ignore[misc]
 
 
 class BackwardFunction(Node, FunctionCtx):
@@ -110,6 +113,19 @@ class BackwardFunction(Node, FunctionCtx):
     def materialize_grads(self) -> bool:
         """Whether `backward` gets zeros for outputs without a gradient."""
         return not self._options & NO_MATERIALIZE
+
+    @materialize_grads.setter
+    def materialize_grads(self, value: bool) -> None:
+        self.set_materialize_grads(value)
+
+    @property
+    def _materialize_non_diff_grads(self) -> bool:
+        """Whether these zeros are also made for outputs that cannot have a gradient; `forward` may switch it off."""
+        return not self._options & NO_MATERIALIZE_CONSTANT
+
+    @_materialize_non_diff_grads.setter
+    def _materialize_non_diff_grads(self, value: bool) -> None:
+        self._set_option(NO_MATERIALIZE_CONSTANT, not value)
 
     def apply(self, *grads: Any) -> Any:
         """Run `backward` on gradients, without hooks."""
@@ -337,7 +353,8 @@ def _finish_output(
     elif not flows and output.requires_grad:
         is_view = rt.field(output, _TENSOR_FLAGS) & IS_VIEW
         output = output.detach() if is_input else output if is_view else output.detach_()
-    rt.set_output(ctx, k, output, int(flows))
+    if flows or not ctx._options & NO_MATERIALIZE_CONSTANT:
+        rt.set_output(ctx, k, output, int(flows))
     return output
 
 

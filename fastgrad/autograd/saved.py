@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
+from fastgrad.autograd.threads import carried
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import GRAD_ENABLED, PYTHON_APPLY, SAVED_FREED
 from fastgrad.native.contracts.records import NODE, STORAGE, TENSOR
@@ -62,6 +63,7 @@ class _Stack(threading.local):
 
 
 _stack = _Stack()
+carried(lambda: (_stack.pairs, _stack.disabled), lambda value: _stack.put(*value))
 
 
 def restore_saved_hooks(number: int) -> None:

@@ -507,7 +507,7 @@ def _copies(code):
     dtypes = SUPPORTED_DTYPES if code in SUPPORTED_DTYPES else ()
     return Kernel(
         f"copy_from_{code}", "elementwise:build", _same, dtypes=dtypes, forms=(FLAT, STRIDED), inputs=("x",),
-        source=code,
+        elements={"x": code},
     )  # fmt: skip
 
 

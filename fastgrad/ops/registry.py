@@ -29,7 +29,8 @@ from fastgrad.native.contracts.element_types import (
     SUPPORTED_DTYPES,
 )
 from fastgrad.native.contracts.flags import WRAPPED_NUMBER
-from fastgrad.native.contracts.frames import FLAT, INPLACE, STRIDED
+from fastgrad.native.contracts.frame import Frame
+from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import MAX_KERNELS, MAX_OPS
 from fastgrad.native.contracts.ops import (
     ANY_NUMBER,
@@ -69,6 +70,13 @@ class Kernel:
     formula : callable, optional
         What the builder pastes into the loop. It may read numbers, strings, tuples of them and functions; their values
         are part of the cache's key.
+    frame : Frame, optional
+        The declaration of what the kernel gets; that of a formula follows from its operands.
+    inputs : tuple of str
+        Names of a formula's operands.
+    elements : dict, optional
+        Dtype codes of what lies behind addresses, by the names of their fields or operands, where that is not of the
+        kernel's dtype and the frame leaves it open.
     dtypes : tuple of int
         For which dtypes there is such a kernel.
     forms : tuple of int
@@ -86,6 +94,9 @@ class Kernel:
         builder: str,
         formula: Callable[..., Any] | None = None,
         *,
+        frame: Frame | None = None,
+        inputs: tuple[str, ...] = (),
+        elements: dict[str, int] | None = None,
         dtypes: tuple[int, ...] = SUPPORTED_DTYPES,
         forms: tuple[int, ...] = (FLAT,),
         hint: str = "",
@@ -94,14 +105,19 @@ class Kernel:
     ) -> None:
         if len(KERNELS) >= MAX_KERNELS:
             raise RuntimeError(f"kernel table is full ({MAX_KERNELS} rows)")
+        if (frame is None) == (formula is None):
+            raise TypeError(f"kernel {name!r} needs either a formula or the declaration of its frame")
         self.name = name
         self.builder = builder
         self.formula = formula
+        self.inputs = inputs
+        self.elements = elements or {}
         self.dtypes = dtypes
         self.forms = forms
         self.hint = hint
         self.requires = requires
         self.options = options
+        self._frame = frame
         if formula is not None:
             _check_formula(name, formula)
         self.id = len(KERNELS)
@@ -110,9 +126,17 @@ class Kernel:
     def cells(self) -> list[tuple[int, int]]:
         """All dtypes and layout classes for which it is ever asked."""
         cells = [(dtype, form) for dtype in self.dtypes for form in self.forms]
-        if self.options.get("out_bool"):  # only over a bool can the result be written
+        if self.elements.get("out") == BOOL:  # only over a bool can the result be written
             cells = [(dtype, form) for dtype, form in cells if form != INPLACE or dtype == BOOL]
         return cells
+
+    def frame(self, form: int = FLAT) -> Frame:
+        """The declaration of what the kernel gets in a layout class."""
+        frame = self._frame
+        if frame is None:
+            frame = FORMULA_FRAMES[form]
+            frame = frame.named(frame.name, splits=frame.splits, inputs=" ".join(self.inputs))
+        return frame.with_elements(self.elements)
 
     def need(self, dtype: int, form: int) -> None:
         """Raise NotImplementedError where there is no such kernel."""
@@ -500,10 +524,11 @@ def elementwise(
         inputs = tuple(inspect.signature(formula).parameters)
         conditions = tuple(n for n in inputs[-1:] if n == "condition")
         extra = MASK_LAST if conditions else 0
+        elements = dict.fromkeys((*conditions, "out") if flags & OUT_BOOL else conditions, BOOL)
         kernel = Kernel(
             name, "elementwise:build", formula,
             dtypes=dtypes or (SUPPORTED_DTYPES if rule == PROMOTE else FLOATS), forms=(FLAT, STRIDED, INPLACE),
-            hint=hint, inputs=inputs, conditions=conditions, out_bool=bool(flags & OUT_BOOL),
+            hint=hint, inputs=inputs, elements=elements,
         )  # fmt: skip
         op = Op(
             name, ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node,

@@ -19,7 +19,9 @@ NODE_OBJECT = Record(
 """`tensor_hooks`: the dict of hooks of the only output, or a list of pairs of output number and dict. `function` to
 `non_differentiable` and `options` belong to custom functions, `packed` to saved-tensor hooks."""
 
-NO_MATERIALIZE = 1  # an option of a custom function: undefined gradients stay None
+# Options of a custom function: undefined gradients stay None; those of outputs that cannot have any do.
+NO_MATERIALIZE = 1
+NO_MATERIALIZE_CONSTANT = 2
 
 HANDLE_OBJECT = Record("handle_object", **_HEADER, hooks=1, extra=1, id=1, weaklist=1)
 

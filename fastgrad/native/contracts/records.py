@@ -5,6 +5,7 @@ A handle is the address of a record.
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.frame import REPORT
 from fastgrad.native.contracts.limits import (
     ATTR_WORDS,
     INLINE_EDGES,
@@ -42,7 +43,7 @@ TASK = Record(
     slots=1, n_slots=1, cap_slots=1, heap=1, n_heap=1, cap_heap=1,
     table=1, n_table=1, cap_table=1, captures=1, n_captures=1, cap_captures=1,
     node=1, slot=1, grads=1, n_grads=1, results=1, n_results=1, cap_results=1,
-    had_posts=1, n_roots=1, hook_changes=1,
+    had_posts=1, n_roots=1, hook_changes=1, depth=1,
 )  # fmt: skip
 SLOT_WORDS = 8
 SLOT = Record("slot", node=1, deps=1, needed=1, capture=1, grads=1, inline=2, pad=1)
@@ -64,7 +65,7 @@ RUNTIME = Record(
     free=8, live=8, quarantine=8, quarantine_tail=8, quarantine_n=8,
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
     seq=1, task_id=1, current_task=1, thread=1, mode=1, modes=1, n_modes=1, cap_modes=1,
-    status=1, error=24, overruns=1, dead=1, draining=1,
+    status=1, error=24, report=REPORT.words, overruns=1, dead=1, draining=1,
     resolve=1, op_failed=1, entry_failed=1, type_error=1, system_error=1, operator_fallback=1,
     tensor_type=1, tensor_base=1, tuple_type=1, node_type=1, node_base=1, handle_type=1, dict_type=1,
     hooks_name=1, post_accumulate_name=1, backward_name=1,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import MAX_DIMS, MAX_NESTED
 
 OK = 0
 
@@ -399,6 +399,7 @@ BAD_GRADIENT = _reason(
     "with {expected}",
     "input got:sizes expected:sizes",
 )
+NESTED_TOO_DEEP = _reason(RecursionError, f"more than {MAX_NESTED} passes within each other on one thread")
 NO_RULE = _reason(
     NotImplementedError,
     "the derivative with regard to input {input} is not implemented",

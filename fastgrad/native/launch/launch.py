@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base.intrinsics import (
+    address_of,
     call_kernel,
     call_native,
     native,
@@ -12,9 +13,11 @@ from fastgrad.native.base.intrinsics import (
     runtime_address,
     tape,
     words,
+    words_of,
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import py_restore_thread, py_save_thread
+from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.records import OPINFO, RUNTIME
 from fastgrad.native.contracts.status import NO_KERNEL, NO_MEMORY
@@ -107,3 +110,9 @@ def launch(kernel, device, dtype, layout_class, frame, n_words, work):
     if address == 0:
         return NO_KERNEL
     return launch_address(address, frame, n_words, work)
+
+
+@native_inline
+def launch_frame(kernel, device, dtype, f, work):
+    """Find a kernel that has one layout class and run it over a frame; returns a status."""
+    return launch(kernel, device, dtype, FLAT, address_of(f), words_of(f), work)

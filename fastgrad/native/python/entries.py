@@ -6,7 +6,7 @@ Small functions that only Python needs (fields of records, modes, hooks' flags) 
 from __future__ import annotations
 
 from fastgrad.native.backward import boundary, custom_function, hooks, passes, sweep
-from fastgrad.native.base import modes
+from fastgrad.native.base import frames, modes
 from fastgrad.native.base.intrinsics import (
     call_kernel,
     native,
@@ -22,7 +22,6 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.flags import CONTIGUOUS, REQUIRES_GRAD, RETAINS_GRAD, UNTRACKED, WRAPPED_NUMBER
-from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.records import STORAGE_KIND, TAPE_KIND
 from fastgrad.native.contracts.status import NO_MEMORY
 from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
@@ -30,7 +29,7 @@ from fastgrad.native.graph import graph
 from fastgrad.native.graph.graph import is_leaf, left_behind, look, write_meta
 from fastgrad.native.graph.packing import about_to_change
 from fastgrad.native.launch.elementwise import copy_into, fill_scalar, number_tensor
-from fastgrad.native.launch.launch import launch
+from fastgrad.native.launch.launch import launch_frame
 from fastgrad.native.memory.buffers import deallocate, empty_cache
 from fastgrad.native.memory.records import (
     WORDS_STORAGE,
@@ -340,21 +339,29 @@ def random_fill(kernel, h, seed, offset, a, b):
     t = tensor(h)
     if t.numel == 0:
         return 0
-    frame = stack_small()
-    f = words(frame)
-    f[0] = t.numel
-    f[1] = t.data
-    f[2] = seed
-    f[3] = offset
-    f[4] = a
-    f[5] = b
-    return -launch(kernel, t.device, t.dtype, FLAT, frame, 6, t.numel)
+    f = frames.random(stack_small())
+    f.n = t.numel
+    f.out = t.data
+    f.seed = seed
+    f.offset = offset
+    f.a = a
+    f.b = b
+    return -launch_frame(kernel, t.device, t.dtype, f, t.numel)
 
 
 @native
 def sequence_fill(kernel, h, start, step):
     """Fill a contiguous tensor with ``start + k * step``; both are bit patterns of float64 or integers. A status."""
-    return random_fill(kernel, h, start, step, 0, 0)
+    enter()
+    t = tensor(h)
+    if t.numel == 0:
+        return 0
+    f = frames.sequence(stack_small())
+    f.n = t.numel
+    f.out = t.data
+    f.start = start
+    f.step = step
+    return -launch_frame(kernel, t.device, t.dtype, f, t.numel)
 
 
 # --- capture and replay ----------------------------------------------------------------------------------------
