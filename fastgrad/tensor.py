@@ -797,7 +797,9 @@ class Tensor(TensorBase):
     def copy_(self, source: Any) -> Any:
         """Copy the elements of another tensor, broadcast and cast."""
         if not isinstance(source, TensorBase):
-            raise TypeError(f"copy_(): argument 'other' must be Tensor, not {type(source).__name__}")
+            raise TypeError(
+                f"copy_(): argument 'other' (position 1) must be Tensor, not {type(source).__name__}"
+            )
         if _field(source, _DEVICE) != _field(self, _DEVICE):
             source = source.to(device=self.device)
         if _field(source, _DTYPE) != _field(self, _DTYPE):

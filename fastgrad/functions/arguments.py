@@ -7,6 +7,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from fastgrad.native.build.loader import TensorBase
 
 LIMIT = 1 << 63
@@ -18,10 +20,17 @@ def is_tensor(value: object) -> bool:
     return isinstance(value, TensorBase)
 
 
-def need_tensor(name: str, value: Any, position: str = "input") -> Any:
-    """The value, if it is a tensor; TypeError otherwise."""
+def is_number(value: object) -> bool:
+    """Whether a value is a tensor or a number, as most second operands may be."""
+    return isinstance(value, (TensorBase, int, float, np.number, np.bool_))
+
+
+def need_tensor(name: str, value: Any, argument: str = "input", position: int = 1) -> Any:
+    """The value, if it is a tensor; a TypeError naming the argument and its position otherwise."""
     if not isinstance(value, TensorBase):
-        raise TypeError(f"{name}(): argument '{position}' must be Tensor, not {type(value).__name__}")
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+        )
     return value
 
 

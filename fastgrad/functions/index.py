@@ -362,7 +362,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
         If the dtype, rank or sizes of the index do not fit or an index is out of range.
     """
     need_tensor("gather", input)
-    if need_tensor("gather", index, "index").dtype is dtypes.int32:
+    if need_tensor("gather", index, "index", 3).dtype is dtypes.int32:
         index = index.to(dtypes.int64)
     return invoke(BY_NAME["gather"], (input, index), as_index("gather", "dim", dim))
 
@@ -372,7 +372,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
     return invoke(
         BY_NAME["scatter_add"],
-        (need_tensor("scatter_add", input), src, index),
+        (need_tensor("scatter_add", input), need_tensor("scatter_add", src, "src", 4), index),
         as_index("scatter_add", "dim", dim),
     )
 
@@ -387,7 +387,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
         If the index has more than one dimension or a value out of range.
     """
     need_tensor("index_select", input)
-    need_tensor("index_select", index, "index")
+    need_tensor("index_select", index, "index", 3)
     if index.dim() > 1:
         raise IndexError(f"index_select(): Index is supposed to be a vector, but got dim: {index.dim()}")
     if index.dtype not in (dtypes.int64, dtypes.int32):
@@ -453,7 +453,7 @@ def masked_select(input: Any, mask: Any) -> Any:
         If the mask is not bool or the shapes do not broadcast.
     """
     need_tensor("masked_select", input)
-    if need_tensor("masked_select", mask, "mask").dtype is not dtypes.bool_:
+    if need_tensor("masked_select", mask, "mask", 2).dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_select(): expected BoolTensor for mask, but got {mask.dtype.name}")
     try:
         shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape)) or (1,)

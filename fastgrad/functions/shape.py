@@ -205,7 +205,7 @@ def expand(input: Any, *sizes: Any) -> Any:
 @public(package=False)
 def expand_as(input: Any, other: Any) -> Any:
     """Expanded to the sizes of another tensor."""
-    return apply(_EXPAND, 1, 0, input, *need_tensor("expand_as", other, "other").shape)
+    return apply(_EXPAND, 1, 0, input, *need_tensor("expand_as", other, "other", 2).shape)
 
 
 @public()
@@ -263,8 +263,10 @@ def _triangle(name: str, input: Any, diagonal: int) -> Any:
 
 
 def _promoted(name: str, tensors: Any) -> list[Any]:
-    if is_tensor(tensors):
-        raise TypeError(f"{name}(): argument 'tensors' must be tuple of Tensors, not Tensor")
+    if is_tensor(tensors) or not hasattr(type(tensors), "__iter__"):
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}"
+        )
     tensors = list(tensors)
     if not tensors:
         kind = ValueError if name == "cat" else RuntimeError

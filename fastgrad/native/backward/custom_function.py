@@ -71,7 +71,7 @@ from fastgrad.native.memory.references import drop, drop_node, leave_node, relea
 from fastgrad.native.memory.storages import version_of
 from fastgrad.native.objects.handles import (
     call_python,
-    is_tensor,
+    never_made,
     object_handle,
     optional_handle,
     type_of,
@@ -191,8 +191,8 @@ def function_finish(o, args, result):
     """Complete the node of a call whose `forward` returned `result`; what the call returns, or zero."""
     x = node_object(o)
     n = node(x.handle)
-    if is_tensor(result) and x.dirty == 0 and x.non_differentiable == 0:
-        h = object_handle(result)
+    h = object_handle(result)
+    if h != 0 and x.dirty == 0 and x.non_differentiable == 0:
         t = tensor(h)
         fresh = t.node == 0 and not t.flags & (REQUIRES_GRAD | IS_VIEW)
         for k in range(n.n_attrs):
@@ -472,6 +472,7 @@ def take_gradients(o, result, results):
     if good:
         return OK
     answer = call_python(runtime().check_gradients, 2, o, result, 0)
-    if answer != 0:
+    if answer != 0:  # a tensor without a record
         py_decref(answer)
+        never_made()
     return RAISED

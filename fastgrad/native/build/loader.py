@@ -235,3 +235,7 @@ def runtime_set_callback(field: str, arity: int, function: Callable[..., int]) -
     _keep.append(callback)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(callback))
     runtime_set(field, ctypes.cast(callback, ctypes.c_void_p).value or 0)
+
+
+runtime_set_object("type_error", TypeError)
+runtime_set_object("system_error", SystemError)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+ANY_NUMBER = 1 << 40
+"""Of operands: an op that takes a list of tensors."""
+
 # The operators of Python that have a slot of their own in the tensor type; `runtime.operators` holds their ops.
 BINARY_OPERATORS = (
     "add",

@@ -78,6 +78,7 @@ RAISED = -PYTHON_RAISED
 NO_MEMORY = _reason(MemoryError, "not enough memory for the result; {live_bytes} bytes are in use")
 NO_KERNEL = _reason(NotImplementedError, "not implemented for {types}")
 BAD_HANDLE = _reason(TypeError, "expected Tensor arguments")
+BAD_CALL = _reason(TypeError, "operands and integers do not fit the op")
 INTERNAL = _reason(RuntimeError, "invalid argument ({a}, {b}) of a compiled function", "a b")
 DEVICE_MISMATCH = _reason(
     RuntimeError,

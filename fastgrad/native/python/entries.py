@@ -24,8 +24,6 @@ from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.flags import DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
 from fastgrad.native.contracts.records import TAPE_KIND
 from fastgrad.native.contracts.status import NO_MEMORY, OK
-from fastgrad.native.dispatch.call import call_entry
-from fastgrad.native.dispatch.inplace_call import inplace
 from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
 from fastgrad.native.graph import graph
 from fastgrad.native.graph.graph import is_leaf, look, requires_grad, write_meta
@@ -52,6 +50,9 @@ from fastgrad.native.objects.collector import (
 )
 from fastgrad.native.objects.handles import (
     adopt,
+    entry_refused,
+    no_new_node,
+    no_new_tensor,
     node_handle,
     object_handle,
     optional_handle,
@@ -60,6 +61,7 @@ from fastgrad.native.objects.handles import (
     wrap_optional,
 )
 from fastgrad.native.python import node_entries
+from fastgrad.native.python.apply import apply
 from fastgrad.native.tensors import tensors
 from fastgrad.native.tensors.overlap import overlap as memory_overlap
 from fastgrad.native.tensors.tensors import alias, new_tensor
@@ -399,8 +401,10 @@ EXPORTS = [
     Export("binary_operator", binary_operator, "iii", "x"),
     Export("unary_operator", unary_operator, "ii", "x"),
     Export("scalar_operator", scalar_operator, "iiidii", "x"),
-    Export("call_entry", call_entry, "iipippi", "x"),
-    Export("inplace", inplace, "iipip", "x"),
+    Export("apply", apply, "ii", "x"),
+    Export("entry_refused", entry_refused, "iii", "x"),
+    Export("no_new_tensor", no_new_tensor, "", "x"),
+    Export("no_new_node", no_new_node, "", "x"),
     # tensors
     Export("new", new, "iiii", "T"),
     Export("number", number, "idiii", "T"),
@@ -451,7 +455,7 @@ EXPORTS = [
     Export("dealloc_handle", dealloc_handle, "i", "x"),
     Export("collection_begins", collection_begins, "i", "n"),
     Export("collection_ends", collection_ends, "", "E"),
-    Export("adopt", adopt, "oo", "R"),
+    Export("adopt", adopt, "oT", "R"),
     # hooks
     Export("next_hook_id", hooks.next_hook_id, "", "i"),
     Export("add_hook", hooks.add_hook, "oo", "R"),
