@@ -208,6 +208,22 @@ def test_sets_have_one_text_in_every_process():
     assert len(printed) == 1
 
 
+def test_a_docstring_does_not_matter():
+    def plain(x):
+        return x + c(1)
+
+    def documented(x):
+        """What it says."""
+        return x + c(1)
+
+    def better(x):
+        """What it says is better."""
+        return x + c(1)
+
+    assert key(documented) == key(better)
+    assert value_of(documented, 1.0) == value_of(plain, 1.0) == 2
+
+
 def test_other_globals_do_not_matter(monkeypatch):
     before = key(formula)
     monkeypatch.setitem(globals(), "exp", 3.0)
@@ -242,7 +258,9 @@ def test_a_formula_that_no_key_can_hold_is_refused():
 
 
 @pytest.mark.parametrize(
-    "value", [[1], {1}, object(), np.zeros(2), np, len, int, 1j, np.complex64(1)], ids=repr
+    "value",
+    [[1], {1}, object(), np.zeros(2), np, len, int, 1j, np.complex64(1)],
+    ids=lambda v: type(v).__name__,
 )
 def test_values_that_are_refused(value):
     def formula(x):
