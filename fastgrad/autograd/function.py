@@ -323,11 +323,16 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
             "modified inplace must all be outputs of the Function."
         )
     rt.set_output_count(ctx, len(outputs))
+    flows = [
+        recorded and isinstance(x, TensorBase) and x.is_floating_point() and not _among(x, constant)
+        for x in outputs
+    ]
+    several = int(sum(flows) > 1)
     finished = []
     for k, output in enumerate(outputs):
         if isinstance(output, TensorBase):
-            flows = recorded and output.is_floating_point() and not _among(output, constant)
-            output = _finish_output(ctx, k, output, flows, _among(output, args), _among(output, dirty))
+            is_input, is_dirty = _among(output, args), _among(output, dirty)
+            output = _finish_output(ctx, k, output, flows[k], is_input, is_dirty, several)
         finished.append(output)
     if recorded and rt.get_mode() & NODE_HOOKS:
         node_created(ctx)
@@ -340,7 +345,7 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
 
 
 def _finish_output(
-    ctx: BackwardFunction, k: int, output: Any, flows: bool, is_input: bool, is_dirty: bool
+    ctx: BackwardFunction, k: int, output: Any, flows: bool, is_input: bool, is_dirty: bool, several: int
 ) -> Any:
     if is_dirty and flows:
         rt.set_dirty_output(ctx, k, output)
@@ -354,7 +359,7 @@ def _finish_output(
         is_view = rt.field(output, _TENSOR_FLAGS) & IS_VIEW
         output = output.detach() if is_input else output if is_view else output.detach_()
     if flows or not ctx._options & NO_MATERIALIZE_CONSTANT:
-        rt.set_output(ctx, k, output, int(flows))
+        rt.set_output(ctx, k, output, int(flows), several)
     return output
 
 
