@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,9 @@ import fastgrad as fg
 from fastgrad.kernels import compile as compilation
 from fastgrad.kernels.compile import compile_kernel, unit_name
 from fastgrad.kernels.keys import by_value, globals_read, need_values
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, NUMBERS
+from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, NUMBERS
 from fastgrad.native.contracts.frames import FLAT, STRIDED
-from fastgrad.ops import activations
+from fastgrad.ops import activations, registry
 from fastgrad.ops.registry import BY_NAME, KERNELS, Kernel, elementwise
 from fastgrad.ops.vocabulary import c, m
 
@@ -40,11 +39,11 @@ def formula(x, by=4.0):
     return shifted(x) * c(PAIR[1]) + c(by)
 
 
-def row(formula: Callable[..., Any], **options: Any) -> Any:
-    """A row for a formula of x that stands in no table."""
-    return SimpleNamespace(
-        name="probe", builder="elementwise:build", formula=formula, options={"inputs": ("x",), **options}, requires=""
-    )  # fmt: skip
+def row(formula: Callable[..., Any], **options: Any) -> Kernel:
+    """A row for a formula of x, in a table of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "KERNELS", [])
+        return Kernel("probe", "elementwise:build", formula, inputs=("x",), **options)
 
 
 def key(formula: Callable[..., Any], **options: Any) -> str:
@@ -144,10 +143,8 @@ def test_the_code_changes_the_key():
 
 
 def test_options_change_the_key():
-    assert (
-        len({key(shifted), key(shifted, out_bool=True), key(shifted, out_bool=1), key(shifted, source=3)})
-        == 4
-    )
+    variants = [{}, {"elements": {"out": BOOL}}, {"elements": {"x": BOOL}}, {"upper": True}, {"upper": 1}]
+    assert len({key(shifted, **options) for options in variants}) == len(variants)
 
 
 @pytest.mark.parametrize(
@@ -285,10 +282,10 @@ def test_a_value_that_comes_later_is_looked_at_later():
     def formula(x):
         return x * later
 
-    need_values(formula)
+    declared = row(formula)
     later = [1]
     with pytest.raises(TypeError, match=r"which reads `later`, a builtins\.list"):
-        key(formula)
+        unit_name(declared, FLOAT32, FLAT)
 
 
 # --- what they are made of -------------------------------------------------------------------------------------
