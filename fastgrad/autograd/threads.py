@@ -35,9 +35,13 @@ class _Helper(threading.Thread):
         self.call: Callable[[], Any] | None = call
         self.result: Any = None
         self.failure: BaseException | None = None
-        self.over = False
+        self.done = False
         self.end = threading.Lock()  # `join` takes a thread for ended when an exception interrupts it
         self.end.acquire()
+
+    def is_over(self) -> bool:
+        """Whether the function has returned or raised."""
+        return self.done
 
     def run(self) -> None:
         """Call the function as the waiting thread would."""
@@ -50,7 +54,7 @@ class _Helper(threading.Thread):
             self.failure = error
         finally:
             self.call = None
-            self.over = True
+            self.done = True
             self.end.release()
 
 
@@ -79,11 +83,11 @@ def on_another_thread(call: Callable[[], Any]) -> Any:
     _HELPERS[caller] = helper
     try:
         helper.start()
-        while not helper.over:
+        while not helper.is_over():
             try:
                 helper.end.acquire()
             except BaseException as interruption:  # noqa: BLE001 - it belongs to what the helper does
-                if not helper.over:
+                if not helper.is_over():
                     _interrupt(caller, type(interruption))
                 elif helper.failure is None:
                     helper.failure = interruption
