@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fastgrad.autograd.threads import carried
 from fastgrad.native.build.loader import rt, runtime_set_object
 from fastgrad.native.contracts.flags import NODE_HOOKS
 
@@ -22,8 +23,17 @@ class _State(threading.local):
         self.enabled = False
         self.check_nan = True
 
+    def now(self) -> tuple[Any, ...]:
+        """All of it."""
+        return list(self.hooks), self.enabled, self.check_nan
+
+    def become(self, values: tuple[Any, ...]) -> None:
+        """Take over what another thread has."""
+        self.hooks, self.enabled, self.check_nan = values
+
 
 state = _State()
+carried(state.now, state.become)
 
 
 def _refresh() -> None:
@@ -178,15 +188,14 @@ def explain(node: Any, error: BaseException) -> None:
     name = node.name()
     place = (node._metadata or {}).get("traceback_")
     if place is None:
-        warnings.warn(
+        _tell(
+            error,
             f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward "
             "pass for more information.",
-            stacklevel=4,
         )
         return
-    warnings.warn(
-        f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(place)}",
-        stacklevel=4,
+    _tell(
+        error, f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(place)}"
     )
     parent = node._metadata.get("parent_")
     while parent is not None:
@@ -196,5 +205,13 @@ def explain(node: Any, error: BaseException) -> None:
             if place
             else "No forward pass information available."
         )
-        warnings.warn(f"\n\nPrevious calculation was induced by {parent.name()}. {text}", stacklevel=4)
+        _tell(error, f"\n\nPrevious calculation was induced by {parent.name()}. {text}")
         parent = (parent._metadata or {}).get("parent_")
+
+
+def _tell(error: BaseException, text: str) -> None:
+    """Warn about an error that leaves a pass; where warnings are errors, it is the one that leaves, with a note."""
+    try:
+        warnings.warn(text, stacklevel=5)
+    except UserWarning:
+        error.add_note(text)

@@ -15,6 +15,7 @@ from fastgrad.autograd import anomaly
 from fastgrad.autograd.edges import GradientEdge, check_edge, edge_of
 from fastgrad.autograd.rules import apply_rules
 from fastgrad.autograd.saved import restore_saved_hooks
+from fastgrad.autograd.threads import on_another_thread
 from fastgrad.errors import raise_status
 from fastgrad.functions.creation import full, full_like
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
@@ -26,7 +27,7 @@ from fastgrad.native.contracts.flags import (
     GRAD_ENABLED,
     KEEP_GRAPH,
 )
-from fastgrad.native.contracts.status import AT_APPLY, FAILED
+from fastgrad.native.contracts.status import AT_APPLY, FAILED, NESTED_TOO_DEEP
 from fastgrad.native.host import devices
 
 _sweep, _get, _set, _current, _count = rt.sweep, rt.task_get, rt.task_set, rt.task_node, rt.task_count
@@ -288,12 +289,16 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
     if anomaly.state.enabled and anomaly.state.check_nan:
         flags |= CHECK_NAN
     task = rt.task_new(flags)
+    if task == -NESTED_TOO_DEEP:
+        return on_another_thread(lambda: _run(roots, grads, flags, wanted))  # type: ignore[no-any-return]
     _checked(task, "backward")
     balanced = False
     try:
-        for root, gradient in zip(roots, grads, strict=True):
+        for k, (root, gradient) in enumerate(zip(roots, grads, strict=True)):
             if isinstance(root, TensorBase):
                 status = rt.task_root_tensor(task, root, gradient)
+                if status > 0:  # a view made without history
+                    raise _no_gradient(k)
             else:
                 status = rt.task_root(task, root.node, root.output_nr, gradient)
             _checked(status, "backward")
@@ -323,6 +328,8 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
 
 
 def _want(task: int, value: Any, run: bool) -> int:
+    if isinstance(value, TensorBase) and rt.gradient_node(value) is None:  # a view made without history
+        return -1
     edge = edge_of(value)
     index: int = rt.task_want(task, edge.node, edge.output_nr, int(run))
     if index < -1:

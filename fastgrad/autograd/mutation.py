@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakSet
 
 from fastgrad.autograd.saved import saved_tensors_hooks
+from fastgrad.autograd.threads import carried
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import GRAD_ENABLED, MUTATION_HOOKS
 from fastgrad.native.contracts.records import TENSOR
@@ -72,6 +73,7 @@ class _State(threading.local):
 
 
 _state = _State()
+carried(lambda: _state.active, lambda active: setattr(_state, "active", active))
 
 
 class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the field's name

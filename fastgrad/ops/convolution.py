@@ -39,8 +39,8 @@ def _declare(rank):
             node="ConvolutionBackward0",
         )  # fmt: skip
 
-    convolution = op(f"conv{rank}d", ("x", "w", "bias"), "v", FN_CONV)
-    transposed = op(f"conv_transpose{rank}d", ("v", "w", "bias"), "x", FN_CONV_INPUT)
+    convolution = op(f"conv{rank}d", ("x", "w", "bias?"), "v", FN_CONV)
+    transposed = op(f"conv_transpose{rank}d", ("v", "w", "bias?"), "x", FN_CONV_INPUT)
     correlation = op(f"conv{rank}d_weight_backward", ("x", "v"), "w", FN_CONV_WEIGHT)
     settings = with_settings(GEOMETRY)
 

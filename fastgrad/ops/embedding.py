@@ -12,17 +12,17 @@ LOOKUP = Kernel("embedding", "embedding:lookup", frame=EMBEDDING, dtypes=FLOATS)
 _INTEGERS = (*EMBEDDING.names_of("integers"), "*plan")
 
 embedding = Op(
-    "embedding", FUNCTION, ("weight", "indices", "factors"), _INTEGERS, kernel=LOOKUP, forward=FN_FRAMED,
+    "embedding", FUNCTION, ("weight", "indices", "factors?"), _INTEGERS, kernel=LOOKUP, forward=FN_FRAMED,
     flags=FLOAT_ONLY, edges=1,
 )  # fmt: skip
 embedding_backward = Op(
-    "embedding_backward", FUNCTION, ("v", "indices", "factors"), _INTEGERS,
+    "embedding_backward", FUNCTION, ("v", "indices", "factors?"), _INTEGERS,
     kernel=Kernel("embedding_backward", "embedding:collect", frame=EMBEDDING_BACKWARD, dtypes=FLOATS),
     forward=FN_FRAMED, flags=FLOAT_ONLY,
     node="EmbeddingDenseBackwardBackward0", edges=1,
 )  # fmt: skip
 embedding_transposed = Op(
-    "embedding_transposed", FUNCTION, ("weight", "indices", "factors"), _INTEGERS, kernel=LOOKUP,
+    "embedding_transposed", FUNCTION, ("weight", "indices", "factors?"), _INTEGERS, kernel=LOOKUP,
     forward=FN_FRAMED, flags=FLOAT_ONLY, node="EmbeddingBackward0", edges=1,
 )  # fmt: skip
 

@@ -21,12 +21,12 @@ from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
 nll_loss = Op(
-    "nll_loss", FUNCTION, ("x", "target", "weight"), ("reduction", "ignore_index"), edges=1,
+    "nll_loss", FUNCTION, ("x", "target", "weight?"), ("reduction", "ignore_index"), edges=1,
     kernel=Kernel("nll_loss", "losses:nll", frame=NLL, dtypes=FLOATS), forward=FN_NLL, n_out=2,
     flags=ONE_DIFFERENTIABLE,
 )  # fmt: skip
 nll_loss_backward = Op(
-    "nll_loss_backward", FUNCTION, ("v", "x", "target", "weight", "total"),
+    "nll_loss_backward", FUNCTION, ("v", "x", "target", "weight?", "total"),
     ("reduction", "ignore_index", "*plan"), edges=2,
     kernel=Kernel("nll_loss_backward", "losses:nll_backward", frame=NLL_BACKWARD, dtypes=FLOATS),
     forward=FN_NLL_BACKWARD,

@@ -127,8 +127,8 @@ def _bias_rule(op, space):
 
 def _normalisation(name, node, forward, gradients, space):
     """The op of one kind of normalisation, and under ``<name>.plain`` that without weight and bias."""
-    op = _op(name, ("x", "weight", "bias"), forward, node, n_out=2)
-    bare = _op(f"{name}.plain", ("x", "weight", "bias"), forward, node, n_out=2)
+    op = _op(name, ("x", "weight", "bias?"), forward, node, n_out=2)
+    bare = _op(f"{name}.plain", ("x", "weight?", "bias?"), forward, node, n_out=2)
     plain, weighted, sums = gradients
 
     @op.vjp("x")
@@ -148,8 +148,9 @@ def _normalisation(name, node, forward, gradients, space):
 
 def _fixed(name, node, forward, by_weight):
     """Batch normalisation by statistics that are given: a linear function of x."""
-    op = _op(name, ("x", "weight", "bias", "means", "variances"), forward, node, n_out=2, edges=3)
-    bare = _op(f"{name}.plain", op.inputs, forward, node, n_out=2, edges=3)
+    given = ("means", "variances")
+    op = _op(name, ("x", "weight", "bias?", *given), forward, node, n_out=2, edges=3)
+    bare = _op(f"{name}.plain", ("x", "weight?", "bias?", *given), forward, node, n_out=2, edges=3)
     sums = _op(f"{name}_weight_backward", ("v", "x", "stats"), by_weight, node, edges=2)
 
     def row(stats, k, c):

@@ -222,8 +222,8 @@ def _(g, plan):
 
 unbind = Op("unbind", FUNCTION, ("x",), ("dim",), forward=FN_UNBIND)
 split = Op("split", FUNCTION, ("x",), ("dim", "*lengths"), forward=FN_SPLIT, node="SplitBackward0")
-unbind_backward = Op("unbind_backward", FUNCTION, ("*xs",), ("dim", "*target"), forward=FN_UNBIND_BACKWARD)
-split_backward = Op("split_backward", FUNCTION, ("*xs",), ("dim", "*plan"), forward=FN_SPLIT_BACKWARD)
+unbind_backward = Op("unbind_backward", FUNCTION, ("*xs?",), ("dim", "*target"), forward=FN_UNBIND_BACKWARD)
+split_backward = Op("split_backward", FUNCTION, ("*xs?",), ("dim", "*plan"), forward=FN_SPLIT_BACKWARD)
 cat = Op("cat", FUNCTION, ("*xs",), ("dim", "*lengths"), forward=FN_CAT)
 stack = Op("stack", FUNCTION, ("*xs",), ("dim",), forward=FN_STACK)
 

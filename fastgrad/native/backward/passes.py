@@ -18,9 +18,10 @@ from fastgrad.native.base.intrinsics import capture, native, node, runtime, task
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import none, py_decref, py_list_append, py_list_new
 from fastgrad.native.contracts.flags import FILTERED
+from fastgrad.native.contracts.limits import MAX_NESTED
 from fastgrad.native.contracts.records import CAPTURE_WORDS, SLOT_WORDS, TASK_KIND
-from fastgrad.native.contracts.status import NO_MEMORY
-from fastgrad.native.graph.graph import gradient_edge, left_behind
+from fastgrad.native.contracts.status import NESTED_TOO_DEEP, NO_MEMORY
+from fastgrad.native.graph.graph import gradient_edge
 from fastgrad.native.memory.buffers import allocate, deallocate, grow, room
 from fastgrad.native.memory.records import WORDS_TASK, new_task_record, retire_record
 from fastgrad.native.memory.references import (
@@ -39,6 +40,10 @@ def task_new(flags):
     """Begin a pass; returns the task's handle or a negative status."""
     enter()
     rt = runtime()
+    outer = current_pass() if rt.current_task != 0 else 0
+    depth = task(outer).depth + 1 if outer != 0 else 1
+    if depth > MAX_NESTED:
+        return -NESTED_TOO_DEEP
     handle = new_task_record()
     if handle == 0:
         return -NO_MEMORY
@@ -49,6 +54,7 @@ def task_new(flags):
     t.previous = rt.current_task
     t.thread = rt.thread
     t.hook_changes = rt.hook_changes
+    t.depth = depth
     rt.current_task = handle
     return handle
 
@@ -190,13 +196,10 @@ def task_root(handle, n, output_nr, gradient):
 
 @native
 def task_root_tensor(handle, h, gradient):
-    """Start from a tensor that requires grad."""
-    status = left_behind(h)
-    if status != 0:
-        return -status
+    """Start from a tensor that requires grad: 0, 1 if no gradient arrives anywhere from there, or a failure."""
     edge = gradient_edge(h)
-    if edge == 0:
-        return -NO_MEMORY
+    if edge <= 0:
+        return edge if edge < 0 else 1
     status = task_root(handle, edge, tensor(h).output_nr, gradient)
     drop_node(edge)
     return status

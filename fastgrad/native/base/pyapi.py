@@ -9,9 +9,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fastgrad.native.base.intrinsics import I64, extern, native_inline, words
+from fastgrad.native.base.intrinsics import I64, extern, native_inline, native_once, runtime, words
 
 INT = types.int32
 
@@ -51,22 +52,76 @@ py_thread_head = extern("PyInterpreterState_ThreadHead", I64, I64)
 py_thread_next = extern("PyThreadState_Next", I64, I64)
 py_save_thread = extern("PyEval_SaveThread", I64)
 py_restore_thread = extern("PyEval_RestoreThread", types.void, I64)
+py_err_occurred = extern("PyErr_Occurred", I64)
+py_err_clear = extern("PyErr_Clear", types.void)
+py_err_set_none = extern("PyErr_SetNone", types.void, I64)
+py_err_set_text = extern("PyErr_SetString", types.void, I64, I64)
 
 TP_FREE = 74  # number of the slot in the stable ABI
 
 
-@intrinsic
-def none(context: Any) -> Any:
-    """The address of None."""
+def _object(name: str) -> Any:
+    """The address of an object of CPython's that is a variable.
 
-    def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-        name = "_Py_NoneStruct"
-        found = builder.module.globals.get(name)
-        if found is None:
-            found = ir.GlobalVariable(builder.module, ir.IntType(8), name)
-        return builder.ptrtoint(found, ir.IntType(64))
+    Exceptions are variables that point at objects; in a process with Numba their names mean the objects themselves, so
+    the runtime is told the classes that it raises.
+    """
 
-    return I64(), codegen
+    @intrinsic
+    def address(context: Any) -> Any:
+        def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+            found = builder.module.globals.get(name)
+            if found is None:
+                found = ir.GlobalVariable(builder.module, ir.IntType(64), name)
+            return builder.ptrtoint(found, ir.IntType(64))
+
+        return I64(), codegen
+
+    return address
+
+
+none = _object("_Py_NoneStruct")
+type_type = _object("PyType_Type")
+
+
+@native_inline
+def type_error() -> int:
+    return runtime().type_error
+
+
+@native_inline
+def system_error() -> int:
+    return runtime().system_error
+
+
+def _text(value: str) -> Any:
+    """The address of a constant text."""
+    data = bytearray(value.encode() + b"\0")
+
+    @intrinsic
+    def address(context: Any) -> Any:
+        def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+            kind = ir.ArrayType(ir.IntType(8), len(data))
+            return builder.ptrtoint(
+                cgutils.global_constant(builder, "text", ir.Constant(kind, data)), ir.IntType(64)
+            )
+
+        return I64(), codegen
+
+    return address
+
+
+def raises(kind: Any, message: str) -> Any:
+    """A function that sets an exception, unless one is set, and returns zero."""
+    text = _text(message)
+
+    @native_once
+    def set_exception():  # type: ignore[no-untyped-def]
+        if py_err_occurred() == 0:
+            py_err_set_text(kind(), text())
+        return 0
+
+    return set_exception
 
 
 @native_inline

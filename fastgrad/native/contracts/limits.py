@@ -24,5 +24,8 @@ ATTR_WORDS = 18
 META_WORDS = 3 + MAX_DIMS  # dtype, device, ndim, shape: what a node knows of one of its outputs
 SAVED_SLOTS = 6  # inputs 0..3, outputs 0..1
 INLINE_EDGES = 3
+MAX_NESTED = 60
+"""Passes within passes on one thread: Python bounds the frames of a thread, so deeper ones go to another."""
+
 N_BINS = 256
 QUARANTINE = 1024  # freed records wait this long before reuse in debug mode

@@ -19,18 +19,19 @@ from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import py_restore_thread, py_save_thread
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
-from fastgrad.native.contracts.records import RUNTIME
+from fastgrad.native.contracts.records import OPINFO, RUNTIME
 from fastgrad.native.contracts.status import NO_KERNEL, NO_MEMORY
 from fastgrad.native.memory.buffers import allocate, deallocate
 
 OPS_OFFSET = RUNTIME.offset("ops")
+OP_BYTES = OPINFO.words * 8
 RELEASE_GIL = 1 << 16  # elements from which on other Python threads may run beside a kernel
 
 
 @native_inline
 def op_record(op):
     """The native record of an op."""
-    return opinfo(runtime_address() + OPS_OFFSET + op * 192)
+    return opinfo(runtime_address() + OPS_OFFSET + op * OP_BYTES)
 
 
 # --- launch ----------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def nll_loss(
     """
     kind = REDUCTIONS[chosen_reduction("nll_loss", reduction, size_average, reduce)]
     need_tensor("nll_loss", input)
-    if need_tensor("nll_loss", target, "target").dtype is dtypes.uint8:
+    if need_tensor("nll_loss", target, "target", 2).dtype is dtypes.uint8:
         target = target.to(dtypes.int64)
     if input.ndim == 2 and target.ndim == 1 and weight is None:
         return apply(_NLL, 2, 0, input, target, kind, ignore_index)[0]
@@ -144,10 +144,14 @@ def cross_entropy(
     tensor(1.3863)
     """
     need_tensor("cross_entropy", input)
-    need_tensor("cross_entropy", target, "target")
+    need_tensor("cross_entropy", target, "target", 2)
     if input.ndim == 0:
         raise RuntimeError(
             "cross_entropy(): expected an input of at least one dimension, but got a 0-dim tensor"
+        )
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(
+            f"cross_entropy(): label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
         )
     dim = 0 if input.ndim == 1 else 1
     if target.dtype.is_floating_point and tuple(target.shape) == tuple(input.shape):
@@ -157,10 +161,6 @@ def cross_entropy(
         if label_smoothing == 0.0:
             logs = apply(_LOG_SOFTMAX, 1, 0, input, dim, 0)
             return nll_loss(logs, target, weight, size_average, ignore_index, reduce, reduction)
-        if not 0.0 <= label_smoothing <= 1.0:
-            raise RuntimeError(
-                f"cross_entropy(): label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
-            )
         kind = chosen_reduction("cross_entropy", reduction, size_average, reduce)
         return _smoothed(input, target, weight, ignore_index, kind, label_smoothing, dim)
     except (RuntimeError, ValueError, IndexError) as error:
