@@ -118,7 +118,7 @@ def _caster(record: Record) -> Any:
 
 storage, tensor, node, task, slot, capture, opinfo, tape, _runtime = map(_caster, RECORDS)
 (attention,) = map(_caster, FRAMES)
-tensor_object, node_object, handle_object = map(_caster, python_types.OBJECTS)
+tensor_object, node_object, handle_object, context_object = map(_caster, python_types.OBJECTS)
 
 
 @intrinsic

@@ -38,6 +38,10 @@ py_list_new = extern("PyList_New", I64, I64)
 py_list_append = extern("PyList_Append", INT, I64, I64)
 py_list_size = extern("PyList_Size", I64, I64)
 py_list_item = extern("PyList_GetItem", I64, I64, I64)
+py_list_set = extern("PyList_SetItem", INT, I64, I64, I64)
+py_generic_dict = extern("PyObject_GenericGetDict", I64, I64, I64)
+py_dict_new = extern("PyDict_New", I64)
+py_dict_set = extern("PyDict_SetItem", INT, I64, I64, I64)
 py_tuple_size = extern("PyTuple_Size", I64, I64)
 py_get_attribute = extern("PyObject_GetAttr", I64, I64, I64)
 py_call_tuple = extern("PyObject_Call", I64, I64, I64, I64)
@@ -51,22 +55,35 @@ py_thread_head = extern("PyInterpreterState_ThreadHead", I64, I64)
 py_thread_next = extern("PyThreadState_Next", I64, I64)
 py_save_thread = extern("PyEval_SaveThread", I64)
 py_restore_thread = extern("PyEval_RestoreThread", types.void, I64)
+py_err_occurred = extern("PyErr_Occurred", I64)
+py_err_clear = extern("PyErr_Clear", types.void)
+py_err_no_memory = extern("PyErr_NoMemory", I64)
+py_err_fetch = extern("PyErr_Fetch", types.void, I64, I64, I64)
+py_err_normalize = extern("PyErr_NormalizeException", types.void, I64, I64, I64)
+py_err_restore = extern("PyErr_Restore", types.void, I64, I64, I64)
 
 TP_FREE = 74  # number of the slot in the stable ABI
 
 
-@intrinsic
-def none(context: Any) -> Any:
-    """The address of None."""
+def _object(name: str) -> Any:
+    """What gives the address of an object of CPython's."""
 
-    def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-        name = "_Py_NoneStruct"
-        found = builder.module.globals.get(name)
-        if found is None:
-            found = ir.GlobalVariable(builder.module, ir.IntType(8), name)
-        return builder.ptrtoint(found, ir.IntType(64))
+    @intrinsic
+    def address(context: Any) -> Any:
+        def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+            found = builder.module.globals.get(name)
+            if found is None:
+                found = ir.GlobalVariable(builder.module, ir.IntType(8), name)
+            return builder.ptrtoint(found, ir.IntType(64))
 
-    return I64(), codegen
+        return I64(), codegen
+
+    return address
+
+
+none = _object("_Py_NoneStruct")
+not_implemented = _object("_Py_NotImplementedStruct")
+list_type = _object("PyList_Type")
 
 
 @native_inline

@@ -30,13 +30,13 @@ from fastgrad.native.contracts.flags import (
     LEAF_HOOKS,
     LEAF_POST_HOOKS,
     MULTI_VIEW,
-    NODE_HOOKS,
     POST_ACCUMULATE,
     REQUIRES_GRAD,
     RETAINS_GRAD,
     SAVED_FREED,
     SAVED_HOOKS,
     TENSOR_HOOKS,
+    WATCHED,
     WRAPPED_NUMBER,
 )
 from fastgrad.native.contracts.limits import ATTR_WORDS, INLINE_EDGES, SAVED_SLOTS
@@ -394,7 +394,7 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
                 return copy
             save(handle, MAX_SAVED_INPUTS + k, copy)
             release_reference(copy)
-    if runtime().mode & NODE_HOOKS and announce(handle) != OK:
+    if runtime().mode & WATCHED and announce(handle) != OK:
         drop_node(handle)
         return -PYTHON_RAISED
     return handle

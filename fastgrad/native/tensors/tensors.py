@@ -34,7 +34,8 @@ from fastgrad.native.memory.references import (
     retain,
     retain_node,
 )
-from fastgrad.native.memory.storages import keep_for_tape, new_storage
+from fastgrad.native.memory.storages import new_storage
+from fastgrad.native.memory.tapes import keep_for_tape
 
 ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
 
