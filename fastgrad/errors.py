@@ -5,15 +5,16 @@ What is said of which failure stands in the table of `native.contracts.status`; 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from fastgrad import dtypes
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt, runtime_get, runtime_set_object
-from fastgrad.native.contracts.flags import IS_VIEW
+from fastgrad.native.contracts.flags import INFERENCE_VIEW, IS_VIEW, NO_GRAD_VIEW, VIEW_ORIGIN
 from fastgrad.native.contracts.record import Record
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.native.contracts.status import BAD_HANDLE, NO_KERNEL, REASONS, Fact
+from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE, NO_KERNEL, REASONS, Fact
 from fastgrad.native.host import devices
 
 NO_NAME = "the runtime"  # of an entry that stands for no op
@@ -71,6 +72,8 @@ class _Facts(dict[str, str]):
         value = runtime_get("error", fact.word)
         if fact.kind == "place":
             return self._place(value)
+        if fact.kind == "view":
+            return _view(value, runtime_get("error", fact.word + 1))
         if fact.kind == "sizes":
             return str([runtime_get("error", fact.word + 1 + k) for k in range(value)])
         return _KINDS[fact.kind](value)
@@ -115,12 +118,25 @@ def _layout(handle: int) -> str:
     return f"sizes {shape_text(t)} and dtype {_dtype(t).name}"
 
 
-def _view(handle: int) -> str:
+def _op_of(node: Any) -> str:
+    """What messages call the op of a node: its name without the part that all names have."""
+    return re.sub(r"Backward0?(?=\d*$)", "", node.name())
+
+
+def _view(handle: int, done: int) -> str:
+    """A view that cannot follow its base: it is about to change, or (`done`) its base has changed."""
     view = rt.borrow(handle)
-    node = rt.current_node(view)
-    if node is None:
-        return "The tensor"
-    return f"Output {rt.field(view, OUTPUT_NR)} of {node.name().removesuffix('Backward')}"
+    origin = rt.field(view, TENSOR_FLAGS) & VIEW_ORIGIN
+    what = "its base or another view of its base has been" if done else "is being"
+    output = ""
+    if rt.field(view, TENSOR_NODE):
+        output = f"Output {rt.field(view, OUTPUT_NR)} of {_op_of(rt.current_node(view))} is a view"
+        if not origin & (NO_GRAD_VIEW | INFERENCE_VIEW):
+            return f"{output} and {what} modified inplace."
+    made = f"{output} of a view which was created in" if output else "A view was created in"
+    if origin & INFERENCE_VIEW:
+        return f"{made} inference mode and {what} modified inplace in normal mode."
+    return f"{made} no_grad mode and {what} modified inplace with grad mode enabled."
 
 
 def _saved(handle: int) -> str:
@@ -129,7 +145,7 @@ def _saved(handle: int) -> str:
     # A view would catch up with its base, whose new history may hold the view.
     node = None if rt.field(saved, TENSOR_FLAGS) & IS_VIEW else rt.grad_fn(saved)
     if node is not None:
-        producer = f", which is output {rt.field(saved, OUTPUT_NR)} of {node.name()},"
+        producer = f", which is output {rt.field(saved, OUTPUT_NR)} of {_op_of(node)},"
     return f"[fastgrad.{_dtype(saved).type_name}Tensor {shape_text(saved)}]{producer}"
 
 
@@ -139,9 +155,7 @@ _KINDS: dict[str, Callable[[int], str]] = {
     "type": lambda code: dtypes.of_code(code).type_name,
     "tensor": lambda handle: shape_text(rt.borrow(handle)),
     "layout": _layout,
-    "view": _view,
     "saved": _saved,
-    "change": lambda done: "its base or another view of its base has been" if done else "is being",
 }
 
 
@@ -151,30 +165,57 @@ def _fields(record: Record, name: str) -> int:
 
 TENSOR_DTYPE = _fields(TENSOR, "dtype")
 TENSOR_FLAGS = _fields(TENSOR, "flags")
+TENSOR_NODE = _fields(TENSOR, "node")
 OUTPUT_NR = _fields(TENSOR, "output_nr")
 
 
-def wrap_error(*arguments: Any) -> NoReturn:
-    """Called by a failing entry with its arguments; for `apply` they tell op, tensors and integers."""
-    status = runtime_get("status")
+def op_failed(*arguments: Any) -> NoReturn:
+    """Called by a failing `rt.apply` with its arguments; raises what the status stands for."""
     from fastgrad.ops.registry import OPS
 
-    if len(arguments) >= 3 and all(type(a) is int for a in arguments[:3]) and arguments[0] < len(OPS):
-        op, n = OPS[arguments[0]], arguments[1]
-        name = op.called + ("_" if arguments[2] == -1 else "")
-        operands = arguments[3 : 3 + n]
-        if status == BAD_HANDLE:
-            wrong = [k for k, x in enumerate(operands) if not isinstance(x, TensorBase)]
-            which, kind = (wrong[0] + 1, type(operands[wrong[0]]).__name__) if wrong else (1, "another type")
-            raise TypeError(f"{name}(): argument {which} must be Tensor, not {kind}")
-        raise_status(status, name, operands, arguments[3 + n :])
+    status = runtime_get("status")
+    if len(arguments) < 3 or not all(isinstance(a, int) for a in arguments[:3]):
+        raise TypeError("a call of an op begins with three integers")
+    number, n, n_outs, *rest = arguments
+    if not 0 <= number < len(OPS):
+        raise TypeError(f"there is no op of number {number}")
+    op, operands, attrs = OPS[number], rest[:n], rest[n:]
     if status == BAD_HANDLE:
-        kind = next(
-            (type(a).__name__ for a in arguments if not isinstance(a, (int, float, TensorBase))), "another"
+        raise _not_a_tensor(op, operands, n_outs == _IN_PLACE)
+    name = op.called + ("_" if n_outs == _IN_PLACE else "")
+    if status == BAD_CALL:
+        raise TypeError(f"{name}(): {n} operands and {len(attrs)} integers do not fit {op!r}")
+    raise_status(status, name, operands, attrs)
+
+
+_IN_PLACE = -1
+
+
+def _not_a_tensor(op: Any, operands: Sequence[Any], in_place: bool) -> TypeError:
+    """The error for operands of an op among which one is missing or no tensor."""
+    fits = [isinstance(x, TensorBase) or (x is None and op.may_lack(k)) for k, x in enumerate(operands)]
+    k = fits.index(False) if False in fits else None
+    name = op.called + ("_" if in_place else "")
+    if k is None:
+        return TypeError(f"{name}(): a tensor among the arguments was never made, or is gone")
+    kind = type(operands[k]).__name__
+    if in_place and k == 0:
+        return TypeError(
+            f"descriptor '{name}' for 'fastgrad.Tensor' objects doesn't apply to a '{kind}' object"
         )
-        if kind == "another" and arguments and isinstance(arguments[0], int):
-            raise RuntimeError("this backward pass has ended")
-        raise TypeError(f"expected a Tensor as argument, but got {kind}")
+    place = k if in_place else k + 1
+    return TypeError(f"{name}(): argument '{op.argument(k)}' (position {place}) must be Tensor, not {kind}")
+
+
+def entry_failed(*arguments: Any) -> NoReturn:
+    """Called by any other failing entry with its arguments; raises what the status stands for."""
+    status = runtime_get("status")
+    if status == BAD_HANDLE:
+        wrong = [a for a in arguments if not isinstance(a, (int, float, TensorBase))]
+        if wrong or not arguments or not isinstance(arguments[0], int):
+            kind = type(wrong[0]).__name__ if wrong else "a tensor that was never made, or is gone"
+            raise TypeError(f"expected a Tensor as argument, but got {kind}")
+        raise RuntimeError("this backward pass has ended")
     raise_status(status, _subject(arguments), arguments)
 
 
@@ -186,4 +227,5 @@ def _subject(arguments: Sequence[Any]) -> str:
     return first.__name__ if isinstance(first, type) else NO_NAME
 
 
-runtime_set_object("wrap_error", wrap_error)
+runtime_set_object("op_failed", op_failed)
+runtime_set_object("entry_failed", entry_failed)

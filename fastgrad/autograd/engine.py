@@ -13,6 +13,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.autograd.edges import GradientEdge, check_edge
 from fastgrad.autograd.rules import apply_rules
+from fastgrad.autograd.threads import on_another_thread
 from fastgrad.errors import raise_status
 from fastgrad.functions.creation import full, full_like
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
@@ -87,6 +88,8 @@ def _no_gradient(index: int) -> RuntimeError:
 def _root_gradient(root: Any, gradient: Any, index: int) -> Any:
     if isinstance(root, TensorBase):
         if not root.requires_grad:
+            raise _no_gradient(index)
+        if rt.gradient_node(root) is None:  # a view made without history
             raise _no_gradient(index)
     else:
         check_edge(root)
@@ -186,7 +189,8 @@ def backward(
     flags = ACCUMULATE | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)
     if wanted is not None:
         flags |= FILTERED
-    if rt.run_pass(tensors, grad_tensors, wanted, flags) is NotImplemented:
+    done = rt.run_pass(tensors, grad_tensors, wanted, flags)
+    if done is not None:
         _run_checked(*_roots(tensors, grad_tensors), wanted, flags)
 
 
@@ -254,7 +258,7 @@ def grad(
     flags = FILTERED | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)
     wanted = inputs
     found = rt.run_pass(outputs, grad_outputs, wanted, flags)
-    if found is NotImplemented:
+    if found is NotImplemented or found is Ellipsis:
         wanted = _inputs_of(inputs, "grad")
         found = _run_checked(*_roots(outputs, grad_outputs), wanted, flags)
     for value in found:
@@ -288,8 +292,10 @@ def _unused(
 
 
 def _run_checked(roots: list[Any], grads: list[Any], wanted: list[Any] | None, flags: int) -> tuple[Any, ...]:
-    """A pass whose arguments have been looked at."""
+    """A pass whose arguments have been looked at; on another thread if too many passes are under way on this one."""
     found = rt.run_pass(roots, grads, wanted, flags)
+    if found is Ellipsis:
+        return on_another_thread(lambda: _run_checked(roots, grads, wanted, flags))  # type: ignore[no-any-return]
     if found is NotImplemented:
         raise RuntimeError(
             "a tensor to differentiate has other sizes or another dtype than when it was recorded; was its `.data` set?"

@@ -21,7 +21,7 @@ from fastgrad.native.contracts.flags import (
     PYTHON_APPLY,
     WATCHED,
 )
-from fastgrad.native.contracts.python_types import NO_MATERIALIZE
+from fastgrad.native.contracts.python_types import NO_MATERIALIZE, NO_MATERIALIZE_CONSTANT
 from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.ops.registry import CustomFunction
 
@@ -67,7 +67,10 @@ class FunctionCtx:
 
     def set_materialize_grads(self, value: bool) -> None:
         """Say whether `backward` gets zeros (the default) or None for outputs without a gradient."""
-        self._options = 0 if value else NO_MATERIALIZE  # type: ignore[misc]
+        self._set_option(NO_MATERIALIZE, not value)
+
+    def _set_option(self, option: int, on: bool) -> None:
+        self._options = self._options | option if on else self._options & ~option  # type: ignore[misc]
 
 
 class BackwardFunction(Node, FunctionCtx):
@@ -109,6 +112,19 @@ class BackwardFunction(Node, FunctionCtx):
     def materialize_grads(self) -> bool:
         """Whether `backward` gets zeros for outputs without a gradient."""
         return not self._options & NO_MATERIALIZE
+
+    @materialize_grads.setter
+    def materialize_grads(self, value: bool) -> None:
+        self.set_materialize_grads(value)
+
+    @property
+    def _materialize_non_diff_grads(self) -> bool:
+        """Whether these zeros are also made for outputs that cannot have a gradient; `forward` may switch it off."""
+        return not self._options & NO_MATERIALIZE_CONSTANT
+
+    @_materialize_non_diff_grads.setter
+    def _materialize_non_diff_grads(self, value: bool) -> None:
+        self._set_option(NO_MATERIALIZE_CONSTANT, not value)
 
     def apply(self, *grads: Any) -> Any:
         """Run `backward` on gradients, without hooks."""
@@ -303,11 +319,16 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
             "modified inplace must all be outputs of the Function."
         )
     rt.set_output_count(ctx, len(outputs))
+    flows = [
+        recorded and isinstance(x, TensorBase) and x.is_floating_point() and not _among(x, constant)
+        for x in outputs
+    ]
+    several = int(sum(flows) > 1)
     finished = []
     for k, output in enumerate(outputs):
         if isinstance(output, TensorBase):
-            flows = recorded and output.is_floating_point() and not _among(output, constant)
-            output = _finish_output(ctx, k, output, flows, _among(output, args), _among(output, dirty))
+            is_input, is_dirty = _among(output, args), _among(output, dirty)
+            output = _finish_output(ctx, k, output, flows[k], is_input, is_dirty, several)
         finished.append(output)
     if recorded and rt.get_mode() & WATCHED:
         node_created(ctx)
@@ -320,7 +341,7 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
 
 
 def _finish_output(
-    ctx: BackwardFunction, k: int, output: Any, flows: bool, is_input: bool, is_dirty: bool
+    ctx: BackwardFunction, k: int, output: Any, flows: bool, is_input: bool, is_dirty: bool, several: int
 ) -> Any:
     if is_dirty and flows:
         rt.set_dirty_output(ctx, k, output)
@@ -333,7 +354,8 @@ def _finish_output(
     elif not flows and output.requires_grad:
         is_view = rt.field(output, _TENSOR_FLAGS) & IS_VIEW
         output = output.detach() if is_input else output if is_view else output.detach_()
-    rt.set_output(ctx, k, output, int(flows))
+    if flows or not ctx._options & NO_MATERIALIZE_CONSTANT:
+        rt.set_output(ctx, k, output, int(flows), several)
     return output
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastgrad import dtypes
 from fastgrad.errors import renamed
-from fastgrad.functions.arguments import is_tensor, need_tensor
+from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
 from fastgrad.functions.public import public
 from fastgrad.ops.call import apply, as_number, invoke
 from fastgrad.ops.registry import BY_NAME, OPS, Op
@@ -38,6 +38,12 @@ def write(name: str, op: Op, target: Any, *others: Any) -> Any:
         raise renamed(error, name) from error.__cause__
 
 
+def _need_operand(name: str, input: Any, other: Any) -> None:
+    """Refuse a first operand that is neither a tensor nor a number beside a tensor."""
+    if not is_number(input) or not is_tensor(other):
+        need_tensor(name, input)
+
+
 @public()
 def bitwise_not(input: Any) -> Any:
     """All bits of integers inverted; of a mask, where it does not hold."""
@@ -52,14 +58,14 @@ def bitwise_not(input: Any) -> Any:
 def maximum(input: Any, other: Any) -> Any:
     """The larger of two tensors' elements; NaN if either is."""
     need_tensor("maximum", input)
-    return invoke(BY_NAME["maximum"], (input, need_tensor("maximum", other, "other")))
+    return invoke(BY_NAME["maximum"], (input, need_tensor("maximum", other, "other", 2)))
 
 
 @public()
 def minimum(input: Any, other: Any) -> Any:
     """The smaller of two tensors' elements; NaN if either is."""
     need_tensor("minimum", input)
-    return invoke(BY_NAME["minimum"], (input, need_tensor("minimum", other, "other")))
+    return invoke(BY_NAME["minimum"], (input, need_tensor("minimum", other, "other", 2)))
 
 
 @public()
@@ -73,6 +79,10 @@ def pow(input: Any, exponent: Any) -> Any:
     """
     if not is_tensor(exponent):
         need_tensor("pow", input)
+        if not is_number(exponent):
+            raise TypeError(
+                f"pow(): argument 'exponent' (position 2) must be Tensor or Number, not {type(exponent).__name__}"
+            )
         if isinstance(exponent, (int, np.integer)) and exponent < 0 and not input.dtype.is_floating_point:
             raise RuntimeError(
                 f"pow(): Integers to negative integer powers are not allowed, but the exponent is {exponent}; "
@@ -153,6 +163,7 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
     tensor([21., 42.])
     """
     if not is_tensor(input):
+        _need_operand("add", input, other)
         return invoke(_ADD, (_scaled("add", other, alpha), input))
     if alpha == 1:
         return invoke(_ADD, (input, other))
@@ -164,6 +175,7 @@ def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """``input - alpha * other``, broadcast and promoted. See `add`."""
     _no_bool_sub(input, other)
     if not is_tensor(input):
+        _need_operand("sub", input, other)
         return invoke(BY_NAME["rsub"], (_scaled("sub", other, alpha), input))
     if alpha == 1:
         return invoke(_SUB, (input, other))
@@ -301,9 +313,12 @@ def need_bounds(name: str, min: Any, max: Any) -> None:
         )
 
 
+_ABSENT: Any = object()
+
+
 @public(method=False)
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """``input`` where the condition holds, else ``other``.
+def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
+    """``input`` where the condition holds, else ``other``; without them the places where it holds.
 
     Parameters
     ----------
@@ -311,8 +326,15 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         Of dtype bool.
     input, other : Tensor or number
 
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        Without `input` and `other` what ``nonzero(condition, as_tuple=True)`` gives.
+
     Raises
     ------
+    TypeError
+        If only one of them is given.
     RuntimeError
         If the condition is not bool or the shapes do not broadcast.
 
@@ -324,6 +346,16 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     tensor([0., 2.])
     """
     need_tensor("where", condition, "condition")
+    if input is _ABSENT and other is _ABSENT:
+        from fastgrad.functions.index import nonzero
+
+        return nonzero(condition, as_tuple=True)
+    for k, (argument, x) in enumerate((("input", input), ("other", other))):
+        if not is_number(x):
+            kind = "nothing" if x is _ABSENT else type(x).__name__
+            raise TypeError(
+                f"where(): argument '{argument}' (position {k + 2}) must be Tensor or Number, not {kind}"
+            )
     return invoke(BY_NAME["where"], (input, other, condition))
 
 
@@ -345,7 +377,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 
 def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
     """The op that fills where a mask holds, and the value as a tensor, for `name`; raises if they do not fit."""
-    need_tensor(name, mask, "mask")
+    need_tensor(name, mask, "mask", 2)
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(
             f"{name}(): only supports boolean masks, but got mask with dtype {mask.dtype.name}"
@@ -394,8 +426,7 @@ def _binary(op: Op) -> Callable[..., Any]:
 
     def function(input: Any, other: Any) -> Any:
         if not is_tensor(input):
-            if not is_tensor(other):
-                need_tensor(name, input)
+            _need_operand(name, input, other)
             if commutes:
                 return invoke(op, (other, input))
         return invoke(op, (input, other))
@@ -420,8 +451,15 @@ def _function_of(op: Op) -> Callable[..., Any]:
 
 
 def _inplace_method(op: Op, name: str) -> Callable[..., Any]:
-    def method(self: Any, *others: Any) -> Any:
-        return inplace(op, self, *others)
+    if len(op.inputs) == 1:
+
+        def method(self: Any) -> Any:
+            return inplace(op, self)
+
+    else:
+
+        def method(self: Any, other: Any) -> Any:  # type: ignore[misc]
+            return inplace(op, self, other)
 
     method.__name__ = f"{name}_"
     method.__qualname__ = f"Tensor.{name}_"

@@ -32,7 +32,7 @@ def bmm(input: Any, mat2: Any) -> Any:
 @public()
 def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix and a vector."""
-    if need_tensor("mv", input).dim() != 2 or need_tensor("mv", vec, "vec").dim() != 1:
+    if need_tensor("mv", input).dim() != 2 or need_tensor("mv", vec, "vec", 2).dim() != 1:
         raise RuntimeError(f"mv(): expected a matrix and a vector, but got {_shapes(input, vec)}")
     _need_inner("mv", input, vec)
     _need_dtype("mv", input, vec)
@@ -42,7 +42,7 @@ def mv(input: Any, vec: Any) -> Any:
 @public()
 def dot(input: Any, tensor: Any) -> Any:
     """The sum of the products of two vectors' elements."""
-    if need_tensor("dot", input).dim() != 1 or need_tensor("dot", tensor, "tensor").dim() != 1:
+    if need_tensor("dot", input).dim() != 1 or need_tensor("dot", tensor, "tensor", 2).dim() != 1:
         raise RuntimeError(f"dot(): 1D tensors expected, but got {_shapes(input, tensor)}")
     _need_dtype("dot", input, tensor)
     if input.shape[0] != tensor.shape[0]:
@@ -54,11 +54,15 @@ def dot(input: Any, tensor: Any) -> Any:
 
 
 def _need_dims(name: str, n: int, a: Any, b: Any) -> None:
-    for position, x in (("self", a), ("mat2", b)):
-        if need_tensor(name, x, position).dim() != n:
-            kind = "matrices" if n == 2 else "3D tensors"
+    """Refuse operands of a product that are no tensors or have not `n` dimensions."""
+    first = ("mat1", 2) if name == "addmm" else ("input", 1)
+    need_tensor(name, a, *first)
+    need_tensor(name, b, "mat2", first[1] + 1)
+    for x in (a, b):
+        if x.dim() != n:
+            kind, which = "matrices" if n == 2 else "3D tensors", "mat2" if x is b else "self"
             raise RuntimeError(
-                f"{name}(): self and mat2 must be {kind}, but {position} is {x.dim()}D: got {_shapes(a, b)}"
+                f"{name}(): self and mat2 must be {kind}, but {which} is {x.dim()}D: got {_shapes(a, b)}"
             )
 
 
@@ -106,7 +110,7 @@ def matmul(input: Any, other: Any) -> Any:
     >>> fg.matmul(fg.tensor([[1.0, 2.0]]), fg.tensor([3.0, 4.0]))
     tensor([11.])
     """
-    a, b = need_tensor("matmul", input), need_tensor("matmul", other, "other")
+    a, b = need_tensor("matmul", input), need_tensor("matmul", other, "other", 2)
     try:
         return apply(_MM, 2, 0, a, b) if a.ndim == 2 and b.ndim == 2 else _matmul(a, b)
     except RuntimeError as error:
@@ -237,21 +241,23 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 @public()
 def outer(input: Any, vec2: Any) -> Any:
     """The products of each element of a vector with each of another."""
-    if need_tensor("outer", input).dim() != 1 or need_tensor("outer", vec2, "vec2").dim() != 1:
+    if need_tensor("outer", input).dim() != 1 or need_tensor("outer", vec2, "vec2", 2).dim() != 1:
         raise RuntimeError(f"outer(): expected two vectors, but got {_shapes(input, vec2)}")
     return unsqueeze(input, 1) * vec2
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """``input @ weight.T + bias``; see `fastgrad.nn.functional.linear`."""
-    a, w = need_tensor("linear", input), need_tensor("linear", weight, "weight")
+    a, w = need_tensor("linear", input), need_tensor("linear", weight, "weight", 2)
     try:
         if a.ndim == 2 and w.ndim == 2:
             if bias is None:
                 return apply(_MM_TRANSPOSED, 2, 0, a, apply(_T, 1, 0, w, 0, 1))
             return apply(_ADDMM_TRANSPOSED, 3, 0, bias, a, apply(_T, 1, 0, w, 0, 1))
         return _linear(a, w, bias)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
+        if bias is not None:
+            need_tensor("linear", bias, "bias", 3)
         raise renamed(error, "linear") from error.__cause__
 
 

@@ -207,8 +207,8 @@ def relu_step(x: Any, states: States, weight: Any, bias: Any) -> States:
 
 
 def _check(name: str, gates: int, x: Any, h: Any, w_ih: Any, w_hh: Any) -> None:
-    for which, value in (("input", x), ("hx", h), ("w_ih", w_ih), ("w_hh", w_hh)):
-        need_tensor(name, value, which)
+    for k, (which, value) in enumerate((("input", x), ("hx", h), ("w_ih", w_ih), ("w_hh", w_hh))):
+        need_tensor(name, value, which, k + 1)
         if value.ndim != 2:
             raise IndexError(
                 f"{name}(): expected '{which}' to have 2 dimensions, but got sizes {list(value.shape)}"

@@ -8,8 +8,6 @@ causal masking, what lies above the diagonal is skipped by blocks and by strips 
 Both passes multiply by the register tiles of `micro`, which read the right operand by rows: keys and values are
 transposed once for each head, in blocks of `KEYS` columns, and operands whose rows are no multiple of a vector are
 copied with zeros behind. A query to which the mask leaves no key gives zeros.
-
-The frame is the record `attention` of `contracts.frames`.
 """
 
 from __future__ import annotations
@@ -22,15 +20,14 @@ from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
 from fastgrad.kernels.micro import tile_shape, tiled_product, transposing
-from fastgrad.native.base.intrinsics import advance, attention, float_of
+from fastgrad.native.base import frames
+from fastgrad.native.base.intrinsics import advance, float_of
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
-from fastgrad.native.contracts.frames import ATTENTION_KEYS as KEYS
-from fastgrad.native.contracts.frames import ATTENTION_QUERIES as QUERIES
+from fastgrad.native.contracts.frames.attention import KEYS, QUERIES
 
 # Elements that a loop over scores takes at a time; KEYS is a multiple of it, and it is one of two vectors.
 CHUNK = 32
 _NARROW = {FLOAT32: (4, 2, 4), FLOAT64: (4, 2, 2)}  # the shape of a tile where `micro` knows none
-ROW = 3  # where the stride of rows stands behind an operand's address
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
@@ -59,12 +56,12 @@ class _Pieces:
 
 
 def _operand(element: Element) -> Any:
-    """``operand(words, batch, head)``: where the rows of one head start."""
+    """``operand(heads, batch, head)``: where the rows of one head start."""
     pointer = element.pointer
 
     @njit(**INLINE)
-    def operand(words, batch, head):  # type: ignore[no-untyped-def]
-        return advance(pointer(words[0]), batch * words[1] + head * words[2])
+    def operand(heads, batch, head):  # type: ignore[no-untyped-def]
+        return advance(pointer(heads.data), batch * heads.batch + head * heads.head)
 
     return operand
 
@@ -158,11 +155,11 @@ def _scores(product: Any, element: Element) -> Any:
     def scores(f, s, q, kt, mask, first, m, n):  # type: ignore[no-untyped-def]
         counts = min(n, first + m) if f.causal else n
         columns = chunks(counts)
-        product(s, KEYS, q, f.q[ROW], 1, kt, KEYS, m, columns, f.width)
+        product(s, KEYS, q, f.q.row, 1, kt, KEYS, m, columns, f.width)
         for i in range(m):
             row = advance(s, i * KEYS)
-            if f.mask[0] != 0:
-                add(row, advance(mask, i * f.mask[ROW]), counts)
+            if f.mask.data != 0:
+                add(row, advance(mask, i * f.mask.row), counts)
             for j in range(min(counts, first + i + 1) if f.causal else counts, columns):
                 row[j] = nothing
         return counts
@@ -235,7 +232,7 @@ def _forward_block(pieces: _Pieces) -> Any:
         while r < m:
             strip = rows if r + rows <= m else m - r
             counts = scores(
-                f, s, advance(q, r * f.q[ROW]), kt, advance(mask, r * f.mask[ROW]), first + r, strip, n
+                f, s, advance(q, r * f.q.row), kt, advance(mask, r * f.mask.row), first + r, strip, n
             )
             columns = chunks(counts)
             for i in range(strip):
@@ -279,7 +276,7 @@ def _forward(pieces: _Pieces) -> Callable[..., None]:
 
     @njit(**KERNEL)
     def head(f, q, k, v, mask, out, lse):  # type: ignore[no-untyped-def]
-        e, row_v, row_o = f.width, f.v[ROW], f.out[ROW]
+        e, row_v, row_o = f.width, f.v.row, f.out.row
         whole = (e + width - 1) // width * width
         lanes = pointer(f.scratch)
         best, sums = advance(lanes, CHUNK), advance(lanes, CHUNK + QUERIES)
@@ -290,7 +287,7 @@ def _forward(pieces: _Pieces) -> Callable[..., None]:
             own_v = advance(kt, (f.keys + KEYS - 1) // KEYS * KEYS * whole)
             copy(own_v, whole, v, row_v, f.keys, e, whole)
             v, row_v, row_o = own_v, whole, whole
-        transpose(kt, k, f.k[ROW], f.keys, e, constant(float_of(f.scale)))
+        transpose(kt, k, f.k.row, f.keys, e, constant(float_of(f.scale)))
         for i in range(0, f.queries, QUERIES):
             m = min(QUERIES, f.queries - i)
             o = advance(out, i * row_o) if whole == e else own_o
@@ -300,16 +297,16 @@ def _forward(pieces: _Pieces) -> Callable[..., None]:
             clear(o, row_o, m, whole)
             for j in range(0, min(f.keys, i + m) if f.causal else f.keys, KEYS):
                 block(
-                    f, s, advance(q, i * f.q[ROW]), advance(kt, j * e), advance(v, j * row_v), row_v,
-                    advance(mask, i * f.mask[ROW] + j), o, row_o, best, sums, lanes,
+                    f, s, advance(q, i * f.q.row), advance(kt, j * e), advance(v, j * row_v), row_v,
+                    advance(mask, i * f.mask.row + j), o, row_o, best, sums, lanes,
                     i - j, m, min(KEYS, f.keys - j), whole,
                 )  # fmt: skip
             finish(o, row_o, m, whole, best, sums, advance(lse, i))
             if whole != e:
-                copy(advance(out, i * f.out[ROW]), f.out[ROW], o, row_o, m, e, e)
+                copy(advance(out, i * f.out.row), f.out.row, o, row_o, m, e, e)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = attention(frame)
+        f = frames.attention(frame)
         for b in range(f.batch):
             for h in range(f.heads):
                 shared = h // f.group
@@ -359,13 +356,13 @@ def _weights(pieces: _Pieces) -> Any:
 
     @njit(**KERNEL)
     def weights(f, s, ds, q, g, kt, vt, mask, lse, dots, scale, first, m, n):  # type: ignore[no-untyped-def]
-        row_g = f.grad_out[ROW]
+        row_g = f.grad_out.row
         r = 0
         while r < m:
             strip = rows if r + rows <= m else m - r
             at, to = advance(s, r * KEYS), advance(ds, r * KEYS)
             counts = scores(
-                f, at, advance(q, r * f.q[ROW]), kt, advance(mask, r * f.mask[ROW]), first + r, strip, n
+                f, at, advance(q, r * f.q.row), kt, advance(mask, r * f.mask.row), first + r, strip, n
             )
             columns = chunks(counts)
             product(to, KEYS, advance(g, r * row_g), row_g, 1, vt, KEYS, strip, columns, f.width)
@@ -418,7 +415,7 @@ def _backward_head(pieces: _Pieces) -> Any:
     @njit(**KERNEL)
     def head(f, q, g, out, mask, lse, dq, kt, vt, k, row_k, dk, row_dk, dv, row_dv):  # type: ignore[no-untyped-def]
         e, causal, scale = f.width, f.causal, constant(float_of(f.scale))
-        row_q, row_g, row_dq = f.q[ROW], f.grad_out[ROW], f.grad_q[ROW]
+        row_q, row_g, row_dq = f.q.row, f.grad_out.row, f.grad_q.row
         whole = (e + width - 1) // width * width
         dots = pointer(f.scratch)
         s = advance(dots, QUERIES)
@@ -435,13 +432,13 @@ def _backward_head(pieces: _Pieces) -> Any:
                 copy(own_g, whole, to_g, row_g, m, e, whole)
                 block_q, block_g, block_dq = own_q, own_g, own_dq
                 block_row_q, block_row_g, block_row_dq = whole, whole, whole
-            dot_rows(dots, to_g, row_g, advance(out, i * f.out[ROW]), f.out[ROW], m, e)
+            dot_rows(dots, to_g, row_g, advance(out, i * f.out.row), f.out.row, m, e)
             clear(block_dq, block_row_dq, m, whole)
             for j in range(0, min(f.keys, i + m) if causal else f.keys, KEYS):
                 n = min(KEYS, f.keys - j)
                 weights(
                     f, s, ds, to_q, to_g, advance(kt, j * e), advance(vt, j * e),
-                    advance(mask, i * f.mask[ROW] + j), advance(lse, i), dots, scale, i - j, m, n,
+                    advance(mask, i * f.mask.row + j), advance(lse, i), dots, scale, i - j, m, n,
                 )  # fmt: skip
                 to_keys(advance(dv, j * row_dv), row_dv, s, block_g, block_row_g, causal, i - j, m, n, whole)
                 to_keys(advance(dk, j * row_dk), row_dk, ds, block_q, block_row_q, causal, i - j, m, n, whole)
@@ -472,10 +469,10 @@ def _backward(pieces: _Pieces) -> Callable[..., None]:
             operand(f.grad_k, batch, shared),
             operand(f.grad_v, batch, shared),
         )
-        transpose(kt, k, f.k[ROW], f.keys, e, constant(float_of(f.scale)))
-        transpose(vt, operand(f.v, batch, shared), f.v[ROW], f.keys, e, constant(1))
+        transpose(kt, k, f.k.row, f.keys, e, constant(float_of(f.scale)))
+        transpose(vt, operand(f.v, batch, shared), f.v.row, f.keys, e, constant(1))
         to_dk, to_dv = dk, dv
-        row_k, row_dk, row_dv = f.k[ROW], f.grad_k[ROW], f.grad_v[ROW]
+        row_k, row_dk, row_dv = f.k.row, f.grad_k.row, f.grad_v.row
         if whole != e:
             own_k = advance(vt, room)
             copy(own_k, whole, k, row_k, f.keys, e, whole)
@@ -490,11 +487,11 @@ def _backward(pieces: _Pieces) -> Callable[..., None]:
                 operand(f.grad_q, batch, h), kt, vt, k, row_k, dk, row_dk, dv, row_dv,
             )  # fmt: skip
         if whole != e:
-            copy(to_dk, f.grad_k[ROW], dk, whole, f.keys, e, e)
-            copy(to_dv, f.grad_v[ROW], dv, whole, f.keys, e, e)
+            copy(to_dk, f.grad_k.row, dk, whole, f.keys, e, e)
+            copy(to_dv, f.grad_v.row, dv, whole, f.keys, e, e)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = attention(frame)
+        f = frames.attention(frame)
         for b in range(f.batch):
             for shared in range(f.heads // f.group):
                 group(f, b, shared)

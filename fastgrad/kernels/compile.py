@@ -13,13 +13,16 @@ from fastgrad.kernels.keys import by_value
 from fastgrad.native.build import cache
 from fastgrad.native.build.loader import load_object
 from fastgrad.native.contracts.element_types import DTYPES
+from fastgrad.native.contracts.frame import REPORT
 
 # What every kernel is made with; the modules that its builder imports come besides, and of `kernels` theirs.
 _COMMON = (
-    "native/base/intrinsics.py", "native/base/pipeline.py", "native/build/compiler.py", "native/contracts/frames.py",
+    "native/base/intrinsics.py", "native/base/pipeline.py", "native/build/compiler.py",
     "native/contracts/limits.py", "native/contracts/record.py", "native/contracts/element_types.py",
 )  # fmt: skip
-_IMPORT = re.compile(r"^\s*from fastgrad\.(kernels|native\.\w+)(?:\.(\w+))? import ([^(\n]+|\([^)]*\))", re.M)
+_IMPORT = re.compile(
+    r"^\s*from fastgrad\.(kernels|native\.\w+(?:\.frames)?)(?:\.(\w+))? import ([^(\n]+|\([^)]*\))", re.M
+)
 
 
 def imported(text: str) -> list[str]:
@@ -49,7 +52,11 @@ def sources_key(module: str) -> str:
 def unit_name(kernel: Any, dtype: int, layout_class: int) -> str:
     """The name of a kernel's object file: readable, and unique by content."""
     required = _function(kernel.requires)() if kernel.requires else None
-    values = (kernel.builder, tuple(sorted(kernel.options.items())), required, kernel.formula)
+    frame = kernel.frame(layout_class)
+    values = (
+        kernel.builder, kernel.inputs, frame.layout(), tuple(sorted(kernel.elements.items())),
+        tuple(sorted(kernel.options.items())), required, kernel.formula,
+    )  # fmt: skip
     form = ("flat", "strided", "inplace", "other")[layout_class]
     key = cache.hash_texts(sources_key(kernel.builder.partition(":")[0]), by_value(values))
     return f"{kernel.name}-{DTYPES[dtype]}-{form}-{key}"
@@ -60,11 +67,18 @@ def unit(kernel: Any, dtype: int, layout_class: int) -> tuple[str, cache.Unit]:
     name = unit_name(kernel, dtype, layout_class)
 
     def compile_now() -> bytes:
+        from fastgrad.native.base.intrinsics import CASTS
         from fastgrad.native.build.compiler import compile_unit
         from fastgrad.native.contracts.entries import Export
 
         function, options = _function(kernel.builder)(kernel, dtype, layout_class)
-        return compile_unit(name, [Export(symbol(name), function)], options=options)
+        CASTS.clear()
+        code = compile_unit(name, [Export(symbol(name), function)], options=options)
+        # Its key covers the frame that the row names, and no other.
+        foreign = CASTS - {kernel.frame(layout_class).name, REPORT.name}
+        if foreign:
+            raise RuntimeError(f"kernel {kernel.name} reads a frame that its row does not name: {foreign}")
+        return code
 
     return name, cache.get(name, f"kernel {kernel.name} ({DTYPES[dtype]})", compile_now)
 

@@ -9,8 +9,6 @@ x or w of the two others.
 
 What has stride 1 is computed where it lies, by `conv_direct`; the rest as matrix products of the weights with columns,
 the matrix (C / groups * KH * KW, OH * OW) of all that each weight meets.
-
-The frame is described in `conv_frame`.
 """
 
 from __future__ import annotations
@@ -22,34 +20,11 @@ import numpy as np
 from numba import njit
 
 from fastgrad.kernels.conv_direct import correlation, weight_correlation
-from fastgrad.kernels.conv_frame import (
-    BIAS,
-    BYTES,
-    DH,
-    DW,
-    GROUPS,
-    KH,
-    KW,
-    OH,
-    OW,
-    PH,
-    PW,
-    SCRATCH,
-    SH,
-    SW,
-    WEIGHT,
-    C,
-    H,
-    N,
-    O,
-    W,
-    X,
-    Y,
-)  # fmt: skip
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.gemm import matrix_product
 from fastgrad.kernels.pool import inside
-from fastgrad.native.base.intrinsics import advance, words
+from fastgrad.native.base import frames
+from fastgrad.native.base.intrinsics import advance
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
@@ -63,8 +38,8 @@ def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., Non
 @njit(**KERNEL)
 def _is_product(f):  # type: ignore[no-untyped-def]
     """Whether each weight meets the whole image as it is: its columns are the image."""
-    small = f[KH] * f[KW] == 1 and f[SH] * f[SW] == 1 and f[PH] + f[PW] == 0
-    return small and f[OH] == f[H] and f[OW] == f[W]
+    small = f.kh * f.kw == 1 and f.sh * f.sw == 1 and f.ph + f.pw == 0
+    return small and f.oh == f.h and f.ow == f.w
 
 
 @njit(**KERNEL)
@@ -72,7 +47,7 @@ def _columns_wanted(f, size):  # type: ignore[no-untyped-def]
     """Bytes of the columns of one image and group."""
     if _is_product(f):
         return 0
-    return f[C] // f[GROUPS] * f[KH] * f[KW] * f[OH] * f[OW] * size
+    return f.c // f.groups * f.kh * f.kw * f.oh * f.ow * size
 
 
 def _filler(element: Element) -> Any:
@@ -92,19 +67,19 @@ def _walker(row: Any) -> Any:
 
     def walk(f, x, columns):  # type: ignore[no-untyped-def]
         at = 0
-        for c in range(f[C] // f[GROUPS]):
-            for k in range(f[KH]):
-                for j in range(f[KW]):
-                    shift = j * f[DW] - f[PW]
-                    low, high = inside(shift, f[SW], f[W], f[OW])
-                    for i in range(f[OH]):
-                        from_row = i * f[SH] - f[PH] + k * f[DH]
-                        if from_row < 0 or from_row >= f[H]:
-                            row(advance(columns, at), x, 0, 0, f[OW], f[SW], shift)
+        for c in range(f.c // f.groups):
+            for k in range(f.kh):
+                for j in range(f.kw):
+                    shift = j * f.dw - f.pw
+                    low, high = inside(shift, f.sw, f.w, f.ow)
+                    for i in range(f.oh):
+                        from_row = i * f.sh - f.ph + k * f.dh
+                        if from_row < 0 or from_row >= f.h:
+                            row(advance(columns, at), x, 0, 0, f.ow, f.sw, shift)
                         else:
-                            source = advance(x, (c * f[H] + from_row) * f[W])
-                            row(advance(columns, at), source, low, high, f[OW], f[SW], shift)
-                        at += f[OW]
+                            source = advance(x, (c * f.h + from_row) * f.w)
+                            row(advance(columns, at), source, low, high, f.ow, f.sw, shift)
+                        at += f.ow
 
     return njit(**KERNEL)(walk)
 
@@ -148,16 +123,16 @@ def _each_group(element: Element, step: Any) -> Any:
     size = np.dtype(element.name).itemsize
 
     def run(f):  # type: ignore[no-untyped-def]
-        groups, channels, outputs = f[GROUPS], f[C] // f[GROUPS], f[O] // f[GROUPS]
-        terms, pixels, plane = channels * f[KH] * f[KW], f[OH] * f[OW], f[H] * f[W]
+        groups, channels, outputs = f.groups, f.c // f.groups, f.o // f.groups
+        terms, pixels, plane = channels * f.kh * f.kw, f.oh * f.ow, f.h * f.w
         if terms * pixels * outputs == 0:
             return
-        for n in range(f[N]):
+        for n in range(f.n):
             for g in range(groups):
-                x = pointer(f[X] + (n * groups + g) * channels * plane * size)
-                w = pointer(f[WEIGHT] + g * outputs * terms * size)
-                y = pointer(f[Y] + (n * groups + g) * outputs * pixels * size)
-                columns = x if _is_product(f) else pointer(f[SCRATCH])
+                x = pointer(f.x + (n * groups + g) * channels * plane * size)
+                w = pointer(f.weight + g * outputs * terms * size)
+                y = pointer(f.y + (n * groups + g) * outputs * pixels * size)
+                columns = x if _is_product(f) else pointer(f.scratch)
                 step(f, x, w, y, columns, outputs, terms, pixels)
 
     return njit(**KERNEL)(run)
@@ -181,18 +156,18 @@ def _forward(dtype: int) -> Callable[..., None]:
     general = _each_group(element, step)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        taps = f[KH] * f[KW]
-        channels, outputs = f[C] // f[GROUPS], f[O] // f[GROUPS]
+        f = frames.convolution(frame)
+        taps = f.kh * f.kw
+        channels, outputs = f.c // f.groups, f.o // f.groups
         if direct(
-            f, pointer(f[X]), channels, f[H], f[W], pointer(f[Y]), outputs, f[OH], f[OW], f[PH], f[PW],
+            f, pointer(f.x), channels, f.h, f.w, pointer(f.y), outputs, f.oh, f.ow, f.ph, f.pw,
             channels * taps, taps, 0,
         ):  # fmt: skip
             return
-        f[BYTES] = _columns_wanted(f, size)
-        if f[SCRATCH] != 0:
-            for n in range(f[N]):
-                fill(pointer(f[Y] + n * f[O] * f[OH] * f[OW] * size), f[BIAS], f[O], f[OH] * f[OW])
+        f.wanted = _columns_wanted(f, size)
+        if f.scratch != 0:
+            for n in range(f.n):
+                fill(pointer(f.y + n * f.o * f.oh * f.ow * size), f.bias, f.o, f.oh * f.ow)
             general(f)
 
     return run
@@ -215,19 +190,19 @@ def _backward_input(dtype: int) -> Callable[..., None]:
     general = _each_group(element, step)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        taps = f[KH] * f[KW]
-        channels, outputs = f[C] // f[GROUPS], f[O] // f[GROUPS]
-        top, left = f[DH] * (f[KH] - 1) - f[PH], f[DW] * (f[KW] - 1) - f[PW]
+        f = frames.convolution(frame)
+        taps = f.kh * f.kw
+        channels, outputs = f.c // f.groups, f.o // f.groups
+        top, left = f.dh * (f.kh - 1) - f.ph, f.dw * (f.kw - 1) - f.pw
         if direct(
-            f, pointer(f[Y]), outputs, f[OH], f[OW], pointer(f[X]), channels, f[H], f[W], top, left,
+            f, pointer(f.y), outputs, f.oh, f.ow, pointer(f.x), channels, f.h, f.w, top, left,
             taps, channels * taps, 1,
         ):  # fmt: skip
             return
-        f[BYTES] = _columns_wanted(f, size)
-        if f[SCRATCH] != 0:
-            for n in range(f[N]):
-                fill(pointer(f[X] + n * f[C] * f[H] * f[W] * size), f[BIAS], f[C], f[H] * f[W])
+        f.wanted = _columns_wanted(f, size)
+        if f.scratch != 0:
+            for n in range(f.n):
+                fill(pointer(f.x + n * f.c * f.h * f.w * size), f.bias, f.c, f.h * f.w)
             general(f)
 
     return run
@@ -248,12 +223,12 @@ def _backward_weight(dtype: int) -> Callable[..., None]:
     general = _each_group(element, step)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        f[BYTES] = _columns_wanted(f, size)
-        if direct(f, pointer(f[X]), pointer(f[WEIGHT]), pointer(f[Y])):
+        f = frames.convolution(frame)
+        f.wanted = _columns_wanted(f, size)
+        if direct(f, pointer(f.x), pointer(f.weight), pointer(f.y)):
             return
-        if f[SCRATCH] != 0:
-            fill(pointer(f[WEIGHT]), 0, f[O], f[C] // f[GROUPS] * f[KH] * f[KW])
+        if f.scratch != 0:
+            fill(pointer(f.weight), 0, f.o, f.c // f.groups * f.kh * f.kw)
             general(f)
 
     return run

@@ -17,28 +17,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from fastgrad.kernels.conv_frame import (
-    BIAS,
-    BYTES,
-    DH,
-    DW,
-    GROUPS,
-    KH,
-    KW,
-    OH,
-    OW,
-    PH,
-    PW,
-    SCRATCH,
-    SH,
-    SW,
-    WEIGHT,
-    C,
-    H,
-    N,
-    O,
-    W,
-)  # fmt: skip
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP, Element
 from fastgrad.kernels.micro import lane_sums, tile, tile_shape
 from fastgrad.native.base.intrinsics import advance, memset, words
@@ -60,9 +38,9 @@ def _find_places(places, f, channels, pitch, plane):  # type: ignore[no-untyped-
     """Where on the planes of a group the weights of one output begin."""
     k = 0
     for c in range(channels):
-        for row in range(f[KH]):
-            for column in range(f[KW]):
-                places[k] = c * plane + row * f[DH] * pitch + column * f[DW]
+        for row in range(f.kh):
+            for column in range(f.kw):
+                places[k] = c * plane + row * f.dh * pitch + column * f.dw
                 k += 1
 
 
@@ -113,7 +91,7 @@ def _packer(element: Element, rows: int) -> Any:
 
     @njit(**KERNEL)
     def pack(out, w, f, blocks, singles, inputs, outputs, out_step, in_step, flipped):  # type: ignore[no-untyped-def]
-        taps = f[KH] * f[KW]
+        taps = f.kh * f.kw
         terms = inputs * taps
         for o in range(blocks * rows + singles):
             at, step = (o // rows * rows * terms + o % rows, rows) if o < blocks * rows else (o * terms, 1)
@@ -153,31 +131,31 @@ def correlation(dtype: int) -> Any:
     def direct(
         f, source, inputs, h, w, target, outputs, height, width, top, left, out_step, in_step, flipped
     ):  # type: ignore[no-untyped-def]
-        groups, terms = f[GROUPS], inputs * f[KH] * f[KW]
-        pitch, tall = width + f[DW] * (f[KW] - 1), height + f[DH] * (f[KH] - 1)
-        if f[SH] != 1 or f[SW] != 1 or top < 0 or left < 0 or terms < 4 or pitch > 2 * width:
+        groups, terms = f.groups, inputs * f.kh * f.kw
+        pitch, tall = width + f.dw * (f.kw - 1), height + f.dh * (f.kh - 1)
+        if f.sh != 1 or f.sw != 1 or top < 0 or left < 0 or terms < 4 or pitch > 2 * width:
             return False
         blocks, singles, plane, line, at_weights, at_planes, at_sums = plan(f, inputs, outputs, height, width)
-        if f[SCRATCH] == 0:
+        if f.scratch == 0:
             return True
         places, weights, planes, sums = (
-            words(f[SCRATCH]),
+            words(f.scratch),
             pointer(at_weights),
             pointer(at_planes),
             pointer(at_sums),
         )
-        of_group, of_outputs = (blocks * rows + singles) * terms, inputs * outputs * f[KH] * f[KW]
+        of_group, of_outputs = (blocks * rows + singles) * terms, inputs * outputs * f.kh * f.kw
         _find_places(places, f, inputs, pitch, plane)
         for g in range(groups):
-            packed, given = advance(weights, g * of_group), pointer(f[WEIGHT] + g * of_outputs * size)
+            packed, given = advance(weights, g * of_group), pointer(f.weight + g * of_outputs * size)
             pack(packed, given, f, blocks, singles, inputs, outputs, out_step, in_step, flipped)
         memset(at_planes, 0, groups * inputs * plane * size)
-        for n in range(f[N]):
+        for n in range(f.n):
             whole = advance(source, n * groups * inputs * h * w)
             place(planes, plane, pitch, tall, top, left, whole, groups * inputs, h, w)
             for g in range(groups):
                 out = advance(target, (n * groups + g) * outputs * height * width)
-                bias = f[BIAS] + g * outputs * size if f[BIAS] != 0 else 0
+                bias = f.bias + g * outputs * size if f.bias != 0 else 0
                 image(
                     advance(weights, g * of_group), advance(planes, g * inputs * plane), places, terms, pitch, sums,
                     line, blocks, singles, out, outputs, height, width, bias,
@@ -194,18 +172,18 @@ def _planner(shape: tuple[int, int, int], size: int) -> Any:
 
     @njit(**KERNEL)
     def plan(f, inputs, outputs, height, width):  # type: ignore[no-untyped-def]
-        groups, terms = f[GROUPS], inputs * f[KH] * f[KW]
-        pitch, tall = width + f[DW] * (f[KW] - 1), height + f[DH] * (f[KH] - 1)
+        groups, terms = f.groups, inputs * f.kh * f.kw
+        pitch, tall = width + f.dw * (f.kw - 1), height + f.dh * (f.kh - 1)
         blocks, singles = outputs // rows, outputs % rows
         if singles * 3 > rows:  # a last block with fewer outputs is computed one by one
             blocks, singles = blocks + 1, 0
         units = blocks * rows + singles
         plane = _round_up(tall * pitch + reach, lanes)
         line = _round_up(_depth(height, pitch) * pitch + reach, lanes)
-        at_weights = f[SCRATCH] + _round_up(terms * 8, LINE)
+        at_weights = f.scratch + _round_up(terms * 8, LINE)
         at_planes = at_weights + _round_up(groups * units * terms * size, LINE)
         at_sums = at_planes + _round_up(groups * inputs * plane * size, LINE)
-        f[BYTES] = at_sums + units * line * size - f[SCRATCH]
+        f.wanted = at_sums + units * line * size - f.scratch
         return blocks, singles, plane, line, at_weights, at_planes, at_sums
 
     return plan
@@ -305,39 +283,39 @@ def weight_correlation(dtype: int) -> Any:
 
     @njit(**KERNEL)
     def direct(f, x, w, y):  # type: ignore[no-untyped-def]
-        groups, inputs, outputs = f[GROUPS], f[C] // f[GROUPS], f[O] // f[GROUPS]
-        terms = inputs * f[KH] * f[KW]
-        pitch, tall = f[OW] + f[DW] * (f[KW] - 1), f[OH] + f[DH] * (f[KH] - 1)
-        if f[SH] != 1 or f[SW] != 1 or terms < 4 or pitch > 2 * f[OW] or f[N] == 0:
+        groups, inputs, outputs = f.groups, f.c // f.groups, f.o // f.groups
+        terms = inputs * f.kh * f.kw
+        pitch, tall = f.ow + f.dw * (f.kw - 1), f.oh + f.dh * (f.kh - 1)
+        if f.sh != 1 or f.sw != 1 or terms < 4 or pitch > 2 * f.ow or f.n == 0:
             return False
-        pixels = _round_up((f[OH] - 1) * pitch + f[OW], lanes)
-        images = min(max(PIXELS // pixels, 1), f[N])
+        pixels = _round_up((f.oh - 1) * pitch + f.ow, lanes)
+        images = min(max(PIXELS // pixels, 1), f.n)
         chunks, blocks = (terms + vectors - 1) // vectors, (outputs + rows - 1) // rows
         plane = _round_up(tall * pitch + lanes, lanes)
-        at_sums = f[SCRATCH] + _round_up(chunks * vectors * 8, LINE)
+        at_sums = f.scratch + _round_up(chunks * vectors * 8, LINE)
         at_x = at_sums + _round_up(groups * blocks * rows * chunks * vectors * size, LINE)
-        at_y = at_x + _round_up(images * f[C] * plane * size, LINE)
+        at_y = at_x + _round_up(images * f.c * plane * size, LINE)
         end = at_y + images * groups * blocks * rows * pixels * size
-        f[BYTES] = max(f[BYTES], end - f[SCRATCH])
-        if f[SCRATCH] == 0:
+        f.wanted = max(f.wanted, end - f.scratch)
+        if f.scratch == 0:
             return False
-        memset(f[SCRATCH], 0, end - f[SCRATCH])
-        places, xs, ys, sums = words(f[SCRATCH]), pointer(at_x), pointer(at_y), pointer(at_sums)
+        memset(f.scratch, 0, end - f.scratch)
+        places, xs, ys, sums = words(f.scratch), pointer(at_x), pointer(at_y), pointer(at_sums)
         _find_places(places, f, inputs, pitch, plane)
-        for n in range(0, f[N], images):
-            count = min(images, f[N] - n)
+        for n in range(0, f.n, images):
+            count = min(images, f.n - n)
             for i in range(count):
-                from_x, to_x = advance(x, (n + i) * f[C] * f[H] * f[W]), advance(xs, i * f[C] * plane)
-                place(to_x, plane, pitch, tall, f[PH], f[PW], from_x, f[C], f[H], f[W])
+                from_x, to_x = advance(x, (n + i) * f.c * f.h * f.w), advance(xs, i * f.c * plane)
+                place(to_x, plane, pitch, tall, f.ph, f.pw, from_x, f.c, f.h, f.w)
                 for g in range(groups):
-                    from_y = advance(y, ((n + i) * groups + g) * outputs * f[OH] * f[OW])
+                    from_y = advance(y, ((n + i) * groups + g) * outputs * f.oh * f.ow)
                     to_y = advance(ys, (i * groups + g) * blocks * rows * pixels)
-                    place(to_y, pixels, pitch, f[OH], 0, 0, from_y, outputs, f[OH], f[OW])
+                    place(to_y, pixels, pitch, f.oh, 0, 0, from_y, outputs, f.oh, f.ow)
             for g in range(groups):
                 of_x, of_y = advance(xs, g * inputs * plane), advance(ys, g * blocks * rows * pixels)
                 of_sums = advance(sums, g * blocks * rows * chunks * vectors)
                 sweep(
-                    of_y, pixels, groups * blocks * rows * pixels, of_x, f[C] * plane, places, count, blocks, chunks,
+                    of_y, pixels, groups * blocks * rows * pixels, of_x, f.c * plane, places, count, blocks, chunks,
                     of_sums,
                 )  # fmt: skip
         return write(w, sums, groups, outputs, terms, blocks, chunks * vectors)

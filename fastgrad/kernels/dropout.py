@@ -6,11 +6,11 @@ import numpy as np
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
-from fastgrad.kernels.framed import Builder, fits, integer
 from fastgrad.kernels.random import block_words
-from fastgrad.native.base.intrinsics import advance, float_of, memcpy, stack_frame, words
+from fastgrad.kernels.reports import Builder, fits
+from fastgrad.native.base import frames
+from fastgrad.native.base.intrinsics import advance, float_of, memcpy, stack_frame
 from fastgrad.native.contracts.element_types import BOOL, INT32
-from fastgrad.native.contracts.frames import FRAME_INPUTS, FRAME_NUMELS, FRAME_OUTPUTS
 
 CHUNK = 256  # elements, whose mask fills half of a stack frame
 BLOCKS = CHUNK // 4
@@ -40,22 +40,19 @@ def _apply(dtype: int):  # type: ignore[no-untyped-def]
 
 
 def forward(kernel: object, dtype: int, layout_class: int) -> Builder:
-    """Elements times ``scale`` with a probability, else times zero; the second output is the mask.
-
-    Integers: seed and offset of the stream, the probability in units of 2**-32, bits of the scale.
-    """
+    """Elements times ``scale`` with a probability, else times zero; the second output is the mask."""
     pointer, cast = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
     apply = _apply(dtype)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        out, mask, x = pointer(f[FRAME_OUTPUTS]), f[FRAME_OUTPUTS + 1], pointer(f[FRAME_INPUTS])
-        scale = cast(float_of(integer(f, 3)))
+        f = frames.dropout(frame)
+        out, mask, x = pointer(f.out), f.mask, pointer(f.x.data)
+        scale = cast(float_of(f.scale))
         chunk = stack_frame()
-        n = f[FRAME_NUMELS]
+        n = f.x.numel
         at = 0
         while at < n:
-            draw(_words(chunk), integer(f, 0), integer(f, 1) + at // 4, integer(f, 2))
+            draw(_words(chunk), f.seed, f.offset + at // 4, f.threshold)
             count = min(CHUNK, n - at)
             apply(advance(out, at), advance(x, at), _bytes(chunk), count, scale)
             memcpy(mask + at, chunk, count)
@@ -65,17 +62,14 @@ def forward(kernel: object, dtype: int, layout_class: int) -> Builder:
 
 
 def again(kernel: object, dtype: int, layout_class: int) -> Builder:
-    """The same with a mask that exists. Inputs: elements, mask; integer: bits of the scale."""
+    """The same with a mask that exists."""
     pointer, cast = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
     apply = _apply(dtype)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        n = f[FRAME_NUMELS]
-        if fits(f, 1, n):
-            apply(
-                pointer(f[FRAME_OUTPUTS]), pointer(f[FRAME_INPUTS]), _bytes(f[FRAME_INPUTS + 1]), n,
-                cast(float_of(integer(f, 0))),
-            )  # fmt: skip
+        f = frames.dropout_again(frame)
+        n = f.x.numel
+        if fits(f, f.mask, n):
+            apply(pointer(f.out), pointer(f.x.data), _bytes(f.mask.data), n, cast(float_of(f.scale)))
 
     return run, KERNEL

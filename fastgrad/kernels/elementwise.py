@@ -14,21 +14,17 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element, specialise
-from fastgrad.native.base.intrinsics import advance, stack_small, words
-from fastgrad.native.contracts.element_types import BOOL
-from fastgrad.native.contracts.frames import FLAT, INPLACE, OPERAND_WORDS
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.base import frames
+from fastgrad.native.base.intrinsics import advance, nth, stack_small, words
+from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The Python function of a kernel and the Numba options to compile it with."""
     options = kernel.options
-    source = options.get("source")
-    inner = ELEMENTS[dtype if source is None else source]
-    result = ELEMENTS[BOOL if options.get("out_bool") else dtype]
-    names = list(options["inputs"])
-    elements = [ELEMENTS[BOOL] if n in options.get("conditions", ()) else inner for n in names]
-    formula = specialise(kernel.formula, inner)
+    frame, names = kernel.frame(layout_class), list(kernel.inputs)
+    result, *elements = (ELEMENTS[frame.element(name, dtype)] for name in ("out", *names))
+    formula = specialise(kernel.formula, elements[0])
     if options.get("times_g"):
         arguments = ", ".join(names[1:])
         formula = _times(formula, arguments, names)
@@ -44,6 +40,7 @@ def _times(formula: Any, arguments: str, names: list[str]) -> Any:
 
 def _define(text: str, names: list[str], elements: list[Element], result: Element, formula: Any) -> Any:
     scope: dict[str, Any] = {
+        "flat": frames.flat, "strided": frames.strided, "nth": nth,
         "words": words, "advance": advance, "stack_small": stack_small, "formula": formula,
         "pointer_out": result.pointer, "store": result.store,
     }  # fmt: skip
@@ -67,22 +64,21 @@ def _flat(names: list[str], inplace: bool) -> str:
     values = _values(names, lambda _: "i")
     if inplace:
         values = values.replace(f"load_{names[0]}({names[0]}, i)", f"load_{names[0]}(out, i)")
-    frame = ", ".join(f"pointer_{n}(f[{2 + names.index(n)}])" for n in pointers)
+    frame = ", ".join(f"pointer_{n}(f.inputs[{names.index(n)}])" for n in pointers)
     return f"""
 def loop(out{"".join(", " + n for n in pointers)}, n):
     for i in range(n):
         store(out, i, formula({values}))
 
 def kernel(frame):
-    f = words(frame)
-    loop(pointer_out(f[1]){", " + frame if frame else ""}, f[0])
+    f = flat(frame)
+    loop(pointer_out(f.out){", " + frame if frame else ""}, f.n)
 """
 
 
 def _strided(names: list[str]) -> str:
     """Collapsed dimensions: an odometer over the outer ones, around an inner loop chosen by its strides."""
     operands = ["out", *names]
-    base = {n: 1 + MAX_DIMS + k * OPERAND_WORDS for k, n in enumerate(operands)}
     signature = "out" + "".join(", " + n for n in names)
     patterns = [{n: "i" for n in names}]
     if len(names) == 1:
@@ -108,16 +104,21 @@ def _strided(names: list[str]) -> str:
         "    for i in range(n):",
         f"        store(out, i * s_out, formula({values}))",
         "def kernel(frame):",
-        "    f = words(frame)",
+        "    f = strided(frame)",
         "    at = words(stack_small())",
         "    total = 1",
-        "    for d in range(1, f[0]):",
+        "    for d in range(1, f.rank):",
         "        at[d] = 0",
-        "        total *= f[1 + d]",
-        "    n = f[1]",
+        "        total *= f.sizes[d]",
+        "    n = f.sizes[0]",
     ]
-    for n in operands:
-        lines += [f"    o_{n} = 0", f"    s_{n} = f[{base[n] + 1}]", f"    p_{n} = pointer_{n}(f[{base[n]}])"]
+    for k, n in enumerate(operands):
+        lines += [
+            f"    f_{n} = nth(f.out, {k})",
+            f"    o_{n} = 0",
+            f"    s_{n} = f_{n}.strides[0]",
+            f"    p_{n} = pointer_{n}(f_{n}.data)",
+        ]
     lines.append("    for row in range(total):")
     for n in operands:
         lines.append(f"        {n} = advance(p_{n}, o_{n})")
@@ -130,12 +131,12 @@ def _strided(names: list[str]) -> str:
     lines += ["        else:", f"            loop_any({arguments}, n, {strides})"]
     lines += [
         "        d = 1",
-        "        while d < f[0]:",
+        "        while d < f.rank:",
         "            at[d] += 1",
-        *[f"            o_{n} += f[{base[n] + 1} + d]" for n in operands],
-        "            if at[d] < f[1 + d]:",
+        *[f"            o_{n} += f_{n}.strides[d]" for n in operands],
+        "            if at[d] < f.sizes[d]:",
         "                break",
-        *[f"            o_{n} -= f[{base[n] + 1} + d] * f[1 + d]" for n in operands],
+        *[f"            o_{n} -= f_{n}.strides[d] * f.sizes[d]" for n in operands],
         "            at[d] = 0",
         "            d += 1",
     ]

@@ -1,9 +1,4 @@
-"""Kernels of embeddings.
-
-Inputs: the table (or the gradient of what was looked up), indices, a factor for each or none. Integers: rows of the
-table, elements of a row, padding index or -1, whether this is the transpose of the gradient: then rows at the padding
-index are zero, and the factors count. Looking up for its own sake heeds neither.
-"""
+"""Kernels of embeddings."""
 
 from __future__ import annotations
 
@@ -12,10 +7,10 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
-from fastgrad.kernels.framed import Builder, bad_index, fits, given, integer
+from fastgrad.kernels.reports import Builder, fits, report_index
+from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, memcpy, memset, words
 from fastgrad.native.contracts.element_types import ITEMSIZES
-from fastgrad.native.contracts.frames import FRAME_INPUTS, FRAME_NUMELS, FRAME_OUTPUTS
 
 
 def lookup(kernel: Any, dtype: int, layout_class: int) -> Builder:
@@ -28,25 +23,26 @@ def lookup(kernel: Any, dtype: int, layout_class: int) -> Builder:
             p[j] = p[j] * factor
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        rows, width = integer(f, 0), integer(f, 1)
-        n = f[FRAME_NUMELS + 1]
-        if not fits(f, 0, rows * width) or (given(f, 2) and not fits(f, 2, n)):
+        f = frames.embedding(frame)
+        rows, width = f.rows, f.width
+        n = f.indices.numel
+        weighted = f.factors.data != 0
+        if not fits(f, f.table, rows * width) or (weighted and not fits(f, f.factors, n)):
             return
-        indices = words(f[FRAME_INPUTS + 1])
-        factors = pointer(f[FRAME_INPUTS + 2])
+        indices = words(f.indices.data)
+        factors = pointer(f.factors.data)
         size = width * itemsize
         for i in range(n):
             k = indices[i]
             if k < 0 or k >= rows:
-                bad_index(f, k, rows)
+                report_index(f, k, rows)
                 return
-            target = f[FRAME_OUTPUTS] + i * size
-            if integer(f, 3) != 0 and k == integer(f, 2):
+            target = f.out + i * size
+            if f.transposed != 0 and k == f.padding:
                 memset(target, 0, size)
                 continue
-            memcpy(target, f[FRAME_INPUTS] + k * size, size)
-            if integer(f, 3) != 0 and given(f, 2):
+            memcpy(target, f.table.data + k * size, size)
+            if f.transposed != 0 and weighted:
                 scale(pointer(target), width, factors[i])
 
     return run, KERNEL
@@ -67,23 +63,24 @@ def collect(kernel: Any, dtype: int, layout_class: int) -> Builder:
             p[j] = p[j] + factor * g[j]
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        rows, width = integer(f, 0), integer(f, 1)
-        n = f[FRAME_NUMELS + 1]
-        if not fits(f, 0, n * width) or (given(f, 2) and not fits(f, 2, n)):
+        f = frames.embedding_backward(frame)
+        rows, width = f.rows, f.width
+        n = f.indices.numel
+        weighted = f.factors.data != 0
+        if not fits(f, f.grad, n * width) or (weighted and not fits(f, f.factors, n)):
             return
-        indices = words(f[FRAME_INPUTS + 1])
-        factors = pointer(f[FRAME_INPUTS + 2])
-        memset(f[FRAME_OUTPUTS], 0, rows * width * itemsize)
-        out, g = pointer(f[FRAME_OUTPUTS]), pointer(f[FRAME_INPUTS])
+        indices = words(f.indices.data)
+        factors = pointer(f.factors.data)
+        memset(f.out, 0, rows * width * itemsize)
+        out, g = pointer(f.out), pointer(f.grad.data)
         for i in range(n):
             k = indices[i]
             if k < 0 or k >= rows:
-                bad_index(f, k, rows)
+                report_index(f, k, rows)
                 return
-            if k == integer(f, 2):
+            if k == f.padding:
                 continue
-            if given(f, 2):
+            if weighted:
                 add_scaled(advance(out, k * width), advance(g, i * width), width, factors[i])
             else:
                 add(advance(out, k * width), advance(g, i * width), width)

@@ -3,9 +3,7 @@
 Products up to a certain size go to the register tiles of `micro`; integers, and machines without OpenBLAS, to plain
 loops.
 
-Frame: out, a, b, m, n, k, leading dimension of a, whether a is stored by columns, the same for b, batch size,
-strides of out, a and b between matrices. Everything is row-major for BLAS; a matrix stored by columns is passed
-as transposed.
+Everything is row-major for BLAS; a matrix stored by columns is passed as transposed.
 """
 
 from __future__ import annotations
@@ -57,17 +55,18 @@ def describe_blas() -> str:
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The product for one dtype."""
     from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
-    from fastgrad.native.base.intrinsics import advance, words
+    from fastgrad.native.base import frames
+    from fastgrad.native.base.intrinsics import advance
 
     pointer, product = ELEMENTS[dtype].pointer, matrix_product(dtype)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        c, a, b = pointer(f[0]), pointer(f[1]), pointer(f[2])
-        m, n, k = f[3], f[4], f[5]
-        for i in range(f[10]):
-            at_c, at_a, at_b = advance(c, i * f[11]), advance(a, i * f[12]), advance(b, i * f[13])
-            product(f[7], f[9], m, n, k, at_a, f[6], at_b, f[8], 0, at_c, n)
+        f = frames.gemm(frame)
+        c, a, b = pointer(f.out), pointer(f.a), pointer(f.b)
+        m, n, k = f.m, f.n, f.k
+        for i in range(f.batch):
+            at_c, at_a, at_b = advance(c, i * f.step_out), advance(a, i * f.step_a), advance(b, i * f.step_b)
+            product(f.a_by_columns, f.b_by_columns, m, n, k, at_a, f.row_a, at_b, f.row_b, 0, at_c, n)
 
     return run, KERNEL
 

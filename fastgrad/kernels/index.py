@@ -1,13 +1,13 @@
-"""Kernels that gather and scatter by indices. A bad index sets the status word and is left out."""
+"""Kernels that gather and scatter by indices. They stop at the first index that is out of range, and report it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
-
-from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
+from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
+from fastgrad.kernels.reports import report_index
+from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import _stack_words, words
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.limits import MAX_DIMS
@@ -15,52 +15,40 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 _counters = _stack_words(MAX_DIMS)
 
 
-@njit(**INLINE)
-def report(status, index, size):  # type: ignore[no-untyped-def]
-    """Say that an index is out of range: status, index, size."""
-    word = words(status)
-    word[0] = 1
-    word[1] = index
-    word[2] = size
-
-
 def _along(dtype: int, scatter: bool) -> Callable[..., None]:
-    """gather: out, x, index; rank, sizes and strides of out, x and index; length of the dimension; it; status.
-
-    scatter_add: the same with the source in the place of out; x is written.
-    """
+    """Gather from x, or add to it what `out` then is."""
     element = ELEMENTS[dtype]
     pointer = element.pointer
     boolean = dtype == BOOL
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        out = pointer(f[0])
-        x = pointer(f[1])
-        index = words(f[2])
+        f = frames.gather(frame)
+        out = pointer(f.out)
+        x = pointer(f.x)
+        index = words(f.index)
         at = words(_counters())
-        rank = f[3]
+        rank = f.rank
         total = 1
         for d in range(rank):
             at[d] = 0
-            total *= f[4 + d]
-        length = f[4 + 4 * MAX_DIMS]
-        dim = f[5 + 4 * MAX_DIMS]
+            total *= f.sizes[d]
+        length = f.length
+        dim = f.dim
         for _ in range(total):
             o = 0
             p = 0
             q = 0
             for d in range(rank):
-                o += at[d] * f[4 + MAX_DIMS + d]
-                q += at[d] * f[4 + 3 * MAX_DIMS + d]
+                o += at[d] * f.out_strides[d]
+                q += at[d] * f.index_strides[d]
                 if d != dim:
-                    p += at[d] * f[4 + 2 * MAX_DIMS + d]
+                    p += at[d] * f.x_strides[d]
             k = index[q]
             if k < 0 or k >= length:
-                report(f[6 + 4 * MAX_DIMS], k, length)
+                report_index(f, k, length)
                 return
             if rank > 0:
-                p += k * f[4 + 2 * MAX_DIMS + dim]
+                p += k * f.x_strides[dim]
             if scatter:
                 if boolean:
                     x[p] = x[p] | out[o]
@@ -71,7 +59,7 @@ def _along(dtype: int, scatter: bool) -> Callable[..., None]:
             d = rank - 1
             while d >= 0:
                 at[d] += 1
-                if at[d] < f[4 + d]:
+                if at[d] < f.sizes[d]:
                     break
                 at[d] = 0
                 d -= 1
@@ -88,33 +76,30 @@ def scatter_add(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..
 
 
 def _indexed(dtype: int, put: bool) -> Callable[..., None]:
-    """out (or values), x, indices one after the other; how many, elements of each; elements before and after
-
-    the indexed dimensions; whether to add; lengths of the indexed dimensions; status. Everything is contiguous.
-    """
+    """Read x at indices, or put there what `out` then is, or add it."""
     element = ELEMENTS[dtype]
     pointer = element.pointer
     boolean = dtype == BOOL
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        out = pointer(f[0])
-        x = pointer(f[1])
-        indices = words(f[2])
-        count = f[3]
-        n = f[4]
-        before = f[5]
-        after = f[6]
+        f = frames.index(frame)
+        out = pointer(f.out)
+        x = pointer(f.x)
+        indices = words(f.indices)
+        count = f.count
+        n = f.n
+        before = f.before
+        after = f.after
         inner = 1
         for k in range(count):
-            inner *= f[8 + k]
+            inner *= f.lengths[k]
         for i in range(n):
             place = 0
             for k in range(count):
-                size = f[8 + k]
+                size = f.lengths[k]
                 value = indices[k * n + i]
                 if value < -size or value >= size:
-                    report(f[8 + MAX_DIMS], value, size)
+                    report_index(f, value, size)
                     return
                 if value < 0:
                     value += size
@@ -123,7 +108,7 @@ def _indexed(dtype: int, put: bool) -> Callable[..., None]:
                 source = (b * inner + place) * after
                 target = (b * n + i) * after
                 if put:
-                    if f[7]:
+                    if f.accumulate:
                         for j in range(after):
                             if boolean:
                                 x[source + j] = x[source + j] | out[target + j]

@@ -1,8 +1,4 @@
-"""Kernels of the negative log likelihood.
-
-Frame: loss (or its gradient), total weight, x (or its gradient), targets, weights or 0, rows, classes, strides of
-x, reduction (0 none, 1 mean, 2 sum), ignore_index, status.
-"""
+"""Kernels of the negative log likelihood."""
 
 from __future__ import annotations
 
@@ -12,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
-from fastgrad.kernels.index import report
+from fastgrad.kernels.reports import report_index
+from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import words
-
-MEAN = 1
+from fastgrad.native.contracts.frames.losses import EACH, MEAN
 
 
 def nll(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
@@ -25,31 +21,31 @@ def nll(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None]
     zero, one = cast(0), cast(1)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        loss = pointer(f[0])
-        x = pointer(f[2])
-        targets = words(f[3])
-        weights = pointer(f[4])
+        f = frames.nll(frame)
+        loss = pointer(f.loss)
+        x = pointer(f.x)
+        targets = words(f.targets)
+        weights = pointer(f.weights)
         total = np.float64(0)
         weight_sum = np.float64(0)
-        for i in range(f[5]):
+        for i in range(f.rows):
             y = targets[i]
-            if y == f[10]:
-                if f[9] == 0:
+            if y == f.ignore_index:
+                if f.reduction == EACH:
                     loss[i] = zero
                 continue
-            if y < 0 or y >= f[6]:
-                report(f[11], y, f[6])
+            if y < 0 or y >= f.classes:
+                report_index(f, y, f.classes)
                 return
-            w = weights[y] if f[4] != 0 else one
-            value = -w * x[i * f[7] + y * f[8]]
-            if f[9] == 0:
+            w = weights[y] if f.weights != 0 else one
+            value = -w * x[i * f.row_stride + y * f.class_stride]
+            if f.reduction == EACH:
                 loss[i] = value
             total += value
             weight_sum += w
-        pointer(f[1])[0] = cast(weight_sum)
-        if f[9] != 0:
-            loss[0] = cast(total / weight_sum if f[9] == MEAN else total)
+        pointer(f.total)[0] = cast(weight_sum)
+        if f.reduction != EACH:
+            loss[0] = cast(total / weight_sum if f.reduction == MEAN else total)
 
     return run, KERNEL
 
@@ -60,22 +56,22 @@ def nll_backward(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[.
     pointer, one = element.pointer, element.constant(1)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        g = pointer(f[0])
-        x = pointer(f[2])
-        targets = words(f[3])
-        weights = pointer(f[4])
+        f = frames.nll(frame)
+        g = pointer(f.loss)
+        x = pointer(f.x)
+        targets = words(f.targets)
+        weights = pointer(f.weights)
         scale = one
-        if f[9] == MEAN:
-            scale = one / pointer(f[1])[0]
-        for i in range(f[5]):
+        if f.reduction == MEAN:
+            scale = one / pointer(f.total)[0]
+        for i in range(f.rows):
             y = targets[i]
-            if y == f[10]:
+            if y == f.ignore_index:
                 continue
-            if y < 0 or y >= f[6]:
-                report(f[11], y, f[6])
+            if y < 0 or y >= f.classes:
+                report_index(f, y, f.classes)
                 return
-            w = weights[y] if f[4] != 0 else one
-            x[i * f[7] + y * f[8]] = -w * scale * (g[i] if f[9] == 0 else g[0])
+            w = weights[y] if f.weights != 0 else one
+            x[i * f.row_stride + y * f.class_stride] = -w * scale * (g[i] if f.reduction == EACH else g[0])
 
     return run, KERNEL

@@ -1,6 +1,6 @@
 """Kernels of layer, root-mean-square, group and batch normalisation.
 
-All see their input as four extents (n, g, c, s); integers: bits of eps, n, g, c, s. Weight and bias lie over (g, c).
+All see their input as four extents (n, g, c, s). Weight and bias lie over (g, c).
 Statistics are taken over (c, s), one pair for each of the n g *rows*, or over (n, s), one for each of the c *channels*
 (then g is 1). They are kept as a matrix whose rows are the means, the reciprocal deviations and, for channels, the
 unbiased variances.
@@ -25,10 +25,10 @@ import numpy as np
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
-from fastgrad.kernels.framed import Builder, fits, given, integer
+from fastgrad.kernels.reports import Builder, fits
 from fastgrad.kernels.rows import BLOCK, _blocked
-from fastgrad.native.base.intrinsics import _stack_words, advance, f64s, float_of, words
-from fastgrad.native.contracts.frames import FRAME_INPUTS, FRAME_OUTPUTS
+from fastgrad.native.base import frames
+from fastgrad.native.base.intrinsics import _stack_words, advance, f64s, float_of
 
 TILE = 512
 _tile = _stack_words(TILE)
@@ -121,7 +121,7 @@ def _pieces(dtype: int) -> Pieces:
 
 
 def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """Inputs: x, weight or none, bias or none. Outputs: the result, means and reciprocal deviations."""
+    """With statistics of rows: means and reciprocal deviations."""
     element, p = ELEMENTS[dtype], _pieces(dtype)
     pointer, cast, zero = element.pointer, element.constant, element.constant(0)
     centred = kernel.options["centred"]
@@ -140,19 +140,19 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
             p.fill_scaled(out, x, w, c, shift, scale)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        n, g, c, s = integer(f, 1), integer(f, 2), integer(f, 3), integer(f, 4)
+        f = frames.norm(frame)
+        n, g, c, s = f.n, f.groups, f.c, f.s
         length = c * s
-        has_w, has_b = given(f, 1), given(f, 2)
+        has_w, has_b = f.weight.data != 0, f.bias.data != 0
         if (
-            not fits(f, 0, n * g * length)
-            or (has_w and not fits(f, 1, g * c))
-            or (has_b and not fits(f, 2, g * c))
+            not fits(f, f.x, n * g * length)
+            or (has_w and not fits(f, f.weight, g * c))
+            or (has_b and not fits(f, f.bias, g * c))
         ):
             return
-        out, stats = pointer(f[FRAME_OUTPUTS]), pointer(f[FRAME_OUTPUTS + 1])
-        x, w, b = pointer(f[FRAME_INPUTS]), pointer(f[FRAME_INPUTS + 1]), pointer(f[FRAME_INPUTS + 2])
-        eps = float_of(integer(f, 0))
+        out, stats = pointer(f.out), pointer(f.stats)
+        x, w, b = pointer(f.x.data), pointer(f.weight.data), pointer(f.bias.data)
+        eps = float_of(f.eps)
         for r in range(n * g):
             row = advance(x, r * length)
             mean, shift = np.float64(0), zero
@@ -174,10 +174,7 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 
 def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """``r (u - mean(u) - h mean(u h))`` with ``u = v weight``, r the reciprocal deviation and h the normalised x.
-
-    Inputs: v, x, statistics, weight or none.
-    """
+    """``r (u - mean(u) - h mean(u h))``: u is gradient times weight, r the reciprocal deviation, h the normalised x."""
     element, p = ELEMENTS[dtype], _pieces(dtype)
     pointer, cast, zero, one = element.pointer, element.constant, element.constant(0), element.constant(1)
     centred = kernel.options["centred"]
@@ -198,23 +195,27 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
         return first, second
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        n, g, c, s = integer(f, 1), integer(f, 2), integer(f, 3), integer(f, 4)
+        f = frames.norm_backward(frame)
+        n, g, c, s = f.n, f.groups, f.c, f.s
         length = c * s
-        has_w = given(f, 3)
-        if not fits(f, 0, n * g * length) or not fits(f, 1, n * g * length) or not fits(f, 2, 2 * n * g):
+        has_w = f.weight.data != 0
+        if (
+            not fits(f, f.grad, n * g * length)
+            or not fits(f, f.x, n * g * length)
+            or not fits(f, f.stats, 2 * n * g)
+        ):
             return
-        if has_w and not fits(f, 3, g * c):
+        if has_w and not fits(f, f.weight, g * c):
             return
-        out = pointer(f[FRAME_OUTPUTS])
-        stats = pointer(f[FRAME_INPUTS + 2])
+        out = pointer(f.out)
+        stats = pointer(f.stats.data)
         for r in range(n * g):
             v, x = (
-                advance(pointer(f[FRAME_INPUTS]), r * length),
-                advance(pointer(f[FRAME_INPUTS + 1]), r * length),
+                advance(pointer(f.grad.data), r * length),
+                advance(pointer(f.x.data), r * length),
             )
             target = advance(out, r * length)
-            w = advance(pointer(f[FRAME_INPUTS + 3]), (r % g) * c)
+            w = advance(pointer(f.weight.data), (r % g) * c)
             shift, scale = stats[r], stats[n * g + r]
             first, second = sums(v, x, w, has_w, c, s, shift)
             a = cast(first / length) if centred else zero
@@ -293,7 +294,7 @@ def _column_sums(dtype: int, shifted: bool, by_row: bool) -> Any:
 
 
 def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """The gradient of the weight: sums of ``v h`` over (n, s), h the normalised x. Inputs: v, x, statistics."""
+    """The gradient of the weight: sums of ``v h`` over (n, s), v that of the result, h the normalised x."""
     element, p = ELEMENTS[dtype], _pieces(dtype)
     pointer, cast = element.pointer, element.constant
     by_row = kernel.options["statistics"] == "rows"
@@ -318,14 +319,18 @@ def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 at += TILE
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        n, g, c, s = integer(f, 1), integer(f, 2), integer(f, 3), integer(f, 4)
+        f = frames.norm_weight(frame)
+        n, g, c, s = f.n, f.groups, f.c, f.s
         numel = n * g * c * s
         count = n * g if by_row else c
-        if not fits(f, 0, numel) or not fits(f, 1, numel) or not fits(f, 2, (2 if by_row else 3) * count):
+        if (
+            not fits(f, f.grad, numel)
+            or not fits(f, f.x, numel)
+            or not fits(f, f.stats, (2 if by_row else 3) * count)
+        ):
             return
-        out = pointer(f[FRAME_OUTPUTS])
-        v, x, stats = pointer(f[FRAME_INPUTS]), pointer(f[FRAME_INPUTS + 1]), pointer(f[FRAME_INPUTS + 2])
+        out = pointer(f.out)
+        v, x, stats = pointer(f.grad.data), pointer(f.x.data), pointer(f.stats.data)
         if s == 1:
             column(out, v, x, stats, n, g, c)
             return
@@ -383,7 +388,7 @@ def _write_channels(dtype: int, p: Pieces) -> Any:
 
 
 def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """Inputs: x, weight or none, bias or none. Outputs: the result; means, reciprocal deviations, variances."""
+    """With statistics of channels: means, reciprocal deviations, variances."""
     element, p = ELEMENTS[dtype], _pieces(dtype)
     pointer, cast, zero = element.pointer, element.constant, element.constant(0)
     write = _write_channels(dtype, p)
@@ -427,20 +432,22 @@ def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
             keep(stats, c, k, variance / count - rest * rest, count, eps)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        n, c, s = integer(f, 1), integer(f, 3), integer(f, 4)
-        has_w, has_b = given(f, 1), given(f, 2)
-        if not fits(f, 0, n * c * s) or (has_w and not fits(f, 1, c)) or (has_b and not fits(f, 2, c)):
+        f = frames.norm(frame)
+        n, c, s = f.n, f.c, f.s
+        has_w, has_b = f.weight.data != 0, f.bias.data != 0
+        if (
+            not fits(f, f.x, n * c * s)
+            or (has_w and not fits(f, f.weight, c))
+            or (has_b and not fits(f, f.bias, c))
+        ):
             return
-        out, stats, x = pointer(f[FRAME_OUTPUTS]), pointer(f[FRAME_OUTPUTS + 1]), pointer(f[FRAME_INPUTS])
-        eps = float_of(integer(f, 0))
+        out, stats, x = pointer(f.out), pointer(f.stats), pointer(f.x.data)
+        eps = float_of(f.eps)
         if s == 1:
             columns(x, stats, n, c, eps)
         else:
             runs(x, stats, n, c, s, eps)
-        write(
-            out, x, pointer(f[FRAME_INPUTS + 1]), pointer(f[FRAME_INPUTS + 2]), has_w, has_b, stats, n, c, s
-        )
+        write(out, x, pointer(f.weight.data), pointer(f.bias.data), has_w, has_b, stats, n, c, s)
 
     return run, KERNEL
 
@@ -465,35 +472,37 @@ def _square_columns(dtype: int) -> Any:
 
 
 def fixed(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """With statistics that are given. Inputs: x, weight or none, bias or none, means, variances."""
+    """With statistics of channels that are given."""
     element, p = ELEMENTS[dtype], _pieces(dtype)
     pointer, cast = element.pointer, element.constant
     write = _write_channels(dtype, p)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        n, c, s = integer(f, 1), integer(f, 3), integer(f, 4)
-        has_w, has_b = given(f, 1), given(f, 2)
-        if not fits(f, 0, n * c * s) or (has_w and not fits(f, 1, c)) or (has_b and not fits(f, 2, c)):
+        f = frames.norm_fixed(frame)
+        n, c, s = f.n, f.c, f.s
+        has_w, has_b = f.weight.data != 0, f.bias.data != 0
+        if (
+            not fits(f, f.x, n * c * s)
+            or (has_w and not fits(f, f.weight, c))
+            or (has_b and not fits(f, f.bias, c))
+        ):
             return
-        if not fits(f, 3, c) or not fits(f, 4, c):
+        if not fits(f, f.means, c) or not fits(f, f.variances, c):
             return
-        out, stats, x = pointer(f[FRAME_OUTPUTS]), pointer(f[FRAME_OUTPUTS + 1]), pointer(f[FRAME_INPUTS])
-        means, variances = pointer(f[FRAME_INPUTS + 3]), pointer(f[FRAME_INPUTS + 4])
-        eps = float_of(integer(f, 0))
+        out, stats, x = pointer(f.out), pointer(f.stats), pointer(f.x.data)
+        means, variances = pointer(f.means.data), pointer(f.variances.data)
+        eps = float_of(f.eps)
         for k in range(c):
             stats[k] = means[k]
             stats[c + k] = cast(1.0 / _sqrt(np.float64(variances[k]) + eps))
             stats[2 * c + k] = variances[k]
-        write(
-            out, x, pointer(f[FRAME_INPUTS + 1]), pointer(f[FRAME_INPUTS + 2]), has_w, has_b, stats, n, c, s
-        )
+        write(out, x, pointer(f.weight.data), pointer(f.bias.data), has_w, has_b, stats, n, c, s)
 
     return run, KERNEL
 
 
 def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """As `rows_backward`, with statistics of channels. Inputs: v, x, statistics, weight or none."""
+    """As `rows_backward`, with statistics of channels."""
     element, p = ELEMENTS[dtype], _pieces(dtype)
     pointer, cast, zero, one = element.pointer, element.constant, element.constant(0), element.constant(1)
     total, products = _column_sums(dtype, False, False), _column_sums(dtype, True, False)
@@ -525,15 +534,15 @@ def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
             at += TILE
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        n, c, s = integer(f, 1), integer(f, 3), integer(f, 4)
-        has_w = given(f, 3)
-        if not fits(f, 0, n * c * s) or not fits(f, 1, n * c * s) or not fits(f, 2, 3 * c):
+        f = frames.norm_backward(frame)
+        n, c, s = f.n, f.c, f.s
+        has_w = f.weight.data != 0
+        if not fits(f, f.grad, n * c * s) or not fits(f, f.x, n * c * s) or not fits(f, f.stats, 3 * c):
             return
-        if has_w and not fits(f, 3, c):
+        if has_w and not fits(f, f.weight, c):
             return
-        out, v, x = pointer(f[FRAME_OUTPUTS]), pointer(f[FRAME_INPUTS]), pointer(f[FRAME_INPUTS + 1])
-        stats, w = pointer(f[FRAME_INPUTS + 2]), pointer(f[FRAME_INPUTS + 3])
+        out, v, x = pointer(f.out), pointer(f.grad.data), pointer(f.x.data)
+        stats, w = pointer(f.stats.data), pointer(f.weight.data)
         if s == 1:
             columns(out, v, x, stats, w, has_w, n, c)
             return

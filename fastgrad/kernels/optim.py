@@ -1,8 +1,5 @@
 """Kernels over groups of tensors: optimizer steps, norms of gradients and their clipping. One pass over the memory.
 
-Frame: elements, dtype of the group's single number, the addresses of the tensors, the settings as bit patterns (see
-`native.shapes.multi_tensor`); `ops.optim` names both. An absent tensor has the address 0.
-
 Note [Steps count themselves]: the number of steps is a tensor of the state. The kernel adds one to it and takes the
 bias corrections from it, so that a step has no number from Python that changes, and a captured step can be replayed.
 """
@@ -16,7 +13,8 @@ import numpy as np
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
-from fastgrad.native.base.intrinsics import f64s, float_of, words
+from fastgrad.native.base import frames
+from fastgrad.native.base.intrinsics import f64s, float_of
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.ops import DECOUPLED, FIRST_STEP, MAXIMIZE, NESTEROV
 
@@ -29,7 +27,7 @@ _sqrt = ELEMENTS[FLOAT64].math.sqrt
 @njit(**INLINE)
 def _count(f, address):  # type: ignore[no-untyped-def]
     """Add one to the number of steps and return it."""
-    if f[1] == FLOAT64:
+    if f.single == FLOAT64:
         f64s(address)[0] += 1.0
         return f64s(address)[0]
     _f32s(address)[0] += np.float32(1)
@@ -39,7 +37,7 @@ def _count(f, address):  # type: ignore[no-untyped-def]
 @njit(**INLINE)
 def _number(f, address):  # type: ignore[no-untyped-def]
     """The single number of a group."""
-    return f64s(address)[0] if f[1] == FLOAT64 else np.float64(_f32s(address)[0])
+    return f64s(address)[0] if f.single == FLOAT64 else np.float64(_f32s(address)[0])
 
 
 def _direction(element: Element) -> Any:
@@ -55,10 +53,7 @@ def _direction(element: Element) -> Any:
 
 
 def sgd(kernel: Any, dtype: int, layout_class: int) -> Built:
-    """Stochastic gradient descent.
-
-    Tensors: parameter, gradient, momentum buffer. Settings: lr, momentum, dampening, weight decay, flags.
-    """
+    """Stochastic gradient descent."""
     element = ELEMENTS[dtype]
     pointer, cast, direction = element.pointer, element.constant, _direction(element)
 
@@ -76,26 +71,22 @@ def sgd(kernel: Any, dtype: int, layout_class: int) -> Built:
             p[i] = p[i] - lr * (d + momentum * v if nesterov else v)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        p, g = pointer(f[2]), pointer(f[3])
-        lr, momentum, decay = cast(float_of(f[5])), cast(float_of(f[6])), cast(float_of(f[8]))
-        maximize = f[9] & MAXIMIZE != 0
-        if f[4] == 0:
-            plain(p, g, f[0], lr, decay, maximize)
+        f = frames.sgd(frame)
+        p, g = pointer(f.param), pointer(f.grad)
+        lr, momentum, decay = cast(float_of(f.lr)), cast(float_of(f.momentum)), cast(float_of(f.weight_decay))
+        maximize = f.flags & MAXIMIZE != 0
+        if f.momentum_buffer == 0:
+            plain(p, g, f.n, lr, decay, maximize)
         else:
-            keep = cast(1.0 - float_of(f[7]))
-            first, nesterov = f[9] & FIRST_STEP != 0, f[9] & NESTEROV != 0
-            heavy(p, g, pointer(f[4]), f[0], lr, momentum, keep, decay, maximize, first, nesterov)
+            keep = cast(1.0 - float_of(f.dampening))
+            first, nesterov = f.flags & FIRST_STEP != 0, f.flags & NESTEROV != 0
+            heavy(p, g, pointer(f.momentum_buffer), f.n, lr, momentum, keep, decay, maximize, first, nesterov)
 
     return run, KERNEL
 
 
 def adam(kernel: Any, dtype: int, layout_class: int) -> Built:
-    """Adam with either kind of weight decay, and AMSGrad where the last buffer is present.
-
-    Tensors: parameter, gradient, averages of the gradient and of its square, largest average of the square, number of
-    steps. Settings: lr, both betas, eps, weight decay, flags.
-    """
+    """Adam with either kind of weight decay, and AMSGrad where there is a largest average of the square."""
     element = ELEMENTS[dtype]
     pointer, cast, direction = element.pointer, element.constant, _direction(element)
     sqrt, maximum = element.math.sqrt, element.math.maximum
@@ -119,30 +110,27 @@ def adam(kernel: Any, dtype: int, layout_class: int) -> Built:
     usual, largest = loop(False), loop(True)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        p, g, m, v, top = pointer(f[2]), pointer(f[3]), pointer(f[4]), pointer(f[5]), pointer(f[6])
-        lr, b1, b2, decay = float_of(f[8]), float_of(f[9]), float_of(f[10]), float_of(f[12])
-        decoupled, maximize = f[13] & DECOUPLED != 0, f[13] & MAXIMIZE != 0
-        steps = _count(f, f[7])
+        f = frames.adam(frame)
+        p, g, m, v = pointer(f.param), pointer(f.grad), pointer(f.exp_avg), pointer(f.exp_avg_sq)
+        top = pointer(f.max_exp_avg_sq)
+        lr, b1, b2, decay = float_of(f.lr), float_of(f.beta1), float_of(f.beta2), float_of(f.weight_decay)
+        decoupled, maximize = f.flags & DECOUPLED != 0, f.flags & MAXIMIZE != 0
+        steps = _count(f, f.step)
         rate = cast(lr / (1.0 - _pow(b1, steps)))
         unbias = cast(1.0 / _sqrt(1.0 - _pow(b2, steps)))
         shrink = cast(1.0 - lr * decay if decoupled else 1.0)
         added = cast(0.0 if decoupled else decay)
-        w1, w2, eps = cast(1.0 - b1), cast(1.0 - b2), cast(float_of(f[11]))
-        if f[6] == 0:
-            usual(p, g, m, v, top, f[0], rate, shrink, w1, cast(b2), w2, unbias, eps, added, maximize)
+        w1, w2, eps = cast(1.0 - b1), cast(1.0 - b2), cast(float_of(f.eps))
+        if f.max_exp_avg_sq == 0:
+            usual(p, g, m, v, top, f.n, rate, shrink, w1, cast(b2), w2, unbias, eps, added, maximize)
         else:
-            largest(p, g, m, v, top, f[0], rate, shrink, w1, cast(b2), w2, unbias, eps, added, maximize)
+            largest(p, g, m, v, top, f.n, rate, shrink, w1, cast(b2), w2, unbias, eps, added, maximize)
 
     return run, KERNEL
 
 
 def rmsprop(kernel: Any, dtype: int, layout_class: int) -> Built:
-    """RMSprop, centered and with momentum where those buffers are present.
-
-    Tensors: parameter, gradient, average of the square, momentum buffer, average of the gradient, number of steps.
-    Settings: lr, alpha, eps, weight decay, momentum, flags.
-    """
+    """RMSprop, centered and with momentum where those buffers are present."""
     element = ELEMENTS[dtype]
     pointer, cast, direction, sqrt = element.pointer, element.constant, _direction(element), element.math.sqrt
 
@@ -173,34 +161,28 @@ def rmsprop(kernel: Any, dtype: int, layout_class: int) -> Built:
     )
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        p, g, v, b, m = pointer(f[2]), pointer(f[3]), pointer(f[4]), pointer(f[5]), pointer(f[6])
-        _count(f, f[7])
-        alpha, rest = cast(float_of(f[9])), cast(1.0 - float_of(f[9]))
-        lr, eps, decay, momentum = (
-            cast(float_of(f[8])),
-            cast(float_of(f[10])),
-            cast(float_of(f[11])),
-            cast(float_of(f[12])),
-        )
-        maximize = f[13] & MAXIMIZE != 0
-        if f[5] == 0 and f[6] == 0:
-            neither(p, g, v, b, m, f[0], lr, alpha, rest, eps, decay, momentum, maximize)
-        elif f[5] == 0:
-            centered(p, g, v, b, m, f[0], lr, alpha, rest, eps, decay, momentum, maximize)
-        elif f[6] == 0:
-            heavy(p, g, v, b, m, f[0], lr, alpha, rest, eps, decay, momentum, maximize)
+        f = frames.rmsprop(frame)
+        p, g, v = pointer(f.param), pointer(f.grad), pointer(f.square_avg)
+        b, m = pointer(f.momentum_buffer), pointer(f.grad_avg)
+        _count(f, f.step)
+        alpha, rest = cast(float_of(f.alpha)), cast(1.0 - float_of(f.alpha))
+        lr, eps = cast(float_of(f.lr)), cast(float_of(f.eps))
+        decay, momentum = cast(float_of(f.weight_decay)), cast(float_of(f.momentum))
+        maximize = f.flags & MAXIMIZE != 0
+        if f.momentum_buffer == 0 and f.grad_avg == 0:
+            neither(p, g, v, b, m, f.n, lr, alpha, rest, eps, decay, momentum, maximize)
+        elif f.momentum_buffer == 0:
+            centered(p, g, v, b, m, f.n, lr, alpha, rest, eps, decay, momentum, maximize)
+        elif f.grad_avg == 0:
+            heavy(p, g, v, b, m, f.n, lr, alpha, rest, eps, decay, momentum, maximize)
         else:
-            both(p, g, v, b, m, f[0], lr, alpha, rest, eps, decay, momentum, maximize)
+            both(p, g, v, b, m, f.n, lr, alpha, rest, eps, decay, momentum, maximize)
 
     return run, KERNEL
 
 
 def adagrad(kernel: Any, dtype: int, layout_class: int) -> Built:
-    """Adagrad.
-
-    Tensors: parameter, gradient, sum of squares, number of steps. Settings: lr, decay of lr, eps, weight decay, flags.
-    """
+    """Adagrad."""
     element = ELEMENTS[dtype]
     pointer, cast, direction, sqrt = element.pointer, element.constant, _direction(element), element.math.sqrt
 
@@ -213,10 +195,12 @@ def adagrad(kernel: Any, dtype: int, layout_class: int) -> Built:
             p[i] = p[i] - lr * d / (sqrt(square) + eps)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        lr = cast(float_of(f[6]) / (1.0 + (_count(f, f[5]) - 1.0) * float_of(f[7])))
-        eps, decay = cast(float_of(f[8])), cast(float_of(f[9]))
-        update(pointer(f[2]), pointer(f[3]), pointer(f[4]), f[0], lr, eps, decay, f[10] & MAXIMIZE != 0)
+        f = frames.adagrad(frame)
+        lr = cast(float_of(f.lr) / (1.0 + (_count(f, f.step) - 1.0) * float_of(f.lr_decay)))
+        eps, decay = cast(float_of(f.eps)), cast(float_of(f.weight_decay))
+        update(
+            pointer(f.param), pointer(f.grad), pointer(f.sum), f.n, lr, eps, decay, f.flags & MAXIMIZE != 0
+        )
 
     return run, KERNEL
 
@@ -269,8 +253,8 @@ def _extreme(element: Element, better: Any) -> Any:
 def norm_part(kernel: Any, dtype: int, layout_class: int) -> Built:
     """Add a tensor's part to the sum behind a norm; for the infinite orders take the larger or smaller one.
 
-    Tensors: a tensor, the sum so far in float64. Settings: the order. As in PyTorch the norm of several tensors is
-    the norm of their norms, so that order 0 counts the tensors that are not zero.
+    The sum so far is in float64. As in PyTorch the norm of several tensors is the norm of their norms, so that order 0
+    counts the tensors that are not zero.
     """
     element = ELEMENTS[dtype]
     pointer, wide = element.pointer, ELEMENTS[FLOAT64].math
@@ -279,28 +263,28 @@ def norm_part(kernel: Any, dtype: int, layout_class: int) -> Built:
     wide_maximum, wide_minimum = wide.maximum, wide.minimum
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        x, total, order = pointer(f[2]), f64s(f[3]), float_of(f[4])
-        if f[0] == 0:
+        f = frames.norm_part(frame)
+        x, total, order = pointer(f.tensor), f64s(f.total), float_of(f.order)
+        if f.n == 0:
             return
         if order == 2.0:
-            total[0] += squares(x, f[0])
+            total[0] += squares(x, f.n)
         elif order == 1.0:
-            total[0] += magnitudes(x, f[0])
+            total[0] += magnitudes(x, f.n)
         elif order == np.inf:
-            total[0] = wide_maximum(total[0], largest(x, f[0]))
+            total[0] = wide_maximum(total[0], largest(x, f.n))
         elif order == -np.inf:
-            total[0] = wide_minimum(total[0], smallest(x, f[0]))
+            total[0] = wide_minimum(total[0], smallest(x, f.n))
         elif order == 0.0:
-            total[0] += np.float64(largest(x, f[0]) != 0.0)
+            total[0] += np.float64(largest(x, f.n) != 0.0)
         else:
-            total[0] += powers(x, f[0], order)
+            total[0] += powers(x, f.n, order)
 
     return run, KERNEL
 
 
 def scale(kernel: Any, dtype: int, layout_class: int) -> Built:
-    """Multiply a tensor by a number that is a tensor as well. Tensors: both. A factor of 1 costs nothing."""
+    """Multiply a tensor by a number that is a tensor as well. A factor of 1 costs nothing."""
     element = ELEMENTS[dtype]
     pointer, cast = element.pointer, element.constant
 
@@ -310,16 +294,16 @@ def scale(kernel: Any, dtype: int, layout_class: int) -> Built:
             x[i] = x[i] * factor
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        factor = _number(f, f[3])
+        f = frames.scale(frame)
+        factor = _number(f, f.factor)
         if factor != 1.0:
-            multiply(pointer(f[2]), f[0], cast(factor))
+            multiply(pointer(f.tensor), f.n, cast(factor))
 
     return run, KERNEL
 
 
 def clip(kernel: Any, dtype: int, layout_class: int) -> Built:
-    """Bring the elements of a tensor into a range. Tensors: one. Settings: the largest magnitude. NaN stays."""
+    """Bring the elements of a tensor into the range from minus a bound to that bound. NaN stays."""
     element = ELEMENTS[dtype]
     pointer, cast = element.pointer, element.constant
     maximum, minimum = element.math.maximum, element.math.minimum
@@ -330,7 +314,7 @@ def clip(kernel: Any, dtype: int, layout_class: int) -> Built:
             x[i] = minimum(maximum(x[i], -bound), bound)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        into(pointer(f[2]), f[0], cast(float_of(f[3])))
+        f = frames.clip(frame)
+        into(pointer(f.tensor), f.n, cast(float_of(f.bound)))
 
     return run, KERNEL

@@ -1,10 +1,7 @@
 """Pooling and padding, plane by plane.
 
-Frame of pooling: out, indices, x, number of planes, their height and width in x, those in out, then the settings.
-Settings of windows: their size, strides, padding, and for maxima dilation (each down, across); for means whether
-padding counts, and a divisor or 0. Kernels from the smaller planes to the larger are the transposes of the others.
-
-Rows of results are computed as `window_rows` describes.
+Kernels from the smaller planes to the larger are the transposes of the others. Rows of results are computed as
+`window_rows` describes.
 """
 
 from __future__ import annotations
@@ -16,12 +13,11 @@ import numpy as np
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
-from fastgrad.kernels.index import report
+from fastgrad.kernels.reports import report_index
 from fastgrad.kernels.window_rows import maxima, sums
+from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import address_of, advance, float_of, memcpy, memset, words
-
-OUT, INDICES, X, PLANES, H, W, OH, OW, KH, KW, SH, SW, PH, PW, DH, DW = range(16)
-COUNTS_PADDING, DIVISOR = 14, 15  # in the place of the dilation
+from fastgrad.native.contracts.frames.windows import CIRCULAR, CONSTANT, REFLECT
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
@@ -56,8 +52,8 @@ def _rows_inside(top, step, count, height):  # type: ignore[no-untyped-def]
 def _is_halving(f):  # type: ignore[no-untyped-def]
     """Whether windows are 2 by 2, side by side and within the image: what is pooled most often."""
     return (
-        f[KH] == 2 and f[KW] == 2 and f[SH] == 2 and f[SW] == 2 and f[PH] + f[PW] == 0
-        and f[OH] * 2 <= f[H] and f[OW] * 2 <= f[W]
+        f.kernel_h == 2 and f.kernel_w == 2 and f.stride_h == 2 and f.stride_w == 2 and f.padding_h + f.padding_w == 0
+        and f.out_height * 2 <= f.height and f.out_width * 2 <= f.width
     )  # fmt: skip
 
 
@@ -89,22 +85,25 @@ def _max(element: Element) -> Callable[..., None]:
     lowest = element.constant(-np.inf if kind.kind == "f" else np.iinfo(kind).min)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        halving = _is_halving(f) and f[DH] * f[DW] == 1
-        for p in range(f[PLANES]):
-            x = pointer(f[X] + p * f[H] * f[W] * size)
-            for i in range(f[OH]):
-                at = (p * f[OH] + i) * f[OW]
-                out, indices = pointer(f[OUT] + at * size), advance(words(f[INDICES]), at)
+        f = frames.max_pooling(frame)
+        halving = _is_halving(f) and f.dilation_h * f.dilation_w == 1
+        for p in range(f.planes):
+            x = pointer(f.x + p * f.height * f.width * size)
+            for i in range(f.out_height):
+                at = (p * f.out_height + i) * f.out_width
+                out, indices = pointer(f.out + at * size), advance(words(f.indices), at)
                 if halving:
-                    a = advance(x, 2 * i * f[W])
-                    _max_of_fours(out, indices, a, advance(a, f[W]), f[OW], 2 * i * f[W], f[W])
+                    a = advance(x, 2 * i * f.width)
+                    _max_of_fours(out, indices, a, advance(a, f.width), f.out_width, 2 * i * f.width, f.width)
                     continue
-                top, rows = _rows_inside(i * f[SH] - f[PH], f[DH], f[KH], f[H])
+                top, rows = _rows_inside(i * f.stride_h - f.padding_h, f.dilation_h, f.kernel_h, f.height)
                 if rows > 0:
-                    line(x, top, rows, f[DH], -f[PW], f[KW], f[DW], f[SW], f[W], f[OW], out, indices)
+                    line(
+                        x, top, rows, f.dilation_h, -f.padding_w, f.kernel_w, f.dilation_w, f.stride_w, f.width,
+                        f.out_width, out, indices,
+                    )  # fmt: skip
                 else:
-                    for j in range(f[OW]):
+                    for j in range(f.out_width):
                         out[j] = lowest
                         indices[j] = -1
 
@@ -116,16 +115,16 @@ def _scatter(element: Element) -> Callable[..., None]:
     pointer, size = element.pointer, _itemsize(element)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        large, small = f[OH] * f[OW], f[H] * f[W]
-        for p in range(f[PLANES]):
-            out, x = pointer(f[OUT] + p * large * size), pointer(f[X] + p * small * size)
-            indices = advance(words(f[INDICES]), p * small)
-            memset(f[OUT] + p * large * size, 0, large * size)
+        f = frames.places(frame)
+        large, small = f.out_height * f.out_width, f.height * f.width
+        for p in range(f.planes):
+            out, x = pointer(f.out + p * large * size), pointer(f.x + p * small * size)
+            indices = advance(words(f.indices), p * small)
+            memset(f.out + p * large * size, 0, large * size)
             for i in range(small):
                 at = indices[i]
                 if at < -1 or at >= large:
-                    report(f[8], at, large)
+                    report_index(f, at, large)
                     return
                 if at >= 0:  # else it is the maximum of nothing
                     out[at] += x[i]
@@ -138,15 +137,15 @@ def _gather(element: Element) -> Callable[..., None]:
     pointer, size, zero = element.pointer, _itemsize(element), element.constant(0)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        large, small = f[H] * f[W], f[OH] * f[OW]
-        for p in range(f[PLANES]):
-            out, x = pointer(f[OUT] + p * small * size), pointer(f[X] + p * large * size)
-            indices = advance(words(f[INDICES]), p * small)
+        f = frames.places(frame)
+        large, small = f.height * f.width, f.out_height * f.out_width
+        for p in range(f.planes):
+            out, x = pointer(f.out + p * small * size), pointer(f.x + p * large * size)
+            indices = advance(words(f.indices), p * small)
             for i in range(small):
                 at = indices[i]
                 if at < -1 or at >= large:
-                    report(f[8], at, large)
+                    report_index(f, at, large)
                     return
                 out[i] = x[at] if at >= 0 else zero
 
@@ -168,16 +167,20 @@ def _extent(at, stride, padding, length, size, counts_padding):  # type: ignore[
 
 @njit(**KERNEL)
 def _divisor(f, rows, j, width):  # type: ignore[no-untyped-def]
-    if f[DIVISOR] != 0:
-        return f[DIVISOR]
-    return rows * _extent(j, f[SW], f[PW], f[KW], width, f[COUNTS_PADDING])
+    if f.divisor != 0:
+        return f.divisor
+    return rows * _extent(j, f.stride_w, f.padding_w, f.kernel_w, width, f.counts_padding)
 
 
 @njit(**KERNEL)
 def _count_alike(f, n, width):  # type: ignore[no-untyped-def]
     """Whether all of `n` windows in a row count as many elements."""
-    last = (n - 1) * f[SW] - f[PW] + f[KW]  # where the last window ends
-    return f[DIVISOR] != 0 or (f[COUNTS_PADDING] and last <= width + f[PW]) or (f[PW] == 0 and last <= width)
+    last = (n - 1) * f.stride_w - f.padding_w + f.kernel_w  # where the last window ends
+    return (
+        f.divisor != 0
+        or (f.counts_padding and last <= width + f.padding_w)
+        or (f.padding_w == 0 and last <= width)
+    )
 
 
 def _quotient(element: Element) -> Any:
@@ -213,27 +216,30 @@ def _mean(element: Element) -> Callable[..., None]:
             store(out, j, quotient(out[j], count))
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        alike, halving = _count_alike(f, f[OW], f[W]), _is_halving(f)
-        for p in range(f[PLANES]):
-            x = pointer(f[X] + p * f[H] * f[W] * size)
-            for i in range(f[OH]):
-                out = pointer(f[OUT] + (p * f[OH] + i) * f[OW] * size)
+        f = frames.mean_pooling(frame)
+        alike, halving = _count_alike(f, f.out_width, f.width), _is_halving(f)
+        for p in range(f.planes):
+            x = pointer(f.x + p * f.height * f.width * size)
+            for i in range(f.out_height):
+                out = pointer(f.out + (p * f.out_height + i) * f.out_width * size)
                 if halving:
-                    a = advance(x, 2 * i * f[W])
-                    fours(out, a, advance(a, f[W]), f[OW], f[DIVISOR] if f[DIVISOR] != 0 else 4)
+                    a = advance(x, 2 * i * f.width)
+                    fours(out, a, advance(a, f.width), f.out_width, f.divisor if f.divisor != 0 else 4)
                     continue
-                top, rows = _rows_inside(i * f[SH] - f[PH], 1, f[KH], f[H])
+                top, rows = _rows_inside(i * f.stride_h - f.padding_h, 1, f.kernel_h, f.height)
                 if rows > 0:
-                    line(x, top, rows, 1, -f[PW], f[KW], 1, f[SW], f[W], f[OW], out, f)
+                    line(
+                        x, top, rows, 1, -f.padding_w, f.kernel_w, 1, f.stride_w, f.width, f.out_width, out,
+                        words(f.indices),
+                    )  # fmt: skip
                 else:
-                    memset(f[OUT] + (p * f[OH] + i) * f[OW] * size, 0, f[OW] * size)
-                counted = _extent(i, f[SH], f[PH], f[KH], f[H], f[COUNTS_PADDING])
+                    memset(f.out + (p * f.out_height + i) * f.out_width * size, 0, f.out_width * size)
+                counted = _extent(i, f.stride_h, f.padding_h, f.kernel_h, f.height, f.counts_padding)
                 if alike:
-                    divide(out, f[OW], _divisor(f, counted, 0, f[W]))
+                    divide(out, f.out_width, _divisor(f, counted, 0, f.width))
                 else:
-                    for j in range(f[OW]):
-                        store(out, j, quotient(out[j], _divisor(f, counted, j, f[W])))
+                    for j in range(f.out_width):
+                        store(out, j, quotient(out[j], _divisor(f, counted, j, f.width)))
 
     return run
 
@@ -251,26 +257,26 @@ def _mean_backward(element: Element) -> Callable[..., None]:
                 out[j * stride] += quotient(g[j], count)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        height, width = f[OH], f[OW]
-        alike = _count_alike(f, f[W], width)
-        for p in range(f[PLANES]):
-            out = pointer(f[OUT] + p * height * width * size)
-            memset(f[OUT] + p * height * width * size, 0, height * width * size)
-            for i in range(f[H]):
-                g = pointer(f[X] + (p * f[H] + i) * f[W] * size)
-                counted = _extent(i, f[SH], f[PH], f[KH], height, f[COUNTS_PADDING])
-                top, rows = _rows_inside(i * f[SH] - f[PH], 1, f[KH], height)
+        f = frames.mean_pooling(frame)
+        height, width = f.out_height, f.out_width
+        alike = _count_alike(f, f.width, width)
+        for p in range(f.planes):
+            out = pointer(f.out + p * height * width * size)
+            memset(f.out + p * height * width * size, 0, height * width * size)
+            for i in range(f.height):
+                g = pointer(f.x + (p * f.height + i) * f.width * size)
+                counted = _extent(i, f.stride_h, f.padding_h, f.kernel_h, height, f.counts_padding)
+                top, rows = _rows_inside(i * f.stride_h - f.padding_h, 1, f.kernel_h, height)
                 for row in range(top, top + rows):
-                    for m in range(f[KW]):
-                        shift = m - f[PW]
-                        low, high = inside(shift, f[SW], width, f[W])
+                    for m in range(f.kernel_w):
+                        shift = m - f.padding_w
+                        low, high = inside(shift, f.stride_w, width, f.width)
                         target = advance(out, row * width + shift)
                         if alike:
-                            add(target, g, low, high, f[SW], _divisor(f, counted, 0, width))
+                            add(target, g, low, high, f.stride_w, _divisor(f, counted, 0, width))
                         else:
                             for j in range(low, high):
-                                target[j * f[SW]] += quotient(g[j], _divisor(f, counted, j, width))
+                                target[j * f.stride_w] += quotient(g[j], _divisor(f, counted, j, width))
 
     return run
 
@@ -286,18 +292,18 @@ def _adaptive_mean(element: Element) -> Callable[..., None]:
     zero = cast(0)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        for p in range(f[PLANES]):
-            x = pointer(f[X] + p * f[H] * f[W] * size)
-            for i in range(f[OH]):
-                top, bottom = _share(i, f[H], f[OH])
-                out = pointer(f[OUT] + (p * f[OH] + i) * f[OW] * size)
-                for j in range(f[OW]):
-                    left, right = _share(j, f[W], f[OW])
+        f = frames.planes(frame)
+        for p in range(f.planes):
+            x = pointer(f.x + p * f.height * f.width * size)
+            for i in range(f.out_height):
+                top, bottom = _share(i, f.height, f.out_height)
+                out = pointer(f.out + (p * f.out_height + i) * f.out_width * size)
+                for j in range(f.out_width):
+                    left, right = _share(j, f.width, f.out_width)
                     total = zero
                     for row in range(top, bottom):
                         for column in range(left, right):
-                            total += x[row * f[W] + column]
+                            total += x[row * f.width + column]
                     out[j] = total / cast((bottom - top) * (right - left))
 
     return run
@@ -307,16 +313,16 @@ def _adaptive_mean_backward(element: Element) -> Callable[..., None]:
     pointer, size, cast = element.pointer, _itemsize(element), element.constant
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        height, width = f[OH], f[OW]
-        for p in range(f[PLANES]):
-            out = pointer(f[OUT] + p * height * width * size)
-            memset(f[OUT] + p * height * width * size, 0, height * width * size)
-            for i in range(f[H]):
-                top, bottom = _share(i, height, f[H])
-                g = pointer(f[X] + (p * f[H] + i) * f[W] * size)
-                for j in range(f[W]):
-                    left, right = _share(j, width, f[W])
+        f = frames.planes(frame)
+        height, width = f.out_height, f.out_width
+        for p in range(f.planes):
+            out = pointer(f.out + p * height * width * size)
+            memset(f.out + p * height * width * size, 0, height * width * size)
+            for i in range(f.height):
+                top, bottom = _share(i, height, f.height)
+                g = pointer(f.x + (p * f.height + i) * f.width * size)
+                for j in range(f.width):
+                    left, right = _share(j, width, f.width)
                     share = g[j] / cast((bottom - top) * (right - left))
                     for row in range(top, bottom):
                         for column in range(left, right):
@@ -332,10 +338,7 @@ _MAKERS: dict[str, Callable[[Element], Callable[..., None]]] = {
 
 
 # --- padding ---------------------------------------------------------------------------------------------------
-# One dimension at a time. Frame: out, x, rows before it, its length in x and in out, elements after it, how far it
-# begins before that of the operand, mode, value (the bits of a float64, or an integer).
-
-CONSTANT, REFLECT, REPLICATE, CIRCULAR = range(4)
+# One dimension at a time.
 
 
 @njit(**KERNEL)
@@ -359,14 +362,14 @@ def pad(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None]
         memcpy(address_of(out), address_of(x), n * size)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        length, longer, after, before, mode = f[3], f[4], f[5], f[6], f[7]
-        value = float_of(f[8]) if floating else f[8]
+        f = frames.padding(frame)
+        length, longer, after, before, mode = f.length, f.out_length, f.after, f.begin, f.mode
+        value = float_of(f.value) if floating else f.value
         low = min(max(before, 0), longer)
         high = max(min(before + length, longer), low)
-        for r in range(f[2]):
-            x = pointer(f[1] + r * length * after * size)
-            out = pointer(f[0] + r * longer * after * size)
+        for r in range(f.rows):
+            x = pointer(f.x + r * length * after * size)
+            out = pointer(f.out + r * longer * after * size)
             copy(advance(out, low * after), advance(x, (low - before) * after), (high - low) * after)
             for e in range(longer - high + low):
                 i = e if e < low else e + high - low
@@ -392,14 +395,14 @@ def pad_backward(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[.
             out[i] += x[i]
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        longer, length, after, before, mode = f[3], f[4], f[5], f[6], f[7]
-        memset(f[0], 0, f[2] * length * after * size)
+        f = frames.padding(frame)
+        longer, length, after, before, mode = f.length, f.out_length, f.after, f.begin, f.mode
+        memset(f.out, 0, f.rows * length * after * size)
         low = min(max(before, 0), longer)
         high = max(min(before + length, longer), low)
-        for r in range(f[2]):
-            x = pointer(f[1] + r * longer * after * size)
-            out = pointer(f[0] + r * length * after * size)
+        for r in range(f.rows):
+            x = pointer(f.x + r * longer * after * size)
+            out = pointer(f.out + r * length * after * size)
             add(advance(out, (low - before) * after), advance(x, low * after), (high - low) * after)
             if mode != CONSTANT:
                 for i in range(longer):

@@ -7,15 +7,12 @@ of block k of a call is ``offset + k`` (modulo 2**64). Element i is made from bl
 takes two words, from block ``i // 2``. So it depends on the seed, the offset and i alone, and never on the
 number of elements, on threads, or on the width of the processor's vectors.
 
-Words of the frame: n, address of the output, seed, offset, a, b.
-
 =========  ==============================  =========================================================
 kernel     a, b                            element
 =========  ==============================  =========================================================
 uniform    bounds, bits of float64         ``a + (b - a) u`` with u from 24 (float32) or 53 bits, in [a, b)
 normal     mean, deviation, likewise       ``a + b z`` with z by Box and Muller (1958)
 integers   bounds, int64                   in [a, b), from 64 bits, the same for every dtype
-sequence   seed: start, offset: step       ``start + i step``; float64 bits for floats, else int64
 =========  ==============================  =========================================================
 
 The loops have no branches and keep a word in the low half of 64 bits, where LLVM multiplies vectors of words.
@@ -32,7 +29,8 @@ from numba import njit
 
 from fastgrad.kernels import vecmath
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
-from fastgrad.native.base.intrinsics import float_of, memcpy, stack_frame, words
+from fastgrad.native.base import frames
+from fastgrad.native.base.intrinsics import float_of, memcpy, stack_frame
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, ITEMSIZES
 
 Builder = tuple[Callable[..., None], dict[str, Any]]
@@ -202,14 +200,14 @@ def _fill(dtype: int, width: int, draw: Any) -> Builder:
     chunk = 64 // itemsize  # blocks: the lanes of the widest vectors; their elements take at most 256 bytes
 
     def kernel(frame):
-        f = words(frame)
-        n, out = f[0], f[1]
+        f = frames.random(frame)
+        n, out = f.n, f.out
         blocks = n // (chunk * width) * chunk
-        loop(pointer(out), blocks, f[2], f[3], f[4], f[5])
+        loop(pointer(out), blocks, f.seed, f.offset, f.a, f.b)
         done = blocks * width
         if done < n:
             last = stack_frame()
-            loop(pointer(last), chunk, f[2], f[3] + blocks, f[4], f[5])
+            loop(pointer(last), chunk, f.seed, f.offset + blocks, f.a, f.b)
             memcpy(out + done * itemsize, last, (n - done) * itemsize)
 
     return kernel, KERNEL
@@ -253,7 +251,7 @@ def sequence(kernel: Any, dtype: int, layout_class: int) -> Builder:
     loop = njit(**LOOP)(loop)
 
     def function(frame):
-        f = words(frame)
-        loop(pointer(f[1]), f[0], f[2], f[3])
+        f = frames.sequence(frame)
+        loop(pointer(f.out), f.n, f.start, f.step)
 
     return function, KERNEL

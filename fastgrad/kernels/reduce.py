@@ -1,8 +1,5 @@
 """Kernels of reductions over any dimensions.
 
-Frame: address of the result, address of the input, elements reduced to one, number of results; then, for the kept
-and for the reduced dimensions, their number, sizes and strides, innermost first and neighbours merged.
-
 Note [Order of sums]: a sum runs over blocks of at most 512 contiguous elements, added in vector lanes, and the
 blocks are added in float64. The order depends on sizes and strides alone, never on threads. Where the kept dimension
 is the contiguous one, eight rows are added at a time, element by element, onto float64 partial sums of 64 columns.
@@ -17,12 +14,11 @@ import numpy as np
 from numba import njit, types
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, SUM, Element
+from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import _stack_words, advance, f64s, words
-from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT64
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 
-KEPT = 4
-REDUCED = 5 + 2 * MAX_DIMS
 BLOCK = 512
 COLUMNS = 64
 _columns = _stack_words(COLUMNS)
@@ -32,18 +28,15 @@ _counters = _stack_words(2 * MAX_DIMS)
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The kernel of a reduction for one dtype."""
     name = kernel.options["reduction"]
-    element = ELEMENTS[dtype]
-    floating = dtype in (FLOAT32, FLOAT64)
+    element, result = ELEMENTS[dtype], ELEMENTS[kernel.frame().element("out", dtype)]
     if name in ("sum", "mean"):
-        result = element if floating else ELEMENTS[INT64]
-        return _sums(element, result, floating, name == "mean"), KERNEL
+        return _sums(element, result, dtype in (FLOAT32, FLOAT64), name == "mean"), KERNEL
     if name in ("amax", "amin"):
         better = element.math.maximum if name == "amax" else element.math.minimum
-        return _folds(element, element, None, better), KERNEL
-    truth = ELEMENTS[BOOL]
+        return _folds(element, result, None, better), KERNEL
     if name == "any":
-        return _folds(element, truth, _false, _either), KERNEL
-    return _folds(element, truth, _true, _both), KERNEL
+        return _folds(element, result, _false, _either), KERNEL
+    return _folds(element, result, _true, _both), KERNEL
 
 
 # --- combining -------------------------------------------------------------------------------------------------
@@ -70,35 +63,29 @@ def _both(a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(**INLINE)
-def step(f, at, base):  # type: ignore[no-untyped-def]
-    """Advance an odometer over the dimensions of one part of the frame; returns the change of the offset."""
+def step_from(dims, at, d):  # type: ignore[no-untyped-def]
+    """Advance an odometer over dimensions from the d-th on; returns the change of the offset."""
     delta = 0
-    d = 0
-    while d < f[base]:
+    while d < dims.rank:
         at[d] += 1
-        delta += f[base + 1 + MAX_DIMS + d]
-        if at[d] < f[base + 1 + d]:
+        delta += dims.strides[d]
+        if at[d] < dims.sizes[d]:
             return delta
-        delta -= f[base + 1 + MAX_DIMS + d] * f[base + 1 + d]
+        delta -= dims.strides[d] * dims.sizes[d]
         at[d] = 0
         d += 1
     return delta
 
 
 @njit(**INLINE)
-def step_outer(f, at, base):  # type: ignore[no-untyped-def]
+def step(dims, at):  # type: ignore[no-untyped-def]
+    return step_from(dims, at, 0)
+
+
+@njit(**INLINE)
+def step_outer(dims, at):  # type: ignore[no-untyped-def]
     """Like `step`, leaving out the innermost dimension."""
-    delta = 0
-    d = 1
-    while d < f[base]:
-        at[d] += 1
-        delta += f[base + 1 + MAX_DIMS + d]
-        if at[d] < f[base + 1 + d]:
-            return delta
-        delta -= f[base + 1 + MAX_DIMS + d] * f[base + 1 + d]
-        at[d] = 0
-        d += 1
-    return delta
+    return step_from(dims, at, 1)
 
 
 @njit(**INLINE)
@@ -146,9 +133,9 @@ def _sums(element: Element, result: Element, floating: bool, mean: bool) -> Call
     def one(f, x, at):  # type: ignore[no-untyped-def]
         total = start
         clear(at)
-        n = f[REDUCED + 1]
-        stride = f[REDUCED + 1 + MAX_DIMS]
-        rows = f[2] // n if n > 0 else 0
+        n = f.gone.sizes[0]
+        stride = f.gone.strides[0]
+        rows = f.count // n if n > 0 else 0
         offset = 0
         for _ in range(rows):
             at_block = 0
@@ -156,7 +143,7 @@ def _sums(element: Element, result: Element, floating: bool, mean: bool) -> Call
                 count = min(BLOCK, n - at_block)
                 total += block(advance(x, offset + at_block * stride), count, stride)
                 at_block += BLOCK
-            offset += step_outer(f, at, REDUCED)
+            offset += step_outer(f.gone, at)
         return total
 
     @njit(**KERNEL)
@@ -164,9 +151,9 @@ def _sums(element: Element, result: Element, floating: bool, mean: bool) -> Call
         for j in range(width):
             sums[j] = 0.0
         clear(at)
-        n = f[REDUCED + 1]
-        stride = f[REDUCED + 1 + MAX_DIMS]
-        rows = f[2] // n if n > 0 else 0
+        n = f.gone.sizes[0]
+        stride = f.gone.strides[0]
+        rows = f.count // n if n > 0 else 0
         offset = 0
         for _ in range(rows):
             i = 0
@@ -186,21 +173,21 @@ def _sums(element: Element, result: Element, floating: bool, mean: bool) -> Call
                 for j in range(width):
                     sums[j] += np.float64(load(p, j))
                 i += 1
-            offset += step_outer(f, at, REDUCED)
+            offset += step_outer(f.gone, at)
 
     def kernel(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        out = pointer_out(f[0])
-        x = pointer(f[1])
+        f = frames.reduction(frame)
+        out = pointer_out(f.out)
+        x = pointer(f.x)
         at = words(_counters())
         inner = words(_counters())
         clear(at)
-        count = np.float64(f[2])
+        count = np.float64(f.count)
         offset = 0
-        if floating and f[KEPT + 1 + MAX_DIMS] == 1 and f[REDUCED + 1 + MAX_DIMS] != 1 and f[KEPT + 1] > 1:
+        if floating and f.kept.strides[0] == 1 and f.gone.strides[0] != 1 and f.kept.sizes[0] > 1:
             sums = f64s(_columns())
-            n = f[KEPT + 1]
-            rows = f[3] // n
+            n = f.kept.sizes[0]
+            rows = f.results // n
             for row in range(rows):
                 j = 0
                 while j < n:
@@ -209,15 +196,15 @@ def _sums(element: Element, result: Element, floating: bool, mean: bool) -> Call
                     for k in range(width):
                         store(out, row * n + j + k, sums[k] / count if mean else sums[k])
                     j += COLUMNS
-                offset += step_outer(f, at, KEPT)
+                offset += step_outer(f.kept, at)
             return
-        for k in range(f[3]):
+        for k in range(f.results):
             total = one(f, advance(x, offset), inner)
             if mean:
                 store(out, k, total / count)
             else:
                 store(out, k, total)
-            offset += step(f, at, KEPT)
+            offset += step(f.kept, at)
 
     return kernel
 
@@ -242,24 +229,24 @@ def _folds(element: Element, result: Element, first: Any, combine: Any) -> Calla
         return value
 
     def kernel(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        out = pointer_out(f[0])
-        x = pointer(f[1])
+        f = frames.reduction(frame)
+        out = pointer_out(f.out)
+        x = pointer(f.x)
         at = words(_counters())
         inner = words(_counters())
         clear(at)
-        n = f[REDUCED + 1]
-        stride = f[REDUCED + 1 + MAX_DIMS]
-        rows = f[2] // n if n > 0 else 0
+        n = f.gone.sizes[0]
+        stride = f.gone.strides[0]
+        rows = f.count // n if n > 0 else 0
         offset = 0
-        for k in range(f[3]):
+        for k in range(f.results):
             clear(inner)
             value = load(x, offset) if from_element else start(load(x, 0))
             place = offset
             for _ in range(rows):
                 value = run(advance(x, place), n, stride, value)
-                place += step_outer(f, inner, REDUCED)
+                place += step_outer(f.gone, inner)
             store(out, k, value)
-            offset += step(f, at, KEPT)
+            offset += step(f.kept, at)
 
     return kernel

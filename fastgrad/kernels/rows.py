@@ -1,7 +1,7 @@
 """Kernels over the rows of one dimension.
 
-Frame: out, indices, input, second input, rows before, length, elements after. A row has stride `elements after`.
-Sums of a row run in float64 where the row is long enough to matter; see `reduce`'s Note [Order of sums].
+The rows are those of the frame `rows`; a row has stride ``after``. Sums of a row run in float64 where the row is long
+enough to matter; see `reduce`'s Note [Order of sums].
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
+from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, words
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, INT64
+from fastgrad.native.contracts.element_types import FLOAT64
 
 BLOCK = 512
 
@@ -22,8 +23,8 @@ BLOCK = 512
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The kernel of a row op for one dtype."""
     name = kernel.options["row"]
-    element = ELEMENTS[dtype]
-    return _MAKERS[name](element, dtype, name), KERNEL
+    element, result = ELEMENTS[dtype], ELEMENTS[kernel.frame().element("out", dtype)]
+    return _MAKERS[name](element, result, name), KERNEL
 
 
 def _each_row(
@@ -33,14 +34,14 @@ def _each_row(
     pointer, pointer_out = element.pointer, result.pointer
 
     def kernel(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        out = pointer_out(f[0])
-        indices = words(f[1])
-        x = pointer(f[2])
-        second = pointer(f[3])
-        n = f[5]
-        stride = f[6]
-        for i in range(f[4]):
+        f = frames.rows(frame)
+        out = pointer_out(f.out)
+        indices = words(f.indices)
+        x = pointer(f.x)
+        second = pointer(f.second)
+        n = f.length
+        stride = f.after
+        for i in range(f.before):
             for j in range(stride):
                 at = i * n * stride + j
                 to = i * stride + j if reduces else at
@@ -118,7 +119,7 @@ def _finite_or_zero(element: Element) -> Any:
 # --- softmax and relatives -------------------------------------------------------------------------------------
 
 
-def _softmax(element: Element, dtype: int, name: str) -> Callable[..., None]:
+def _softmax(element: Element, result: Element, name: str) -> Callable[..., None]:
     exp, cast = element.math.exp, element.constant
     largest, exp_sum = _maximum(element), _exp_sum(element)
     safe, zero, nothing = name == "safe_softmax", cast(0), cast(-np.inf)
@@ -141,10 +142,10 @@ def _softmax(element: Element, dtype: int, name: str) -> Callable[..., None]:
         total = exp_sum(x, x, n, stride, shift)
         fill(out, x, n, stride, shift, cast(1.0 / total))
 
-    return _each_row(njit(**INLINE)(row), element, element, False)
+    return _each_row(njit(**INLINE)(row), element, result, False)
 
 
-def _log_softmax(element: Element, dtype: int, name: str) -> Callable[..., None]:
+def _log_softmax(element: Element, result: Element, name: str) -> Callable[..., None]:
     cast, log = element.constant, ELEMENTS[FLOAT64].math.log
     largest, exp_sum = _maximum(element), _exp_sum(element)
 
@@ -163,10 +164,10 @@ def _log_softmax(element: Element, dtype: int, name: str) -> Callable[..., None]
         rest = cast(log(exp_sum(x, x, n, stride, shift)))
         fill(out, x, n, stride, shift, rest)
 
-    return _each_row(njit(**INLINE)(row), element, element, False)
+    return _each_row(njit(**INLINE)(row), element, result, False)
 
 
-def _logsumexp(element: Element, dtype: int, name: str) -> Callable[..., None]:
+def _logsumexp(element: Element, result: Element, name: str) -> Callable[..., None]:
     cast, log = element.constant, ELEMENTS[FLOAT64].math.log
     largest, exp_sum, finite = _maximum(element), _exp_sum(element), _finite_or_zero(element)
 
@@ -177,10 +178,10 @@ def _logsumexp(element: Element, dtype: int, name: str) -> Callable[..., None]:
             shift = finite(largest(x, n, stride))
             out[0] = cast(np.float64(shift) + log(exp_sum(x, x, n, stride, shift)))
 
-    return _each_row(njit(**INLINE)(row), element, element, True)
+    return _each_row(njit(**INLINE)(row), element, result, True)
 
 
-def _softmax_backward(element: Element, dtype: int, name: str) -> Callable[..., None]:
+def _softmax_backward(element: Element, result: Element, name: str) -> Callable[..., None]:
     cast = element.constant
     logarithmic = name == "log_softmax_backward"
     exp = element.math.exp
@@ -205,16 +206,15 @@ def _softmax_backward(element: Element, dtype: int, name: str) -> Callable[..., 
     def row(out, indices, v, s, n, stride):  # type: ignore[no-untyped-def]
         fill(out, v, s, n, stride, cast(total_of(v, s, n, stride, cast(0))))
 
-    return _each_row(njit(**INLINE)(row), element, element, False, 2)
+    return _each_row(njit(**INLINE)(row), element, result, False, 2)
 
 
 # --- extremes and sums along a row -----------------------------------------------------------------------------
 
 
-def _extreme(element: Element, dtype: int, name: str) -> Callable[..., None]:
+def _extreme(element: Element, result: Element, name: str) -> Callable[..., None]:
     smallest = name in ("argmin", "min_dim")
     both = name in ("max_dim", "min_dim")
-    result = element if both else ELEMENTS[INT64]
 
     def row(out, indices, x, second, n, stride):  # type: ignore[no-untyped-def]
         best = x[0]
@@ -235,9 +235,8 @@ def _extreme(element: Element, dtype: int, name: str) -> Callable[..., None]:
     return _each_row(njit(**INLINE)(row), element, result, True)
 
 
-def _cumsum(element: Element, dtype: int, name: str) -> Callable[..., None]:
-    floating = dtype in (FLOAT32, FLOAT64)
-    result = element if floating else ELEMENTS[INT64]
+def _cumsum(element: Element, result: Element, name: str) -> Callable[..., None]:
+    floating = isinstance(element.scalar, types.Float)
     backwards = name == "reversed_cumsum"
     start = np.float64(0) if floating else np.int64(0)
     load, store = element.load, result.store
@@ -252,9 +251,8 @@ def _cumsum(element: Element, dtype: int, name: str) -> Callable[..., None]:
     return _each_row(njit(**INLINE)(row), element, result, False)
 
 
-def _prod(element: Element, dtype: int, name: str) -> Callable[..., None]:
-    floating = dtype in (FLOAT32, FLOAT64)
-    result = element if floating else ELEMENTS[INT64]
+def _prod(element: Element, result: Element, name: str) -> Callable[..., None]:
+    floating = isinstance(element.scalar, types.Float)
     start = np.float64(1) if floating else np.int64(1)
     load, store = element.load, result.store
 
@@ -267,7 +265,7 @@ def _prod(element: Element, dtype: int, name: str) -> Callable[..., None]:
     return _each_row(njit(**INLINE)(row), element, result, True)
 
 
-def _running_product(element: Element, dtype: int, name: str) -> Callable[..., None]:
+def _running_product(element: Element, result: Element, name: str) -> Callable[..., None]:
     """What the elements before (or after) each one amount to, by one pass over the row, right with zeros, too.
 
     ``products_*``: their product. ``carried_*``: the sum of each ``v[i]`` times the product of what lies between.
@@ -287,10 +285,10 @@ def _running_product(element: Element, dtype: int, name: str) -> Callable[..., N
             if carries:
                 total += first[k]
 
-    return _each_row(njit(**INLINE)(row), element, element, False, 2 if carries else 1)
+    return _each_row(njit(**INLINE)(row), element, result, False, 2 if carries else 1)
 
 
-_MAKERS: dict[str, Callable[[Element, int, str], Callable[..., None]]] = {
+_MAKERS: dict[str, Callable[[Element, Element, str], Callable[..., None]]] = {
     "softmax": _softmax, "safe_softmax": _softmax, "log_softmax": _log_softmax, "logsumexp": _logsumexp,
     "softmax_backward": _softmax_backward, "log_softmax_backward": _softmax_backward,
     "argmax": _extreme, "argmin": _extreme, "max_dim": _extreme, "min_dim": _extreme,

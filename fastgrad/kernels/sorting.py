@@ -9,9 +9,9 @@ from __future__ import annotations
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, Element
-from fastgrad.kernels.framed import Builder, fits, integer
+from fastgrad.kernels.reports import Builder, fits
+from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, words
-from fastgrad.native.contracts.frames import FRAME_INPUTS, FRAME_OUTPUTS
 
 
 def _heap(element: Element):  # type: ignore[no-untyped-def]
@@ -74,23 +74,23 @@ def _heap(element: Element):  # type: ignore[no-untyped-def]
 
 
 def select(kernel: object, dtype: int, layout_class: int) -> Builder:
-    """Integers: rows before the dimension, its length, elements after it, k, whether the largest come first."""
+    """The first elements of each row, and their places in it."""
     element = ELEMENTS[dtype]
     pointer, row = element.pointer, _heap(element)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = words(frame)
-        before, n, stride, k = integer(f, 0), integer(f, 1), integer(f, 2), integer(f, 3)
-        if not fits(f, 0, before * n * stride) or k == 0:
+        f = frames.sorting(frame)
+        before, n, stride, k = f.before, f.length, f.after, f.k
+        if not fits(f, f.x, before * n * stride) or k == 0:
             return
-        values, places = pointer(f[FRAME_OUTPUTS]), words(f[FRAME_OUTPUTS + 1])
-        x = pointer(f[FRAME_INPUTS])
+        values, places = pointer(f.values), words(f.places)
+        x = pointer(f.x.data)
         for i in range(before):
             for j in range(stride):
                 to = i * k * stride + j
                 row(
                     advance(values, to), advance(places, to), advance(x, i * n * stride + j), n, k, stride,
-                    integer(f, 4) != 0,
+                    f.largest != 0,
                 )  # fmt: skip
 
     return run, KERNEL

@@ -7,6 +7,7 @@ import struct
 
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.frames.attention import ATTENTION, ATTENTION_BACKWARD
 from fastgrad.native.contracts.ops import (
     FN_ATTENTION,
     FN_ATTENTION_BACKWARD,
@@ -25,13 +26,15 @@ from fastgrad.ops.vocabulary import m
 # Query (B, H, L, E), key and value (B, H / group, S, E), mask (B, H, L, S) to be added or absent. The second result is
 # the logarithm of the sum of exponentials of each query's scores. The scale is the bit pattern of a float.
 attention = Op(
-    "scaled_dot_product_attention", FUNCTION, ("q", "k", "v", "mask"), ("causal", "scale"), edges=3, n_out=2,
-    kernel=Kernel("attention", "attention:build", dtypes=FLOATS, backward=False), forward=FN_ATTENTION,
+    "scaled_dot_product_attention", FUNCTION, ("q", "k", "v", "mask?"), ("causal", "scale"), edges=3, n_out=2,
+    kernel=Kernel("attention", "attention:build", frame=ATTENTION, dtypes=FLOATS, backward=False),
+    forward=FN_ATTENTION,
     flags=ONE_DIFFERENTIABLE, node="ScaledDotProductFlashAttentionForCpuBackward0",
 )  # fmt: skip
 attention_backward = Op(
-    "scaled_dot_product_attention_backward", FUNCTION, ("g", "q", "k", "v", "mask", "y", "y1"), ("causal", "scale"),
-    kernel=Kernel("attention_backward", "attention:build", dtypes=FLOATS, backward=True), forward=FN_ATTENTION_BACKWARD,
+    "scaled_dot_product_attention_backward", FUNCTION, ("g", "q", "k", "v", "mask?", "y", "y1"), ("causal", "scale"),
+    kernel=Kernel("attention_backward", "attention:build", frame=ATTENTION_BACKWARD, dtypes=FLOATS, backward=True),
+    forward=FN_ATTENTION_BACKWARD,
     n_out=3, flags=NOT_DIFFERENTIABLE,
 )  # fmt: skip
 

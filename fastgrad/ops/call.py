@@ -90,22 +90,21 @@ def invoke(op: Op, tensors: Sequence[Any], *attrs: Any, n_outs: int = 0) -> Any:
     for t in tensors:
         if isinstance(t, (Symbol, AllGradients)):
             return t.trace.call(op, tensors, attrs)
-    if op.inputs[-1:] != ("*xs",):
-        while tensors and tensors[-1] is None:
-            tensors = tensors[:-1]
     flat: list[int] = []
     for a in attrs:
         if isinstance(a, int):
             flat.append(a)
         else:
             flat.extend(a)
-    operands = [t if t is None or isinstance(t, TensorBase) else as_number(t, tensors, op) for t in tensors]
+    operands = [t if isinstance(t, TensorBase) else as_number(t, tensors, op) for t in tensors]
     return apply(op.id, len(operands), n_outs, *operands, *flat)
 
 
-def as_number(value: Any, others: Sequence[Any] = (), op: Op | None = None) -> Any:
-    """A Python number as a 0-dim tensor that takes part in promotion as a number does; `op` asks for it."""
-    who = f"{op.called}(): " if op is not None else ""
+def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:
+    """A Python number as a 0-dim tensor that takes part in promotion as a number does; `op` asks for it.
+
+    Whatever is no number stays what it is: the call of the op refuses it.
+    """
     device = 0
     for other in others:
         if isinstance(other, TensorBase):
@@ -114,10 +113,10 @@ def as_number(value: Any, others: Sequence[Any] = (), op: Op | None = None) -> A
         return rt.wrapped_number(2, 0.0, int(value), device)
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 63:
-            raise OverflowError(f"{who}Python int {value} is too large for int64")
+            raise OverflowError(f"{op.called}(): Python int {value} is too large for int64")
         return rt.wrapped_number(0, 0.0, value, device)
     if isinstance(value, float):
         return rt.wrapped_number(1, value, 0, device)
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
         return as_number(value.item(), others, op)
-    raise TypeError(f"{who}expected a Tensor or a number, but got {type(value).__name__}")
+    return value

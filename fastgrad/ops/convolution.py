@@ -11,6 +11,7 @@ rank and sizes of its result: with a stride, the sizes of v leave those of x ope
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import NUMBERS
+from fastgrad.native.contracts.frames.convolution import CONVOLUTION, CONVOLUTION_INPUT, CONVOLUTION_WEIGHT
 from fastgrad.native.contracts.ops import FN_CONV, FN_CONV_INPUT, FN_CONV_WEIGHT, FUNCTION
 from fastgrad.ops.call import invoke
 from fastgrad.ops.reduce import sum_
@@ -18,12 +19,17 @@ from fastgrad.ops.registry import Kernel, Op, with_settings
 
 GEOMETRY = ("groups", "stride_h", "stride_w", "padding_h", "padding_w", "dilation_h", "dilation_w")
 
+
+def _kernel(computes, frame):
+    requires = "gemm:find_blas"
+    return Kernel(
+        f"convolution_{computes}", "conv:build", frame=frame, dtypes=NUMBERS, requires=requires, computes=computes
+    )  # fmt: skip
+
+
 _KERNELS = {
-    computes: Kernel(
-        f"convolution_{computes}", "conv:build", dtypes=NUMBERS, requires="gemm:find_blas", computes=computes
-    )
-    for computes in "vxw"
-}
+    "v": _kernel("v", CONVOLUTION), "x": _kernel("x", CONVOLUTION_INPUT), "w": _kernel("w", CONVOLUTION_WEIGHT),
+}  # fmt: skip
 
 
 def _declare(rank):
@@ -33,8 +39,8 @@ def _declare(rank):
             node="ConvolutionBackward0",
         )  # fmt: skip
 
-    convolution = op(f"conv{rank}d", ("x", "w", "bias"), "v", FN_CONV)
-    transposed = op(f"conv_transpose{rank}d", ("v", "w", "bias"), "x", FN_CONV_INPUT)
+    convolution = op(f"conv{rank}d", ("x", "w", "bias?"), "v", FN_CONV)
+    transposed = op(f"conv_transpose{rank}d", ("v", "w", "bias?"), "x", FN_CONV_INPUT)
     correlation = op(f"conv{rank}d_weight_backward", ("x", "v"), "w", FN_CONV_WEIGHT)
     settings = with_settings(GEOMETRY)
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.frames.framed import EMBEDDING, EMBEDDING_BACKWARD
 from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_FRAMED, FUNCTION
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, Op
 
-LOOKUP = Kernel("embedding", "embedding:lookup", dtypes=FLOATS)
-_INTEGERS = ("rows", "width", "padding", "transposed", "*plan")
+LOOKUP = Kernel("embedding", "embedding:lookup", frame=EMBEDDING, dtypes=FLOATS)
+_INTEGERS = (*EMBEDDING.names_of("integers"), "*plan")
 
 embedding = Op(
-    "embedding", FUNCTION, ("weight", "indices", "factors"), _INTEGERS, kernel=LOOKUP, forward=FN_FRAMED,
+    "embedding", FUNCTION, ("weight", "indices", "factors?"), _INTEGERS, kernel=LOOKUP, forward=FN_FRAMED,
     flags=FLOAT_ONLY, edges=1,
 )  # fmt: skip
 embedding_backward = Op(
-    "embedding_backward", FUNCTION, ("v", "indices", "factors"), _INTEGERS,
-    kernel=Kernel("embedding_backward", "embedding:collect", dtypes=FLOATS), forward=FN_FRAMED, flags=FLOAT_ONLY,
+    "embedding_backward", FUNCTION, ("v", "indices", "factors?"), _INTEGERS,
+    kernel=Kernel("embedding_backward", "embedding:collect", frame=EMBEDDING_BACKWARD, dtypes=FLOATS),
+    forward=FN_FRAMED, flags=FLOAT_ONLY,
     node="EmbeddingDenseBackwardBackward0", edges=1,
 )  # fmt: skip
 embedding_transposed = Op(
-    "embedding_transposed", FUNCTION, ("weight", "indices", "factors"), _INTEGERS, kernel=LOOKUP,
+    "embedding_transposed", FUNCTION, ("weight", "indices", "factors?"), _INTEGERS, kernel=LOOKUP,
     forward=FN_FRAMED, flags=FLOAT_ONLY, node="EmbeddingBackward0", edges=1,
 )  # fmt: skip
 

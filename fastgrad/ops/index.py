@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.frames import indexing
 from fastgrad.native.contracts.ops import (
     FN_GATHER,
     FN_INDEX,
@@ -14,15 +15,15 @@ from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, Op
 from fastgrad.ops.shape import zeros_of
 
-SCATTER = Kernel("scatter_add", "index:scatter_add")
-INDEX_PUT = Kernel("index_put", "index:index_put")
+SCATTER = Kernel("scatter_add", "index:scatter_add", frame=indexing.SCATTER)
+INDEX_PUT = Kernel("index_put", "index:index_put", frame=indexing.INDEX_PUT)
 
 gather = Op(
     "gather",
     FUNCTION,
     ("x", "index"),
     ("dim",),
-    kernel=Kernel("gather", "index:gather"),
+    kernel=Kernel("gather", "index:gather", frame=indexing.GATHER),
     forward=FN_GATHER,
     edges=1,
 )
@@ -56,7 +57,7 @@ index = Op(
     FUNCTION,
     ("x", "indices"),
     ("first",),
-    kernel=Kernel("index", "index:index"),
+    kernel=Kernel("index", "index:index", frame=indexing.INDEX),
     forward=FN_INDEX,
     edges=1,
 )

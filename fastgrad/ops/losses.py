@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.frames.losses import NLL, NLL_BACKWARD
 from fastgrad.native.contracts.ops import (
     FIRST,
     FN_NLL,
@@ -20,13 +21,15 @@ from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
 nll_loss = Op(
-    "nll_loss", FUNCTION, ("x", "target", "weight"), ("reduction", "ignore_index"), edges=1,
-    kernel=Kernel("nll_loss", "losses:nll", dtypes=FLOATS), forward=FN_NLL, n_out=2, flags=ONE_DIFFERENTIABLE,
+    "nll_loss", FUNCTION, ("x", "target", "weight?"), ("reduction", "ignore_index"), edges=1,
+    kernel=Kernel("nll_loss", "losses:nll", frame=NLL, dtypes=FLOATS), forward=FN_NLL, n_out=2,
+    flags=ONE_DIFFERENTIABLE,
 )  # fmt: skip
 nll_loss_backward = Op(
-    "nll_loss_backward", FUNCTION, ("v", "x", "target", "weight", "total"),
+    "nll_loss_backward", FUNCTION, ("v", "x", "target", "weight?", "total"),
     ("reduction", "ignore_index", "*plan"), edges=2,
-    kernel=Kernel("nll_loss_backward", "losses:nll_backward", dtypes=FLOATS), forward=FN_NLL_BACKWARD,
+    kernel=Kernel("nll_loss_backward", "losses:nll_backward", frame=NLL_BACKWARD, dtypes=FLOATS),
+    forward=FN_NLL_BACKWARD,
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ root-mean-square normalisation, ``mean(v)`` and the mean within h are left out.
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.frames.framed import NORM, NORM_BACKWARD, NORM_FIXED, NORM_WEIGHT
 from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE
 from fastgrad.ops.call import invoke
 from fastgrad.ops.reduce import mean, sum_
@@ -25,7 +26,7 @@ from fastgrad.ops.shape import reshape_to, select
 from fastgrad.ops.special import rsqrt
 from fastgrad.ops.spread import number
 
-INTEGERS = ("eps", "n", "groups", "c", "s", "*plan")
+INTEGERS = (*NORM.names_of("integers"), "*plan")
 
 
 class _Space:
@@ -126,8 +127,8 @@ def _bias_rule(op, space):
 
 def _normalisation(name, node, forward, gradients, space):
     """The op of one kind of normalisation, and under ``<name>.plain`` that without weight and bias."""
-    op = _op(name, ("x", "weight", "bias"), forward, node, n_out=2)
-    bare = _op(f"{name}.plain", ("x", "weight", "bias"), forward, node, n_out=2)
+    op = _op(name, ("x", "weight", "bias?"), forward, node, n_out=2)
+    bare = _op(f"{name}.plain", ("x", "weight?", "bias?"), forward, node, n_out=2)
     plain, weighted, sums = gradients
 
     @op.vjp("x")
@@ -147,8 +148,9 @@ def _normalisation(name, node, forward, gradients, space):
 
 def _fixed(name, node, forward, by_weight):
     """Batch normalisation by statistics that are given: a linear function of x."""
-    op = _op(name, ("x", "weight", "bias", "means", "variances"), forward, node, n_out=2, edges=3)
-    bare = _op(f"{name}.plain", op.inputs, forward, node, n_out=2, edges=3)
+    given = ("means", "variances")
+    op = _op(name, ("x", "weight", "bias?", *given), forward, node, n_out=2, edges=3)
+    bare = _op(f"{name}.plain", ("x", "weight?", "bias?", *given), forward, node, n_out=2, edges=3)
     sums = _op(f"{name}_weight_backward", ("v", "x", "stats"), by_weight, node, edges=2)
 
     def row(stats, k, c):
@@ -181,21 +183,27 @@ def _fixed(name, node, forward, by_weight):
 
 
 ROWS, UNCENTRED, CHANNELS = _Space(2, True), _Space(2, False), _Space(0, True)
-_ROWS = Kernel("norm_rows", "normalization:rows", dtypes=FLOATS, centred=True)
-_BY_ROW = Kernel("norm_rows_weight", "normalization:weight", dtypes=FLOATS, statistics="rows")
-_BY_CHANNEL = Kernel("norm_channels_weight", "normalization:weight", dtypes=FLOATS, statistics="channels")
+
+
+def _kernel(name, builder, frame, **options):
+    return Kernel(name, f"normalization:{builder}", frame=frame, dtypes=FLOATS, **options)
+
+
+_ROWS = _kernel("norm_rows", "rows", NORM, centred=True)
+_BY_ROW = _kernel("norm_rows_weight", "weight", NORM_WEIGHT, statistics="rows")
+_BY_CHANNEL = _kernel("norm_channels_weight", "weight", NORM_WEIGHT, statistics="channels")
 
 _rows = _derivative_ops(
     "normalized_rows", "NativeLayerNormBackwardBackward0",
-    Kernel("norm_rows_backward", "normalization:rows_backward", dtypes=FLOATS, centred=True), _BY_ROW, ROWS,
+    _kernel("norm_rows_backward", "rows_backward", NORM_BACKWARD, centred=True), _BY_ROW, ROWS,
 )  # fmt: skip
 _uncentred = _derivative_ops(
     "rms_normalized_rows", "FusedRmsNormBackwardBackward0",
-    Kernel("rms_rows_backward", "normalization:rows_backward", dtypes=FLOATS, centred=False), _BY_ROW, UNCENTRED,
+    _kernel("rms_rows_backward", "rows_backward", NORM_BACKWARD, centred=False), _BY_ROW, UNCENTRED,
 )  # fmt: skip
 _channels = _derivative_ops(
     "normalized_channels", "NativeBatchNormBackwardBackward0",
-    Kernel("norm_channels_backward", "normalization:channels_backward", dtypes=FLOATS), _BY_CHANNEL, CHANNELS,
+    _kernel("norm_channels_backward", "channels_backward", NORM_BACKWARD), _BY_CHANNEL, CHANNELS,
 )  # fmt: skip
 
 _normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS)
@@ -203,20 +211,20 @@ _normalisation("group_norm", "NativeGroupNormBackward0", _ROWS, _rows, ROWS)
 _normalisation(
     "rms_norm",
     "FusedRmsNormBackward0",
-    Kernel("rms_rows", "normalization:rows", dtypes=FLOATS, centred=False),
+    _kernel("rms_rows", "rows", NORM, centred=False),
     _uncentred,
     UNCENTRED,
 )
 _normalisation(
     "batch_norm",
     "NativeBatchNormBackward0",
-    Kernel("norm_channels", "normalization:channels", dtypes=FLOATS),
+    _kernel("norm_channels", "channels", NORM),
     _channels,
     CHANNELS,
 )
 _fixed(
     "batch_norm_fixed",
     "NativeBatchNormBackward0",
-    Kernel("norm_channels_fixed", "normalization:fixed", dtypes=FLOATS),
+    _kernel("norm_channels_fixed", "fixed", NORM_FIXED),
     _BY_CHANNEL,
 )

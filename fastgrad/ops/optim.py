@@ -8,6 +8,8 @@ from typing import Any
 from fastgrad.native.build.loader import ContextBase
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.flags import GRAD_ENABLED
+from fastgrad.native.contracts.frame import ADDRESSES, UPDATE, Frame
+from fastgrad.native.contracts.frames.multi_tensor import ADAGRAD, ADAM, CLIP, NORM_PART, RMSPROP, SCALE, SGD
 from fastgrad.native.contracts.ops import FN_EACH, FUNCTION
 from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.registry import Kernel, Op
@@ -21,20 +23,19 @@ class MultiTensorOp(Op):
 
     Parameters
     ----------
-    name, builder : str
-    tensors : str
-        Names of a group's tensors; ``!`` after a name: the kernel writes it; ``.``: it is a single number of any
-        float dtype. All others have sizes and dtype of the first.
-    settings : str
-        Names of the numbers that all groups of a call share.
+    name : str
+    frame : Frame
+        What the kernel gets: the tensors of a group and the settings that all groups of a call share.
     """
 
-    def __init__(self, name: str, builder: str, tensors: str, settings: str = "") -> None:
-        words = tensors.split()
-        self.tensors = tuple(word.rstrip("!.") for word in words)
-        self.written, self.single = (sum(1 << k for k, w in enumerate(words) if mark in w) for mark in "!.")
-        attrs = ("places", "present", "written", "single", *settings.split())
-        kernel = Kernel(name, f"optim:{builder}", dtypes=FLOATS, hint=_FLOATING)
+    def __init__(self, name: str, frame: Frame) -> None:
+        tensors = [(n, f) for n, f in frame.declared.items() if f.role in ADDRESSES]
+        self.tensors = tuple(n for n, _ in tensors)
+        self.written = sum(1 << k for k, (_, f) in enumerate(tensors) if f.role == UPDATE)
+        self.single = sum(1 << k for k, (_, f) in enumerate(tensors) if not f.extent)
+        settings = frame.names_of("settings") if "settings" in frame.declared else ()
+        kernel = Kernel(name, f"optim:{frame.name}", frame=frame, dtypes=FLOATS, hint=_FLOATING)
+        attrs = ("places", "present", "written", "single", *settings)
         super().__init__(name, FUNCTION, ("*tensors",), attrs, kernel=kernel, forward=FN_EACH)
 
     def __call__(
@@ -67,20 +68,10 @@ class MultiTensorOp(Op):
                 apply(self.id, len(part), 0, *part, *attrs)
 
 
-sgd_step = MultiTensorOp(
-    "sgd_step", "sgd", "param! grad momentum_buffer!", "lr momentum dampening weight_decay flags"
-)
-adam_step = MultiTensorOp(
-    "adam_step", "adam", "param! grad exp_avg! exp_avg_sq! max_exp_avg_sq! step!.",
-    "lr beta1 beta2 eps weight_decay flags",
-)  # fmt: skip
-rmsprop_step = MultiTensorOp(
-    "rmsprop_step", "rmsprop", "param! grad square_avg! momentum_buffer! grad_avg! step!.",
-    "lr alpha eps weight_decay momentum flags",
-)  # fmt: skip
-adagrad_step = MultiTensorOp(
-    "adagrad_step", "adagrad", "param! grad sum! step!.", "lr lr_decay eps weight_decay flags"
-)
-norm_part = MultiTensorOp("norm_part", "norm_part", "tensor total!.", "order")
-scale = MultiTensorOp("scale", "scale", "tensor! factor.")
-clip = MultiTensorOp("clip", "clip", "tensor!", "bound")
+sgd_step = MultiTensorOp("sgd_step", SGD)
+adam_step = MultiTensorOp("adam_step", ADAM)
+rmsprop_step = MultiTensorOp("rmsprop_step", RMSPROP)
+adagrad_step = MultiTensorOp("adagrad_step", ADAGRAD)
+norm_part = MultiTensorOp("norm_part", NORM_PART)
+scale = MultiTensorOp("scale", SCALE)
+clip = MultiTensorOp("clip", CLIP)

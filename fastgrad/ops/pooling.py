@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
+from fastgrad.native.contracts.frames.windows import (
+    FROM_PLACES,
+    MAX_POOLING,
+    MEAN_POOLING,
+    PADDING,
+    PLANES,
+    TO_PLACES,
+)
 from fastgrad.native.contracts.ops import (
     FN_ADAPTIVE_POOL,
     FN_AVG_POOL,
@@ -17,27 +25,25 @@ from fastgrad.native.contracts.ops import (
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, Op, with_settings
 
-_WINDOW = ("kernel_h", "kernel_w", "stride_h", "stride_w", "padding_h", "padding_w")
 
-
-def _kernel(name, dtypes=NUMBERS, **options):
-    return Kernel(name, "pool:build", dtypes=dtypes, **options)
+def _kernel(name, frame, dtypes=NUMBERS, **options):
+    return Kernel(name, "pool:build", frame=frame, dtypes=dtypes, **options)
 
 
 # --- maxima ----------------------------------------------------------------------------------------------------
 
 max_pool2d = Op(
-    "max_pool2d", FUNCTION, ("x",), (*_WINDOW, "dilation_h", "dilation_w", "*target"),
-    kernel=_kernel("max_pool2d", pool="max"), forward=FN_MAX_POOL, n_out=2, flags=ONE_DIFFERENTIABLE,
+    "max_pool2d", FUNCTION, ("x",), (*MAX_POOLING.names_of("settings"), "*target"),
+    kernel=_kernel("max_pool2d", MAX_POOLING, pool="max"), forward=FN_MAX_POOL, n_out=2, flags=ONE_DIFFERENTIABLE,
     node="MaxPool2DWithIndicesBackward0",
 )  # fmt: skip
 max_pool2d_backward = Op(
     "max_pool2d_backward", FUNCTION, ("v", "indices"), ("*target",), edges=1,
-    kernel=_kernel("max_pool2d_backward", pool="scatter"), forward=FN_POOL_SCATTER,
+    kernel=_kernel("max_pool2d_backward", TO_PLACES, pool="scatter"), forward=FN_POOL_SCATTER,
     node="MaxPool2DWithIndicesBackwardBackward0",
 )  # fmt: skip
 pool_gather = Op(
-    "pool_gather", FUNCTION, ("x", "indices"), edges=1, kernel=_kernel("pool_gather", pool="gather"),
+    "pool_gather", FUNCTION, ("x", "indices"), edges=1, kernel=_kernel("pool_gather", FROM_PLACES, pool="gather"),
     forward=FN_POOL_GATHER,
 )  # fmt: skip
 
@@ -60,14 +66,14 @@ def _(g, indices, sizes):
 # --- means -----------------------------------------------------------------------------------------------------
 
 
-def _mean_pool(name, node, forward, settings, pool):
+def _mean_pool(name, node, forward, frame, settings, pool):
     op = Op(
-        name, FUNCTION, ("x",), (*settings, "*target"), kernel=_kernel(name, **pool), forward=forward,
+        name, FUNCTION, ("x",), (*settings, "*target"), kernel=_kernel(name, frame, **pool), forward=forward,
         node=f"{node}Backward0",
     )  # fmt: skip
     back = Op(
         f"{name}_backward", FUNCTION, ("v",), (*settings, "*target"),
-        kernel=_kernel(f"{name}_backward", **{**pool, "pool": f"{pool['pool']}_backward"}), forward=forward,
+        kernel=_kernel(f"{name}_backward", frame, **{**pool, "pool": f"{pool['pool']}_backward"}), forward=forward,
         node=f"{node}BackwardBackward0",
     )  # fmt: skip
 
@@ -82,10 +88,12 @@ def _mean_pool(name, node, forward, settings, pool):
         return invoke(op, (g,), settings, sizes)
 
 
-_mean_pool("avg_pool2d", "AvgPool2D", FN_AVG_POOL, (*_WINDOW, "counts_padding", "divisor"), {"pool": "mean"})
 _mean_pool(
-    "adaptive_avg_pool2d", "AdaptiveAvgPool2D", FN_ADAPTIVE_POOL, (), {"pool": "adaptive", "dtypes": FLOATS}
+    "avg_pool2d", "AvgPool2D", FN_AVG_POOL, MEAN_POOLING, MEAN_POOLING.names_of("settings"), {"pool": "mean"}
 )
+_mean_pool(
+    "adaptive_avg_pool2d", "AdaptiveAvgPool2D", FN_ADAPTIVE_POOL, PLANES, (), {"pool": "adaptive", "dtypes": FLOATS}
+)  # fmt: skip
 
 # --- padding ---------------------------------------------------------------------------------------------------
 # The plan is the rank, how far each dimension begins before that of the operand, rank and sizes of the result.
@@ -93,12 +101,12 @@ _mean_pool(
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
 
 pad = Op(
-    "pad", FUNCTION, ("x",), ("mode", "value", "*plan"), kernel=Kernel("pad", "pool:pad"), forward=FN_PAD,
-    node="ConstantPadNdBackward0",
+    "pad", FUNCTION, ("x",), ("mode", "value", "*plan"),
+    kernel=Kernel("pad", "pool:pad", frame=PADDING), forward=FN_PAD, node="ConstantPadNdBackward0",
 )  # fmt: skip
 pad_backward = Op(
-    "pad_backward", FUNCTION, ("v",), ("mode", "*plan"), kernel=Kernel("pad_backward", "pool:pad_backward"),
-    forward=FN_PAD_BACKWARD,
+    "pad_backward", FUNCTION, ("v",), ("mode", "*plan"),
+    kernel=Kernel("pad_backward", "pool:pad_backward", frame=PADDING), forward=FN_PAD_BACKWARD,
 )  # fmt: skip
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
+from fastgrad.native.contracts.frames import filling
 from fastgrad.ops.registry import Kernel
 
-UNIFORM = Kernel("uniform", "random:uniform", dtypes=FLOATS)
-NORMAL = Kernel("normal", "random:normal", dtypes=FLOATS)
-INTEGERS = Kernel("integers", "random:integers")
-SEQUENCE = Kernel("sequence", "random:sequence", dtypes=NUMBERS)
+UNIFORM = Kernel("uniform", "random:uniform", frame=filling.RANDOM, dtypes=FLOATS)
+NORMAL = Kernel("normal", "random:normal", frame=filling.RANDOM, dtypes=FLOATS)
+INTEGERS = Kernel("integers", "random:integers", frame=filling.RANDOM)
+SEQUENCE = Kernel("sequence", "random:sequence", frame=filling.SEQUENCE, dtypes=NUMBERS)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by name)
-from fastgrad.native.contracts.element_types import FLOATS, SUPPORTED_DTYPES
+from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64, SUPPORTED_DTYPES
+from fastgrad.native.contracts.frame import SUMMED
+from fastgrad.native.contracts.frames import reductions
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
@@ -34,13 +36,28 @@ def _dtypes(flags):
     return FLOATS if flags & FLOAT_ONLY else SUPPORTED_DTYPES
 
 
+def _elements(flags):
+    """What a kernel's results are, where they do not have its dtype."""
+    if flags & OUT_INT64:
+        return {"out": INT64}
+    if flags & OUT_BOOL:
+        return {"out": BOOL}
+    return {"out": SUMMED} if flags & ACCUMULATES_INT else {}
+
+
 def _reduction(name, flags=0, node=None):
-    kernel = Kernel(name, "reduce:build", dtypes=_dtypes(flags), reduction=name)
+    kernel = Kernel(
+        name, "reduce:build", frame=reductions.REDUCTION, elements=_elements(flags), dtypes=_dtypes(flags),
+        reduction=name,
+    )  # fmt: skip
     return Op(name, REDUCTION, ("x",), ("keepdim", "*dims"), kernel=kernel, flags=flags, node=node)
 
 
 def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called=""):
-    kernel = Kernel(name, "rows:build", dtypes=_dtypes(flags), row=name)
+    frame = reductions.REDUCED_ROWS if flags & REDUCES else reductions.ROWS
+    kernel = Kernel(
+        name, "rows:build", frame=frame, elements=_elements(flags), dtypes=_dtypes(flags), row=name
+    )
     return Op(
         name,
         ROWWISE,

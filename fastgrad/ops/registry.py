@@ -29,9 +29,11 @@ from fastgrad.native.contracts.element_types import (
     SUPPORTED_DTYPES,
 )
 from fastgrad.native.contracts.flags import WRAPPED_NUMBER
-from fastgrad.native.contracts.frames import FLAT, INPLACE, STRIDED
+from fastgrad.native.contracts.frame import Frame
+from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import MAX_KERNELS, MAX_OPS
 from fastgrad.native.contracts.ops import (
+    ANY_NUMBER,
     ELEMENTWISE,
     ENV_GRADS,
     ENV_INPUTS,
@@ -68,6 +70,13 @@ class Kernel:
     formula : callable, optional
         What the builder pastes into the loop. It may read numbers, strings, tuples of them and functions; their values
         are part of the cache's key.
+    frame : Frame, optional
+        The declaration of what the kernel gets; that of a formula follows from its operands.
+    inputs : tuple of str
+        Names of a formula's operands.
+    elements : dict, optional
+        Dtype codes of what lies behind addresses, by the names of their fields or operands, where that is not of the
+        kernel's dtype and the frame leaves it open.
     dtypes : tuple of int
         For which dtypes there is such a kernel.
     forms : tuple of int
@@ -85,6 +94,9 @@ class Kernel:
         builder: str,
         formula: Callable[..., Any] | None = None,
         *,
+        frame: Frame | None = None,
+        inputs: tuple[str, ...] = (),
+        elements: dict[str, int] | None = None,
         dtypes: tuple[int, ...] = SUPPORTED_DTYPES,
         forms: tuple[int, ...] = (FLAT,),
         hint: str = "",
@@ -93,14 +105,19 @@ class Kernel:
     ) -> None:
         if len(KERNELS) >= MAX_KERNELS:
             raise RuntimeError(f"kernel table is full ({MAX_KERNELS} rows)")
+        if (frame is None) == (formula is None):
+            raise TypeError(f"kernel {name!r} needs either a formula or the declaration of its frame")
         self.name = name
         self.builder = builder
         self.formula = formula
+        self.inputs = inputs
+        self.elements = elements or {}
         self.dtypes = dtypes
         self.forms = forms
         self.hint = hint
         self.requires = requires
         self.options = options
+        self._frame = frame
         if formula is not None:
             _check_formula(name, formula)
         self.id = len(KERNELS)
@@ -109,9 +126,17 @@ class Kernel:
     def cells(self) -> list[tuple[int, int]]:
         """All dtypes and layout classes for which it is ever asked."""
         cells = [(dtype, form) for dtype in self.dtypes for form in self.forms]
-        if self.options.get("out_bool"):  # only over a bool can the result be written
+        if self.elements.get("out") == BOOL:  # only over a bool can the result be written
             cells = [(dtype, form) for dtype, form in cells if form != INPLACE or dtype == BOOL]
         return cells
+
+    def frame(self, form: int = FLAT) -> Frame:
+        """The declaration of what the kernel gets in a layout class."""
+        frame = self._frame
+        if frame is None:
+            frame = FORMULA_FRAMES[form]
+            frame = frame.named(frame.name, splits=frame.splits, inputs=" ".join(self.inputs))
+        return frame.with_elements(self.elements)
 
     def need(self, dtype: int, form: int) -> None:
         """Raise NotImplementedError where there is no such kernel."""
@@ -149,7 +174,8 @@ class Op:
     kind : int
         One of the kinds in `native.contracts.ops`.
     inputs : tuple of str
-        Names of the tensor inputs; one name with a star stands for any number.
+        Names of the tensor inputs; one name with a star stands for any number. Those with a question mark behind
+        them may be None, and at the end also be left out.
     attrs : tuple of str
         Names of the integers of a call; a last one with a star takes the rest.
     kernel : Kernel, optional
@@ -192,7 +218,7 @@ class Op:
             raise ValueError(f"an op named {name!r} exists already")
         self.name = name
         self.kind = kind
-        self.inputs = inputs
+        self.inputs = tuple(n.rstrip("?") for n in inputs)
         self.attrs = attrs
         self.kernel = kernel
         self.node = node or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
@@ -214,14 +240,19 @@ class Op:
         BY_NAME[name] = self
         for field, value in self.facts.items():
             self._write(field, value)
-        many = any(n.startswith("*") for n in inputs)
-        self._write("n_in", edges if edges is not None else _ANY_NUMBER if many else len(inputs))
+        most = ANY_NUMBER if inputs[-1].startswith("*") else len(inputs)
+        self._write("n_in", edges if edges is not None else most)
         self._write("id", self.id)
+        self._write("most", most)
+        self._write("least", max((k + 1 for k, n in enumerate(inputs) if not n.endswith("?")), default=1))
+        absent = sum(1 << k for k, n in enumerate(inputs) if n.endswith("?"))
+        self._write("optional", -1 if absent and most == ANY_NUMBER else absent)
         self._write("n_ints", sum(not a.startswith("*") for a in attrs))
+        self._write("more_ints", int(any(a.startswith("*") for a in attrs)))
         for k in range(4):
             self._write("grad_kind", NO_GRAD, k)
 
-    def variant(self, suffix: str, node: str, edges: int | None = None) -> Op:
+    def variant(self, suffix: str, node: str, edges: int | None = None, flags: int = 0) -> Op:
         """The op under the name ``<name>.<suffix>`` for calls that PyTorch records as another node.
 
         Parameters
@@ -231,13 +262,17 @@ class Op:
             Name of the node class.
         edges : int, optional
             How many inputs may have a gradient, if others than those of the op.
+        flags : int
+            Besides those of the op.
         """
         other = Op(
             f"{self.name}.{suffix}", self.kind, self.inputs, self.attrs, kernel=self.kernel, node=node,
-            n_out=self.n_out, forward=self.facts["forward"], flags=self.facts["flags"],
+            n_out=self.n_out, forward=self.facts["forward"], flags=self.facts["flags"] | flags,
             dtype_rule=self.facts["dtype_rule"], edges=self._read("n_in", 0) if edges is None else edges,
             called=self.called,
         )  # fmt: skip
+        for field in ("least", "optional"):
+            other._write(field, self._read(field, 0))
         other.rules = {k: rule for k, rule in self.rules.items() if edges is None or k < edges}
         for k in other.rules:
             for field in ("grad_kind", "grad", "save"):
@@ -401,6 +436,15 @@ class Op:
             _OPS_ADDRESS + self.id * OPINFO.words * 8 + OPINFO.offset(field) + 8 * index
         )
 
+    def may_lack(self, k: int) -> bool:
+        """Whether operand `k` may be None."""
+        return bool(self._read("optional", 0) >> min(k, 63) & 1)
+
+    def argument(self, k: int) -> str:
+        """The name under which programs pass operand `k`."""
+        name = self.inputs[min(k, len(self.inputs) - 1)].lstrip("*")
+        return _ARGUMENTS.get(name, name)
+
     def __repr__(self) -> str:
         return f"<Op {self.name}({', '.join(self.inputs + self.attrs)})>"
 
@@ -441,7 +485,11 @@ def with_settings(names: tuple[str, ...]) -> Callable[[Callable[..., Any]], Call
     return wrap
 
 
-_ANY_NUMBER = 1 << 40
+# What formulas call by a letter, programs call by PyTorch's name.
+_ARGUMENTS = {
+    "x": "input", "a": "input", "v": "input", "b": "other", "number": "other", "source": "other",
+    "low": "min", "high": "max",
+}  # fmt: skip
 KERNELS: list[Kernel] = []
 OPS: list[Op] = []
 BY_NAME: dict[str, Op] = {}
@@ -478,10 +526,11 @@ def elementwise(
         inputs = tuple(inspect.signature(formula).parameters)
         conditions = tuple(n for n in inputs[-1:] if n == "condition")
         extra = MASK_LAST if conditions else 0
+        elements = dict.fromkeys((*conditions, "out") if flags & OUT_BOOL else conditions, BOOL)
         kernel = Kernel(
             name, "elementwise:build", formula,
             dtypes=dtypes or (SUPPORTED_DTYPES if rule == PROMOTE else FLOATS), forms=(FLAT, STRIDED, INPLACE),
-            hint=hint, inputs=inputs, conditions=conditions, out_bool=bool(flags & OUT_BOOL),
+            hint=hint, inputs=inputs, elements=elements,
         )  # fmt: skip
         op = Op(
             name, ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.frames import filling, matrices
 from fastgrad.native.contracts.ops import (
     FN_CAST,
     FN_CAT,
@@ -221,8 +222,8 @@ def _(g, plan):
 
 unbind = Op("unbind", FUNCTION, ("x",), ("dim",), forward=FN_UNBIND)
 split = Op("split", FUNCTION, ("x",), ("dim", "*lengths"), forward=FN_SPLIT, node="SplitBackward0")
-unbind_backward = Op("unbind_backward", FUNCTION, ("*xs",), ("dim", "*target"), forward=FN_UNBIND_BACKWARD)
-split_backward = Op("split_backward", FUNCTION, ("*xs",), ("dim", "*plan"), forward=FN_SPLIT_BACKWARD)
+unbind_backward = Op("unbind_backward", FUNCTION, ("*xs?",), ("dim", "*target"), forward=FN_UNBIND_BACKWARD)
+split_backward = Op("split_backward", FUNCTION, ("*xs?",), ("dim", "*plan"), forward=FN_SPLIT_BACKWARD)
 cat = Op("cat", FUNCTION, ("*xs",), ("dim", "*lengths"), forward=FN_CAT)
 stack = Op("stack", FUNCTION, ("*xs",), ("dim",), forward=FN_STACK)
 
@@ -286,7 +287,7 @@ tril = Op(
     FUNCTION,
     ("x",),
     ("offset",),
-    kernel=Kernel("tril", "memory:triangle", upper=False),
+    kernel=Kernel("tril", "memory:triangle", frame=matrices.TRIANGLE, upper=False),
     forward=FN_TRIANGLE,
 )
 triu = Op(
@@ -294,7 +295,7 @@ triu = Op(
     FUNCTION,
     ("x",),
     ("offset",),
-    kernel=Kernel("triu", "memory:triangle", upper=True),
+    kernel=Kernel("triu", "memory:triangle", frame=matrices.TRIANGLE, upper=True),
     forward=FN_TRIANGLE,
 )
 
@@ -309,4 +310,5 @@ def _(g, offset):
     return invoke(triu, (g,), offset)
 
 
-ZERO_FILL = Kernel("zero_fill", "memory:zero", dtypes=(BOOL,))  # bytes, whatever the dtype
+# It counts bytes, whatever the dtype.
+ZERO_FILL = Kernel("zero_fill", "memory:zero", frame=filling.ZERO, dtypes=(BOOL,))

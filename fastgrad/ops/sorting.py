@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.frames.framed import SORTING
 from fastgrad.native.contracts.ops import FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE, WITH_INDICES
 from fastgrad.ops.call import invoke
 from fastgrad.ops.index import scatter_add
 from fastgrad.ops.registry import Kernel, Op
 from fastgrad.ops.shape import zeros_of
 
-SELECT = Kernel("select_sorted", "sorting:select")
+SELECT = Kernel("select_sorted", "sorting:select", frame=SORTING)
 
 
 def _sorting(name):
     op = Op(
-        name, FUNCTION, ("x",), ("before", "length", "after", "k", "largest", "dim", "*plan"), kernel=SELECT,
+        name, FUNCTION, ("x",), (*SORTING.names_of("integers"), "dim", "*plan"), kernel=SELECT,
         forward=FN_FRAMED, n_out=2, flags=ONE_DIFFERENTIABLE | WITH_INDICES,
     )  # fmt: skip
 

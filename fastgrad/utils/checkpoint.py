@@ -343,7 +343,8 @@ class _Recomputation:
 
     def pack(self, tensor: Any) -> Any:
         region, place = self.region, self.count
-        tensor = tensor.detach()
+        if tensor.requires_grad:  # else backward gets the object that the function had
+            tensor = tensor.detach()
         if place >= len(region.slots):
             if region.early_stop:
                 raise _Stop(region)

@@ -82,6 +82,8 @@ def out_of_place(error: BaseException, program: Sequence[str]) -> Failure | None
     shown = Failure(f"{kind.__name__} from {where}", "".join(traceback.format_exception(error))[-3000:])
     if isinstance(error, NEVER):
         return shown
+    if kind.__name__ == "Wrong":
+        return Failure(text, shown.detail)
     if isinstance(error, MemoryError):
         return None if any(LARGE.search(step) for step in program) else shown
     if MEANINGLESS.search(text):

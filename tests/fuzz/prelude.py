@@ -11,6 +11,7 @@ import os
 import pickle
 import signal
 import sys
+import tempfile
 import threading
 import time
 import weakref
@@ -26,7 +27,7 @@ nn = fg.nn
 F = fg.nn.functional
 
 # Keep these imports though nothing here uses them: statements do.
-_USED_BY_STATEMENTS = (contextlib, copy, io, json, os, pickle, signal, sys, weakref, zipfile, Path, np)
+_USED_BY_STATEMENTS = (copy, gc, json, weakref, np)
 
 kept = []  # what a case keeps alive until its end
 cleanup = []  # called at the end: what takes things away that a case installed for the whole process
@@ -35,6 +36,10 @@ calls = itertools.count()
 
 class Mine(Exception):
     """What the callbacks of cases raise on purpose."""
+
+
+class Wrong(BaseException):
+    """Something that must not be; no statement of a case can stop it."""
 
 
 def tick():
@@ -113,16 +118,13 @@ class Dies:
         return None
 
 
-def in_threads(functions, seconds=20):
-    """Run functions at the same time, with threads that take turns as often as they can."""
-    errors = []
+def in_threads(*functions, seconds=20):
+    """Call functions on several threads, over and over, with threads that take turns as often as they can."""
 
     def run(function):
-        try:
-            for _ in range(20):
+        for _ in range(20):
+            with contextlib.suppress(Exception):
                 function()
-        except Exception as error:
-            errors.append(error)
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -134,9 +136,68 @@ def in_threads(functions, seconds=20):
         t.join(max(0.0, end - time.monotonic()))
     sys.setswitchinterval(interval)
     if any(t.is_alive() for t in threads):
-        raise RuntimeError("threads do not end")
-    if errors:
-        raise errors[0]
+        raise Wrong("threads do not end")
+
+
+def in_child(*functions):
+    """Fork; the child calls functions, and then a pass must give what it should."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            for function in functions:
+                with contextlib.suppress(Exception, KeyboardInterrupt, SystemExit):
+                    function()
+            fg.inference_mode(False).__enter__()
+            x = fg.tensor([1.0, 2.0], requires_grad=True)
+            (x * x * x).sum().backward()
+            status = 0 if x.grad.tolist() == [3.0, 12.0] else 2
+        finally:
+            os._exit(status)
+    _, ended = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(ended)
+    if code:
+        meanings = {1: "raised in a plain pass", 2: "computed wrong gradients"}
+        raise Wrong(f"a forked child {meanings.get(code, f'ended with {code}')}")
+
+
+def saved(value, **options):
+    """The bytes of a file that holds a value."""
+    file = io.BytesIO()
+    fg.save(value, file, **options)
+    return file.getvalue()
+
+
+def saved_tensors(tensors):
+    """The bytes of a safetensors file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.safetensors"
+        fg.save(tensors, path)
+        return path.read_bytes()
+
+
+def rezipped(data, name, change):
+    """A zip archive in which the content of one file is changed, with checksums that fit."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(file, "w") as new:
+        for info in old.infolist():
+            content = old.read(info.filename)
+            new.writestr(info.filename, change(content) if info.filename.endswith(name) else content)
+    return file.getvalue()
+
+
+def load(data, suffix=".pt", **options):
+    """Load what may be damaged: an exception of those that are documented, or a value that can be used."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"x{suffix}"
+        path.write_bytes(data)
+        try:
+            value = fg.load(path, **options)
+        except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError, MemoryError):
+            return
+        except Exception as error:
+            raise Wrong(f"loading raises {type(error).__name__}") from error
+    use(list(value.values()) if isinstance(value, dict) else value)
 
 
 # --- values that lie ----------------------------------------------------------------------------------------

@@ -151,11 +151,17 @@ class Scene:
     rng : random.Random
     kinds : mapping of str to int
         Kinds of statements, the names of `_TEMPLATES`, with their weights.
+    given : sequence of str
+        What callbacks may take for a tensor among their arguments.
     """
 
-    def __init__(self, rng: random.Random, kinds: Mapping[str, int]) -> None:
+    def __init__(
+        self, rng: random.Random, kinds: Mapping[str, int],
+        given: Sequence[str] = ("args[0]", "args[0]", "args[-1]", "args[0][0]"),
+    ) -> None:  # fmt: skip
         self.rng = rng
         self.kinds = kinds
+        self.given = given
         self.tensors = ["a", "b", "c", "d"]
         self.handles = ["h"]
         self.modules = ["m"]
@@ -171,8 +177,8 @@ class Scene:
 
     def tensor(self) -> str:
         """The name of a tensor, rather of a late one; in a callback perhaps what it was given."""
-        if self.within and self.rng.random() < 0.25:
-            return self.rng.choice(("args[0]", "args[0]", "args[-1]", "args[0][0]"))
+        if self.within and self.given and self.rng.random() < 0.25:
+            return self.rng.choice(self.given)
         return self.rng.choice([*self.tensors, *self.tensors[-3:]])
 
     def value(self) -> str:
@@ -206,12 +212,14 @@ class Scene:
             return f"with {mode}:\n{textwrap.indent(text, '    ')}"
         return text
 
-    def body(self, results: Sequence[str] = RESULTS, first: str = "") -> str:
+    def body(
+        self, results: Sequence[str] = RESULTS, first: str = "", least: int = 0, most: int = 3
+    ) -> str:
         """The body of a callback: a few statements, then something is raised or returned."""
         lines = ["tick()", first] if first else ["tick()"]
         tensors, handles = list(self.tensors), list(self.handles)
         self.within += 1
-        lines += [self.statement() for _ in range(self.rng.choice((0, 1, 1, 2, 3)))]
+        lines += [self.statement() for _ in range(self.rng.randint(least, most))]
         self.within -= 1
         self.tensors, self.handles = tensors, handles  # what the callback makes may never be made
         if self.rng.random() < 0.12:
@@ -222,9 +230,9 @@ class Scene:
         lines = [*([f"global {', '.join(sorted(bound))}"] if bound else []), *lines]
         return textwrap.indent("\n".join(lines), "    ")
 
-    def callback(self, results: Sequence[str] = RESULTS) -> str:
+    def callback(self, results: Sequence[str] = RESULTS, least: int = 0, most: int = 3) -> str:
         """The definition of a function that takes anything."""
-        body, name = self.body(results), self.fresh("f")
+        body, name = self.body(results, least=least, most=most), self.fresh("f")
         self.functions.append(name)
         return f"def {name}(*args, **kwargs):\n{body}"
 

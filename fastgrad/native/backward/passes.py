@@ -26,8 +26,9 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.base.modes import enter, put_back, set_setting
 from fastgrad.native.base.pyapi import none, py_decref, py_dict_new, py_incref, py_list_append, py_list_new
 from fastgrad.native.contracts.flags import ACCUMULATE, FILTERED, PASS_SETTINGS
+from fastgrad.native.contracts.limits import MAX_NESTED
 from fastgrad.native.contracts.records import CAPTURE_WORDS, SLOT_WORDS, TASK_KIND
-from fastgrad.native.contracts.status import NO_MEMORY, OK
+from fastgrad.native.contracts.status import NESTED_TOO_DEEP, NO_MEMORY, OK
 from fastgrad.native.memory.buffers import allocate, deallocate, grow, room
 from fastgrad.native.memory.records import WORDS_TASK, new_task_record, retire_record
 from fastgrad.native.memory.references import (
@@ -44,6 +45,10 @@ from fastgrad.native.objects.handles import wrap_node
 def task_new(flags):
     """Begin a pass; returns the task's handle or a failure."""
     rt = runtime()
+    outer = current_pass() if rt.current_task != 0 else 0
+    depth = task(outer).depth + 1 if outer != 0 else 1
+    if depth > MAX_NESTED:
+        return -NESTED_TOO_DEEP
     handle = new_task_record()
     if handle == 0:
         return -NO_MEMORY
@@ -57,6 +62,7 @@ def task_new(flags):
         t.settings[k] = rt.settings[k]
         if t.settings[k] != 0:
             py_incref(t.settings[k])
+    t.depth = depth
     rt.current_task = handle
     return handle
 
@@ -221,7 +227,7 @@ def add_wanted(handle, n, output_nr):
     OK or a failure. Captures stand behind the roots, in the order in which they are asked for.
     """
     t = task(handle)
-    index = find_slot(t, n)
+    index = find_slot(t, n) if n != 0 else -1
     if t.flags & ACCUMULATE:
         if index >= 0:
             slot_at(t, index).needed = 1

@@ -26,6 +26,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import (
+    ellipsis,
     list_type,
     none,
     not_implemented,
@@ -50,11 +51,10 @@ from fastgrad.native.contracts.flags import (
     ANOMALY,
     ANOMALY_UNCHECKED,
     CHECK_NAN,
-    REQUIRES_GRAD,
 )
 from fastgrad.native.contracts.records import CAPTURE_WORDS
-from fastgrad.native.contracts.status import NO_MEMORY, OK, RAISED, UNUSUAL
-from fastgrad.native.graph.graph import gradient_edge, left_behind, look
+from fastgrad.native.contracts.status import NESTED_TOO_DEEP, OK, RAISED, UNUSUAL
+from fastgrad.native.graph.graph import gradient_edge, requires_grad
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.records import META_BYTES
@@ -91,20 +91,18 @@ def item_of(o, k):
 
 @native
 def find_place(o, place):
-    """Write the node at which the gradient of a tensor or an edge arrives, with one reference for the caller, and the
+    """Write where the gradient of a tensor or an edge arrives: the node, with one reference for the caller, and the
 
-    number of its output. OK, UNUSUAL or a failure.
+    number of its output; zero for the node of a view that was made without history. OK, UNUSUAL or a failure.
     """
     h = object_handle(o)
     if h != 0:
-        if not look(h) & REQUIRES_GRAD:
+        if not requires_grad(h):
             return UNUSUAL
-        status = left_behind(h)
-        if status != 0:
-            return -status
-        place[0] = gradient_edge(h)
+        edge = gradient_edge(h)
+        place[0] = edge
         place[1] = tensor(h).output_nr
-        return OK if place[0] != 0 else -NO_MEMORY
+        return min(edge, OK)
     if type_of(o) != runtime().edge_type or py_tuple_size(o) < 2:
         return UNUSUAL
     n = node_handle(py_tuple_item(o, 0))
@@ -149,6 +147,8 @@ def root(handle, o, gradient):
     """Let a pass start from a tensor or an edge, with the object of a gradient or None. OK, UNUSUAL or a failure."""
     place = words(stack_small())
     result = find_place(o, place)
+    if result == OK and place[0] == 0:
+        result = UNUSUAL
     if result != OK:
         return result
     meta = words(node(place[0]).metas + place[1] * META_BYTES)
@@ -174,7 +174,8 @@ def want(handle, o):
     result = find_place(o, place)
     if result == OK:
         result = add_wanted(handle, place[0], place[1])
-        drop_node(place[0])
+        if place[0] != 0:
+            drop_node(place[0])
     return result
 
 
@@ -261,7 +262,8 @@ def run_pass(outputs, gradients, wanted, flags):
 
     `outputs`: a tensor or an edge, or a tuple or list of such; `gradients`: the same for their gradients, or None;
     `wanted`: the same for what gradients are wanted of, or None. Returns these gradients as a tuple, None if they are
-    accumulated, NotImplemented if Python has to look at the arguments, zero with an exception set, or a failure.
+    accumulated, NotImplemented if Python has to look at the arguments, Ellipsis if this thread has too many passes under
+    way, zero with an exception set, or a failure.
     """
     enter()
     rt = runtime()
@@ -269,6 +271,9 @@ def run_pass(outputs, gradients, wanted, flags):
     if mode & (ANOMALY | ANOMALY_UNCHECKED) == ANOMALY:
         flags |= CHECK_NAN
     handle = task_new(flags)
+    if handle == -NESTED_TOO_DEEP:
+        py_incref(ellipsis())
+        return ellipsis()
     if handle < 0:
         return handle
     t = task(handle)

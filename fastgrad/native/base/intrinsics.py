@@ -17,8 +17,7 @@ from numba.extending import infer_getattr, intrinsic, register_model
 
 from fastgrad.native.base.pipeline import RuntimeCompiler
 from fastgrad.native.contracts import python_types
-from fastgrad.native.contracts.frames import FRAME_WORDS, FRAMES
-from fastgrad.native.contracts.limits import WALK_STACK
+from fastgrad.native.contracts.limits import FRAME_WORDS, WALK_STACK
 from fastgrad.native.contracts.record import Record
 from fastgrad.native.contracts.records import RECORDS, RUNTIME
 
@@ -83,17 +82,25 @@ class _RecordAttributes(AttributeTemplate):
     def generic_resolve(self, record: RecordType, attribute: str) -> Any:
         if attribute not in record.record.fields:
             return None
+        if attribute in record.record.parts:
+            return RecordType(record.record.parts[attribute])
         return I64 if record.record.fields[attribute][1] == 1 else WORDS
 
 
+def _word_pointer(builder: Any, handle: Any, word: Any) -> Any:
+    # From one pointer for the whole record, so that LLVM sees that its fields do not overlap.
+    return builder.gep(builder.inttoptr(handle, _LL64.as_pointer()), [word])
+
+
 def _field_pointer(builder: Any, record: Record, handle: Any, attribute: str) -> Any:
-    address = builder.add(handle, ir.Constant(_LL64, record.offset(attribute)))
-    return builder.inttoptr(address, _LL64.as_pointer())
+    return _word_pointer(builder, handle, ir.Constant(_LL64, record.fields[attribute][0]))
 
 
 @lower_getattr_generic(RecordType)
 def _get_field(context: Any, builder: Any, typ: Any, value: Any, attribute: str) -> Any:
     pointer = _field_pointer(builder, typ.record, value, attribute)
+    if attribute in typ.record.parts:
+        return builder.ptrtoint(pointer, _LL64)
     return builder.load(pointer) if typ.record.fields[attribute][1] == 1 else pointer
 
 
@@ -103,11 +110,17 @@ def _set_field(context: Any, builder: Any, signature: Any, args: Any, attribute:
     builder.store(value, _field_pointer(builder, signature.args[0].record, target, attribute))
 
 
-def _caster(record: Record) -> Any:
+CASTS: set[str] = set()
+"""The records that what was compiled last casts to; whoever wants to know empties it before."""
+
+
+def caster(record: Record) -> Any:
+    """The function that compiled code casts the address of a record with."""
     record_type = RecordType(record)
 
     def cast(context: Any, handle: Any) -> Any:
         def codegen(_context: Any, _builder: Any, _signature: Any, args: Any) -> Any:
+            CASTS.add(record.name)
             return args[0]
 
         return record_type(I64), codegen
@@ -116,9 +129,40 @@ def _caster(record: Record) -> Any:
     return intrinsic(cast)
 
 
-storage, tensor, node, task, slot, capture, opinfo, tape, _runtime = map(_caster, RECORDS)
-(attention,) = map(_caster, FRAMES)
-tensor_object, node_object, handle_object, context_object = map(_caster, python_types.OBJECTS)
+storage, tensor, node, task, slot, capture, opinfo, tape, _runtime = map(caster, RECORDS)
+tensor_object, node_object, handle_object, context_object = map(caster, python_types.OBJECTS)
+
+
+@intrinsic
+def nth(context: Any, record: Any, k: Any) -> Any:
+    """The k-th of records of one kind that lie side by side, counted from `record`."""
+
+    def codegen(_context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        length = ir.Constant(_LL64, signature.args[0].record.words)
+        return builder.ptrtoint(_word_pointer(builder, args[0], builder.mul(args[1], length)), _LL64)
+
+    return record(record, I64), codegen
+
+
+@intrinsic
+def position(context: Any, record: Any, first: Any) -> Any:
+    """Which of the records that lie side by side from `first` on a record of this kind is: `nth` the other way."""
+
+    def codegen(_context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        nbytes = ir.Constant(_LL64, signature.args[0].record.words * 8)
+        return builder.sdiv(builder.sub(args[0], args[1]), nbytes)
+
+    return I64(record, record), codegen
+
+
+@intrinsic
+def words_of(context: Any, record: Any) -> Any:
+    """How many words a record has."""
+
+    def codegen(_context: Any, _builder: Any, signature: Any, _args: Any) -> Any:
+        return ir.Constant(_LL64, signature.args[0].record.words)
+
+    return I64(record), codegen
 
 
 @intrinsic
@@ -171,10 +215,10 @@ f64s = _pointer_to(types.float64)
 
 @intrinsic
 def address_of(context: Any, pointer: Any) -> Any:
-    """The address that a pointer holds."""
+    """The address that a pointer holds, or of a record."""
 
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.ptrtoint(args[0], _LL64)
+    def codegen(_context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return args[0] if isinstance(signature.args[0], RecordType) else builder.ptrtoint(args[0], _LL64)
 
     return I64(pointer), codegen
 
@@ -204,6 +248,26 @@ def _stack_words(count: int) -> Any:
 stack_frame = _stack_words(FRAME_WORDS)
 stack_small = _stack_words(24)
 stack_walk = _stack_words(WALK_STACK)
+
+
+def _checked(operation: str, text: str) -> Any:
+    def checked(context: Any, a: Any, b: Any) -> Any:
+        def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            both = getattr(builder, operation)(*args)
+            negative = builder.icmp_signed("<", builder.or_(*args), ir.Constant(_LL64, 0))
+            wrong = builder.or_(builder.extract_value(both, 1), negative)
+            return builder.select(wrong, ir.Constant(_LL64, -1), builder.extract_value(both, 0))
+
+        return I64(I64, I64), codegen
+
+    checked.__doc__ = (
+        f"The {text} of two sizes; -1 if it does not fit into 63 bits, or if one of them is negative."
+    )
+    return intrinsic(checked)
+
+
+product = _checked("smul_with_overflow", "product")
+total = _checked("sadd_with_overflow", "sum")
 
 
 @intrinsic

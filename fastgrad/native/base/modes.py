@@ -19,6 +19,7 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.base.pyapi import (
+    none,
     py_decref,
     py_incref,
     py_interpreter,
@@ -27,7 +28,15 @@ from fastgrad.native.base.pyapi import (
     py_thread_next,
     py_thread_state,
 )
-from fastgrad.native.contracts.flags import GRAD_ENABLED, N_SETTINGS, SETTING_BITS, SWITCHES
+from fastgrad.native.contracts.flags import (
+    GRAD_ENABLED,
+    N_SETTINGS,
+    NODE_SETTING,
+    REFUSAL_SETTING,
+    SAVED_SETTING,
+    SETTING_BITS,
+    SWITCHES,
+)
 
 ENTRY = 2 + N_SETTINGS  # words of an entry of the table: thread, modes, settings
 
@@ -164,3 +173,26 @@ def get_setting(k):
     if chain != 0:
         py_incref(chain)
     return chain
+
+
+@native
+def take_setting(k, chain):
+    """Let setting `k` of the calling thread be a chain, or empty for None. Any code may run."""
+    if chain == none():
+        chain = 0
+    else:
+        py_incref(chain)
+    before = set_setting(k, chain)
+    if before != 0:
+        py_decref(before)
+        enter()
+
+
+@native
+def take_over(mode, saved, refusal, watchers):
+    """Let the calling thread have the modes and settings of another one: its modes, then its chains or None."""
+    enter()
+    put_back(mode)
+    take_setting(SAVED_SETTING, saved)
+    take_setting(REFUSAL_SETTING, refusal)
+    take_setting(NODE_SETTING, watchers)

@@ -9,9 +9,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fastgrad.native.base.intrinsics import I64, extern, native_inline, words
+from fastgrad.native.base.intrinsics import I64, extern, native_inline, native_once, runtime, words
 
 INT = types.int32
 
@@ -57,6 +58,8 @@ py_save_thread = extern("PyEval_SaveThread", I64)
 py_restore_thread = extern("PyEval_RestoreThread", types.void, I64)
 py_err_occurred = extern("PyErr_Occurred", I64)
 py_err_clear = extern("PyErr_Clear", types.void)
+py_err_set_none = extern("PyErr_SetNone", types.void, I64)
+py_err_set_text = extern("PyErr_SetString", types.void, I64, I64)
 py_err_no_memory = extern("PyErr_NoMemory", I64)
 py_err_fetch = extern("PyErr_Fetch", types.void, I64, I64, I64)
 py_err_normalize = extern("PyErr_NormalizeException", types.void, I64, I64, I64)
@@ -66,14 +69,18 @@ TP_FREE = 74  # number of the slot in the stable ABI
 
 
 def _object(name: str) -> Any:
-    """What gives the address of an object of CPython's."""
+    """The address of an object of CPython's that is a variable.
+
+    Exceptions are variables that point at objects; in a process with Numba their names mean the objects themselves, so
+    the runtime is told the classes that it raises.
+    """
 
     @intrinsic
     def address(context: Any) -> Any:
         def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
             found = builder.module.globals.get(name)
             if found is None:
-                found = ir.GlobalVariable(builder.module, ir.IntType(8), name)
+                found = ir.GlobalVariable(builder.module, ir.IntType(64), name)
             return builder.ptrtoint(found, ir.IntType(64))
 
         return I64(), codegen
@@ -83,7 +90,49 @@ def _object(name: str) -> Any:
 
 none = _object("_Py_NoneStruct")
 not_implemented = _object("_Py_NotImplementedStruct")
+ellipsis = _object("_Py_EllipsisObject")
 list_type = _object("PyList_Type")
+type_type = _object("PyType_Type")
+
+
+@native_inline
+def type_error() -> int:
+    return runtime().type_error
+
+
+@native_inline
+def system_error() -> int:
+    return runtime().system_error
+
+
+def _text(value: str) -> Any:
+    """The address of a constant text."""
+    data = bytearray(value.encode() + b"\0")
+
+    @intrinsic
+    def address(context: Any) -> Any:
+        def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+            kind = ir.ArrayType(ir.IntType(8), len(data))
+            return builder.ptrtoint(
+                cgutils.global_constant(builder, "text", ir.Constant(kind, data)), ir.IntType(64)
+            )
+
+        return I64(), codegen
+
+    return address
+
+
+def raises(kind: Any, message: str) -> Any:
+    """A function that sets an exception, unless one is set, and returns zero."""
+    text = _text(message)
+
+    @native_once
+    def set_exception():  # type: ignore[no-untyped-def]
+        if py_err_occurred() == 0:
+            py_err_set_text(kind(), text())
+        return 0
+
+    return set_exception
 
 
 @native_inline

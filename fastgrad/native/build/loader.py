@@ -147,10 +147,10 @@ OBJECT_ENTRIES = ("apply",)
 ENTRIES = (
     *OBJECT_ENTRIES,
     "runtime_address", "peek", "poke", "new", "number", "wrapped_number", "wrapped_handle", "foreign", "handle_of",
-    "from_handle", "borrow", "sizes", "steps", "field", "storage_field", "get_grad", "set_grad",
-    "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump",
-    "data_of", "set_data", "random_fill",
-    "sequence_fill", "get_mode", "setting", "apply_context", "call_inside",
+    "overlap", "from_handle", "borrow", "sizes", "steps", "field", "storage_field", "get_grad", "set_grad",
+    "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump", "version",
+    "data_of", "set_data", "part_from_node", "random_fill",
+    "sequence_fill", "get_mode", "setting", "take_over", "apply_context", "call_inside",
     "collection_begins", "collection_ends", "adopt", "next_hook_id", "add_hook", "register_hook",
     "register_node_hook", "hold_hooks", "output_hooks", "boundary",
     "function_begin", "function_finish", "function_apply", "function_save",
@@ -247,3 +247,7 @@ def runtime_set_callback(field: str, arity: int, function: Callable[..., int]) -
     _keep.append(callback)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(callback))
     runtime_set(field, ctypes.cast(callback, ctypes.c_void_p).value or 0)
+
+
+runtime_set_object("type_error", TypeError)
+runtime_set_object("system_error", SystemError)

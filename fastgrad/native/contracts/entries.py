@@ -11,8 +11,8 @@ is set; ``L`` a tuple of integers (the function gets the address of an array as 
 it wrote);
 ``x`` nothing: the function is called by other wrappers only (pointers are ``p``).
 
-A failing call stores the status in the runtime and calls the Python function that `runtime.wrap_error` holds with the
-same arguments; it raises. Where an exception is set already, that one is raised.
+A failing call stores the status in the runtime and calls the Python function that `runtime.entry_failed` holds with
+the same arguments; it raises. Where an exception is set already, that one is raised.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ N_LAYOUTS = 4
 MAX_KERNELS = 512
 MAX_OPS = 512
 WALK_STACK = 512  # words of the stack of a walk along the graph
+FRAME_WORDS = 64  # the longest frame of a kernel
 ALL_DIMS = 1 << 62
 """In place of a dimension of an op over rows: the tensor is one row."""
 
@@ -23,5 +24,8 @@ ATTR_WORDS = 18
 META_WORDS = 3 + MAX_DIMS  # dtype, device, ndim, shape: what a node knows of one of its outputs
 SAVED_SLOTS = 6  # inputs 0..3, outputs 0..1
 INLINE_EDGES = 3
+MAX_NESTED = 60
+"""Passes within passes on one thread: Python bounds the frames of a thread, so deeper ones go to another."""
+
 N_BINS = 256
 QUARANTINE = 1024  # freed records wait this long before reuse in debug mode

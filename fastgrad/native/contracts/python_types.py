@@ -19,7 +19,9 @@ NODE_OBJECT = Record(
 """`tensor_hooks`: the dict of hooks of the only output, or a list of pairs of output number and dict. `function` to
 `non_differentiable` and `options` belong to custom functions, `packed` to saved-tensor hooks."""
 
-NO_MATERIALIZE = 1  # an option of a custom function: undefined gradients stay None
+# Options of a custom function: undefined gradients stay None; those of outputs that cannot have any do.
+NO_MATERIALIZE = 1
+NO_MATERIALIZE_CONSTANT = 2
 
 HANDLE_OBJECT = Record("handle_object", **_HEADER, hooks=1, extra=1, id=1, weaklist=1)
 
@@ -43,7 +45,7 @@ READONLY = 1
 METH_NOARGS, METH_FASTCALL = 0x0004, 0x0080
 
 SLOTS = {
-    "dealloc": 52, "traverse": 71, "clear": 51, "call": 50, "hash": 59, "richcompare": 67,
+    "new": 65, "dealloc": 52, "traverse": 71, "clear": 51, "call": 50, "hash": 59, "richcompare": 67,
     "negative": 30, "absolute": 6, "invert": 27,
     "add": 7, "subtract": 36, "multiply": 29, "true_divide": 37, "floor_divide": 12, "remainder": 34,
     "and": 8, "or": 31, "xor": 38,
@@ -94,7 +96,7 @@ TYPES = (
         (("__dictoffset__", T_PYSSIZET, "dict", READONLY),), True,
     ),
     ObjectType(
-        "NodeBase", NODE_OBJECT, "node_slot", ("dealloc", "traverse", "clear"),
+        "NodeBase", NODE_OBJECT, "node_slot", ("new", "dealloc", "traverse", "clear"),
         (
             ("_handle", T_LONGLONG, "handle", READONLY), ("_options", T_LONGLONG, "options", 0),
             *((f"_{name}", T_OBJECT, name, 0) for name in NODE_FIELDS),

@@ -18,15 +18,27 @@ class Record:
         Number of words of each field, in order.
     """
 
-    def __init__(self, name: str, **fields: int) -> None:
+    unit = 8  # words that a record's size is a multiple of
+
+    def __init__(self, name: str, /, **fields: int) -> None:
         self.name = name
         self.fields: dict[str, tuple[int, int]] = {}
+        self.parts: dict[str, Part] = {}  # fields that have fields of their own
         words = 0
         for field, length in fields.items():
             self.fields[field] = (words, length)
             words += length
-        self.words = (words + 7) // 8 * 8
+        self._close(words)
+
+    def _close(self, words: int) -> None:
+        self.words = (words + self.unit - 1) // self.unit * self.unit
 
     def offset(self, field: str) -> int:
         """Offset of `field` in bytes."""
         return self.fields[field][0] * 8
+
+
+class Part(Record):
+    """What stands several times in frames: a record without padding."""
+
+    unit = 1

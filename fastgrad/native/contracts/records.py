@@ -6,6 +6,7 @@ A handle is the address of a record.
 from __future__ import annotations
 
 from fastgrad.native.contracts.flags import N_SETTINGS, PASS_SETTINGS
+from fastgrad.native.contracts.frame import REPORT
 from fastgrad.native.contracts.limits import (
     ATTR_WORDS,
     INLINE_EDGES,
@@ -23,12 +24,14 @@ from fastgrad.native.contracts.record import Record
 
 # Every reference-counted record starts alike: compiled code frees them by one loop.
 _HEADER = {"magic": 1, "generation": 1, "refs": 1, "link": 1, "mark": 1}
-STORAGE = Record("storage", **_HEADER, data=1, nbytes=1, bin=1, version=1, device=1, owner=1, dtype=1)
+STORAGE = Record(
+    "storage", **_HEADER, data=1, nbytes=1, bin=1, version=1, device=1, owner=1, dtype=1, counters=1
+)
 TENSOR = Record(
     "tensor", **_HEADER,
     storage=1, data=1, dtype=1, device=1, ndim=1, numel=1, flags=1,
-    node=1, output_nr=1, grad=1, accumulator=1, base=1, pyobj=1, retain_next=1, history=1,
-    n_joint=1, views=1, view_next=1, view_prev=1,
+    node=1, output_nr=1, grad=1, accumulator=1, base=1, pyobj=1, retain_next=1, followed=1,
+    n_joint=1, views=1, view_next=1, view_prev=1, counter=1,
     shape=MAX_DIMS, strides=MAX_DIMS,
 )  # fmt: skip
 NODE = Record(
@@ -43,7 +46,7 @@ TASK = Record(
     slots=1, n_slots=1, cap_slots=1, heap=1, n_heap=1, cap_heap=1,
     table=1, n_table=1, cap_table=1, captures=1, n_captures=1, cap_captures=1,
     node=1, slot=1, grads=1, n_grads=1, results=1, n_results=1, cap_results=1,
-    had_posts=1, n_roots=1, settings=PASS_SETTINGS, kept=1,
+    had_posts=1, n_roots=1, settings=PASS_SETTINGS, kept=1, depth=1,
 )  # fmt: skip
 SLOT_WORDS = 8
 SLOT = Record("slot", node=1, deps=1, needed=1, capture=1, grads=1, inline=2, pad=1)
@@ -52,8 +55,11 @@ CAPTURE = Record("capture", node=1, output_nr=1, result=1, next=1)
 OPINFO = Record(
     "opinfo",
     kind=1, n_in=1, n_out=1, flags=1, kernel=1, dtype_rule=1, forward=1, id=1,
-    grad_kind=4, grad=4, save=4, numbered=1, reflected=1, prepared=1, n_ints=1,
+    grad_kind=4, grad=4, save=4, numbered=1, reflected=1, prepared=1,
+    least=1, most=1, optional=1, n_ints=1, more_ints=1,
 )  # fmt: skip
+"""What a call may bring: `least` to `most` operands, of which those with a bit in `optional` may be None; `n_ints`
+integers, or at least as many if `more_ints`."""
 TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
 )  # fmt: skip
@@ -62,8 +68,8 @@ RUNTIME = Record(
     free=8, live=8, quarantine=8, quarantine_tail=8, quarantine_n=8,
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
     seq=1, task_id=1, current_task=1, thread=1, mode=1, settings=N_SETTINGS, modes=1, n_modes=1, cap_modes=1,
-    status=1, error=24, overruns=1, dead=1, draining=1,
-    resolve=1, wrap_error=1, operator_fallback=1,
+    status=1, error=24, report=REPORT.words, overruns=1, dead=1, draining=1,
+    resolve=1, op_failed=1, entry_failed=1, type_error=1, system_error=1, operator_fallback=1,
     tensor_type=1, tensor_base=1, tuple_type=1, node_type=1, node_base=1, handle_type=1, dict_type=1,
     hooks_name=1, post_accumulate_name=1, backward_name=1,
     walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1,
@@ -76,10 +82,9 @@ RUNTIME = Record(
     clone_op=1, cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
     bins=N_BINS,
-    ops=MAX_OPS * 24,
+    ops=MAX_OPS * OPINFO.words,
     kernels=MAX_KERNELS * N_DEVICES * N_DTYPES * N_LAYOUTS,
 )  # fmt: skip
-assert OPINFO.words == 24
 assert SLOT.words == SLOT_WORDS
 RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
 

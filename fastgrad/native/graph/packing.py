@@ -11,7 +11,7 @@ from fastgrad.native.base.pyapi import none, py_decref, py_incref, py_integer, p
 from fastgrad.native.contracts.flags import COPY_ON_WRITE, GRAD_ENABLED, IS_PACKED, MUTATION_HOOKS, PACKED
 from fastgrad.native.contracts.status import NO_MEMORY, OK, PYTHON_RAISED, RAISED
 from fastgrad.native.memory.references import drop_node, release_reference, retain, retain_node
-from fastgrad.native.objects.handles import call_python, object_handle, wrap, wrap_node
+from fastgrad.native.objects.handles import call_python, never_made, object_handle, wrap, wrap_node
 from fastgrad.native.tensors.tensors import unshare
 
 
@@ -109,6 +109,10 @@ def unpack_places(n, mask):
         if wanted & (1 << k) and at < py_list_size(answer):
             h = object_handle(py_list_item(answer, at))
             at += 1
+            if h == 0:
+                never_made()
+                py_decref(answer)
+                return RAISED
             retain(h)
             saved[2 * k] = h
     py_decref(answer)

@@ -6,11 +6,13 @@ records nothing; `graph.record` does that for the ops that Python and rules call
 
 from __future__ import annotations
 
+from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
     f64s,
     native,
     native_once,
+    nth,
     runtime,
     stack_frame,
     stack_small,
@@ -19,7 +21,14 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import BOOL, FLOAT64, INT64
 from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
-from fastgrad.native.contracts.frames import FLAT, INPLACE, OPERAND_WORDS, STRIDED, STRIDED_WORDS
+from fastgrad.native.contracts.frames.elementwise import (
+    FLAT,
+    FLAT_FRAME,
+    INPLACE,
+    OPERAND,
+    STRIDED,
+    STRIDED_FRAME,
+)
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import MASK_LAST, NO_BOOL, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.native.contracts.status import (
@@ -35,6 +44,10 @@ from fastgrad.native.launch.launch import launch, op_record
 from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.tensors.tensors import bump_version, finished, new_tensor
+
+# Words of a frame before its inputs, and of an operand with strides.
+FLAT_INPUTS, STRIDED_INPUTS = FLAT_FRAME.place("inputs"), STRIDED_FRAME.place("inputs")
+OPERAND_WORDS = OPERAND.words
 
 # --- layouts ---------------------------------------------------------------------------------------------------
 
@@ -58,13 +71,12 @@ def broadcast(n, ins, ndim, shape):
 
 
 @native
-def strided_frame(frame, n, ins, out):
+def strided_frame(f, n, ins, out):
     """Fill the frame of a strided launch: dimensions collapsed over all operands, innermost first."""
-    f = words(frame)
     to = tensor(out)
-    f[1 + MAX_DIMS] = to.data
+    f.out.data = to.data
     for k in range(n):
-        f[1 + MAX_DIMS + (k + 1) * OPERAND_WORDS] = tensor(ins[k]).data
+        nth(f.inputs, k).data = tensor(ins[k]).data
     rank = 0
     for d in range(to.ndim - 1, -1, -1):
         size = to.shape[d]
@@ -73,25 +85,25 @@ def strided_frame(frame, n, ins, out):
         mergeable = rank > 0
         for k in range(-1, n):
             t = tensor(out) if k < 0 else tensor(ins[k])
-            at = 1 + MAX_DIMS + (k + 1) * OPERAND_WORDS
+            strides = nth(f.out, k + 1).strides
             position = d - (to.ndim - t.ndim)
             stride = 0
             if position >= 0 and t.shape[position] != 1:
                 stride = t.strides[position]
-            f[at + 1 + rank] = stride
-            if rank > 0 and stride != f[at + rank] * f[rank]:
+            strides[rank] = stride
+            if rank > 0 and stride != strides[rank - 1] * f.sizes[rank - 1]:
                 mergeable = False
         if mergeable:
-            f[rank] *= size
+            f.sizes[rank - 1] *= size
         else:
-            f[1 + rank] = size
+            f.sizes[rank] = size
             rank += 1
     if rank == 0:
-        f[1] = 1
+        f.sizes[0] = 1
         for k in range(n + 1):
-            f[1 + MAX_DIMS + k * OPERAND_WORDS + 1] = 0
+            nth(f.out, k).strides[0] = 0
         rank = 1
-    f[0] = rank
+    f.rank = rank
 
 
 @native
@@ -101,7 +113,6 @@ def run_elementwise(kernel, dtype, n, ins, out):
     if to.numel == 0:
         return 0
     frame = stack_frame()
-    f = words(frame)
     flat = to.flags & CONTIGUOUS != 0
     inplace = -1
     for k in range(n):
@@ -111,14 +122,15 @@ def run_elementwise(kernel, dtype, n, ins, out):
         if t.data == to.data:
             inplace = k if inplace < 0 and k == 0 else 99
     if flat and inplace < 99:
-        f[0] = to.numel
-        f[1] = to.data
+        f = frames.flat(frame)
+        f.n = to.numel
+        f.out = to.data
         for k in range(n):
-            f[2 + k] = tensor(ins[k]).data
+            f.inputs[k] = tensor(ins[k]).data
         kind = FLAT if inplace < 0 else INPLACE
-        return launch(kernel, to.device, dtype, kind, frame, n + 2, to.numel)
-    strided_frame(frame, n, ins, out)
-    return launch(kernel, to.device, dtype, STRIDED, frame, STRIDED_WORDS, to.numel)
+        return launch(kernel, to.device, dtype, kind, frame, FLAT_INPUTS + n, to.numel)
+    strided_frame(frames.strided(frame), n, ins, out)
+    return launch(kernel, to.device, dtype, STRIDED, frame, STRIDED_INPUTS + n * OPERAND_WORDS, to.numel)
 
 
 # --- casts -----------------------------------------------------------------------------------------------------
@@ -254,11 +266,12 @@ def elementwise(op, n, ins):
     easy = t0.flags & CONTIGUOUS != 0 and info.flags & MASK_LAST == 0
     easy = easy and (info.dtype_rule != PROMOTE_FLOAT or is_floating(dtype))
     frame = stack_small()
-    f = words(frame)
-    f[2] = t0.data
+    f = frames.flat(frame)
+    inputs = f.inputs
+    inputs[0] = t0.data
     for k in range(1, n):
         t = tensor(ins[k])
-        f[2 + k] = t.data
+        inputs[k] = t.data
         easy = (
             easy
             and t.dtype == dtype
@@ -278,9 +291,9 @@ def elementwise(op, n, ins):
     to = tensor(out)
     if to.numel == 0:
         return out
-    f[0] = to.numel
-    f[1] = to.data
-    return finished(out, launch(info.kernel, t0.device, dtype, FLAT, frame, n + 2, to.numel))
+    f.n = to.numel
+    f.out = to.data
+    return finished(out, launch(info.kernel, t0.device, dtype, FLAT, frame, FLAT_INPUTS + n, to.numel))
 
 
 @native

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base.intrinsics import (
+    address_of,
     call_kernel,
     call_native,
     native,
@@ -12,22 +13,25 @@ from fastgrad.native.base.intrinsics import (
     runtime_address,
     tape,
     words,
+    words_of,
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import py_restore_thread, py_save_thread
+from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
-from fastgrad.native.contracts.records import RUNTIME
+from fastgrad.native.contracts.records import OPINFO, RUNTIME
 from fastgrad.native.contracts.status import NO_KERNEL, NO_MEMORY
 from fastgrad.native.memory.tapes import append_launch
 
 OPS_OFFSET = RUNTIME.offset("ops")
+OP_BYTES = OPINFO.words * 8
 RELEASE_GIL = 1 << 16  # elements from which on other Python threads may run beside a kernel
 
 
 @native_inline
 def op_record(op):
     """The native record of an op."""
-    return opinfo(runtime_address() + OPS_OFFSET + op * 192)
+    return opinfo(runtime_address() + OPS_OFFSET + op * OP_BYTES)
 
 
 # --- launch ----------------------------------------------------------------------------------------------------
@@ -70,6 +74,12 @@ def launch(kernel, device, dtype, layout_class, frame, n_words, work):
     if address == 0:
         return NO_KERNEL
     return launch_address(address, frame, n_words, work)
+
+
+@native_inline
+def launch_frame(kernel, device, dtype, f, work):
+    """Find a kernel that has one layout class and run it over a frame; returns a status."""
+    return launch(kernel, device, dtype, FLAT, address_of(f), words_of(f), work)
 
 
 @native

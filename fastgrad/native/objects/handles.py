@@ -7,6 +7,7 @@ from fastgrad.native.base.intrinsics import (
     address_of,
     native,
     native_inline,
+    native_once,
     node,
     node_object,
     runtime,
@@ -21,10 +22,15 @@ from fastgrad.native.base.pyapi import (
     none,
     py_alloc,
     py_decref,
+    py_err_occurred,
     py_incref,
     py_integer_value,
     py_is_subtype,
     py_vectorcall,
+    raises,
+    system_error,
+    type_error,
+    type_type,
 )
 from fastgrad.native.memory.references import drop, living_object
 
@@ -41,6 +47,34 @@ def call_python(function, n, a, b, c):
     answer = py_vectorcall(function, address_of(arguments), n, 0)
     enter()
     return answer
+
+
+never_made = raises(type_error, "expected a Tensor, but got one that was never made, or is gone")
+has_not_raised = raises(system_error, "what should tell of an error returned instead")
+
+
+@native_once
+def call_refused(status, arguments, n):
+    """Let Python raise what a status of a call of an op with these arguments stands for; zero."""
+    return tell(runtime().op_failed, status, arguments, n)
+
+
+@native_once
+def entry_refused(status, arguments, n):
+    """Let Python raise what a status of an entry called with these arguments stands for; zero."""
+    return tell(runtime().entry_failed, status, arguments, n)
+
+
+@native
+def tell(function, status, arguments, n):
+    """Let a function of Python raise what a status stands for, unless an exception is set already; zero."""
+    if py_err_occurred() == 0:
+        runtime().status = status
+        answer = py_vectorcall(function, arguments, n, 0)
+        if answer != 0:
+            py_decref(answer)
+            has_not_raised()
+    return 0
 
 
 # --- from objects to handles -----------------------------------------------------------------------------------
@@ -144,13 +178,28 @@ def attach(o, handle):
     tensor(handle).pyobj = o
 
 
+no_class_of_tensors = raises(
+    type_error,
+    "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class "
+    "inherits from Tensor.",
+)
+
+
+no_new_tensor = raises(
+    type_error, "tensors are made by functions such as fastgrad.tensor, not by their class alone"
+)
+no_new_node = raises(type_error, "Node objects are made by the runtime, not by users")
+
+
 @native
-def adopt(kind, o):
+def adopt(kind, handle):
     """An object of a subclass for the record of a fresh tensor, which the old object gives up."""
+    is_class = py_is_subtype(type_of(kind), type_type()) != 0
+    if not is_class or py_is_subtype(kind, runtime().tensor_base) == 0:
+        return no_class_of_tensors()
     fresh = py_alloc(kind, 0)
     if fresh != 0:
-        handle = tensor_object(o).handle
-        tensor_object(o).handle = 0
+        tensor_object(tensor(handle).pyobj).handle = 0
         attach(fresh, handle)
     return fresh
 

@@ -6,34 +6,29 @@ Small functions that only Python needs (fields of records, modes, hooks' flags) 
 from __future__ import annotations
 
 from fastgrad.native.backward import boundary, custom_function, hooks, passes, run
-from fastgrad.native.base import modes
+from fastgrad.native.base import frames, modes
 from fastgrad.native.base.intrinsics import (
+    advance,
     native,
     node,
     runtime,
     runtime_address,
     stack_small,
-    storage,
     tensor,
     words,
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import none, py_incref
 from fastgrad.native.contracts.entries import Export
-from fastgrad.native.contracts.flags import CONTIGUOUS, REQUIRES_GRAD, RETAINS_GRAD, UNTRACKED, WRAPPED_NUMBER
-from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.records import STORAGE_KIND
-from fastgrad.native.contracts.status import NO_MEMORY
-from fastgrad.native.dispatch.call import call_entry
-from fastgrad.native.dispatch.inplace_call import inplace
+from fastgrad.native.contracts.flags import DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
+from fastgrad.native.contracts.status import OK
 from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
 from fastgrad.native.graph import graph
-from fastgrad.native.graph.graph import is_leaf, left_behind, look, write_meta
+from fastgrad.native.graph.graph import is_leaf, look, requires_grad, write_meta
 from fastgrad.native.graph.packing import about_to_change
 from fastgrad.native.launch.elementwise import copy_into, fill_scalar, number_tensor
-from fastgrad.native.launch.launch import launch, replay
+from fastgrad.native.launch.launch import launch_frame, replay
 from fastgrad.native.memory.buffers import empty_cache
-from fastgrad.native.memory.records import WORDS_STORAGE, new_record
 from fastgrad.native.memory.references import drain, drop, drop_tensor, leave_node, retain, unlink_retained
 from fastgrad.native.memory.tapes import launches_of
 from fastgrad.native.objects import contexts
@@ -50,6 +45,9 @@ from fastgrad.native.objects.collector import (
 )
 from fastgrad.native.objects.handles import (
     adopt,
+    entry_refused,
+    no_new_node,
+    no_new_tensor,
     node_handle,
     object_handle,
     optional_handle,
@@ -58,8 +56,10 @@ from fastgrad.native.objects.handles import (
     wrap_optional,
 )
 from fastgrad.native.python import node_entries
+from fastgrad.native.python.apply import apply
 from fastgrad.native.tensors import tensors
-from fastgrad.native.tensors.tensors import alias, blank_tensor, is_contiguous, new_tensor
+from fastgrad.native.tensors.overlap import overlap as memory_overlap
+from fastgrad.native.tensors.tensors import alias, new_tensor
 
 
 @native
@@ -173,6 +173,8 @@ def detach_(h):
         t.flags &= ~RETAINS_GRAD
     t.output_nr = 0
     t.flags &= ~REQUIRES_GRAD
+    if t.node != 0:
+        t.flags |= DETACHED  # what nodes saved of it cannot be read any more
     leave_node(h)
     drain()
 
@@ -181,12 +183,14 @@ def detach_(h):
 def retain_grad(h):
     """Ask that the gradient of a non-leaf be written to its `grad`: 1, 0 if it requires none, a negative status."""
     enter()
-    if not look(h) & REQUIRES_GRAD:
+    if not requires_grad(h):
         return 0
-    status = left_behind(h)
-    if status != 0:
-        return -status
     t = tensor(h)
+    if t.node == 0:
+        return 1
+    status = look(h)
+    if status != OK:
+        return status
     if not t.flags & RETAINS_GRAD and not is_leaf(h):
         t.flags |= RETAINS_GRAD
         n = node(t.node)
@@ -232,35 +236,14 @@ def foreign(dtype, device, n, layout_address, data, nbytes, owner):
     `layout_address`: sizes, then strides.
     """
     enter()
-    h = blank_tensor()
-    if h == 0:
-        return -NO_MEMORY
-    s = new_record(STORAGE_KIND, WORDS_STORAGE)
-    if s == 0:
-        drop(h)
-        return -NO_MEMORY
-    st = storage(s)
-    st.data = data
-    st.nbytes = nbytes
-    st.version = 0
-    st.device = device
-    st.owner = owner
-    st.dtype = dtype
-    t = tensor(h)
-    t.storage = s
-    t.data = data
-    t.dtype = dtype
-    t.device = device
-    t.ndim = n
-    numel = 1
-    for k in range(n):
-        t.shape[k] = words(layout_address)[k]
-        t.strides[k] = words(layout_address)[n + k]
-        numel *= t.shape[k]
-    t.numel = numel
-    if is_contiguous(n, t.shape, t.strides):
-        t.flags |= CONTIGUOUS
-    return h
+    shape = words(layout_address)
+    return tensors.foreign_tensor(dtype, device, n, shape, advance(shape, n), data, nbytes, owner)
+
+
+@native
+def overlap(a, b):
+    """How two tensors share memory; see `tensors.overlap`."""
+    return memory_overlap(a, b)
 
 
 @native
@@ -284,34 +267,26 @@ def copy(h, source):
 
 @native
 def data_of(h):
-    """What `.data` gives: an alias whose changes in place are not counted."""
+    """What `.data` gives: an alias whose changes in place do not count for the others over its memory."""
     enter()
     a = alias(h)
-    if a > 0:
-        tensor(a).flags |= UNTRACKED
-    return a
+    return tensors.finished(a, tensors.count_apart(a)) if a > 0 else a
 
 
 @native
 def set_data(h, source):
     """Let a tensor stand for the memory of another one, with its layout and dtype."""
-    t = tensor(h)
-    s = tensor(source)
-    old = t.storage
-    retain(s.storage)
-    t.storage = s.storage
-    t.data = s.data
-    t.dtype = s.dtype
-    t.device = s.device
-    t.ndim = s.ndim
-    t.numel = s.numel
-    for k in range(s.ndim):
-        t.shape[k] = s.shape[k]
-        t.strides[k] = s.strides[k]
-    t.flags = (t.flags & ~CONTIGUOUS) | (s.flags & CONTIGUOUS)
-    if t.accumulator != 0:
-        write_meta(words(node(t.accumulator).metas), h)
-    drop(old)
+    enter()
+    tensors.stand_for(h, source)
+    if tensor(h).accumulator != 0:
+        write_meta(words(node(tensor(h).accumulator).metas), h)
+    drain()
+
+
+@native
+def part_from_node(h):
+    """Let a leaf have a new AccumulateGrad node from now on: gradients of earlier uses are not of what it is now."""
+    tensor(h).accumulator = 0
 
 
 @native
@@ -336,10 +311,15 @@ def bump(h):
 
 
 @native
+def version(h):
+    """How often the memory under a tensor was changed."""
+    return tensors.version_of(h)
+
+
+@native
 def flags_of(h):
-    """The flags of a tensor, after a view has caught up with its base."""
-    enter()
-    return look(h)
+    """The flags of a tensor; REQUIRES_GRAD also where it is the base of a view that wants gradients."""
+    return tensor(h).flags | (REQUIRES_GRAD if requires_grad(h) else 0)
 
 
 @native
@@ -349,21 +329,29 @@ def random_fill(kernel, h, seed, offset, a, b):
     t = tensor(h)
     if t.numel == 0:
         return 0
-    frame = stack_small()
-    f = words(frame)
-    f[0] = t.numel
-    f[1] = t.data
-    f[2] = seed
-    f[3] = offset
-    f[4] = a
-    f[5] = b
-    return -launch(kernel, t.device, t.dtype, FLAT, frame, 6, t.numel)
+    f = frames.random(stack_small())
+    f.n = t.numel
+    f.out = t.data
+    f.seed = seed
+    f.offset = offset
+    f.a = a
+    f.b = b
+    return -launch_frame(kernel, t.device, t.dtype, f, t.numel)
 
 
 @native
 def sequence_fill(kernel, h, start, step):
     """Fill a contiguous tensor with ``start + k * step``; both are bit patterns of float64 or integers. A status."""
-    return random_fill(kernel, h, start, step, 0, 0)
+    enter()
+    t = tensor(h)
+    if t.numel == 0:
+        return 0
+    f = frames.sequence(stack_small())
+    f.n = t.numel
+    f.out = t.data
+    f.start = start
+    f.step = step
+    return -launch_frame(kernel, t.device, t.dtype, f, t.numel)
 
 
 EXPORTS = [
@@ -375,8 +363,10 @@ EXPORTS = [
     Export("binary_operator", binary_operator, "iii", "x"),
     Export("unary_operator", unary_operator, "ii", "x"),
     Export("scalar_operator", scalar_operator, "iiidii", "x"),
-    Export("call_entry", call_entry, "iipippi", "x"),
-    Export("inplace", inplace, "iipip", "x"),
+    Export("apply", apply, "ii", "x"),
+    Export("entry_refused", entry_refused, "iii", "x"),
+    Export("no_new_tensor", no_new_tensor, "", "x"),
+    Export("no_new_node", no_new_node, "", "x"),
     # tensors
     Export("new", new, "iiii", "T"),
     Export("number", number, "idiii", "T"),
@@ -397,16 +387,20 @@ EXPORTS = [
     Export("detach_", detach_, "T", "n"),
     Export("set_requires_grad", set_requires_grad, "Ti", "n"),
     Export("retain_grad", retain_grad, "T", "s"),
+    Export("overlap", overlap, "TT", "i"),
     Export("fill", fill, "Tidi", "E"),
     Export("copy", copy, "TT", "E"),
     Export("bump", bump, "T", "n"),
+    Export("version", version, "T", "i"),
     Export("data_of", data_of, "T", "T"),
     Export("set_data", set_data, "TT", "n"),
+    Export("part_from_node", part_from_node, "T", "n"),
     Export("random_fill", random_fill, "iTiiii", "i"),
     Export("sequence_fill", sequence_fill, "iTii", "i"),
     # modes
     Export("get_mode", modes.get_mode, "", "i"),
     Export("setting", setting, "i", "R"),
+    Export("take_over", modes.take_over, "iooo", "n"),
     Export("apply_context", contexts.apply_context, "oii", "R"),
     Export("call_inside", contexts.call_inside, "oooo", "R"),
     Export("context_enter", contexts.context_enter, "i", "x"),
@@ -431,7 +425,7 @@ EXPORTS = [
     Export("dealloc_handle", dealloc_handle, "i", "x"),
     Export("collection_begins", collection_begins, "i", "n"),
     Export("collection_ends", collection_ends, "", "E"),
-    Export("adopt", adopt, "oo", "R"),
+    Export("adopt", adopt, "oT", "R"),
     # hooks
     Export("next_hook_id", hooks.next_hook_id, "", "i"),
     Export("add_hook", hooks.add_hook, "oo", "R"),
@@ -447,7 +441,7 @@ EXPORTS = [
     Export("function_apply", custom_function.function_apply, "oooo", "R"),
     Export("function_save", custom_function.save_all, "o", "E"),
     Export("set_output_count", custom_function.set_output_count, "Ni", "s"),
-    Export("set_output", custom_function.set_output, "NiTi", "s"),
+    Export("set_output", custom_function.set_output, "NiTii", "s"),
     Export("set_dirty_output", custom_function.set_dirty_output, "NiT", "s"),
     Export("saved_tensors", custom_function.saved_tensors, "N", "R"),
     Export("saved_place", custom_function.saved_place, "Ni", "T"),

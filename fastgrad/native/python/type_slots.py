@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.ops import BINARY_OPERATORS, INPLACE_OPERATORS, OPERATORS, UNARY_OPERATORS
 from fastgrad.native.contracts.records import RUNTIME
-from fastgrad.native.contracts.status import BAD_HANDLE
 
 _API = """
 declare void @PyErr_Clear()
@@ -20,8 +19,12 @@ declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 """
 
 # What the IR calls of the compiled runtime, with the types that fit its callers: p an object, i a word, v nothing,
-# b an `int`. Name, export, result, arguments.
+# b an `int`, _ an argument that is not passed on. Name, export, result, arguments.
 _SHIMS = (
+    ("fail", "entry_refused", "p", "ipi"),
+    ("apply", "apply", "p", "_pi"),
+    ("slot_new", "no_new_tensor", "p", "___"),
+    ("node_slot_new", "no_new_node", "p", "___"),
     ("object_handle", "object_handle", "i", "p"),
     ("optional_handle", "optional_handle", "i", "p"),
     ("node_handle", "node_handle", "i", "p"),
@@ -42,7 +45,7 @@ _SHIMS = (
     ("context_slot_enter", "context_enter", "p", "p"),
     ("context_slot_exit", "context_exit", "p", "p"),
 )
-_TYPES = {"p": "ptr", "i": "i64", "v": "void", "b": "i32"}
+_TYPES = {"_": "ptr", "p": "ptr", "i": "i64", "v": "void", "b": "i32"}
 _CONVERSIONS = {
     "p": "  %out = inttoptr i64 %value to ptr\n  ret ptr %out", "i": "  ret i64 %value", "v": "  ret void",
     "b": "  %out = trunc i64 %value to i32\n  ret i32 %out",
@@ -64,6 +67,8 @@ def _shim(name: str, symbol: str, result: str, args: str) -> str:
     ]
     passed = ["ptr %result", "ptr %info"]
     for k, letter in enumerate(args):
+        if letter == "_":
+            continue
         if letter == "p":
             lines.append(f"  %w{k} = ptrtoint ptr %a{k} to i64")
         passed.append(f"i64 %{'w' if letter == 'p' else 'a'}{k}")
@@ -89,27 +94,12 @@ def object_ir(symbols: dict[str, str]) -> str:
 
 
 def _names(symbols: dict[str, str]) -> dict[str, str]:
-    fields = ("status", "wrap_error", "operator_fallback", "operators")
+    fields = ("operator_fallback", "operators")
     values = {"rt_" + field: runtime_field(field) for field in fields}
-    return (
-        values | {"fn_" + name: symbol for name, symbol in symbols.items()} | {"bad_handle": str(BAD_HANDLE)}
-    )
+    return values | {"fn_" + name: symbol for name, symbol in symbols.items()}
 
 
 _CORE = """
-define ptr @fastgrad_fail(i64 %status, ptr %args, i64 %n) noinline cold {{
-  %error = call ptr @PyErr_Occurred()
-  %clean = icmp eq ptr %error, null
-  br i1 %clean, label %ask, label %raised
-raised:
-  ret ptr null
-ask:
-  store i64 %status, ptr {rt_status}
-  %callable = load ptr, ptr {rt_wrap_error}
-  %r = call ptr @PyObject_Vectorcall(ptr %callable, ptr %args, i64 %n, ptr null)
-  ret ptr null
-}}
-
 define i64 @fastgrad_slot_hash(ptr %self) {{
   %address = ptrtoint ptr %self to i64
   %hash = lshr i64 %address, 4
@@ -128,6 +118,9 @@ number:
   %handle = phi i64 [ %ha, %0 ], [ %hb, %swap ]
   %other = phi ptr [ %b, %0 ], [ %a, %swap ]
   %swapped = phi i64 [ 0, %0 ], [ 1, %swap ]
+  %none = icmp eq i64 %handle, 0
+  br i1 %none, label %python, label %kind
+kind:
   %ptype = getelementptr i8, ptr %other, i64 8
   %type = load ptr, ptr %ptype
   %float = icmp eq ptr %type, @PyFloat_Type
@@ -152,12 +145,12 @@ toobig:
 scalar:
   %f = phi double [ %value, %real ], [ 0.0, %whole ], [ 0.0, %check ]
   %i = phi i64 [ 0, %real ], [ %integer, %whole ], [ %integer, %check ]
-  %kind = phi i64 [ 1, %real ], [ 0, %whole ], [ 0, %check ]
+  %which = phi i64 [ 1, %real ], [ 0, %whole ], [ 0, %check ]
   %result = alloca i64
   %info = alloca ptr
   %po = getelementptr i64, ptr {rt_operators}, i64 %k
   %op = load i64, ptr %po
-  %code = call i32 @{fn_scalar_operator}(ptr %result, ptr %info, i64 %op, i64 %handle, i64 %kind, double %f, i64 %i,
+  %code = call i32 @{fn_scalar_operator}(ptr %result, ptr %info, i64 %op, i64 %handle, i64 %which, double %f, i64 %i,
     i64 %swapped)
   %out = load i64, ptr %result
   %bad = icmp sle i64 %out, 0
@@ -209,117 +202,6 @@ done:
   ret ptr %tuple
 }}
 
-; apply(op, n, n_outs, *tensors, *integers): n_outs 0 for one result, -1 for a change in place, else a tuple.
-define ptr @fastgrad_apply(ptr %self, ptr %args, i64 %n) {{
-  %op = call i64 @fastgrad_integer(ptr %args, i64 0)
-  %nt = call i64 @fastgrad_integer(ptr %args, i64 1)
-  %no = call i64 @fastgrad_integer(ptr %args, i64 2)
-  %space = add i64 %n, 8
-  %ins = alloca i64, i64 %space
-  %attrs = alloca i64, i64 %space
-  %few = icmp slt i64 %no, 2
-  %room = select i1 %few, i64 2, i64 %no
-  %outs = alloca i64, i64 %room
-  %result = alloca i64
-  %info = alloca ptr
-  %last = add i64 %nt, 3
-  br label %tensors
-tensors:
-  %i = phi i64 [ 3, %0 ], [ %i1, %store ]
-  %more = icmp slt i64 %i, %last
-  br i1 %more, label %one, label %integers
-one:
-  %pa = getelementptr ptr, ptr %args, i64 %i
-  %object = load ptr, ptr %pa
-  %handle = call i64 @fastgrad_optional_handle(ptr %object)
-  %wrong = icmp eq i64 %handle, -1
-  br i1 %wrong, label %bad, label %store
-bad:
-  %f0 = call ptr @fastgrad_fail(i64 {bad_handle}, ptr %args, i64 %n)
-  ret ptr null
-store:
-  %k = sub i64 %i, 3
-  %pi = getelementptr i64, ptr %ins, i64 %k
-  store i64 %handle, ptr %pi
-  %i1 = add i64 %i, 1
-  br label %tensors
-integers:
-  %j = phi i64 [ %last, %tensors ], [ %j1, %keep ]
-  %rest = icmp slt i64 %j, %n
-  br i1 %rest, label %number, label %run
-number:
-  %v = call i64 @fastgrad_integer(ptr %args, i64 %j)
-  %minus = icmp eq i64 %v, -1
-  br i1 %minus, label %check, label %keep
-check:
-  %e = call ptr @PyErr_Occurred()
-  %fine = icmp eq ptr %e, null
-  br i1 %fine, label %keep, label %raised
-raised:
-  ret ptr null
-keep:
-  %m = sub i64 %j, %last
-  %pm = getelementptr i64, ptr %attrs, i64 %m
-  store i64 %v, ptr %pm
-  %j1 = add i64 %j, 1
-  br label %integers
-run:
-  %na = sub i64 %n, %last
-  %inplace = icmp eq i64 %no, -1
-  br i1 %inplace, label %write, label %make
-write:
-  %c1 = call i32 @{fn_inplace}(ptr %result, ptr %info, i64 %op, i64 %nt, ptr %ins, i64 %na, ptr %attrs)
-  %w = load i64, ptr %result
-  %wbad = icmp sle i64 %w, 0
-  br i1 %wbad, label %failed, label %wgood
-wgood:
-  %wo = call ptr @fastgrad_wrap(i64 %w)
-  ret ptr %wo
-make:
-  %c2 = call i32 @{fn_call_entry}(ptr %result, ptr %info, i64 %op, i64 %nt, ptr %ins, i64 %na, ptr %attrs, ptr %outs,
-    i64 %no)
-  %count = load i64, ptr %result
-  %cbad = icmp sle i64 %count, 0
-  br i1 %cbad, label %failed, label %cgood
-failed:
-  %value = phi i64 [ %w, %write ], [ %count, %make ]
-  %status = sub i64 0, %value
-  %f1 = call ptr @fastgrad_fail(i64 %status, ptr %args, i64 %n)
-  ret ptr null
-cgood:
-  %only = icmp eq i64 %count, 1
-  %single = icmp eq i64 %no, 0
-  %plain = and i1 %only, %single
-  br i1 %plain, label %first, label %tuple
-first:
-  %h0 = load i64, ptr %outs
-  %o0 = call ptr @fastgrad_wrap(i64 %h0)
-  ret ptr %o0
-tuple:
-  %t = call ptr @PyTuple_New(i64 %count)
-  br label %fill
-fill:
-  %q = phi i64 [ 0, %tuple ], [ %q1, %put ]
-  %qm = icmp slt i64 %q, %count
-  br i1 %qm, label %put, label %out
-put:
-  %pq = getelementptr i64, ptr %outs, i64 %q
-  %hq = load i64, ptr %pq
-  %oq = call ptr @fastgrad_wrap(i64 %hq)
-  %sq = call i32 @PyTuple_SetItem(ptr %t, i64 %q, ptr %oq)
-  %q1 = add i64 %q, 1
-  br label %fill
-out:
-  ret ptr %t
-}}
-
-define i64 @fastgrad_integer(ptr %args, i64 %k) {{
-  %p = getelementptr ptr, ptr %args, i64 %k
-  %o = load ptr, ptr %p
-  %v = call i64 @PyLong_AsLongLong(ptr %o)
-  ret i64 %v
-}}
-
 define ptr @fastgrad_operator(ptr %a, ptr %b, i64 %k) alwaysinline {{
   %ha = call i64 @fastgrad_object_handle(ptr %a)
   %hb = call i64 @fastgrad_object_handle(ptr %b)
@@ -363,6 +245,9 @@ define ptr @fastgrad_slot_inplace_{name}(ptr %a, ptr %b) {{
 _UNARY = """
 define ptr @fastgrad_slot_{name}(ptr %a) {{
   %ha = call i64 @fastgrad_object_handle(ptr %a)
+  %none = icmp eq i64 %ha, 0
+  br i1 %none, label %failed, label %call
+call:
   %result = alloca i64
   %info = alloca ptr
   %po = getelementptr i64, ptr {rt_operators}, i64 {k}

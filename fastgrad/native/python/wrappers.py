@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.records import RUNTIME
 from fastgrad.native.contracts.status import BAD_HANDLE, PYTHON_RAISED
-from fastgrad.native.python.type_slots import object_ir
+from fastgrad.native.python.type_slots import object_ir, runtime_field
 
 LLVM_TYPES = {"d": "double", "p": "ptr", **dict.fromkeys("iTONKo", "i64")}
 HANDLES = {
@@ -40,7 +40,6 @@ declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 @_Py_NoneStruct = external global i8
-@PyExc_TypeError = external global ptr
 @fastgrad_text_count = private constant [39 x i8] c"fastgrad: wrong number of arguments   \\00"
 """
 
@@ -56,7 +55,7 @@ def _entry(export: Export, symbol: str) -> str:
         f"  %ok = icmp eq i64 %n, {n}",
         "  br i1 %ok, label %a0, label %count",
         "count:",
-        "  %te = load ptr, ptr @PyExc_TypeError",
+        f"  %te = load ptr, ptr {runtime_field('type_error')}",
         "  call void @PyErr_SetString(ptr %te, ptr @fastgrad_text_count)",
         "  ret ptr null",
     ]

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
-    advance,
-    attention,
     native,
     native_inline,
+    nth,
     stack_frame,
     stack_small,
     tensor,
     words,
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS
-from fastgrad.native.contracts.frames import ATTENTION, ATTENTION_KEYS, ATTENTION_QUERIES, FLAT
+from fastgrad.native.contracts.frames.attention import KEYS, QUERIES
 from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.elementwise import cast
-from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import is_contiguous, new_tensor, same_shape
 
-N_WORDS = ATTENTION.words
-OPERAND_WORDS = 4  # address, strides of batches, heads and rows
 MOST_LANES = 16  # elements of the widest vector; rows are filled up to whole vectors
 
 
@@ -67,12 +65,16 @@ def new_like(h):
 @native_inline
 def write_operand(target, h):
     """Write address and strides of an operand; an absent one has the address zero."""
-    for k in range(OPERAND_WORDS):
-        target[k] = 0
+    target.data = 0
+    target.batch = 0
+    target.head = 0
+    target.row = 0
     if h != 0:
-        target[0] = tensor(h).data
-        for k in range(OPERAND_WORDS - 1):
-            target[1 + k] = tensor(h).strides[k]
+        t = tensor(h)
+        target.data = t.data
+        target.batch = t.strides[0]
+        target.head = t.strides[1]
+        target.row = t.strides[2]
 
 
 @native
@@ -107,19 +109,16 @@ def scratch_for(query, key):
     q = tensor(query)
     e = q.shape[3]
     width = (e + MOST_LANES - 1) // MOST_LANES * MOST_LANES
-    keys = (tensor(key).shape[2] + ATTENTION_KEYS - 1) // ATTENTION_KEYS * ATTENTION_KEYS
+    keys = (tensor(key).shape[2] + KEYS - 1) // KEYS * KEYS
     # What belongs to a block of queries, and two copies of all keys or values: five where rows are filled up.
     size = words(stack_small())
-    size[0] = ATTENTION_QUERIES * (2 * ATTENTION_KEYS + 3 * width + 4) + keys * width * (
-        2 if width == e else 5
-    )
+    size[0] = QUERIES * (2 * KEYS + 3 * width + 4) + keys * width * (2 if width == e else 5)
     return new_tensor(q.dtype, q.device, 1, size)
 
 
 @native
-def run_attention(op, n, operands, attrs, frame):
+def run_attention(op, n, operands, attrs, f):
     """Complete the frame, in which the results stand, with `n` operands in the order of the frame; launch. A status."""
-    f = attention(frame)
     q = tensor(operands[0])
     k = tensor(operands[1])
     f.batch = q.shape[0]
@@ -142,11 +141,11 @@ def run_attention(op, n, operands, attrs, frame):
         if owned[count] < 0:
             status = -owned[count]
             break
-        write_operand(advance(f.q, OPERAND_WORDS * count), owned[count])
+        write_operand(nth(f.q, count), owned[count])
         count += 1
     if status == 0:
         work = q.numel * f.keys // 16
-        status = launch(op_record(op).kernel, q.device, q.dtype, FLAT, frame, N_WORDS, work)
+        status = launch_frame(op_record(op).kernel, q.device, q.dtype, f, work)
     for j in range(count):
         if owned[j] != 0:
             drop(owned[j])
@@ -174,10 +173,10 @@ def attention_forward(op, n, ins, attrs, outs):
     if lse <= 0:
         drop(out)
         return lse
-    frame = stack_frame()
-    attention(frame).lse = tensor(lse).data
-    write_operand(attention(frame).out, out)
-    status = run_attention(op, 4, operands, attrs, frame)
+    f = frames.attention(stack_frame())
+    f.lse = tensor(lse).data
+    write_operand(f.out, out)
+    status = run_attention(op, 4, operands, attrs, f)
     if status != 0:
         drop(out)
         drop(lse)
@@ -205,8 +204,8 @@ def attention_backward(op, ins, attrs, outs):
     if not fits or tensor(lse).dtype != q.dtype or tensor(lse).numel * q.shape[3] != q.numel:
         drop(lse)
         return fail(MISFIT)
-    frame = stack_frame()
-    attention(frame).lse = tensor(lse).data
+    f = frames.attention(stack_frame())
+    f.lse = tensor(lse).data
     status = 0
     count = 0
     while count < 3 and status == 0:
@@ -214,10 +213,10 @@ def attention_backward(op, ins, attrs, outs):
         if outs[count] <= 0:
             status = -outs[count]
             break
-        write_operand(advance(attention(frame).grad_q, OPERAND_WORDS * count), outs[count])
+        write_operand(nth(f.grad_q, count), outs[count])
         count += 1
     if status == 0:
-        status = run_attention(op, 6, operands, attrs, frame)
+        status = run_attention(op, 6, operands, attrs, f)
     drop(lse)
     if status != 0:
         for k in range(count):

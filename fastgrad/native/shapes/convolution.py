@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
     address_of,
@@ -11,6 +12,7 @@ from fastgrad.native.base.intrinsics import (
     stack_small,
     tensor,
     words,
+    words_of,
 )
 from fastgrad.native.contracts.element_types import UINT8
 from fastgrad.native.contracts.frames import FLAT
@@ -20,8 +22,6 @@ from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import finished, new_tensor
 
-FRAME = 22
-SCRATCH, BYTES = 4, 5
 GEOMETRY = 7  # groups, strides, padding, dilation
 LARGEST = 1 << 31
 
@@ -40,44 +40,45 @@ def write_geometry(f, rank, x, w, y, attrs):
 
     Tensors of three dimensions are images of one row.
     """
-    for k in range(FRAME - 6):
-        f[6 + k] = 1
-    f[6] = x[0]
-    f[7] = x[1]
-    f[10] = y[1]
+    f.n = x[0]
+    f.c = x[1]
+    f.o = y[1]
     groups = attrs[0]
-    for k in range(rank - 2):
-        at = 4 - rank + k
-        f[8 + at] = x[2 + k]
-        f[11 + at] = y[2 + k]
-        f[13 + at] = w[2 + k]
-    for k in range(6):
-        f[15 + k] = attrs[1 + k]
-    f[21] = groups
+    f.groups = groups
+    for k in range(2):
+        at = rank - 2 + k  # of the dimension among those of the tensors
+        f.size[k] = x[at] if at > 1 else 1
+        f.out[k] = y[at] if at > 1 else 1
+        f.kernel[k] = w[at] if at > 1 else 1
+        f.stride[k] = attrs[1 + k]
+        f.padding[k] = attrs[3 + k]
+        f.dilation[k] = attrs[5 + k]
     if groups < 1 or x[0] != y[0] or x[0] < 0 or w[0] != y[1] or w[0] < 0 or w[1] < 0:
         return MISFIT
     if w[0] % groups != 0 or w[1] >= LARGEST or groups >= LARGEST or w[1] * groups != x[1]:
         return MISFIT
     for k in range(2):
-        if not fits(f[8 + k], f[11 + k], f[13 + k], f[15 + k], f[17 + k], f[19 + k]):
+        if not fits(f.size[k], f.out[k], f.kernel[k], f.stride[k], f.padding[k], f.dilation[k]):
             return MISFIT
     return 0
 
 
 @native
-def launch_with_scratch(kernel, device, dtype, f, n_words, work):
+def launch_with_scratch(kernel, device, dtype, f, work):
     """Ask a kernel how much scratch it needs, and launch it with as much; returns a status."""
     address = find_kernel(kernel, device, dtype, FLAT)
     if address == 0:
         return NO_KERNEL
-    f[SCRATCH] = 0
-    f[BYTES] = 0
+    f.scratch = 0
+    f.wanted = 0
     call_kernel(address, address_of(f))
-    scratch = new_tensor(UINT8, device, 1, advance(f, BYTES))
+    size = words(stack_small())
+    size[0] = f.wanted
+    scratch = new_tensor(UINT8, device, 1, size)
     if scratch <= 0:
         return -scratch
-    f[SCRATCH] = tensor(scratch).data
-    status = launch_address(address, address_of(f), n_words, work)
+    f.scratch = tensor(scratch).data
+    status = launch_address(address, address_of(f), words_of(f), work)
     drop(scratch)
     return status
 
@@ -95,7 +96,7 @@ def convolution(op, computes, n, ins, attrs):
     sizes = advance(attrs, GEOMETRY + 1)
     if a.ndim != rank or b.ndim != rank or rank < 3 or rank > 4 or a.dtype != b.dtype:
         return fail(MISFIT)
-    f = words(stack_small())
+    f = frames.convolution(stack_small())
     if computes == 0:
         status = write_geometry(f, rank, a.shape, b.shape, sizes, attrs)
     elif computes == 1:
@@ -126,13 +127,13 @@ def run_convolution(op, computes, f, first, second, bias, out):
     status = -b if b < 0 else (-c if c < 0 else 0)
     if status == 0:
         o = tensor(out)
-        f[0] = o.data if computes == 1 else tensor(a).data
-        f[1] = o.data if computes == 2 else tensor(b).data
-        f[2] = o.data if computes == 0 else (tensor(a).data if computes == 1 else tensor(b).data)
-        f[3] = tensor(c).data if c != 0 else 0
+        f.x = o.data if computes == 1 else tensor(a).data
+        f.weight = o.data if computes == 2 else tensor(b).data
+        f.y = o.data if computes == 0 else (tensor(a).data if computes == 1 else tensor(b).data)
+        f.bias = tensor(c).data if c != 0 else 0
         # pixels of y times what each costs
-        work = f[6] * f[10] * f[11] * f[12] * max(f[7] // f[21] * f[13] * f[14], 1) // 16
-        status = launch_with_scratch(op_record(op).kernel, o.device, o.dtype, f, FRAME, work)
+        work = f.n * f.o * f.oh * f.ow * max(f.c // f.groups * f.kh * f.kw, 1) // 16
+        status = launch_with_scratch(op_record(op).kernel, o.device, o.dtype, f, work)
     drop(a)
     if b > 0:
         drop(b)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import native, runtime, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.flags import CONTIGUOUS
-from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.launch.elementwise import cast, copy_into
-from fastgrad.native.launch.launch import launch
+from fastgrad.native.launch.launch import launch_frame
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.tensors.tensors import finished, itemsize, new_tensor
 from fastgrad.native.tensors.views import view_reshape
@@ -37,11 +37,10 @@ def zero_fill(out):
     t = tensor(out)
     if t.numel == 0:
         return 0
-    frame = stack_small()
-    f = words(frame)
-    f[0] = t.data
-    f[1] = t.numel * itemsize(t.dtype)
-    return launch(runtime().zero_kernel, t.device, BOOL, FLAT, frame, 2, t.numel)
+    f = frames.zero(stack_small())
+    f.out = t.data
+    f.nbytes = t.numel * itemsize(t.dtype)
+    return launch_frame(runtime().zero_kernel, t.device, BOOL, f, t.numel)
 
 
 @native

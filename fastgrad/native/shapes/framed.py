@@ -8,27 +8,19 @@ gets may come from a saved-tensor hook.
 
 from __future__ import annotations
 
+from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
-    address_of,
     advance,
     native,
-    runtime,
+    nth,
     stack_frame,
     stack_small,
     tensor,
     words,
 )
 from fastgrad.native.contracts.element_types import BOOL, INT64
-from fastgrad.native.contracts.frames import (
-    FLAT,
-    FRAME_INPUTS,
-    FRAME_INTS,
-    FRAME_NUMELS,
-    FRAME_OUTPUTS,
-    FRAME_STATUS,
-    MAX_FRAME_INPUTS,
-)
+from fastgrad.native.contracts.frames.framed import FRAMED, MAX_FRAMED_INPUTS
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import FLOAT_ONLY, OUT_INT64, WITH_INDICES, WITH_MASK
 from fastgrad.native.contracts.status import (
@@ -36,14 +28,16 @@ from fastgrad.native.contracts.status import (
     DTYPE_REFUSED,
     INTERNAL,
     MIXED_DTYPES,
-    OPERAND_LENGTH,
     ROW_RANGE,
 )
-from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.checked import launch_checked
+from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import new_tensor
+
+BEFORE_INTEGERS = FRAMED.place("integers")  # words
 
 
 @native
@@ -66,8 +60,8 @@ def framed_inputs(n, ins, made, f):
                 status = -c
             else:
                 made[k] = c
-                f[FRAME_INPUTS + k] = tensor(c).data
-                f[FRAME_NUMELS + k] = t.numel
+                nth(f.inputs, k).data = tensor(c).data
+                nth(f.inputs, k).numel = t.numel
     return status
 
 
@@ -96,34 +90,20 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at):
 
 
 @native
-def launch_framed(info, device, dtype, frame, work):
-    """Launch, and tell of a bad index or of operands that are not as long as the integers say; a status."""
-    rt = runtime()
-    words(frame)[FRAME_STATUS] = address_of(rt.error) + 32
-    rt.error[4] = 0
-    status = launch(info.kernel, device, dtype, FLAT, frame, FRAME_INTS + info.n_ints, work)
-    if status == 0 and rt.error[4] != 0:
-        kind = rt.error[4]
-        a = rt.error[5]
-        status = -fail(ROW_RANGE, a, rt.error[6]) if kind == 1 else -fail(OPERAND_LENGTH, a)
-    return status
-
-
-@native
 def framed(op, n, ins, n_attrs, attrs, outs):
     """Run such an op; returns the number of outputs or a negative status."""
     info = op_record(op)
-    if n > MAX_FRAME_INPUTS or info.n_ints > n_attrs:
+    if n > MAX_FRAMED_INPUTS or info.n_ints > n_attrs:
         return fail(INTERNAL, n, n_attrs)
     first = tensor(ins[0])
     if info.flags & FLOAT_ONLY and not is_floating(first.dtype):
         return fail(DTYPE_REFUSED, first.dtype)
     frame = stack_frame()
-    f = words(frame)
-    for k in range(FRAME_INTS):
-        f[k] = 0
+    for k in range(BEFORE_INTEGERS):
+        words(frame)[k] = 0
+    f = frames.framed(frame)
     for k in range(info.n_ints):
-        f[FRAME_INTS + k] = attrs[k]
+        f.integers[k] = attrs[k]
     made = words(stack_small())
     status = framed_inputs(n, ins, made, f)
     count = 0
@@ -136,11 +116,12 @@ def framed(op, n, ins, n_attrs, attrs, outs):
             break
         at += 1 + max(attrs[at], 0)
         outs[count] = out
-        f[FRAME_OUTPUTS + count] = tensor(out).data
+        f.outputs[count] = tensor(out).data
         work += tensor(out).numel
         count += 1
     if status == 0:
-        status = launch_framed(info, first.device, first.dtype, frame, work)
+        n_words = BEFORE_INTEGERS + info.n_ints
+        status = launch_checked(info.kernel, first.device, first.dtype, f, n_words, work, ROW_RANGE)
     for k in range(n):
         if made[k] != 0:
             drop(made[k])

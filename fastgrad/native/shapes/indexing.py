@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, fail_dim
 from fastgrad.native.base.intrinsics import (
-    address_of,
     native,
     runtime,
     stack_frame,
     stack_small,
     tensor,
     words,
+    words_of,
 )
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.flags import CONTIGUOUS
-from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import VIEW_SQUEEZE
 from fastgrad.native.contracts.status import (
@@ -28,30 +28,15 @@ from fastgrad.native.contracts.status import (
     SOURCE_DTYPE,
     TOO_MANY_DIMS,
 )
+from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.elementwise import cast
-from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous, zeros
 from fastgrad.native.tensors.tensors import bump_version, finished, new_tensor, wrap_dim
 from fastgrad.native.tensors.views import make_view, view_reshape
 
-
-@native
-def launch_checked(kernel, device, dtype, frame, n_words, work, reason, dim, last):
-    """Launch a kernel whose last word is the address of a status; `reason`, `dim` and `last` tell of a bad index."""
-    rt = runtime()
-    slot = address_of(rt.error) + 32
-    rt.error[4] = 0
-    words(frame)[n_words - 1] = slot
-    status = launch(kernel, device, dtype, FLAT, frame, n_words, work)
-    if status == 0 and rt.error[4] != 0:
-        return -fail(reason, rt.error[5], rt.error[6], dim, last)
-    return status
-
-
 # --- gather and scatter ---------------------------------------------------------------------------------
-
-GATHER_WORDS = 7 + 4 * MAX_DIMS
 
 
 @native
@@ -61,21 +46,19 @@ def run_gather(kernel, out, x, index, dim):
     ti = tensor(index)
     if ti.numel == 0:
         return 0
-    # out, x, index; rank of index, its sizes, strides in out (or source), x and index; length of dim; dim
-    frame = stack_frame()
-    f = words(frame)
-    f[0] = tensor(out).data
-    f[1] = tx.data
-    f[2] = ti.data
-    f[3] = ti.ndim
+    f = frames.gather(stack_frame())
+    f.out = tensor(out).data
+    f.x = tx.data
+    f.index = ti.data
+    f.rank = ti.ndim
     for d in range(ti.ndim):
-        f[4 + d] = ti.shape[d]
-        f[4 + MAX_DIMS + d] = tensor(out).strides[d]
-        f[4 + 2 * MAX_DIMS + d] = tx.strides[d]
-        f[4 + 3 * MAX_DIMS + d] = ti.strides[d]
-    f[4 + 4 * MAX_DIMS] = tx.shape[dim] if tx.ndim > 0 else 1
-    f[5 + 4 * MAX_DIMS] = dim
-    return launch_checked(kernel, tx.device, tx.dtype, frame, GATHER_WORDS, ti.numel, ELEMENT_RANGE, dim, dim)
+        f.sizes[d] = ti.shape[d]
+        f.out_strides[d] = tensor(out).strides[d]
+        f.x_strides[d] = tx.strides[d]
+        f.index_strides[d] = ti.strides[d]
+    f.length = tx.shape[dim] if tx.ndim > 0 else 1
+    f.dim = dim
+    return launch_checked(kernel, tx.device, tx.dtype, f, words_of(f), ti.numel, ELEMENT_RANGE, dim)
 
 
 @native
@@ -196,8 +179,6 @@ def select_rows(x, index, dim, keepdim):
 # The tensors of an index come as one, stacked: its first dimension counts them. They index neighbouring
 # dimensions.
 
-INDEX_WORDS = 9 + MAX_DIMS
-
 
 @native
 def run_index(kernel, out, x, indices, first, accumulate):
@@ -205,27 +186,25 @@ def run_index(kernel, out, x, indices, first, accumulate):
     tx = tensor(x)
     ti = tensor(indices)
     n = ti.shape[0]
-    # out (or values), x, indices; how many, elements of each; elements before and after the indexed
-    # dimensions; whether to add; lengths of the indexed dimensions
-    frame = stack_frame()
-    f = words(frame)
-    f[0] = tensor(out).data
-    f[1] = tx.data
-    f[2] = ti.data
-    f[3] = n
-    f[4] = ti.numel // n
-    f[5] = 1
-    f[6] = 1
-    f[7] = accumulate
+    f = frames.index(stack_frame())
+    f.out = tensor(out).data
+    f.x = tx.data
+    f.indices = ti.data
+    f.count = n
+    f.n = ti.numel // n
+    f.before = 1
+    f.after = 1
+    f.accumulate = accumulate
     for d in range(first):
-        f[5] *= tx.shape[d]
+        f.before *= tx.shape[d]
     for d in range(first + n, tx.ndim):
-        f[6] *= tx.shape[d]
+        f.after *= tx.shape[d]
     for k in range(n):
-        f[8 + k] = tx.shape[first + k]
+        f.lengths[k] = tx.shape[first + k]
     reason = INDEX_RANGE if n == 1 else INDICES_RANGE
     work = tensor(out).numel + 1
-    return launch_checked(kernel, tx.device, tx.dtype, frame, INDEX_WORDS, work, reason, first, first + n - 1)
+    last = first + n - 1
+    return launch_checked(kernel, tx.device, tx.dtype, f, words_of(f), work, reason, first, last)
 
 
 @native

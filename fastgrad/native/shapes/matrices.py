@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import native, runtime, stack_small, tensor, words
-from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.ops import VIEW_UNSQUEEZE
 from fastgrad.native.contracts.status import (
     ADDED_SIZES,
@@ -17,7 +17,7 @@ from fastgrad.native.contracts.status import (
     VECTOR_SIZE,
 )
 from fastgrad.native.launch.elementwise import broadcast, cast, run_elementwise
-from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import finished, new_tensor
@@ -152,25 +152,23 @@ def run_gemm(out, a, b):
     r = ta.ndim - 2
     row_a = leading_stride(a)
     row_b = leading_stride(b)
-    # out, a, b, m, n, k, lda, a by columns, ldb, b by columns, batch, strides of out, a, b
-    frame = stack_small()
-    f = words(frame)
-    f[0] = tensor(out).data
-    f[1] = ta.data
-    f[2] = tensor(b).data
-    f[3] = ta.shape[r]
-    f[4] = tensor(b).shape[r + 1]
-    f[5] = ta.shape[r + 1]
-    f[6] = abs(row_a)
-    f[7] = 1 if row_a < 0 else 0
-    f[8] = abs(row_b)
-    f[9] = 1 if row_b < 0 else 0
-    f[10] = ta.shape[0] if r == 1 else 1
-    f[11] = f[3] * f[4]
-    f[12] = ta.strides[0] if r == 1 else 0
-    f[13] = tensor(b).strides[0] if r == 1 else 0
-    work = f[10] * f[3] * f[4] * max(f[5], 1) // 16
-    return launch(runtime().gemm_kernel, ta.device, ta.dtype, FLAT, frame, 14, work)
+    f = frames.gemm(stack_small())
+    f.out = tensor(out).data
+    f.a = ta.data
+    f.b = tensor(b).data
+    f.m = ta.shape[r]
+    f.n = tensor(b).shape[r + 1]
+    f.k = ta.shape[r + 1]
+    f.row_a = abs(row_a)
+    f.a_by_columns = 1 if row_a < 0 else 0
+    f.row_b = abs(row_b)
+    f.b_by_columns = 1 if row_b < 0 else 0
+    f.batch = ta.shape[0] if r == 1 else 1
+    f.step_out = f.m * f.n
+    f.step_a = ta.strides[0] if r == 1 else 0
+    f.step_b = tensor(b).strides[0] if r == 1 else 0
+    work = f.batch * f.m * f.n * max(f.k, 1) // 16
+    return launch_frame(runtime().gemm_kernel, ta.device, ta.dtype, f, work)
 
 
 @native
@@ -185,15 +183,14 @@ def triangle(op, h, offset):
     x = contiguous(h)
     if x <= 0:
         return finished(out, -x)
-    frame = stack_small()
-    f = words(frame)
-    f[0] = tensor(out).data
-    f[1] = tensor(x).data
-    f[2] = t.numel // (t.shape[t.ndim - 1] * t.shape[t.ndim - 2])
-    f[3] = t.shape[t.ndim - 2]
-    f[4] = t.shape[t.ndim - 1]
-    f[5] = offset
-    status = launch(op_record(op).kernel, t.device, t.dtype, FLAT, frame, 6, t.numel)
+    f = frames.triangle(stack_small())
+    f.out = tensor(out).data
+    f.x = tensor(x).data
+    f.matrices = t.numel // (t.shape[t.ndim - 1] * t.shape[t.ndim - 2])
+    f.rows = t.shape[t.ndim - 2]
+    f.columns = t.shape[t.ndim - 1]
+    f.diagonal = offset
+    status = launch_frame(op_record(op).kernel, t.device, t.dtype, f, t.numel)
     drop(x)
     return finished(out, status)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail
-from fastgrad.native.base.intrinsics import advance, native, runtime, stack_small, tensor, words
+from fastgrad.native.base.intrinsics import address_of, advance, native, runtime, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.flags import INFERENCE, INFERENCE_MODE
 from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.frames.multi_tensor import GROUP
 from fastgrad.native.contracts.status import (
     DEVICE_MISMATCH,
     INFERENCE_INPLACE,
@@ -19,7 +21,10 @@ from fastgrad.native.launch.elementwise import copy_into
 from fastgrad.native.launch.launch import launch, op_record
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
-from fastgrad.native.tensors.tensors import bump_version, overlaps_itself, same_shape
+from fastgrad.native.tensors.overlap import overlaps_itself
+from fastgrad.native.tensors.tensors import bump_version, same_shape
+
+BEFORE_TENSORS = GROUP.place("tensors")  # words
 
 
 @native
@@ -77,37 +82,34 @@ def check_group(op, group, attrs):
 
 @native
 def run_group(op, group, n_attrs, attrs):
-    """Run the kernel over one group, by way of contiguous copies where the memory has gaps; a status.
-
-    Frame: elements, dtype of the single number, an address for each place or 0, the settings.
-    """
+    """Run the kernel over one group, by way of contiguous copies where the memory has gaps; a status."""
     first = tensor(group[0])
-    frame = stack_small()
-    f = words(frame)
+    f = frames.group(stack_small())
     held = words(stack_small())
-    f[0] = first.numel
-    f[1] = first.dtype
+    f.n = first.numel
+    f.single = first.dtype
     status = 0
     j = 0
     for k in range(attrs[0]):
-        f[2 + k] = 0
+        f.tensors[k] = 0
         held[k] = 0
         if attrs[1] >> k & 1:
             h = contiguous(group[j]) if status == 0 else 0
             j += 1
             if h > 0:
                 held[k] = h
-                f[2 + k] = tensor(h).data
+                f.tensors[k] = tensor(h).data
                 if attrs[3] >> k & 1:
-                    f[1] = tensor(h).dtype
+                    f.single = tensor(h).dtype
             elif h < 0:
                 status = -h
-    at = 2 + attrs[0]
+    settings = advance(f.tensors, attrs[0])
     for k in range(4, n_attrs):
-        f[at] = attrs[k]
-        at += 1
+        settings[k - 4] = attrs[k]
+    n_words = BEFORE_TENSORS + attrs[0] + n_attrs - 4
     if status == 0:
-        status = launch(op_record(op).kernel, first.device, first.dtype, FLAT, frame, at, first.numel)
+        kernel = op_record(op).kernel
+        status = launch(kernel, first.device, first.dtype, FLAT, address_of(f), n_words, first.numel)
     j = 0
     for k in range(attrs[0]):
         if held[k] != 0:

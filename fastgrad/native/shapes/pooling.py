@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail
-from fastgrad.native.base.intrinsics import address_of, advance, native, stack_small, tensor, words
+from fastgrad.native.base.intrinsics import address_of, advance, native, stack_small, tensor, words, words_of
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.frames.elementwise import FLAT
+from fastgrad.native.contracts.frames.windows import CONSTANT, POOLING
 from fastgrad.native.contracts.status import MISFIT, PLACE_RANGE
+from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.elementwise import cast
-from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.launch import launch, launch_frame, op_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
-from fastgrad.native.shapes.indexing import launch_checked
 from fastgrad.native.tensors.tensors import finished, new_tensor
 
+BEFORE_SETTINGS = POOLING.place("settings")  # words
 LARGEST = 1 << 31  # of a plane: kernels count its elements in 32 bits
 
 
@@ -36,15 +39,14 @@ def planes_frame(f, out, x):
     """Addresses of result and operand, the number of planes, their sizes in the operand and in the result."""
     o = tensor(out)
     t = tensor(x)
-    f[0] = o.data
-    f[1] = 0
-    f[2] = t.data
-    f[3] = 1
+    f.out = o.data
+    f.x = t.data
+    f.planes = 1
     for k in range(o.ndim - 2):
-        f[3] *= o.shape[k]
+        f.planes *= o.shape[k]
     for k in range(2):
-        f[4 + k] = t.shape[t.ndim - 2 + k]
-        f[6 + k] = o.shape[o.ndim - 2 + k]
+        f.extent[k] = t.shape[t.ndim - 2 + k]
+        f.out_extent[k] = o.shape[o.ndim - 2 + k]
 
 
 @native
@@ -53,15 +55,15 @@ def run_pool(op, h, out, indices, n_settings, attrs):
     x = contiguous(h)
     if x <= 0:
         return -x
-    f = words(stack_small())
+    f = frames.pooling(stack_small())
     planes_frame(f, out, x)
-    if indices != 0:
-        f[1] = tensor(indices).data
+    f.indices = tensor(indices).data if indices != 0 else 0
     for k in range(n_settings):
-        f[8 + k] = attrs[k]
+        f.settings[k] = attrs[k]
     o = tensor(out)
     work = max(o.numel, tensor(x).numel)
-    status = launch(op_record(op).kernel, o.device, o.dtype, FLAT, address_of(f), 8 + n_settings, work)
+    n_words = BEFORE_SETTINGS + n_settings
+    status = launch(op_record(op).kernel, o.device, o.dtype, FLAT, address_of(f), n_words, work)
     drop(x)
     return status
 
@@ -130,12 +132,12 @@ def pool_at(op, h, indices, ndim, sizes):
     dense = contiguous(indices)
     status = -dense
     if dense > 0:
-        f = words(stack_small())
+        f = frames.places(stack_small())
         planes_frame(f, out, x)
-        f[1] = tensor(dense).data
+        f.indices = tensor(dense).data
         work = max(tensor(out).numel, tensor(x).numel)
         status = launch_checked(
-            op_record(op).kernel, places.device, tensor(h).dtype, address_of(f), 9, work, PLACE_RANGE, 0, 0
+            op_record(op).kernel, places.device, tensor(h).dtype, f, words_of(f), work, PLACE_RANGE
         )
         drop(dense)
     drop(x)
@@ -185,20 +187,20 @@ def pad_dim(op, h, dim, mode, value, before, size, back):
             after *= t.shape[k]
     sizes[dim] = size
     short = size if back != 0 else t.shape[dim]
-    if size < 0 or (short == 0 and mode != 0):
+    if size < 0 or (short == 0 and mode != CONSTANT):
         return fail(MISFIT)
     out = new_tensor(t.dtype, t.device, t.ndim, sizes)
     if out <= 0 or tensor(out).numel == 0:
         return out
-    f = words(stack_small())
-    f[0] = tensor(out).data
-    f[1] = t.data
-    f[2] = rows
-    f[3] = t.shape[dim]
-    f[4] = size
-    f[5] = after
-    f[6] = before
-    f[7] = mode
-    f[8] = value
+    f = frames.padding(stack_small())
+    f.out = tensor(out).data
+    f.x = t.data
+    f.rows = rows
+    f.length = t.shape[dim]
+    f.out_length = size
+    f.after = after
+    f.begin = before
+    f.mode = mode
+    f.value = value
     work = max(t.numel, tensor(out).numel)
-    return finished(out, launch(op_record(op).kernel, t.device, t.dtype, FLAT, address_of(f), 9, work))
+    return finished(out, launch_frame(op_record(op).kernel, t.device, t.dtype, f, work))

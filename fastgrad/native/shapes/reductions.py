@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, fail_dim
 from fastgrad.native.base.intrinsics import (
     advance,
@@ -14,12 +15,10 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.element_types import BOOL, INT64
-from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import ACCUMULATES_INT, FLOAT_ONLY, FN_LENGTH, FN_STD, NOT_EMPTY, OUT_BOOL
 from fastgrad.native.contracts.status import DTYPE_REFUSED, DUPLICATE_DIM, EMPTY_DIM, EMPTY_TENSOR, MEAN_DTYPE
 from fastgrad.native.launch.elementwise import elementwise, number_tensor
-from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous, reshape_or_copy
@@ -57,16 +56,13 @@ def listed_mask(ndim, n, dims):
 def run_reduction(kernel, dtype, h, mask, out):
     """Launch a reduction of `h` over the dimensions of `mask` into contiguous `out`."""
     t = tensor(h)
-    frame = stack_frame()
-    f = words(frame)
-    # address of out, of in; numbers of elements reduced and kept; kept rank, sizes, strides; reduced rank,
-    # sizes, strides: innermost first, neighbours merged.
-    f[0] = tensor(out).data
-    f[1] = t.data
-    f[3] = tensor(out).numel
+    f = frames.reduction(stack_frame())
+    f.out = tensor(out).data
+    f.x = t.data
+    f.results = tensor(out).numel
     reduced = 1
     for part in range(2):
-        base = 4 + part * (1 + 2 * MAX_DIMS)
+        dims = f.gone if part == 1 else f.kept
         rank = 0
         for d in range(t.ndim - 1, -1, -1):
             size = t.shape[d]
@@ -76,21 +72,21 @@ def run_reduction(kernel, dtype, h, mask, out):
             if inside != part or size == 1:
                 continue
             stride = t.strides[d]
-            if rank > 0 and stride == f[base + MAX_DIMS + rank] * f[base + rank]:
-                f[base + rank] *= size
+            if rank > 0 and stride == dims.strides[rank - 1] * dims.sizes[rank - 1]:
+                dims.sizes[rank - 1] *= size
             else:
-                f[base + 1 + rank] = size
-                f[base + 1 + MAX_DIMS + rank] = stride
+                dims.sizes[rank] = size
+                dims.strides[rank] = stride
                 rank += 1
         if rank == 0:
-            f[base + 1] = 1
-            f[base + 1 + MAX_DIMS] = 0
+            dims.sizes[0] = 1
+            dims.strides[0] = 0
             rank = 1
-        f[base] = rank
-    f[2] = reduced
+        dims.rank = rank
+    f.count = reduced
     if tensor(out).numel == 0:
         return 0
-    return launch(kernel, t.device, dtype, FLAT, frame, 4 + 2 * (1 + 2 * MAX_DIMS), t.numel + 1)
+    return launch_frame(kernel, t.device, dtype, f, t.numel + 1)
 
 
 @native

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, fail_dim
-from fastgrad.native.base.intrinsics import address_of, native, stack_small, tensor, words
+from fastgrad.native.base.intrinsics import native, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import ALL_DIMS
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
@@ -16,14 +16,11 @@ from fastgrad.native.contracts.ops import (
     WITH_INDICES,
 )
 from fastgrad.native.contracts.status import DTYPE_REFUSED, EMPTY_DIM, MISFIT
-from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import new_tensor, wrap_dim
-
-# Words of the frame: out, indices, two inputs, rows before the dimension, its length, elements after it.
-OUT, INDICES, INPUTS, BEFORE, LENGTH, AFTER, ROW_WORDS = 0, 1, 2, 4, 5, 6, 7
 
 DIM_GOES, DIM_SHRINKS, DIM_STAYS = 0, 1, 2
 
@@ -35,9 +32,9 @@ def row_sizes(h, dim, fate, f, sizes):
     Where `dim` is `ALL_DIMS`, the tensor is one row.
     """
     t = tensor(h)
-    f[BEFORE] = 1
-    f[LENGTH] = t.numel if dim == ALL_DIMS else 1
-    f[AFTER] = 1
+    f.before = 1
+    f.length = t.numel if dim == ALL_DIMS else 1
+    f.after = 1
     rank = 0
     if dim == ALL_DIMS:
         if fate == DIM_GOES:
@@ -48,11 +45,11 @@ def row_sizes(h, dim, fate, f, sizes):
     for d in range(t.ndim):
         size = t.shape[d]
         if d < dim:
-            f[BEFORE] *= size
+            f.before *= size
         elif d > dim:
-            f[AFTER] *= size
+            f.after *= size
         else:
-            f[LENGTH] = size
+            f.length = size
             if fate == DIM_GOES:
                 continue
             if fate == DIM_SHRINKS:
@@ -74,13 +71,16 @@ def run_rows(op, n, ins, f):
         if c <= 0:
             status = -c
             break
-        f[INPUTS + count] = tensor(c).data
+        if count == 0:
+            f.x = tensor(c).data
+        else:
+            f.second = tensor(c).data
         made[count] = c
         count += 1
         if tensor(c).dtype != t.dtype or tensor(c).numel != t.numel:
             status = MISFIT
     if status == 0:
-        status = launch(op_record(op).kernel, t.device, t.dtype, FLAT, address_of(f), ROW_WORDS, t.numel + 1)
+        status = launch_frame(op_record(op).kernel, t.device, t.dtype, f, t.numel + 1)
     for k in range(count):
         drop(made[k])
     return status
@@ -99,10 +99,10 @@ def rowwise(op, n, ins, attrs, outs):
     fate = DIM_STAYS
     if info.flags & REDUCES:
         fate = DIM_SHRINKS if attrs[1] != 0 else DIM_GOES
-    f = words(stack_small())
+    f = frames.rows(stack_small())
     sizes = words(stack_small())
     rank = row_sizes(ins[0], dim, fate, f, sizes)
-    if info.flags & NOT_EMPTY and f[LENGTH] == 0:
+    if info.flags & NOT_EMPTY and f.length == 0:
         return fail(EMPTY_DIM)
     dtype = t.dtype
     if info.flags & OUT_INT64 or (info.flags & ACCUMULATES_INT and not is_floating(dtype)):
@@ -112,9 +112,9 @@ def rowwise(op, n, ins, attrs, outs):
         return out
     count = 1
     outs[0] = out
-    f[OUT] = tensor(out).data
-    f[INDICES] = 0
-    f[INPUTS + 1] = 0
+    f.out = tensor(out).data
+    f.indices = 0
+    f.second = 0
     if info.flags & WITH_INDICES:
         indices = new_tensor(INT64, t.device, rank, sizes)
         if indices <= 0:
@@ -122,7 +122,7 @@ def rowwise(op, n, ins, attrs, outs):
             return indices
         count = 2
         outs[1] = indices
-        f[INDICES] = tensor(indices).data
+        f.indices = tensor(indices).data
     if tensor(out).numel == 0:
         return count
     status = run_rows(op, n, ins, f)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail
-from fastgrad.native.base.intrinsics import address_of, advance, native, stack_small, tensor, words
+from fastgrad.native.base.intrinsics import advance, native, stack_small, tensor, words, words_of
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.status import TARGET_DTYPE, TARGET_RANGE, TARGET_SIZES
+from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous, zeros
-from fastgrad.native.shapes.indexing import launch_checked
 from fastgrad.native.tensors.tensors import finished, new_tensor
 
 
@@ -34,9 +35,9 @@ def nll_forward(op, n, ins, attrs, outs):
     if total <= 0:
         drop(loss)
         return total
-    f = words(stack_small())
-    f[0] = tensor(loss).data
-    f[1] = tensor(total).data
+    f = frames.nll(stack_small())
+    f.loss = tensor(loss).data
+    f.total = tensor(total).data
     status = run_nll(f, op, n, ins, attrs, 0)
     if status != 0:
         drop(loss)
@@ -60,19 +61,17 @@ def run_nll(f, op, n, ins, attrs, back):
         if cw <= 0:
             drop(cy)
             return -cw
-    f[2] = x.data
-    f[3] = tensor(cy).data
-    f[4] = tensor(cw).data if cw != 0 else 0
-    f[5] = x.shape[0]
-    f[6] = x.shape[1]
-    f[7] = x.strides[0]
-    f[8] = x.strides[1]
-    f[9] = attrs[0]
-    f[10] = attrs[1]
+    f.x = x.data
+    f.targets = tensor(cy).data
+    f.weights = tensor(cw).data if cw != 0 else 0
+    f.rows = x.shape[0]
+    f.classes = x.shape[1]
+    f.row_stride = x.strides[0]
+    f.class_stride = x.strides[1]
+    f.reduction = attrs[0]
+    f.ignore_index = attrs[1]
     work = x.shape[0] * (1 + back * x.shape[1])
-    status = launch_checked(
-        op_record(op).kernel, x.device, x.dtype, address_of(f), 12, work, TARGET_RANGE, 0, 0
-    )
+    status = launch_checked(op_record(op).kernel, x.device, x.dtype, f, words_of(f), work, TARGET_RANGE)
     drop(cy)
     if cw != 0:
         drop(cw)
@@ -97,9 +96,9 @@ def nll_backward(op, n, ins, attrs):
     operands[0] = out  # the kernel writes where the loss read x
     operands[1] = ins[2]
     operands[2] = ins[3]
-    f = words(stack_small())
-    f[0] = tensor(cg).data
-    f[1] = tensor(ins[4]).data
+    f = frames.nll(stack_small())
+    f.loss = tensor(cg).data
+    f.total = tensor(ins[4]).data
     status = run_nll(f, op, 3, operands, attrs, 1)
     drop(cg)
     return finished(out, status)

@@ -145,7 +145,7 @@ def prelu(input: Any, weight: Any) -> Any:
         If the number of weights or the dtypes do not fit.
     """
     need_tensor("prelu", input)
-    need_tensor("prelu", weight, "weight")
+    need_tensor("prelu", weight, "weight", 2)
     if input.dtype is not weight.dtype:
         raise RuntimeError(f"prelu(): Type promoting not supported. Got {input.dtype} and {weight.dtype}")
     count = weight.numel()

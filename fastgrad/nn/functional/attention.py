@@ -152,8 +152,8 @@ def _shared(query: Any, x: Any, which: str) -> Any:
 
 def _check_operands(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, scale: Any) -> None:
     need_tensor(_NAME, query, "query")
-    need_tensor(_NAME, key, "key")
-    need_tensor(_NAME, value, "value")
+    need_tensor(_NAME, key, "key", 2)
+    need_tensor(_NAME, value, "value", 3)
     if query.dtype is not key.dtype or query.dtype is not value.dtype:
         raise RuntimeError(
             f"{_NAME}(): Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype}, "
@@ -176,7 +176,7 @@ def _check_operands(query: Any, key: Any, value: Any, mask: Any, dropout_p: floa
     if scale is not None and (isinstance(scale, bool) or not isinstance(scale, (int, float))):
         raise TypeError(f"{_NAME}(): argument 'scale' must be float, not {type(scale).__name__}")
     if mask is not None:
-        _check_mask(query, key, need_tensor(_NAME, mask, "attn_mask"))
+        _check_mask(query, key, need_tensor(_NAME, mask, "attn_mask", 4))
 
 
 def _check_mask(query: Any, key: Any, mask: Any) -> None:

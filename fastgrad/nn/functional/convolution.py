@@ -283,9 +283,9 @@ def _checked(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What both directions ask of their operands; the strides and dilations of each dimension."""
     need_tensor(name, x)
-    need_tensor(name, weight, "weight")
+    need_tensor(name, weight, "weight", 2)
     if bias is not None:
-        need_tensor(name, bias, "bias")
+        need_tensor(name, bias, "bias", 3)
     if as_index(name, "groups", groups) < 1:
         raise RuntimeError(f"{name}(): non-positive groups is not supported, but got groups={groups}")
     strides = each_dim(name, "stride", stride, rank)

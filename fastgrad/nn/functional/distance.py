@@ -27,7 +27,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     >>> fg.nn.functional.cosine_similarity(fg.tensor([[1.0, 0.0]]), fg.tensor([[1.0, 1.0]]))
     tensor([0.7071])
     """
-    a, b = need_tensor("cosine_similarity", x1, "x1"), need_tensor("cosine_similarity", x2, "x2")
+    a, b = need_tensor("cosine_similarity", x1, "x1"), need_tensor("cosine_similarity", x2, "x2", 2)
     for x in (a, b):
         if not x.dtype.is_floating_point:
             raise RuntimeError(
@@ -54,5 +54,5 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
     >>> fg.nn.functional.pairwise_distance(fg.tensor([[3.0, 4.0]]), fg.tensor([[0.0, 0.0]]))
     tensor([5.0000])
     """
-    a, b = need_tensor("pairwise_distance", x1, "x1"), need_tensor("pairwise_distance", x2, "x2")
+    a, b = need_tensor("pairwise_distance", x1, "x1"), need_tensor("pairwise_distance", x2, "x2", 2)
     return norm(a - b + eps, p, -1, keepdim)

@@ -64,8 +64,8 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     RuntimeError
         If sizes do not fit.
     """
-    for name, x in (("input1", input1), ("input2", input2), ("weight", weight)):
-        need_tensor("bilinear", x, name)
+    for k, (name, x) in enumerate((("input1", input1), ("input2", input2), ("weight", weight))):
+        need_tensor("bilinear", x, name, k + 1)
     if weight.ndim != 3 or input1.ndim == 0 or input1.shape[:-1] != input2.shape[:-1]:
         raise RuntimeError(
             "bilinear(): expected inputs whose sizes agree but for the last and a weight of three dimensions, but got "

@@ -55,7 +55,7 @@ def nll_loss(
     """
     kind = REDUCTIONS[chosen_reduction("nll_loss", reduction, size_average, reduce)]
     need_tensor("nll_loss", input)
-    if need_tensor("nll_loss", target, "target").dtype is dtypes.uint8:
+    if need_tensor("nll_loss", target, "target", 2).dtype is dtypes.uint8:
         target = target.to(dtypes.int64)
     if input.ndim == 2 and target.ndim == 1 and weight is None:
         return apply(_NLL, 2, 0, input, target, kind, ignore_index)[0]
@@ -144,7 +144,7 @@ def cross_entropy(
     tensor(1.3863)
     """
     need_tensor("cross_entropy", input)
-    need_tensor("cross_entropy", target, "target")
+    need_tensor("cross_entropy", target, "target", 2)
     if input.ndim == 0:
         raise RuntimeError(
             "cross_entropy(): expected an input of at least one dimension, but got a 0-dim tensor"

@@ -39,8 +39,8 @@ def _row_extents(name: str, input: Any, normalized_shape: Sequence[int], *affine
             f"{name}(): Given normalized_shape={list(last)}, expected input with shape [{stars}], but got input of "
             f"size {list(sizes)}"
         )
-    for which, x in zip(("weight", "bias"), affine, strict=False):
-        if x is not None and tuple(x.shape) != last:
+    for position, (which, x) in enumerate(zip(("weight", "bias"), affine, strict=False), 3):
+        if x is not None and tuple(need_tensor(name, x, which, position).shape) != last:
             raise RuntimeError(
                 f"{name}(): Expected {which} to be of same shape as normalized_shape, but got {which} of shape "
                 f"{list(x.shape)} and normalized_shape = {list(last)}"
@@ -163,14 +163,15 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
             f"{list(sizes)} and num_groups={num_groups}"
         )
     _need_several([n * channels // num_groups, num_groups, *sizes[2:]])
-    _need_channels("group_norm", channels, weight=weight, bias=bias)
+    _need_channels("group_norm", channels, 3, weight=weight, bias=bias)
     extents = (n, num_groups, channels // num_groups, math.prod(sizes[2:]))
     return _run(_GROUP, input, (weight, bias), (), eps, extents, (2, n * num_groups))[0]
 
 
-def _need_channels(name: str, channels: int, **tensors: Any) -> None:
-    for which, x in tensors.items():
-        if x is not None and tuple(need_tensor(name, x, which).shape) != (channels,):
+def _need_channels(name: str, channels: int, position: int, **tensors: Any) -> None:
+    """Refuse what is no vector of an element for each channel; `position` is that of the first."""
+    for k, (which, x) in enumerate(tensors.items()):
+        if x is not None and tuple(need_tensor(name, x, which, position + k).shape) != (channels,):
             raise RuntimeError(
                 f"{name}(): expected {which} to be a vector of size equal to the number of channels in input, "
                 f"{channels}, but got {which} of shape {list(x.shape)}"
@@ -220,7 +221,13 @@ def batch_norm(
             "batch_norm(): expected running_mean and running_var to be defined when training=False"
         )
     _need_channels(
-        "batch_norm", channels, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var
+        "batch_norm",
+        channels,
+        2,
+        running_mean=running_mean,
+        running_var=running_var,
+        weight=weight,
+        bias=bias,
     )
     extents = (n, 1, channels, math.prod(sizes[2:]))
     stats = (3, channels)

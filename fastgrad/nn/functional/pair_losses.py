@@ -17,7 +17,7 @@ from fastgrad.ops.registry import BY_NAME
 def _need_pair(name: str, input: Any, target: Any, stacklevel: int = 3) -> None:
     """Two tensors, of which one is floating point; a warning if sizes differ."""
     need_tensor(name, input)
-    need_tensor(name, target, "target")
+    need_tensor(name, target, "target", 2)
     if tuple(target.shape) != tuple(input.shape):
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
@@ -174,7 +174,7 @@ def kl_div(
         If `reduction` is something else.
     """
     need_tensor("kl_div", input)
-    need_tensor("kl_div", target, "target")
+    need_tensor("kl_div", target, "target", 2)
     by_batch = reduction == "batchmean" and size_average is None and reduce is None
     if reduction == "mean" and size_average is None and reduce is None:
         warnings.warn(
@@ -220,7 +220,7 @@ def binary_cross_entropy(
         If dtypes differ or an element of `input` is no probability.
     """
     need_tensor("binary_cross_entropy", input)
-    need_tensor("binary_cross_entropy", target, "target")
+    need_tensor("binary_cross_entropy", target, "target", 2)
     kind = chosen_reduction("binary_cross_entropy", reduction, size_average, reduce)
     if tuple(target.shape) != tuple(input.shape):
         raise ValueError(
@@ -269,7 +269,7 @@ def binary_cross_entropy_with_logits(
     """
     name = "binary_cross_entropy_with_logits"
     need_tensor(name, input)
-    need_tensor(name, target, "target")
+    need_tensor(name, target, "target", 2)
     kind = chosen_reduction(name, reduction, size_average, reduce)
     if tuple(target.shape) != tuple(input.shape):
         raise ValueError(

@@ -69,7 +69,7 @@ def embedding(
     if sparse:
         raise NotImplementedError("embedding(): sparse=True is not supported; gradients are dense")
     need_tensor("embedding", input)
-    if need_tensor("embedding", weight, "weight").ndim != 2:
+    if need_tensor("embedding", weight, "weight", 2).ndim != 2:
         raise RuntimeError(f"embedding(): 'weight' must be 2-D, but has shape {list(weight.shape)}")
     if input.dtype is dtypes.int32:
         input = input.to(dtypes.int64)

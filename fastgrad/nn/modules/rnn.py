@@ -200,7 +200,7 @@ class RNNBase(Module):
         if hx is None:
             return tuple(zeros(count, batch, width, dtype=x.dtype, device=x.device) for width in widths)
         states = tuple(hx) if len(widths) == 2 else (hx,)
-        dims = [need_tensor(self.mode, s, "hx").ndim for s in states]
+        dims = [need_tensor(self.mode, s, "hx", 2).ndim for s in states]
         if len(states) != len(widths) or any(d != 2 + batched for d in dims):
             what = "batched 3-D" if batched else "unbatched 2-D"
             names = "hx and cx" if len(widths) == 2 else "hx"

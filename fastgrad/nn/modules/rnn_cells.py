@@ -80,7 +80,7 @@ class RNNCellBase(Module):
         if states is not None:
             states = states if len(names) == 2 else (states,)
             for name, state in zip(names, states, strict=False):
-                if need_tensor(kind, state, name).ndim not in (1, 2):
+                if need_tensor(kind, state, name, 2).ndim not in (1, 2):
                     raise ValueError(f"{kind}: Expected {name} to be 1D or 2D, got {state.ndim}D instead")
         batched = x.ndim == 2
         if not batched:

@@ -7,7 +7,7 @@ import random
 
 from tests.fuzz.case import Case, valid
 
-FAMILIES = ("names", "hooks", "lifetimes", "signals")
+FAMILIES = ("names", "hooks", "lifetimes", "subclasses", "threads", "fork", "signals", "files")
 
 
 def draw(family: str, seed: int) -> Case:

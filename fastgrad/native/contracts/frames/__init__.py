@@ -1,0 +1,32 @@
+"""The frames of kernels: what the words are that a kernel gets, one module for each family."""
+
+from __future__ import annotations
+
+from fastgrad.native.contracts.frames import (
+    attention,
+    convolution,
+    elementwise,
+    filling,
+    framed,
+    indexing,
+    losses,
+    matrices,
+    multi_tensor,
+    reductions,
+    windows,
+)
+from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
+
+# What compiled code casts to by name; variants have the name, and the words, of the frame that they vary.
+FRAMES = (
+    elementwise.FLAT_FRAME, elementwise.STRIDED_FRAME, reductions.REDUCTION, reductions.ROWS,
+    matrices.GEMM, matrices.TRIANGLE, indexing.GATHER, indexing.INDEX, losses.NLL,
+    windows.PLANES, windows.POOLING, windows.MAX_POOLING, windows.MEAN_POOLING, windows.TO_PLACES, windows.PADDING,
+    convolution.CONVOLUTION, attention.ATTENTION, filling.ZERO, filling.RANDOM, filling.SEQUENCE,
+    multi_tensor.GROUP, multi_tensor.SGD, multi_tensor.ADAM, multi_tensor.RMSPROP, multi_tensor.ADAGRAD,
+    multi_tensor.NORM_PART, multi_tensor.SCALE, multi_tensor.CLIP,
+    framed.FRAMED, framed.DROPOUT, framed.DROPOUT_AGAIN, framed.EMBEDDING, framed.EMBEDDING_BACKWARD,
+    framed.NORM, framed.NORM_FIXED, framed.NORM_BACKWARD, framed.NORM_WEIGHT, framed.SORTING,
+)  # fmt: skip
+
+__all__ = ["FLAT", "FRAMES", "INPLACE", "STRIDED"]

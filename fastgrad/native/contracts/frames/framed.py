@@ -1,0 +1,102 @@
+"""Ops that are one kernel over contiguous operands, with integers of the call (see `native.shapes.framed`).
+
+A kernel checks that its operands have as many elements as the integers say, because what a derivative gets may come
+from a saved-tensor hook. It reports an operand that has not, and an index that is out of range.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastgrad.native.contracts.element_types import BOOL, INT64
+from fastgrad.native.contracts.frame import Frame, number, reads, status, updates, writes
+from fastgrad.native.contracts.limits import ATTR_WORDS
+from fastgrad.native.contracts.record import Part
+from fastgrad.native.contracts.split import Split
+
+MAX_FRAMED_INPUTS = 6
+INPUT = Part("input", data=1, numel=1)  # the address is 0 where there is none
+
+# The integers are those that the op declares by name.
+FRAMED = Frame(
+    "framed",
+    outputs=writes(count=2), inputs=reads(count=MAX_FRAMED_INPUTS, part=INPUT), status=status(),
+    integers=number(count=ATTR_WORDS),
+)  # fmt: skip
+
+_in = partial(reads, part=INPUT)
+
+# --- dropout ---------------------------------------------------------------------------------------------------
+
+# Seed and offset of the stream, one of whose blocks makes four elements of the mask; the probability that an element
+# stays in units of 2**-32; bits of what it is multiplied by.
+DROPOUT = FRAMED.named(
+    "dropout", outputs={"out": writes("x.numel"), "mask": writes("x.numel", element=BOOL)},
+    inputs={"x": _in("x.numel")}, integers="seed offset threshold scale",
+    splits=(Split("x.numel", {"out": (), "mask": (), "x": (), "offset": 4}, grain=4),),
+)  # fmt: skip
+DROPOUT_AGAIN = FRAMED.named(
+    "dropout_again", outputs={"out": writes("x.numel")},
+    inputs={"x": _in("x.numel"), "mask": _in("mask.numel", element=BOOL)}, integers="scale",
+    splits=(Split("x.numel", {"out": (), "x": (), "mask": ()}, ("mask.numel",)),),
+)  # fmt: skip
+
+# --- embeddings ------------------------------------------------------------------------------------------------
+
+# Rows of the table, elements of a row, padding index or -1, whether this is the transpose of the gradient: then rows
+# at the padding index are zero, and the factors, one for each index, count. Looking up for its own sake heeds neither.
+_INTEGERS = "rows width padding transposed"
+_INDICES = {"indices": _in("indices.numel", element=INT64), "factors": _in("factors.numel")}
+EMBEDDING = FRAMED.named(
+    "embedding", outputs={"out": writes("indices.numel", "width")},
+    inputs={"table": _in("rows", "width"), **_INDICES}, integers=_INTEGERS,
+    splits=(Split("indices.numel", {"out": ("width",), "indices": (), "factors": ()}, ("factors.numel",)),),
+)  # fmt: skip
+# What is added up may belong to one row from anywhere.
+EMBEDDING_BACKWARD = FRAMED.named(
+    "embedding_backward", outputs={"out": updates("rows", "width")},
+    inputs={"grad": _in("grad.numel"), **_INDICES}, integers=_INTEGERS,
+)  # fmt: skip
+
+# --- normalisation ---------------------------------------------------------------------------------------------
+
+# The operand is seen as four extents (n, g, c, s): see `kernels.normalization`. The statistics are a matrix whose rows
+# are as long as there are statistics, so that a part of a launch would not find its own there.
+_EXTENTS = ("n", "groups", "c", "s")
+_NORM = "eps n groups c s"
+_WEIGHTS = {"weight": _in("weight.numel"), "bias": _in("bias.numel")}
+NORM = FRAMED.named(
+    "norm", outputs={"out": writes(*_EXTENTS), "stats": writes()}, inputs={"x": _in(*_EXTENTS), **_WEIGHTS},
+    integers=_NORM,
+)  # fmt: skip
+NORM_FIXED = FRAMED.named(
+    "norm_fixed", outputs={"out": writes(*_EXTENTS), "stats": writes()},
+    inputs={
+        "x": _in(*_EXTENTS), **_WEIGHTS,
+        "means": _in("means.numel"), "variances": _in("variances.numel"),
+    }, integers=_NORM,
+)  # fmt: skip
+_BACK = {"grad": _in(*_EXTENTS), "x": _in(*_EXTENTS), "stats": _in("stats.numel")}
+NORM_BACKWARD = FRAMED.named(
+    "norm_backward", outputs={"out": writes(*_EXTENTS)}, inputs={**_BACK, "weight": _in("weight.numel")},
+    integers=_NORM,
+)  # fmt: skip
+NORM_WEIGHT = FRAMED.named(
+    "norm_weight", outputs={"out": writes("groups", "c")}, inputs=_BACK, integers=_NORM
+)
+
+# --- sorting ---------------------------------------------------------------------------------------------------
+
+# The k first of each row in order, with their places in the row.
+SORTING = FRAMED.named(
+    "sorting",
+    outputs={
+        "values": updates("before", "k", "after"), "places": updates("before", "k", "after", element=INT64),
+    },
+    inputs={"x": _in("before", "length", "after")}, integers="before length after k largest",
+    splits=(
+        Split(
+            "before", {"values": ("k", "after"), "places": ("k", "after"), "x": ("length", "after")}, ("x.numel",)
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,42 @@
+"""Reductions over any dimensions, and ops over the rows of one dimension."""
+
+from __future__ import annotations
+
+from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.frame import Frame, reads, size, writes
+from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.record import Part
+from fastgrad.native.contracts.split import Last, PerStep, Split
+
+# Dimensions from the innermost on, neighbours merged; at least one.
+DIMS = Part("dims", rank=1, sizes=MAX_DIMS, strides=MAX_DIMS)
+
+# `count` elements are reduced to each of the results. Whether sums run along a row or along columns depends on whether
+# the innermost of the kept dimensions has one element: hence the grain.
+REDUCTION = Frame(
+    "reduction",
+    out=writes("results"), x=reads(), count=size(), results=size(), kept=size(part=DIMS), gone=size(part=DIMS),
+    splits=(
+        Split(
+            Last("kept.sizes", "kept.rank"),
+            {"out": (PerStep("results"),), "x": (Last("kept.strides", "kept.rank"),)}, ("results",), grain=2,
+        ),
+    ),
+)  # fmt: skip
+
+# A row has `length` elements, `after` apart from each other; there are `before` times `after` of them.
+ROWS = Frame(
+    "rows",
+    out=writes("before", "length", "after"), indices=writes(element=INT64),
+    x=reads("before", "length", "after"), second=reads("before", "length", "after"),
+    before=size(), length=size(), after=size(),
+    splits=(
+        Split("before", {"out": ("length", "after"), "x": ("length", "after"), "second": ("length", "after")}),
+    ),
+)  # fmt: skip
+
+# The same with one result for each row, and perhaps its place in the row.
+REDUCED_ROWS = ROWS.variant(
+    out=writes("before", "after"), indices=writes("before", "after", element=INT64),
+    splits=(Split("before", {"out": ("after",), "indices": ("after",), "x": ("length", "after")}),),
+)  # fmt: skip

@@ -1,0 +1,126 @@
+"""`rt.apply`: an op called from Python, compared with the op's entry in the table before anything runs."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import _stack_words, advance, native, native_inline, words
+from fastgrad.native.base.pyapi import (
+    py_decref,
+    py_err_occurred,
+    py_integer_value,
+    py_tuple_new,
+    py_tuple_set,
+)
+from fastgrad.native.contracts.limits import MAX_OPS
+from fastgrad.native.contracts.ops import ANY_NUMBER, ELEMENTWISE, FN_INDEX_PUT, FN_SPLIT, FN_UNBIND, FUNCTION
+from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE, NO_MEMORY
+from fastgrad.native.dispatch.call import call_entry
+from fastgrad.native.dispatch.inplace_call import inplace
+from fastgrad.native.launch.launch import op_record
+from fastgrad.native.memory.buffers import allocate, deallocate
+from fastgrad.native.memory.references import drop
+from fastgrad.native.objects.handles import call_refused, optional_handle, wrap
+
+HEAD = 3  # arguments before the operands: the op, the number of operands, the number of outputs
+IN_PLACE = -1  # in place of the number of outputs
+CALL_WORDS = 96  # handles and integers of a call that stand on the stack; those of longer calls do not
+MAX_OUTPUTS = 4  # of ops whose number of outputs the call does not say
+
+call_frame = _stack_words(CALL_WORDS)
+
+
+@native
+def apply(arguments, count):
+    """``apply(op, n, n_outs, *tensors, *integers)``: the object of the result, or zero with an exception set.
+
+    `n` is the number of tensors; `n_outs` is 0 for one result, -1 for a change in place, else the number of views that
+    an op makes. Several results come as a tuple.
+    """
+    given = words(arguments)
+    if count < HEAD:
+        return call_refused(BAD_CALL, arguments, count)
+    op = py_integer_value(given[0])
+    n = py_integer_value(given[1])
+    n_outs = py_integer_value(given[2])
+    if (op < 0 or n < 0 or n_outs < 0) and py_err_occurred() != 0:
+        return 0
+    if not fits(op, n, n_outs, count - HEAD - n):
+        return call_refused(BAD_CALL, arguments, count)
+    needed = count - HEAD + max(n_outs, MAX_OUTPUTS)
+    frame = call_frame()
+    if needed > CALL_WORDS:
+        frame = allocate(needed * 8)
+        if frame == 0:
+            return call_refused(NO_MEMORY, arguments, count)
+    answer = apply_with(words(frame), op, n, n_outs, arguments, count)
+    if needed > CALL_WORDS:
+        deallocate(frame, needed * 8)
+    return answer
+
+
+@native_inline
+def fits(op, n, n_outs, n_ints):
+    """Whether there is such an op and it takes as many operands and integers and gives as many outputs."""
+    if op < 0 or op >= MAX_OPS:
+        return False
+    info = op_record(op)
+    if info.kind == 0 or n < info.least or n > info.most:
+        return False
+    if n_ints != info.n_ints and (n_ints < info.n_ints or info.more_ints == 0):
+        return False
+    if n_outs == 0:
+        return True
+    if n_outs == IN_PLACE:
+        return info.kind == ELEMENTWISE or (info.kind == FUNCTION and info.forward == FN_INDEX_PUT)
+    if info.kind != FUNCTION:
+        return False
+    if info.forward == FN_SPLIT:
+        return n_outs == n_ints - 1
+    return info.forward == FN_UNBIND and 0 < n_outs < ANY_NUMBER
+
+
+@native_inline
+def apply_with(ins, op, n, n_outs, arguments, count):
+    """The call itself, with room for handles of operands, integers and handles of outputs.
+
+    Integers are read before handles: `__index__` is Python and may change a tensor, and with it its handle.
+    """
+    info = op_record(op)
+    given = advance(words(arguments), HEAD)
+    attrs = advance(ins, n)
+    n_ints = count - HEAD - n
+    outs = advance(attrs, n_ints)
+    for k in range(n_ints):
+        attrs[k] = py_integer_value(given[n + k])
+        if attrs[k] == -1 and py_err_occurred() != 0:
+            return 0
+    for k in range(n):
+        ins[k] = optional_handle(given[k])
+        if ins[k] < 0 or (ins[k] == 0 and not info.optional >> min(k, 63) & 1):
+            return call_refused(BAD_HANDLE, arguments, count)
+    if info.most != ANY_NUMBER:
+        while n > info.least and ins[n - 1] == 0:  # absent at the end is as good as left out
+            n -= 1
+    if n_outs == IN_PLACE:
+        changed = inplace(op, n, ins, n_ints, attrs)
+        return wrap(changed) if changed > 0 else call_refused(-changed, arguments, count)
+    made = call_entry(op, n, ins, n_ints, attrs, outs, n_outs)
+    if made <= 0:
+        return call_refused(-made, arguments, count)
+    return wrap(outs[0]) if made == 1 and n_outs == 0 else wrap_all(outs, made)
+
+
+@native
+def wrap_all(handles, n):
+    """The objects of tensors as a tuple; takes over their references. Zero with an exception set."""
+    values = py_tuple_new(n)
+    for k in range(n):
+        if values == 0:
+            drop(handles[k])
+            continue
+        o = wrap(handles[k])
+        if o == 0:
+            py_decref(values)
+            values = 0
+        else:
+            py_tuple_set(values, k, o)
+    return values
