@@ -820,7 +820,7 @@ class Tensor(TensorBase):
         return elementwise.inplace(op, self, filling, mask)
 
 
-_PRIVATE = tuple(hooks_.LEAF_FLAGS)
+_PRIVATE = hooks_.LEAF_HOOK_DICTS
 
 
 class _Memory:

@@ -59,13 +59,16 @@ def seeds(runtime: ModuleType | None) -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_leaks(request: pytest.FixtureRequest, runtime: ModuleType | None) -> Iterator[None]:
-    """Live tensors, storages, nodes, tasks and bytes return to what they were before the test."""
+    """Live tensors, storages, nodes, tasks, bytes and modes return to what they were before the test."""
     if runtime is None:
         yield
         return
+    from fastgrad.native.build.loader import rt
+
     forget_last_failure()
-    before = runtime.debug.live()
+    before, mode = runtime.debug.live(), rt.get_mode()
     yield
+    assert rt.get_mode() == mode, "modes or hooks of this thread are still in force"
     if request.node.stash.get(FAILED, False):  # the traceback holds the test's tensors
         return
     after = runtime.debug.live()

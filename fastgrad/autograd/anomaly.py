@@ -2,60 +2,37 @@
 
 from __future__ import annotations
 
-import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from fastgrad.autograd.threads import carried
-from fastgrad.native.build.loader import rt, runtime_set_object
-from fastgrad.native.contracts.flags import NODE_HOOKS
-
-
-class _State(threading.local):
-    """What a thread has switched on."""
-
-    def __init__(self) -> None:
-        self.hooks: list[Callable[[Any], None]] = []
-        self.enabled = False
-        self.check_nan = True
-
-    def now(self) -> tuple[Any, ...]:
-        """All of it."""
-        return list(self.hooks), self.enabled, self.check_nan
-
-    def become(self, values: tuple[Any, ...]) -> None:
-        """Take over what another thread has."""
-        self.hooks, self.enabled, self.check_nan = values
-
-
-state = _State()
-carried(state.now, state.become)
-
-
-def _refresh() -> None:
-    wanted = bool(state.hooks) or state.enabled
-    rt.set_mode(rt.get_mode() | NODE_HOOKS if wanted else rt.get_mode() & ~NODE_HOOKS)
+from fastgrad.native.build.loader import ContextBase, rt, runtime_set_object
+from fastgrad.native.contracts.flags import ANOMALY, ANOMALY_UNCHECKED, NODE_SETTING
 
 
 def node_created(node: Any, *_: object) -> None:
     """A node was made in this thread while somebody wants to know."""
-    if state.enabled:
+    if is_anomaly_enabled():
         node.metadata["traceback_"] = traceback.format_stack()[:-1]
         task = rt.current_pass()
         if task:
             node.metadata["parent_"] = rt.task_node(task)
-    for hook in tuple(state.hooks):
+    hooks = []
+    chain = rt.setting(NODE_SETTING)
+    while chain is not None:
+        hook, chain = chain
+        hooks.append(hook)
+    for hook in reversed(hooks):
         hook(node)
 
 
 runtime_set_object("node_created", node_created)
 
 
-class node_creation_hook:  # noqa: N801 - the field's name
+class node_creation_hook(ContextBase):  # noqa: N801 - the field's name
     """While this context is active, each new node of this thread's graphs is shown to a function.
 
     Parameters
@@ -74,35 +51,24 @@ class node_creation_hook:  # noqa: N801 - the field's name
     """
 
     def __init__(self, hook: Callable[[Any], None]) -> None:
+        self._setting = 1 + NODE_SETTING
+        self._gives_self = 1
         self.hook = hook
 
-    def __enter__(self) -> node_creation_hook:
-        state.hooks.append(self.hook)
-        _refresh()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        state.hooks.remove(self.hook)
-        _refresh()
+    def _entering(self) -> Callable[[Any], None]:
+        return self.hook
 
 
 # --- anomaly mode ----------------------------------------------------------------------------------------------
 
 
-class _Anomaly:
-    """A change of anomaly mode that the end of a block takes back."""
-
-    def _switch(self, mode: bool, check_nan: bool) -> None:
-        self._before = (state.enabled, state.check_nan)
-        state.enabled, state.check_nan = mode, check_nan
-        _refresh()
-
-    def __exit__(self, *_: object) -> None:
-        state.enabled, state.check_nan = self._before
-        _refresh()
+def _switch(mode: bool, check_nan: bool) -> tuple[int, int]:
+    """The modes that are switched on, and those that are switched off."""
+    on = (ANOMALY if mode else 0) | (0 if check_nan else ANOMALY_UNCHECKED)
+    return on, (ANOMALY | ANOMALY_UNCHECKED) & ~on
 
 
-class set_detect_anomaly(_Anomaly):  # noqa: N801 - the field's name
+class set_detect_anomaly(ContextBase):  # noqa: N801 - the field's name
     """Switch anomaly mode on or off in this thread; as a context manager, until the end of the block.
 
     Parameters
@@ -116,14 +82,12 @@ class set_detect_anomaly(_Anomaly):  # noqa: N801 - the field's name
     Ops note where they were called; when a pass fails, a warning shows where the op at fault was called.
     """
 
-    def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self._switch(mode, check_nan)
-
-    def __enter__(self) -> None:
-        pass
+    def __new__(cls, mode: bool, check_nan: bool = True) -> set_detect_anomaly:
+        """The context, whose change has been made."""
+        return rt.apply_context(cls, *_switch(mode, check_nan))  # type: ignore[no-any-return]
 
 
-class detect_anomaly(_Anomaly):  # noqa: N801
+class detect_anomaly(ContextBase):  # noqa: N801
     """While this context is active, passes raise at the first NaN and say which op made it and where it was called.
 
     Parameters
@@ -148,25 +112,22 @@ class detect_anomaly(_Anomaly):  # noqa: N801
     """
 
     def __init__(self, check_nan: bool = True) -> None:
-        self.check_nan = check_nan
+        self._on, self._off = _switch(True, check_nan)
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
             "debugging.",
             stacklevel=2,
         )
 
-    def __enter__(self) -> None:
-        self._switch(True, self.check_nan)
-
 
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on in this thread."""
-    return state.enabled
+    return bool(rt.get_mode() & ANOMALY)
 
 
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether anomaly mode would raise at NaN."""
-    return state.check_nan
+    return not rt.get_mode() & ANOMALY_UNCHECKED
 
 
 def check_nan(node: Any, values: tuple[Any, ...]) -> None:
@@ -181,22 +142,29 @@ def check_nan(node: Any, values: tuple[Any, ...]) -> None:
 runtime_set_object("check_nan", check_nan)
 
 
-def explain(node: Any, error: BaseException) -> None:
-    """Warn where the op was called whose node was at work when a pass failed, and the ops behind it."""
-    if node is None:
-        return
+def explain_failure(node: Any, error: BaseException) -> None:
+    """Warn where the op was called whose node was at work when a pass failed, and the ops behind it.
+
+    Where warnings are errors, the text becomes a note of the error that is on its way.
+    """
+    if isinstance(error, Exception):
+        for text in _explanations(node):
+            try:
+                warnings.warn(text, stacklevel=3)
+            except Warning:
+                error.add_note(text)
+
+
+def _explanations(node: Any) -> Iterator[str]:
     name = node.name()
     place = (node._metadata or {}).get("traceback_")
     if place is None:
-        _tell(
-            error,
+        yield (
             f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward "
-            "pass for more information.",
+            "pass for more information."
         )
         return
-    _tell(
-        error, f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(place)}"
-    )
+    yield f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(place)}"
     parent = node._metadata.get("parent_")
     while parent is not None:
         place = (parent._metadata or {}).get("traceback_")
@@ -205,13 +173,8 @@ def explain(node: Any, error: BaseException) -> None:
             if place
             else "No forward pass information available."
         )
-        _tell(error, f"\n\nPrevious calculation was induced by {parent.name()}. {text}")
+        yield f"\n\nPrevious calculation was induced by {parent.name()}. {text}"
         parent = (parent._metadata or {}).get("parent_")
 
 
-def _tell(error: BaseException, text: str) -> None:
-    """Warn about an error that leaves a pass; where warnings are errors, it is the one that leaves, with a note."""
-    try:
-        warnings.warn(text, stacklevel=5)
-    except UserWarning:
-        error.add_note(text)
+runtime_set_object("explain_failure", explain_failure)

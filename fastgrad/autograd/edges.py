@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastgrad.autograd.node import Node
-from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import NODE, TENSOR
 
 _OUTPUT_NR = TENSOR.fields["output_nr"][0]
@@ -80,10 +80,3 @@ def check_edge(edge: GradientEdge) -> GradientEdge:
             f"GradientEdge: output_nr {edge.output_nr} is out of range; {edge.node.name()} has {outputs} outputs"
         )
     return edge
-
-
-def edge_of(value: Any) -> GradientEdge:
-    """The edge that a tensor which requires grad, or an edge, stands for."""
-    if isinstance(value, TensorBase):
-        return get_gradient_edge(value)
-    return check_edge(value)

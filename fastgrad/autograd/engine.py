@@ -1,37 +1,33 @@
-"""The Python side of a backward pass: its start, the hook boundaries, its end.
+"""The Python side of a backward pass: arguments that need a look, results, and what compiled code asks on the way.
 
-The compiled sweep runs everything between two boundaries; see ``native.sweep`` for when it returns and why.
+A pass is one call of the runtime: see ``native.backward.run``.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastgrad import dtypes
-from fastgrad.autograd import anomaly
-from fastgrad.autograd.edges import GradientEdge, check_edge, edge_of
+from fastgrad.autograd.edges import GradientEdge, check_edge
 from fastgrad.autograd.rules import apply_rules
-from fastgrad.autograd.saved import restore_saved_hooks
 from fastgrad.autograd.threads import on_another_thread
 from fastgrad.errors import raise_status
 from fastgrad.functions.creation import full, full_like
-from fastgrad.native.build.loader import TensorBase, rt, runtime_get
+from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import (
     ACCUMULATE,
-    CHECK_NAN,
     CREATE_GRAPH,
     FILTERED,
     GRAD_ENABLED,
     KEEP_GRAPH,
 )
-from fastgrad.native.contracts.status import AT_APPLY, FAILED, NESTED_TOO_DEEP
+from fastgrad.native.contracts.records import NODE
 from fastgrad.native.host import devices
 
-_sweep, _get, _set, _current, _count = rt.sweep, rt.task_get, rt.task_set, rt.task_node, rt.task_count
-GRADS, RESULTS, CAPTURES = 0, 1, 2
+_N_IN = NODE.fields["n_in"][0]
 
 
 def _inputs_of(inputs: Any, name: str) -> list[Any]:
@@ -49,6 +45,8 @@ def _inputs_of(inputs: Any, name: str) -> list[Any]:
     for k, t in enumerate(wanted):
         if not isinstance(t, (TensorBase, GradientEdge)):
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
+        if isinstance(t, GradientEdge):
+            check_edge(t)
         if isinstance(t, TensorBase) and not t.requires_grad:  # type: ignore[attr-defined]
             raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
     return wanted
@@ -90,6 +88,8 @@ def _no_gradient(index: int) -> RuntimeError:
 def _root_gradient(root: Any, gradient: Any, index: int) -> Any:
     if isinstance(root, TensorBase):
         if not root.requires_grad:
+            raise _no_gradient(index)
+        if rt.gradient_node(root) is None:  # a view made without history
             raise _no_gradient(index)
     else:
         check_edge(root)
@@ -175,11 +175,9 @@ def backward(
             )
         grad_tensors = grad_variables
     wanted = None if inputs is None else _inputs_of(inputs, "backward")
-    roots, grads = _roots(tensors, grad_tensors)
-    if wanted is not None:
-        for t in wanted:
-            if isinstance(t, TensorBase):
-                rt.retain_grad(t)
+    for t in wanted or ():
+        if isinstance(t, TensorBase):
+            rt.retain_grad(t)
     if create_graph:
         warnings.warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and "
@@ -191,7 +189,9 @@ def backward(
     flags = ACCUMULATE | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)
     if wanted is not None:
         flags |= FILTERED
-    _run(roots, grads, flags, wanted)
+    done = rt.run_pass(tensors, grad_tensors, wanted, flags)
+    if done is not None:
+        _run_checked(*_roots(tensors, grad_tensors), wanted, flags)
 
 
 def grad(
@@ -247,7 +247,6 @@ def grad(
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
-    wanted = _inputs_of(inputs, "grad")
     if not only_inputs:
         warnings.warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
@@ -255,97 +254,70 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
-    roots, grads = _roots(outputs, grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
     flags = FILTERED | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)
-    found = _run(roots, grads, flags, wanted)
-    allowed = materialize_grads if allow_unused is None else allow_unused
-    results = []
-    for k, value in enumerate(found):
-        if value is None and not allowed:
-            raise RuntimeError(
-                f"The differentiated Tensor at index {k} appears to not have been used in the graph. Set "
-                "allow_unused=True "
-                "if this is the desired behavior."
-            )
-        if value is None and materialize_grads:
-            if isinstance(wanted[k], GradientEdge):
-                raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-            value = _filled_like(wanted[k], 0)
-            if create_graph:
-                value.requires_grad_()
-        results.append(value)
-    return dict(zip(inputs, results, strict=True)) if isinstance(inputs, dict) else tuple(results)
+    wanted = inputs
+    found = rt.run_pass(outputs, grad_outputs, wanted, flags)
+    if found is NotImplemented or found is Ellipsis:
+        wanted = _inputs_of(inputs, "grad")
+        found = _run_checked(*_roots(outputs, grad_outputs), wanted, flags)
+    for value in found:
+        if value is None:
+            found = _unused(found, _inputs_of(wanted, "grad"), allow_unused, materialize_grads, create_graph)
+            break
+    return dict(zip(inputs, found, strict=True)) if isinstance(inputs, dict) else found  # type: ignore[no-any-return]
 
 
-def _checked(status: int, what: str) -> None:
-    if status < 0:
-        raise_status(-status, what)
+def _unused(
+    found: tuple[Any, ...],
+    wanted: list[Any],
+    allow_unused: bool | None,
+    materialize: bool,
+    create_graph: bool,
+) -> tuple[Any, ...]:
+    """Gradients of which some are undefined as `grad` returns them."""
+    if not (materialize if allow_unused is None else allow_unused):
+        index = next(k for k, value in enumerate(found) if value is None)
+        raise RuntimeError(
+            f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set "
+            "allow_unused=True "
+            "if this is the desired behavior."
+        )
+    if not materialize:
+        return found
+    return tuple(
+        _zeros_like(t, create_graph) if value is None else value
+        for t, value in zip(wanted, found, strict=True)
+    )
 
 
-def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | None) -> list[Any]:
-    """One pass; returns for each wanted tensor its gradient, None where it is undefined."""
-    mode = rt.get_mode()
-    if anomaly.state.enabled and anomaly.state.check_nan:
-        flags |= CHECK_NAN
-    task = rt.task_new(flags)
-    if task == -NESTED_TOO_DEEP:
-        return on_another_thread(lambda: _run(roots, grads, flags, wanted))  # type: ignore[no-any-return]
-    _checked(task, "backward")
-    balanced = False
-    try:
-        for k, (root, gradient) in enumerate(zip(roots, grads, strict=True)):
-            if isinstance(root, TensorBase):
-                status = rt.task_root_tensor(task, root, gradient)
-                if status > 0:  # a view made without history
-                    raise _no_gradient(k)
-            else:
-                status = rt.task_root(task, root.node, root.output_nr, gradient)
-            _checked(status, "backward")
-        _checked(rt.task_discover(task), "backward")
-        captures = [] if wanted is None else [_want(task, t, bool(flags & ACCUMULATE)) for t in wanted]
-        _checked(rt.task_start(task), "backward")
-        event = _sweep(task)
-        while event:
-            _EVENTS[event](task, flags)
-            event = _sweep(task)
-        balanced = task not in _kept
-        if not balanced:
-            _run_callbacks(_kept[task].get(_CALLBACKS, ()))
-        if flags & ACCUMULATE:
-            return []
-        return [_get(task, CAPTURES, c) if c >= 0 else None for c in captures]
-    except Exception as error:
-        if anomaly.state.enabled:
-            anomaly.explain(rt.task_node(task), error)
-        raise
-    finally:
-        if not balanced:
-            _kept.pop(task, None)
-            restore_saved_hooks(rt.pass_id(task))
-        rt.set_mode(mode)
-        rt.task_end(task)
+def _run_checked(roots: list[Any], grads: list[Any], wanted: list[Any] | None, flags: int) -> tuple[Any, ...]:
+    """A pass whose arguments have been looked at; on another thread if too many passes are under way on this one."""
+    found = rt.run_pass(roots, grads, wanted, flags)
+    if found is Ellipsis:
+        return on_another_thread(lambda: _run_checked(roots, grads, wanted, flags))  # type: ignore[no-any-return]
+    if found is NotImplemented:
+        raise RuntimeError(
+            "a tensor to differentiate has other sizes or another dtype than when it was recorded; was its `.data` set?"
+        )
+    return found  # type: ignore[no-any-return]
 
 
-def _want(task: int, value: Any, run: bool) -> int:
-    if isinstance(value, TensorBase) and rt.gradient_node(value) is None:  # a view made without history
-        return -1
-    edge = edge_of(value)
-    index: int = rt.task_want(task, edge.node, edge.output_nr, int(run))
-    if index < -1:
-        _checked(index + 1, "backward")
-    return index
+def _zeros_like(wanted: Any, create_graph: bool) -> Any:
+    if isinstance(wanted, GradientEdge):
+        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+    zeros = full_like(wanted, 0)
+    return zeros.requires_grad_() if create_graph else zeros
 
 
 # --- what Python keeps for a pass ------------------------------------------------------------------------------
 
-_kept: dict[int, dict[Any, Any]] = {}  # of each pass under way for which something is kept, by who keeps it
 _CALLBACKS = "callbacks"
 
 
 def kept_by_pass() -> dict[Any, Any]:
     """What is kept for the pass under way in this thread, under a key of whoever keeps it; it goes with the pass."""
-    return _kept.setdefault(rt.current_pass(), {})
+    return rt.kept_by_pass(rt.current_pass())  # type: ignore[no-any-return]
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:
@@ -376,8 +348,8 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     kept_by_pass().setdefault(_CALLBACKS, []).append(callback)
 
 
-def _run_callbacks(callbacks: Iterable[Callable[[], Any]]) -> None:
-    for callback in callbacks:  # also those that callbacks add
+def _run_callbacks(kept: dict[Any, Any]) -> None:
+    for callback in kept.get(_CALLBACKS, ()):  # also those that callbacks add
         callback()
 
 
@@ -429,28 +401,22 @@ def _will_engine_execute_node(node: Any) -> bool:
     return bool(rt.will_run(task, node, 0))
 
 
-# --- where the sweep needs Python -------------------------------------------------------------------------------
+# --- what compiled code asks ------------------------------------------------------------------------------------
 
 
-def _values(task: int, which: int) -> tuple[Any, ...]:
-    return tuple([_get(task, which, k) for k in range(_count(task, which))])
+def _apply_rules(task: int, node: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The gradients of a node's inputs, recorded; None for those that are undefined or that the pass does not want."""
+    results = [None] * rt.node_field(node, _N_IN)
+    for k, value in apply_rules(node, grads, lambda k: rt.will_run(task, rt.node_target(node, k), 1)):
+        results[k] = value
+    return tuple(results)
 
 
-def _at_apply(task: int, flags: int) -> None:
-    node = _current(task)
-    wanted = None
-    if flags & FILTERED:
-        wanted = lambda k: rt.will_run(task, rt.node_target(node, k), 1)  # noqa: E731
-    for k, value in apply_rules(node, _values(task, GRADS), wanted):
-        _set(task, RESULTS, k, value)
+def _pass_failed(node: Any, status: int) -> None:
+    raise_status(status, "backward" if node is None else node.name())
 
 
-def _failed(task: int, flags: int) -> None:
-    node = _current(task)
-    raise_status(runtime_get("status"), "backward" if node is None else node.name())
-
-
-_EVENTS: dict[int, Callable[[int, int], None]] = {
-    AT_APPLY: _at_apply,
-    FAILED: _failed,
-}
+runtime_set_object("edge_type", GradientEdge)
+runtime_set_object("run_callbacks", _run_callbacks)
+runtime_set_object("apply_rules", _apply_rules)
+runtime_set_object("pass_failed", _pass_failed)

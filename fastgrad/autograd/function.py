@@ -16,11 +16,10 @@ from fastgrad.errors import raise_status
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set, runtime_set_object
 from fastgrad.native.contracts.flags import (
     A_TENSOR,
-    GRAD_ENABLED,
     IS_VIEW,
     NEEDS_GRAD,
-    NODE_HOOKS,
     PYTHON_APPLY,
+    WATCHED,
 )
 from fastgrad.native.contracts.python_types import NO_MATERIALIZE, NO_MATERIALIZE_CONSTANT
 from fastgrad.native.contracts.records import NODE, TENSOR
@@ -291,13 +290,10 @@ def _arguments(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
 
 def _apply_with_setup(cls: type[Function], args: tuple[Any, ...]) -> Any:
     ctx = rt.function_begin(cls._backward_cls, cls, args)
-    mode = rt.set_mode(rt.get_mode() & ~GRAD_ENABLED)
-    try:
+    with no_grad():
         result = cls.forward(*args)
         cls.setup_context(ctx, args, result)
         return rt.function_finish(ctx, args, result)
-    finally:
-        rt.set_mode(mode)
 
 
 # --- what compiled code asks -----------------------------------------------------------------------------------
@@ -345,7 +341,7 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
             is_input, is_dirty = _among(output, args), _among(output, dirty)
             output = _finish_output(ctx, k, output, flows[k], is_input, is_dirty, several)
         finished.append(output)
-    if recorded and rt.get_mode() & NODE_HOOKS:
+    if recorded and rt.get_mode() & WATCHED:
         node_created(ctx)
     if recorded and ctx._to_save is not None:
         status = rt.function_save(ctx)

@@ -14,12 +14,11 @@ from typing import Any
 from weakref import ref
 
 from fastgrad.native.build.loader import HandleBase, TensorBase, rt, runtime_set_object
-from fastgrad.native.contracts.flags import LEAF_HOOKS, LEAF_POST_HOOKS
 from fastgrad.native.contracts.records import TENSOR
 
 DTYPE_FIELD = TENSOR.fields["dtype"][0]
 TENSOR_HOOKS, POST_HOOKS = "_backward_hooks", "_post_accumulate_grad_hooks"
-LEAF_FLAGS = {TENSOR_HOOKS: LEAF_HOOKS, POST_HOOKS: LEAF_POST_HOOKS}
+LEAF_HOOK_DICTS = (TENSOR_HOOKS, POST_HOOKS)
 
 
 class RemovableHandle(HandleBase):
@@ -229,11 +228,7 @@ def set_post_accumulate_hook(tensor: Any, hook: Any) -> None:
 
 def leaf_hook_dict(tensor: Any, name: str) -> Any:
     """The dict of a leaf's hooks of one kind, made when it is first needed."""
-    hooks = tensor.__dict__.get(name)
-    if hooks is None:
-        hooks = tensor.__dict__[name] = OrderedDict()
-        rt.flag_leaf(tensor, LEAF_FLAGS[name])
-    return hooks
+    return rt.leaf_hooks(tensor, int(name == POST_HOOKS))
 
 
 # --- what a hook may return ------------------------------------------------------------------------------------

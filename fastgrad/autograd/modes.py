@@ -6,29 +6,21 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from fastgrad.functions.arguments import need_tensor
-from fastgrad.native.build.loader import rt
+from fastgrad.native.build.loader import SwitchBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import GRAD_ENABLED, INFERENCE_MODE
 
 
-class _Mode:
+class _Mode(SwitchBase):
     """A change of the thread's modes for the length of a block, or of a function's calls."""
 
-    def __enter__(self) -> None:
-        self._before = rt.set_mode(self._mode(rt.get_mode()))
-
-    def __exit__(self, *_: object) -> None:
-        rt.set_mode(self._before)
-
-    def _mode(self, now: int) -> int:
-        raise NotImplementedError
-
     def _again(self) -> _Mode:
+        """A context for one call of a decorated function."""
         return type(self)()
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _decorate(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isclass(function):
             warnings.warn(
                 "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
@@ -42,8 +34,7 @@ class _Mode:
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with self._again():
-                return function(*args, **kwargs)
+            return rt.call_inside(self._again(), function, args, kwargs)
 
         return wrapped
 
@@ -56,16 +47,14 @@ class _Mode:
             step, argument = generator.send, None
             while True:
                 try:
-                    with self._again():
-                        value = step(argument)
+                    value = rt.call_inside(self._again(), step, (argument,), {})
                 except StopIteration as stop:
                     return stop.value
                 try:
                     argument = yield value
                     step = generator.send
                 except GeneratorExit:
-                    with self._again():
-                        generator.close()
+                    rt.call_inside(self._again(), generator.close, (), {})
                     raise
                 except BaseException as error:  # noqa: BLE001 - handed on to the generator
                     step, argument = generator.throw, error
@@ -76,8 +65,12 @@ class _Mode:
 class _Plain(_Mode):
     """Also works without parentheses, as ``@no_grad``."""
 
+    _switch: ClassVar[tuple[int, int]]
+    """The modes that are switched on, and those that are switched off."""
+
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         self = super().__new__(cls)
+        self._on, self._off = cls._switch
         return self if function is None else self(function)
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
@@ -96,37 +89,37 @@ class no_grad(_Plain):  # noqa: N801
     False
     """
 
-    def _mode(self, now: int) -> int:
-        return now & ~GRAD_ENABLED
+    _switch = (0, GRAD_ENABLED)
 
 
 class enable_grad(_Plain):  # noqa: N801
     """Recording is on inside, also within `no_grad`."""
 
-    def _mode(self, now: int) -> int:
-        return now | GRAD_ENABLED
+    _switch = (GRAD_ENABLED, 0)
 
 
 class set_grad_enabled(_Mode):  # noqa: N801
-    """Recording is switched on or off: at once, and back again at the end of a ``with`` block."""
+    """Recording is switched on or off: at once, and back again at the end of a ``with`` block.
 
-    def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
-        self._before = rt.set_mode(self._mode(rt.get_mode()))
+    As a decorator it holds inside of the function; where the decorator stands, the mode stays as it was.
 
-    def __enter__(self) -> None:
-        rt.set_mode(self._mode(rt.get_mode()))
+    Parameters
+    ----------
+    mode : bool
+    """
 
-    def _mode(self, now: int) -> int:
-        return now | GRAD_ENABLED if self.mode else now & ~GRAD_ENABLED
+    def __new__(cls, mode: bool) -> set_grad_enabled:
+        """The context, whose change has been made."""
+        on, off = (GRAD_ENABLED, 0) if mode else (0, GRAD_ENABLED)
+        return rt.apply_context(cls, on, off)  # type: ignore[no-any-return]
 
-    def _again(self) -> set_grad_enabled:
-        return set_grad_enabled(self.mode)
+    @property
+    def mode(self) -> bool:
+        """Whether it switches recording on."""
+        return bool(self._on)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function with the mode inside; where the decorator stands, the mode stays as it was."""
-        rt.set_mode(self._before)
-        return super().__call__(function)
+    def _again(self) -> _Mode:
+        return enable_grad() if self.mode else no_grad()  # type: ignore[no-any-return]
 
 
 class inference_mode(_Mode):  # noqa: N801
@@ -141,19 +134,23 @@ class inference_mode(_Mode):  # noqa: N801
     def __new__(cls, mode: Any = True) -> Any:
         """The mode, or where it is used without parentheses the decorated function."""
         self = super().__new__(cls)
-        if callable(mode):
-            self.mode = True
-            return self(mode)
-        return self
+        self._on, self._off = (INFERENCE_MODE, GRAD_ENABLED) if mode else (GRAD_ENABLED, INFERENCE_MODE)
+        return self(mode) if callable(mode) else self
 
     def __init__(self, mode: bool = True) -> None:
-        self.mode = bool(mode)
+        pass
 
-    def _mode(self, now: int) -> int:
-        return (now | INFERENCE_MODE) & ~GRAD_ENABLED if self.mode else now & ~INFERENCE_MODE | GRAD_ENABLED
+    @property
+    def mode(self) -> bool:
+        """Whether it switches the mode on."""
+        return bool(self._on & INFERENCE_MODE)
 
     def _again(self) -> inference_mode:
-        return inference_mode(self.mode)
+        return inference_mode(self.mode)  # type: ignore[no-any-return]
+
+
+runtime_set_object("entering_name", "_entering")
+runtime_set_object("decorate_name", "_decorate")
 
 
 class set_multithreading_enabled:  # noqa: N801

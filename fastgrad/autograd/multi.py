@@ -131,9 +131,19 @@ def register_multi_grad_hook(
         if not tensor.requires_grad:
             raise AssertionError("Expected gradient function to be set")
     gathering = _Gathering([_finder(t) for t in tensors], True, fn)
-    return MultiHandle(
-        [t.register_hook(lambda grad, k=k: gathering.put(k, grad)) for k, t in enumerate(tensors)]
-    )
+    return _register_all(tensors, lambda k, t: t.register_hook(lambda grad: gathering.put(k, grad)))
+
+
+def _register_all(tensors: Sequence[Any], register: Callable[[int, Any], RemovableHandle]) -> MultiHandle:
+    """Register a hook on each of several tensors, or on none."""
+    handles: list[RemovableHandle] = []
+    try:
+        for k, tensor in enumerate(tensors):
+            handles.append(register(k, tensor))
+    except BaseException:
+        MultiHandle(handles).remove()
+        raise
+    return MultiHandle(handles)
 
 
 def _register_any(tensors: Sequence[Any], fn: Callable[[Any], Any]) -> MultiHandle:
@@ -143,7 +153,7 @@ def _register_any(tensors: Sequence[Any], fn: Callable[[Any], Any]) -> MultiHand
             kept[hook] = True
             fn(grad)
 
-    return MultiHandle([t.register_hook(hook) for t in tensors])
+    return _register_all(tensors, lambda k, t: t.register_hook(hook))
 
 
 def register_multi_post_accumulate_grad_hook(
@@ -178,15 +188,9 @@ def register_multi_post_accumulate_grad_hook(
     >>> (a * b * 2).sum().backward()
     [tensor([2.]), tensor([2.])]
     """
-    handles: list[RemovableHandle] = []
     gathering = _Gathering([], False, fn)
-    try:
-        for k, tensor in enumerate(tensors):
-            handles.append(
-                tensor.register_post_accumulate_grad_hook(lambda leaf, k=k: gathering.put(k, leaf))
-            )
-    except RuntimeError:
-        MultiHandle(handles).remove()
-        raise
+    handle = _register_all(
+        tensors, lambda k, t: t.register_post_accumulate_grad_hook(lambda leaf: gathering.put(k, leaf))
+    )
     gathering.finders = [_finder(t) for t in tensors]
-    return MultiHandle(handles)
+    return handle

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import Any
 from weakref import WeakSet
 
+from fastgrad.autograd.modes import no_grad
 from fastgrad.autograd.saved import saved_tensors_hooks
-from fastgrad.autograd.threads import carried
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
-from fastgrad.native.contracts.flags import GRAD_ENABLED, MUTATION_HOOKS
+from fastgrad.native.contracts.flags import MUTATION_HOOKS, SAVED_SETTING
 from fastgrad.native.contracts.records import TENSOR
 
 _STORAGE = TENSOR.fields["storage"][0]
@@ -66,14 +65,34 @@ class _Kept:
         return self.tensor
 
 
-class _State(threading.local):
-    """The context that a thread is in."""
+class _Copies:
+    """What was saved in a context in which saved tensors may change, by the memory that they share."""
 
-    active: allow_mutation_on_saved_tensors | None = None
+    def __init__(self) -> None:
+        self.kept: dict[int, WeakSet[_Kept]] = {}
+
+    def pack(self, tensor: Any) -> _Kept:
+        """Keep a tensor."""
+        kept = _Kept(tensor.detach())
+        self.kept.setdefault(rt.field(tensor, _STORAGE), WeakSet()).add(kept)
+        return kept
+
+    def copy(self, storage: int) -> None:
+        """Let everything that was saved of some memory have a copy of its own."""
+        for kept in self.kept.pop(storage, ()):
+            kept.tensor = kept.tensor.clone()
+            kept.version = kept.tensor._version
 
 
-_state = _State()
-carried(lambda: _state.active, lambda active: setattr(_state, "active", active))
+def _active() -> _Copies | None:
+    """Of the innermost such context that this thread is in."""
+    chain = rt.setting(SAVED_SETTING)
+    while chain is not None:
+        (pack, _), chain = chain
+        owner = getattr(pack, "__self__", None)
+        if type(owner) is _Copies:
+            return owner
+    return None
 
 
 class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the field's name
@@ -98,43 +117,21 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the 
     """
 
     def __init__(self) -> None:
-        self._kept: dict[int, WeakSet[_Kept]] = {}  # by the memory that they share
+        super().__init__(_Copies().pack, _Kept.value)
+        self._on = MUTATION_HOOKS
 
-        def pack(tensor: Any) -> _Kept:
-            kept = _Kept(tensor.detach())
-            self._kept.setdefault(rt.field(tensor, _STORAGE), WeakSet()).add(kept)
-            return kept
-
-        super().__init__(pack, _Kept.value)
-
-    def __enter__(self) -> None:
-        if _state.active is not None:
+    def _entering(self) -> Any:
+        if _active() is not None:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-        super().__enter__()
-        _state.active = self
-        rt.set_mode(rt.get_mode() | MUTATION_HOOKS)
-
-    def __exit__(self, *error: object) -> None:
-        _state.active = None
-        rt.set_mode(rt.get_mode() & ~MUTATION_HOOKS)
-        super().__exit__(*error)
-
-    def copy(self, storage: int) -> None:
-        """Let everything that was saved of some memory have a copy of its own."""
-        for kept in self._kept.pop(storage, ()):
-            kept.tensor = kept.tensor.clone()
-            kept.version = kept.tensor._version
+        return super()._entering()
 
 
 def before_mutation(tensor: Any) -> None:
     """A tensor is about to be changed in place."""
-    context = _state.active
-    if context is not None:
-        mode = rt.set_mode(rt.get_mode() & ~(GRAD_ENABLED | MUTATION_HOOKS))
-        try:
-            context.copy(rt.field(tensor, _STORAGE))
-        finally:
-            rt.set_mode(mode)
+    copies = _active()
+    if copies is not None:
+        with no_grad():
+            copies.copy(rt.field(tensor, _STORAGE))
 
 
 runtime_set_object("before_mutation", before_mutation)

@@ -7,14 +7,12 @@ place's number, as a `_Packed`.
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from fastgrad.autograd.threads import carried
-from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
-from fastgrad.native.contracts.flags import GRAD_ENABLED, PYTHON_APPLY, SAVED_FREED
+from fastgrad.autograd.modes import _Mode, no_grad
+from fastgrad.native.build.loader import ContextBase, TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.flags import PYTHON_APPLY, REFUSAL_SETTING, SAVED_FREED, SAVED_SETTING
 from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.ops.registry import OPS, Op
 
@@ -40,48 +38,13 @@ class _Packed(NamedTuple):
     history: tuple[Any, int] | None
 
 
-class _Stack(threading.local):
-    """The hooks in force in a thread, innermost last, and the message of an innermost `disable`.
-
-    What changes inside of a pass does not last beyond the node at work: `before` holds what was in force earlier, by
-    the number of the pass.
-    """
-
-    def __init__(self) -> None:
-        self.pairs: tuple[tuple[Pack, Unpack], ...] = ()
-        self.disabled: str | None = None
-        self.before: dict[int, tuple[tuple[tuple[Pack, Unpack], ...], str | None]] = {}
-
-    def put(self, pairs: tuple[tuple[Pack, Unpack], ...], disabled: str | None) -> None:
-        """Let other hooks be in force, or another message."""
-        task = rt.current_pass()
-        if task:
-            self.before.setdefault(rt.pass_id(task), (self.pairs, self.disabled))
-        self.pairs, self.disabled = pairs, disabled
-        rt.set_saved_hooks(int(bool(pairs)))
+def pair_in_force() -> tuple[Pack, Unpack] | None:
+    """The hooks in force in this thread: the innermost pair."""
+    chain = rt.setting(SAVED_SETTING)
+    return chain and chain[0]  # type: ignore[no-any-return]
 
 
-_stack = _Stack()
-carried(lambda: (_stack.pairs, _stack.disabled), lambda value: _stack.put(*value))
-
-
-def restore_saved_hooks(number: int) -> None:
-    """Undo what happened to the hooks in force since a node of a pass began."""
-    before = _stack.before.pop(number, None)
-    if before is not None and before != (_stack.pairs, _stack.disabled):
-        _stack.put(*before)
-        _stack.before.pop(number)
-
-
-runtime_set_object("restore_saved_hooks", restore_saved_hooks)
-
-
-def _check_enabled() -> None:
-    if _stack.disabled is not None:
-        raise RuntimeError(_stack.disabled)
-
-
-class saved_tensors_hooks:  # noqa: N801 - the field's name
+class saved_tensors_hooks(ContextBase):  # noqa: N801 - the field's name
     """While this context is active, what ops save for backward goes through a pair of functions.
 
     Parameters
@@ -115,21 +78,21 @@ class saved_tensors_hooks:  # noqa: N801 - the field's name
     """
 
     def __init__(self, pack_hook: Pack, unpack_hook: Unpack) -> None:
+        self._setting = 1 + SAVED_SETTING
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
-    def __enter__(self) -> None:
+    def _entering(self) -> tuple[Pack, Unpack]:
+        """What the runtime asks before hooks come into force: the pair."""
         for name in ("pack_hook", "unpack_hook"):
             if not callable(getattr(self, name)):
                 raise TypeError(
                     f"saved_tensors_hooks(): {name} must be callable, not {type(getattr(self, name)).__name__}"
                 )
-        _check_enabled()
-        _stack.put((*_stack.pairs, (self.pack_hook, self.unpack_hook)), _stack.disabled)
-
-    def __exit__(self, *_: object) -> None:
-        if _stack.pairs:
-            _stack.put(_stack.pairs[:-1], _stack.disabled)
+        refusal = rt.setting(REFUSAL_SETTING)
+        if refusal is not None:
+            raise RuntimeError(refusal[0])
+        return (self.pack_hook, self.unpack_hook)
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
@@ -165,8 +128,7 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
         super().__init__(pack, unpack)
 
 
-@contextlib.contextmanager
-def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+class disable_saved_tensors_hooks(_Mode):  # noqa: N801 - the field's name
     """While this context is active, entering `saved_tensors_hooks` raises a RuntimeError.
 
     Parameters
@@ -179,14 +141,18 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     RuntimeError
         If it is entered while hooks are in force.
     """
-    if _stack.pairs:
-        raise RuntimeError(error_message)
-    before = _stack.disabled
-    _stack.put(_stack.pairs, error_message)
-    try:
-        yield
-    finally:
-        _stack.put(_stack.pairs, before)
+
+    def __init__(self, error_message: str) -> None:
+        self._setting = 1 + REFUSAL_SETTING
+        self.error_message = error_message
+
+    def _entering(self) -> str:
+        if pair_in_force() is not None:
+            raise RuntimeError(self.error_message)
+        return self.error_message
+
+    def _again(self) -> disable_saved_tensors_hooks:
+        return type(self)(self.error_message)
 
 
 # --- what compiled code asks -----------------------------------------------------------------------------------
@@ -223,7 +189,9 @@ def _history(node: Any, tensor: Any) -> tuple[Any, int] | None:
 
 def pack_saved(node: Any, place: int, tensor: Any) -> None:
     """A tensor is being saved while hooks are in force."""
-    _pack(node, place, _stack.pairs[-1], tensor, tensor)
+    pair = pair_in_force()
+    assert pair is not None
+    _pack(node, place, pair, tensor, tensor)
 
 
 def unpack_saved(node: Any, mask: int, _: object) -> list[Any]:
@@ -335,11 +303,8 @@ class SavedTensor:
         value = rt.saved_place(node, place)
         if value is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        mode = rt.set_mode(rt.get_mode() & ~GRAD_ENABLED)
-        try:
+        with no_grad():
             _pack(node, place, (pack_hook, unpack_hook), value, value.detach())
-        finally:
-            rt.set_mode(mode)
         rt.mark_packed(node, place)
 
 
@@ -389,13 +354,11 @@ def keep(tensor: Any) -> Callable[[], Any]:
     RuntimeError
         When it is asked for, if it was changed in place since.
     """
-    if _stack.pairs:
-        pack, unpack = _stack.pairs[-1]
-        mode = rt.set_mode(rt.get_mode() & ~GRAD_ENABLED)
-        try:
+    pair = pair_in_force()
+    if pair is not None:
+        pack, unpack = pair
+        with no_grad():
             value = _given(pack, tensor)
-        finally:
-            rt.set_mode(mode)
         requires_grad = tensor.requires_grad
 
         def give() -> Any:

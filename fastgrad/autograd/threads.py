@@ -1,7 +1,7 @@
 """Calling a function on a thread of its own as if it were the calling one: for passes nested too deeply for its stack.
 
 What a thread has switched on (modes of gradients, saved-tensor hooks, anomaly mode) is carried over, and so are the
-context variables of Python. Whoever keeps something by thread registers it with `carried`.
+context variables of Python.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import GRAD_ENABLED, N_SETTINGS
 
-_CARRIED: list[tuple[Callable[[], Any], Callable[[Any], None]]] = [(rt.get_mode, rt.set_mode)]
 _MOST = 100  # helpers behind each other: what nests deeper than that never ends
 
 
@@ -30,7 +30,7 @@ class _Helper(threading.Thread):
     def __init__(self, call: Callable[[], Any]) -> None:
         super().__init__(name="fastgrad-nested-pass", daemon=True)
         self.level = getattr(threading.current_thread(), "level", 0) + 1
-        self.values = [(put, get()) for get, put in _CARRIED]
+        self.modes = (rt.get_mode(), *(rt.setting(k) for k in range(N_SETTINGS)))
         self.context = contextvars.copy_context()
         self.call: Callable[[], Any] | None = call
         self.result: Any = None
@@ -47,23 +47,19 @@ class _Helper(threading.Thread):
         """Call the function as the waiting thread would."""
         assert self.call is not None
         try:
-            for put, value in self.values:
-                put(value)
+            rt.take_over(*self.modes)
             self.result = self.context.run(self.call)
         except BaseException as error:  # noqa: BLE001 - it is raised by the thread that waits
             self.failure = error
         finally:
             self.call = None
+            self.modes = (GRAD_ENABLED, *[None] * N_SETTINGS)
+            rt.take_over(*self.modes)
             self.done = True
             self.end.release()
 
 
 _HELPERS: dict[int, _Helper] = {}  # by the thread that waits for it
-
-
-def carried(get: Callable[[], Any], put: Callable[[Any], None]) -> None:
-    """Register what a thread has: a function that reads it, and one that makes it so in another thread."""
-    _CARRIED.append((get, put))
 
 
 def on_another_thread(call: Callable[[], Any]) -> Any:

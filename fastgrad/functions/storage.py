@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad import dtypes
-from fastgrad.autograd.hooks import LEAF_FLAGS
+from fastgrad.autograd.hooks import LEAF_HOOK_DICTS
 from fastgrad.functions.creation import empty
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.limits import MAX_DIMS
@@ -86,7 +86,7 @@ def _view(flat: Any, offset: int, sizes: tuple[int, ...], strides: tuple[int, ..
 
 def reduced(tensor: Any) -> Any:
     """What `__reduce_ex__` of a tensor returns; attributes go along, hooks and ``grad`` do not."""
-    attributes = {name: value for name, value in tensor.__dict__.items() if name not in LEAF_FLAGS}
+    attributes = {name: value for name, value in tensor.__dict__.items() if name not in LEAF_HOOK_DICTS}
     where = (tensor.storage_offset(), tuple(rt.sizes(tensor)), tuple(rt.steps(tensor)))
     return rebuild, (type(tensor), Storage.of(tensor), *where, tensor.requires_grad, attributes)
 
@@ -135,7 +135,7 @@ def rebuild(
     if type(requires_grad) is not bool or type(attributes) is not dict:
         raise TypeError("expected requires_grad to be a bool and the attributes to be a dict")
     for name in attributes:
-        if type(name) is not str or name in LEAF_FLAGS:
+        if type(name) is not str or name in LEAF_HOOK_DICTS:
             raise ValueError(f"a tensor cannot have the attribute {name!r} restored")
     out = _view(storage.flat, offset, sizes, strides)
     if kind is not type(out):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastgrad.native.build.loader import rt
+from fastgrad.native.build.loader import ContextBase
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.frame import ADDRESSES, UPDATE, Frame
@@ -60,13 +60,12 @@ class MultiTensorOp(Op):
         if flags is not None:
             attrs.append(flags)
         most = MOST // present.bit_count() * present.bit_count()
-        mode = rt.set_mode(rt.get_mode() & ~GRAD_ENABLED)
-        try:
+        unrecorded = ContextBase()
+        unrecorded._off = GRAD_ENABLED
+        with unrecorded:
             for start in range(0, len(tensors), most):
                 part = tensors[start : start + most]
                 apply(self.id, len(part), 0, *part, *attrs)
-        finally:
-            rt.set_mode(mode)
 
 
 sgd_step = MultiTensorOp("sgd_step", SGD)

@@ -13,7 +13,7 @@ from fastgrad.native.base.pyapi import (
     py_tuple_set,
     py_tuple_size,
 )
-from fastgrad.native.contracts.flags import GRAD_ENABLED, NODE_HOOKS, PASS_THROUGH, REQUIRES_GRAD
+from fastgrad.native.contracts.flags import GRAD_ENABLED, PASS_THROUGH, REQUIRES_GRAD, WATCHED
 from fastgrad.native.contracts.status import NO_MEMORY, OK
 from fastgrad.native.graph.graph import gradient_edge, new_node, write_absent, write_meta
 from fastgrad.native.graph.packing import announce
@@ -64,7 +64,7 @@ def cross(pair, values):
     if crossed != 0:
         py_tuple_set(pair, 1, crossed)
         answer = cross_all(handle, values, crossed)
-    if answer > 0 and rt.mode & NODE_HOOKS and announce(handle) != OK:
+    if answer > 0 and rt.mode & WATCHED and announce(handle) != OK:
         answer = 0
     if answer > 0:
         answer = wrap_node(handle, rt.node_type)

@@ -20,7 +20,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
-from fastgrad.native.base.modes import enter, keep_hooks
+from fastgrad.native.base.modes import enter, put_back
 from fastgrad.native.base.pyapi import (
     none,
     py_call_tuple,
@@ -43,12 +43,12 @@ from fastgrad.native.contracts.flags import (
     MULTI_VIEW,
     NEEDS_GRAD,
     NO_TENSOR,
-    NODE_HOOKS,
     OUTPUT_ALIAS,
     PYTHON_APPLY,
     REQUIRES_GRAD,
     SAVED_HOOKS,
     VIEW_ORIGIN,
+    WATCHED,
 )
 from fastgrad.native.contracts.python_types import NO_MATERIALIZE
 from fastgrad.native.contracts.status import INFERENCE_SAVED, NO_MEMORY, OK, PYTHON_RAISED, RAISED
@@ -201,7 +201,7 @@ def function_finish(o, args, result):
         if fresh and (is_floating(t.dtype) or not n.flags & PYTHON_APPLY):
             if n.flags & PYTHON_APPLY:
                 set_output(x.handle, 0, h, 1, 0)
-                if runtime().mode & NODE_HOOKS and announce(x.handle) != OK:
+                if runtime().mode & WATCHED and announce(x.handle) != OK:
                     return 0
                 if x.to_save != 0:
                     saved = save_all(o)
@@ -238,7 +238,7 @@ def function_apply(kind, function, forward, args):
         py_decref(result)
         result = finished
     enter()
-    rt.mode = keep_hooks(mode)
+    put_back(mode)
     py_decref(o)
     return result
 

@@ -35,7 +35,9 @@ from fastgrad.native.base.pyapi import (
     py_decref,
     py_dict_get,
     py_dict_next,
+    py_dict_set,
     py_dict_size,
+    py_generic_dict,
     py_incref,
     py_integer,
     py_integer_value,
@@ -51,9 +53,16 @@ from fastgrad.native.base.pyapi import (
     py_values,
     py_weakref,
 )
-from fastgrad.native.contracts.flags import CONTIGUOUS, COPY_ON_WRITE, REQUIRES_GRAD, TENSOR_HOOKS
+from fastgrad.native.contracts.flags import (
+    CONTIGUOUS,
+    COPY_ON_WRITE,
+    LEAF_HOOKS,
+    LEAF_POST_HOOKS,
+    REQUIRES_GRAD,
+    TENSOR_HOOKS,
+)
 from fastgrad.native.contracts.status import OK, PYTHON_RAISED, RAISED
-from fastgrad.native.graph.graph import is_leaf, look
+from fastgrad.native.graph.graph import is_leaf, look, tell_accumulator
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.handles import (
     call_python,
@@ -415,6 +424,33 @@ def leaf_hooks(leaf, name):
     if o == 0 or tensor_object(o).dict == 0:
         return 0
     return py_dict_get(tensor_object(o).dict, name)
+
+
+@native
+def leaf_hook_dict(h, post):
+    """The dict of a leaf's tensor hooks, or post-accumulate hooks, made when it is first asked for; a new reference.
+
+    Zero with an exception set.
+    """
+    rt = runtime()
+    name = rt.post_accumulate_name if post != 0 else rt.hooks_name
+    attributes = py_generic_dict(tensor(h).pyobj, 0)
+    if attributes == 0:
+        return 0
+    hooks = py_dict_get(attributes, name)
+    if hooks == 0 or hooks == none():
+        hooks = py_call(rt.dict_type)
+        if hooks != 0 and py_dict_set(attributes, name, hooks) != 0:
+            py_decref(hooks)
+            hooks = 0
+    else:
+        py_incref(hooks)
+    py_decref(attributes)
+    if hooks == 0:
+        return 0
+    tensor(h).flags |= LEAF_POST_HOOKS if post != 0 else LEAF_HOOKS
+    tell_accumulator(h)
+    return hooks
 
 
 @native

@@ -1,9 +1,8 @@
-"""A pass over the graph as a record, a task: built from roots and wishes, read by Python, released at its end."""
+"""A pass over the graph as a record, a task: built from roots and wishes, asked by Python, released at its end."""
 
 from __future__ import annotations
 
 from fastgrad.native.backward.gradients import add_gradient
-from fastgrad.native.backward.hooks import put
 from fastgrad.native.backward.slots import (
     SLOT_BYTES,
     find_slot,
@@ -14,19 +13,26 @@ from fastgrad.native.backward.slots import (
     slot_at,
     slot_of,
 )
-from fastgrad.native.base.intrinsics import capture, native, node, runtime, task, tensor, words
-from fastgrad.native.base.modes import enter
-from fastgrad.native.base.pyapi import none, py_decref, py_list_append, py_list_new
-from fastgrad.native.contracts.flags import FILTERED
+from fastgrad.native.base.intrinsics import (
+    capture,
+    native,
+    native_once,
+    node,
+    runtime,
+    stack_small,
+    task,
+    words,
+)
+from fastgrad.native.base.modes import enter, put_back, set_setting
+from fastgrad.native.base.pyapi import none, py_decref, py_dict_new, py_incref, py_list_append, py_list_new
+from fastgrad.native.contracts.flags import ACCUMULATE, FILTERED, PASS_SETTINGS
 from fastgrad.native.contracts.limits import MAX_NESTED
 from fastgrad.native.contracts.records import CAPTURE_WORDS, SLOT_WORDS, TASK_KIND
-from fastgrad.native.contracts.status import NESTED_TOO_DEEP, NO_MEMORY
-from fastgrad.native.graph.graph import gradient_edge
+from fastgrad.native.contracts.status import NESTED_TOO_DEEP, NO_MEMORY, OK
 from fastgrad.native.memory.buffers import allocate, deallocate, grow, room
 from fastgrad.native.memory.records import WORDS_TASK, new_task_record, retire_record
 from fastgrad.native.memory.references import (
     drain,
-    drop_node,
     release_node,
     release_reference,
     retain,
@@ -37,8 +43,7 @@ from fastgrad.native.objects.handles import wrap_node
 
 @native
 def task_new(flags):
-    """Begin a pass; returns the task's handle or a negative status."""
-    enter()
+    """Begin a pass; returns the task's handle or a failure."""
     rt = runtime()
     outer = current_pass() if rt.current_task != 0 else 0
     depth = task(outer).depth + 1 if outer != 0 else 1
@@ -53,7 +58,10 @@ def task_new(flags):
     t.flags = flags
     t.previous = rt.current_task
     t.thread = rt.thread
-    t.hook_changes = rt.hook_changes
+    for k in range(PASS_SETTINGS):
+        t.settings[k] = rt.settings[k]
+        if t.settings[k] != 0:
+            py_incref(t.settings[k])
     t.depth = depth
     rt.current_task = handle
     return handle
@@ -177,8 +185,8 @@ def add_capture(t, n, output_nr, result, following):
 
 
 @native
-def task_root(handle, n, output_nr, gradient):
-    """Start from output `output_nr` of a node; the gradient may be 0 for undefined. A status."""
+def add_root(handle, n, output_nr, gradient):
+    """Start from output `output_nr` of a node. OK or a failure."""
     t = task(handle)
     index = slot_of(t, n)
     if index < 0:
@@ -188,21 +196,9 @@ def task_root(handle, n, output_nr, gradient):
     if not add_capture(t, n, output_nr, gradient, -1):
         return -NO_MEMORY
     retain_node(n)
-    if gradient != 0:
-        retain(gradient)
+    retain(gradient)
     t.n_roots += 1
-    return 0
-
-
-@native
-def task_root_tensor(handle, h, gradient):
-    """Start from a tensor that requires grad: 0, 1 if no gradient arrives anywhere from there, or a failure."""
-    edge = gradient_edge(h)
-    if edge <= 0:
-        return edge if edge < 0 else 1
-    status = task_root(handle, edge, tensor(h).output_nr, gradient)
-    drop_node(edge)
-    return status
+    return OK
 
 
 @native
@@ -225,28 +221,23 @@ def discover(t):
 
 
 @native
-def task_want(handle, n, output_nr, run):
-    """Ask for the gradient that arrives at a node: captured, or (`run`) by running the node itself.
+def add_wanted(handle, n, output_nr):
+    """Ask for the gradient that arrives at a node: captured, or where gradients accumulate by running the node.
 
-    Returns the capture's index, -1 if the pass does not reach the node, or a status below -1.
+    OK or a failure. Captures stand behind the roots, in the order in which they are asked for.
     """
     t = task(handle)
-    index = find_slot(t, n)
-    if index < 0:
-        return -1
-    if run != 0:
-        slot_at(t, index).needed = 1
-        return 0
+    index = find_slot(t, n) if n != 0 else -1
+    if t.flags & ACCUMULATE:
+        if index >= 0:
+            slot_at(t, index).needed = 1
+        return OK
+    if index < 0:  # the pass does not come there
+        return OK if add_capture(t, 0, 0, 0, 0) else -NO_MEMORY
     if not add_capture(t, n, output_nr, 0, slot_at(t, index).capture):
-        return -1 - NO_MEMORY
+        return -NO_MEMORY
     slot_at(t, index).capture = t.n_captures  # index + 1
-    return t.n_captures - 1
-
-
-@native
-def task_discover(handle):
-    """Walk the graph from the roots; a status."""
-    return discover(task(handle))
+    return OK
 
 
 @native
@@ -323,10 +314,43 @@ def task_start(handle):
 
 
 @native
-def task_end(handle):
-    """Release everything that a pass still holds, whether it came to its end or not."""
+def leave_chain(handle):
+    """Take a pass out of the chain of those under way."""
     rt = runtime()
+    if rt.current_task == handle:
+        rt.current_task = task(handle).previous
+        return
+    current = rt.current_task
+    while current != 0:
+        if task(current).previous == handle:
+            task(current).previous = task(handle).previous
+            return
+        current = task(current).previous
+
+
+@native_once
+def restore_settings(t):
+    """Put back the settings that a pass began with. Any code may run."""
+    rt = runtime()
+    for k in range(PASS_SETTINGS):
+        chain = t.settings[k]
+        if rt.settings[k] != chain:
+            if chain != 0:
+                py_incref(chain)
+            changed = set_setting(k, chain)
+            if changed != 0:
+                py_decref(changed)
+                enter()
+
+
+@native_once
+def task_end(handle, mode):
+    """End a pass, whether it came to its end or not: put back modes and settings and release all that it holds."""
+    enter()
     t = task(handle)
+    restore_settings(t)
+    put_back(mode)
+    leave_chain(handle)
     for index in range(t.n_slots):
         s = slot_at(t, index)
         n = node(s.node)
@@ -360,46 +384,26 @@ def task_end(handle):
         deallocate(t.captures, t.cap_captures * CAPTURE_WORDS * 8)
     if t.results != 0:
         deallocate(t.results, t.cap_results * 8)
-    if rt.current_task == handle:
-        rt.current_task = t.previous
-    else:
-        current = rt.current_task
-        while current != 0:
-            if task(current).previous == handle:
-                task(current).previous = t.previous
-                break
-            current = task(current).previous
+    held = words(stack_small())
+    for k in range(PASS_SETTINGS):
+        held[k] = t.settings[k]
+    held[PASS_SETTINGS] = t.kept
     retire_record(handle, TASK_KIND, WORDS_TASK)
-    if rt.dead != 0:
+    if runtime().dead != 0:
         drain()
-
-
-# --- what Python reads and writes at a boundary ----------------------------------------------------------------
-
-
-@native
-def task_count(handle, which):
-    """Number of gradients (0) or results (1) of the current node."""
-    return task(handle).n_grads if which == 0 else task(handle).n_results
+    for k in range(PASS_SETTINGS + 1):
+        if held[k] != 0:
+            py_decref(held[k])
+    enter()
 
 
 @native
-def task_get(handle, which, k):
-    """Gradient (0), result (1) or capture (2) number `k`, with one reference for the caller; zero if undefined."""
+def kept_by_pass(handle):
+    """The dict of what Python keeps for a pass, a new reference; zero with an exception set."""
     t = task(handle)
-    if which == 0:
-        h = words(t.grads)[k]
-    elif which == 1:
-        h = words(t.results)[k]
-    else:
-        h = capture(t.captures + k * CAPTURE_WORDS * 8).result
-    if h != 0:
-        retain(h)
-    return h
-
-
-@native
-def task_set(handle, which, k, h):
-    """Put another tensor in the place of gradient or result `k`; zero makes it undefined."""
-    t = task(handle)
-    put(words(t.grads if which == 0 else t.results), k, h)
+    if t.kept == 0:
+        t.kept = py_dict_new()
+        if t.kept == 0:
+            return 0
+    py_incref(t.kept)
+    return t.kept

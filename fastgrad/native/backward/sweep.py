@@ -1,8 +1,7 @@
-"""The backward pass: run ready nodes newest first, call hooks, hand over to Python where only Python can go on.
+"""The backward pass: run ready nodes newest first, and call what Python has to do with them.
 
-Note [Resuming]: `sweep` runs until the pass is done or it comes to a node that only Python can apply; the next call
-goes on behind the point where the last one stopped. Hooks it calls itself (see `hooks`). Everything lies in the
-task, so that Python may run ops, start another pass or raise.
+Hooks (see `hooks`), custom functions and, where the pass is recorded itself, the rules on tensors are called from here.
+Everything lies in the task, so that Python may run ops, start another pass or raise.
 """
 
 from __future__ import annotations
@@ -15,12 +14,21 @@ from fastgrad.native.backward.hooks import (
     fire_post_hooks,
     fire_pre_hooks,
     fire_tensor_hooks,
+    optional_object,
     show_values,
 )
+from fastgrad.native.backward.passes import restore_settings
 from fastgrad.native.backward.slots import find_slot, grads_of, is_wanted, pop_ready, push_ready, slot_at
 from fastgrad.native.base.intrinsics import address_of, capture, native, node, runtime, task, tensor, words
 from fastgrad.native.base.modes import enter
-from fastgrad.native.base.pyapi import py_decref, py_integer
+from fastgrad.native.base.pyapi import (
+    py_decref,
+    py_integer,
+    py_tuple_item,
+    py_tuple_new,
+    py_tuple_set,
+    py_tuple_size,
+)
 from fastgrad.native.contracts.flags import (
     ACCUMULATE,
     CHECK_NAN,
@@ -39,14 +47,13 @@ from fastgrad.native.contracts.flags import (
     TENSOR_HOOKS,
 )
 from fastgrad.native.contracts.records import CAPTURE_WORDS
-from fastgrad.native.contracts.status import AT_APPLY, DONE, FAILED, NO_MEMORY, OK, PYTHON_RAISED, RAISED
+from fastgrad.native.contracts.status import NO_MEMORY, OK, PYTHON_RAISED
 from fastgrad.native.graph.packing import forget_unpacked
 from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drain, release_reference, release_saved, retain
-from fastgrad.native.objects.handles import call_python
+from fastgrad.native.objects.handles import call_python, object_handle, wrap_node
 
-PENDING, APPLIED = range(2)  # where `sweep` goes on: at the next node, or behind the derivative of this one
 SKIP = -1
 
 
@@ -158,23 +165,6 @@ def enter_pass(t):
     enter()
     rt = runtime()
     rt.mode = (rt.mode & ~GRAD_ENABLED) | (GRAD_ENABLED if t.flags & CREATE_GRAPH else 0)
-
-
-@native
-def restore_saved_hooks(t):
-    """Saved-tensor hooks that something entered or left since the pass began do not last beyond a node, as in PyTorch.
-
-    OK or RAISED.
-    """
-    rt = runtime()
-    number = py_integer(t.id)
-    answer = call_python(rt.restore_saved_hooks, 1, number, 0, 0) if number != 0 else 0
-    for held in (number, answer):
-        if held != 0:
-            py_decref(held)
-    t.hook_changes = rt.hook_changes
-    enter_pass(t)
-    return OK if answer != 0 else RAISED
 
 
 @native
@@ -292,39 +282,67 @@ def leave(t):
 
 
 @native
+def run_recorded(handle, t):
+    """Let Python apply the rules of the current node on tensors, so that what they compute is recorded; a status."""
+    rt = runtime()
+    o = wrap_node(t.node, rt.node_type)
+    number = py_integer(handle)
+    grads = py_tuple_new(t.n_grads)
+    whole = o != 0 and number != 0 and grads != 0
+    for k in range(t.n_grads):
+        item = optional_object(words(t.grads)[k]) if whole else 0
+        if item != 0:
+            py_tuple_set(grads, k, item)
+        else:
+            whole = False
+    answer = call_python(rt.apply_rules, 3, number, o, grads) if whole else 0
+    if answer != 0:
+        for k in range(min(t.n_results, py_tuple_size(answer))):
+            h = object_handle(py_tuple_item(answer, k))
+            if h != 0:
+                retain(h)
+            words(t.results)[k] = h
+    for held in (o, number, grads, answer):
+        if held != 0:
+            py_decref(held)
+    enter_pass(t)
+    return 0 if answer != 0 else PYTHON_RAISED
+
+
+@native
+def run_node(handle, t):
+    """What the current node does with the gradients that came to it; a status."""
+    n = node(t.node)
+    if n.variable != 0:
+        return run_leaf(t, n)
+    if n.flags & PASS_THROUGH:
+        return pass_through(t)
+    if t.flags & CREATE_GRAPH and not n.flags & PYTHON_APPLY:
+        return run_recorded(handle, t)
+    return run_function(t, n)
+
+
+@native
 def sweep(handle):
-    """Run until the pass is done or Python is due: see Note [Resuming]. Returns what Python has to do."""
+    """Run until the pass is done. OK or a failure."""
     t = task(handle)
+    rt = runtime()
     enter_pass(t)
     status = 0
     while status == 0:
-        if t.state == PENDING:
-            if t.hook_changes != runtime().hook_changes and restore_saved_hooks(t) != OK:
-                status = PYTHON_RAISED
-                break
-            if t.n_heap == 0:
-                return DONE
-            status = prepare(t, pop_ready(t))
-            if status == 0:
-                status = arrive(t)
-            if status == SKIP:
-                status = 0
-                continue
-            if status != 0:
-                break
-            n = node(t.node)
-            if n.variable != 0:
-                status = run_leaf(t, n)
-            elif n.flags & PASS_THROUGH:
-                status = pass_through(t)
-            elif t.flags & CREATE_GRAPH and not n.flags & PYTHON_APPLY:
-                t.state = APPLIED
-                return AT_APPLY
-            else:
-                status = run_function(t, n)
-        t.state = PENDING
+        if rt.settings[0] != t.settings[0] or rt.settings[1] != t.settings[1]:
+            restore_settings(t)
+            enter_pass(t)
+        if t.n_heap == 0:
+            return OK
+        status = prepare(t, pop_ready(t))
+        if status == 0:
+            status = arrive(t)
+        if status == SKIP:
+            status = 0
+            continue
+        if status == 0:
+            status = run_node(handle, t)
         if status == 0:
             status = leave(t)
-    t.status = status
-    runtime().status = status
-    return -PYTHON_RAISED if status == PYTHON_RAISED else FAILED
+    return -status

@@ -1,29 +1,44 @@
-"""The modes of the calling thread: whether gradients are recorded, whether tensors are for inference only.
+"""The modes and settings of the calling thread: whether gradients are recorded, which hooks are in force.
 
-The runtime holds the modes of the thread that runs. A thread whose modes are the default has no entry in the table;
-entries of threads that ended are removed when the table is full. Wherever another thread may have run in between
-(a large kernel, a callback into Python), `enter` makes the modes those of the caller again.
+The runtime holds those of the thread that runs. A thread for which all is as usual has no entry in the table. Wherever
+another thread may have run in between (a large kernel, a callback into Python), `enter` makes them those of the caller
+again. Settings are Python objects (see `contracts.flags`); each has a mode that says whether there are any.
 """
 
 from __future__ import annotations
 
 from fastgrad.native.base.intrinsics import (
+    address_of,
     malloc,
     native,
     native_inline,
     native_once,
     release,
     runtime,
+    stack_small,
     words,
 )
 from fastgrad.native.base.pyapi import (
+    none,
+    py_decref,
+    py_incref,
     py_interpreter,
     py_thread_head,
     py_thread_id,
     py_thread_next,
     py_thread_state,
 )
-from fastgrad.native.contracts.flags import GRAD_ENABLED, SAVED_HOOKS
+from fastgrad.native.contracts.flags import (
+    GRAD_ENABLED,
+    N_SETTINGS,
+    NODE_SETTING,
+    REFUSAL_SETTING,
+    SAVED_SETTING,
+    SETTING_BITS,
+    SWITCHES,
+)
+
+ENTRY = 2 + N_SETTINGS  # words of an entry of the table: thread, modes, settings
 
 
 @native
@@ -39,26 +54,16 @@ def is_running(thread):
 
 @native
 def make_room():
-    """Room for one more entry: those of ended threads go, then the table grows. False without memory."""
+    """Room for one more entry. False without memory."""
     rt = runtime()
     if rt.n_modes < rt.cap_modes:
         return True
-    kept = 0
-    table = words(rt.modes)
-    for k in range(rt.n_modes):
-        if is_running(table[2 * k]):
-            table[2 * kept] = table[2 * k]
-            table[2 * kept + 1] = table[2 * k + 1]
-            kept += 1
-    rt.n_modes = kept
-    if kept < rt.cap_modes:
-        return True
     cap = max(16, 2 * rt.cap_modes)
-    fresh = malloc(cap * 16)
+    fresh = malloc(cap * 8 * ENTRY)
     if fresh == 0:
         return False
-    for k in range(2 * kept):
-        words(fresh)[k] = table[k]
+    for k in range(ENTRY * rt.n_modes):
+        words(fresh)[k] = words(rt.modes)[k]
     if rt.modes != 0:
         release(rt.modes)
     rt.modes = fresh
@@ -66,35 +71,67 @@ def make_room():
     return True
 
 
+@native_once
+def forget_ended_threads():
+    """Remove the entries of threads that ended if the table is full; what they leave behind goes. Any code may run."""
+    rt = runtime()
+    k = 0
+    while rt.n_modes == rt.cap_modes and k < rt.n_modes:
+        if is_running(words(rt.modes)[ENTRY * k]):
+            k += 1
+            continue
+        left = words(malloc(8 * ENTRY))
+        remove_entry(k, left)
+        for j in range(2, ENTRY):
+            if left[j] != 0:
+                py_decref(left[j])
+        release(address_of(left))
+        k = 0
+
+
 @native
 def find_modes(thread):
     """The place of a thread in the table, or -1."""
     rt = runtime()
     for k in range(rt.n_modes):
-        if words(rt.modes)[2 * k] == thread:
+        if words(rt.modes)[ENTRY * k] == thread:
             return k
     return -1
 
 
+@native
+def remove_entry(k, out):
+    """Move an entry of the table to `out`; the last one takes its place."""
+    rt = runtime()
+    rt.n_modes -= 1
+    table = words(rt.modes)
+    for j in range(ENTRY):
+        out[j] = table[ENTRY * k + j]
+        table[ENTRY * k + j] = table[ENTRY * rt.n_modes + j]
+
+
 @native_once
 def switch_thread(thread):
-    """Keep the modes of the thread that was here and load those of `thread`."""
+    """Keep modes and settings of the thread that was here and load those of `thread`."""
     rt = runtime()
-    found = find_modes(rt.thread)
-    if rt.mode != GRAD_ENABLED and rt.thread != 0:
-        if found < 0 and make_room():
-            found = rt.n_modes
-            rt.n_modes += 1
-        if found >= 0:
-            words(rt.modes)[2 * found] = rt.thread
-            words(rt.modes)[2 * found + 1] = rt.mode
-    elif found >= 0:
-        rt.n_modes -= 1
-        words(rt.modes)[2 * found] = words(rt.modes)[2 * rt.n_modes]
-        words(rt.modes)[2 * found + 1] = words(rt.modes)[2 * rt.n_modes + 1]
+    if rt.mode != GRAD_ENABLED and rt.thread != 0 and make_room():
+        entry = words(rt.modes + rt.n_modes * 8 * ENTRY)
+        entry[0] = rt.thread
+        entry[1] = rt.mode
+        for j in range(N_SETTINGS):
+            entry[2 + j] = rt.settings[j]
+        rt.n_modes += 1
     rt.thread = thread
+    rt.mode = GRAD_ENABLED
+    for j in range(N_SETTINGS):
+        rt.settings[j] = 0
     found = find_modes(thread)
-    rt.mode = words(rt.modes)[2 * found + 1] if found >= 0 else GRAD_ENABLED
+    if found >= 0:
+        entry = words(stack_small())
+        remove_entry(found, entry)
+        rt.mode = entry[1]
+        for j in range(N_SETTINGS):
+            rt.settings[j] = entry[2 + j]
 
 
 @native_inline
@@ -112,25 +149,50 @@ def get_mode():
 
 
 @native_inline
-def keep_hooks(mode):
-    """`mode` with saved-tensor hooks as they are now: whoever puts modes back leaves them alone."""
-    return mode & ~SAVED_HOOKS | runtime().mode & SAVED_HOOKS
+def put_back(mode):
+    """Make the modes what they were, but for those that say which settings there are."""
+    rt = runtime()
+    rt.mode = rt.mode & ~SWITCHES | mode & SWITCHES
 
 
 @native
-def set_mode(mode):
-    """Set the modes of this thread, but for saved-tensor hooks; returns the earlier ones."""
-    enter()
+def set_setting(k, chain):
+    """Let setting `k` be a chain, whose reference is taken over, or zero for none. Returns the old one."""
     rt = runtime()
-    before = rt.mode
-    rt.mode = keep_hooks(mode)
+    before = rt.settings[k]
+    rt.settings[k] = chain
+    rt.mode = rt.mode | SETTING_BITS[k] if chain != 0 else rt.mode & ~SETTING_BITS[k]
     return before
 
 
 @native
-def set_saved_hooks(on):
-    """Say whether saved-tensor hooks are in force in this thread."""
+def get_setting(k):
+    """The chain of setting `k`, a new reference, or zero."""
     enter()
-    rt = runtime()
-    rt.hook_changes += 1
-    rt.mode = rt.mode | SAVED_HOOKS if on != 0 else rt.mode & ~SAVED_HOOKS
+    chain = runtime().settings[k] if 0 <= k < N_SETTINGS else 0
+    if chain != 0:
+        py_incref(chain)
+    return chain
+
+
+@native
+def take_setting(k, chain):
+    """Let setting `k` of the calling thread be a chain, or empty for None. Any code may run."""
+    if chain == none():
+        chain = 0
+    else:
+        py_incref(chain)
+    before = set_setting(k, chain)
+    if before != 0:
+        py_decref(before)
+        enter()
+
+
+@native
+def take_over(mode, saved, refusal, watchers):
+    """Let the calling thread have the modes and settings of another one: its modes, then its chains or None."""
+    enter()
+    put_back(mode)
+    take_setting(SAVED_SETTING, saved)
+    take_setting(REFUSAL_SETTING, refusal)
+    take_setting(NODE_SETTING, watchers)

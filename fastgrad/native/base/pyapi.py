@@ -39,6 +39,10 @@ py_list_new = extern("PyList_New", I64, I64)
 py_list_append = extern("PyList_Append", INT, I64, I64)
 py_list_size = extern("PyList_Size", I64, I64)
 py_list_item = extern("PyList_GetItem", I64, I64, I64)
+py_list_set = extern("PyList_SetItem", INT, I64, I64, I64)
+py_generic_dict = extern("PyObject_GenericGetDict", I64, I64, I64)
+py_dict_new = extern("PyDict_New", I64)
+py_dict_set = extern("PyDict_SetItem", INT, I64, I64, I64)
 py_tuple_size = extern("PyTuple_Size", I64, I64)
 py_get_attribute = extern("PyObject_GetAttr", I64, I64, I64)
 py_call_tuple = extern("PyObject_Call", I64, I64, I64, I64)
@@ -56,6 +60,10 @@ py_err_occurred = extern("PyErr_Occurred", I64)
 py_err_clear = extern("PyErr_Clear", types.void)
 py_err_set_none = extern("PyErr_SetNone", types.void, I64)
 py_err_set_text = extern("PyErr_SetString", types.void, I64, I64)
+py_err_no_memory = extern("PyErr_NoMemory", I64)
+py_err_fetch = extern("PyErr_Fetch", types.void, I64, I64, I64)
+py_err_normalize = extern("PyErr_NormalizeException", types.void, I64, I64, I64)
+py_err_restore = extern("PyErr_Restore", types.void, I64, I64, I64)
 
 TP_FREE = 74  # number of the slot in the stable ABI
 
@@ -81,6 +89,9 @@ def _object(name: str) -> Any:
 
 
 none = _object("_Py_NoneStruct")
+not_implemented = _object("_Py_NotImplementedStruct")
+ellipsis = _object("_Py_EllipsisObject")
+list_type = _object("PyList_Type")
 type_type = _object("PyType_Type")
 
 

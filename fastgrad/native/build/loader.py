@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 
 from fastgrad import flags
 from fastgrad.native.build import cache
-from fastgrad.native.contracts.python_types import SLOTS, TYPES, ObjectType
+from fastgrad.native.contracts.python_types import METH_FASTCALL, SLOTS, TYPES, ObjectType
 from fastgrad.native.contracts.records import RUNTIME
 
 _engines: list[Any] = []  # object code lives as long as the process
@@ -66,9 +66,6 @@ class _MethodDef(ctypes.Structure):
     ]
 
 
-METH_FASTCALL = 0x0080
-
-
 def make_function(name: str, address: int) -> Any:
     """A Python builtin for a METH_FASTCALL function at an address."""
     definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
@@ -104,7 +101,7 @@ class _GetSet(ctypes.Structure):
     ]  # fmt: skip
 
 
-PY_TP_MEMBERS, PY_TP_GETSET = 72, 73
+PY_TP_METHODS, PY_TP_MEMBERS, PY_TP_GETSET = 64, 72, 73
 TP_DEFAULT, TP_BASETYPE, TP_HAVE_GC = 1 << 18, 1 << 10, 1 << 14
 
 
@@ -113,18 +110,22 @@ def make_type(kind: ObjectType, address: Callable[[str], int]) -> type:
     members = (_Member * (len(kind.members) + 1))()
     for k, (name, code, field, access) in enumerate(kind.members):
         members[k] = _Member(name.encode(), code, kind.record.offset(field), access, None)
-    slots = (_Slot * (len(kind.slots) + 3))()
+    methods = (_MethodDef * (len(kind.methods) + 1))()
+    for k, (name, symbol, access) in enumerate(kind.methods):
+        methods[k] = _MethodDef(name.encode(), address(f"fastgrad_{kind.symbol}_{symbol}"), access, None)
+    slots = (_Slot * (len(kind.slots) + 4))()
     for k, name in enumerate(kind.slots):
         slots[k] = _Slot(SLOTS[name], address(f"fastgrad_{kind.symbol}_{name}"))
     slots[len(kind.slots)] = _Slot(PY_TP_MEMBERS, ctypes.addressof(members))
+    slots[len(kind.slots) + 1] = _Slot(PY_TP_METHODS, ctypes.addressof(methods))
     getset = (_GetSet * 2)()
     if "dict" in kind.record.fields:
         get, put = (llvm.address_of_symbol(f"PyObject_Generic{verb}Dict") for verb in ("Get", "Set"))
         getset[0] = _GetSet(b"__dict__", get, put, None, None)
-        slots[len(kind.slots) + 1] = _Slot(PY_TP_GETSET, ctypes.addressof(getset))
+        slots[len(kind.slots) + 2] = _Slot(PY_TP_GETSET, ctypes.addressof(getset))
     flags = TP_DEFAULT | TP_BASETYPE | (TP_HAVE_GC if kind.collected else 0)
     spec = _Spec(f"fastgrad.native.{kind.name}".encode(), kind.size, 0, flags, ctypes.addressof(slots))
-    _keep.extend((members, getset, slots, spec))
+    _keep.extend((members, methods, getset, slots, spec))
     new = ctypes.pythonapi.PyType_FromSpec
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p]
@@ -149,19 +150,17 @@ ENTRIES = (
     "overlap", "from_handle", "borrow", "sizes", "steps", "field", "storage_field", "get_grad", "set_grad",
     "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump", "version",
     "data_of", "set_data", "part_from_node", "random_fill",
-    "sequence_fill", "get_mode", "set_mode", "set_saved_hooks",
+    "sequence_fill", "get_mode", "setting", "take_over", "apply_context", "call_inside",
     "collection_begins", "collection_ends", "adopt", "next_hook_id", "add_hook", "register_hook",
     "register_node_hook", "hold_hooks", "output_hooks", "boundary",
     "function_begin", "function_finish", "function_apply", "function_save",
     "set_output_count", "set_output", "set_dirty_output", "saved_tensors", "saved_place", "mark_packed",
-    "flag_leaf", "flags_of", "grad_fn", "is_leaf", "gradient_node",
+    "leaf_hooks", "flags_of", "grad_fn", "is_leaf", "gradient_node",
     "current_node", "node_target", "node_output", "node_field", "set_node_field", "node_meta",
     "input_meta", "node_attr", "node_variable", "attach_input", "attach_output",
     "check_saved",
-    "task_new", "current_pass", "pass_id", "will_run", "execution_order",
-    "task_root", "task_root_tensor", "task_discover", "task_want", "task_start", "sweep", "task_end",
-    "task_node", "task_count", "task_get", "task_set",
-    "empty_cache", "tape_begin", "tape_end", "tape_replay", "release_tape",
+    "run_pass", "kept_by_pass", "current_pass", "pass_id", "will_run", "execution_order", "task_node",
+    "empty_cache", "capturing", "launches_of", "replay",
 )  # fmt: skip
 
 
@@ -205,8 +204,21 @@ if TYPE_CHECKING:
         _extra: Any
         id: int
 
+    class ContextBase:
+        _on: int
+        _off: int
+        _setting: int
+        _gives_self: int
+        _tape: int
 
-rt, (TensorBase, NodeBase, HandleBase) = _load_runtime()  # type: ignore[misc]
+        def __enter__(self) -> Any: ...
+        def __exit__(self, *error: object) -> None: ...
+
+    class SwitchBase(ContextBase):
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+rt, (TensorBase, NodeBase, HandleBase, ContextBase, SwitchBase) = _load_runtime()  # type: ignore[misc]
 RUNTIME_ADDRESS: int = rt.runtime_address()
 
 

@@ -53,3 +53,18 @@ INFERENCE_MODE = 2
 SAVED_HOOKS = 4  # saved-tensor hooks are in force
 NODE_HOOKS = 8  # somebody wants to know of new nodes
 MUTATION_HOOKS = 16  # somebody wants to know before tensors change in place
+HOOKS_REFUSED = 32  # saved-tensor hooks may not be entered
+ANOMALY = 64  # nodes note where they were made
+ANOMALY_UNCHECKED = 128  # passes do not look for NaN in spite of that
+WATCHED = NODE_HOOKS | ANOMALY
+SWITCHES = GRAD_ENABLED | INFERENCE_MODE | MUTATION_HOOKS | ANOMALY | ANOMALY_UNCHECKED
+"""The modes that contexts switch as such. The others say which settings there are."""
+
+# Settings of a thread: each is a chain of what contexts put in force, innermost first, as lists of two items.
+SAVED_SETTING, REFUSAL_SETTING, NODE_SETTING = range(3)
+SETTING_BITS = (SAVED_HOOKS, HOOKS_REFUSED, NODE_HOOKS)
+N_SETTINGS = len(SETTING_BITS)
+PASS_SETTINGS = (
+    2  # changes of the first ones do not last beyond the node of a pass in whose course they happen
+)
+CAPTURE_SETTING = N_SETTINGS  # what a context does that is no setting of a thread: record launches

@@ -25,7 +25,15 @@ NO_MATERIALIZE_CONSTANT = 2
 
 HANDLE_OBJECT = Record("handle_object", **_HEADER, hooks=1, extra=1, id=1, weaklist=1)
 
-OBJECTS = (TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT)
+CONTEXT_OBJECT = Record(
+    "context_object", **_HEADER, on=1, off=1, setting=1, value=1, gives_self=1, tape=1,
+    depth=1, applied=1, before=1, thread=1, weaklist=1,
+)  # fmt: skip
+"""`on` and `off`: modes that it switches. `setting`: the setting that it adds `value` to, or CAPTURE_SETTING, plus 1.
+`depth`: how often it has been entered and not left; `applied`: whether it took effect when it was made, and has not
+taken that back; `before`: the modes that were in force."""
+
+OBJECTS = (TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT, CONTEXT_OBJECT)
 NODE_FIELDS = (
     "tensor_hooks", "pres", "posts", "metadata",
     "function", "to_save", "dirty", "non_differentiable", "packed",
@@ -34,9 +42,10 @@ NODE_FIELDS = (
 
 T_OBJECT, T_LONGLONG, T_PYSSIZET = 6, 17, 19
 READONLY = 1
+METH_NOARGS, METH_FASTCALL = 0x0004, 0x0080
 
 SLOTS = {
-    "new": 65, "dealloc": 52, "traverse": 71, "clear": 51, "hash": 59, "richcompare": 67,
+    "new": 65, "dealloc": 52, "traverse": 71, "clear": 51, "call": 50, "hash": 59, "richcompare": 67,
     "negative": 30, "absolute": 6, "invert": 27,
     "add": 7, "subtract": 36, "multiply": 29, "true_divide": 37, "floor_divide": 12, "remainder": 34,
     "and": 8, "or": 31, "xor": 38,
@@ -62,11 +71,14 @@ class ObjectType:
         Name, kind, field and flags of each attribute that CPython reads straight from the object.
     collected : bool
         Whether the garbage collector has to know its objects.
+    methods : tuple of (str, str, int)
+        Name, name of the function behind ``fastgrad_<symbol>_``, and flags of each method.
     """
 
     def __init__(
         self, name: str, record: Record, symbol: str, slots: tuple[str, ...],
         members: tuple[tuple[str, int, str, int], ...], collected: bool,
+        methods: tuple[tuple[str, str, int], ...] = (),
     ) -> None:  # fmt: skip
         self.name = name
         self.record = record
@@ -75,11 +87,12 @@ class ObjectType:
         self.members = (("__weaklistoffset__", T_PYSSIZET, "weaklist", READONLY), *members)
         self.size = record.offset("weaklist") + 8
         self.collected = collected
+        self.methods = methods
 
 
 TYPES = (
     ObjectType(
-        "TensorBase", TENSOR_OBJECT, "slot", tuple(SLOTS),
+        "TensorBase", TENSOR_OBJECT, "slot", tuple(name for name in SLOTS if name != "call"),
         (("__dictoffset__", T_PYSSIZET, "dict", READONLY),), True,
     ),
     ObjectType(
@@ -94,5 +107,20 @@ TYPES = (
         "HandleBase", HANDLE_OBJECT, "handle_slot", ("dealloc",),
         (("hooks_dict_ref", T_OBJECT, "hooks", 0), ("_extra", T_OBJECT, "extra", 0), ("id", T_LONGLONG, "id", 0)),
         False,
+    ),
+    *(
+        ObjectType(
+            name, CONTEXT_OBJECT, "context_slot", slots,
+            (
+                ("_on", T_LONGLONG, "on", 0), ("_off", T_LONGLONG, "off", 0), ("_setting", T_LONGLONG, "setting", 0),
+                ("_gives_self", T_LONGLONG, "gives_self", 0), ("_tape", T_LONGLONG, "tape", READONLY),
+            ),
+            True,
+            (("__enter__", "enter", METH_NOARGS), ("__exit__", "exit", METH_FASTCALL)),
+        )
+        for name, slots in (
+            ("ContextBase", ("dealloc", "traverse", "clear")),
+            ("SwitchBase", ("dealloc", "traverse", "clear", "call")),
+        )
     ),
 )  # fmt: skip

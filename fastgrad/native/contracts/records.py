@@ -5,6 +5,7 @@ A handle is the address of a record.
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.flags import N_SETTINGS, PASS_SETTINGS
 from fastgrad.native.contracts.frame import REPORT
 from fastgrad.native.contracts.limits import (
     ATTR_WORDS,
@@ -41,11 +42,11 @@ NODE = Record(
 )  # fmt: skip
 TASK = Record(
     "task", **_HEADER,
-    id=1, flags=1, state=1, previous=1, thread=1, status=1,
+    id=1, flags=1, previous=1, thread=1,
     slots=1, n_slots=1, cap_slots=1, heap=1, n_heap=1, cap_heap=1,
     table=1, n_table=1, cap_table=1, captures=1, n_captures=1, cap_captures=1,
     node=1, slot=1, grads=1, n_grads=1, results=1, n_results=1, cap_results=1,
-    had_posts=1, n_roots=1, hook_changes=1, depth=1,
+    had_posts=1, n_roots=1, settings=PASS_SETTINGS, kept=1, depth=1,
 )  # fmt: skip
 SLOT_WORDS = 8
 SLOT = Record("slot", node=1, deps=1, needed=1, capture=1, grads=1, inline=2, pad=1)
@@ -66,12 +67,14 @@ RUNTIME = Record(
     "runtime",
     free=8, live=8, quarantine=8, quarantine_tail=8, quarantine_n=8,
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
-    seq=1, task_id=1, current_task=1, thread=1, mode=1, modes=1, n_modes=1, cap_modes=1,
+    seq=1, task_id=1, current_task=1, thread=1, mode=1, settings=N_SETTINGS, modes=1, n_modes=1, cap_modes=1,
     status=1, error=24, report=REPORT.words, overruns=1, dead=1, draining=1,
     resolve=1, op_failed=1, entry_failed=1, type_error=1, system_error=1, operator_fallback=1,
     tensor_type=1, tensor_base=1, tuple_type=1, node_type=1, node_base=1, handle_type=1, dict_type=1,
     hooks_name=1, post_accumulate_name=1, backward_name=1,
-    walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1, hook_changes=1, restore_saved_hooks=1,
+    walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1,
+    edge_type=1, entering_name=1, decorate_name=1,
+    run_callbacks=1, apply_rules=1, pass_failed=1, explain_failure=1,
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
     note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,

@@ -20,9 +20,7 @@ from typing import NamedTuple
 from fastgrad.native.contracts.limits import MAX_DIMS, MAX_NESTED
 
 OK = 0
-
-# What a sweep hands back to Python, unless an exception is set.
-DONE, AT_APPLY, FAILED = range(3)
+UNUSUAL = 1  # the answer of what leaves unusual arguments to Python
 
 
 class Fact(NamedTuple):

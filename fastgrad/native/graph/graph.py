@@ -32,7 +32,6 @@ from fastgrad.native.contracts.flags import (
     LEAF_POST_HOOKS,
     MULTI_VIEW,
     NO_GRAD_VIEW,
-    NODE_HOOKS,
     POST_ACCUMULATE,
     PYTHON_APPLY,
     REQUIRES_GRAD,
@@ -41,6 +40,7 @@ from fastgrad.native.contracts.flags import (
     SAVED_HOOKS,
     TENSOR_HOOKS,
     VIEW_ORIGIN,
+    WATCHED,
     WRAPPED_NUMBER,
 )
 from fastgrad.native.contracts.limits import ATTR_WORDS, INLINE_EDGES, SAVED_SLOTS
@@ -459,7 +459,7 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
                 return copy
             save(handle, MAX_SAVED_INPUTS + k, copy)
             release_reference(copy)
-    if runtime().mode & NODE_HOOKS and announce(handle) != OK:
+    if runtime().mode & WATCHED and announce(handle) != OK:
         drop_node(handle)
         return -PYTHON_RAISED
     return handle

@@ -6,7 +6,7 @@ A place that is packed holds no tensor. For the time in which the derivative run
 from __future__ import annotations
 
 from fastgrad.native.base.intrinsics import native, native_once, node, runtime, tensor, words
-from fastgrad.native.base.modes import enter, keep_hooks
+from fastgrad.native.base.modes import enter, put_back
 from fastgrad.native.base.pyapi import none, py_decref, py_incref, py_integer, py_list_item, py_list_size
 from fastgrad.native.contracts.flags import COPY_ON_WRITE, GRAD_ENABLED, IS_PACKED, MUTATION_HOOKS, PACKED
 from fastgrad.native.contracts.status import NO_MEMORY, OK, PYTHON_RAISED, RAISED
@@ -32,7 +32,7 @@ def ask(function, n, k, third):
             py_decref(held)
     drop_node(n)
     enter()
-    rt.mode = keep_hooks(mode)
+    put_back(mode)
     return answer
 
 

@@ -7,14 +7,12 @@ valid: a replay writes the same results to the same places, from whatever the in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from fastgrad.native.build.loader import rt
+from fastgrad.native.build.loader import ContextBase, rt
+from fastgrad.native.contracts.flags import CAPTURE_SETTING
 
 
-class Tape:
-    """What a capture recorded.
+class Tape(ContextBase):
+    """What a capture recorded; as a context, the capture itself.
 
     Attributes
     ----------
@@ -23,8 +21,19 @@ class Tape:
     """
 
     def __init__(self) -> None:
-        self._handle = 0
-        self.launches = 0
+        self._setting = 1 + CAPTURE_SETTING
+        self._gives_self = 1
+
+    def _entering(self) -> None:
+        if rt.capturing():
+            raise RuntimeError("a capture is under way already: captures cannot be nested")
+        if self._tape:
+            raise RuntimeError("a tape records once; begin another one with record()")
+
+    @property
+    def launches(self) -> int:
+        """The number of kernels that a replay runs."""
+        return rt.launches_of(self._tape) if self._tape else 0
 
     def replay(self) -> None:
         """Run all launches again, in order.
@@ -32,35 +41,31 @@ class Tape:
         Raises
         ------
         RuntimeError
-            While the tape still records, or after nothing was recorded.
+            While a tape records, or if nothing was recorded.
         """
-        if not self._handle or not self.launches:
+        if rt.capturing() or not self.launches:
             raise RuntimeError(
                 "the tape holds no launches: replay after the `with record()` block, not inside it"
             )
-        rt.tape_replay(self._handle)
-
-    def __del__(self) -> None:
-        if self._handle:
-            rt.release_tape(self._handle)
+        rt.replay(self._tape)
 
 
-@contextmanager
-def record() -> Iterator[Tape]:
+def record() -> Tape:
     """Record the launches of the block.
 
     Tensors that the block makes and the caller keeps hold the results of each replay. Inputs must stay where they
     are, and alive: change their contents in place. What Python decides inside the block (shapes, branches,
     numbers passed to ops, hooks) is not run again.
 
-    Yields
-    ------
+    Returns
+    -------
     Tape
+        A context that gives itself.
 
     Raises
     ------
     RuntimeError
-        If another capture is under way.
+        On entry, if another capture is under way.
 
     Examples
     --------
@@ -74,12 +79,4 @@ def record() -> Iterator[Tape]:
     >>> y
     tensor([10., 10., 10.])
     """
-    tape = Tape()
-    handle = rt.tape_begin()
-    if handle < 0:
-        raise RuntimeError("a capture is under way already: captures cannot be nested")
-    tape._handle = handle
-    try:
-        yield tape
-    finally:
-        tape.launches = rt.tape_end()
+    return Tape()

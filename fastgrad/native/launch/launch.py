@@ -21,7 +21,7 @@ from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.records import OPINFO, RUNTIME
 from fastgrad.native.contracts.status import NO_KERNEL, NO_MEMORY
-from fastgrad.native.memory.buffers import allocate, deallocate
+from fastgrad.native.memory.tapes import append_launch
 
 OPS_OFFSET = RUNTIME.offset("ops")
 OP_BYTES = OPINFO.words * 8
@@ -50,42 +50,6 @@ def find_kernel(kernel, device, dtype, layout_class):
     return address
 
 
-@native
-def grow_tape(handle, wanted):
-    t = tape(handle)
-    if t.n_words + wanted <= t.cap_words:
-        return True
-    cap = max(t.cap_words * 2, 8192)
-    while cap < t.n_words + wanted:
-        cap *= 2
-    fresh = allocate(cap * 8)
-    if fresh != 0:
-        for k in range(t.n_words):
-            words(fresh)[k] = words(t.words)[k]
-        if t.words != 0:
-            deallocate(t.words, t.cap_words * 8)
-        t.words = fresh
-        t.cap_words = cap
-    return fresh != 0
-
-
-@native
-def record_launch(address, frame, n_words):
-    """Append a launch to the tape: its length, its kernel, its frame."""
-    rt = runtime()
-    if not grow_tape(rt.tape, n_words + 2):
-        return NO_MEMORY
-    t = tape(rt.tape)
-    target = words(t.words + t.n_words * 8)
-    target[0] = n_words
-    target[1] = address
-    for k in range(n_words):
-        target[2 + k] = words(frame)[k]
-    t.n_words += n_words + 2
-    t.n_launches += 1
-    return 0
-
-
 @native_inline
 def launch_address(address, frame, n_words, work):
     """Run one kernel: the single point that every launch passes, and so the one that a capture records."""
@@ -98,8 +62,8 @@ def launch_address(address, frame, n_words, work):
         enter()
     else:
         call_kernel(address, frame)
-    if rt.tape != 0:
-        return record_launch(address, frame, n_words)
+    if rt.tape != 0 and not append_launch(address, frame, n_words):
+        return NO_MEMORY
     return 0
 
 
@@ -116,3 +80,14 @@ def launch(kernel, device, dtype, layout_class, frame, n_words, work):
 def launch_frame(kernel, device, dtype, f, work):
     """Find a kernel that has one layout class and run it over a frame; returns a status."""
     return launch(kernel, device, dtype, FLAT, address_of(f), words_of(f), work)
+
+
+@native
+def replay(handle):
+    """Run the launches of a tape again, in order."""
+    t = tape(handle)
+    at = t.words
+    end = t.words + t.n_words * 8
+    while at < end:
+        call_kernel(words(at)[1], at + 16)
+        at += 16 + words(at)[0] * 8

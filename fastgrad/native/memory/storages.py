@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.intrinsics import native, native_inline, runtime, storage, tape, tensor, words
+from fastgrad.native.base.intrinsics import native, native_inline, runtime, storage, tensor
 from fastgrad.native.contracts.flags import OWN_COUNTER
 from fastgrad.native.contracts.records import STORAGE_KIND
-from fastgrad.native.memory.buffers import allocate, deallocate
+from fastgrad.native.memory.buffers import allocate
 from fastgrad.native.memory.records import WORDS_STORAGE, new_record, retire_record
-from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.memory.references import drop
+from fastgrad.native.memory.tapes import keep_for_tape
 
 
 @native
@@ -76,24 +77,3 @@ def counter_of(handle):
 def version_of(handle):
     """How often the memory under a tensor was changed, as far as autograd shall know."""
     return storage(counter_of(handle)).version
-
-
-@native
-def keep_for_tape(handle):
-    """Let the capture under way hold a storage that its launches write to, so that a replay finds it in place."""
-    t = tape(runtime().tape)
-    if t.n_kept == t.cap_kept:
-        cap = max(64, 2 * t.cap_kept)
-        fresh = allocate(cap * 8)
-        if fresh == 0:
-            return False
-        for k in range(t.n_kept):
-            words(fresh)[k] = words(t.kept)[k]
-        if t.kept != 0:
-            deallocate(t.kept, t.cap_kept * 8)
-        t.kept = fresh
-        t.cap_kept = cap
-    words(t.kept)[t.n_kept] = handle
-    t.n_kept += 1
-    retain(handle)
-    return True

@@ -5,38 +5,33 @@ Small functions that only Python needs (fields of records, modes, hooks' flags) 
 
 from __future__ import annotations
 
-from fastgrad.native.backward import boundary, custom_function, hooks, passes, sweep
+from fastgrad.native.backward import boundary, custom_function, hooks, passes, run
 from fastgrad.native.base import frames, modes
 from fastgrad.native.base.intrinsics import (
     advance,
-    call_kernel,
     native,
     node,
     runtime,
     runtime_address,
     stack_small,
-    tape,
     tensor,
     words,
 )
 from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import none, py_incref
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.flags import DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
-from fastgrad.native.contracts.records import TAPE_KIND
-from fastgrad.native.contracts.status import NO_MEMORY, OK
+from fastgrad.native.contracts.status import OK
 from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
 from fastgrad.native.graph import graph
 from fastgrad.native.graph.graph import is_leaf, look, requires_grad, write_meta
 from fastgrad.native.graph.packing import about_to_change
 from fastgrad.native.launch.elementwise import copy_into, fill_scalar, number_tensor
-from fastgrad.native.launch.launch import launch_frame
-from fastgrad.native.memory.buffers import deallocate, empty_cache
-from fastgrad.native.memory.records import (
-    WORDS_TAPE,
-    new_tape_record,
-    retire_record,
-)
+from fastgrad.native.launch.launch import launch_frame, replay
+from fastgrad.native.memory.buffers import empty_cache
 from fastgrad.native.memory.references import drain, drop, drop_tensor, leave_node, retain, unlink_retained
+from fastgrad.native.memory.tapes import launches_of
+from fastgrad.native.objects import contexts
 from fastgrad.native.objects.collector import (
     clear_node,
     clear_tensor,
@@ -295,6 +290,22 @@ def part_from_node(h):
 
 
 @native
+def setting(k):
+    """The chain of a setting of the calling thread, None if it is empty; see `contracts.flags`."""
+    chain = modes.get_setting(k)
+    if chain == 0:
+        chain = none()
+        py_incref(chain)
+    return chain
+
+
+@native
+def capturing():
+    """Whether a capture is under way."""
+    return 1 if runtime().tape != 0 else 0
+
+
+@native
 def bump(h):
     tensors.bump_version(h)
 
@@ -343,55 +354,6 @@ def sequence_fill(kernel, h, start, step):
     return -launch_frame(kernel, t.device, t.dtype, f, t.numel)
 
 
-# --- capture and replay ----------------------------------------------------------------------------------------
-
-
-@native
-def tape_begin():
-    """Begin to record launches; what they write to stays with the tape. A handle or a negative status."""
-    rt = runtime()
-    if rt.tape != 0:
-        return -1
-    h = new_tape_record()
-    if h == 0:
-        return -NO_MEMORY
-    rt.tape = h
-    return h
-
-
-@native
-def tape_end():
-    """Stop recording; returns the number of launches."""
-    rt = runtime()
-    h = rt.tape
-    rt.tape = 0
-    return tape(h).n_launches if h != 0 else -1
-
-
-@native
-def tape_replay(h):
-    """Run all launches again, in order."""
-    t = tape(h)
-    at = t.words
-    end = t.words + t.n_words * 8
-    while at < end:
-        call_kernel(words(at)[1], at + 16)
-        at += 16 + words(at)[0] * 8
-
-
-@native
-def release_tape(h):
-    """Give the tape's memory back."""
-    t = tape(h)
-    for k in range(t.n_kept):
-        drop(words(t.kept)[k])
-    if t.kept != 0:
-        deallocate(t.kept, t.cap_kept * 8)
-    if t.words != 0:
-        deallocate(t.words, t.cap_words * 8)
-    retire_record(h, TAPE_KIND, WORDS_TAPE)
-
-
 EXPORTS = [
     Export("runtime_address", runtime_address, "", "i"),
     Export("peek", peek, "i", "i"),
@@ -437,8 +399,16 @@ EXPORTS = [
     Export("sequence_fill", sequence_fill, "iTii", "i"),
     # modes
     Export("get_mode", modes.get_mode, "", "i"),
-    Export("set_mode", modes.set_mode, "i", "i"),
-    Export("set_saved_hooks", modes.set_saved_hooks, "i", "n"),
+    Export("setting", setting, "i", "R"),
+    Export("take_over", modes.take_over, "iooo", "n"),
+    Export("apply_context", contexts.apply_context, "oii", "R"),
+    Export("call_inside", contexts.call_inside, "oooo", "R"),
+    Export("context_enter", contexts.context_enter, "i", "x"),
+    Export("context_exit", contexts.context_exit, "i", "x"),
+    Export("context_call", contexts.context_call, "iii", "x"),
+    Export("dealloc_context", contexts.dealloc_context, "i", "x"),
+    Export("traverse_context", contexts.traverse_context, "iii", "x"),
+    Export("clear_context", contexts.clear_context, "i", "x"),
     # objects
     Export("object_handle", object_handle, "i", "x"),
     Export("optional_handle", optional_handle, "i", "x"),
@@ -463,7 +433,7 @@ EXPORTS = [
     Export("register_node_hook", hooks.register_node_hook, "Niio", "R"),
     Export("hold_hooks", hooks.hold_hooks, "Nio", "E"),
     Export("output_hooks", hooks.output_hooks, "T", "R"),
-    Export("flag_leaf", node_entries.flag_leaf, "Ti", "n"),
+    Export("leaf_hooks", hooks.leaf_hook_dict, "Ti", "R"),
     # custom functions, saved tensors
     Export("boundary", boundary.boundary, "o", "R"),
     Export("function_begin", custom_function.function_begin, "ooo", "R"),
@@ -494,26 +464,16 @@ EXPORTS = [
     Export("attach_output", node_entries.attach_output, "NiT", "T"),
     Export("check_saved", graph.check_saved, "N", "i"),
     # passes
-    Export("task_new", passes.task_new, "i", "i"),
+    Export("run_pass", run.run_pass, "oooi", "R"),
+    Export("kept_by_pass", passes.kept_by_pass, "K", "R"),
     Export("current_pass", passes.current_pass, "", "i"),
     Export("pass_id", passes.pass_id, "K", "i"),
     Export("will_run", passes.will_run, "KNi", "i"),
     Export("execution_order", passes.execution_order, "K", "R"),
-    Export("task_root", passes.task_root, "KNiO", "i"),
-    Export("task_root_tensor", passes.task_root_tensor, "KTO", "i"),
-    Export("task_discover", passes.task_discover, "K", "i"),
-    Export("task_want", passes.task_want, "KNii", "i"),
-    Export("task_start", passes.task_start, "K", "i"),
-    Export("sweep", sweep.sweep, "K", "E"),
-    Export("task_end", passes.task_end, "K", "n"),
     Export("task_node", node_entries.task_node, "K", "R"),
-    Export("task_count", passes.task_count, "Ki", "i"),
-    Export("task_get", passes.task_get, "Kii", "T"),
-    Export("task_set", passes.task_set, "KiiO", "n"),
     # memory, capture
     Export("empty_cache", empty_cache, "", "i"),
-    Export("tape_begin", tape_begin, "", "i"),
-    Export("tape_end", tape_end, "", "i"),
-    Export("tape_replay", tape_replay, "i", "n"),
-    Export("release_tape", release_tape, "i", "n"),
+    Export("capturing", capturing, "", "i"),
+    Export("launches_of", launches_of, "i", "i"),
+    Export("replay", replay, "i", "n"),
 ]

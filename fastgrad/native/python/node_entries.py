@@ -11,7 +11,6 @@ from fastgrad.native.graph.graph import (
     is_leaf,
     living_accumulator,
     look,
-    tell_accumulator,
 )
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop_node, retain, retain_node
@@ -70,13 +69,6 @@ def current_node(h):
     """The node that a tensor has now; for a leaf its AccumulateGrad node, None if there is none."""
     t = tensor(h)
     return shared_object(t.node if t.node != 0 else living_accumulator(t))
-
-
-@native
-def flag_leaf(h, flags):
-    """Say that a leaf has hooks: `LEAF_HOOKS` or `LEAF_POST_HOOKS`."""
-    tensor(h).flags |= flags
-    tell_accumulator(h)
 
 
 @native

@@ -38,6 +38,12 @@ _SHIMS = (
     ("node_slot_traverse", "traverse_node", "b", "ppp"),
     ("node_slot_clear", "clear_node", "b", "p"),
     ("handle_slot_dealloc", "dealloc_handle", "v", "p"),
+    ("context_slot_dealloc", "dealloc_context", "v", "p"),
+    ("context_slot_traverse", "traverse_context", "b", "ppp"),
+    ("context_slot_clear", "clear_context", "b", "p"),
+    ("context_slot_call", "context_call", "p", "ppp"),
+    ("context_slot_enter", "context_enter", "p", "p"),
+    ("context_slot_exit", "context_exit", "p", "p"),
 )
 _TYPES = {"_": "ptr", "p": "ptr", "i": "i64", "v": "void", "b": "i32"}
 _CONVERSIONS = {

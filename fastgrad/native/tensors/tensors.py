@@ -51,11 +51,11 @@ from fastgrad.native.memory.references import (
 from fastgrad.native.memory.storages import (
     counter_of,
     foreign_storage,
-    keep_for_tape,
     new_counter,
     new_storage,
     version_of,
 )
+from fastgrad.native.memory.tapes import keep_for_tape
 
 ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
 

@@ -1,0 +1,89 @@
+"""Tapes as records: the launches of a capture, and the memory that they write to.
+
+A launch stands on the tape as its number of words, its kernel and the words of its frame.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import native, native_once, runtime, tape, words
+from fastgrad.native.contracts.records import TAPE_KIND
+from fastgrad.native.memory.buffers import deallocate, grow, room
+from fastgrad.native.memory.records import WORDS_TAPE, new_tape_record, retire_record
+from fastgrad.native.memory.references import drop, retain
+
+
+@native
+def begin_tape():
+    """Begin to record launches: the new tape, or zero if one records already or there is no memory."""
+    rt = runtime()
+    if rt.tape != 0:
+        return 0
+    rt.tape = new_tape_record()
+    return rt.tape
+
+
+@native
+def end_tape(handle):
+    """Stop recording."""
+    rt = runtime()
+    if rt.tape == handle:
+        rt.tape = 0
+
+
+@native
+def release_tape(handle):
+    """Give the memory of a tape back."""
+    end_tape(handle)
+    t = tape(handle)
+    for k in range(t.n_kept):
+        drop(words(t.kept)[k])
+    if t.kept != 0:
+        deallocate(t.kept, t.cap_kept * 8)
+    if t.words != 0:
+        deallocate(t.words, t.cap_words * 8)
+    retire_record(handle, TAPE_KIND, WORDS_TAPE)
+
+
+@native_once
+def append_launch(address, frame, n_words):
+    """Append a launch to the tape that records. False without memory."""
+    t = tape(runtime().tape)
+    cap = room(t.n_words, t.cap_words, n_words + 2)
+    fresh = grow(t.words, t.n_words, t.cap_words, cap)
+    if fresh == 0:
+        return False
+    t.words = fresh
+    t.cap_words = cap
+    target = words(t.words + t.n_words * 8)
+    target[0] = n_words
+    target[1] = address
+    for k in range(n_words):
+        target[2 + k] = words(frame)[k]
+    t.n_words += n_words + 2
+    t.n_launches += 1
+    return True
+
+
+@native_once
+def keep_for_tape(handle):
+    """Let the tape that records hold a storage that its launches write to, so that a replay finds it in place.
+
+    False without memory.
+    """
+    t = tape(runtime().tape)
+    cap = room(t.n_kept, t.cap_kept, 1)
+    fresh = grow(t.kept, t.n_kept, t.cap_kept, cap)
+    if fresh == 0:
+        return False
+    t.kept = fresh
+    t.cap_kept = cap
+    words(t.kept)[t.n_kept] = handle
+    t.n_kept += 1
+    retain(handle)
+    return True
+
+
+@native
+def launches_of(handle):
+    """The number of launches on a tape."""
+    return tape(handle).n_launches
