@@ -30,11 +30,13 @@ from fastgrad.formatting import set_printoptions
 from fastgrad.functions.creation import device
 from fastgrad.functions.public import PACKAGE
 from fastgrad import autograd, debug, linalg, nn, optim, serialization, utils
+from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from fastgrad.autograd.introspect import hooks
 from fastgrad.autograd.modes import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
+    is_inference,
     is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
@@ -89,7 +91,10 @@ __all__ = [
     "int",
     "int32",
     "int64",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_grad_enabled",
+    "is_inference",
     "is_inference_mode_enabled",
     "is_tensor",
     "linalg",

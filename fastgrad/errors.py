@@ -5,12 +5,13 @@ What is said of which failure stands in the table of `native.contracts.status`; 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from fastgrad import dtypes
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt, runtime_get, runtime_set_object
-from fastgrad.native.contracts.flags import IS_VIEW
+from fastgrad.native.contracts.flags import INFERENCE_VIEW, IS_VIEW, NO_GRAD_VIEW, VIEW_ORIGIN
 from fastgrad.native.contracts.record import Record
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE, NO_KERNEL, REASONS, Fact
@@ -71,6 +72,8 @@ class _Facts(dict[str, str]):
         value = runtime_get("error", fact.word)
         if fact.kind == "place":
             return self._place(value)
+        if fact.kind == "view":
+            return _view(value, runtime_get("error", fact.word + 1))
         if fact.kind == "sizes":
             return str([runtime_get("error", fact.word + 1 + k) for k in range(value)])
         return _KINDS[fact.kind](value)
@@ -115,12 +118,25 @@ def _layout(handle: int) -> str:
     return f"sizes {shape_text(t)} and dtype {_dtype(t).name}"
 
 
-def _view(handle: int) -> str:
+def _op_of(node: Any) -> str:
+    """What messages call the op of a node: its name without the part that all names have."""
+    return re.sub(r"Backward0?(?=\d*$)", "", node.name())
+
+
+def _view(handle: int, done: int) -> str:
+    """A view that cannot follow its base: it is about to change, or (`done`) its base has changed."""
     view = rt.borrow(handle)
-    node = rt.current_node(view)
-    if node is None:
-        return "The tensor"
-    return f"Output {rt.field(view, OUTPUT_NR)} of {node.name().removesuffix('Backward')}"
+    origin = rt.field(view, TENSOR_FLAGS) & VIEW_ORIGIN
+    what = "its base or another view of its base has been" if done else "is being"
+    output = ""
+    if rt.field(view, TENSOR_NODE):
+        output = f"Output {rt.field(view, OUTPUT_NR)} of {_op_of(rt.current_node(view))} is a view"
+        if not origin & (NO_GRAD_VIEW | INFERENCE_VIEW):
+            return f"{output} and {what} modified inplace."
+    made = f"{output} of a view which was created in" if output else "A view was created in"
+    if origin & INFERENCE_VIEW:
+        return f"{made} inference mode and {what} modified inplace in normal mode."
+    return f"{made} no_grad mode and {what} modified inplace with grad mode enabled."
 
 
 def _saved(handle: int) -> str:
@@ -129,7 +145,7 @@ def _saved(handle: int) -> str:
     # A view would catch up with its base, whose new history may hold the view.
     node = None if rt.field(saved, TENSOR_FLAGS) & IS_VIEW else rt.grad_fn(saved)
     if node is not None:
-        producer = f", which is output {rt.field(saved, OUTPUT_NR)} of {node.name()},"
+        producer = f", which is output {rt.field(saved, OUTPUT_NR)} of {_op_of(node)},"
     return f"[fastgrad.{_dtype(saved).type_name}Tensor {shape_text(saved)}]{producer}"
 
 
@@ -139,9 +155,7 @@ _KINDS: dict[str, Callable[[int], str]] = {
     "type": lambda code: dtypes.of_code(code).type_name,
     "tensor": lambda handle: shape_text(rt.borrow(handle)),
     "layout": _layout,
-    "view": _view,
     "saved": _saved,
-    "change": lambda done: "its base or another view of its base has been" if done else "is being",
 }
 
 
@@ -151,6 +165,7 @@ def _fields(record: Record, name: str) -> int:
 
 TENSOR_DTYPE = _fields(TENSOR, "dtype")
 TENSOR_FLAGS = _fields(TENSOR, "flags")
+TENSOR_NODE = _fields(TENSOR, "node")
 OUTPUT_NR = _fields(TENSOR, "output_nr")
 
 

@@ -78,7 +78,6 @@ class Size(tuple):  # type: ignore[type-arg]
 _DTYPE, _DEVICE, _NDIM, _NUMEL, _FLAGS, _DATA, _OUTPUT_NR, _STORAGE = (
     TENSOR.fields[n][0] for n in ("dtype", "device", "ndim", "numel", "flags", "data", "output_nr", "storage")
 )
-_VERSION = STORAGE.fields["version"][0]
 _STORAGE_DATA = STORAGE.fields["data"][0]
 _CAST, _CLONE, _MM = (BY_NAME[n].id for n in ("cast", "clone", "mm"))
 _ADD, _SUB = BY_NAME["add"], BY_NAME["sub"]
@@ -191,7 +190,7 @@ class Tensor(TensorBase):
 
     @property
     def _version(self) -> int:
-        return rt.storage_field(self, _VERSION)  # type: ignore[no-any-return]
+        return rt.version(self)  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
         if self.ndim == 0:
@@ -207,7 +206,11 @@ class Tensor(TensorBase):
         return bool((self == value).any())
 
     def __repr__(self) -> str:
-        name = self.grad_fn.name() if self.grad_fn is not None else None
+        try:
+            node = self.grad_fn
+            name = None if node is None else node.name()
+        except RuntimeError:  # a view that cannot follow its base
+            name = "Invalid"
         return format_tensor(
             self.detach().cpu().numpy(), dtype_name=self.dtype.name, device=str(self.device),
             requires_grad=self.requires_grad and name is None, grad_fn_name=name,
@@ -294,6 +297,8 @@ class Tensor(TensorBase):
     def grad(self) -> None:
         rt.set_grad(self, None)
 
+    _grad = grad
+
     def backward(
         self,
         gradient: Any = None,
@@ -340,7 +345,10 @@ class Tensor(TensorBase):
     def detach_(self) -> Tensor:
         """Forget the history, in place."""
         if _field(self, _FLAGS) & IS_VIEW:
-            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If the view is a gradient, set `grad` of its "
+                "tensor to None or to what detach() gives."
+            )
         rt.detach_(self)
         return self
 
@@ -363,7 +371,7 @@ class Tensor(TensorBase):
     def data(self, value: Any) -> None:
         if not isinstance(value, TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if _field(self, _FLAGS) & REQUIRES_GRAD and not value.is_floating_point():
+        if self.requires_grad and not value.is_floating_point():
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype, not "
                 f"{value.dtype}"
@@ -376,13 +384,20 @@ class Tensor(TensorBase):
         Raises
         ------
         TypeError
-            If `source` is no tensor of the same dtype.
+            If `source` is no tensor.
         RuntimeError
-            If gradients are on and this tensor requires grad: the change has no derivative.
+            If it has another dtype, or gradients are on and this tensor requires grad: the change has no derivative.
+
+        Notes
+        -----
+        What was computed of a leaf before has the gradient of another tensor than what is computed of it from then on.
         """
-        if not isinstance(source, TensorBase) or source.dtype is not self.dtype:
-            kind = source.dtype if isinstance(source, TensorBase) else type(source).__name__
-            raise TypeError(f"set_(): argument 'source' must be a Tensor of dtype {self.dtype}, not {kind}")
+        if not isinstance(source, TensorBase):
+            raise TypeError(f"set_(): argument 'source' must be Tensor, not {type(source).__name__}")
+        if source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"set_(): Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}"
+            )
         if self.requires_grad and rt.get_mode() & GRAD_ENABLED:
             what = (
                 "a leaf Variable that requires grad is being used in an in-place operation"
@@ -391,6 +406,7 @@ class Tensor(TensorBase):
             )
             raise RuntimeError(f"set_(): {what}; call it under fastgrad.no_grad() or use .data")
         rt.set_data(self, source)
+        rt.part_from_node(self)
         rt.bump(self)
         return self
 

@@ -17,11 +17,14 @@ from fastgrad.autograd.modes import (
     is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
+    set_multithreading_enabled,
 )
+from fastgrad.autograd.saved import SavedTensor
 from fastgrad.autograd.variable import Variable
 
 __all__ = [
     "Function",
+    "SavedTensor",
     "Variable",
     "backward",
     "detect_anomaly",
@@ -39,4 +42,5 @@ __all__ = [
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]

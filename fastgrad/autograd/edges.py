@@ -58,7 +58,13 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients"
         )
-    return GradientEdge(rt.gradient_node(tensor), rt.field(tensor, _OUTPUT_NR))
+    node = rt.gradient_node(tensor)
+    if node is None:
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a view that was made without gradients: it requires grad "
+            "because its base does, but has no history"
+        )
+    return GradientEdge(node, rt.field(tensor, _OUTPUT_NR))
 
 
 def check_edge(edge: GradientEdge) -> GradientEdge:

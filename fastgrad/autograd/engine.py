@@ -294,9 +294,11 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
     _checked(task, "backward")
     balanced = False
     try:
-        for root, gradient in zip(roots, grads, strict=True):
+        for k, (root, gradient) in enumerate(zip(roots, grads, strict=True)):
             if isinstance(root, TensorBase):
                 status = rt.task_root_tensor(task, root, gradient)
+                if status > 0:  # a view made without history
+                    raise _no_gradient(k)
             else:
                 status = rt.task_root(task, root.node, root.output_nr, gradient)
             _checked(status, "backward")
@@ -326,6 +328,8 @@ def _run(roots: list[Any], grads: list[Any], flags: int, wanted: list[Any] | Non
 
 
 def _want(task: int, value: Any, run: bool) -> int:
+    if isinstance(value, TensorBase) and rt.gradient_node(value) is None:  # a view made without history
+        return -1
     edge = edge_of(value)
     index: int = rt.task_want(task, edge.node, edge.output_nr, int(run))
     if index < -1:

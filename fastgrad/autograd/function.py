@@ -138,6 +138,14 @@ class BackwardFunction(Node, FunctionCtx):
         )
 
 
+def _two_derivatives(ctx: Any, *grads: Any) -> Any:
+    """The `backward` of a function that defines `vjp` as well."""
+    raise RuntimeError(
+        "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of "
+        f"them. ({ctx._function.__name__})"
+    )
+
+
 class _FunctionMeta(type):
     """Gives each function class the class of its nodes."""
 
@@ -149,10 +157,7 @@ class _FunctionMeta(type):
         super().__init__(name, bases, attributes)
         root: Any = next(c for c in reversed(cls.__mro__) if isinstance(c, _FunctionMeta))
         if cls.backward is not root.backward and cls.vjp is not root.vjp:
-            raise RuntimeError(
-                f"Implementing both 'backward' and 'vjp' for a custom Function is not allowed; {name} should only "
-                "implement one of them."
-            )
+            cls.backward = staticmethod(_two_derivatives)
 
 
 class Function(metaclass=_FunctionMeta):
@@ -322,12 +327,23 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
             "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
             "modified inplace must all be outputs of the Function."
         )
+    if any(not _among(d, args) for d in dirty):
+        warnings.warn(
+            "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+            "should be passed to ctx.mark_dirty().",
+            stacklevel=3,
+        )
     rt.set_output_count(ctx, len(outputs))
+    flows = [
+        recorded and isinstance(x, TensorBase) and x.is_floating_point() and not _among(x, constant)
+        for x in outputs
+    ]
+    several = int(sum(flows) > 1)
     finished = []
     for k, output in enumerate(outputs):
         if isinstance(output, TensorBase):
-            flows = recorded and output.is_floating_point() and not _among(output, constant)
-            output = _finish_output(ctx, k, output, flows, _among(output, args), _among(output, dirty))
+            is_input, is_dirty = _among(output, args), _among(output, dirty)
+            output = _finish_output(ctx, k, output, flows[k], is_input, is_dirty, several)
         finished.append(output)
     if recorded and rt.get_mode() & NODE_HOOKS:
         node_created(ctx)
@@ -340,7 +356,7 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
 
 
 def _finish_output(
-    ctx: BackwardFunction, k: int, output: Any, flows: bool, is_input: bool, is_dirty: bool
+    ctx: BackwardFunction, k: int, output: Any, flows: bool, is_input: bool, is_dirty: bool, several: int
 ) -> Any:
     if is_dirty and flows:
         rt.set_dirty_output(ctx, k, output)
@@ -354,7 +370,7 @@ def _finish_output(
         is_view = rt.field(output, _TENSOR_FLAGS) & IS_VIEW
         output = output.detach() if is_input else output if is_view else output.detach_()
     if flows or not ctx._options & NO_MATERIALIZE_CONSTANT:
-        rt.set_output(ctx, k, output, int(flows))
+        rt.set_output(ctx, k, output, int(flows), several)
     return output
 
 

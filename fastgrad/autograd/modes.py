@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+from fastgrad.functions.arguments import need_tensor
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED, INFERENCE_MODE
 
@@ -27,6 +29,14 @@ class _Mode:
         return type(self)()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isclass(function):
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+                "functions or methods. To preserve the current behavior of class decoration, you can directly decorate "
+                "the `__init__` method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
+            )
         if inspect.isgeneratorfunction(function):
             return self._around_generator(function)
 
@@ -146,6 +156,24 @@ class inference_mode(_Mode):  # noqa: N801
         return inference_mode(self.mode)
 
 
+class set_multithreading_enabled:  # noqa: N801
+    """Accepted and without effect: a pass runs on the thread that calls it.
+
+    Parameters
+    ----------
+    mode : bool
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
 def is_grad_enabled() -> bool:
     """Whether ops are recorded on this thread."""
     return bool(rt.get_mode() & GRAD_ENABLED)
@@ -154,3 +182,26 @@ def is_grad_enabled() -> bool:
 def is_inference_mode_enabled() -> bool:
     """Whether this thread is in inference mode."""
     return bool(rt.get_mode() & INFERENCE_MODE)
+
+
+def is_inference(input: Any) -> bool:  # noqa: A002 - the name that PyTorch's users write
+    """Whether a tensor was made in inference mode.
+
+    Parameters
+    ----------
+    input : Tensor
+
+    Raises
+    ------
+    TypeError
+        If it is no tensor.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> with fg.inference_mode():
+    ...     x = fg.ones(2)
+    >>> fg.is_inference(x)
+    True
+    """
+    return need_tensor("is_inference", input).is_inference()  # type: ignore[no-any-return]

@@ -15,17 +15,16 @@ from typing import Any, NamedTuple, TypeAlias
 from fastgrad.autograd.threads import carried
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import GRAD_ENABLED, PYTHON_APPLY, SAVED_FREED
-from fastgrad.native.contracts.records import NODE, STORAGE, TENSOR
+from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.ops.registry import OPS, Op
 
 Pack: TypeAlias = Callable[[Any], Any]
 Unpack: TypeAlias = Callable[[Any], Any]
 
 _OP, _NODE_FLAGS = (NODE.fields[n][0] for n in ("op", "flags"))
-_VERSION = STORAGE.fields["version"][0]
 _OUTPUT_NR = TENSOR.fields["output_nr"][0]
 FIRST_OUTPUT = 4
-_storage_field = rt.storage_field
+_version = rt.version
 
 
 class _Packed(NamedTuple):
@@ -204,9 +203,9 @@ def _pack(node: Any, place: int, pair: tuple[Pack, Unpack], tensor: Any, argumen
 
 def _given(pack: Pack, tensor: Any) -> Any:
     """What a pack hook returns for a tensor, which it must not change."""
-    version = _storage_field(tensor, _VERSION)
+    version = _version(tensor)
     value = pack(tensor)
-    if _storage_field(tensor, _VERSION) != version:
+    if _version(tensor) != version:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
             "cannot be "
@@ -402,10 +401,10 @@ def keep(tensor: Any) -> Callable[[], Any]:
         def give() -> Any:
             return _as_tensor(unpack(value)).detach().requires_grad_(requires_grad)
     else:
-        version = rt.storage_field(tensor, _VERSION)
+        version = rt.version(tensor)
 
         def give() -> Any:
-            now = rt.storage_field(tensor, _VERSION)
+            now = rt.version(tensor)
             if now != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an inplace operation: "

@@ -35,6 +35,13 @@ class _Helper(threading.Thread):
         self.call: Callable[[], Any] | None = call
         self.result: Any = None
         self.failure: BaseException | None = None
+        self.done = False
+        self.end = threading.Lock()  # `join` takes a thread for ended when an exception interrupts it
+        self.end.acquire()
+
+    def is_over(self) -> bool:
+        """Whether the function has returned or raised."""
+        return self.done
 
     def run(self) -> None:
         """Call the function as the waiting thread would."""
@@ -47,6 +54,8 @@ class _Helper(threading.Thread):
             self.failure = error
         finally:
             self.call = None
+            self.done = True
+            self.end.release()
 
 
 _HELPERS: dict[int, _Helper] = {}  # by the thread that waits for it
@@ -74,11 +83,11 @@ def on_another_thread(call: Callable[[], Any]) -> Any:
     _HELPERS[caller] = helper
     try:
         helper.start()
-        while helper.is_alive():
+        while not helper.is_over():
             try:
-                helper.join()
+                helper.end.acquire()
             except BaseException as interruption:  # noqa: BLE001 - it belongs to what the helper does
-                if helper.is_alive():
+                if not helper.is_over():
                     _interrupt(caller, type(interruption))
                 elif helper.failure is None:
                     helper.failure = interruption

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from fastgrad.native.build.loader import TensorBase
+
+LIMIT = 1 << 63
+TOO_LONG = "Overflow when unpacking long long"
 
 
 def is_tensor(value: object) -> bool:
@@ -35,19 +39,54 @@ def as_index(name: str, argument: str, value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError(f"{name}(): argument '{argument}' must be int, not bool")
     try:
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(value).__name__}") from None
+    if not -LIMIT <= number < LIMIT:
+        raise ValueError(f"{name}(): argument '{argument}': {TOO_LONG}, the number is {number}")
+    return number
 
 
-def as_sizes(name: str, sizes: Sequence[Any]) -> tuple[int, ...]:
-    """Sizes given one by one or as one sequence, as a tuple of integers."""
+def as_sizes(name: str, sizes: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
+    """Sizes given one by one or as one sequence, as a tuple of integers that fit into 64 bits."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
-    for s in sizes:
-        if isinstance(s, (float, str)) or s is None:
-            raise TypeError(f"{name}(): argument 'size' must be tuple of ints, but found {type(s).__name__}")
-    return tuple(operator.index(s) for s in sizes)
+    try:
+        found = tuple(map(operator.index, sizes))
+    except TypeError:
+        wrong = next(type(s).__name__ for s in sizes if not hasattr(s, "__index__") or not _is_index(s))
+        raise TypeError(f"{name}(): argument '{argument}' must be tuple of ints, but found {wrong}") from None
+    for k, size in enumerate(found):
+        if not -LIMIT <= size < LIMIT:
+            raise TypeError(
+                f"{name}(): argument '{argument}' failed to unpack the object at pos {k + 1} with error "
+                f'"{TOO_LONG}", the number is {size}'
+            )
+    return found
+
+
+def _is_index(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def product(*factors: int) -> int:
+    """The product of sizes, -1 if it does not fit into 63 bits: as `product` in compiled code."""
+    out = math.prod(factors)
+    return out if out < LIMIT else -1
+
+
+def multiplied(name: str, *factors: int) -> int:
+    """The product of sizes; RuntimeError where no tensor can have as many elements."""
+    out = product(*factors)
+    if out < 0:
+        raise RuntimeError(
+            f"{name}(): numel: integer multiplication overflow in the product of {list(factors)}"
+        )
+    return out
 
 
 def as_dims(name: str, dim: Any) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.errors import raise_status
-from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor
+from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor, product
 from fastgrad.functions.data import array_of
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
@@ -86,6 +86,8 @@ def _new(code: int, sizes: Sequence[int], where: Any = None, name: str = "empty"
             f"{name}(): a tensor has at most {MAX_DIMS} dimensions in fastgrad, but got {len(sizes)}: "
             f"{list(sizes)}"
         )
+    if product(dtypes.of_code(code).itemsize, *filter(None, sizes)) < 0:
+        raise RuntimeError(f"{name}(): Storage size calculation overflowed with sizes={list(sizes)}")
     words = (ctypes.c_int64 * (len(sizes) + 1))(*sizes)
     return rt.new(code, _code(where), len(sizes), ctypes.addressof(words))
 
@@ -534,7 +536,7 @@ def randint(
         low, high, size = 0, low, high
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    out = _new(INT64 if dtype is None else _dtype_code(dtype), tuple(size), device)
+    out = _new(INT64 if dtype is None else _dtype_code(dtype), as_sizes("randint", (size,)), device)
     fill_integers(out, low, high, generator)
     return _finish(out, requires_grad)
 

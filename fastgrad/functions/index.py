@@ -22,6 +22,7 @@ from fastgrad.functions.shape import expand, permute, reshape, wrapped
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.status import PARTIAL_OVERLAP
 from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import BY_NAME
 
@@ -143,7 +144,7 @@ def _integer(item: Any) -> int:
 
 
 def _slice(x: Any, dim: int, item: slice) -> Any:
-    step = 1 if item.step is None else operator.index(item.step)
+    step = 1 if item.step is None else _clamped(item.step)
     if step <= 0:
         raise ValueError(f"slice(): step must be greater than zero, but got {step}")
     start = 0 if item.start is None else _clamped(item.start)
@@ -254,6 +255,7 @@ def setitem(x: Any, index: Any, value: Any) -> None:
     target, advanced = _views(x, index)
     try:
         if advanced:
+            _need_apart(target, index, value)
             _put(x, target, advanced, value)
         elif is_tensor(value):
             target.copy_(_leading_ones_dropped(value, target.dim()))
@@ -268,6 +270,17 @@ def _leading_ones_dropped(value: Any, ndim: int) -> Any:
     while value.dim() > ndim and value.shape[0] == 1:
         value = value[0]
     return value
+
+
+def _need_apart(target: Any, index: Any, value: Any) -> None:
+    """What is written at indices shares no memory with values and indices; one value behind one mask may."""
+    items = [item for item in (index if isinstance(index, tuple) else (index,)) if is_tensor(item)]
+    masks = [item for item in items if item.dtype in (dtypes.bool_, dtypes.uint8)]
+    if is_tensor(value) and not (len(masks) == len(items) == 1 and value.numel() == 1):
+        items.append(value)
+    for item in items:
+        if rt.overlap(target, item):
+            raise_status(PARTIAL_OVERLAP, "index_put_")
 
 
 def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fastgrad import dtypes
-from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, need_tensor
-from fastgrad.functions.creation import arange, tensor
+from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, multiplied, need_tensor
+from fastgrad.functions.creation import arange, from_numpy
 from fastgrad.functions.index import index_select
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import cat, expand, narrow, reshape, wrapped
@@ -34,7 +36,7 @@ def repeat(input: Any, *repeats: Any) -> Any:
             [1, 2, 1, 2]])
     """
     need_tensor("repeat", input)
-    times = as_sizes("repeat", repeats)
+    times = as_sizes("repeat", repeats, "repeats")
     if len(times) < input.dim():
         raise RuntimeError(
             "repeat(): Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: "
@@ -45,9 +47,8 @@ def repeat(input: Any, *repeats: Any) -> Any:
     sizes = (1,) * (len(times) - input.dim()) + tuple(input.shape)
     pairs = [n for t, s in zip(times, sizes, strict=True) for n in ((t, s) if t != 1 else (s,))]
     single = [n for t, s in zip(times, sizes, strict=True) for n in ((1, s) if t != 1 else (s,))]
-    return reshape(
-        expand(reshape(input, single), pairs), [t * s for t, s in zip(times, sizes, strict=True)]
-    ).clone()
+    whole = [multiplied("repeat", t, s) for t, s in zip(times, sizes, strict=True)]
+    return reshape(expand(reshape(input, single), pairs), whole).clone()
 
 
 @public()
@@ -60,7 +61,7 @@ def tile(input: Any, *dims: Any) -> Any:
     >>> fg.tile(fg.tensor([1, 2]), (2,))
     tensor([1, 2, 1, 2])
     """
-    times = as_sizes("tile", dims)
+    times = as_sizes("tile", dims, "dims")
     return repeat(input, (1,) * (need_tensor("tile", input).dim() - len(times)) + times)
 
 
@@ -89,16 +90,32 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, outpu
         input, dim = reshape(input, -1), 0
     d = wrapped("repeat_interleave", dim, input.dim())
     n = input.shape[d] if input.dim() else 1
-    counts = repeats.tolist() if is_tensor(repeats) else repeats
-    counts = [counts] * n if isinstance(counts, int) else counts * n if len(counts) == 1 else counts
-    if len(counts) != n:
+    counts = _counts(repeats, n)
+    if counts.size and int(counts.min()) < 0:
+        raise RuntimeError("repeat_interleave(): Repeats must be non-negative")
+    total = n * int(counts[0]) if counts.size == 1 else sum(counts.tolist())
+    multiplied("repeat_interleave", total, *(s for k, s in enumerate(input.shape) if k != d))
+    places = np.repeat(np.arange(n), counts)
+    return index_select(input, d, from_numpy(places))
+
+
+def _counts(repeats: Any, n: int) -> np.ndarray:
+    """How often each of `n` elements comes: one number for all of them, or one for each."""
+    if is_tensor(repeats):
+        if repeats.dtype not in (dtypes.int64, dtypes.int32):
+            raise NotImplementedError(
+                f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.type_name}'"
+            )
+        counts = repeats.detach().numpy().astype(np.int64).reshape(-1)
+    elif isinstance(repeats, (tuple, list)):
+        counts = np.array(as_sizes("repeat_interleave", repeats, "repeats"), dtype=np.int64)
+    else:
+        counts = np.array([as_index("repeat_interleave", "repeats", repeats)], dtype=np.int64)
+    if counts.size not in (1, n):
         raise RuntimeError(
-            f"repeat_interleave(): repeats must have the same size as input along dim, but got {len(counts)} for {n}"
+            f"repeat_interleave(): repeats must have the same size as input along dim, but got {counts.size} for {n}"
         )
-    if min(counts, default=0) < 0:
-        raise RuntimeError("repeat_interleave(): repeats can not be negative")
-    places = [k for k, count in enumerate(counts) for _ in range(count)]
-    return index_select(input, d, tensor(places, dtype=dtypes.int64))
+    return counts
 
 
 @public()

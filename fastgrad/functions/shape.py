@@ -40,6 +40,7 @@ def wrapped(name: str, dim: int, ndim: int) -> int:
     """A dimension counted from the front; IndexError if out of range."""
     bound = ndim if ndim > 0 else 1
     if not -bound <= dim < bound:
+        as_index(name, "dim", dim)
         raise IndexError(
             f"{name}(): Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
         )
@@ -119,7 +120,7 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """One dimension as several."""
     d = wrapped("unflatten", dim, need_tensor("unflatten", input).dim())
     shape = tuple(input.shape)
-    sizes = tuple(sizes)
+    sizes = as_sizes("unflatten", (tuple(sizes),), "sizes")
     if not sizes:
         raise RuntimeError("unflatten(): sizes must be non-empty")
     known = 1
@@ -223,21 +224,21 @@ def select(input: Any, dim: int, index: int) -> Any:
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """`length` positions of a dimension from `start` on."""
     need_tensor("narrow", input)
+    dim, start = as_index("narrow", "dim", dim), as_index("narrow", "start", start)
+    length = as_index("narrow", "length", length)
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
-    return invoke(
-        BY_NAME["narrow"],
-        (input,),
-        as_index("narrow", "dim", dim),
-        as_index("narrow", "start", start),
-        length,
-    )
+    return invoke(BY_NAME["narrow"], (input,), dim, start, length)
 
 
 @public()
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A view of a diagonal, as last dimension."""
-    return invoke(BY_NAME["diagonal"], (need_tensor("diagonal", input),), offset, dim1, dim2)
+    need_tensor("diagonal", input)
+    given = (("offset", offset), ("dim1", dim1), ("dim2", dim2))
+    return invoke(
+        BY_NAME["diagonal"], (input,), *(as_index("diagonal", name, value) for name, value in given)
+    )
 
 
 @public()
@@ -383,6 +384,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     need_tensor("chunk", input)
     if input.dim() == 0:
         raise RuntimeError("chunk(): expects at least a 1-dimensional tensor")
+    chunks = as_index("chunk", "chunks", chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk(): expects `chunks` to be greater than 0, got: {chunks}")
     d = wrapped("chunk", dim, input.dim())

@@ -115,7 +115,10 @@ def _function(function: FunctionType, within: tuple[FunctionType, ...]) -> str:
     if function in within:
         raise TypeError("which calls itself")
     within = (*within, function)
-    parts = [_code(function.__code__, within)]
+    code = function.__code__
+    if function.__doc__ and code.co_consts[:1] == (function.__doc__,):
+        code = code.replace(co_consts=(None, *code.co_consts[1:]))
+    parts = [_code(code, within)]
     for sort, values in enumerate((globals_read(function), cells_of(function), _defaults_of(function))):
         parts += [f"{sort} {name} {_value_of(name, value, within)}" for name, value in values.items()]
     return f"[{'; '.join(parts)}]"

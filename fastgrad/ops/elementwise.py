@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import DTYPES, NUMBERS, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frames import FLAT, STRIDED
-from fastgrad.native.contracts.ops import FIRST, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.native.contracts.ops import FILLS, FIRST, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.ops import relations  # noqa: F401 - rules name its ops
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, elementwise
@@ -530,9 +530,9 @@ def _(g, sizes):
 
 
 assign.identity("source")
-assign.variant("zero", "ZeroBackward0", edges=1)
-assign.variant("number", "FillBackward2", edges=1)
-assign.variant("fill", "FillBackward3")
+assign.variant("zero", "ZeroBackward0", edges=1, flags=FILLS)
+assign.variant("number", "FillBackward2", edges=1, flags=FILLS)
+assign.variant("fill", "FillBackward3", flags=FILLS)
 for _node in (  # what fills a tensor with random numbers
     "UniformBackward0", "NormalBackward0", "RandomBackward0", "RandomBackward1", "RandomBackward2",
     "BernoulliBackward1", "BernoulliBackward2", "ExponentialBackward0", "GeometricBackward0", "LogNormalBackward0",

@@ -252,7 +252,7 @@ class Op:
         for k in range(4):
             self._write("grad_kind", NO_GRAD, k)
 
-    def variant(self, suffix: str, node: str, edges: int | None = None) -> Op:
+    def variant(self, suffix: str, node: str, edges: int | None = None, flags: int = 0) -> Op:
         """The op under the name ``<name>.<suffix>`` for calls that PyTorch records as another node.
 
         Parameters
@@ -262,10 +262,12 @@ class Op:
             Name of the node class.
         edges : int, optional
             How many inputs may have a gradient, if others than those of the op.
+        flags : int
+            Besides those of the op.
         """
         other = Op(
             f"{self.name}.{suffix}", self.kind, self.inputs, self.attrs, kernel=self.kernel, node=node,
-            n_out=self.n_out, forward=self.facts["forward"], flags=self.facts["flags"],
+            n_out=self.n_out, forward=self.facts["forward"], flags=self.facts["flags"] | flags,
             dtype_rule=self.facts["dtype_rule"], edges=self._read("n_in", 0) if edges is None else edges,
             called=self.called,
         )  # fmt: skip

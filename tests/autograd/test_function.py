@@ -267,7 +267,7 @@ def test_vjp_stands_for_backward(lib: ModuleType):
 
 
 def test_backward_and_vjp_exclude_each_other(lib: ModuleType):
-    """At the latest in backward; fastgrad says so where the class is defined."""
+    """In backward."""
 
     def run() -> None:
         both = make(lib, lambda ctx, a: a * 2, lambda ctx, g: g, vjp=lambda ctx, g: g * 2)

@@ -320,27 +320,6 @@ def test_d25_additions(lib):
     assert hasattr(graph.Node, "add_pre_hook") == hasattr(lib, "hooks") == here(lib)
 
 
-@pytest.mark.parametrize("change", ["view", "base", "other view"])
-@pytest.mark.parametrize("is_leaf", [True, False])
-def test_d26_view_without_grad(lib, ones, change, is_leaf):
-    seen: list[Any] = []
-    x = ones()
-    y = x if is_leaf else x * 1
-    v, w = y.view(1, 2), y[:1]
-    early = v * 3
-    v.register_hook(lambda g: seen.append(("before", g.tolist())))
-    with lib.no_grad():
-        {"view": v, "base": y, "other view": w}[change].mul_(2)
-    assert v.grad_fn.name() == ("ViewBackward0" if here(lib) else "AsStridedBackward0")
-    v.register_hook(lambda g: seen.append(("after", g.tolist())))
-    (early + v * 5).sum().backward()
-    if here(lib):
-        assert seen == [("before", [[8.0, 8.0]]), ("after", [[8.0, 8.0]])]
-    else:
-        assert sorted(seen) == [("after", [[5.0, 5.0]]), ("before", [[3.0, 3.0]])]
-    assert x.grad.tolist() == [8.0, 8.0]
-
-
 def test_a_tensor_multiplied_in_place_with_itself():
     x = fg.tensor([2.0], requires_grad=True)
     y = x * 3

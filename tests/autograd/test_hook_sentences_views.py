@@ -30,37 +30,52 @@ def test_h117_strides(lib, ones):
 
 
 def test_h118_stale(lib, ones):
-    class First(lib.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a[:1]
-
-        @staticmethod
-        def backward(ctx, g):
-            return lib.cat([g, lib.zeros(1)])
-
+    """Every kind of view and every use: tests/autograd/test_views_and_bases.py."""
     base = ones() * 2
-    v = First.apply(base)
+    v = base.unbind(0)[1]
     base.mul_(3)
-    graph = lib.autograd.graph
-    for use in (
-        lambda: v.grad_fn,
-        lambda: v.is_leaf,
-        lambda: v.register_hook(print),
-        lambda: v.retain_grad(),
-        lambda: graph.get_gradient_edge(v),
-        lambda: graph.register_multi_grad_hook([base, v], print),
-        lambda: lib.autograd.grad(base.sum(), v),
-        lambda: base.sum().backward(inputs=[v]),
-        lambda: v.sum().backward(),
-    ):
+    for use in (lambda: v.grad_fn, lambda: v.register_hook(print), lambda: v * 2, lambda: v.backward()):
         with pytest.raises(
-            RuntimeError, match="Output 0 of First is a view and its base or another view of its"
+            RuntimeError, match="Output 1 of Unbind is a view and its base or another view of its"
         ):
             use()
     assert v.requires_grad
     assert not v.retains_grad
-    assert v.detach().tolist() == [6.0]
+    assert v.detach().item() == 6.0
+
+
+@pytest.mark.parametrize("is_leaf", [False, True])
+@pytest.mark.parametrize("change", ["view", "base", "other view"])
+def test_h123_change_without_gradients(lib, ones, change, is_leaf):
+    seen: list[Any] = []
+    x = ones()
+    y = x if is_leaf else x * 1
+    v, w = y.view(1, 2), y[:1]
+    early = v * 3
+    v.register_hook(lambda g: seen.append(("before", g.tolist())))
+    with lib.no_grad():
+        {"view": v, "base": y, "other view": w}[change].mul_(2)
+    assert v.grad_fn.name() == "AsStridedBackward0"
+    v.register_hook(lambda g: seen.append(("after", g.tolist())))
+    (early + v * 5).sum().backward()
+    assert sorted(seen) == [("after", [[5.0, 5.0]]), ("before", [[3.0, 3.0]])]
+    assert x.grad.tolist() == [8.0, 8.0]
+
+
+def test_h124_view_without_gradients(lib, ones):
+    seen: list[Any] = []
+    x = ones()
+    with lib.no_grad():
+        v = x[:1]
+    assert v.requires_grad
+    assert v.is_leaf
+    v.register_hook(lambda g: seen.append(g.tolist()))
+    (v * 3 + x).sum().backward()
+    assert seen == []
+    assert v.grad is None
+    v.requires_grad_()
+    (v * 3).sum().backward()
+    assert seen == [[3.0]]
 
 
 def names(nodes: Any) -> list[str]:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,9 @@ import fastgrad as fg
 from fastgrad.kernels import compile as compilation
 from fastgrad.kernels.compile import compile_kernel, unit_name
 from fastgrad.kernels.keys import by_value, globals_read, need_values
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, NUMBERS
+from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, NUMBERS
 from fastgrad.native.contracts.frames import FLAT, STRIDED
-from fastgrad.ops import activations
+from fastgrad.ops import activations, registry
 from fastgrad.ops.registry import BY_NAME, KERNELS, Kernel, elementwise
 from fastgrad.ops.vocabulary import c, m
 
@@ -40,11 +39,11 @@ def formula(x, by=4.0):
     return shifted(x) * c(PAIR[1]) + c(by)
 
 
-def row(formula: Callable[..., Any], **options: Any) -> Any:
-    """A row for a formula of x that stands in no table."""
-    return SimpleNamespace(
-        name="probe", builder="elementwise:build", formula=formula, options={"inputs": ("x",), **options}, requires=""
-    )  # fmt: skip
+def row(formula: Callable[..., Any], **options: Any) -> Kernel:
+    """A row for a formula of x, in a table of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "KERNELS", [])
+        return Kernel("probe", "elementwise:build", formula, inputs=("x",), **options)
 
 
 def key(formula: Callable[..., Any], **options: Any) -> str:
@@ -144,10 +143,8 @@ def test_the_code_changes_the_key():
 
 
 def test_options_change_the_key():
-    assert (
-        len({key(shifted), key(shifted, out_bool=True), key(shifted, out_bool=1), key(shifted, source=3)})
-        == 4
-    )
+    variants = [{}, {"elements": {"out": BOOL}}, {"elements": {"x": BOOL}}, {"upper": True}, {"upper": 1}]
+    assert len({key(shifted, **options) for options in variants}) == len(variants)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +205,22 @@ def test_sets_have_one_text_in_every_process():
     assert len(printed) == 1
 
 
+def test_a_docstring_does_not_matter():
+    def plain(x):
+        return x + c(1)
+
+    def documented(x):
+        """What it says."""
+        return x + c(1)
+
+    def better(x):
+        """What it says is better."""
+        return x + c(1)
+
+    assert key(documented) == key(better)
+    assert value_of(documented, 1.0) == value_of(plain, 1.0) == 2
+
+
 def test_other_globals_do_not_matter(monkeypatch):
     before = key(formula)
     monkeypatch.setitem(globals(), "exp", 3.0)
@@ -242,7 +255,9 @@ def test_a_formula_that_no_key_can_hold_is_refused():
 
 
 @pytest.mark.parametrize(
-    "value", [[1], {1}, object(), np.zeros(2), np, len, int, 1j, np.complex64(1)], ids=repr
+    "value",
+    [[1], {1}, object(), np.zeros(2), np, len, int, 1j, np.complex64(1)],
+    ids=lambda v: type(v).__name__,
 )
 def test_values_that_are_refused(value):
     def formula(x):
@@ -267,10 +282,10 @@ def test_a_value_that_comes_later_is_looked_at_later():
     def formula(x):
         return x * later
 
-    need_values(formula)
+    declared = row(formula)
     later = [1]
     with pytest.raises(TypeError, match=r"which reads `later`, a builtins\.list"):
-        key(formula)
+        unit_name(declared, FLOAT32, FLAT)
 
 
 # --- what they are made of -------------------------------------------------------------------------------------

@@ -71,12 +71,17 @@ def names(lib: ModuleType, out: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def shown(value: Any) -> str:
+    """The text of a value; that of an OrderedDict the same in every version of Python."""
+    return f"OrderedDict({[*value.items()]})" if isinstance(value, OrderedDict) else str(value)
+
+
 def run(lib: ModuleType, source: str) -> list[str]:
     """The lines that a program prints, and the warnings that it makes."""
     text: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        exec(source, names(lib, lambda *values: text.append(" ".join(map(str, values)))))
+        exec(source, names(lib, lambda *values: text.append(" ".join(map(shown, values)))))
     text += [f"{w.category.__name__}: {w.message}" for w in caught]
     whole = "\n".join(text)
     whole = re.sub(rf"\b{lib.__name__}(?=[. ])", "lib", whole)

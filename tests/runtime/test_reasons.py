@@ -32,7 +32,7 @@ def test_a_text_asks_for_facts_and_for_what_was_given(name):
     reason = REASONS[NAMES[name]]
     asked = {field for _, field, _, _ in string.Formatter().parse(reason.text) if field is not None}
     assert asked <= {fact.name for fact in reason.facts} | set(CALLS)
-    assert {fact.kind for fact in reason.facts} <= {*errors._KINDS, "place", "sizes"}
+    assert {fact.kind for fact in reason.facts} <= {*errors._KINDS, "place", "sizes", "view"}
 
 
 def failures() -> Iterator[tuple[str, str, int]]:

@@ -15,7 +15,7 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.flags import GRAD_ENABLED, NODE_HOOKS, PASS_THROUGH, REQUIRES_GRAD
 from fastgrad.native.contracts.status import NO_MEMORY, OK
-from fastgrad.native.graph.graph import gradient_edge, left_behind, look, new_node, write_absent, write_meta
+from fastgrad.native.graph.graph import gradient_edge, new_node, write_absent, write_meta
 from fastgrad.native.graph.packing import announce
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop_node
@@ -35,7 +35,7 @@ def boundary(values):
     crosses = False
     for k in range(py_tuple_size(values)):
         h = object_handle(py_tuple_item(values, k))
-        if h != 0 and look(h) & REQUIRES_GRAD:
+        if h != 0 and tensor(h).flags & REQUIRES_GRAD:
             crosses = True
     pair = py_tuple_new(2)
     if pair == 0:
@@ -104,12 +104,9 @@ def cross_one(n, k, h):
     The node at which the tensor stands gets an object: it is held by the boundary's node and by the view's base alike,
     and the collector is shown only what has one holder or an object.
     """
-    status = left_behind(h)
-    if status != 0:
-        return -status
     edge = gradient_edge(h)
-    if edge == 0:
-        return -NO_MEMORY
+    if edge < 0:
+        return edge
     target = wrap_node(edge, runtime().node_type)
     if target == 0:
         drop_node(edge)
@@ -120,7 +117,7 @@ def cross_one(n, k, h):
     a = alias(h)
     if a <= 0:
         return a
-    mark_view(a, h)
+    mark_view(a, h, False)
     set_history(a, n, k)
     write_meta(words(node(n).metas + k * META_BYTES), a)
     return wrap(a)

@@ -48,15 +48,15 @@ from fastgrad.native.contracts.flags import (
     PYTHON_APPLY,
     REQUIRES_GRAD,
     SAVED_HOOKS,
+    VIEW_ORIGIN,
 )
 from fastgrad.native.contracts.python_types import NO_MATERIALIZE
 from fastgrad.native.contracts.status import INFERENCE_SAVED, NO_MEMORY, OK, PYTHON_RAISED, RAISED
 from fastgrad.native.graph.graph import (
-    check_saved,
+    check_readable,
     gradient_edge,
-    left_behind,
-    look,
     new_node,
+    requires_grad,
     save,
     write_absent,
     write_meta,
@@ -68,6 +68,7 @@ from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.records import META_BYTES, META_OFFSET
 from fastgrad.native.memory.references import drop, drop_node, leave_node, release_place, retain
+from fastgrad.native.memory.storages import version_of
 from fastgrad.native.objects.handles import (
     call_python,
     never_made,
@@ -97,7 +98,7 @@ def function_begin(kind, function, args):
         h = object_handle(py_tuple_item(args, k))
         if h != 0:
             n_in += 1
-            if look(h) & REQUIRES_GRAD:
+            if requires_grad(h):
                 needs = True
     handle = new_node(rt.function_op, n_in, 1, n)
     if handle == 0:
@@ -121,14 +122,13 @@ def function_begin(kind, function, args):
         h = object_handle(py_tuple_item(args, k))
         what = NO_TENSOR
         if h != 0:
-            what = NEEDS_GRAD if tensor(h).flags & REQUIRES_GRAD else A_TENSOR
+            what = NEEDS_GRAD if requires_grad(h) else A_TENSOR
             if executable and what == NEEDS_GRAD:
-                status = left_behind(h)
-                edge = gradient_edge(h) if status == 0 else 0
-                if edge == 0:
+                edge = gradient_edge(h)
+                if edge < 0:
                     drop_node(handle)
                     py_decref(o)
-                    return -status if status != 0 else -NO_MEMORY
+                    return edge
                 words(record.edges)[2 * j] = edge
                 words(record.edges)[2 * j + 1] = tensor(h).output_nr
             j += 1
@@ -155,16 +155,18 @@ def set_output_count(n, count):
 
 
 @native
-def set_output(n, k, h, connect):
-    """Tell a node what its output `k` is and, to `connect` them, give the tensor its history. A status."""
+def set_output(n, k, h, connect, several):
+    """Tell a node what its output `k` is and, to `connect` them, give the tensor its history. A status.
+
+    A view can no longer follow its base, which the node would not know of; `several` outputs may have a gradient.
+    """
     write_meta(words(node(n).metas + k * META_BYTES), h)
     t = tensor(h)
+    if t.flags & IS_VIEW:
+        t.flags = t.flags & ~VIEW_ORIGIN | FUNCTION_VIEW | (MULTI_VIEW if several != 0 else 0)
     if connect != 0:
         leave_node(h)
-        if t.flags & IS_VIEW:
-            t.flags |= FUNCTION_VIEW | (MULTI_VIEW if node(n).n_out > 1 else 0)
-            if t.base != 0:
-                t.history = tensor(t.base).history
+        t.followed = version_of(h)
         set_history(h, n, k)
     return OK
 
@@ -173,9 +175,9 @@ def set_output(n, k, h, connect):
 def set_dirty_output(n, k, h):
     """A tensor that `forward` changed in place becomes output `k` of the node. A status."""
     enter()
-    status = check_inplace(h, True)
-    if status != 0:
-        return -status
+    status = check_inplace(h)
+    if status != OK:
+        return status
     bump_version(h)
     write_meta(words(node(n).metas + k * META_BYTES), h)
     retain(h)
@@ -198,7 +200,7 @@ def function_finish(o, args, result):
                 fresh = False
         if fresh and (is_floating(t.dtype) or not n.flags & PYTHON_APPLY):
             if n.flags & PYTHON_APPLY:
-                set_output(x.handle, 0, h, 1)
+                set_output(x.handle, 0, h, 1, 0)
                 if runtime().mode & NODE_HOOKS and announce(x.handle) != OK:
                     return 0
                 if x.to_save != 0:
@@ -357,7 +359,7 @@ def unpack_saved(n, k):
 @native
 def saved_place(n, k):
     """What place `k` of a node holds; None if nothing, a negative status if it was freed or changed."""
-    status = check_saved(n)
+    status = check_readable(n)
     return -status if status != 0 else unpack_saved(n, k)
 
 
@@ -372,7 +374,7 @@ def pack_now(n, k):
 def saved_tensors(n):
     """What the node of a custom function saved, as a tuple, a negative status, or zero with an exception set."""
     record = node(n)
-    status = check_saved(n)
+    status = check_readable(n)
     if status != 0:
         return -status
     values = py_tuple_new(record.n_places if record.n_saved != 0 else 0)

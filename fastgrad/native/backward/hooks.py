@@ -53,7 +53,7 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS, COPY_ON_WRITE, REQUIRES_GRAD, TENSOR_HOOKS
 from fastgrad.native.contracts.status import OK, PYTHON_RAISED, RAISED
-from fastgrad.native.graph.graph import is_leaf, left_behind, look
+from fastgrad.native.graph.graph import is_leaf, look
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.handles import (
     call_python,
@@ -159,12 +159,11 @@ def hold_hooks(n, output_nr, hooks):
 def register_hook(h, function):
     """Register a tensor hook on a non-leaf that requires grad: its handle; None for any other tensor."""
     enter()
-    flags = look(h)
-    status = left_behind(h)
-    if status != 0:
-        return -status
+    status = look(h)
+    if status != OK:
+        return status
     t = tensor(h)
-    if is_leaf(h) or not flags & REQUIRES_GRAD:
+    if is_leaf(h):
         py_incref(none())
         return none()
     o = wrap_node(t.node, runtime().node_type)
@@ -201,7 +200,9 @@ def register_node_hook(n, which, flag, function):
 def output_hooks(h):
     """The hooks of a non-leaf, None if there are none."""
     enter()
-    look(h)
+    status = look(h)
+    if status != OK:
+        return status
     t = tensor(h)
     found = 0
     if t.node != 0 and node(t.node).pyobj != 0:

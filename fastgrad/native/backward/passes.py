@@ -21,7 +21,7 @@ from fastgrad.native.contracts.flags import FILTERED
 from fastgrad.native.contracts.limits import MAX_NESTED
 from fastgrad.native.contracts.records import CAPTURE_WORDS, SLOT_WORDS, TASK_KIND
 from fastgrad.native.contracts.status import NESTED_TOO_DEEP, NO_MEMORY
-from fastgrad.native.graph.graph import gradient_edge, left_behind
+from fastgrad.native.graph.graph import gradient_edge
 from fastgrad.native.memory.buffers import allocate, deallocate, grow, room
 from fastgrad.native.memory.records import WORDS_TASK, new_task_record, retire_record
 from fastgrad.native.memory.references import (
@@ -196,13 +196,10 @@ def task_root(handle, n, output_nr, gradient):
 
 @native
 def task_root_tensor(handle, h, gradient):
-    """Start from a tensor that requires grad."""
-    status = left_behind(h)
-    if status != 0:
-        return -status
+    """Start from a tensor that requires grad: 0, 1 if no gradient arrives anywhere from there, or a failure."""
     edge = gradient_edge(h)
-    if edge == 0:
-        return -NO_MEMORY
+    if edge <= 0:
+        return edge if edge < 0 else 1
     status = task_root(handle, edge, tensor(h).output_nr, gradient)
     drop_node(edge)
     return status

@@ -250,6 +250,26 @@ stack_small = _stack_words(24)
 stack_walk = _stack_words(WALK_STACK)
 
 
+def _checked(operation: str, text: str) -> Any:
+    def checked(context: Any, a: Any, b: Any) -> Any:
+        def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            both = getattr(builder, operation)(*args)
+            negative = builder.icmp_signed("<", builder.or_(*args), ir.Constant(_LL64, 0))
+            wrong = builder.or_(builder.extract_value(both, 1), negative)
+            return builder.select(wrong, ir.Constant(_LL64, -1), builder.extract_value(both, 0))
+
+        return I64(I64, I64), codegen
+
+    checked.__doc__ = (
+        f"The {text} of two sizes; -1 if it does not fit into 63 bits, or if one of them is negative."
+    )
+    return intrinsic(checked)
+
+
+product = _checked("smul_with_overflow", "product")
+total = _checked("sadd_with_overflow", "sum")
+
+
 @intrinsic
 def float_of(context: Any, value: Any) -> Any:
     """The float64 whose bit pattern an int64 is."""

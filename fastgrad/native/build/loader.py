@@ -146,9 +146,9 @@ OBJECT_ENTRIES = ("apply",)
 ENTRIES = (
     *OBJECT_ENTRIES,
     "runtime_address", "peek", "poke", "new", "number", "wrapped_number", "wrapped_handle", "foreign", "handle_of",
-    "from_handle", "borrow", "sizes", "steps", "field", "storage_field", "get_grad", "set_grad",
-    "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump",
-    "data_of", "set_data", "random_fill",
+    "overlap", "from_handle", "borrow", "sizes", "steps", "field", "storage_field", "get_grad", "set_grad",
+    "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump", "version",
+    "data_of", "set_data", "part_from_node", "random_fill",
     "sequence_fill", "get_mode", "set_mode", "set_saved_hooks",
     "collection_begins", "collection_ends", "adopt", "next_hook_id", "add_hook", "register_hook",
     "register_node_hook", "hold_hooks", "output_hooks", "boundary",

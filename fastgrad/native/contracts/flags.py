@@ -10,15 +10,20 @@ WRAPPED_NUMBER = 2  # made from a Python scalar: takes part in promotion by cate
 RETAINS_GRAD = 4
 IS_VIEW = 16
 INFERENCE = 32
-MULTI_VIEW = 64  # one of several views made by one op: never changed in place under autograd
+MULTI_VIEW = 64  # one of several views made by one op
 NO_GRAD_VIEW = 128  # a view made while gradients were off
 CONTIGUOUS = 256
 LEAF_HOOKS = 512  # a leaf with tensor hooks
 LEAF_POST_HOOKS = 1024  # a leaf with post-accumulate hooks
 FUNCTION_VIEW = 2048  # a view that a custom function returned: it has a history of its own
 COPY_ON_WRITE = 8192  # a gradient that a hook sees and that others hold: a change in place makes a copy first
-UNTRACKED = 16384  # made by `.data`: its changes are not counted
 OUTPUT_ALIAS = 4096  # stands for an output that its own node saved
+INFERENCE_VIEW = 16384  # a view made in inference mode, of a tensor that was not
+VIEW_ORIGIN = MULTI_VIEW | NO_GRAD_VIEW | FUNCTION_VIEW | INFERENCE_VIEW
+"""What a view has of these, its own or that of the view it was made from, is why it cannot follow its base: it is not
+changed in place where gradients are wanted, nor used there after its base was changed."""
+OWN_COUNTER = 32768  # its changes are counted in the record `counter`, not in its storage
+DETACHED = 65536  # its history was taken by `detach_`
 
 # Node flags: each says that Python is due at some point of the sweep.
 TENSOR_HOOKS = 1

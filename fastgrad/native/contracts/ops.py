@@ -83,6 +83,7 @@ FLOAT_ONLY = 256
 ONE_DIFFERENTIABLE = 2048  # of several outputs only the first has a gradient
 NOT_EMPTY = 1024  # has no value over no elements
 NO_BOOL = 4096  # refuses bool operands, even where promotion would take them in
+FILLS = 8192  # writes one value everywhere: what shares memory does no harm
 MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion
 
 # Flags of an optimizer's step.

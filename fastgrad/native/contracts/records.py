@@ -23,12 +23,14 @@ from fastgrad.native.contracts.record import Record
 
 # Every reference-counted record starts alike: compiled code frees them by one loop.
 _HEADER = {"magic": 1, "generation": 1, "refs": 1, "link": 1, "mark": 1}
-STORAGE = Record("storage", **_HEADER, data=1, nbytes=1, bin=1, version=1, device=1, owner=1, dtype=1)
+STORAGE = Record(
+    "storage", **_HEADER, data=1, nbytes=1, bin=1, version=1, device=1, owner=1, dtype=1, counters=1
+)
 TENSOR = Record(
     "tensor", **_HEADER,
     storage=1, data=1, dtype=1, device=1, ndim=1, numel=1, flags=1,
-    node=1, output_nr=1, grad=1, accumulator=1, base=1, pyobj=1, retain_next=1, history=1,
-    n_joint=1, views=1, view_next=1, view_prev=1,
+    node=1, output_nr=1, grad=1, accumulator=1, base=1, pyobj=1, retain_next=1, followed=1,
+    n_joint=1, views=1, view_next=1, view_prev=1, counter=1,
     shape=MAX_DIMS, strides=MAX_DIMS,
 )  # fmt: skip
 NODE = Record(

@@ -96,7 +96,7 @@ def _part(
     frame: Frame, split: Split, words: Sequence[int], begin: int, end: int, itemsize: Callable[[str], int]
 ) -> list[int]:
     over = _place(frame, words, split.over)
-    steps = max(words[over], 1)
+    steps, names = max(words[over], 1), frame.addresses()
     part = list(words)
     part[over] = end - begin
     for name in split.scales:
@@ -107,7 +107,7 @@ def _part(
             continue
         at, length = frame.fields[name]
         for place in range(at, min(at + length, len(words)), frame.roles[name].words):
-            distance = begin * itemsize(name)
+            distance = begin * itemsize(names[place])
             for factor in factors:
                 distance *= _factor(frame, words, factor, name, place, steps)
             if words[place] != 0:

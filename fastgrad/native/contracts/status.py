@@ -7,8 +7,8 @@ first, so that RAISED is the same for all. The facts that the message needs lie 
 
 A fact is ``name`` (a number) or ``name:kind``, and stands in the text as ``{name}``. Kinds: ``dtype`` and ``type``, the
 code of a dtype, as ``float32`` and ``Float``; ``tensor``, a handle, as its sizes; ``layout``, a handle, as sizes and
-dtype; ``view``, a handle, as what it is an output of; ``change``, 0 or 1; ``saved``, a handle, as type, sizes and
-origin; ``place``, a number, as the name of that place in the groups of tensors of an op; ``sizes``, several.
+dtype; ``view``, a handle and then whether its base has changed, as what is wrong; ``saved``, a handle, as type, sizes
+and origin; ``place``, a number, as the name of that place in the groups of tensors of an op; ``sizes``, several.
 Besides, a text may ask for what the failed call was given: ``{operands}``, ``{first}`` and ``{others}`` (sizes),
 ``{types}`` (of elements), ``{ints}``, ``{place0}``, ``{live_bytes}``.
 """
@@ -168,6 +168,21 @@ EXPAND_SIZE = _reason(
     "size k",
 )
 SLICE_STEP = _reason(ValueError, "slice step must be positive, but got {step}", "step")
+NEGATIVE_DIM = _reason(
+    RuntimeError,
+    "Trying to create tensor with negative dimension {size}: {sizes}",
+    "size sizes:sizes",
+)
+STORAGE_OVERFLOW = _reason(
+    RuntimeError,
+    "Storage size calculation overflowed with sizes={sizes}",
+    "sizes:sizes",
+)
+NUMEL_OVERFLOW = _reason(
+    RuntimeError,
+    "numel: integer multiplication overflow with sizes={sizes}",
+    "sizes:sizes",
+)
 NARROW_LENGTH = _reason(
     RuntimeError,
     "start ({start}) + length ({length}) exceeds dimension size ({size})",
@@ -340,24 +355,32 @@ LEAF_VIEW_INPLACE = _reason(
 )
 MULTI_VIEW_INPLACE = _reason(
     RuntimeError,
-    "{view} is a view and {change} modified inplace. This view is the output of a function that returns "
-    "multiple views. Such functions do not allow the output views to be modified inplace. You should "
-    "replace the inplace operation by an out-of-place one.",
-    "view:view change:change",
+    "{view} This view is the output of a function that returns multiple views. Such functions do not allow "
+    "the output views to be modified inplace. You should replace the inplace operation by an out-of-place "
+    "one.",
+    "view:view done",
 )
 FUNCTION_VIEW_INPLACE = _reason(
     RuntimeError,
-    "{view} is a view and {change} modified inplace. This view was created inside a custom Function (or "
-    "because an input was returned as-is), and the change would bypass the function's own backward. Clone "
-    "the output of the function first.",
-    "view:view change:change",
+    "{view} This view was created inside a custom Function (or because an input was returned as-is) and the "
+    "autograd logic to handle view+inplace would override the custom backward associated with the custom "
+    "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the "
+    "output of the custom Function.",
+    "view:view done",
 )
 NO_GRAD_VIEW_INPLACE = _reason(
     RuntimeError,
-    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
-    "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
-    "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
-    "tracked) or both outside (if you want the inplace to be tracked).",
+    "{view} Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view and the inplace either both inside the no_grad block (if you don't want "
+    "the inplace to be tracked) or both outside (if you want the inplace to be tracked).",
+    "view:view done",
+)
+INFERENCE_VIEW_INPLACE = _reason(
+    RuntimeError,
+    "{view} Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view and the inplace either both inside the inference_mode block (if you "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).",
+    "view:view done",
 )
 INFERENCE_INPLACE = _reason(
     RuntimeError,
@@ -374,6 +397,11 @@ OVERLAP = _reason(
     "unsupported operation: more than one element of the written-to tensor refers to a single memory "
     "location. Please clone() the tensor before performing the operation.",
 )
+PARTIAL_OVERLAP = _reason(
+    RuntimeError,
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+    "memory location. Please clone() the tensor before performing the operation.",
+)
 NOT_RECORDABLE = _reason(
     RuntimeError,
     "this form of the operation cannot be recorded; use it under fastgrad.no_grad()",
@@ -385,6 +413,11 @@ SAVED_MODIFIED = _reason(
     "to find the operation that failed to compute its gradient, with "
     "fastgrad.autograd.set_detect_anomaly(True).",
     "saved:saved version expected",
+)
+SAVED_DETACHED = _reason(
+    RuntimeError,
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not "
+    "supported, please use out-of-place `.detach()` instead",
 )
 FREED_GRAPH = _reason(
     RuntimeError,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_small, tensor, words
+from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_small, words
 from fastgrad.native.base.modes import enter
-from fastgrad.native.contracts.flags import GRAD_ENABLED, MULTI_VIEW
+from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.ops import (
     ELEMENTWISE,
     FN_SPLIT,
@@ -45,8 +45,7 @@ def run_splits(kind, h, attrs, n, outs):
             for j in range(k):
                 drop(outs[j])
             return status
-        mark_view(outs[k], h)
-        tensor(outs[k]).flags |= MULTI_VIEW
+        mark_view(outs[k], h, True)
     return n
 
 
@@ -67,7 +66,7 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
         outs[0] = make_view(info.forward, ins[0], n_attrs, attrs)
         count = 1 if outs[0] > 0 else outs[0]
         if outs[0] > 0:
-            mark_view(outs[0], ins[0])
+            mark_view(outs[0], ins[0], False)
     elif kind == REDUCTION:
         outs[0] = reduction(op, ins[0], n_attrs, attrs)
         count = 1 if outs[0] > 0 else outs[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base.failures import fail
-from fastgrad.native.base.intrinsics import native, runtime, stack_small, tensor, words
+from fastgrad.native.base.intrinsics import native, native_inline, runtime, stack_small, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.flags import (
     COPY_ON_WRITE,
@@ -12,25 +12,46 @@ from fastgrad.native.contracts.flags import (
     INFERENCE_MODE,
     MUTATION_HOOKS,
 )
-from fastgrad.native.contracts.ops import FUNCTION
+from fastgrad.native.contracts.ops import FILLS, FUNCTION, MASK_LAST
 from fastgrad.native.contracts.status import (
     INFERENCE_INPLACE,
     NO_MEMORY,
     NOT_RECORDABLE,
     OK,
     OVERLAP,
+    PARTIAL_OVERLAP,
     PYTHON_RAISED,
 )
-from fastgrad.native.graph.graph import any_requires_grad, create_node, save_again
+from fastgrad.native.graph.graph import any_requires_grad, create_node, look_at, save_again
 from fastgrad.native.graph.inplace import check_inplace, move_history, stand_in
 from fastgrad.native.graph.packing import show_tensor
 from fastgrad.native.launch.elementwise import elementwise_slow
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop, drop_node
 from fastgrad.native.shapes import run_function
-from fastgrad.native.tensors.tensors import overlaps_itself, unshare
+from fastgrad.native.tensors.overlap import PARTLY, overlap, overlaps_itself
+from fastgrad.native.tensors.tensors import unshare
 
 # --- in place --------------------------------------------------------------------------------------------------
+
+
+@native_inline
+def check_memory(info, n, ins):
+    """Whether what an elementwise op reads may share memory with its first input, which it writes. OK or a failure.
+
+    A tensor that gives the value to fill with is read like a number, and the mask says only where.
+    """
+    if info.kind == FUNCTION or info.flags & FILLS:
+        return OK
+    first = n - 1 if info.flags & MASK_LAST else 1
+    if first == 1 and overlaps_itself(ins[0]):
+        return -OVERLAP
+    status = OK
+    for k in range(first, n):
+        together = tensor(ins[k]).storage == tensor(ins[0]).storage
+        if together and overlap(ins[0], ins[k]) == PARTLY:
+            status = -PARTIAL_OVERLAP
+    return status
 
 
 @native
@@ -38,23 +59,25 @@ def inplace(op, n, ins, n_attrs, attrs):
     """An op that writes over its first input; returns that input (one more reference) or a status."""
     enter()
     rt = runtime()
-    recording = rt.mode & GRAD_ENABLED != 0
     if tensor(ins[0]).flags & INFERENCE and not rt.mode & INFERENCE_MODE:
         return fail(INFERENCE_INPLACE)
-    needs = recording and any_requires_grad(n, ins)
-    if recording:
-        status = check_inplace(ins[0], needs)
-        if status != 0:
-            return -status
+    needs = rt.mode & GRAD_ENABLED != 0 and any_requires_grad(n, ins)
+    if needs:
+        status = check_inplace(ins[0])
+        if status == OK:
+            status = look_at(n, ins)
+        if status != OK:
+            return status
     if tensor(ins[0]).flags & COPY_ON_WRITE and unshare(ins[0]) != 0:
         return -NO_MEMORY
-    if overlaps_itself(ins[0]):
-        return fail(OVERLAP)
+    info = op_record(op)
+    status = check_memory(info, n, ins)
+    if status != OK:
+        return status
     if rt.mode & MUTATION_HOOKS and show_tensor(rt.before_mutation, ins[0]) != OK:
         return -PYTHON_RAISED
     out = words(stack_small())
     out[0] = ins[0]
-    info = op_record(op)
     if info.kind == FUNCTION:
         if needs:
             return fail(NOT_RECORDABLE)

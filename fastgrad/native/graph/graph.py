@@ -22,6 +22,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.pyapi import is_going, py_incref
 from fastgrad.native.contracts.flags import (
+    DETACHED,
     FUNCTION_VIEW,
     GRAD_ENABLED,
     INFERENCE,
@@ -30,13 +31,16 @@ from fastgrad.native.contracts.flags import (
     LEAF_HOOKS,
     LEAF_POST_HOOKS,
     MULTI_VIEW,
+    NO_GRAD_VIEW,
     NODE_HOOKS,
     POST_ACCUMULATE,
+    PYTHON_APPLY,
     REQUIRES_GRAD,
     RETAINS_GRAD,
     SAVED_FREED,
     SAVED_HOOKS,
     TENSOR_HOOKS,
+    VIEW_ORIGIN,
     WRAPPED_NUMBER,
 )
 from fastgrad.native.contracts.limits import ATTR_WORDS, INLINE_EDGES, SAVED_SLOTS
@@ -46,11 +50,14 @@ from fastgrad.native.contracts.status import (
     FREED_GRAPH,
     FUNCTION_VIEW_INPLACE,
     INFERENCE_SAVED,
+    INFERENCE_VIEW_INPLACE,
     MULTI_VIEW_INPLACE,
+    NO_GRAD_VIEW_INPLACE,
     NO_MEMORY,
     OK,
     PYTHON_RAISED,
     RAISED,
+    SAVED_DETACHED,
     SAVED_MODIFIED,
 )
 from fastgrad.native.graph.packing import announce, pack_place
@@ -79,6 +86,7 @@ from fastgrad.native.memory.references import (
     retain_with_node,
     unlink_retained,
 )
+from fastgrad.native.memory.storages import version_of
 from fastgrad.native.tensors.tensors import ITEMSIZE_OF, alias, set_history
 
 LAST = 1 << 62  # the sequence number of AccumulateGrad nodes: they run as soon as they are ready
@@ -219,24 +227,43 @@ def is_leaf(handle):
 
 @native
 def edge_of(handle):
-    """The node that a tensor's gradient arrives at, with one reference for the caller."""
+    """The node that a tensor's gradient arrives at, with one reference for the caller, or a failure.
+
+    Zero for a view that was made without history: gradients are wanted of it because its base wants them, but none
+    arrives anywhere.
+    """
     t = tensor(handle)
     if t.node != 0:
         retain_node(t.node)
         return t.node
-    return accumulator(handle)
+    if not t.flags & REQUIRES_GRAD:
+        return 0
+    leaf = accumulator(handle)
+    return leaf if leaf != 0 else -NO_MEMORY
 
 
 @native
 def gradient_edge(handle):
     """Like `edge_of`, for a tensor that may be a view which its base has left behind."""
-    look(handle)
-    return edge_of(handle)
+    status = look(handle)
+    return edge_of(handle) if status == OK else status
 
 
 @native
 def check_saved(handle):
-    """Whether what a node saved is still there and unchanged; a status with the facts for the message."""
+    """Whether a derivative may use what a node saved: it is still there and unchanged. A status with the facts."""
+    return check_places(handle, True)
+
+
+@native
+def check_readable(handle):
+    """Whether what a node saved is still there and unchanged, for those who only look at it. A status likewise."""
+    return check_places(handle, False)
+
+
+@native
+def check_places(handle, histories):
+    """The check behind both; for a derivative, inputs must have kept their histories as well."""
     n = node(handle)
     if n.flags & SAVED_FREED:
         return FREED_GRAPH
@@ -245,9 +272,22 @@ def check_saved(handle):
     for k in range(n.n_places):
         h = words(n.saved)[2 * k]
         expected = words(n.saved)[2 * k + 1]
-        if h != 0 and expected != IS_PACKED and storage(tensor(h).storage).version != expected:
-            return -fail(SAVED_MODIFIED, h, storage(tensor(h).storage).version, expected)
+        if h == 0 or expected == IS_PACKED:
+            continue
+        if histories and tensor(h).flags & DETACHED and lost_history(n, k, h):
+            return SAVED_DETACHED
+        if version_of(h) != expected:
+            return -fail(SAVED_MODIFIED, h, version_of(h), expected)
     return 0
+
+
+@native
+def lost_history(n, k, h):
+    """Whether a tensor that node `n` of an op saved as its input `k` had a history then, and has none now."""
+    if k >= n.n_in or n.flags & PYTHON_APPLY or tensor(h).node != 0:
+        return False
+    edge = words(n.edges)[2 * k]
+    return edge != 0 and node(edge).variable == 0
 
 
 @native
@@ -256,7 +296,7 @@ def save(n, k, handle):
     record = node(n)
     retain_with_node(handle)
     words(record.saved)[2 * k] = handle
-    words(record.saved)[2 * k + 1] = storage(tensor(handle).storage).version
+    words(record.saved)[2 * k + 1] = version_of(handle)
     record.n_saved += 1
 
 
@@ -266,37 +306,52 @@ def save_again(handle):
     saved = words(node(handle).saved)
     for k in range(MAX_SAVED_INPUTS, SAVED_SLOTS):
         if saved[2 * k] != 0:
-            saved[2 * k + 1] = storage(tensor(saved[2 * k]).storage).version
+            saved[2 * k + 1] = version_of(saved[2 * k])
 
 
 @native
 def strided_plan(h, plan):
     """How a view lies in its base: rank, sizes, strides, offset in elements, then rank and strides of the base.
 
+    Places are counted from the beginnings of the storages, which differ once one of the two was given other memory.
     Returns the number of integers.
     """
     t = tensor(h)
     base = tensor(t.base)
     n = t.ndim
+    place = t.data - storage(t.storage).data
+    base_place = base.data - storage(base.storage).data
     plan[0] = n
     for k in range(n):
         plan[1 + k] = t.shape[k]
         plan[1 + n + k] = t.strides[k]
-    plan[1 + 2 * n] = (t.data - base.data) // ITEMSIZE_OF[t.dtype]
+    plan[1 + 2 * n] = (place - base_place) // ITEMSIZE_OF[t.dtype]
     plan[2 + 2 * n] = base.ndim
     for k in range(base.ndim):
         plan[3 + 2 * n + k] = base.strides[k]
     return 3 + 2 * n + base.ndim
 
 
+@native
+def refuse_view(h, done):
+    """The failure of a view that cannot follow its base: it is about to change, or (`done`) its base has changed."""
+    t = tensor(h)
+    origin = t.flags & VIEW_ORIGIN
+    if origin & MULTI_VIEW:
+        return fail(MULTI_VIEW_INPLACE, h, done)
+    if origin == FUNCTION_VIEW:
+        return fail(FUNCTION_VIEW_INPLACE, h, done)
+    if origin == NO_GRAD_VIEW:
+        return fail(NO_GRAD_VIEW_INPLACE, h, done)
+    return fail(INFERENCE_VIEW_INPLACE, h, done)
+
+
 @native_once
 def follow_base(h):
-    """Give a view whose base was changed in place its new history: an as_strided of the base. A status."""
+    """Give a view whose base was changed in place its new history: an as_strided of the base. OK or a failure."""
     t = tensor(h)
-    base = tensor(t.base)
-    t.history = base.history
-    if not base.flags & REQUIRES_GRAD or not is_floating(t.dtype):
-        return 0
+    if t.flags & VIEW_ORIGIN:
+        return refuse_view(h, 1)
     plan = words(stack_frame())
     n_plan = strided_plan(h, plan)
     ins = words(stack_small())
@@ -305,41 +360,56 @@ def follow_base(h):
     outs[0] = h
     created = create_node(runtime().as_strided_op, 1, ins, 1, outs, n_plan, plan)
     if created <= 0:
-        return -created
+        return created
+    t.followed = version_of(h)
     rebase(h, created)
-    return 0
+    return OK
 
 
 @native_inline
 def look(h):
-    """The flags of a tensor, after a view has caught up with its base."""
+    """Let a view whose memory was changed since it got its history catch up with its base. OK or a failure."""
     t = tensor(h)
-    if t.flags & (IS_VIEW | FUNCTION_VIEW) == IS_VIEW and t.base != 0 and t.history != tensor(t.base).history:
-        follow_base(h)
-    return t.flags
+    if not t.flags & IS_VIEW or t.base == 0 or t.followed == version_of(h):
+        return OK
+    if t.node == 0 and not tensor(t.base).flags & REQUIRES_GRAD:
+        return OK
+    return follow_base(h)
 
 
-@native
-def left_behind(h):
-    """A status if the base of a view that a custom function returned was changed in place: no history can follow."""
+@native_inline
+def requires_grad(h):
+    """Whether gradients are wanted of a tensor: by itself, or by the base that it is a view of."""
     t = tensor(h)
-    if not t.flags & FUNCTION_VIEW or t.base == 0 or t.history == tensor(t.base).history:
-        return 0
-    return -fail(MULTI_VIEW_INPLACE if t.flags & MULTI_VIEW else FUNCTION_VIEW_INPLACE, h, 1)
+    flags = t.flags
+    if flags & IS_VIEW and t.base != 0:
+        flags |= tensor(t.base).flags
+    return flags & REQUIRES_GRAD != 0
 
 
 @native_inline
 def any_requires_grad(n, ins):
+    """Whether gradients are wanted of any of the tensors; some may be absent (0)."""
     found = False
     for k in range(n):
-        if ins[k] != 0 and look(ins[k]) & REQUIRES_GRAD:
+        if ins[k] != 0 and requires_grad(ins[k]):
             found = True
     return found
 
 
+@native_inline
+def look_at(n, ins):
+    """Let the views among the inputs of a call catch up with their bases. OK or a failure."""
+    status = OK
+    for k in range(n):
+        if ins[k] != 0 and status == OK:
+            status = look(ins[k])
+    return status
+
+
 @native_once
 def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
-    """The node of a call whose inputs require grad; returns its handle or a negative status.
+    """The node of a call whose inputs require grad and were looked at; returns its handle or a failure.
 
     Numbers, masks and indices stand behind the inputs that may have a gradient, and have no edge; outputs without a
     gradient do not count. Where the call writes in place, `outs[0]` is `ins[0]`; what has to be kept of it was
@@ -362,17 +432,12 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
     for k in range(n_edges):
         if ins[k] == 0 or not tensor(ins[k]).flags & REQUIRES_GRAD:
             continue
-        t = tensor(ins[k])
-        status = left_behind(ins[k]) if t.flags & FUNCTION_VIEW else 0
-        if status != 0:
-            drop_node(handle)
-            return -status
         edge = edge_of(ins[k])
-        if edge == 0:
+        if edge < 0:
             drop_node(handle)
-            return -NO_MEMORY
+            return edge
         edges[2 * k] = edge
-        edges[2 * k + 1] = t.output_nr
+        edges[2 * k + 1] = tensor(ins[k]).output_nr
         mask |= info.save[k] if k < 4 else info.save[3]
     for k in range(min(n, MAX_SAVED_INPUTS)):
         if mask & (1 << k) and ins[k] != 0:
@@ -408,6 +473,9 @@ def record(op, n, ins, n_out, outs, n_attrs, attrs):
         return 0
     if info.flags & NOT_DIFFERENTIABLE or not is_floating(tensor(outs[0]).dtype):
         return 0
+    status = look_at(min(n, info.n_in), ins)
+    if status != OK:
+        return -status
     handle = create_node(op, n, ins, n_out, outs, n_attrs, attrs)
     if handle <= 0:
         return -handle
@@ -468,8 +536,6 @@ def rebase(handle, node_handle):
     enter_node(handle, node_handle)
     t.output_nr = 0
     t.flags |= REQUIRES_GRAD
-    if not t.flags & IS_VIEW:
-        t.history += 1  # views of it catch up when they are next looked at
     if keeps:
         t.retain_next = node(node_handle).retains
         node(node_handle).retains = handle

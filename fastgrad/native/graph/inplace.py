@@ -8,7 +8,6 @@ views stays with the old record.
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
     native,
     native_once,
@@ -21,24 +20,14 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.flags import (
-    FUNCTION_VIEW,
     IN_VIEW,
     IS_VIEW,
-    MULTI_VIEW,
-    NO_GRAD_VIEW,
     REQUIRES_GRAD,
     RETAINS_GRAD,
     SAVED_HOOKS,
+    VIEW_ORIGIN,
 )
-from fastgrad.native.contracts.status import (
-    FUNCTION_VIEW_INPLACE,
-    LEAF_INPLACE,
-    LEAF_VIEW_INPLACE,
-    MULTI_VIEW_INPLACE,
-    NO_GRAD_VIEW_INPLACE,
-    OK,
-    PYTHON_RAISED,
-)
+from fastgrad.native.contracts.status import LEAF_INPLACE, LEAF_VIEW_INPLACE, OK, PYTHON_RAISED
 from fastgrad.native.graph.graph import (
     create_node,
     follow_base,
@@ -46,6 +35,8 @@ from fastgrad.native.graph.graph import (
     look,
     pack_outputs,
     rebase,
+    refuse_view,
+    requires_grad,
     strided_plan,
 )
 from fastgrad.native.launch.elementwise import cast
@@ -65,24 +56,20 @@ from fastgrad.native.tensors.tensors import alias, set_history
 
 
 @native
-def check_inplace(handle, needs):
-    """Whether autograd allows a change of `handle` in place now; a status."""
+def check_inplace(handle):
+    """Whether `handle` may change in place by an op of which gradients are wanted. OK or a failure."""
     t = tensor(handle)
-    look(handle)
     if t.flags & IS_VIEW and t.base != 0:
-        base = tensor(t.base)
-        if base.flags & REQUIRES_GRAD and is_leaf(t.base):
-            return LEAF_VIEW_INPLACE
-        if needs or base.flags & REQUIRES_GRAD:
-            if t.flags & MULTI_VIEW:
-                return -fail(MULTI_VIEW_INPLACE, handle, 0)
-            if t.flags & FUNCTION_VIEW:
-                return -fail(FUNCTION_VIEW_INPLACE, handle, 0)
-            if t.flags & NO_GRAD_VIEW:
-                return NO_GRAD_VIEW_INPLACE
-    if t.flags & REQUIRES_GRAD and is_leaf(handle):
-        return LEAF_INPLACE
-    return 0
+        if t.flags & VIEW_ORIGIN:
+            return refuse_view(handle, 0)
+        if requires_grad(handle) and is_leaf(t.base):
+            return -LEAF_VIEW_INPLACE
+        status = look(handle)
+        if status != OK:
+            return status
+    if requires_grad(handle) and is_leaf(handle):
+        return -LEAF_INPLACE
+    return OK
 
 
 @native_once
@@ -131,7 +118,7 @@ def reborn(handle):
         return fresh
     f = tensor(fresh)
     f.flags = t.flags
-    f.history = t.history
+    f.followed = t.followed
     f.grad = t.grad
     t.grad = 0
     f.output_nr = t.output_nr
@@ -281,4 +268,4 @@ def rebase_view(h, created, output_nr):
         return merged
     rebase(base, merged)
     status = follow_base(h)
-    return h if status == 0 else -status
+    return h if status == OK else status

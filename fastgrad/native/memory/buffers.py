@@ -26,6 +26,7 @@ from fastgrad.native.contracts.records import GUARD
 HUGE = 4 << 20  # buffers from here on ask for large pages
 LINUX = sys.platform == "linux"
 MADV_HUGEPAGE = 14
+LARGEST = 1 << 60  # no system has more, and sums of bytes stay far from 63 bits
 
 
 # --- buffers ---------------------------------------------------------------------------------------------------
@@ -84,6 +85,8 @@ def empty_cache():
 def allocate(nbytes):
     """The address of a buffer of at least `nbytes`, 64-byte aligned, or zero."""
     rt = runtime()
+    if nbytes > LARGEST:
+        return 0
     index = bin_of(nbytes)
     size = bin_size(index)
     address = rt.bins[index]

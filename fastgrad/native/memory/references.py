@@ -30,7 +30,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import is_going, py_decref, py_incref
-from fastgrad.native.contracts.flags import IS_PACKED, PACKED, QUEUED, RETAINS_GRAD
+from fastgrad.native.contracts.flags import IS_PACKED, OWN_COUNTER, PACKED, QUEUED, RETAINS_GRAD
 from fastgrad.native.contracts.records import MAGIC, NODE_KIND, STORAGE_KIND, TENSOR_KIND
 from fastgrad.native.memory.buffers import deallocate
 from fastgrad.native.memory.records import (
@@ -60,6 +60,30 @@ def release_reference(handle):
         rt = runtime()
         record.link = rt.dead
         rt.dead = handle
+
+
+@native
+def retain_counter(handle):
+    """One more tensor has its changes counted in a storage that it does not lie in."""
+    s = storage(handle)
+    s.refs += 1
+    s.counters += 1
+
+
+@native
+def release_counter(handle):
+    """Take back what `retain_counter` gave."""
+    storage(handle).counters -= 1
+    release_reference(handle)
+
+
+@native_inline
+def release_storage(handle):
+    """Take one reference from a storage; where only counting goes on there, its memory goes."""
+    release_reference(handle)
+    s = storage(handle)
+    if s.refs == s.counters and s.refs != 0:
+        free_memory(handle)
 
 
 @native_inline
@@ -212,16 +236,25 @@ def part_node(handle):
     mark_dead_node(handle)
 
 
-@native
-def bury_storage(handle):
+@native_once
+def free_memory(handle):
+    """Give back the memory of a storage, or let go of its owner."""
     s = storage(handle)
     owner = s.owner
+    data = s.data
+    s.owner = 0
+    s.data = 0
     if owner != 0:
-        s.owner = 0
         py_decref(owner)
         enter()
-    elif s.data != 0:
-        deallocate(s.data, s.nbytes)
+    elif data != 0:
+        deallocate(data, s.nbytes)
+    s.nbytes = 0
+
+
+@native
+def bury_storage(handle):
+    free_memory(handle)
     retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
 
 
@@ -250,7 +283,9 @@ def bury_tensor(handle):
     if t.flags & RETAINS_GRAD:
         unlink_retained(handle)
     if t.storage != 0:
-        release_reference(t.storage)
+        release_storage(t.storage)
+    if t.flags & OWN_COUNTER:
+        release_counter(t.counter)
     if t.node != 0:
         release_node(t.node)
     if t.grad != 0:

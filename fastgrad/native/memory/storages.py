@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.intrinsics import native, runtime, storage, tape, words
+from fastgrad.native.base.intrinsics import native, native_inline, runtime, storage, tape, tensor, words
+from fastgrad.native.contracts.flags import OWN_COUNTER
 from fastgrad.native.contracts.records import STORAGE_KIND
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.records import WORDS_STORAGE, new_record, retire_record
@@ -18,6 +19,7 @@ def new_storage(nbytes, dtype, device):
     s = storage(handle)
     s.owner = 0
     s.version = 0
+    s.counters = 0
     s.device = device
     s.dtype = dtype
     s.nbytes = nbytes
@@ -29,6 +31,51 @@ def new_storage(nbytes, dtype, device):
         drop(handle)
         return 0
     return handle
+
+
+@native
+def foreign_storage(data, nbytes, dtype, device, owner):
+    """A storage over memory of somebody else's, for a reference to `owner`; zero if there is no memory."""
+    handle = new_record(STORAGE_KIND, WORDS_STORAGE)
+    if handle != 0:
+        s = storage(handle)
+        s.data = data
+        s.nbytes = nbytes
+        s.version = 0
+        s.counters = 0
+        s.device = device
+        s.owner = owner
+        s.dtype = dtype
+    return handle
+
+
+@native
+def new_counter():
+    """A storage without memory that counts changes alone, held by one counter; zero if there is no memory."""
+    handle = new_record(STORAGE_KIND, WORDS_STORAGE)
+    if handle != 0:
+        s = storage(handle)
+        s.owner = 0
+        s.version = 0
+        s.counters = 1
+        s.device = 0
+        s.dtype = 0
+        s.nbytes = 0
+        s.data = 0
+    return handle
+
+
+@native_inline
+def counter_of(handle):
+    """The record that counts the changes of the memory under a tensor."""
+    t = tensor(handle)
+    return t.counter if t.flags & OWN_COUNTER else t.storage
+
+
+@native_inline
+def version_of(handle):
+    """How often the memory under a tensor was changed, as far as autograd shall know."""
+    return storage(counter_of(handle)).version
 
 
 @native

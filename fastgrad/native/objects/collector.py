@@ -52,6 +52,7 @@ from fastgrad.native.contracts.records import MAGIC, NODE_KIND
 from fastgrad.native.contracts.status import OK, PYTHON_RAISED
 from fastgrad.native.memory.buffers import deallocate, grow, room
 from fastgrad.native.memory.references import drain, drop, drop_node, part_node, retain_node
+from fastgrad.native.memory.storages import version_of
 from fastgrad.native.objects.handles import type_of, wrap_node
 
 WALK_LIMIT = 2048
@@ -101,14 +102,15 @@ def push_node(handle, stack, count):
 
 
 @native
-def visit_held(t, visit, argument):
+def visit_held(handle, visit, argument):
     """Show the node of a tensor whose other holders hold it as well, and that of its base, to which it leads."""
+    t = tensor(handle)
     answer = 0
     if t.node != 0 and node(t.node).pyobj != 0:
         answer = call_visit(visit, node(t.node).pyobj, argument)
     if answer == 0 and t.node != 0 and t.base != 0 and not t.flags & FUNCTION_VIEW:
         base = tensor(t.base)
-        if t.history == base.history and base.node != 0 and node(base.node).pyobj != 0:
+        if t.followed == version_of(handle) and base.node != 0 and node(base.node).pyobj != 0:
             answer = call_visit(visit, node(base.node).pyobj, argument)
     return answer
 
@@ -167,7 +169,7 @@ def visit_shared(others, n_others, visit, argument):
             if rt.promoting != 0:
                 note_shared(others[k])
         elif record.refs == record.n_joint:
-            answer = visit_held(record, visit, argument)
+            answer = visit_held(others[k], visit, argument)
             if answer != 0:
                 return answer
     return 0
@@ -234,7 +236,7 @@ def traverse_tensor(o, visit, argument):
         if t.refs == 1:
             answer = visit_owned(o, stack, push_tensor(x.handle, stack, 0), visit, argument)
         elif t.refs == 1 + t.n_joint:
-            answer = visit_held(t, visit, argument)
+            answer = visit_held(x.handle, visit, argument)
         if answer != 0:
             return answer
     return call_visit(visit, x.type, argument)

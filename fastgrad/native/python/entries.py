@@ -8,33 +8,31 @@ from __future__ import annotations
 from fastgrad.native.backward import boundary, custom_function, hooks, passes, sweep
 from fastgrad.native.base import frames, modes
 from fastgrad.native.base.intrinsics import (
+    advance,
     call_kernel,
     native,
     node,
     runtime,
     runtime_address,
     stack_small,
-    storage,
     tape,
     tensor,
     words,
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.entries import Export
-from fastgrad.native.contracts.flags import CONTIGUOUS, REQUIRES_GRAD, RETAINS_GRAD, UNTRACKED, WRAPPED_NUMBER
-from fastgrad.native.contracts.records import STORAGE_KIND, TAPE_KIND
-from fastgrad.native.contracts.status import NO_MEMORY
+from fastgrad.native.contracts.flags import DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
+from fastgrad.native.contracts.records import TAPE_KIND
+from fastgrad.native.contracts.status import NO_MEMORY, OK
 from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
 from fastgrad.native.graph import graph
-from fastgrad.native.graph.graph import is_leaf, left_behind, look, write_meta
+from fastgrad.native.graph.graph import is_leaf, look, requires_grad, write_meta
 from fastgrad.native.graph.packing import about_to_change
 from fastgrad.native.launch.elementwise import copy_into, fill_scalar, number_tensor
 from fastgrad.native.launch.launch import launch_frame
 from fastgrad.native.memory.buffers import deallocate, empty_cache
 from fastgrad.native.memory.records import (
-    WORDS_STORAGE,
     WORDS_TAPE,
-    new_record,
     new_tape_record,
     retire_record,
 )
@@ -65,7 +63,8 @@ from fastgrad.native.objects.handles import (
 from fastgrad.native.python import node_entries
 from fastgrad.native.python.apply import apply
 from fastgrad.native.tensors import tensors
-from fastgrad.native.tensors.tensors import alias, blank_tensor, is_contiguous, new_tensor
+from fastgrad.native.tensors.overlap import overlap as memory_overlap
+from fastgrad.native.tensors.tensors import alias, new_tensor
 
 
 @native
@@ -179,6 +178,8 @@ def detach_(h):
         t.flags &= ~RETAINS_GRAD
     t.output_nr = 0
     t.flags &= ~REQUIRES_GRAD
+    if t.node != 0:
+        t.flags |= DETACHED  # what nodes saved of it cannot be read any more
     leave_node(h)
     drain()
 
@@ -187,12 +188,14 @@ def detach_(h):
 def retain_grad(h):
     """Ask that the gradient of a non-leaf be written to its `grad`: 1, 0 if it requires none, a negative status."""
     enter()
-    if not look(h) & REQUIRES_GRAD:
+    if not requires_grad(h):
         return 0
-    status = left_behind(h)
-    if status != 0:
-        return -status
     t = tensor(h)
+    if t.node == 0:
+        return 1
+    status = look(h)
+    if status != OK:
+        return status
     if not t.flags & RETAINS_GRAD and not is_leaf(h):
         t.flags |= RETAINS_GRAD
         n = node(t.node)
@@ -238,35 +241,14 @@ def foreign(dtype, device, n, layout_address, data, nbytes, owner):
     `layout_address`: sizes, then strides.
     """
     enter()
-    h = blank_tensor()
-    if h == 0:
-        return -NO_MEMORY
-    s = new_record(STORAGE_KIND, WORDS_STORAGE)
-    if s == 0:
-        drop(h)
-        return -NO_MEMORY
-    st = storage(s)
-    st.data = data
-    st.nbytes = nbytes
-    st.version = 0
-    st.device = device
-    st.owner = owner
-    st.dtype = dtype
-    t = tensor(h)
-    t.storage = s
-    t.data = data
-    t.dtype = dtype
-    t.device = device
-    t.ndim = n
-    numel = 1
-    for k in range(n):
-        t.shape[k] = words(layout_address)[k]
-        t.strides[k] = words(layout_address)[n + k]
-        numel *= t.shape[k]
-    t.numel = numel
-    if is_contiguous(n, t.shape, t.strides):
-        t.flags |= CONTIGUOUS
-    return h
+    shape = words(layout_address)
+    return tensors.foreign_tensor(dtype, device, n, shape, advance(shape, n), data, nbytes, owner)
+
+
+@native
+def overlap(a, b):
+    """How two tensors share memory; see `tensors.overlap`."""
+    return memory_overlap(a, b)
 
 
 @native
@@ -290,34 +272,26 @@ def copy(h, source):
 
 @native
 def data_of(h):
-    """What `.data` gives: an alias whose changes in place are not counted."""
+    """What `.data` gives: an alias whose changes in place do not count for the others over its memory."""
     enter()
     a = alias(h)
-    if a > 0:
-        tensor(a).flags |= UNTRACKED
-    return a
+    return tensors.finished(a, tensors.count_apart(a)) if a > 0 else a
 
 
 @native
 def set_data(h, source):
     """Let a tensor stand for the memory of another one, with its layout and dtype."""
-    t = tensor(h)
-    s = tensor(source)
-    old = t.storage
-    retain(s.storage)
-    t.storage = s.storage
-    t.data = s.data
-    t.dtype = s.dtype
-    t.device = s.device
-    t.ndim = s.ndim
-    t.numel = s.numel
-    for k in range(s.ndim):
-        t.shape[k] = s.shape[k]
-        t.strides[k] = s.strides[k]
-    t.flags = (t.flags & ~CONTIGUOUS) | (s.flags & CONTIGUOUS)
-    if t.accumulator != 0:
-        write_meta(words(node(t.accumulator).metas), h)
-    drop(old)
+    enter()
+    tensors.stand_for(h, source)
+    if tensor(h).accumulator != 0:
+        write_meta(words(node(tensor(h).accumulator).metas), h)
+    drain()
+
+
+@native
+def part_from_node(h):
+    """Let a leaf have a new AccumulateGrad node from now on: gradients of earlier uses are not of what it is now."""
+    tensor(h).accumulator = 0
 
 
 @native
@@ -326,10 +300,15 @@ def bump(h):
 
 
 @native
+def version(h):
+    """How often the memory under a tensor was changed."""
+    return tensors.version_of(h)
+
+
+@native
 def flags_of(h):
-    """The flags of a tensor, after a view has caught up with its base."""
-    enter()
-    return look(h)
+    """The flags of a tensor; REQUIRES_GRAD also where it is the base of a view that wants gradients."""
+    return tensor(h).flags | (REQUIRES_GRAD if requires_grad(h) else 0)
 
 
 @native
@@ -446,11 +425,14 @@ EXPORTS = [
     Export("detach_", detach_, "T", "n"),
     Export("set_requires_grad", set_requires_grad, "Ti", "n"),
     Export("retain_grad", retain_grad, "T", "s"),
+    Export("overlap", overlap, "TT", "i"),
     Export("fill", fill, "Tidi", "E"),
     Export("copy", copy, "TT", "E"),
     Export("bump", bump, "T", "n"),
+    Export("version", version, "T", "i"),
     Export("data_of", data_of, "T", "T"),
     Export("set_data", set_data, "TT", "n"),
+    Export("part_from_node", part_from_node, "T", "n"),
     Export("random_fill", random_fill, "iTiiii", "i"),
     Export("sequence_fill", sequence_fill, "iTii", "i"),
     # modes
@@ -489,7 +471,7 @@ EXPORTS = [
     Export("function_apply", custom_function.function_apply, "oooo", "R"),
     Export("function_save", custom_function.save_all, "o", "E"),
     Export("set_output_count", custom_function.set_output_count, "Ni", "s"),
-    Export("set_output", custom_function.set_output, "NiTi", "s"),
+    Export("set_output", custom_function.set_output, "NiTii", "s"),
     Export("set_dirty_output", custom_function.set_dirty_output, "NiT", "s"),
     Export("saved_tensors", custom_function.saved_tensors, "N", "R"),
     Export("saved_place", custom_function.saved_place, "Ni", "T"),

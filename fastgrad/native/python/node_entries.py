@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastgrad.native.base.intrinsics import native, node, runtime, task, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import none, py_incref
+from fastgrad.native.contracts.status import OK
 from fastgrad.native.graph.graph import (
     gradient_edge,
     is_leaf,
-    left_behind,
     living_accumulator,
     look,
     tell_accumulator,
@@ -43,29 +43,26 @@ def shared_object(n):
 def grad_fn(h):
     """The node of a non-leaf; None for a leaf."""
     enter()
-    look(h)
-    status = left_behind(h)
-    if status != 0:
-        return -status
+    status = look(h)
+    if status != OK:
+        return status
     return shared_object(0 if is_leaf(h) else tensor(h).node)
 
 
 @native
 def leaf_now(h):
-    """Whether a tensor has no history of ops, after a view has caught up with its base. 0, 1 or a negative status."""
+    """Whether a tensor has no history of ops, after a view has caught up with its base. 0, 1 or a failure."""
     enter()
-    look(h)
-    status = left_behind(h)
-    return -status if status != 0 else (1 if is_leaf(h) else 0)
+    status = look(h)
+    return status if status != OK else (1 if is_leaf(h) else 0)
 
 
 @native
 def gradient_node(h):
-    """The node that a tensor's gradient arrives at: a leaf's AccumulateGrad node. None without memory."""
+    """The node that a tensor's gradient arrives at, a leaf's AccumulateGrad node; None if it arrives nowhere."""
     enter()
-    look(h)
-    status = left_behind(h)
-    return -status if status != 0 else object_of(gradient_edge(h))
+    edge = gradient_edge(h)
+    return edge if edge < 0 else object_of(edge)
 
 
 @native

@@ -21,7 +21,8 @@ from fastgrad.native.launch.elementwise import copy_into
 from fastgrad.native.launch.launch import launch, op_record
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
-from fastgrad.native.tensors.tensors import bump_version, overlaps_itself, same_shape
+from fastgrad.native.tensors.overlap import overlaps_itself
+from fastgrad.native.tensors.tensors import bump_version, same_shape
 
 BEFORE_TENSORS = GROUP.place("tensors")  # words
 

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from fastgrad.native.base.failures import fail, fail_dim
-from fastgrad.native.base.intrinsics import advance, native, stack_frame, stack_small, tensor, words
+from fastgrad.native.base.intrinsics import (
+    advance,
+    native,
+    stack_frame,
+    stack_small,
+    tensor,
+    total,
+    words,
+)
 from fastgrad.native.contracts.ops import VIEW_AS_STRIDED, VIEW_SELECT, VIEW_SLICE
-from fastgrad.native.contracts.status import CAT_DIMS, CAT_SIZES, NO_DIMS, OVERLAP, STACK_SIZES
+from fastgrad.native.contracts.status import (
+    BEYOND_STORAGE,
+    CAT_DIMS,
+    CAT_SIZES,
+    NO_DIMS,
+    OVERLAP,
+    STACK_SIZES,
+)
 from fastgrad.native.launch.elementwise import copy_into
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import fill_zero, zeros
 from fastgrad.native.shapes.reductions import sum_to
 from fastgrad.native.tensors.tensors import finished, is_contiguous, itemsize, new_tensor, new_view, wrap_dim
-from fastgrad.native.tensors.views import make_view
+from fastgrad.native.tensors.views import extent, make_view
 
 
 @native
@@ -171,9 +186,7 @@ def empty_strided(dtype, device, ndim, sizes, strides):
     if may_overlap(ndim, sizes, strides):
         return fail(OVERLAP)
     length = words(stack_small())
-    length[0] = 1
-    for k in range(ndim):
-        length[0] += (sizes[k] - 1) * strides[k]
+    length[0] = extent(ndim, sizes, strides)
     memory = new_tensor(dtype, device, 1, length)
     if memory <= 0:
         return memory
@@ -224,7 +237,14 @@ def take_strided(g, plan):
         return source
     t = tensor(source)
     n = plan[0]
-    data = t.data + offset_of(plan) * itemsize(t.dtype)
+    offset = offset_of(plan)
+    length = extent(n, advance(plan, 1), advance(plan, 1 + n))
+    if offset < 0 or total(offset, length) > extent(
+        t.ndim, t.shape, t.strides
+    ):  # the base was given other memory
+        drop(source)
+        return fail(BEYOND_STORAGE, t.numel * itemsize(t.dtype))
+    data = t.data + offset * itemsize(t.dtype)
     out = new_view(source, n, advance(plan, 1), advance(plan, 1 + n), data)
     drop(source)
     return out

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import fail, note_sizes
 from fastgrad.native.base.intrinsics import (
     memcpy,
     native,
     native_inline,
     native_once,
+    product,
     runtime,
     storage,
     tensor,
@@ -14,27 +16,46 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.flags import (
     CONTIGUOUS,
     COPY_ON_WRITE,
-    FUNCTION_VIEW,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_MODE,
+    INFERENCE_VIEW,
     IS_VIEW,
+    MULTI_VIEW,
     NO_GRAD_VIEW,
+    OWN_COUNTER,
     REQUIRES_GRAD,
-    UNTRACKED,
+    VIEW_ORIGIN,
 )
+from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR_KIND
-from fastgrad.native.contracts.status import NO_MEMORY
+from fastgrad.native.contracts.status import (
+    NEGATIVE_DIM,
+    NO_MEMORY,
+    NUMEL_OVERFLOW,
+    OK,
+    STORAGE_OVERFLOW,
+    TOO_MANY_DIMS,
+)
 from fastgrad.native.memory.records import WORDS_TENSOR, new_record
 from fastgrad.native.memory.references import (
     drop,
     enter_node,
     link_view,
-    release_reference,
+    release_counter,
+    release_storage,
     retain,
+    retain_counter,
     retain_node,
 )
-from fastgrad.native.memory.storages import keep_for_tape, new_storage
+from fastgrad.native.memory.storages import (
+    counter_of,
+    foreign_storage,
+    keep_for_tape,
+    new_counter,
+    new_storage,
+    version_of,
+)
 
 ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
 
@@ -60,7 +81,7 @@ def blank_tensor():
         t.base = 0
         t.pyobj = 0
         t.retain_next = 0
-        t.history = 0
+        t.followed = 0
         t.n_joint = 0
         t.views = 0
         if runtime().mode & INFERENCE_MODE:
@@ -68,25 +89,59 @@ def blank_tensor():
     return handle
 
 
+# Note [Sizes]: the sizes of a tensor are not negative, at most `MAX_DIMS`, and the product of those that are not zero
+# fits into 63 bits. So does every product of sizes of one tensor, which may be computed as it is. Sizes of what is to
+# be made are another matter: whoever multiplies or adds them up uses `product` and `total`, which give -1 where the
+# result does not fit, and go on with that. `new_tensor` and `new_view`, which all tensors come from, refuse it.
+
+
+@native_inline
+def count_elements(ndim, shape):
+    """How many elements a tensor of given sizes has; -1 if there can be no tensor of these sizes: see Note [Sizes]."""
+    span = 1
+    empty = False
+    for k in range(ndim):
+        if shape[k] == 0:
+            empty = True
+        else:
+            span = product(span, shape[k])
+    return 0 if empty and span > 0 else span
+
+
+@native_once
+def refuse_sizes(reason, ndim, shape):
+    """The failure of sizes that no tensor can have."""
+    if ndim > MAX_DIMS:
+        return fail(TOO_MANY_DIMS, ndim)
+    note_sizes(0, ndim, shape)
+    for k in range(ndim):
+        if shape[k] < 0:
+            note_sizes(1, ndim, shape)
+            runtime().error[0] = shape[k]
+            return -NEGATIVE_DIM
+    return -reason
+
+
 @native
 def new_tensor(dtype, device, ndim, shape):
-    """A contiguous tensor whose elements are not set; a negative status if there is no memory.
+    """A contiguous tensor whose elements are not set; a failure if there is no memory, or no tensor of these sizes.
 
     `shape` is a pointer to `ndim` words and may be that of another tensor.
     """
+    numel = count_elements(ndim, shape) if ndim <= MAX_DIMS else -1
+    nbytes = product(numel, itemsize(dtype))
+    if nbytes < 0:
+        return refuse_sizes(STORAGE_OVERFLOW, ndim, shape)
     handle = blank_tensor()
     if handle == 0:
         return -NO_MEMORY
     t = tensor(handle)
-    numel = 1
+    stride = 1
     for k in range(ndim - 1, -1, -1):
-        size = shape[k]
-        t.shape[k] = size
-        t.strides[k] = numel if numel > 0 else 1
-        if size != 0 and numel > (1 << 58) // size:
-            return lost(handle)
-        numel *= size
-    s = new_storage(numel * itemsize(dtype), dtype, device)
+        t.shape[k] = shape[k]
+        t.strides[k] = stride
+        stride *= max(shape[k], 1)
+    s = new_storage(nbytes, dtype, device)
     if s == 0:
         return lost(handle)
     t.storage = s
@@ -133,6 +188,9 @@ def is_contiguous(ndim, shape, strides):
 @native
 def new_view(source, ndim, shape, strides, data):
     """A tensor over the storage of `source` with the given layout, without history."""
+    numel = count_elements(ndim, shape)
+    if numel < 0:
+        return refuse_sizes(NUMEL_OVERFLOW, ndim, shape)
     handle = blank_tensor()
     if handle == 0:
         return -NO_MEMORY
@@ -140,16 +198,57 @@ def new_view(source, ndim, shape, strides, data):
     b = tensor(source)
     t.storage = b.storage
     retain(b.storage)
-    t.flags = b.flags & (INFERENCE | UNTRACKED)
+    t.flags = b.flags & (INFERENCE | OWN_COUNTER)
+    if t.flags & OWN_COUNTER:
+        t.counter = b.counter
+        retain_counter(t.counter)
     t.data = data
     t.dtype = b.dtype
     t.device = b.device
     t.ndim = ndim
-    numel = 1
     for k in range(ndim):
         t.shape[k] = shape[k]
         t.strides[k] = strides[k]
-        numel *= shape[k]
+    t.numel = numel
+    if is_contiguous(ndim, t.shape, t.strides):
+        t.flags |= CONTIGUOUS
+    return handle
+
+
+@native
+def resized(handle, dim, size, stride):
+    """A view that nobody has seen yet with another, smaller size and another stride of one dimension."""
+    o = tensor(handle)
+    o.shape[dim] = size
+    o.strides[dim] = stride
+    o.numel = count_elements(o.ndim, o.shape)
+    o.flags &= ~CONTIGUOUS
+    if is_contiguous(o.ndim, o.shape, o.strides):
+        o.flags |= CONTIGUOUS
+    return handle
+
+
+@native
+def foreign_tensor(dtype, device, ndim, shape, strides, data, nbytes, owner):
+    """A tensor over memory of somebody else's, kept alive by one reference to `owner`, a Python object."""
+    numel = count_elements(ndim, shape) if ndim <= MAX_DIMS else -1
+    if numel < 0:
+        return refuse_sizes(NUMEL_OVERFLOW, ndim, shape)
+    handle = blank_tensor()
+    if handle == 0:
+        return -NO_MEMORY
+    s = foreign_storage(data, nbytes, dtype, device, owner)
+    if s == 0:
+        return lost(handle)
+    t = tensor(handle)
+    t.storage = s
+    t.data = data
+    t.dtype = dtype
+    t.device = device
+    t.ndim = ndim
+    for k in range(ndim):
+        t.shape[k] = shape[k]
+        t.strides[k] = strides[k]
     t.numel = numel
     if is_contiguous(ndim, t.shape, t.strides):
         t.flags |= CONTIGUOUS
@@ -162,7 +261,8 @@ def unshare(handle):
     t = tensor(handle)
     t.flags &= ~COPY_ON_WRITE
     size = itemsize(t.dtype)
-    fresh = new_storage(t.numel * size, t.dtype, t.device)
+    nbytes = product(t.numel, size)
+    fresh = new_storage(nbytes, t.dtype, t.device) if nbytes >= 0 else 0
     if fresh == 0:
         return -NO_MEMORY
     target = storage(fresh).data
@@ -170,7 +270,7 @@ def unshare(handle):
         memcpy(target, t.data, t.numel * size)
     else:
         copy_elements(t, target, size)
-    release_reference(t.storage)
+    release_storage(t.storage)
     t.storage = fresh
     t.data = target
     stride = 1
@@ -203,21 +303,24 @@ def alias(source):
 
 
 @native
-def mark_view(handle, source):
-    """Say that `handle` is a view made by an op from `source`: changes of one are changes of the other."""
+def mark_view(handle, source, several):
+    """Say that an op made `handle` as a view of `source`, or `several` of them: a change of one is one of the other.
+
+    What was made in inference mode stays without relations.
+    """
     t = tensor(handle)
     b = tensor(source)
-    root = b.base if b.base != 0 else source
-    link_view(handle, root)
-    t.flags |= IS_VIEW | b.flags & FUNCTION_VIEW
-    t.history = b.history if b.flags & FUNCTION_VIEW else tensor(root).history
-    if not runtime().mode & GRAD_ENABLED:
-        t.flags |= NO_GRAD_VIEW
-
-
-@native_inline
-def requires_grad(handle):
-    return tensor(handle).flags & REQUIRES_GRAD != 0
+    if b.flags & INFERENCE:
+        return
+    origin = MULTI_VIEW if several else b.flags & VIEW_ORIGIN
+    mode = runtime().mode
+    if mode & INFERENCE_MODE:
+        origin = INFERENCE_VIEW
+    elif not mode & GRAD_ENABLED:
+        origin = NO_GRAD_VIEW
+    link_view(handle, b.base if b.base != 0 else source)
+    t.flags |= IS_VIEW | origin
+    t.followed = version_of(handle)
 
 
 @native_inline
@@ -234,16 +337,6 @@ def same_shape(a, b):
 
 
 @native
-def overlaps_itself(h):
-    """Whether several elements of a tensor share one place in memory, as after expand."""
-    t = tensor(h)
-    for k in range(t.ndim):
-        if t.strides[k] == 0 and t.shape[k] > 1:
-            return True
-    return False
-
-
-@native
 def wrap_dim(dim, ndim):
     """A dimension counted from the front, or -1 where it is out of range; scalars have one dimension."""
     bound = ndim if ndim > 0 else 1
@@ -253,10 +346,50 @@ def wrap_dim(dim, ndim):
 
 
 @native
+def count_apart(handle):
+    """Let the changes of a tensor be counted from zero on, apart from those of others over the memory. A status."""
+    t = tensor(handle)
+    fresh = new_counter()
+    if fresh == 0:
+        return NO_MEMORY
+    if t.flags & OWN_COUNTER:
+        release_counter(t.counter)
+    t.counter = fresh
+    t.flags |= OWN_COUNTER
+    return OK
+
+
+@native
+def stand_for(handle, source):
+    """Let a tensor stand for the memory of another one, with its layout and dtype.
+
+    The tensor, its views and its aliases go on to be counted together; the old memory is kept by the latter alone.
+    """
+    t = tensor(handle)
+    s = tensor(source)
+    old = t.storage
+    retain(s.storage)
+    t.storage = s.storage
+    t.data = s.data
+    t.dtype = s.dtype
+    t.device = s.device
+    t.ndim = s.ndim
+    t.numel = s.numel
+    for k in range(s.ndim):
+        t.shape[k] = s.shape[k]
+        t.strides[k] = s.strides[k]
+    t.flags = (t.flags & ~CONTIGUOUS) | (s.flags & CONTIGUOUS)
+    if not t.flags & OWN_COUNTER and old != s.storage:
+        t.counter = old
+        t.flags |= OWN_COUNTER
+        retain_counter(old)
+    release_storage(old)
+
+
+@native
 def bump_version(handle):
     """Count a change of the memory under a tensor."""
-    if not tensor(handle).flags & UNTRACKED:
-        storage(tensor(handle).storage).version += 1
+    storage(counter_of(handle)).version += 1
     if runtime().tape != 0:
         keep_for_tape(tensor(handle).storage)
 

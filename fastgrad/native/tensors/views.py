@@ -7,9 +7,11 @@ from fastgrad.native.base.intrinsics import (
     address_of,
     native,
     native_once,
+    product,
     stack_small,
     storage,
     tensor,
+    total,
     words,
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS, COPY_ON_WRITE
@@ -52,7 +54,7 @@ from fastgrad.native.contracts.status import (
     TOO_MANY_DIMS,
     VIEW_STRIDES,
 )
-from fastgrad.native.tensors.tensors import alias, itemsize, new_view, unshare, wrap_dim
+from fastgrad.native.tensors.tensors import alias, itemsize, new_view, resized, unshare, wrap_dim
 
 
 @native
@@ -72,7 +74,9 @@ def infer_sizes(h, n, sizes, out):
         elif sizes[k] < 0:
             return fail(NEGATIVE_SIZE, sizes[k], k)
         else:
-            known *= sizes[k]
+            known = product(known, sizes[k])
+    if known < 0:
+        return fail(RESHAPE_SIZES, t.numel)
     if unknown >= 0:
         if known == 0:
             return fail(AMBIGUOUS_SIZE)
@@ -222,29 +226,9 @@ def view_slice(h, attrs):
     out = new_view(h, t.ndim, t.shape, t.strides, t.data + start * t.strides[dim] * itemsize(t.dtype))
     if out <= 0:
         return out
-    o = tensor(out)
-    o.shape[dim] = (end - start + step - 1) // step
-    o.strides[dim] = t.strides[dim] * step
-    return refresh(out)
-
-
-@native
-def refresh(handle):
-    """Recompute what follows from sizes and strides after they were changed."""
-    o = tensor(handle)
-    numel = 1
-    expected = 1
-    contiguous = True
-    for k in range(o.ndim - 1, -1, -1):
-        numel *= o.shape[k]
-        if o.shape[k] != 1:
-            contiguous = contiguous and o.strides[k] == expected
-            expected *= o.shape[k]
-    o.numel = numel
-    o.flags &= ~CONTIGUOUS
-    if contiguous or numel == 0:
-        o.flags |= CONTIGUOUS
-    return handle
+    length = (end - start - 1) // step + 1 if end > start else 0
+    stride = product(t.strides[dim], step)  # too large only where at most one element is left
+    return resized(out, dim, length, stride if stride >= 0 else t.strides[dim])
 
 
 @native
@@ -359,7 +343,7 @@ def view_narrow(h, attrs):
     if start < 0:
         start += size
     length = attrs[2]
-    if length < 0 or start + length > size:
+    if length < 0 or length > size - start:
         return fail(NARROW_LENGTH, start, length, size)
     place = words(stack_small())
     place[0] = dim
@@ -370,6 +354,17 @@ def view_narrow(h, attrs):
 
 
 @native
+def extent(ndim, sizes, strides):
+    """How many elements lie between the first one of a layout and the end of its last one; -1: too many."""
+    reach = 1
+    for k in range(ndim):
+        if sizes[k] == 0:
+            return 0
+        reach = total(reach, product(sizes[k] - 1, strides[k]))
+    return reach
+
+
+@native
 def view_as_strided(h, attrs):
     t = tensor(h)
     n = attrs[0]
@@ -377,21 +372,20 @@ def view_as_strided(h, attrs):
         return fail(TOO_MANY_DIMS, n)
     sizes = words(stack_small())
     strides = words(stack_small())
-    reach = attrs[1 + 2 * n]
-    if reach < 0:
+    offset = attrs[1 + 2 * n]
+    if offset < 0:
         return fail(NEGATIVE_STRIDED)
-    empty = False
     for k in range(n):
         sizes[k] = attrs[1 + k]
         strides[k] = attrs[1 + n + k]
         if sizes[k] < 0 or strides[k] < 0:
             return fail(NEGATIVE_STRIDED)
-        empty = empty or sizes[k] == 0
-        reach += (sizes[k] - 1) * strides[k]
     s = storage(t.storage)
-    if not empty and (reach + 1) * itemsize(t.dtype) > s.nbytes:
+    length = extent(n, sizes, strides)
+    nbytes = product(total(offset, length), itemsize(t.dtype))
+    if length != 0 and (nbytes < 0 or nbytes > s.nbytes):
         return fail(BEYOND_STORAGE, s.nbytes)
-    return new_view(h, n, sizes, strides, s.data + attrs[1 + 2 * n] * itemsize(t.dtype))
+    return new_view(h, n, sizes, strides, s.data + offset * itemsize(t.dtype))
 
 
 @native_once

@@ -149,6 +149,10 @@ def cross_entropy(
         raise RuntimeError(
             "cross_entropy(): expected an input of at least one dimension, but got a 0-dim tensor"
         )
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(
+            f"cross_entropy(): label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+        )
     dim = 0 if input.ndim == 1 else 1
     if target.dtype.is_floating_point and tuple(target.shape) == tuple(input.shape):
         kind = chosen_reduction("cross_entropy", reduction, size_average, reduce)
@@ -157,10 +161,6 @@ def cross_entropy(
         if label_smoothing == 0.0:
             logs = apply(_LOG_SOFTMAX, 1, 0, input, dim, 0)
             return nll_loss(logs, target, weight, size_average, ignore_index, reduce, reduction)
-        if not 0.0 <= label_smoothing <= 1.0:
-            raise RuntimeError(
-                f"cross_entropy(): label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
-            )
         kind = chosen_reduction("cross_entropy", reduction, size_average, reduce)
         return _smoothed(input, target, weight, ignore_index, kind, label_smoothing, dim)
     except (RuntimeError, ValueError, IndexError) as error:

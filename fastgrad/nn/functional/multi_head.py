@@ -190,7 +190,9 @@ def attend(
         out, weights = scaled_dot_product_attention(q, k, v, mask, dropout_p, causal), None
     # (N, H, L, D) with the heads next to each other again
     out = transpose(out, 1, 2) if batch_first else movedim(out, 2, 0)
-    out = linear(reshape(out, *out.shape[:2], -1), parameters.out, parameters.out_bias)
+    out = linear(
+        reshape(out, *out.shape[:2], out.shape[2] * out.shape[3]), parameters.out, parameters.out_bias
+    )
     return (out if batched else squeeze(out, 1)), weights
 
 
@@ -236,7 +238,7 @@ def _projected(query: Any, key: Any, value: Any, p: Projections) -> Sequence[Any
 
 def _split(x: Any, heads: int, batch_first: bool) -> Any:
     """(L, N, E) or (N, L, E) as (N, H, L, D)."""
-    x = reshape(x, *x.shape[:2], heads, -1)
+    x = reshape(x, *x.shape[:2], heads, x.shape[2] // heads)
     return transpose(x, 1, 2) if batch_first else movedim(x, 0, 2)
 
 

@@ -322,9 +322,9 @@ def _adaptive(name: str, rank: int, x: Any, output_size: Any) -> Any:
         for n, size in zip(given, x.shape[-rank:], strict=True)
     )
     at_least(name, "output_size", sizes, 0)
-    if 0 in x.shape[-rank - 1 :]:
+    if 0 in x.shape[-rank:]:
         raise RuntimeError(
-            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got input of size "
+            f"{name}(): Expected input to have non-zero size for the dimensions it pools, but got input of size "
             f"{list(x.shape)}"
         )
     if rank == 1:

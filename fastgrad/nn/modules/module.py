@@ -427,3 +427,10 @@ _MODULE = _Kind(
     "module", "_modules", hooks_._global_module_registration_hooks,
     lambda value: isinstance(value, Module), "fastgrad.nn.Module",
 )  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The global hooks, which stand in ``nn.modules.hooks``, under PyTorch's names."""
+    if name.startswith("_global_"):
+        return getattr(hooks_, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -83,12 +83,19 @@ class RNNCellBase(Module):
                 if need_tensor(kind, state, name, 2).ndim not in (1, 2):
                     raise ValueError(f"{kind}: Expected {name} to be 1D or 2D, got {state.ndim}D instead")
         batched = x.ndim == 2
+        if states is not None:
+            for name, state in zip(names, states, strict=False):
+                if state.ndim != x.ndim:
+                    raise RuntimeError(
+                        f"{kind}: {name} has {state.ndim} dimensions and the input {x.ndim}: both have a batch or "
+                        "neither has"
+                    )
         if not batched:
             x = unsqueeze(x, 0)
         if states is None:
             states = (zeros(x.shape[0], self.hidden_size, dtype=x.dtype, device=x.device),) * len(names)
         elif not batched:
-            states = tuple(unsqueeze(s, 0) if s.ndim == 1 else s for s in states)
+            states = tuple(unsqueeze(s, 0) for s in states)
         parameters = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         out = cell(x, states if len(names) == 2 else states[0], *parameters)
         if batched:

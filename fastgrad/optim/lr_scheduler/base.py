@@ -57,6 +57,9 @@ def state_of_callable(function: Callable[..., Any]) -> dict[str, Any] | None:
     return None if isinstance(function, types.FunctionType) else dict(vars(function))
 
 
+_DETAILS = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
+
 class LRScheduler:
     """Base class of schedules. A subclass defines `get_lr`.
 
@@ -175,12 +178,12 @@ class LRScheduler:
         if "step" in vars(self.optimizer):
             return (
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. "
-                "Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`."
+                f"Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_DETAILS}"
             )
         return (
             "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call them in the opposite "
             "order: `optimizer.step()` before `lr_scheduler.step()`. Failure to do this will result in skipping the "
-            "first value of the learning rate schedule."
+            f"first value of the learning rate schedule. {_DETAILS}"
         )
 
     def _update_lr(self, epoch: Any = None) -> None:

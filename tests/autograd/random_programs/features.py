@@ -243,7 +243,7 @@ DIFFERENCES: dict[str, tuple[Callable[[ModuleType], bool], str]] = {
         _never,
         "where a view and its base meet a change in place, PyTorch drops hooks of views, without a word: those of the "
         "view's old node are never called, be it the view or the base that was changed; fastgrad calls some of them; "
-        "after a change without gradients the view has another node only in PyTorch",
+        "hooks of a view whose base changed see nothing more",
     ),
     "retained outputs": (
         _never,
