@@ -22,6 +22,7 @@ from fastgrad.functions import (  # noqa: F401 - some only for the methods that 
     elementwise,
     index,
     linalg,
+    promotion,
     reduce,
     repetition,
     sampling,
