@@ -117,6 +117,12 @@ def _pieces(dtype: int) -> Pieces:
     return Pieces(*_sums(ELEMENTS[dtype]), fill, fill_scaled, fill_affine, back, back_weighted)
 
 
+@njit(**INLINE)
+def _affine_fits(f, n):  # type: ignore[no-untyped-def]
+    """Whether weight and bias, where they are given, have so many elements."""
+    return (f.weight.data == 0 or fits(f, f.weight, n)) and (f.bias.data == 0 or fits(f, f.bias, n))
+
+
 # --- statistics of rows -----------------------------------------------------------------------------------------
 
 
@@ -144,11 +150,7 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
         n, g, c, s = f.n, f.groups, f.c, f.s
         length = c * s
         has_w, has_b = f.weight.data != 0, f.bias.data != 0
-        if (
-            not fits(f, f.x, n * g * length)
-            or (has_w and not fits(f, f.weight, g * c))
-            or (has_b and not fits(f, f.bias, g * c))
-        ):
+        if not fits(f, f.x, n * g * length) or not _affine_fits(f, g * c):
             return
         out, stats = pointer(f.out), pointer(f.stats)
         x, w, b = pointer(f.x.data), pointer(f.weight.data), pointer(f.bias.data)
@@ -435,11 +437,7 @@ def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
         f = frames.norm(frame)
         n, c, s = f.n, f.c, f.s
         has_w, has_b = f.weight.data != 0, f.bias.data != 0
-        if (
-            not fits(f, f.x, n * c * s)
-            or (has_w and not fits(f, f.weight, c))
-            or (has_b and not fits(f, f.bias, c))
-        ):
+        if not fits(f, f.x, n * c * s) or not _affine_fits(f, c):
             return
         out, stats, x = pointer(f.out), pointer(f.stats), pointer(f.x.data)
         eps = float_of(f.eps)
@@ -481,11 +479,7 @@ def fixed(kernel: Any, dtype: int, layout_class: int) -> Builder:
         f = frames.norm_fixed(frame)
         n, c, s = f.n, f.c, f.s
         has_w, has_b = f.weight.data != 0, f.bias.data != 0
-        if (
-            not fits(f, f.x, n * c * s)
-            or (has_w and not fits(f, f.weight, c))
-            or (has_b and not fits(f, f.bias, c))
-        ):
+        if not fits(f, f.x, n * c * s) or not _affine_fits(f, c):
             return
         if not fits(f, f.means, c) or not fits(f, f.variances, c):
             return

@@ -29,6 +29,7 @@ LONG_FILES = {
 # Functions beyond the limit, in the same way.
 LONG_FUNCTIONS = {
     "native/python/wrappers.py:_entry": (65, "the text of one wrapper, from its first line to its last"),
+    "kernels/elementwise.py:_strided": (70, "the text of one kernel, from its first line to its last"),
     "kernels/reduce.py:_sums": (
         85,
         "four loops that share their constants; as separate makers each would repeat them",
@@ -92,6 +93,61 @@ def test_exceptions_are_still_needed():
     limits = dict.fromkeys(LONG_FILES, MAX_FILE) | dict.fromkeys(LONG_FUNCTIONS, MAX_FUNCTION)
     unneeded = [name for name, limit in limits.items() if lengths.get(name, 0) <= limit]
     assert not unneeded, "these are short by now, or gone: take them off the lists"
+
+
+# --- frames ---------------------------------------------------------------------------------------------
+
+
+def bound_to_words(function: ast.FunctionDef) -> set[str]:
+    """Names that a function gives to plain words: ``x = words(...)``."""
+    return {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) == "words"
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def functions_of(*folders: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+    for name in FILES:
+        if name.startswith(folders):
+            for node in ast.walk(tree(name)):
+                if isinstance(node, ast.FunctionDef):
+                    yield f"{name}:{node.name}", node
+
+
+def test_a_kernel_reads_its_frame_by_names():
+    """The parameter ``frame`` of a kernel goes to a cast of `base.frames`, and nowhere else."""
+    found = []
+    for place, function in functions_of("kernels/"):
+        if "frame" not in {a.arg for a in function.args.args}:
+            continue
+        casts = {
+            id(call.args[0])
+            for call in ast.walk(function)
+            if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("frames.")
+        }
+        uses = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == "frame"]
+        found += [f"{place}, line {use.lineno}" for use in uses if id(use) not in casts]
+    assert not found, "cast the frame by its declaration: f = frames.<name>(frame)"
+    text = source("kernels/elementwise.py")  # kernels as text
+    assert "words(frame)" not in text
+    assert "f[" not in text
+
+
+def test_what_is_launched_is_filled_in_by_names():
+    """No launch gets plain words."""
+    found = []
+    for place, function in functions_of("native/"):
+        plain = bound_to_words(function)
+        for call in ast.walk(function):
+            if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("launch"):
+                names = {n.id for a in call.args for n in ast.walk(a) if isinstance(n, ast.Name)}
+                found += [f"{place}, line {call.lineno}"] * bool(names & plain)
+    assert not found, "fill in a frame by its declaration: f = frames.<name>(stack_frame())"
 
 
 # --- imports --------------------------------------------------------------------------------------------
