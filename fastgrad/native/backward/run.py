@@ -262,8 +262,8 @@ def run_pass(outputs, gradients, wanted, flags):
 
     `outputs`: a tensor or an edge, or a tuple or list of such; `gradients`: the same for their gradients, or None;
     `wanted`: the same for what gradients are wanted of, or None. Returns these gradients as a tuple, None if they are
-    accumulated, NotImplemented if Python has to look at the arguments, Ellipsis if this thread has too many passes under
-    way, zero with an exception set, or a failure.
+    accumulated, NotImplemented if Python has to look at the arguments, Ellipsis if this thread has too many passes
+    under way, zero with an exception set, or a failure.
     """
     enter()
     rt = runtime()
