@@ -35,8 +35,11 @@ ONLY_DELIBERATE = (
 # Texts of exceptions that stand for no answer at all.
 MEANINGLESS = re.compile(r"failed with status|invalid argument \(-?\d+, -?\d+\)|the runtime: ")
 
+# Classes that break the contract of the class that they are derived from.
+LIARS = re.compile(r"Contrary|Blind|^class .*(\n    .*)*\n    (def|\w+ =) ", re.MULTILINE)
+
 # Numbers for which a lack of memory is a fair answer.
-LARGE = re.compile(r"\*\*|\d{8,}|deeply_nested|Index\(|Lying|inf|nan")
+LARGE = re.compile(r"\*\*|\d{5,}|deeply_nested|Index\(|Lying|inf|nan")
 
 # What may leave a mode on, because the program says so itself.
 SETS_MODES = re.compile(
@@ -95,7 +98,17 @@ def out_of_place(error: BaseException, program: Sequence[str]) -> Failure | None
     after = {f.filename for f in frames[ours[-1] + 1 :]}
     if after & {FILE, "<prelude>"}:  # raised by what the case handed in
         return None
+    if isinstance(error, AttributeError) and _foreign_self(error) or any(LIARS.search(step) for step in program):
+        return None
     return None if _deliberate(frames[ours[-1]]) else shown
+
+
+def _foreign_self(error: AttributeError) -> bool:
+    """Whether a method was applied to what is no instance of its class: Python's own answer to ``Tensor.view(3)``."""
+    frame = None
+    for entry, _ in traceback.walk_tb(error.__traceback__):
+        frame = entry
+    return frame is not None and "self" in frame.f_locals and frame.f_locals["self"] is error.obj
 
 
 def _printable(error: BaseException) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 from tests.fuzz.case import valid
 
-TRIALS = 400  # so many lists are tried at the most
+TRIALS = 400  # so many lists are tried at the most,
+SECONDS = 120.0  # and for so long
 
 _SIMPLE = ("None", "0", "x", "fg.ones(2)", "()")
 _FIELDS_KEPT = ("name", "ctx", "func", "ops", "op", "targets", "target", "type", "args.args")
@@ -16,11 +18,12 @@ _FIELDS_KEPT = ("name", "ctx", "func", "ops", "op", "targets", "target", "type",
 def shrink(steps: Sequence[str], fails: Callable[[Sequence[str]], bool], trials: int = TRIALS) -> list[str]:
     """Leave out statements and parts of them, as long as what is left fails."""
     left = trials
+    deadline = time.monotonic() + SECONDS
 
     def attempt(candidate: list[str]) -> bool:
         nonlocal left
-        left -= 1
-        return left >= 0 and fails(candidate)
+        left = left - 1 if time.monotonic() < deadline else 0
+        return left > 0 and fails(candidate)
 
     steps = list(steps)
     while left > 0:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,7 @@ from tests.fuzz.shrink import shrink
 
 ROOT = Path(__file__).resolve().parents[2]
 BATCH = 100  # cases of one process
-TRIAL_SECONDS = 15.0  # a hang that is being made shorter; everything is compiled by then
+TRIAL_SECONDS = 5.0  # a hang that is being made shorter; everything is compiled by then
 
 
 @dataclass
@@ -63,6 +64,14 @@ class Worker:
         )  # fmt: skip
         os.close(writing)
         self.log = os.fdopen(reading)
+        self.reaper = threading.Thread(target=self._reap)
+        self.reaper.start()
+
+    def _reap(self) -> None:
+        """When the process has ended, end what it forked, which would keep the log open."""
+        self.process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
     def send(self, **job: Any) -> None:
         with contextlib.suppress(BrokenPipeError):
@@ -76,13 +85,11 @@ class Worker:
         """Wait for the end; the exit status and what the process said on stderr."""
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
-        try:
-            status = self.process.wait(120)
-        except subprocess.TimeoutExpired:
+        self.reaper.join(120)
+        if self.reaper.is_alive():
             self.process.send_signal(signal.SIGABRT)
-            status = self.process.wait()
-        with contextlib.suppress(ProcessLookupError):  # what a case forked
-            os.killpg(self.process.pid, signal.SIGKILL)
+            self.reaper.join()
+        status = self.process.returncode
         self.log.close()
         self.stderr.seek(0)
         text = self.stderr.read().decode(errors="replace")

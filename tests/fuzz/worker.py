@@ -7,6 +7,7 @@ supervisor knows which one was under way; after it goes what was found.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import gc
 import json
@@ -142,6 +143,8 @@ def forked(log: Log, steps: Sequence[str], seconds: float) -> bool:
             watched(log, "", steps, seconds)
             return True
         _, status = os.waitpid(child, 0)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # what the case forked
         stderr.seek(0)
         text = stderr.read().decode(errors="replace")
     log(ended=os.waitstatus_to_exitcode(status), stderr=text[-20_000:])

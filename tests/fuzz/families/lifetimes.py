@@ -9,8 +9,8 @@ from tests.fuzz.scene import RESULTS, START, Scene
 KINDS = {"op": 30, "register": 8, "in place": 6, "pass": 8, "look": 10, "drop": 22, "keep": 12, "call": 3}
 
 WATCHES = (
-    "kept.append(weakref.ref({t}, {f}))", "kept.append(weakref.ref({t}.grad_fn, {f}))", "weakref.finalize({t}, {f})",
-    "weakref.finalize({t}.grad_fn, {f}, {u}.grad_fn)", "kept.append(weakref.proxy({t}, {f}))",
+    "kept.append(weakref.ref({t}, {f}))", "kept.append(weakref.ref({t}.grad_fn, {f}))", "cleanup.append(weakref.finalize({t}, {f}).detach)",
+    "cleanup.append(weakref.finalize({t}.grad_fn, {f}, {u}.grad_fn).detach)", "kept.append(weakref.proxy({t}, {f}))",
     "kept.append(weakref.ref({t}.grad_fn.next_functions[0][0], {f}))", "w = weakref.WeakValueDictionary({{1: {t}}})",
     "{t}.me = Dies({f})", "{t}.grad_fn.metadata['x'] = Dies({f})", "x = Dies({f}); x.t = {t}; x.x = x; del x",
     "x = Dies({f}); x.n = {t}.grad_fn; x.x = x; del x", "{t}.register_hook(Dies({f}))", "kept.append(Dies({f}))",
