@@ -98,7 +98,9 @@ def out_of_place(error: BaseException, program: Sequence[str]) -> Failure | None
     after = {f.filename for f in frames[ours[-1] + 1 :]}
     if after & {FILE, "<prelude>"}:  # raised by what the case handed in
         return None
-    if isinstance(error, AttributeError) and _foreign_self(error) or any(LIARS.search(step) for step in program):
+    if (isinstance(error, AttributeError) and _foreign_self(error)) or any(
+        LIARS.search(step) for step in program
+    ):
         return None
     return None if _deliberate(frames[ours[-1]]) else shown
 

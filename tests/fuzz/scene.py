@@ -212,9 +212,7 @@ class Scene:
             return f"with {mode}:\n{textwrap.indent(text, '    ')}"
         return text
 
-    def body(
-        self, results: Sequence[str] = RESULTS, first: str = "", least: int = 0, most: int = 3
-    ) -> str:
+    def body(self, results: Sequence[str] = RESULTS, first: str = "", least: int = 0, most: int = 3) -> str:
         """The body of a callback: a few statements, then something is raised or returned."""
         lines = ["tick()", first] if first else ["tick()"]
         tensors, handles = list(self.tensors), list(self.handles)

@@ -10,7 +10,11 @@ CONTENTS = (
     "{'a': fg.ones(6)[1:4], 'b': fg.ones(6).view(2, 3)[:, ::2]}", "fg.ones(1).expand(1000, 1000)",
     "fg.optim.Adam([fg.ones(2, requires_grad=True)]).state_dict()", "fg.Size((2, 3))", "fg.float32", "{}",
 )  # fmt: skip
-TENSORS = ("{'w': fg.rand(2, 3), 'n': fg.ones(3, dtype=fg.int64)}", "{}", "{'e': fg.ones(0, 3), 'b': fg.ones(2) > 0}")
+TENSORS = (
+    "{'w': fg.rand(2, 3), 'n': fg.ones(3, dtype=fg.int64)}",
+    "{}",
+    "{'e': fg.ones(0, 3), 'b': fg.ones(2) > 0}",
+)
 
 CHANGES = (
     "{d}[:{k} % (len({d}) + 1)]", "{d}[{k} % (len({d}) + 1):]", "{d}[:-{s}]", "{d} + {d}", "{d} + bytes({s})", "b''",
@@ -32,14 +36,23 @@ PARTS = ("data.pkl", "data.pkl", "data.pkl", "version", "byteorder", "data/0", "
 def changed(rng: random.Random, name: str) -> str:
     """An expression for damaged data."""
     old, new = rng.choice(REPLACED)
-    fields = {"k": rng.randrange(10**6), "j": rng.randrange(10**6), "s": rng.randrange(1, 64), "bit": rng.randrange(8)}
+    fields = {
+        "k": rng.randrange(10**6),
+        "j": rng.randrange(10**6),
+        "s": rng.randrange(1, 64),
+        "bit": rng.randrange(8),
+    }
     return rng.choice(CHANGES).format(d=name, old=old, new=new, **fields)
 
 
 def draw(rng: random.Random) -> list[str]:
     tensors = rng.random() < 0.25
-    steps = [f"data = saved_tensors({rng.choice(TENSORS)})" if tensors else f"data = saved({rng.choice(CONTENTS)})"]
-    options = rng.choice(("", "", ", weights_only=True", ", map_location='cpu'", ", map_location=lambda s, where: s"))
+    steps = [
+        f"data = saved_tensors({rng.choice(TENSORS)})" if tensors else f"data = saved({rng.choice(CONTENTS)})"
+    ]
+    options = rng.choice(
+        ("", "", ", weights_only=True", ", map_location='cpu'", ", map_location=lambda s, where: s")
+    )
     for _ in range(rng.randint(1, 6)):
         expression = changed(rng, "data")
         if not tensors and rng.random() < 0.6:

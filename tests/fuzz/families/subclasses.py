@@ -45,10 +45,20 @@ def subclass(scene: Scene) -> str:
     if rng.random() < 0.25:
         lines.append(rng.choice(SLOTS))
     for name in rng.sample(METHODS, rng.choice((0, 1, 1, 2, 3))):
-        results = ("args[0]", "None", "super().__new__(args[0])", "object.__getattribute__(*args)", values.hostile(rng))
+        results = (
+            "args[0]",
+            "None",
+            "super().__new__(args[0])",
+            "object.__getattribute__(*args)",
+            values.hostile(rng),
+        )
         lines.append(f"def {name}(*args, **kwargs):\n{scene.body((*results, *RESULTS))}")
     for name in rng.sample(PROPERTIES, rng.choice((0, 0, 0, 1, 2))):
-        lines.append(f"{name} = property(lambda self: {scene.value()})" if rng.random() < 0.6 else f"{name} = {scene.value()}")
+        lines.append(
+            f"{name} = property(lambda self: {scene.value()})"
+            if rng.random() < 0.6
+            else f"{name} = {scene.value()}"
+        )
     name = scene.fresh("K")
     return f"class {name}({rng.choice(BASES)}):\n{textwrap.indent(chr(10).join(lines) or 'pass', '    ')}"
 

@@ -6,7 +6,17 @@ import random
 
 from tests.fuzz.scene import START, Scene
 
-KINDS = {"op": 30, "register": 6, "in place": 14, "pass": 20, "look": 3, "drop": 6, "keep": 4, "call": 4, "module": 5}
+KINDS = {
+    "op": 30,
+    "register": 6,
+    "in place": 14,
+    "pass": 20,
+    "look": 3,
+    "drop": 6,
+    "keep": 4,
+    "call": 4,
+    "module": 5,
+}
 
 # With so many rows an op lets other threads run. The second dimension is as in all scenes, so that their ops fit.
 ROWS = 60_000
@@ -34,8 +44,13 @@ ROLES = (WORKS, TAKES_AWAY, NOTICES)
 def race(scene: Scene, victim: str, role: tuple[str, ...]) -> str:
     """The definition of a function of one or two statements of a role."""
     name = scene.fresh("f")
-    texts = [scene.rng.choice(role).format(s=victim, r=scene.rng.choice("deg")) for _ in range(scene.rng.choice((1, 1, 2)))]
-    lines = sorted((line for text in texts for line in text.split("; ")), key=lambda line: not line.startswith("global"))
+    texts = [
+        scene.rng.choice(role).format(s=victim, r=scene.rng.choice("deg"))
+        for _ in range(scene.rng.choice((1, 1, 2)))
+    ]
+    lines = sorted(
+        (line for text in texts for line in text.split("; ")), key=lambda line: not line.startswith("global")
+    )
     scene.functions.append(name)
     return f"def {name}():\n" + "\n".join(f"    {line}" for line in lines)
 
