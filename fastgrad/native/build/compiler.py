@@ -7,7 +7,9 @@ them; see Note [Entries] in `contracts.entries`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -22,6 +24,19 @@ NUMBA_TYPES = {
 }  # fmt: skip
 
 
+@contextlib.contextmanager
+def _collector_off() -> Iterator[None]:
+    """Without the garbage collector: what a compiler makes lives as long as it works, and looking at it takes time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_collector_off()
 def compile_unit(
     name: str,
     exports: list[Export],
