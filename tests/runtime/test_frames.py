@@ -11,7 +11,7 @@ import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.native.contracts.element_types import ITEMSIZES
-from fastgrad.native.contracts.frame import ADDRESSES, Frame, reads, size, writes
+from fastgrad.native.contracts.frame import ADDRESSES, SCRATCH, Frame, reads, size, writes
 from fastgrad.native.contracts.frames import FRAMES
 from fastgrad.native.contracts.split import divide, split_of
 from fastgrad.native.host import devices
@@ -34,7 +34,9 @@ class Divided:
 
         def run(address):
             words = list((ctypes.c_int64 * frame.words).from_address(address))
-            if split_of(frame, words) is None:
+            # Without its scratch a kernel only says, in the frame itself, how much it needs.
+            asks = any(field.role == SCRATCH and not words[frame.place(n)] for n, field in frame.roles.items())
+            if asks or split_of(frame, words) is None:
                 return whole(address)
             parts = divide(frame, words, PARTS, lambda name: ITEMSIZES[frame.element(name, dtype)])
             if len(parts) > 1:
