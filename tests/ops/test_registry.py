@@ -160,7 +160,7 @@ def benchmarked() -> list[list[str]]:
 
 def test_every_op_is_benchmarked(benchmarked: list[list[str]]):
     forward, gradients, _ = benchmarked
-    names = {op.name: CALLED.get(base(op), base(op)) for op in OPS if not is_internal(op.name)}
+    names = {op.name: CALLED.get(base(op), op.called) for op in OPS if not is_internal(op.name)}
     assert set(names.values()) <= set(forward)
     with_rules = {names[op.name] for op in OPS if op.name in names and op.rules}
     assert with_rules | set(SERVING.values()) <= set(gradients)

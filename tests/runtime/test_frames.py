@@ -35,7 +35,9 @@ class Divided:
         def run(address):
             words = list((ctypes.c_int64 * frame.words).from_address(address))
             # Without its scratch a kernel only says, in the frame itself, how much it needs.
-            asks = any(field.role == SCRATCH and not words[frame.place(n)] for n, field in frame.roles.items())
+            asks = any(
+                field.role == SCRATCH and not words[frame.place(n)] for n, field in frame.roles.items()
+            )
             if asks or split_of(frame, words) is None:
                 return whole(address)
             parts = divide(frame, words, PARTS, lambda name: ITEMSIZES[frame.element(name, dtype)])

@@ -11,10 +11,8 @@ object, a tensor of the same dtype and sizes.
 
 from __future__ import annotations
 
-import sys
-
+from fastgrad.native.base.clock import nanoseconds
 from fastgrad.native.base.intrinsics import (
-    clock_gettime,
     handle_object,
     native,
     native_inline,
@@ -73,8 +71,6 @@ from fastgrad.native.objects.handles import (
     wrap_optional,
 )
 from fastgrad.native.tensors.tensors import alias, same_shape
-
-CLOCK_MONOTONIC = 6 if sys.platform == "darwin" else 1
 
 # --- registering -----------------------------------------------------------------------------------------------
 
@@ -302,14 +298,6 @@ def end_run(todo, keys):
     py_decref(todo)
     if keys != 0:
         py_decref(keys)
-
-
-@native
-def nanoseconds():
-    """A clock that only goes forward."""
-    place = stack_small()
-    clock_gettime(CLOCK_MONOTONIC, place)
-    return words(place)[0] * 1000000000 + words(place)[1]
 
 
 @native_inline

@@ -97,9 +97,6 @@ def apply_with(ins, op, n, n_outs, arguments, count):
         ins[k] = optional_handle(given[k])
         if ins[k] < 0 or (ins[k] == 0 and not info.optional >> min(k, 63) & 1):
             return call_refused(BAD_HANDLE, arguments, count)
-    if info.most != ANY_NUMBER:
-        while n > info.least and ins[n - 1] == 0:  # absent at the end is as good as left out
-            n -= 1
     if n_outs == IN_PLACE:
         changed = inplace(op, n, ins, n_ints, attrs)
         return wrap(changed) if changed > 0 else call_refused(-changed, arguments, count)
