@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from fastgrad.native.base.intrinsics import clock_gettime, native, stack_small, words
 
 CLOCK_MONOTONIC = 6 if sys.platform == "darwin" else 1
