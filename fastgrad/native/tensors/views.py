@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail, fail_dim
+from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
@@ -224,7 +224,7 @@ def view_slice(h, attrs):
     start = min(max(start, 0), size)
     end = min(max(end, start), size)
     out = new_view(h, t.ndim, t.shape, t.strides, t.data + start * t.strides[dim] * itemsize(t.dtype))
-    if out <= 0:
+    if failed(out):
         return out
     length = (end - start - 1) // step + 1 if end > start else 0
     stride = product(t.strides[dim], step)  # too large only where at most one element is left
@@ -391,8 +391,8 @@ def view_as_strided(h, attrs):
 @native_once
 def make_view(kind, h, n, attrs):
     """The view of `kind` of tensor `h`; `attrs` as `contracts.ops` says beside each kind."""
-    if tensor(h).flags & COPY_ON_WRITE and unshare(h) != 0:
-        return -NO_MEMORY
+    if tensor(h).flags & COPY_ON_WRITE and failed(unshare(h)):
+        return NO_MEMORY
     if kind == VIEW_RESHAPE:
         return view_reshape(h, n, attrs)
     if kind == VIEW_EXPAND:
