@@ -236,6 +236,10 @@ def snapshot(hooks, count):
 
 @native_inline
 def hook_at(todo, count, i):
+    """The i-th of `count` hooks, borrowed.
+
+    `todo` is the hook itself if there is one, a list of them if there are several.
+    """
     return todo if count == 1 else py_list_item(todo, i)
 
 

@@ -22,6 +22,7 @@ INLINE_GRADS = SLOT.offset("inline")
 
 @native_inline
 def slot_at(t, index):
+    """The record of a slot by its index."""
     return slot(t.slots + index * SLOT_BYTES)
 
 
@@ -34,6 +35,7 @@ def grads_of(t, index):
 
 @native
 def owner_lives(owner):
+    """Whether the pass of number `owner`, which has slots in nodes, is still under way."""
     current = runtime().current_task
     while current != 0:
         if task(current).id == owner:
@@ -92,6 +94,7 @@ def find_slot(t, n):
 
 @native
 def find_hashed(t, n):
+    """The slot of a node whose own place belongs to another pass, or NOT_FOUND."""
     if t.cap_table == 0:
         return NOT_FOUND
     at = hash_place(t, n)
@@ -155,6 +158,7 @@ def is_wanted(t, s):
 
 @native
 def sift_up(q, hole, key, value):
+    """Let a pair of key and value rise in the heap `q` from the place `hole` to where it belongs."""
     while hole > 0:
         parent = (hole - 1) >> 1
         if q[2 * parent] >= key:
@@ -182,6 +186,7 @@ def push_ready(t, index):
 
 @native
 def pop_ready(t):
+    """Take the slot whose node was made last from the heap, which must not be empty; returns its index."""
     q = words(t.heap)
     top = q[1]
     t.n_heap -= 1

@@ -145,6 +145,7 @@ def enter():
 
 @native
 def get_mode():
+    """The modes of the calling thread, bits of `contracts.flags`."""
     enter()
     return runtime().mode
 

@@ -111,6 +111,7 @@ def retire_record(handle, kind, size):
 
 @native
 def new_task_record():
+    """A record of a pass whose fields are zero, with one reference, or NO_MEMORY."""
     handle = new_record(TASK_KIND, WORDS_TASK)
     if not failed(handle):
         t = task(handle)
@@ -122,6 +123,7 @@ def new_task_record():
 
 @native
 def new_tape_record():
+    """A record of a tape whose fields are zero, with one reference, or NO_MEMORY."""
     handle = new_record(TAPE_KIND, WORDS_TAPE)
     if not failed(handle):
         for k in range(4, WORDS_TAPE):

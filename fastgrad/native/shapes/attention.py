@@ -79,6 +79,7 @@ def write_operand(target, h):
 
 @native
 def same_kind(a, b):
+    """Whether two tensors have the same sizes and dtype."""
     return same_shape(a, b) and tensor(a).dtype == tensor(b).dtype
 
 
