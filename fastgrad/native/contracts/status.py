@@ -20,7 +20,6 @@ from typing import NamedTuple
 from fastgrad.native.contracts.limits import MAX_DIMS, MAX_NESTED
 
 OK = 0
-UNUSUAL = 1  # the answer of what leaves unusual arguments to Python
 
 
 class Fact(NamedTuple):
@@ -70,6 +69,8 @@ def _reason(exception: type[BaseException], text: str, facts: str = "") -> int:
 
 NOT_FOUND = _reason(SystemError, "there is none of these")
 """The answer of what looks for something that need not be there."""
+UNUSUAL = _reason(SystemError, "this is left to Python")
+"""The answer of what leaves unusual arguments to Python."""
 RAISED = _reason(SystemError, "an exception is set")
 """The answer where an exception is set."""
 
