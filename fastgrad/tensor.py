@@ -898,7 +898,6 @@ _N_UNARY = len(BINARY_OPERATORS) + len(INPLACE_OPERATORS)
 
 def _operator(a: Any, b: Any, k: int) -> Any:
     """An operator whose operands are not two tensors or a tensor and a number, or whose compiled form failed."""
-    devices.failures.clear()  # of the compiled form: the function below says it better
     if _N_UNARY <= k < _N_UNARY + len(UNARY_OPERATORS):
         return _OPERATORS[k](a)
     for x in (a, b):

@@ -12,7 +12,6 @@ from fastgrad.autograd.anomaly import node_created
 from fastgrad.autograd.modes import is_grad_enabled, no_grad
 from fastgrad.autograd.node import Node
 from fastgrad.autograd.saved import SavedTensor, saved_by_function
-from fastgrad.errors import raise_status
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set, runtime_set_object
 from fastgrad.native.contracts.flags import (
     A_TENSOR,
@@ -344,9 +343,7 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
     if recorded and rt.get_mode() & WATCHED:
         node_created(ctx)
     if recorded and ctx._to_save is not None:
-        status = rt.function_save(ctx)
-        if status < 0:
-            raise_status(status, ctx.name())
+        rt.function_save(ctx)
     ctx._to_save = ctx._dirty = ctx._non_differentiable = None
     return tuple(finished) if isinstance(result, tuple) else finished[0]
 
@@ -401,7 +398,6 @@ def check_gradients(ctx: BackwardFunction, result: Any) -> None:
 
 for _callback in (finish_function, save_others, check_gradients):
     runtime_set_object(_callback.__name__, _callback)
-runtime_set_object("tuple_type", tuple)
 runtime_set_object("backward_name", "backward")
 runtime_set("function_op", CustomFunction.id)
 

@@ -94,7 +94,7 @@ def _revive(kind: type, state: tuple[Any, ...]) -> Any:
 
 
 runtime_set_object("handle_type", RemovableHandle)
-runtime_set_object("dict_type", OrderedDict)
+runtime_set_object("hooks_type", OrderedDict)
 runtime_set_object("hooks_name", TENSOR_HOOKS)
 runtime_set_object("post_accumulate_name", POST_HOOKS)
 

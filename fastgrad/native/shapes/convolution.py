@@ -16,7 +16,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import UINT8
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.status import MISFIT, NO_KERNEL
+from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.launch import find_kernel, launch_address, op_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
@@ -67,8 +67,8 @@ def write_geometry(f, rank, x, w, y, attrs):
 def launch_with_scratch(kernel, device, dtype, f, work):
     """Ask a kernel how much scratch it needs, and launch it with as much; returns a status."""
     address = find_kernel(kernel, device, dtype, FLAT)
-    if address == 0:
-        return NO_KERNEL
+    if failed(address):
+        return address
     f.scratch = 0
     f.wanted = 0
     call_kernel(address, address_of(f))
