@@ -110,10 +110,11 @@ def change(o):
         if x.tape != 0 or runtime().tape != 0:
             one_tape()
             return RAISED
-        x.tape = begin_tape()
-        if x.tape == 0:
+        handle = begin_tape()
+        if failed(handle):
             py_err_no_memory()
             return RAISED
+        x.tape = handle
     elif 0 < x.setting <= N_SETTINGS and failed(push_setting(x.setting - 1, x.value)):
         return RAISED
     if x.depth == 0 and x.applied == 0:
