@@ -317,7 +317,7 @@ def _write(view: Any, places: _Places, value: Any) -> None:
     if work is not view:
         status = rt.copy(view, work)
         if status < 0:
-            raise_status(-status, "index_put", (view,))
+            raise_status(status, "index_put", (view,))
 
 
 def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     call_kernel,
@@ -62,7 +63,7 @@ def launch_address(address, frame, n_words, work):
         enter()
     else:
         call_kernel(address, frame)
-    if rt.tape != 0 and not append_launch(address, frame, n_words):
+    if rt.tape != 0 and failed(append_launch(address, frame, n_words)):
         return NO_MEMORY
     return 0
 

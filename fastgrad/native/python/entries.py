@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fastgrad.native.backward import boundary, custom_function, hooks, passes, run
 from fastgrad.native.base import frames, modes
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     advance,
     native,
@@ -21,7 +22,6 @@ from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import none, py_incref
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.flags import DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
-from fastgrad.native.contracts.status import OK
 from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
 from fastgrad.native.graph import graph
 from fastgrad.native.graph.graph import is_leaf, look, requires_grad, write_meta
@@ -189,7 +189,7 @@ def retain_grad(h):
     if t.node == 0:
         return 1
     status = look(h)
-    if status != OK:
+    if failed(status):
         return status
     if not t.flags & RETAINS_GRAD and not is_leaf(h):
         t.flags |= RETAINS_GRAD
@@ -211,7 +211,7 @@ def number(kind, real, integer, dtype, device):
     """A 0-dim tensor with a Python number."""
     enter()
     h = number_tensor(kind, real, integer, dtype, device)
-    if h > 0:
+    if not failed(h):
         tensor(h).flags &= ~WRAPPED_NUMBER
     return h
 
@@ -258,11 +258,11 @@ def copy(h, source):
     """Copy elements, broadcasting and casting, without history. A status."""
     enter()
     status = about_to_change(h)
-    if status != 0:
-        return -status
+    if failed(status):
+        return status
     status = copy_into(h, source)
     tensors.bump_version(h)
-    return -status
+    return status
 
 
 @native
@@ -270,7 +270,7 @@ def data_of(h):
     """What `.data` gives: an alias whose changes in place do not count for the others over its memory."""
     enter()
     a = alias(h)
-    return tensors.finished(a, tensors.count_apart(a)) if a > 0 else a
+    return tensors.finished(a, tensors.count_apart(a)) if not failed(a) else a
 
 
 @native
@@ -336,7 +336,7 @@ def random_fill(kernel, h, seed, offset, a, b):
     f.offset = offset
     f.a = a
     f.b = b
-    return -launch_frame(kernel, t.device, t.dtype, f, t.numel)
+    return launch_frame(kernel, t.device, t.dtype, f, t.numel)
 
 
 @native
@@ -351,7 +351,7 @@ def sequence_fill(kernel, h, start, step):
     f.out = t.data
     f.start = start
     f.step = step
-    return -launch_frame(kernel, t.device, t.dtype, f, t.numel)
+    return launch_frame(kernel, t.device, t.dtype, f, t.numel)
 
 
 EXPORTS = [
