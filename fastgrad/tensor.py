@@ -32,7 +32,7 @@ from fastgrad.functions import (  # noqa: F401 - some only for the methods that 
     statistics,
     storage,
 )
-from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.arguments import as_index, is_number, need_tensor, need_type
 from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.creation import device as Device  # noqa: N812
 from fastgrad.functions.public import METHODS
@@ -204,6 +204,10 @@ class Tensor(TensorBase):
         return iter(self.unbind(0))
 
     def __contains__(self, value: Any) -> builtins.bool:
+        if not is_number(value):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(value)}"
+            )
         return bool((self == value).any())
 
     def __repr__(self) -> str:
@@ -616,7 +620,7 @@ class Tensor(TensorBase):
                 "the moment. "
                 "Clone and detach the tensor first."
             )
-        if id(self) in memo:
+        if id(self) in need_type("__deepcopy__", memo, dict, "memo"):
             return memo[id(self)]
         out = _rebuild(type(self), self.detach().clone(), self.requires_grad)
         memo[id(self)] = out
@@ -728,11 +732,11 @@ class Tensor(TensorBase):
 
     def view_as(self, other: Any) -> Any:
         """A view in the sizes of another tensor."""
-        return self.view(other.shape)
+        return self.view(need_tensor("view_as", other, "other").shape)
 
     def reshape_as(self, other: Any) -> Any:
         """In the sizes of another tensor."""
-        return self.reshape(other.shape)
+        return self.reshape(need_tensor("reshape_as", other, "other").shape)
 
     def where(self, condition: Any, other: Any) -> Any:
         """The tensor where the condition holds, else the other."""

@@ -31,13 +31,12 @@ _TENSOR_FLAGS = TENSOR.fields["flags"][0]
 class FunctionCtx:
     """What `Function.forward` and `Function.backward` share: the methods of ``ctx``."""
 
-    __slots__ = ()
-
     if TYPE_CHECKING:
         _to_save: Any
         _dirty: Any
         _non_differentiable: Any
-        _options: Any
+
+    _options: Any = 0  # of a context that belongs to no call
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for `backward`, which finds them in ``ctx.saved_tensors``.
@@ -144,6 +143,12 @@ def _two_derivatives(ctx: Any, *grads: Any) -> Any:
     )
 
 
+_NO_DERIVATIVE = (
+    "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward "
+    "mode AD."
+)
+
+
 class _FunctionMeta(type):
     """Gives each function class the class of its nodes."""
 
@@ -225,15 +230,14 @@ class Function(metaclass=_FunctionMeta):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the arguments of `forward`, given those of its outputs."""
+        if not isinstance(ctx, BackwardFunction):
+            raise NotImplementedError(_NO_DERIVATIVE)
         return ctx._function.vjp(ctx, *grad_outputs)
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Another name for `backward`: define one of them."""
-        raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
-            "backward mode AD."
-        )
+        raise NotImplementedError(_NO_DERIVATIVE)
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
