@@ -740,7 +740,7 @@ class Tensor(TensorBase):
 
     def where(self, condition: Any, other: Any) -> Any:
         """The tensor where the condition holds, else the other."""
-        return elementwise.where(condition, self, other)
+        return index.where(condition, self, other)
 
     # --- in place -----------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from fastgrad import dtypes
 from fastgrad.functions.arguments import need_optional, need_tensor
 from fastgrad.functions.creation import zeros
-from fastgrad.functions.elementwise import where
+from fastgrad.functions.index import where
 from fastgrad.functions.linalg import matmul
 from fastgrad.functions.shape import (
     cat,
