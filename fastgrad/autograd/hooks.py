@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
+from fastgrad.functions.creation import zeros
 from fastgrad.native.build.loader import HandleBase, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.records import TENSOR
 
@@ -173,8 +174,6 @@ class TensorHook:
 
     def zeros(self) -> Any:
         """What stands for an undefined gradient."""
-        from fastgrad.functions.creation import zeros
-
         sizes, dtype, device = self.like or ((), None, None)
         return zeros(sizes, dtype=dtype, device=device)
 

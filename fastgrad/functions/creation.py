@@ -16,11 +16,13 @@ from fastgrad.errors import raise_status
 from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor, product
 from fastgrad.functions.data import array_of
 from fastgrad.functions.public import public
+from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits
+from fastgrad.ops.random import SEQUENCE
 from fastgrad.ops.registry import BY_NAME
 
 _CAST = BY_NAME["cast"].id
@@ -384,8 +386,6 @@ def eye(
     m = n if m is None else as_index("eye", "m", m)
     if n < 0 or m < 0:
         raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {n} and {m}")
-    from fastgrad.functions.shape import diagonal
-
     out = _filled("eye", (n, m), 0, dtype, device, False)
     if out.numel():
         fill_with(diagonal(out), 1)
@@ -396,8 +396,6 @@ def eye(
 
 
 def _sequence(out: Any, start: float, step: float) -> Any:
-    from fastgrad.ops.random import SEQUENCE
-
     if out.dtype.is_floating_point:
         words = float_bits(float(start)), float_bits(float(step))
     else:

@@ -10,6 +10,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
+from fastgrad.functions.creation import full
 from fastgrad.functions.public import public
 from fastgrad.ops.call import apply, as_number, invoke
 from fastgrad.ops.registry import BY_NAME, OPS, Op
@@ -346,8 +347,6 @@ def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
 
 def fill_value(name: str, value: Any, like: Any) -> Any:
     """A value as a 0-dim tensor of the dtype of the tensor that `name` will write it to."""
-    from fastgrad.functions.creation import full
-
     if is_tensor(value):
         return value.to(like.dtype)
     if not isinstance(value, (int, float, np.number, np.bool_)):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastgrad import dtypes
+from fastgrad.autograd.modes import no_grad
 from fastgrad.errors import raise_status, renamed
 from fastgrad.functions.arguments import as_index, is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import full, tensor, zeros
@@ -322,8 +323,6 @@ def _write(view: Any, places: _Places, value: Any) -> None:
 
 def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:
     """A write that autograd sees: the old value without the places, plus the value at them."""
-    from fastgrad.autograd.modes import no_grad
-
     with no_grad():
         keep = full((), True).expand(tuple(view.shape)).contiguous()
         _write(keep, places, full((), False).expand(tuple(value.shape)))
