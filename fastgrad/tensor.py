@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import copy as copy_module
 import ctypes
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -275,8 +276,22 @@ class Tensor(TensorBase):
 
     @property
     def grad(self) -> Any:
-        """The gradient that backward passes have added up."""
-        return rt.get_grad(self)
+        """The gradient that backward passes have added up.
+
+        Warns
+        -----
+        UserWarning
+            If it is read of a non-leaf for which no pass will write it.
+        """
+        found = rt.get_grad(self)
+        if found is None and not self.is_leaf and not self.retains_grad:
+            warnings.warn(
+                "`grad` of a tensor that is not a leaf is read: passes write it only after retain_grad() was called on "
+                "the tensor. If it was read by mistake, read that of the leaf instead",
+                UserWarning,
+                stacklevel=2,
+            )
+        return found
 
     @grad.setter
     def grad(self, value: Any) -> None:
@@ -329,9 +344,28 @@ class Tensor(TensorBase):
     def _post_accumulate_grad_hooks(self) -> Any:
         return self.__dict__.get(hooks_.POST_HOOKS)
 
+    @_post_accumulate_grad_hooks.setter
+    def _post_accumulate_grad_hooks(self, hooks: Any) -> None:
+        hooks_.set_leaf_hooks(self, hooks_.POST_HOOKS, hooks)
+
+    @_post_accumulate_grad_hooks.deleter
+    def _post_accumulate_grad_hooks(self) -> None:
+        raise RuntimeError("Deletion of _post_accumulate_grad_hooks not allowed!")
+
     @property
     def _backward_hooks(self) -> Any:
-        return self.__dict__.get("_backward_hooks") if self.is_leaf else rt.output_hooks(self)
+        return self.__dict__.get(hooks_.TENSOR_HOOKS) if self.is_leaf else rt.output_hooks(self)
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, hooks: Any) -> None:
+        if self.is_leaf:
+            hooks_.set_leaf_hooks(self, hooks_.TENSOR_HOOKS, hooks)
+        else:
+            hooks_.set_output_hooks(self, hooks)
+
+    @_backward_hooks.deleter
+    def _backward_hooks(self) -> None:
+        raise RuntimeError("Deletion of _backward_hooks not allowed!")
 
     def retain_grad(self) -> None:
         """Let backward passes write the gradient of this non-leaf to its ``grad``."""

@@ -94,7 +94,7 @@ class BackwardFunction(Node, FunctionCtx):
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
         rt.saved_tensors(self)  # raises if they were freed
-        return tuple(SavedTensor(self, f"tensor{k}", k) for k in range(rt.node_field(self, _N_PLACES)))
+        return tuple(SavedTensor._of(self, f"tensor{k}", k) for k in range(rt.node_field(self, _N_PLACES)))
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
