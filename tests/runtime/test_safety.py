@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import fastgrad as fg
+from fastgrad import flags
 from tests.threads import in_threads
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -852,7 +853,10 @@ def test_failing_ops_on_recorded_tensors_leak_nothing(what: str):
 
 # --- debug mode --------------------------------------------------------------------------------------------
 
+# Only in a run in debug mode is the runtime for it compiled, which takes a minute.
+in_debug_mode = pytest.mark.skipif(not flags.DEBUG, reason="for FASTGRAD_DEBUG=1")
 
+@in_debug_mode
 def test_debug_mode_runs_a_training_loop():
     out = assert_clean(
         """
@@ -877,6 +881,7 @@ def test_debug_mode_runs_a_training_loop():
     assert out.strip() == "on"
 
 
+@in_debug_mode
 def test_debug_mode_notices_the_use_of_a_freed_record():
     done = run_program(
         """
@@ -897,6 +902,7 @@ def test_debug_mode_notices_the_use_of_a_freed_record():
     assert "Error" in done.stdout
 
 
+@in_debug_mode
 def test_debug_mode_notices_writes_outside_a_buffer():
     out = assert_clean(
         """
