@@ -6,6 +6,7 @@ import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by n
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frame import SUMMED
 from fastgrad.native.contracts.frames import reductions
+from fastgrad.native.contracts.limits import ALL_DIMS
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
@@ -28,7 +29,8 @@ from fastgrad.native.contracts.ops import (
     WITH_INDICES,
 )
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.registry import BY_NAME, Kernel, Op
+from fastgrad.ops.shape import unsqueeze, zeros_of
 from fastgrad.ops.vocabulary import m
 
 
@@ -53,7 +55,7 @@ def _reduction(name, flags=0, node=None):
     return Op(name, REDUCTION, ("x",), ("keepdim", "*dims"), kernel=kernel, flags=flags, node=node)
 
 
-def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called=""):
+def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called="", saved_as=""):
     frame = reductions.REDUCED_ROWS if flags & REDUCES else reductions.ROWS
     kernel = Kernel(
         name, "rows:build", frame=frame, elements=_elements(flags), dtypes=_dtypes(flags), row=name
@@ -68,6 +70,7 @@ def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called=""):
         node=node,
         n_out=n_out,
         called=called,
+        saved_as=saved_as,
     )
 
 
@@ -138,11 +141,11 @@ log_softmax = _rowwise("log_softmax", flags=FLOAT_ONLY)
 logsumexp = _rowwise("logsumexp", flags=FLOAT_ONLY | REDUCES)
 argmax = _rowwise("argmax", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
 argmin = _rowwise("argmin", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
+WITH_PLACES = "self -> values indices"
 EXTREME = REDUCES | WITH_INDICES | ONE_DIFFERENTIABLE | NOT_EMPTY
-max_dim = _rowwise("max_dim", flags=EXTREME, node="MaxBackward0", n_out=2, called="max")
-min_dim = _rowwise("min_dim", flags=EXTREME, node="MinBackward0", n_out=2, called="min")
+max_dim = _rowwise("max_dim", flags=EXTREME, node="MaxBackward0", n_out=2, called="max", saved_as=WITH_PLACES)
+min_dim = _rowwise("min_dim", flags=EXTREME, node="MinBackward0", n_out=2, called="min", saved_as=WITH_PLACES)
 prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)  # of all elements
-prod_dim = prod.variant("dim", "ProdBackward1")
 cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT)
 
 
@@ -184,6 +187,30 @@ amax.vjp("x")(_extreme)
 amin.vjp("x")(_extreme)
 max_.vjp("x")(_extreme_or_nan)
 min_.vjp("x")(_extreme_or_nan)
+
+
+def restored(x, sizes, keepdim, *dims):
+    """What was reduced, with the reduced dimensions as ones of size 1: for rules on tensors."""
+    rank = sizes[0]
+    for dim in () if keepdim or not rank else sorted(dim % rank for dim in dims or range(rank)):
+        x = invoke(unsqueeze, (x,), dim)
+    return x
+
+
+def _recorded_extreme(g, x, y, sizes, keepdim, dims):
+    hit = m.eq(restored(y, sizes, keepdim, *dims), x)
+    return restored(g, sizes, keepdim, *dims) / invoke(sum_, (hit,), 1, dims) * hit
+
+
+def _recorded_extreme_of_all(g, x, y, sizes):
+    hit = m.logical_or(m.eq(x, y), m.logical_and(m.isnan(x), m.isnan(y)))
+    return m.masked_fill(invoke(zeros_of, (g,), sizes), g / invoke(sum_, (hit,), 0), hit)
+
+
+amax.recorded("x")(_recorded_extreme)
+amin.recorded("x")(_recorded_extreme)
+max_.recorded("x")(_recorded_extreme_of_all)
+min_.recorded("x")(_recorded_extreme_of_all)
 
 
 # --- rows ------------------------------------------------------------------------------------------------------
@@ -242,6 +269,13 @@ def _(g, x, y, sizes, dim):
     return invoke(expand_reduced, (g,), sizes, dim) * weights
 
 
+@logsumexp.recorded("x")
+def _(g, x, y, sizes, dim, keepdim):
+    if dim == ALL_DIMS or not sizes[0]:
+        return g * m.exp(x - y)
+    return restored(g, sizes, keepdim, dim) * m.exp(x - restored(y, sizes, keepdim, dim))
+
+
 @cumsum.vjp("x")
 def _(g, dim):
     return invoke(reversed_cumsum, (g,), dim, 0)
@@ -256,8 +290,16 @@ def _place(g, y1, dim, keepdim, sizes):
     return invoke(place_rows, (g, y1), dim, keepdim, sizes)
 
 
-max_dim.vjp("x")(_place)
-min_dim.vjp("x")(_place)
+def _recorded_place(g, y1, dim, keepdim, sizes):
+    if dim == ALL_DIMS or not sizes[0]:
+        return _place(g, y1, dim, keepdim, sizes)
+    values, index = (restored(t, sizes, keepdim, dim) for t in (g, y1))
+    return invoke(BY_NAME["scatter_add"], (invoke(zeros_of, (g,), sizes), values, index), dim)
+
+
+for _op in (max_dim, min_dim):
+    _op.vjp("x")(_place)
+    _op.recorded("x")(_recorded_place)
 
 
 @place_rows.vjp("x")
@@ -293,9 +335,16 @@ def _(g, x, dim):
     return g * _others(x, dim)
 
 
+prod.also_saves("x", "y")
+prod_dim = prod.variant("dim", "ProdBackward1")
+
+
 @prod_dim.vjp("x")
 def _(g, x, dim, sizes):
     return invoke(expand_reduced, (g,), sizes, dim) * _others(x, dim)
+
+
+prod_dim.also_saves("x", "y")
 
 
 def _back(g, x, dim):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.frames import filling, matrices
 from fastgrad.native.contracts.ops import (
+    EVERY_GRADIENT,
     FN_CAST,
     FN_CAT,
     FN_CLONE,
@@ -110,7 +112,14 @@ for _op in (view, reshape_copy, reshape_to, squeeze, unsqueeze):
 
 view.variant("squeezed", "SqueezeBackward2")
 view.variant("strided", "ReshapeAliasBackward0")
-squeeze.variant("dim", "SqueezeBackward1")
+_squeeze_dim = squeeze.variant("dim", "SqueezeBackward1")
+
+
+@_squeeze_dim.recorded("x")
+def _(g, dim, sizes):
+    return g if rt.sizes(g) == sizes[1:] else invoke(unsqueeze, (g,), dim)
+
+
 reshape_copy.variant("squeezed", "SqueezeBackward4")
 
 unpermute = Op("unpermute", VIEW, ("x",), ("inverse", "*dims"), forward=VIEW_PERMUTE, node="PermuteBackward0")
@@ -222,10 +231,19 @@ def _(g, plan):
 
 unbind = Op("unbind", FUNCTION, ("x",), ("dim",), forward=FN_UNBIND)
 split = Op("split", FUNCTION, ("x",), ("dim", "*lengths"), forward=FN_SPLIT, node="SplitBackward0")
-unbind_backward = Op("unbind_backward", FUNCTION, ("*xs?",), ("dim", "*target"), forward=FN_UNBIND_BACKWARD)
-split_backward = Op("split_backward", FUNCTION, ("*xs?",), ("dim", "*plan"), forward=FN_SPLIT_BACKWARD)
-cat = Op("cat", FUNCTION, ("*xs",), ("dim", "*lengths"), forward=FN_CAT)
-stack = Op("stack", FUNCTION, ("*xs",), ("dim",), forward=FN_STACK)
+unbind_backward = Op(
+    "unbind_backward",
+    FUNCTION,
+    ("*xs?",),
+    ("dim", "*target"),
+    forward=FN_UNBIND_BACKWARD,
+    node="StackBackward0",
+)
+split_backward = Op(
+    "split_backward", FUNCTION, ("*xs?",), ("dim", "*plan"), forward=FN_SPLIT_BACKWARD, node="CatBackward0"
+)
+cat = Op("cat", FUNCTION, ("*xs",), ("dim", "*lengths"), forward=FN_CAT, flags=EVERY_GRADIENT)
+stack = Op("stack", FUNCTION, ("*xs",), ("dim",), forward=FN_STACK, flags=EVERY_GRADIENT)
 
 
 @unbind.vjp("x")

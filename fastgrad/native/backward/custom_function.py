@@ -76,7 +76,7 @@ from fastgrad.native.objects.handles import (
     optional_handle,
     type_of,
     wrap,
-    wrap_node,
+    wrap_node_as,
 )
 from fastgrad.native.tensors.tensors import alias, bump_version, new_tensor, set_history
 
@@ -103,7 +103,7 @@ def function_begin(kind, function, args):
     handle = new_node(rt.function_op, n_in, 1, n)
     if handle == 0:
         return -NO_MEMORY
-    o = wrap_node(handle, kind)
+    o = wrap_node_as(handle, kind)
     if o == 0:
         drop_node(handle)
         return 0

@@ -171,7 +171,7 @@ def register_hook(h, function):
     if is_leaf(h):
         py_incref(none())
         return none()
-    o = wrap_node(t.node, runtime().node_type)
+    o = wrap_node(t.node)
     if o == 0:
         return 0
     hooks = find_output_hooks(o, t.output_nr)
@@ -516,7 +516,7 @@ def take_tuple(array, n, values, first):
 def show_values(function, n, array, count):
     """Call ``function(node, gradients)``. OK or RAISED."""
     values = tuple_of(array, count)
-    o = wrap_node(n, runtime().node_type)
+    o = wrap_node(n)
     answer = call_python(function, 2, o, values, 0) if values != 0 and o != 0 else 0
     for held in (values, o, answer):
         if held != 0:

@@ -24,6 +24,7 @@ from fastgrad.native.base.pyapi import (
     py_decref,
     py_err_occurred,
     py_incref,
+    py_integer,
     py_integer_value,
     py_is_subtype,
     py_vectorcall,
@@ -116,7 +117,7 @@ def optional_handle(o):
 def node_handle(o):
     """The handle of a node object; zero if it is none."""
     kind = type_of(o)
-    if kind != runtime().node_type and py_is_subtype(kind, runtime().node_base) == 0:
+    if py_is_subtype(kind, runtime().node_base) == 0:
         return 0
     x = node_object(o)
     if DEBUG and x.handle != 0 and node(x.handle).generation != x.generation:
@@ -204,8 +205,35 @@ def adopt(kind, handle):
     return fresh
 
 
+@native_once
+def node_class(op):
+    """The class that the nodes of an op have in Python, made when the first is seen. Zero with an exception set."""
+    rt = runtime()
+    number = py_integer(op)
+    made = call_python(rt.make_node_class, 1, number, 0, 0) if number != 0 else 0
+    if number != 0:
+        py_decref(number)
+    if made != 0:
+        rt.node_classes[op] = made  # it stays
+    return made
+
+
 @native
-def wrap_node(handle, kind):
+def wrap_node(handle):
+    """The object of a node, a new reference, made if need be. Zero with an exception set."""
+    n = node(handle)
+    kind = 0
+    if n.pyobj == 0:
+        kind = runtime().node_classes[n.op]
+        if kind == 0:
+            kind = node_class(n.op)
+            if kind == 0:
+                return 0
+    return wrap_node_as(handle, kind)
+
+
+@native
+def wrap_node_as(handle, kind):
     """The object of a node, a new reference, made with the type `kind` if need be. Zero with an exception set."""
     n = node(handle)
     if n.pyobj == 0:

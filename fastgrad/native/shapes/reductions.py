@@ -256,11 +256,12 @@ def replaced(h, op):
 
 
 @native
-def spread(op, kind, n_attrs, attrs, x):
-    """Variance, standard deviation or Euclidean length over dimensions.
+def spread(op, kind, n_attrs, attrs, x, outs):
+    """Variance, standard deviation or Euclidean length over dimensions; if the op has two outputs, then the mean.
 
     `attrs`: bits of what the sum of squares is divided by, keepdim, dimensions. The kernel of the op gives the
-    squares: of differences from the mean, or for a length of the elements themselves.
+    squares: of differences from the mean, or for a length of the elements themselves. Returns the number of outputs or
+    a negative status.
     """
     rt = runtime()
     t = tensor(x)
@@ -271,6 +272,7 @@ def spread(op, kind, n_attrs, attrs, x):
         return mask
     ins = words(stack_small())
     ins[0] = x
+    mean = 0
     if kind == FN_LENGTH:
         squares = elementwise(op, 1, ins)
     else:
@@ -279,7 +281,23 @@ def spread(op, kind, n_attrs, attrs, x):
             return mean
         ins[1] = mean
         squares = elementwise(op, 2, ins)
+    outs[0] = spread_of(squares, kind, mask, attrs)
+    n_out = op_record(op).n_out
+    if outs[0] > 0 and n_out == 2:
+        sizes = words(stack_small())
+        outs[1] = reshape_or_copy(mean, kept_sizes(t, mask, attrs[1], sizes), sizes)
+        if outs[1] <= 0:
+            drop(outs[0])
+            outs[0] = outs[1]
+    if mean != 0:
         drop(mean)
+    return n_out if outs[0] > 0 else outs[0]
+
+
+@native
+def spread_of(squares, kind, mask, attrs):
+    """What `spread` makes of the squares, whose reference it takes over."""
+    rt = runtime()
     if squares <= 0:
         return squares
     total = summed(squares, mask, attrs[1], rt.sum_op)

@@ -135,7 +135,7 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
         t = tensor(ins[0])
         out = number_tensor(1, float_of(attrs[0]), 0, t.dtype, t.device)
     elif kind == FN_VAR or kind == FN_STD or kind == FN_LENGTH:
-        out = spread(op, kind, n_attrs, attrs, ins[0])
+        return spread(op, kind, n_attrs, attrs, ins[0], outs)
     elif kind == FN_NLL:
         return nll_forward(op, n, ins, attrs, outs)
     elif kind == FN_NLL_BACKWARD:
