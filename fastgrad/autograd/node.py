@@ -206,13 +206,15 @@ _classes: dict[str, type[Node]] = {}  # by the name of the node
 def _class_of(number: int) -> type[Node]:
     """The class of the nodes of an op, by the op's number. Ops whose nodes have one name share one class."""
     name = OPS[number].node
-    if name not in _classes:
+    known = _classes.get(name)
+    if known is None:
         saved = {saved for op in OPS if op.node == name for saved in op.saved_names()}
         attributes: dict[str, Any] = {"__slots__": (), "__module__": "builtins"}
         attributes |= {f"_saved_{s}": _saved_property(s, raw=False) for s in saved}
         attributes |= {f"_raw_saved_{s}": _saved_property(s, raw=True) for s in saved}
-        _classes[name] = type(name.rpartition("::")[2], (Node,), attributes)
-    return _classes[name]
+        made = type(name.rpartition("::")[2], (Node,), attributes)
+        known = _classes.setdefault(name, made)  # another thread may have been faster
+    return known
 
 
 def _saved_property(name: str, raw: bool) -> property:

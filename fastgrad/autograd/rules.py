@@ -94,7 +94,7 @@ def _saved(node: Any, place: int) -> Any:
         number = value is not None and rt.field(value, _TENSOR_FLAGS) & WRAPPED_NUMBER
         return value.item() if number else value
     value = saved_value(node, place)
-    return rt.attach_output(node, 0, value) if place == SAVED_INPUTS else value
+    return rt.attach_output(node, 0, value) if value is not None and place == SAVED_INPUTS else value
 
 
 @functools.cache

@@ -119,16 +119,10 @@ def mish(x):
 
 @mish.partial("x")
 def _(x):
-    t = m.tanh(m.softplus(x))
-    return t + x * (c(1) - t * t) * m.sigmoid(x)
-
-
-@mish.recorded("x")
-def _(g, x):
     s = m.sigmoid(x)
     t = m.tanh(m.log1p(m.exp(x)))
-    rest = 1.0 - t * t
-    return g * (t + x * s * rest)
+    rest = c(1) - t * t
+    return t + x * s * rest
 
 
 @elementwise("leaky_relu", dtypes=FLOATS, edges=1)

@@ -47,9 +47,9 @@ def sub(a, b):
 sub.identity("a")
 
 
-@sub.partial("b")
-def _():
-    return c(-1)
+@sub.elementwise_vjp("b")
+def _(g):
+    return -g
 
 
 @elementwise(
@@ -74,9 +74,9 @@ def rsub(x, number):
     return number - x
 
 
-@rsub.partial("x")
-def _():
-    return c(-1)
+@rsub.elementwise_vjp("x")
+def _(g):
+    return -g
 
 
 @elementwise("mul", public=("multiply",))
@@ -108,13 +108,6 @@ def _(g, b):
 @div.elementwise_vjp("b")
 def _(g, a, b):
     return -g * ((a / b) / b)
-
-
-# Recorded, they take integers as they are.
-mul.recorded("a")(lambda g, b: g * b)
-mul.recorded("b")(lambda g, a: g * a)
-div.recorded("a")(lambda g, b: g / b)
-div.recorded("b")(lambda g, a, b: -g * ((a / b) / b))
 
 
 @elementwise("reciprocal", rule=PROMOTE_FLOAT, public=True)
@@ -202,9 +195,9 @@ def neg(x):
     return -x
 
 
-@neg.partial("x")
-def _():
-    return c(-1)
+@neg.elementwise_vjp("x")
+def _(g):
+    return -g
 
 
 @elementwise("abs", dtypes=NUMBERS, public=("absolute",))
@@ -235,27 +228,16 @@ def power(a, b):
 
 @power.elementwise_vjp("a")
 def _(g, a, b):
-    return m.where(b == c(0), c(0) * g, g * (b * m.pow(a, b - c(1))))
+    return m.where(b == c(0), c(0), g * (b * m.pow(a, b - c(1))))
 
 
 @power.elementwise_vjp("b")
 def _(g, a, b, y):
-    return g * m.where((a == c(0)) & (b >= c(0)), c(0), y * m.log(a))
+    return g * m.where((a == c(0)) & (b >= c(0)), c(0), y * m.log(m.of_dtype(a, y)))
 
 
-@power.recorded("a")
-def _(g, a, b):
-    return m.where(b == 0, 0.0, g * (b * m.pow(a, b - 1)))
-
-
-_to_number = power.variant("number", "PowBackward0", edges=1)
+power.with_numbers(right=power.variant("number", "PowBackward0", edges=1))
 power.also_saves("a", "y")
-power.with_numbers(right=_to_number)
-
-
-@_to_number.recorded("a")
-def _(g, a, b, sizes):
-    return invoke(zeros_of, (g,), sizes) if b == 0 else g * (b * m.pow(a, b - 1))
 
 
 @elementwise("rpow", dtypes=NUMBERS, node="PowBackward2", edges=1, called="pow")
@@ -265,13 +247,7 @@ def rpow(x, number):
 
 @rpow.elementwise_vjp("x")
 def _(g, x, number, y):
-    return g * m.where((number == c(0)) & (x >= c(0)), c(0), y * m.log(number))
-
-
-@rpow.recorded("x")
-def _(g, x, number, y):
-    slope = y * m.log(number)
-    return g * (m.where(x >= 0, 0.0, slope) if number == 0 else slope)
+    return g * m.where(m.logical_and(number == c(0), x >= c(0)), c(0), y * m.log(number))
 
 
 @elementwise("square", node="PowBackward0", public=True)
@@ -282,12 +258,7 @@ def square(x):
 
 @square.partial("x")
 def _(x):
-    return c(2) * x
-
-
-@square.recorded("x")
-def _(g, x):
-    return g * (2.0 * m.pow(x, 1.0))
+    return c(2) * m.whole_power(x, 1)  # x, but recorded it is a power as any other
 
 
 # --- exponentials and powers -----------------------------------------------------------------------------------
@@ -506,16 +477,12 @@ def where(a, b, condition):
 
 @where.elementwise_vjp("a")
 def _(g, condition):
-    return m.where(condition != c(0), g, c(0))
+    return m.where(condition, g, c(0))
 
 
 @where.elementwise_vjp("b")
 def _(g, condition):
-    return m.where(condition != c(0), c(0), g)
-
-
-where.recorded("a")(lambda g, condition: m.where(condition, g, 0.0))
-where.recorded("b")(lambda g, condition: m.where(condition, 0.0, g))
+    return m.where(condition, c(0), g)
 
 
 @elementwise("masked_fill", node="MaskedFillBackward1", saved_as="self value mask")
@@ -525,22 +492,15 @@ def masked_fill(x, value, condition):
 
 @masked_fill.elementwise_vjp("x")
 def _(g, condition):
-    return m.where(condition != c(0), c(0), g)
+    return m.masked_fill(g, c(0), condition)
 
 
 @masked_fill.elementwise_vjp("value")
 def _(g, condition):
-    return m.where(condition != c(0), g, c(0))
+    return m.where(condition, g, c(0))
 
 
-masked_fill.recorded("x")(lambda g, condition: masked(g, 0.0, condition))
-masked_fill.recorded("value")(lambda g, condition: m.where(condition, g, 0.0))
-masked_fill_number = masked_fill.variant("number", "MaskedFillBackward0", edges=1)
-
-
-def masked(x, number, condition):
-    """`x` with a number in the places where a condition holds."""
-    return invoke(masked_fill_number, (x, number, condition))
+masked_fill.with_numbers(right=masked_fill.variant("number", "MaskedFillBackward0", edges=1))
 
 
 # --- copies ----------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by n
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frame import SUMMED
 from fastgrad.native.contracts.frames import reductions
-from fastgrad.native.contracts.limits import ALL_DIMS
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
@@ -16,6 +15,7 @@ from fastgrad.native.contracts.ops import (
     FN_EXPAND_META,
     FN_PLACE_ROWS,
     FN_REDUCE_LIKE,
+    FN_RESTORE,
     FN_SELECT_ROWS,
     FUNCTION,
     NOT_DIFFERENTIABLE,
@@ -29,8 +29,8 @@ from fastgrad.native.contracts.ops import (
     WITH_INDICES,
 )
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import BY_NAME, Kernel, Op
-from fastgrad.ops.shape import unsqueeze, zeros_of
+from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.shape import reshape_to, zeros_of
 from fastgrad.ops.vocabulary import m
 
 
@@ -87,6 +87,25 @@ expand_back = Op("expand_back", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_
 expand_mean_back = Op(
     "expand_mean_back", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_MEAN_BACK, node="ExpandBackward0"
 )
+
+
+restore = Op("restore_reduced", FUNCTION, ("x",), ("*plan",), forward=FN_RESTORE, node="UnsqueezeBackward0")
+
+
+def restored(x, sizes, keepdim, dims, number=True):
+    """What was reduced, with the reduced dimensions as ones of size 1; one number has them only if `number` says so."""
+    if isinstance(
+        sizes, tuple
+    ):  # the rule is not being traced: where nothing is to be done, there is no node
+        whole = len(dims) in (0, sizes[0])
+        if keepdim or not sizes[0] or (whole and not number):
+            return x
+    return invoke(restore, (x,), sizes, dims)
+
+
+@restore.vjp("x")
+def _(g, sizes):
+    return invoke(reshape_to, (g,), sizes)
 
 
 @expand_reduced.vjp("x")
@@ -168,49 +187,19 @@ mean.variant("dim", "MeanBackward1")
 
 
 def _extreme(g, x, y, sizes, keepdim, dims):
-    return _shared(g, m.eq(x, invoke(expand_reduced, (y,), sizes, dims)), sizes, keepdim, dims)
+    hit = m.eq(restored(y, sizes, keepdim, dims), x)
+    return restored(g, sizes, keepdim, dims) / invoke(sum_, (hit,), 1, dims) * hit
 
 
-def _extreme_or_nan(g, x, y, sizes, keepdim, dims):
-    value = invoke(expand_reduced, (y,), sizes, dims)
-    hit = m.logical_or(m.eq(x, value), m.logical_and(m.isnan(x), m.isnan(value)))
-    return _shared(g, hit, sizes, keepdim, dims)
-
-
-def _shared(g, hit, sizes, keepdim, dims):
-    count = invoke(sum_, (m.where(hit, 1.0, 0.0),), keepdim, dims)
-    shares = m.where(hit, invoke(expand_reduced, (g,), sizes, dims), 0.0)
-    return shares / invoke(expand_reduced, (count,), sizes, dims)
-
-
-amax.vjp("x")(_extreme)
-amin.vjp("x")(_extreme)
-max_.vjp("x")(_extreme_or_nan)
-min_.vjp("x")(_extreme_or_nan)
-
-
-def restored(x, sizes, keepdim, *dims):
-    """What was reduced, with the reduced dimensions as ones of size 1: for rules on tensors."""
-    rank = sizes[0]
-    for dim in () if keepdim or not rank else sorted(dim % rank for dim in dims or range(rank)):
-        x = invoke(unsqueeze, (x,), dim)
-    return x
-
-
-def _recorded_extreme(g, x, y, sizes, keepdim, dims):
-    hit = m.eq(restored(y, sizes, keepdim, *dims), x)
-    return restored(g, sizes, keepdim, *dims) / invoke(sum_, (hit,), 1, dims) * hit
-
-
-def _recorded_extreme_of_all(g, x, y, sizes):
+def _extreme_of_all(g, x, y, sizes):
     hit = m.logical_or(m.eq(x, y), m.logical_and(m.isnan(x), m.isnan(y)))
     return m.masked_fill(invoke(zeros_of, (g,), sizes), g / invoke(sum_, (hit,), 0), hit)
 
 
-amax.recorded("x")(_recorded_extreme)
-amin.recorded("x")(_recorded_extreme)
-max_.recorded("x")(_recorded_extreme_of_all)
-min_.recorded("x")(_recorded_extreme_of_all)
+amax.vjp("x")(_extreme)
+amin.vjp("x")(_extreme)
+max_.vjp("x")(_extreme_of_all)
+min_.vjp("x")(_extreme_of_all)
 
 
 # --- rows ------------------------------------------------------------------------------------------------------
@@ -264,16 +253,8 @@ def _(g, y, dim):
 
 
 @logsumexp.vjp("x")
-def _(g, x, y, sizes, dim):
-    weights = m.exp(x - invoke(expand_reduced, (y,), sizes, dim))
-    return invoke(expand_reduced, (g,), sizes, dim) * weights
-
-
-@logsumexp.recorded("x")
 def _(g, x, y, sizes, dim, keepdim):
-    if dim == ALL_DIMS or not sizes[0]:
-        return g * m.exp(x - y)
-    return restored(g, sizes, keepdim, dim) * m.exp(x - restored(y, sizes, keepdim, dim))
+    return restored(g, sizes, keepdim, (dim,)) * m.exp(x - restored(y, sizes, keepdim, (dim,)))
 
 
 @cumsum.vjp("x")
@@ -287,19 +268,12 @@ def _(g, dim):
 
 
 def _place(g, y1, dim, keepdim, sizes):
-    return invoke(place_rows, (g, y1), dim, keepdim, sizes)
+    values, index = (restored(t, sizes, keepdim, (dim,)) for t in (g, y1))
+    return invoke(place_rows, (values, index), dim, 1, sizes)
 
 
-def _recorded_place(g, y1, dim, keepdim, sizes):
-    if dim == ALL_DIMS or not sizes[0]:
-        return _place(g, y1, dim, keepdim, sizes)
-    values, index = (restored(t, sizes, keepdim, dim) for t in (g, y1))
-    return invoke(BY_NAME["scatter_add"], (invoke(zeros_of, (g,), sizes), values, index), dim)
-
-
-for _op in (max_dim, min_dim):
-    _op.vjp("x")(_place)
-    _op.recorded("x")(_recorded_place)
+max_dim.vjp("x")(_place)
+min_dim.vjp("x")(_place)
 
 
 @place_rows.vjp("x")

@@ -9,7 +9,6 @@ Note [What a rule says by its parameters]: the names of a derivative's parameter
 of several), the op's integers by their declared names, and ``sizes`` for the sizes of the input in question
 (its rank first). In rules of ops with any number of inputs ``position`` is the input's number, ``before`` the sum
 of the integers that belong to the inputs before it and ``own`` its own integer.
-
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from fastgrad.native.contracts.element_types import (
 from fastgrad.native.contracts.frame import Frame
 from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import (
+    MAX_INPUTS,
     MAX_KERNELS,
     MAX_OPS,
     RULES,
@@ -42,6 +42,7 @@ from fastgrad.native.contracts.ops import (
     ELEMENTWISE,
     ENV_GRADS,
     ENV_SAVED,
+    EVERY_GRADIENT,
     FIRST,
     FUSED,
     IDENTITY,
@@ -110,6 +111,10 @@ class Kernel:
             raise RuntimeError(f"kernel table is full ({MAX_KERNELS} rows)")
         if (frame is None) == (formula is None):
             raise TypeError(f"kernel {name!r} needs either a formula or the declaration of its frame")
+        if len(inputs) > MAX_INPUTS:
+            raise ValueError(
+                f"kernel {name!r} has {len(inputs)} operands, but at most {MAX_INPUTS} can be passed"
+            )
         self.name = name
         self.builder = builder
         self.formula = formula
@@ -401,7 +406,7 @@ class Op:
                     f"parameters of the derivative of {self.name} must keep the order of {order}"
                 )
             kernel = Kernel(
-                f"{self.name}_d{name}", "elementwise:build", rule,
+                f"{self.name}_d{name}", "elementwise:build", rule, elements=_conditions(names),
                 dtypes=FLOATS, forms=(FLAT, STRIDED), inputs=("g", *names), times_g=times_g,
             )  # fmt: skip
             inner = self._derivative_op(kernel, name, names, node)
@@ -415,9 +420,12 @@ class Op:
 
     def _derivative_op(self, kernel: Kernel, name: str, read: list[str], node: str) -> Op:
         """The op that a pass runs as derivative by input `name`; `read` is what it takes behind the gradient."""
+        flags = MASK_LAST if _conditions(read) else 0
         if not node:
             inputs = ("g", *read)
-            return Op(f"{self.name}_d{name}", ELEMENTWISE, inputs, kernel=kernel, dtype_rule=FIRST)
+            return Op(
+                f"{self.name}_d{name}", ELEMENTWISE, inputs, kernel=kernel, dtype_rule=FIRST, flags=flags
+            )
         tensors = [n for n in read if n in OUTPUTS or self._position(n) < self._read("n_in", 0)]
         called = [self.saving.names[self._mask_of((n,)).bit_length() - 1] for n in read]
         inner = Op(
@@ -427,24 +435,15 @@ class Op:
         inner.vjp("v")(taking(("g", *read), call_of(inner)))  # it is linear in the gradient
         return inner
 
-    def recorded(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare the derivative with regard to input `name` once more, as PyTorch composes it of ops.
-
-        It is called on tensors where what it computes is recorded, so that saved-tensor hooks and hooks of nodes see
-        what they see in PyTorch; in passes that record nothing the declared formula runs.
-        """
-
-        def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
-            self.rules[self._position(name)] = rule
-            return rule
-
-        return declare
-
     def vjp(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the gradient with regard to input `name` in the language of tensors: see `ops.rules`."""
 
         def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
             k = self._position(name)
+            if self.facts["flags"] & EVERY_GRADIENT and "sizes" in inspect.signature(rule).parameters:
+                raise ValueError(
+                    f"derivatives of {self.name} must do without the sizes of inputs that need none"
+                )
             self.rules[k] = rule
             self._write_masks(self._save_mask(rule), k)
             program = trace(self, k, rule)
@@ -460,23 +459,14 @@ class Op:
 
         return declare
 
-    def vjp_sum(
-        self, name: str, *rules: Callable[..., Any], recorded: tuple[Callable[..., Any], ...] = ()
-    ) -> None:
+    def vjp_sum(self, name: str, *rules: Callable[..., Any]) -> None:
         """Declare the gradient with regard to input `name` of an op whose outputs may all have a gradient.
 
         It is the sum of one rule for each output, as for `vjp`, in which ``g`` is the gradient of that output; those of
         outputs without a gradient are left out.
-
-        Parameters
-        ----------
-        name : str
-        *rules : callable
-        recorded : tuple of callable
-            What takes their place where what they compute is recorded: see `recorded`.
         """
         k = self._position(name)
-        self.rules[k] = recorded or rules
+        self.rules[k] = rules
         self._write_masks(self._mask_of(n for rule in rules for n in inspect.signature(rule).parameters), k)
         self._write("grad", install([trace(self, k, rule).install() for rule in rules]), k)
         self._write("grad_kind", SUMMED, k)
@@ -577,8 +567,7 @@ def elementwise(
     The names of the formula's parameters are the names of the inputs; `m` is the vocabulary of functions and
     ``c(1)`` a constant in the dtype of the loop (see `ops.vocabulary`). `dtypes` are those for which there is a kernel
     (all that `rule` allows if not given), `hint` says what to do for others; `edges` is how many inputs may have a
-    gradient; for `saved_as` and `derivatives` see `Op`. A condition stands last; a derivative sees it as a number of
-    its loop, not as a bool.
+    gradient; for `saved_as` and `derivatives` see `Op`. A `condition`, which is a bool, stands last.
 
     With `public`, programs find the op as a function of the package and a method of `Tensor`, with the docstring of the
     formula: under its name, and under further ones if `public` is a tuple. Each name has its in-place form, unless
@@ -587,9 +576,9 @@ def elementwise(
 
     def declare(formula: Callable[..., Any]) -> Op:
         inputs = tuple(inspect.signature(formula).parameters)
-        conditions = tuple(n for n in inputs[-1:] if n == "condition")
+        conditions = _conditions(inputs)
         extra = MASK_LAST if conditions else 0
-        elements = dict.fromkeys((*conditions, "out") if flags & OUT_BOOL else conditions, BOOL)
+        elements = conditions | ({"out": BOOL} if flags & OUT_BOOL else {})
         kernel = Kernel(
             name, "elementwise:build", formula,
             dtypes=dtypes or (SUPPORTED_DTYPES if rule == PROMOTE else FLOATS), forms=(FLAT, STRIDED, INPLACE),
@@ -606,6 +595,11 @@ def elementwise(
         return op
 
     return declare
+
+
+def _conditions(names: Iterable[str]) -> dict[str, int]:
+    """The operand of a formula that is a bool and takes no part in promotion, if there is one, with its dtype."""
+    return {name: BOOL for name in names if name == "condition"}
 
 
 AccumulateGrad = Op("accumulate_grad", 0, ("variable",), node="torch::autograd::AccumulateGrad")

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.element_types import FLOAT16
 from fastgrad.native.contracts.ops import (
     ALL_GRADS,
     ENV_GRADS,
@@ -29,14 +28,12 @@ from fastgrad.native.contracts.ops import (
     SOURCE_META,
     SOURCE_PREFIX,
 )
-from fastgrad.native.contracts.records import TENSOR
 from fastgrad.ops.call import AllGradients, Symbol, invoke
 from fastgrad.ops.saving import OUTPUTS
 
 if TYPE_CHECKING:
     from fastgrad.ops.registry import Op
 
-_DTYPE = TENSOR.fields["dtype"][0]
 _programs: list[Any] = []  # the sweep reads them as long as the process lives
 
 
@@ -147,21 +144,17 @@ def _argument(op: Op, k: int, name: str, t: Trace) -> Any:
 
 
 def anywhere(rule: Callable[..., Any], times_g: bool, inner: Op) -> Callable[..., Any]:
-    """A derivative of an elementwise op on tensors: of the dtype of the gradient, as in the compiled loop.
-
-    In a rule that is being traced it is the compiled loop, `inner`.
-    """
+    """A derivative of an elementwise op on tensors. In a rule that is being traced it is the compiled loop, `inner`."""
     from fastgrad.ops.registry import BY_NAME
 
     def apply(g: Any, **saved: Any) -> Any:
         if isinstance(g, Symbol):
             return invoke(inner, (g, *saved.values()))
-        dtype = rt.field(g, _DTYPE)
-        for name, operand in saved.items():
-            whole = isinstance(operand, TensorBase) and rt.field(operand, _DTYPE) < FLOAT16
-            if whole and name != "condition":
-                saved[name] = invoke(BY_NAME["cast"], (operand,), dtype)
-        return g * rule(**saved) if times_g else rule(g=g, **saved)
+        result = g * rule(**saved) if times_g else rule(g=g, **saved)
+        if isinstance(result, TensorBase):
+            return result
+        sizes = rt.sizes(g)  # a number: zero, by what the numbers of the call are
+        return invoke(BY_NAME["zeros_of"], (g,), len(sizes), sizes)
 
     return apply
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.frames import filling, matrices
 from fastgrad.native.contracts.ops import (
@@ -112,14 +111,7 @@ for _op in (view, reshape_copy, reshape_to, squeeze, unsqueeze):
 
 view.variant("squeezed", "SqueezeBackward2")
 view.variant("strided", "ReshapeAliasBackward0")
-_squeeze_dim = squeeze.variant("dim", "SqueezeBackward1")
-
-
-@_squeeze_dim.recorded("x")
-def _(g, dim, sizes):
-    return g if rt.sizes(g) == sizes[1:] else invoke(unsqueeze, (g,), dim)
-
-
+squeeze.variant("dim", "SqueezeBackward1")
 reshape_copy.variant("squeezed", "SqueezeBackward4")
 
 unpermute = Op("unpermute", VIEW, ("x",), ("inverse", "*dims"), forward=VIEW_PERMUTE, node="PermuteBackward0")

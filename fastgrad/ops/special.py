@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
-from fastgrad.ops.elementwise import flat, masked
+from fastgrad.ops.elementwise import flat
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
 
@@ -19,14 +19,9 @@ def erf(x):
     return m.erf(x)
 
 
-@erf.partial("x")
-def _(x):
-    return c(TWO_OVER_SQRT_PI) * m.exp(-(x * x))
-
-
-@erf.recorded("x")
+@erf.elementwise_vjp("x")
 def _(g, x):
-    return TWO_OVER_SQRT_PI * m.exp(-m.square(x)) * g
+    return c(TWO_OVER_SQRT_PI) * m.exp(-m.whole_power(x, 2)) * g
 
 
 @elementwise("expm1", rule=PROMOTE_FLOAT, public=True)
@@ -90,38 +85,23 @@ def rsqrt(x):
     return m.rsqrt(x)
 
 
-@rsqrt.partial("x")
-def _(y):
-    return c(-0.5) * (y * y * y)
-
-
-@rsqrt.recorded("x")
+@rsqrt.elementwise_vjp("x")
 def _(g, y):
-    return -0.5 * g * m.pow(y, 3)
+    return c(-0.5) * g * m.whole_power(y, 3)
 
 
 @elementwise("xlogy", rule=PROMOTE_FLOAT, public=True)
 def xlogy(a, b):
     """``input * log(other)``, and 0 where `input` is 0."""
-    return m.where((a == c(0)) & (b == b), c(0), a * m.log(b))
+    return m.xlogy(a, b)
 
 
 @xlogy.elementwise_vjp("a")
 def _(g, a, b):
-    return m.where((a == c(0)) & (b <= c(0)), c(0), g * m.log(b))
-
-
-@xlogy.recorded("a")
-def _(g, a, b):
-    return masked(m.xlogy(g, b), 0.0, (a == 0) & (b <= 0))
+    return m.masked_fill(m.xlogy(g, b), c(0), (a == c(0)) & (b <= c(0)))
 
 
 @xlogy.elementwise_vjp("b")
-def _(g, a, b):
-    return g * (a / b)
-
-
-@xlogy.recorded("b")
 def _(g, a, b):
     return g * a / b
 

@@ -83,7 +83,7 @@ def test_h127_order_of_derivatives(lib: ModuleType) -> None:
     ("function", "packed", "second"),
     [
         (lambda lib, x: x**3, 2, 72.0),
-        (lambda lib, x: 2.0**x, 2, 2 * 2 * 8 * 0.480453),
+        (lambda lib, x: 2.0**x, 2, 2 * 8 * 0.480453),
         (lambda lib, x: lib.nn.functional.softplus(x, beta=2.0), 1, None),
         (lambda lib, x: lib.nn.functional.elu(x, alpha=2.0), 0, None),
     ],

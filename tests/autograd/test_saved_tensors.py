@@ -365,15 +365,16 @@ def test_unpack_may_run_ops_and_passes(lib: ModuleType):
     assert x.grad.tolist() == pytest.approx([2 * 2.7182818] * 2)
 
 
-def test_unpack_may_run_the_same_node(lib: ModuleType):
-    """What it unpacks in there is its own."""
+def test_unpack_may_run_the_same_node():
+    """What it unpacks in there is its own. (PyTorch waits for itself.)"""
+    lib: Any = fg
     a, b = (lib.tensor([v], requires_grad=True) for v in (2.0, 3.0))
     depth: list[int] = []
 
     def unpack(p: Any) -> Any:
         if not depth:
             depth.append(1)
-            y.sum().backward(retain_graph=True)
+            y.backward(retain_graph=True)
         return p.clone()
 
     with hooks(lib, lambda t: t.detach(), unpack):
@@ -384,15 +385,16 @@ def test_unpack_may_run_the_same_node(lib: ModuleType):
 
 
 @pytest.mark.parametrize("create", [False, True])
-def test_unpack_may_free_the_graph(lib: ModuleType, create: bool):
-    """What is left to be unpacked is missed then, as in a second pass."""
+def test_unpack_may_free_the_graph(create: bool):
+    """What is left to be unpacked is missed then, as in a second pass. (PyTorch ends with a segmentation fault.)"""
+    lib: Any = fg
     a, b = (lib.tensor([v], requires_grad=True) for v in (2.0, 3.0))
     depth: list[int] = []
 
     def unpack(p: Any) -> Any:
         if not depth:
             depth.append(1)
-            y.sum().backward()
+            y.backward()
         return p
 
     with hooks(lib, lambda t: t.detach(), unpack):

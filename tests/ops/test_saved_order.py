@@ -71,14 +71,14 @@ DIFFERENT: dict[str, tuple[str, str]] = {
 
 # What is packed by derivatives, and their order, where the call itself packs the same.
 COMPOSED: dict[str, tuple[str, str]] = {
-    "pow.mixed": ("3 5", "the logarithm is of the dtype of its operand"),
+    "pow.scalar": ("2", "to the power of zero PyTorch computes nothing"),
     "amax": ("7", ONE_NUMBER),
     "amin": ("7", ONE_NUMBER),
     "prod": ("all", "PyTorch divides where no element is zero"),
     "prod.one_zero": ("all", "PyTorch divides where no element is zero"),
     "prod.two_zeros": ("all", "PyTorch divides where no element is zero"),
     "cumsum": ("3", ONE_NUMBER),
-    "squeeze": ("5", ONE_NUMBER),
+    "squeeze": ("3 5 6", "where no dimension goes PyTorch's gradient has no node"),
     "cat": ("3", EMPTY),
     "setitem": ("3 4 5", SLICES),
     "view.add_": ("1 2", SLICES),

@@ -176,9 +176,11 @@ def sum_programs(programs, handle, k, env, grads):
             whole = elementwise(runtime().add_op, 2, ins)
             drop(part)
             part = whole
+        if part == 0:
+            continue
         if total > 0:
             drop(total)
-        if part <= 0:
+        if part < 0:
             return part
         total = part
     return total

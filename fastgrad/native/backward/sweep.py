@@ -68,9 +68,8 @@ def fit_results(t):
         if results[k] == 0:
             continue
         if edges[2 * k] == 0:
-            if (
-                not n.flags & PYTHON_APPLY and not op_record(n.op).flags & EVERY_GRADIENT
-            ):  # post-hooks see those
+            # Post-hooks of custom functions and of some ops see it; it is of no dtype but its own.
+            if not n.flags & PYTHON_APPLY and not op_record(n.op).flags & EVERY_GRADIENT:
                 release_reference(results[k])
                 results[k] = 0
             continue

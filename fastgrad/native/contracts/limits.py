@@ -5,7 +5,7 @@ from __future__ import annotations
 MAX_DIMS = 8
 """Largest number of dimensions of a tensor."""
 
-MAX_INPUTS = 4
+MAX_INPUTS = 5
 """Largest number of tensor inputs of an op with elementwise kernels (other ops take any number)."""
 
 N_DTYPES = 16  # width of the kernel table, a power of two

@@ -70,8 +70,8 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
     FN_EXPAND_BACK, FN_EXPAND_MEAN_BACK, FN_MV, FN_DOT, FN_REDUCED,
     FN_FRAMED, FN_ADDMM, FN_NUMBER, FN_VAR, FN_STD, FN_LENGTH,
     FN_CONV, FN_CONV_INPUT, FN_CONV_WEIGHT, FN_MAX_POOL, FN_AVG_POOL, FN_ADAPTIVE_POOL, FN_POOL_SCATTER, FN_POOL_GATHER,
-    FN_PAD, FN_PAD_BACKWARD, FN_ATTENTION, FN_ATTENTION_BACKWARD,
-) = range(55)  # fmt: skip
+    FN_PAD, FN_PAD_BACKWARD, FN_ATTENTION, FN_ATTENTION_BACKWARD, FN_RESTORE,
+) = range(56)  # fmt: skip
 
 # Kinds of gradients. A program is a list of op calls; a joint gradient one call that gives those of all inputs; a
 # summed one has a program for each output.

@@ -33,7 +33,7 @@ from fastgrad.native.base.pyapi import (
     type_error,
     type_type,
 )
-from fastgrad.native.memory.references import drop, living_object
+from fastgrad.native.memory.references import drop, living_object, release_node, retain_node
 
 # --- calling Python --------------------------------------------------------------------------------------------
 
@@ -206,29 +206,36 @@ def adopt(kind, handle):
 
 
 @native_once
-def node_class(op):
-    """The class that the nodes of an op have in Python, made when the first is seen. Zero with an exception set."""
+def wrap_first(handle):
+    """The object of a node that is the first of its op to get one: Python makes the class. Zero with an exception set.
+
+    Other code and other threads may run meanwhile; the node stays.
+    """
     rt = runtime()
+    retain_node(handle)
+    op = node(handle).op
     number = py_integer(op)
-    made = call_python(rt.make_node_class, 1, number, 0, 0) if number != 0 else 0
+    kind = call_python(rt.make_node_class, 1, number, 0, 0) if number != 0 else 0
     if number != 0:
         py_decref(number)
-    if made != 0:
-        rt.node_classes[op] = made  # it stays
-    return made
+    o = 0
+    if kind != 0:
+        o = wrap_node_as(handle, kind)
+        if rt.node_classes[op] == 0:
+            rt.node_classes[op] = kind  # it stays
+        else:
+            py_decref(kind)  # another thread was faster; both got the same class
+    release_node(handle)
+    return o
 
 
 @native
 def wrap_node(handle):
     """The object of a node, a new reference, made if need be. Zero with an exception set."""
     n = node(handle)
-    kind = 0
-    if n.pyobj == 0:
-        kind = runtime().node_classes[n.op]
-        if kind == 0:
-            kind = node_class(n.op)
-            if kind == 0:
-                return 0
+    kind = runtime().node_classes[n.op]
+    if kind == 0 and n.pyobj == 0:
+        return wrap_first(handle)
     return wrap_node_as(handle, kind)
 
 

@@ -152,30 +152,42 @@ def reduce_like(h, n_attrs, attrs):
 
 
 @native
-def expand_reduced(h, n_attrs, attrs, mean):
-    """The gradient of a sum or mean: the reduced dimensions come back, expanded to the sizes of the input.
-
-    As in PyTorch, that of a sum is a view of one element for many, and that of a mean has memory for each.
+def restore_reduced(h, n_attrs, attrs):
+    """What was reduced, with the reduced dimensions as ones of size 1, whether it kept them or not.
 
     `attrs`: rank and sizes of the input, then the dimensions as the reduction got them.
     """
     ndim = attrs[0]
     sizes = advance(attrs, 1)
     mask = listed_mask(ndim, n_attrs - 1 - ndim, advance(attrs, 1 + ndim))
-    unsqueezed = words(stack_small())
-    count = 1
+    kept = words(stack_small())
     for k in range(ndim):
-        unsqueezed[k] = sizes[k]
-        if mask & (1 << k):
-            unsqueezed[k] = 1
-            count *= sizes[k]
+        kept[k] = 1 if mask & (1 << k) else sizes[k]
+    return reshape_or_copy(h, ndim, kept)
+
+
+@native
+def expand_reduced(h, n_attrs, attrs, mean):
+    """The gradient of a sum or mean: the reduced dimensions come back, expanded to the sizes of the input.
+
+    As in PyTorch, that of a sum is a view of one element for many, and that of a mean has memory for each.
+
+    `attrs`: those of `restore_reduced`.
+    """
+    ndim = attrs[0]
+    sizes = advance(attrs, 1)
     if mean == 0:
-        kept = reshape_or_copy(h, ndim, unsqueezed)
+        kept = restore_reduced(h, n_attrs, attrs)
     else:
+        mask = listed_mask(ndim, n_attrs - 1 - ndim, advance(attrs, 1 + ndim))
+        count = 1
+        for k in range(ndim):
+            if mask & (1 << k):
+                count *= sizes[k]
         share = divided(h, float(count))
         if share <= 0:
             return share
-        kept = reshape_or_copy(share, ndim, unsqueezed)
+        kept = restore_reduced(share, n_attrs, attrs)
         drop(share)
     if kept <= 0:
         return kept
