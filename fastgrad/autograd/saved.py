@@ -261,10 +261,20 @@ class SavedTensor:
         What the derivative calls it.
     """
 
-    def __init__(self, node: Any, name: str, place: int) -> None:
-        self.name = name
-        self._node = node
-        self._place = place
+    name: str
+    _node: Any
+    _place: int
+
+    def __init__(self) -> None:
+        """Refuse: nodes have them."""
+        raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
+
+    @classmethod
+    def _of(cls, node: Any, name: str, place: int) -> SavedTensor:
+        """What a node saved in a place."""
+        self = cls.__new__(cls)
+        self.name, self._node, self._place = name, node, place
+        return self
 
     def register_hooks(self, pack_hook: Pack, unpack_hook: Unpack) -> None:
         """Pack this one tensor, at once.
@@ -315,7 +325,7 @@ def saved_attribute(node: Any, name: str, raw: bool) -> Any:
     if place is None:
         raise AttributeError(f"'{type(node).__name__}' object has no attribute '_saved_{name}'")
     if raw:
-        return SavedTensor(node, name, place)
+        return SavedTensor._of(node, name, place)
     value = saved_value(node, place, place if place < SAVED_INPUTS else -1)
     if place >= SAVED_INPUTS and value is not None and value.is_floating_point():
         return rt.attach_output(node, place - SAVED_INPUTS, value)

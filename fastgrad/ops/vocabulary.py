@@ -14,7 +14,6 @@ from fastgrad.native.contracts.records import TENSOR
 from fastgrad.ops import registry
 from fastgrad.ops.call import as_number, invoke
 
-
 _DTYPE = TENSOR.fields["dtype"][0]
 
 

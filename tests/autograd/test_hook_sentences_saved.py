@@ -46,7 +46,7 @@ PRODUCTS: dict[str, tuple[Callable[[ModuleType, Any, Any], Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_h125_order_of_packing(lib: ModuleType, name: str) -> None:
+def test_h126_order_of_packing(lib: ModuleType, name: str) -> None:
     call, order = PRODUCTS[name]
     a, b = leaves(lib)
     log = Log(lib)
@@ -57,7 +57,7 @@ def test_h125_order_of_packing(lib: ModuleType, name: str) -> None:
 
 @pytest.mark.parametrize("create", [False, True])
 @pytest.mark.parametrize("wanted", ["a", "b", "ab", "none"])
-def test_h126_order_of_unpacking(lib: ModuleType, wanted: str, create: bool) -> None:
+def test_h127_order_of_unpacking(lib: ModuleType, wanted: str, create: bool) -> None:
     a, b = leaves(lib)
     log = Log(lib)
     with log.hooks:
@@ -69,7 +69,7 @@ def test_h126_order_of_unpacking(lib: ModuleType, wanted: str, create: bool) -> 
     assert log.taken("unpack") == [[3.0], [2.0]]
 
 
-def test_h127_order_of_derivatives(lib: ModuleType) -> None:
+def test_h128_order_of_derivatives(lib: ModuleType) -> None:
     a, b = leaves(lib)
     ga, gb = lib.autograd.grad((a * b).sum(), (a, b), create_graph=True)
     seen: list[str] = []
@@ -88,7 +88,7 @@ def test_h127_order_of_derivatives(lib: ModuleType) -> None:
         (lambda lib, x: lib.nn.functional.elu(x, alpha=2.0), 0, None),
     ],
 )
-def test_h128_numbers_under_create_graph(
+def test_h129_numbers_under_create_graph(
     lib: ModuleType, function: Any, packed: int, second: float | None
 ) -> None:
     shapes: list[Any] = []
@@ -113,7 +113,7 @@ def test_h128_numbers_under_create_graph(
 @pytest.mark.parametrize("join", ["cat", "stack"])
 @pytest.mark.parametrize("create", [False, True])
 @pytest.mark.parametrize("wanted", [None, 0, 2])
-def test_h129_gradients_that_nobody_needs(
+def test_h130_gradients_that_nobody_needs(
     lib: ModuleType, join: str, create: bool, wanted: int | None
 ) -> None:
     a, b = leaves(lib)
@@ -137,7 +137,7 @@ def test_h129_gradients_that_nobody_needs(
     a.grad = b.grad = None
 
 
-def test_h130_var_mean_is_one_node(lib: ModuleType) -> None:
+def test_h131_var_mean_is_one_node(lib: ModuleType) -> None:
     x = lib.tensor([1.0, 2.0, 6.0], requires_grad=True)
     var, mean = lib.var_mean(x)
     assert (var.grad_fn is mean.grad_fn, var.output_nr, mean.output_nr) == (True, 0, 1)
@@ -152,7 +152,7 @@ def test_h130_var_mean_is_one_node(lib: ModuleType) -> None:
 # --- classes of nodes ---------------------------------------------------------------------------------------------
 
 
-def test_h131_classes_of_nodes(lib: ModuleType) -> None:
+def test_h132_classes_of_nodes(lib: ModuleType) -> None:
     class Twice(lib.autograd.Function):  # type: ignore[misc,name-defined]
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -181,7 +181,7 @@ def test_h131_classes_of_nodes(lib: ModuleType) -> None:
         type(y.grad_fn)()
 
 
-def test_h132_saved_attributes_are_listed(lib: ModuleType) -> None:
+def test_h133_saved_attributes_are_listed(lib: ModuleType) -> None:
     a, b = leaves(lib)
     nodes = {
         (a * b).grad_fn: ["self", "other"], (a**b).grad_fn: ["self", "exponent", "result"],

@@ -10,9 +10,12 @@ differentiable go to `autograd.function.finish_function`.
 from __future__ import annotations
 
 from fastgrad.native.backward.hooks import optional_object
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
+    native_inline,
+    native_once,
     node,
     node_object,
     runtime,
@@ -27,7 +30,6 @@ from fastgrad.native.base.pyapi import (
     py_decref,
     py_get_attribute,
     py_incref,
-    py_is_subtype,
     py_tuple_item,
     py_tuple_new,
     py_tuple_set,
@@ -51,7 +53,7 @@ from fastgrad.native.contracts.flags import (
     WATCHED,
 )
 from fastgrad.native.contracts.python_types import NO_MATERIALIZE
-from fastgrad.native.contracts.status import INFERENCE_SAVED, NO_MEMORY, OK, PYTHON_RAISED, RAISED
+from fastgrad.native.contracts.status import INFERENCE_SAVED, OK, RAISED, SAVED_TWICE
 from fastgrad.native.graph.graph import (
     check_readable,
     gradient_edge,
@@ -62,7 +64,7 @@ from fastgrad.native.graph.graph import (
     write_meta,
 )
 from fastgrad.native.graph.inplace import change_history, check_inplace
-from fastgrad.native.graph.packing import announce, mark_packed, pack_place
+from fastgrad.native.graph.packing import announce, mark_packed, pack_place, same
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.buffers import allocate, deallocate
@@ -74,11 +76,11 @@ from fastgrad.native.objects.handles import (
     never_made,
     object_handle,
     optional_handle,
-    type_of,
     wrap,
     wrap_node_as,
 )
-from fastgrad.native.tensors.tensors import alias, bump_version, new_tensor, set_history
+from fastgrad.native.objects.held import exact_tuple, is_tuple
+from fastgrad.native.tensors.tensors import alias, bump_version, finished, new_tensor, set_history
 
 INLINE_ARGUMENTS = 60
 
@@ -101,8 +103,8 @@ def function_begin(kind, function, args):
             if requires_grad(h):
                 needs = True
     handle = new_node(rt.function_op, n_in, 1, n)
-    if handle == 0:
-        return -NO_MEMORY
+    if failed(handle):
+        return handle
     o = wrap_node_as(handle, kind)
     if o == 0:
         drop_node(handle)
@@ -125,7 +127,7 @@ def function_begin(kind, function, args):
             what = NEEDS_GRAD if requires_grad(h) else A_TENSOR
             if executable and what == NEEDS_GRAD:
                 edge = gradient_edge(h)
-                if edge < 0:
+                if failed(edge):
                     drop_node(handle)
                     py_decref(o)
                     return edge
@@ -143,8 +145,8 @@ def set_output_count(n, count):
     record = node(n)
     if count > 1:
         metas = allocate(count * META_BYTES)
-        if metas == 0:
-            return -NO_MEMORY
+        if failed(metas):
+            return metas
         if record.metas != n + META_OFFSET:
             deallocate(record.metas, record.n_out * META_BYTES)
         record.metas = metas
@@ -176,14 +178,14 @@ def set_dirty_output(n, k, h):
     """A tensor that `forward` changed in place becomes output `k` of the node. A status."""
     enter()
     status = check_inplace(h)
-    if status != OK:
+    if failed(status):
         return status
     bump_version(h)
     write_meta(words(node(n).metas + k * META_BYTES), h)
     retain(h)
     fresh = change_history(h, n, k)
     drop(h)
-    return OK if fresh > 0 else fresh
+    return OK if not failed(fresh) else fresh
 
 
 @native
@@ -201,7 +203,7 @@ def function_finish(o, args, result):
         if fresh and (is_floating(t.dtype) or not n.flags & PYTHON_APPLY):
             if n.flags & PYTHON_APPLY:
                 set_output(x.handle, 0, h, 1, 0)
-                if runtime().mode & WATCHED and announce(x.handle) != OK:
+                if runtime().mode & WATCHED and failed(announce(x.handle)):
                     return 0
                 if x.to_save != 0:
                     saved = save_all(o)
@@ -211,7 +213,13 @@ def function_finish(o, args, result):
                 forget_to_save(o)
             py_incref(result)
             return result
-    return call_python(runtime().finish_function, 3, o, args, result)
+    if not is_tuple(result):
+        return call_python(runtime().finish_function, 3, o, args, result)
+    results = exact_tuple(result)
+    answer = call_python(runtime().finish_function, 3, o, args, results) if results != 0 else 0
+    if results != 0:
+        py_decref(results)
+    return answer
 
 
 @native
@@ -275,9 +283,11 @@ def forget_to_save(o):
 
 @native
 def save_all(o):
-    """Save what `save_for_backward` was given; a negative status or 1."""
+    """Save what `save_for_backward` was given, if anything; a failure or 1."""
     given = node_object(o).to_save
     node_object(o).to_save = 0
+    if given == 0:
+        return 1
     status = save_given(o, given)
     py_decref(given)
     return status
@@ -285,27 +295,38 @@ def save_all(o):
 
 @native
 def save_given(o, given):
-    """Save the tensors of a tuple; a negative status or 1."""
+    """Save the tensors of a tuple; a failure or 1. Hooks that pack them may not save others."""
     handle = node_object(o).handle
     count = py_tuple_size(given)
+    if node(handle).n_saved != 0:
+        return SAVED_TWICE
     status = make_places(handle, count)
-    if status != OK:
+    if failed(status):
         return status
+    node(handle).n_saved = 1  # even if all are None: there is something to free
     packs = runtime().mode & SAVED_HOOKS != 0
     for k in range(count):
         h = optional_handle(py_tuple_item(given, k))
-        if h < 0:
-            call_python(runtime().save_others, 2, o, given, 0)  # raises a TypeError
-            return -PYTHON_RAISED
+        if failed(h):
+            return save_refused(o, given)
         if h != 0 and packs:
-            if pack_place(handle, k, h) != OK:
-                return -PYTHON_RAISED
+            if failed(pack_place(handle, k, h)):
+                return RAISED
         elif h != 0:
             status = save_one(handle, k, h)
-            if status != OK:
+            if failed(status):
                 return status
-    node(handle).n_saved += 1  # even if all are None: there is something to free
     return 1
+
+
+@native_once
+def save_refused(o, given):
+    """Let Python say what among the things to save is no tensor. RAISED."""
+    answer = call_python(runtime().save_others, 2, o, given, 0)
+    if answer != 0:
+        py_decref(answer)
+        never_made()
+    return RAISED
 
 
 @native
@@ -314,8 +335,8 @@ def make_places(n, count):
     record = node(n)
     if count > record.n_places:
         saved = allocate(count * 16)
-        if saved == 0:
-            return -NO_MEMORY
+        if failed(saved):
+            return saved
         record.saved = saved
     record.n_places = count
     for k in range(2 * count):
@@ -327,12 +348,12 @@ def make_places(n, count):
 def save_one(n, k, h):
     """Save a tensor in place `k`; an output of the node itself as an alias, so that it does not hold itself."""
     if tensor(h).flags & INFERENCE:
-        return -INFERENCE_SAVED
+        return INFERENCE_SAVED
     if tensor(h).node != n:
         save(n, k, h)
         return OK
     a = alias(h)
-    if a <= 0:
+    if failed(a):
         return a
     tensor(a).flags |= OUTPUT_ALIAS
     tensor(a).output_nr = tensor(h).output_nr
@@ -351,7 +372,7 @@ def unpack_saved(n, k):
         retain(h)
         return h
     a = alias(h)
-    if a > 0:
+    if not failed(a):
         set_history(a, n, tensor(h).output_nr)
     return a
 
@@ -360,7 +381,7 @@ def unpack_saved(n, k):
 def saved_place(n, k):
     """What place `k` of a node holds; None if nothing, a negative status if it was freed or changed."""
     status = check_readable(n)
-    return -status if status != 0 else unpack_saved(n, k)
+    return status if failed(status) else unpack_saved(n, k)
 
 
 @native
@@ -375,8 +396,8 @@ def saved_tensors(n):
     """What the node of a custom function saved, as a tuple, a negative status, or zero with an exception set."""
     record = node(n)
     status = check_readable(n)
-    if status != 0:
-        return -status
+    if failed(status):
+        return status
     values = py_tuple_new(record.n_places if record.n_saved != 0 else 0)
     if values == 0 or record.n_saved == 0:
         return values
@@ -400,20 +421,25 @@ def saved_tensors(n):
 
 @native
 def materialized(n, k, g):
-    """The object of gradient `k` of a node: zeros if it is undefined and the function wants them; zero on failure."""
+    """The object of gradient `k` of a node: zeros if it is undefined and the function wants them; or a failure."""
     meta = words(node(n).metas + k * META_BYTES)
     if g != 0 or meta[0] < 0 or node_object(node(n).pyobj).options & NO_MATERIALIZE:
-        return optional_object(g)
+        return made_object(optional_object(g))
     h = new_tensor(meta[0], meta[1], meta[2], words(address_of(meta) + 24))
-    if h > 0 and fill_scalar(h, 0, 0.0, 0) != 0:
-        drop(h)
-        h = 0
-    return wrap(h) if h > 0 else 0
+    if h > 0:
+        h = finished(h, fill_scalar(h, 0, 0.0, 0))
+    return made_object(wrap(h)) if not failed(h) else h
+
+
+@native_inline
+def made_object(o):
+    """What making an object gave: the object, or RAISED."""
+    return o if o != 0 else RAISED
 
 
 @native
 def apply_function(handle, grads, n_grads, results):
-    """Call `backward` of a custom function with gradients; its results as handles. OK or RAISED."""
+    """Call `backward` of a custom function with gradients; its results as handles. OK or a failure."""
     n = node(handle)
     o = n.pyobj
     backward = py_get_attribute(node_object(o).function, runtime().backward_name)
@@ -427,12 +453,12 @@ def apply_function(handle, grads, n_grads, results):
     py_tuple_set(values, 0, o)
     status = OK
     for k in range(n_grads):
-        item = materialized(handle, k, grads[k]) if status == OK else 0
-        if item == 0:
-            status = RAISED
+        item = materialized(handle, k, grads[k]) if not failed(status) else status
+        if failed(item):
+            status = item
         else:
             py_tuple_set(values, k + 1, item)
-    if status == OK:
+    if not failed(status):
         result = py_call_tuple(backward, values, 0)
         enter()
         status = RAISED
@@ -449,20 +475,19 @@ def take_gradients(o, result, results):
     """Read what `backward` returned: a gradient or None for each argument that was a tensor. OK or RAISED."""
     n = node(node_object(o).handle)
     attrs = words(n.attrs)
-    kind = type_of(result)
-    is_tuple = kind == runtime().tuple_type or py_is_subtype(kind, runtime().tuple_type) != 0
-    count = py_tuple_size(result) if is_tuple else 1
-    while count > n.n_attrs and is_tuple and py_tuple_item(result, count - 1) == none():
+    several = is_tuple(result)
+    count = py_tuple_size(result) if several else 1
+    while count > n.n_attrs and several and py_tuple_item(result, count - 1) == none():
         count -= 1
     good = count == n.n_attrs
     j = 0
     for k in range(n.n_attrs):
         if good:
-            item = py_tuple_item(result, k) if is_tuple else result
+            item = py_tuple_item(result, k) if several else result
             h = optional_handle(item)
             if attrs[k] == NO_TENSOR:
                 good = h == 0
-            elif h < 0:
+            elif failed(h):
                 good = False
             else:
                 if h != 0:
@@ -471,8 +496,11 @@ def take_gradients(o, result, results):
                 j += 1
     if good:
         return OK
-    answer = call_python(runtime().check_gradients, 2, o, result, 0)
+    values = exact_tuple(result) if several else same(result)
+    answer = call_python(runtime().check_gradients, 2, o, values, 0) if values != 0 else 0
     if answer != 0:  # a tensor without a record
         py_decref(answer)
         never_made()
+    if values != 0:
+        py_decref(values)
     return RAISED

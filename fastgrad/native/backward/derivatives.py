@@ -11,7 +11,7 @@ gradient of the output, then what was saved, inputs before outputs, and the inte
 from __future__ import annotations
 
 from fastgrad.native.backward.slots import find_slot, is_wanted, slot_at
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     advance,
@@ -45,7 +45,7 @@ from fastgrad.native.contracts.ops import (
     SOURCE_PREFIX,
     SUMMED,
 )
-from fastgrad.native.contracts.status import FREED_GRAPH, NO_MEMORY, NO_RULE
+from fastgrad.native.contracts.status import FREED_GRAPH, NO_RULE
 from fastgrad.native.dispatch.call import call
 from fastgrad.native.graph.graph import check_saved
 from fastgrad.native.graph.packing import release_unpacked, unpack_places
@@ -132,10 +132,11 @@ def run_program(address, handle, k, env, grads):
                 many += n.n_attrs
         spill = attrs
         if many > 24:
-            spill = words(allocate((many + 24) * 8))
-            if address_of(spill) == 0:
-                status = -NO_MEMORY
+            room = allocate((many + 24) * 8)
+            if failed(room):
+                status = room
                 break
+            spill = words(room)
         n_attrs = program_attrs(n, k, sources, n_sources, spill)
         got = call(op, count, operands, n_attrs, spill, outs, 1)
         if many > 24:
@@ -148,7 +149,7 @@ def run_program(address, handle, k, env, grads):
             drop(outs[1])
         made = i + 1
     result = status
-    if status == 0:
+    if not failed(status):
         result = env[result_slot]
         if result != 0:
             retain(result)
@@ -169,7 +170,7 @@ def sum_programs(programs, handle, k, env, grads):
             continue
         env[ENV_GRADS] = grads[j]
         part = run_program(programs[j], handle, k, env, grads)
-        if part > 0 and total > 0:
+        if not failed(part) and part != 0 and total != 0:
             ins = words(stack_small())
             ins[0] = total
             ins[1] = part
@@ -178,9 +179,9 @@ def sum_programs(programs, handle, k, env, grads):
             part = whole
         if part == 0:
             continue
-        if total > 0:
+        if total != 0:
             drop(total)
-        if part < 0:
+        if failed(part):
             return part
         total = part
     return total
@@ -258,7 +259,7 @@ def apply(t):
     if not defined and n.flags & IN_VIEW:
         return 0
     status = check_saved(t.node) if not n.flags & SAVED_FREED else 0
-    if status != 0:
+    if failed(status):
         return status
     env = words(stack_frame())
     for k in range(2):
@@ -275,8 +276,8 @@ def apply_unpacked(t, n, info, env, defined):
     """Like `apply`, where saved-tensor hooks hold some of what was saved: all of that is unpacked first. A status."""
     values = advance(env, ENV_SAVED)
     unpacked = unpack_places(t.node, info, values)
-    if unpacked < 0:
-        return -unpacked
+    if failed(unpacked):
+        return unpacked
     status = derive(t, n, info, env) if defined else 0
     release_unpacked(unpacked, values)
     return status
@@ -288,7 +289,7 @@ def derive(t, n, info, env):
     grads = words(t.grads)
     results = words(t.results)
     if info.grad_kind[0] == JOINT:
-        return -apply_joint(t, n, info, env, results)
+        return apply_joint(t, n, info, env, results)
     ordered = n.n_in <= RULES
     order = info.order >> (16 * (n.n_in - 1)) if ordered else 0
     seen = info.flags & EVERY_GRADIENT and n.flags & POST_HOOKS
@@ -297,8 +298,8 @@ def derive(t, n, info, env):
         if not seen and not runs(t, n, k):
             continue
         h = apply_input(n, t.node, info, k, env, grads)
-        if h < 0:
-            return -h
+        if failed(h):
+            return h
         results[k] = h
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_small, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.flags import GRAD_ENABLED
@@ -80,10 +81,10 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
         return count
     if runtime().mode & GRAD_ENABLED:
         status = record(op, n, ins, count, outs, n_attrs, attrs)
-        if status != 0:
+        if failed(status):
             for k in range(count):
                 drop(outs[k])
-            return -status
+            return status
     return count
 
 

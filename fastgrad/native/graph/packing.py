@@ -6,6 +6,7 @@ the node, from within `unpack` or in another thread, asks for its own.
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_inline, native_once, node, runtime, tensor, words
 from fastgrad.native.base.modes import enter, put_back
 from fastgrad.native.base.pyapi import none, py_decref, py_incref, py_integer
@@ -18,7 +19,7 @@ from fastgrad.native.contracts.flags import (
     SAVED_FREED,
 )
 from fastgrad.native.contracts.limits import SAVED_SLOTS
-from fastgrad.native.contracts.status import FREED_GRAPH, NO_MEMORY, OK, PYTHON_RAISED, RAISED
+from fastgrad.native.contracts.status import FREED_GRAPH, NO_MEMORY, OK, RAISED
 from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
 from fastgrad.native.objects.handles import call_python, never_made, object_handle, wrap, wrap_node
 from fastgrad.native.tensors.tensors import unshare
@@ -62,10 +63,10 @@ def show_tensor(function, h):
 @native
 def about_to_change(h):
     """To be called before a tensor changes in place: it gets memory of its own, and hooks see it. A status."""
-    if tensor(h).flags & COPY_ON_WRITE and unshare(h) != 0:
+    if tensor(h).flags & COPY_ON_WRITE and failed(unshare(h)):
         return NO_MEMORY
-    if runtime().mode & MUTATION_HOOKS and show_tensor(runtime().before_mutation, h) != OK:
-        return PYTHON_RAISED
+    if runtime().mode & MUTATION_HOOKS and failed(show_tensor(runtime().before_mutation, h)):
+        return RAISED
     return 0
 
 
@@ -127,9 +128,9 @@ def unpack_places(n, info, values):
         if not packed & (1 << k):
             continue
         status = unpack_place(n, k, values)
-        if status != OK:
+        if failed(status):
             release_unpacked(done, values)
-            return -status
+            return status
         done |= 1 << k
     return done
 
@@ -141,14 +142,14 @@ def unpack_place(n, k, values):
         return FREED_GRAPH
     answer = ask(runtime().unpack_saved, n, k, same(none()))
     if answer == 0:
-        return PYTHON_RAISED
+        return RAISED
     values[k] = object_handle(answer)
     if values[k] == 0:
         never_made()
     else:
         retain(values[k])
     py_decref(answer)
-    return OK if values[k] != 0 else PYTHON_RAISED
+    return OK if values[k] != 0 else RAISED
 
 
 @native

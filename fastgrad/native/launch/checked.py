@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import address_of, native, runtime, stack_small
 from fastgrad.native.contracts.frame import FINE, WRONG_LENGTH
 from fastgrad.native.contracts.frames import FLAT
@@ -23,8 +23,8 @@ def launch_checked(kernel, device, dtype, f, n_words, work, reason, dim=0, last=
     r = frames.report(f.status)
     r.kind = FINE
     status = launch(kernel, device, dtype, FLAT, address_of(f), n_words, work)
-    if status != 0 or r.kind == FINE:
+    if failed(status) or r.kind == FINE:
         return status
     if r.kind == WRONG_LENGTH:
-        return -fail(OPERAND_LENGTH, r.first)
-    return -fail(reason, r.first, r.second, dim, last)
+        return fail(OPERAND_LENGTH, r.first)
+    return fail(reason, r.first, r.second, dim, last)

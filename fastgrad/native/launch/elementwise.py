@@ -7,7 +7,7 @@ records nothing; `graph.record` does that for the ops that Python and rules call
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     f64s,
     native,
@@ -150,7 +150,7 @@ def cast(handle, dtype):
     """A contiguous copy of a tensor in another dtype (or the same), without history."""
     t = tensor(handle)
     out = new_tensor(dtype, t.device, t.ndim, t.shape)
-    if out <= 0:
+    if failed(out):
         return out
     return finished(out, copy_into(out, handle))
 
@@ -161,7 +161,7 @@ def number_tensor(kind, real, integer, dtype, device):
     shape = words(stack_small())
     source = FLOAT64 if kind == 1 else (BOOL if kind == 2 else INT64)
     handle = new_tensor(source, 0, 0, shape)
-    if handle <= 0:
+    if failed(handle):
         return handle
     t = tensor(handle)
     if kind == 1:
@@ -176,7 +176,7 @@ def number_tensor(kind, real, integer, dtype, device):
         return handle
     out = cast(handle, dtype)
     drop(handle)
-    if out > 0:
+    if not failed(out):
         tensor(out).flags |= WRAPPED_NUMBER
     return out
 
@@ -207,7 +207,7 @@ def elementwise_slow(op, n, ins, out):
             if tensor(ins[0]).ndim == 0 and k == 1:
                 device = t.device
             elif t.ndim != 0:
-                return -DEVICE_MISMATCH
+                return DEVICE_MISMATCH
     out_dtype = BOOL if info.flags & OUT_BOOL else dtype
     target = out
     if out != 0:
@@ -215,43 +215,43 @@ def elementwise_slow(op, n, ins, out):
         if not can_cast(out_dtype, to.dtype):
             return fail(RESULT_CAST, out_dtype, to.dtype)
         if to.ndim != ndim:
-            return -OUTPUT_SIZES
+            return OUTPUT_SIZES
         for d in range(ndim):
             if to.shape[d] != scratch[d]:
-                return -OUTPUT_SIZES
+                return OUTPUT_SIZES
         if to.dtype != out_dtype:
             target = new_tensor(out_dtype, device, ndim, scratch)
         else:
             retain(out)
     else:
         target = new_tensor(out_dtype, device, ndim, scratch)
-    if target <= 0:
+    if failed(target):
         return target
     status = 0
     made = 0
     for k in range(n):
         cast_ins[k] = ins[k]
         t = tensor(ins[k])
-        if k < n_values and t.dtype != dtype and status == 0:
+        if k < n_values and t.dtype != dtype and not failed(status):
             converted = cast(ins[k], dtype)
-            if converted <= 0:
-                status = -converted
+            if failed(converted):
+                status = converted
             else:
                 cast_ins[k] = converted
                 made |= 1 << k
-    if status == 0:
+    if not failed(status):
         status = run_elementwise(info.kernel, dtype, n, cast_ins, target)
     for k in range(n):
         if made & (1 << k):
             drop(cast_ins[k])
-    if status == 0 and out != 0 and target != out:
+    if not failed(status) and out != 0 and target != out:
         status = copy_into(out, target)
         drop(target)
         target = out
         retain(out)
-    if status != 0:
+    if failed(status):
         drop(target)
-        return -status
+        return status
     if out != 0:
         bump_version(out)
     return target
@@ -286,7 +286,7 @@ def elementwise(op, n, ins):
     if not easy:
         return elementwise_slow(op, n, ins, 0)
     out = new_tensor(BOOL if info.flags & OUT_BOOL else dtype, t0.device, t0.ndim, t0.shape)
-    if out <= 0:
+    if failed(out):
         return out
     to = tensor(out)
     if to.numel == 0:
@@ -301,8 +301,8 @@ def fill_scalar(handle, kind, real, integer):
     """Fill a tensor with a number, in place, without history."""
     t = tensor(handle)
     number = number_tensor(kind, real, integer, t.dtype, t.device)
-    if number <= 0:
+    if failed(number):
         return number
     status = copy_into(handle, number)
     drop(number)
-    return -status
+    return status

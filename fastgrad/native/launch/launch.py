@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     call_kernel,
-    call_native,
     native,
     native_inline,
+    native_once,
     opinfo,
     runtime,
     runtime_address,
@@ -16,12 +17,20 @@ from fastgrad.native.base.intrinsics import (
     words_of,
 )
 from fastgrad.native.base.modes import enter
-from fastgrad.native.base.pyapi import py_restore_thread, py_save_thread
+from fastgrad.native.base.pyapi import (
+    py_decref,
+    py_err_occurred,
+    py_integer,
+    py_integer_value,
+    py_restore_thread,
+    py_save_thread,
+)
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS, RULES
 from fastgrad.native.contracts.records import OPINFO, RUNTIME
-from fastgrad.native.contracts.status import NO_KERNEL, NO_MEMORY
+from fastgrad.native.contracts.status import NO_KERNEL, NO_MEMORY, RAISED
 from fastgrad.native.memory.tapes import append_launch
+from fastgrad.native.objects.handles import call_python
 
 OPS_OFFSET = RUNTIME.offset("ops")
 OP_BYTES = OPINFO.words * 8
@@ -43,17 +52,35 @@ def rule_of(k):
 # --- launch ----------------------------------------------------------------------------------------------------
 
 
+@native_once
+def resolve_kernel(cell):
+    """Let Python find or compile the kernel of a cell of the table: its address, or a failure."""
+    number = py_integer(cell)
+    answer = call_python(runtime().resolve, 1, number, 0, 0) if number != 0 else 0
+    if number != 0:
+        py_decref(number)
+    if answer == 0:
+        return RAISED
+    address = py_integer_value(answer)
+    py_decref(answer)
+    if py_err_occurred() != 0:
+        return RAISED
+    if address == 0:
+        return fail(NO_KERNEL, cell)
+    runtime().kernels[cell] = address
+    return address
+
+
 @native
 def find_kernel(kernel, device, dtype, layout_class):
-    """The address of a kernel, compiled now if it never was; zero if there is none."""
-    rt = runtime()
-    index = ((kernel * N_DEVICES + device) * N_DTYPES + dtype) * N_LAYOUTS + layout_class
-    address = rt.kernels[index]
-    if address == 0:
-        address = call_native(rt.resolve, index)
-        enter()
-        rt.kernels[index] = address
-    return address
+    """The address of a kernel, or a failure.
+
+    One that was never needed is found or compiled now, by Python: any code may run meanwhile, other threads too. So
+    whoever has written addresses into a frame must hold the memory behind them from before this call.
+    """
+    cell = ((kernel * N_DEVICES + device) * N_DTYPES + dtype) * N_LAYOUTS + layout_class
+    address = runtime().kernels[cell]
+    return address if address != 0 else resolve_kernel(cell)
 
 
 @native_inline
@@ -68,7 +95,7 @@ def launch_address(address, frame, n_words, work):
         enter()
     else:
         call_kernel(address, frame)
-    if rt.tape != 0 and not append_launch(address, frame, n_words):
+    if rt.tape != 0 and failed(append_launch(address, frame, n_words)):
         return NO_MEMORY
     return 0
 
@@ -77,8 +104,8 @@ def launch_address(address, frame, n_words, work):
 def launch(kernel, device, dtype, layout_class, frame, n_words, work):
     """Find a kernel and run it over `frame`; returns a status."""
     address = find_kernel(kernel, device, dtype, layout_class)
-    if address == 0:
-        return NO_KERNEL
+    if failed(address):
+        return address
     return launch_address(address, frame, n_words, work)
 
 

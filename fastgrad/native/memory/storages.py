@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_inline, runtime, storage, tensor
 from fastgrad.native.contracts.flags import OWN_COUNTER
 from fastgrad.native.contracts.records import STORAGE_KIND
+from fastgrad.native.contracts.status import NO_MEMORY
 from fastgrad.native.memory.buffers import allocate
 from fastgrad.native.memory.records import WORDS_STORAGE, new_record, retire_record
 from fastgrad.native.memory.references import drop
@@ -13,10 +15,10 @@ from fastgrad.native.memory.tapes import keep_for_tape
 
 @native
 def new_storage(nbytes, dtype, device):
-    """A storage of `nbytes`, or zero."""
+    """A storage of `nbytes`, or NO_MEMORY."""
     handle = new_record(STORAGE_KIND, WORDS_STORAGE)
-    if handle == 0:
-        return 0
+    if failed(handle):
+        return handle
     s = storage(handle)
     s.owner = 0
     s.version = 0
@@ -24,21 +26,22 @@ def new_storage(nbytes, dtype, device):
     s.device = device
     s.dtype = dtype
     s.nbytes = nbytes
-    s.data = allocate(nbytes)
-    if s.data == 0:
+    data = allocate(nbytes)
+    if failed(data):
         retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
-        return 0
-    if runtime().tape != 0 and not keep_for_tape(handle):
+        return data
+    s.data = data
+    if runtime().tape != 0 and failed(keep_for_tape(handle)):
         drop(handle)
-        return 0
+        return NO_MEMORY
     return handle
 
 
 @native
 def foreign_storage(data, nbytes, dtype, device, owner):
-    """A storage over memory of somebody else's, for a reference to `owner`; zero if there is no memory."""
+    """A storage over memory of somebody else's, for a reference to `owner`, or NO_MEMORY."""
     handle = new_record(STORAGE_KIND, WORDS_STORAGE)
-    if handle != 0:
+    if not failed(handle):
         s = storage(handle)
         s.data = data
         s.nbytes = nbytes
@@ -52,9 +55,9 @@ def foreign_storage(data, nbytes, dtype, device, owner):
 
 @native
 def new_counter():
-    """A storage without memory that counts changes alone, held by one counter; zero if there is no memory."""
+    """A storage without memory that counts changes alone, held by one counter, or NO_MEMORY."""
     handle = new_record(STORAGE_KIND, WORDS_STORAGE)
-    if handle != 0:
+    if not failed(handle):
         s = storage(handle)
         s.owner = 0
         s.version = 0

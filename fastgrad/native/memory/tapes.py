@@ -5,8 +5,10 @@ A launch stands on the tape as its number of words, its kernel and the words of 
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_once, runtime, tape, words
 from fastgrad.native.contracts.records import TAPE_KIND
+from fastgrad.native.contracts.status import OK
 from fastgrad.native.memory.buffers import deallocate, grow, room
 from fastgrad.native.memory.records import WORDS_TAPE, new_tape_record, retire_record
 from fastgrad.native.memory.references import drop, retain
@@ -14,12 +16,14 @@ from fastgrad.native.memory.references import drop, retain
 
 @native
 def begin_tape():
-    """Begin to record launches: the new tape, or zero if one records already or there is no memory."""
+    """Begin to record launches: the new tape, zero if one records already, or NO_MEMORY."""
     rt = runtime()
     if rt.tape != 0:
         return 0
-    rt.tape = new_tape_record()
-    return rt.tape
+    handle = new_tape_record()
+    if not failed(handle):
+        rt.tape = handle
+    return handle
 
 
 @native
@@ -46,12 +50,12 @@ def release_tape(handle):
 
 @native_once
 def append_launch(address, frame, n_words):
-    """Append a launch to the tape that records. False without memory."""
+    """Append a launch to the tape that records. A status."""
     t = tape(runtime().tape)
     cap = room(t.n_words, t.cap_words, n_words + 2)
     fresh = grow(t.words, t.n_words, t.cap_words, cap)
-    if fresh == 0:
-        return False
+    if failed(fresh):
+        return fresh
     t.words = fresh
     t.cap_words = cap
     target = words(t.words + t.n_words * 8)
@@ -61,26 +65,26 @@ def append_launch(address, frame, n_words):
         target[2 + k] = words(frame)[k]
     t.n_words += n_words + 2
     t.n_launches += 1
-    return True
+    return OK
 
 
 @native_once
 def keep_for_tape(handle):
     """Let the tape that records hold a storage that its launches write to, so that a replay finds it in place.
 
-    False without memory.
+    A status.
     """
     t = tape(runtime().tape)
     cap = room(t.n_kept, t.cap_kept, 1)
     fresh = grow(t.kept, t.n_kept, t.cap_kept, cap)
-    if fresh == 0:
-        return False
+    if failed(fresh):
+        return fresh
     t.kept = fresh
     t.cap_kept = cap
     words(t.kept)[t.n_kept] = handle
     t.n_kept += 1
     retain(handle)
-    return True
+    return OK
 
 
 @native

@@ -12,6 +12,7 @@ way, and takes the change back as it goes.
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import context_object, native, runtime
 from fastgrad.native.base.modes import enter, forget_ended_threads, put_back, set_setting
 from fastgrad.native.base.pyapi import (
@@ -31,6 +32,8 @@ from fastgrad.native.base.pyapi import (
     py_list_new,
     py_list_set,
     py_untrack,
+    raises,
+    system_error,
 )
 from fastgrad.native.contracts.flags import CAPTURE_SETTING, N_SETTINGS, SWITCHES
 from fastgrad.native.contracts.status import OK, RAISED
@@ -96,16 +99,23 @@ def switch_modes(x):
     rt.mode = rt.mode & ~(x.off & SWITCHES) | x.on & SWITCHES
 
 
+one_tape = raises(system_error, "a tape records once, and one tape at a time")
+
+
 @native
 def change(o):
     """Make the change of a context. OK or RAISED."""
     x = context_object(o)
     if x.setting == 1 + CAPTURE_SETTING:
-        x.tape = begin_tape()
-        if x.tape == 0:
+        if x.tape != 0 or runtime().tape != 0:
+            one_tape()
+            return RAISED
+        handle = begin_tape()
+        if failed(handle):
             py_err_no_memory()
             return RAISED
-    elif 0 < x.setting <= N_SETTINGS and push_setting(x.setting - 1, x.value) != OK:
+        x.tape = handle
+    elif 0 < x.setting <= N_SETTINGS and failed(push_setting(x.setting - 1, x.value)):
         return RAISED
     if x.depth == 0 and x.applied == 0:
         x.before = runtime().mode
@@ -124,7 +134,7 @@ def take_back(o):
         put_back(runtime().mode & ~both | x.before & both)
     else:
         switch_modes(x)
-    if x.setting == 1 + CAPTURE_SETTING:
+    if x.tape != 0:
         end_tape(x.tape)
     else:
         take_value(x)
@@ -160,7 +170,7 @@ def enter_context(o):
         if before != 0:
             py_decref(before)
     enter()
-    if change(o) != OK:
+    if failed(change(o)):
         return RAISED
     x.depth += 1
     return OK
@@ -181,7 +191,7 @@ def leave_context(o):
 @native
 def context_enter(o):
     """`__enter__` of a context; zero with an exception set."""
-    if enter_context(o) != OK:
+    if failed(enter_context(o)):
         return 0
     answer = o if context_object(o).gives_self != 0 else none()
     py_incref(answer)
@@ -206,7 +216,7 @@ def apply_context(kind, on, off):
     x.on = on
     x.off = off
     enter()
-    if change(o) != OK:
+    if failed(change(o)):
         py_decref(o)
         return 0
     x.applied = 1
@@ -230,7 +240,7 @@ def context_call(o, args, kwargs):
 @native
 def call_inside(o, function, args, kwargs):
     """Call a function with a tuple and a dict of arguments inside of a context: what it returns, or zero."""
-    if enter_context(o) != OK:
+    if failed(enter_context(o)):
         return 0
     answer = py_call_tuple(function, args, kwargs if py_dict_size(kwargs) > 0 else 0)
     leave_context(o)
@@ -270,7 +280,7 @@ def dealloc_context(o):
     if x.depth != 0 or x.applied != 0:
         enter()
         lost = py_err_occurred() != 0 and x.thread == runtime().thread
-        if lost or x.setting == 1 + CAPTURE_SETTING:
+        if lost or x.tape != 0:
             x.depth = 0
             take_back(o)
     if x.weaklist != 0:

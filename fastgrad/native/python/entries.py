@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fastgrad.native.backward import boundary, custom_function, hooks, passes, run
 from fastgrad.native.base import frames, modes
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     advance,
     native,
@@ -21,7 +22,6 @@ from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import none, py_incref
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.flags import DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
-from fastgrad.native.contracts.status import OK
 from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
 from fastgrad.native.graph import graph
 from fastgrad.native.graph.graph import is_leaf, look, requires_grad, write_meta
@@ -31,7 +31,7 @@ from fastgrad.native.launch.launch import launch_frame, replay
 from fastgrad.native.memory.buffers import empty_cache
 from fastgrad.native.memory.references import drain, drop, drop_tensor, leave_node, retain, unlink_retained
 from fastgrad.native.memory.tapes import launches_of
-from fastgrad.native.objects import contexts
+from fastgrad.native.objects import contexts, held
 from fastgrad.native.objects.collector import (
     clear_node,
     clear_tensor,
@@ -189,7 +189,7 @@ def retain_grad(h):
     if t.node == 0:
         return 1
     status = look(h)
-    if status != OK:
+    if failed(status):
         return status
     if not t.flags & RETAINS_GRAD and not is_leaf(h):
         t.flags |= RETAINS_GRAD
@@ -211,7 +211,7 @@ def number(kind, real, integer, dtype, device):
     """A 0-dim tensor with a Python number."""
     enter()
     h = number_tensor(kind, real, integer, dtype, device)
-    if h > 0:
+    if not failed(h):
         tensor(h).flags &= ~WRAPPED_NUMBER
     return h
 
@@ -258,11 +258,11 @@ def copy(h, source):
     """Copy elements, broadcasting and casting, without history. A status."""
     enter()
     status = about_to_change(h)
-    if status != 0:
-        return -status
+    if failed(status):
+        return status
     status = copy_into(h, source)
     tensors.bump_version(h)
-    return -status
+    return status
 
 
 @native
@@ -270,7 +270,7 @@ def data_of(h):
     """What `.data` gives: an alias whose changes in place do not count for the others over its memory."""
     enter()
     a = alias(h)
-    return tensors.finished(a, tensors.count_apart(a)) if a > 0 else a
+    return tensors.finished(a, tensors.count_apart(a)) if not failed(a) else a
 
 
 @native
@@ -336,7 +336,7 @@ def random_fill(kernel, h, seed, offset, a, b):
     f.offset = offset
     f.a = a
     f.b = b
-    return -launch_frame(kernel, t.device, t.dtype, f, t.numel)
+    return launch_frame(kernel, t.device, t.dtype, f, t.numel)
 
 
 @native
@@ -351,7 +351,7 @@ def sequence_fill(kernel, h, start, step):
     f.out = t.data
     f.start = start
     f.step = step
-    return -launch_frame(kernel, t.device, t.dtype, f, t.numel)
+    return launch_frame(kernel, t.device, t.dtype, f, t.numel)
 
 
 EXPORTS = [
@@ -371,7 +371,7 @@ EXPORTS = [
     Export("new", new, "iiii", "T"),
     Export("number", number, "idiii", "T"),
     Export("wrapped_number", wrapped_number, "idii", "T"),
-    Export("wrapped_handle", wrapped_handle, "idi", "i"),
+    Export("wrapped_handle", wrapped_handle, "idi", "s"),
     Export("foreign", foreign, "iiiiiii", "T"),
     Export("handle_of", handle_of, "T", "i"),
     Export("from_handle", from_handle, "i", "T"),
@@ -395,8 +395,8 @@ EXPORTS = [
     Export("data_of", data_of, "T", "T"),
     Export("set_data", set_data, "TT", "n"),
     Export("part_from_node", part_from_node, "T", "n"),
-    Export("random_fill", random_fill, "iTiiii", "i"),
-    Export("sequence_fill", sequence_fill, "iTii", "i"),
+    Export("random_fill", random_fill, "iTiiii", "E"),
+    Export("sequence_fill", sequence_fill, "iTii", "E"),
     # modes
     Export("get_mode", modes.get_mode, "", "i"),
     Export("setting", setting, "i", "R"),
@@ -422,6 +422,8 @@ EXPORTS = [
     Export("dealloc_node", dealloc_node, "i", "x"),
     Export("traverse_node", traverse_node, "iii", "x"),
     Export("clear_node", clear_node, "i", "x"),
+    Export("get_held", held.get_held, "ii", "x"),
+    Export("set_held", held.set_held, "iii", "x"),
     Export("dealloc_handle", dealloc_handle, "i", "x"),
     Export("collection_begins", collection_begins, "i", "n"),
     Export("collection_ends", collection_ends, "", "E"),
@@ -431,7 +433,7 @@ EXPORTS = [
     Export("add_hook", hooks.add_hook, "oo", "R"),
     Export("register_hook", hooks.register_hook, "To", "R"),
     Export("register_node_hook", hooks.register_node_hook, "Niio", "R"),
-    Export("hold_hooks", hooks.hold_hooks, "Nio", "E"),
+    Export("hold_hooks", hooks.hold_hooks, "Nio", "s"),
     Export("output_hooks", hooks.output_hooks, "T", "R"),
     Export("leaf_hooks", hooks.leaf_hook_dict, "Ti", "R"),
     # custom functions, saved tensors
@@ -439,7 +441,7 @@ EXPORTS = [
     Export("function_begin", custom_function.function_begin, "ooo", "R"),
     Export("function_finish", custom_function.function_finish, "ooo", "R"),
     Export("function_apply", custom_function.function_apply, "oooo", "R"),
-    Export("function_save", custom_function.save_all, "o", "E"),
+    Export("function_save", custom_function.save_all, "o", "s"),
     Export("set_output_count", custom_function.set_output_count, "Ni", "s"),
     Export("set_output", custom_function.set_output, "NiTii", "s"),
     Export("set_dirty_output", custom_function.set_dirty_output, "NiT", "s"),
