@@ -13,9 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # op_cases and op_testing, in every import mode
 pytest.register_assert_rewrite("op_testing")
+
+# Tests draw the same examples every time, and take as long as the machine needs.
+settings.register_profile("fastgrad", derandomize=True, deadline=None)
+settings.load_profile("fastgrad")
 
 FAILED = pytest.StashKey[bool]()
 

@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Callable
 
+PATIENCE = 200.0  # seconds after which a thread that waits for others gives up, also on a busy machine
+
 
 def in_threads(count: int, function: Callable[[int], None]) -> None:
     """Run a function on several threads at once; the first exception is raised here."""

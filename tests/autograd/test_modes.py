@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import fastgrad as fg
-from tests.threads import in_threads
+from tests.threads import PATIENCE, in_threads
 
 
 @pytest.fixture(autouse=True)
@@ -296,13 +296,13 @@ def test_a_mode_of_another_thread_does_not_reach_this_one():
     def other() -> None:
         with fg.no_grad():
             inside.set()
-            leave.wait(10)
+            leave.wait(PATIENCE)
             seen.append(state())
         seen.append(state())
 
     thread = threading.Thread(target=other)
     thread.start()
-    assert inside.wait(10)
+    assert inside.wait(PATIENCE)
     assert state() == (True, False, True)
     with fg.inference_mode():
         leave.set()
@@ -319,7 +319,7 @@ def test_many_threads_in_modes_at_once(count: int):
         off = k % 3 != 0
         with fg.set_grad_enabled(not off):
             for _ in range(3):
-                barrier.wait(10)
+                barrier.wait(PATIENCE)
                 assert fg.is_grad_enabled() is not off
                 assert recorded() is not off
         assert fg.is_grad_enabled()
@@ -335,7 +335,7 @@ def test_threads_that_end_in_another_mode_leave_nothing_behind():
     def work(k: int) -> None:
         with fg.set_grad_enabled(k == 0):
             for _ in range(10):
-                barrier.wait(10)
+                barrier.wait(PATIENCE)
                 assert recorded() is (k == 0)
 
     in_threads(2, work)
@@ -352,9 +352,9 @@ def test_hooks_of_passes_on_two_threads_see_the_mode_of_their_pass():
         x = fg.ones(2, requires_grad=True)
 
         def hook(g: Any) -> None:
-            barrier.wait(10)
+            barrier.wait(PATIENCE)
             seen[k].append(fg.is_grad_enabled())
-            barrier.wait(10)
+            barrier.wait(PATIENCE)
             seen[k].append((g * x).requires_grad)
 
         x.register_hook(hook)

@@ -250,7 +250,7 @@ def test_what_lies_where_the_draft_goes(thing, capsys):
     begun = time.monotonic()
     assert get() == (CODE, True, "")
     assert not get().compiled
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < sealed.PATIENCE / 2
     assert "not kept" not in capsys.readouterr().err
 
 
@@ -311,7 +311,7 @@ def test_a_killed_process_holds_nobody_up(compiling, empty):
     compiling.kill()
     begun = time.monotonic()
     assert get() == (CODE, True, "")
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < sealed.PATIENCE / 2
     assert [path.name for path in empty.iterdir()] == ["unit-1.o"]
 
 
@@ -355,9 +355,8 @@ def test_a_child_has_no_part_in_the_locks_of_its_parent():
 def compile_and_fork():
     if os.fork() == 0:
         print("child", os.getpid(), flush=True)
-        time.sleep(60)
-        os._exit(0)
-    time.sleep(60)
+        signal.pause()
+    signal.pause()
 
 cache.get("unit-1", "a unit", compile_and_fork)
 """
@@ -368,7 +367,7 @@ cache.get("unit-1", "a unit", compile_and_fork)
         process.kill()
         begun = time.monotonic()
         assert get() == (CODE, True, "")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < sealed.PATIENCE / 2
         os.kill(child, 0)  # it is still there
     finally:
         os.kill(child, signal.SIGKILL)
@@ -424,7 +423,7 @@ def test_a_fork_waits_until_another_thread_has_compiled(empty):
         thread = threading.Thread(target=work)
         thread.start()
         begun.wait()
-        while not list(cache.place().folder.glob("norm*.draft")):
+        while thread.is_alive() and not list(cache.place().folder.glob("norm*.draft")):
             time.sleep(0.01)
         time.sleep(0.3)
         child = os.fork()
