@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 from fastgrad import dtypes
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt, runtime_get, runtime_set_object
+from fastgrad.native.contracts.entries import ARGUMENTS
+from fastgrad.native.contracts.entry_table import ENTRIES
 from fastgrad.native.contracts.flags import INFERENCE_VIEW, IS_VIEW, NO_GRAD_VIEW, VIEW_ORIGIN
 from fastgrad.native.contracts.python_types import HELD, KIND_NAMES
 from fastgrad.native.contracts.record import Record
@@ -26,9 +28,16 @@ def shape_text(t: Any) -> str:
     return str(list(rt.sizes(t)))
 
 
-def raise_status(status: int, name: str, operands: Sequence[Any] = (), attrs: Sequence[int] = ()) -> NoReturn:
+def raise_status(
+    status: int, name: str, operands: Sequence[Any] = (), attrs: Sequence[int] = (), facts: Sequence[Any] = ()
+) -> NoReturn:
     """Raise the exception that a status of op `name` stands for."""
-    raise _exception(status, name, [t for t in operands if isinstance(t, TensorBase)], attrs)
+    reason = REASONS[status]
+    tensors = [t for t in operands if isinstance(t, TensorBase)]
+    text = reason.text.format_map(_Facts(reason.facts, facts, name, tensors, attrs))
+    if name == NO_NAME or "{op}" in reason.text:
+        raise reason.exception(text)
+    raise reason.exception(f"{name}(): {text}" if name.isidentifier() else f"{name}: {text}")
 
 
 def renamed(error: BaseException, name: str) -> BaseException:
@@ -37,20 +46,15 @@ def renamed(error: BaseException, name: str) -> BaseException:
     return type(error)(f"{name}(): {text}") if mark and op.isidentifier() else error
 
 
-def _exception(status: int, name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
-    reason = REASONS[status]
-    text = reason.text.format_map(_Facts(reason.facts, name, tensors, attrs))
-    if name == NO_NAME or "{op}" in reason.text:
-        return reason.exception(text)
-    return reason.exception(f"{name}(): {text}" if name.isidentifier() else f"{name}: {text}")
-
-
 class _Facts(dict[str, str]):
     """What a message may ask for, found when it asks: see Note [Results] in `native.contracts.status`."""
 
-    def __init__(self, facts: Sequence[Fact], op: str, tensors: list[Any], ints: Sequence[int]) -> None:
+    def __init__(
+        self, facts: Sequence[Fact], values: Sequence[Any], op: str, tensors: list[Any], ints: Sequence[int]
+    ) -> None:
         super().__init__()
         self._facts = {fact.name: fact for fact in facts}
+        self._values = values
         self._op = op
         self._tensors = tensors
         self._ints = ints
@@ -59,13 +63,15 @@ class _Facts(dict[str, str]):
         fact = self._facts.get(name)
         if fact is None:
             return str(getattr(self, name)())
-        value = runtime_get("error", fact.word)
+        value = self._values[fact.word]
+        if value is None:
+            return "a tensor that is gone"
         if fact.kind == "place":
             return self._place(value)
         if fact.kind == "view":
-            return _view(value, runtime_get("error", fact.word + 1))
+            return _view(value, self._values[fact.word + 1])
         if fact.kind == "sizes":
-            return str([runtime_get("error", fact.word + 1 + k) for k in range(value)])
+            return str(list(self._values[fact.word + 1 :][:value]))
         return _KINDS[fact.kind](value)
 
     def _place(self, k: int) -> str:
@@ -103,8 +109,7 @@ def _dtype(t: Any) -> dtypes.dtype:
     return dtypes.of_code(rt.field(t, TENSOR_DTYPE))
 
 
-def _layout(handle: int) -> str:
-    t = rt.borrow(handle)
+def _layout(t: Any) -> str:
     return f"sizes {shape_text(t)} and dtype {_dtype(t).name}"
 
 
@@ -113,9 +118,8 @@ def _op_of(node: Any) -> str:
     return re.sub(r"Backward0?(?=\d*$)", "", node.name())
 
 
-def _view(handle: int, done: int) -> str:
+def _view(view: Any, done: int) -> str:
     """A view that cannot follow its base: it is about to change, or (`done`) its base has changed."""
-    view = rt.borrow(handle)
     origin = rt.field(view, TENSOR_FLAGS) & VIEW_ORIGIN
     what = "its base or another view of its base has been" if done else "is being"
     output = ""
@@ -129,8 +133,7 @@ def _view(handle: int, done: int) -> str:
     return f"{made} no_grad mode and {what} modified inplace with grad mode enabled."
 
 
-def _saved(handle: int) -> str:
-    saved = rt.borrow(handle)
+def _saved(saved: Any) -> str:
     producer = ""
     # A view would catch up with its base, whose new history may hold the view.
     node = None if rt.field(saved, TENSOR_FLAGS) & IS_VIEW else rt.grad_fn(saved)
@@ -144,11 +147,11 @@ def _advice(cell: int) -> str:
     return f"; {text}" if text else ""
 
 
-_KINDS: dict[str, Callable[[int], str]] = {
+_KINDS: dict[str, Callable[[Any], str]] = {
     "number": str,
     "dtype": lambda code: dtypes.of_code(code).name,
     "type": lambda code: dtypes.of_code(code).type_name,
-    "tensor": lambda handle: shape_text(rt.borrow(handle)),
+    "tensor": shape_text,
     "layout": _layout,
     "saved": _saved,
     "kernel": _advice,
@@ -165,11 +168,10 @@ TENSOR_NODE = _fields(TENSOR, "node")
 OUTPUT_NR = _fields(TENSOR, "output_nr")
 
 
-def op_failed(*arguments: Any) -> NoReturn:
-    """Called by a failing `rt.apply` with its arguments; raises what the status stands for."""
+def op_failed(_: int, status: int, facts: tuple[Any, ...], arguments: tuple[Any, ...]) -> NoReturn:
+    """Called by a failing `rt.apply` with facts and its arguments; raises what the status stands for."""
     from fastgrad.ops.registry import OPS
 
-    status = runtime_get("status")
     if len(arguments) < 3 or not all(isinstance(a, int) for a in arguments[:3]):
         raise TypeError("a call of an op begins with three integers")
     number, n, n_outs, *rest = arguments
@@ -181,7 +183,7 @@ def op_failed(*arguments: Any) -> NoReturn:
     name = op.called + ("_" if n_outs == _IN_PLACE else "")
     if status == BAD_CALL:
         raise TypeError(f"{name}(): {n} operands and {len(attrs)} integers do not fit {op!r}")
-    raise_status(status, name, operands, attrs)
+    raise_status(status, name, operands, attrs, facts)
 
 
 _IN_PLACE = -1
@@ -203,24 +205,32 @@ def _not_a_tensor(op: Any, operands: Sequence[Any], in_place: bool) -> TypeError
     return TypeError(f"{name}(): argument '{op.argument(k)}' (position {place}) must be Tensor, not {kind}")
 
 
-def entry_failed(*arguments: Any) -> NoReturn:
-    """Called by any other failing entry with its arguments; raises what the status stands for."""
-    status = runtime_get("status")
-    if status == BAD_HANDLE:
-        wrong = [a for a in arguments if not isinstance(a, (int, float, TensorBase))]
-        if wrong or not arguments or not isinstance(arguments[0], int):
-            kind = type(wrong[0]).__name__ if wrong else "a tensor that was never made, or is gone"
-            raise TypeError(f"expected a Tensor as argument, but got {kind}")
-        raise RuntimeError("this backward pass has ended")
-    raise_status(status, _subject(arguments), arguments)
-
-
-def _subject(arguments: Sequence[Any]) -> str:
-    """What a message names for an entry that is no op: the node, or the type of node to be, that comes first."""
+def entry_failed(number: int, status: int, facts: tuple[Any, ...], arguments: tuple[Any, ...]) -> NoReturn:
+    """Called by any other failing entry with facts and its arguments; raises what the status stands for."""
     first = arguments[0] if arguments else None
+    name = ENTRIES[number].called or NO_NAME
     if isinstance(first, NodeBase):
-        return first.name()  # type: ignore[no-any-return, attr-defined]
-    return first.__name__ if isinstance(first, type) else NO_NAME
+        name = first.name()  # type: ignore[attr-defined]
+    elif isinstance(first, type):
+        name = first.__name__
+    raise_status(status, name, arguments, facts=facts)
+
+
+def wrong_argument(number: int, k: int, value: Any) -> NoReturn:
+    """Called for an argument of an entry that is not of its kind or, for -1, for a wrong number of them."""
+    entry = ENTRIES[number]
+    name = entry.called or entry.name
+    if k < 0:
+        raise TypeError(f"{name}() takes {len(entry.arguments)} arguments, but got {value}")
+    kind = entry.arguments[k].kind
+    if kind == "pass":
+        raise RuntimeError("this backward pass has ended")
+    if kind == "index":
+        raise IndexError(f"{name}(): argument {k + 1} is out of range: {value}")
+    got = type(value).__name__
+    if isinstance(value, TensorBase) and kind in ("tensor", "tensor?"):
+        got = "one that was never made, or is gone"
+    raise TypeError(f"{name}(): argument {k + 1} must be {ARGUMENTS[kind]}, but got {got}")
 
 
 def wrong_kind(which: int, value: Any) -> NoReturn:
@@ -230,5 +240,6 @@ def wrong_kind(which: int, value: Any) -> NoReturn:
 
 
 runtime_set_object("wrong_kind", wrong_kind)
+runtime_set_object("wrong_argument", wrong_argument)
 runtime_set_object("op_failed", op_failed)
 runtime_set_object("entry_failed", entry_failed)

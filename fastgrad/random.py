@@ -17,7 +17,7 @@ import sys
 import threading
 from typing import Any
 
-from fastgrad.errors import raise_status
+from fastgrad.errors import renamed
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import (
     BOOL,
@@ -34,7 +34,7 @@ from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits
-from fastgrad.ops.random import INTEGERS, NORMAL, UNIFORM
+from fastgrad.ops.random import INTEGERS, NORMAL, RANDOM_KERNELS, UNIFORM
 from fastgrad.ops.registry import Kernel
 
 DEFAULT_SEED = 67280421310721
@@ -110,8 +110,7 @@ class Generator:
         """Seed and position, as a uint8 tensor of 16 elements."""
         with self._lock:
             state = _STATE.pack(self._seed, self._offset)
-        shape = ctypes.c_int64(_STATE.size)
-        tensor = rt.new(UINT8, 0, 1, ctypes.addressof(shape))
+        tensor = rt.new(UINT8, 0, (_STATE.size,))
         ctypes.memmove(rt.field(tensor, _DATA), state, _STATE.size)
         return tensor
 
@@ -306,9 +305,10 @@ def _fill(
     elif not isinstance(generator, Generator):
         raise TypeError(f"{name}: expected generator to be a Generator, but got {type(generator).__name__}")
     seed, offset = generator._take(-(-rt.field(tensor, _NUMEL) // per_block))
-    status = rt.random_fill(kernel.id, tensor, _signed(seed), _signed(offset), a, b)
-    if status < 0:
-        raise_status(status, name, [tensor])
+    try:
+        rt.random_fill(RANDOM_KERNELS.index(kernel), tensor, _signed(seed), _signed(offset), a, b)
+    except (NotImplementedError, MemoryError) as error:
+        raise renamed(error, name) from None
 
 
 def _per_block(tensor: Any) -> int:

@@ -355,8 +355,7 @@ def _run_callbacks(kept: dict[Any, Any]) -> None:
 
 def _current_graph_task_id() -> int:
     """The number of the pass under way in this thread, -1 outside of one."""
-    task = rt.current_pass()
-    return rt.pass_id(task) if task else -1
+    return rt.current_pass() or -1
 
 
 def _current_autograd_node() -> Any:
@@ -412,8 +411,8 @@ def _apply_rules(task: int, node: Any, grads: tuple[Any, ...]) -> tuple[Any, ...
     return tuple(results)
 
 
-def _pass_failed(node: Any, status: int) -> None:
-    raise_status(status, "backward" if node is None else node.name())
+def _pass_failed(node: Any, status: int, facts: tuple[Any, ...]) -> None:
+    raise_status(status, "backward" if node is None else node.name(), facts=facts)
 
 
 runtime_set_object("edge_type", GradientEdge)

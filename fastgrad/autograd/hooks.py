@@ -1,8 +1,8 @@
 """Hooks from Python's side: handles, the hooks of leaves, and the rules for what a hook may return.
 
 Note [Where hooks live]: the hooks of a non-leaf stand in the object of its node, those of a leaf in the `__dict__` of
-its object (see `native.hooks`). Python's garbage collector sees both, so that a hook that holds its own tensor or
-node is collected with it. A leaf that has hooks keeps its object as long as a graph leads to it.
+its object (see `native.backward.hook_dicts`). Python's garbage collector sees both, so that a hook that holds its own
+tensor or node is collected with it. A leaf that has hooks keeps its object as long as a graph leads to it.
 """
 
 from __future__ import annotations

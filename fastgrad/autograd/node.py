@@ -18,14 +18,11 @@ from fastgrad.autograd.function_hook import (
 from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.autograd.saved import saved_attribute
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt, runtime_set_object
-from fastgrad.native.contracts.flags import POST_HOOKS, PRE_HOOKS
-from fastgrad.native.contracts.python_types import NODE_OBJECT
 from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.ops.registry import OPS
 
 _OP, _SEQ, _N_IN, _N_OUT, _VARIABLE = (NODE.fields[n][0] for n in ("op", "seq", "n_in", "n_out", "variable"))
 _OUTPUT_NR = TENSOR.fields["output_nr"][0]
-_PRES, _POSTS = (NODE_OBJECT.fields[n][0] for n in ("pres", "posts"))
 LAST = 1 << 62  # what `native.graph` gives AccumulateGrad nodes
 
 
@@ -79,7 +76,7 @@ class Node(NodeBase):
         return 2**64 - 1 if seq == LAST else seq  # type: ignore[no-any-return]
 
     def _set_sequence_nr(self, number: int) -> None:
-        rt.set_node_field(self, _SEQ, number)
+        rt.set_sequence_nr(self, number)
 
     def register_hook(self, fn: Callable[[tuple[Any, ...], tuple[Any, ...]], Any]) -> RemovableHandle:
         """Call ``fn(grad_inputs, grad_outputs)`` after the node's derivative ran.
@@ -93,7 +90,7 @@ class Node(NodeBase):
         -------
         RemovableHandle
         """
-        return rt.register_node_hook(self, _POSTS, POST_HOOKS, fn)  # type: ignore[no-any-return]
+        return rt.register_node_hook(self, 1, fn)  # type: ignore[no-any-return]
 
     def register_prehook(self, fn: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
         """Call ``fn(grad_outputs)`` before the node's derivative runs.
@@ -107,7 +104,7 @@ class Node(NodeBase):
         -------
         RemovableHandle
         """
-        return rt.register_node_hook(self, _PRES, PRE_HOOKS, fn)  # type: ignore[no-any-return]
+        return rt.register_node_hook(self, 0, fn)  # type: ignore[no-any-return]
 
     def add_pre_hook(self, hook: FunctionPreHook) -> None:
         """Add a hook written as a class; it cannot be removed.

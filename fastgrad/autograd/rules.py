@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fastgrad.autograd.saved import saved_value
-from fastgrad.errors import raise_status
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.flags import IN_VIEW
+from fastgrad.native.contracts.flags import IN_VIEW, SAVED_FREED
 from fastgrad.native.contracts.records import NODE
-from fastgrad.native.contracts.status import FREED_GRAPH
 from fastgrad.ops.registry import OPS, Op
 from fastgrad.ops.shape import copy_slices
 
@@ -25,15 +23,13 @@ def apply_rules(
     node: Any, grads: tuple[Any, ...], wanted: Callable[[int], Any] | None = None
 ) -> Iterator[tuple[int, Any]]:
     """Yield input number and gradient for each input that needs one and, if `wanted` is given, is wanted."""
-    status = rt.check_saved(node)
-    op = OPS[rt.node_field(node, _OP)]
+    op, flags = OPS[rt.node_field(node, _OP)], rt.node_field(node, _FLAGS)
     undefined = all(g is None for g in grads)
-    if status == FREED_GRAPH and (_reads_saved(op) or (op is copy_slices and not undefined)):
-        raise_status(status, op.node)
-    if undefined and rt.node_field(node, _FLAGS) & IN_VIEW:
-        return
-    if status and status != FREED_GRAPH:
-        raise_status(status, op.node)
+    if flags & SAVED_FREED:
+        if _reads_saved(op) or (op is copy_slices and not undefined):
+            rt.check_saved(node)  # raises
+    elif not (undefined and flags & IN_VIEW):
+        rt.check_saved(node)
     if undefined:
         return
     if op.joint:

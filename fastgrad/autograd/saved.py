@@ -19,7 +19,7 @@ from fastgrad.ops.registry import OPS, Op
 Pack: TypeAlias = Callable[[Any], Any]
 Unpack: TypeAlias = Callable[[Any], Any]
 
-_OP, _NODE_FLAGS = (NODE.fields[n][0] for n in ("op", "flags"))
+_OP, _NODE_FLAGS, _N_OUT = (NODE.fields[n][0] for n in ("op", "flags", "n_out"))
 _OUTPUT_NR = TENSOR.fields["output_nr"][0]
 FIRST_OUTPUT = 4
 _version = rt.version
@@ -348,8 +348,9 @@ def saved_attribute(node: Any, name: str) -> Any:
     if raw:
         return SavedTensor._of(node, short, place)
     value = saved_value(node, place, edge)
-    if place >= FIRST_OUTPUT and value is not None and value.is_floating_point():
-        return rt.attach_output(node, place - FIRST_OUTPUT, value)
+    number = place - FIRST_OUTPUT
+    if value is not None and value.is_floating_point() and 0 <= number < rt.node_field(node, _N_OUT):
+        return rt.attach_output(node, number, value)
     return value
 
 

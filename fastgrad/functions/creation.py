@@ -12,7 +12,6 @@ import numpy as np
 
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
-from fastgrad.errors import raise_status
 from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor, product
 from fastgrad.functions.data import array_of
 from fastgrad.functions.public import public
@@ -22,7 +21,6 @@ from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits
-from fastgrad.ops.random import SEQUENCE
 from fastgrad.ops.registry import BY_NAME
 
 _CAST = BY_NAME["cast"].id
@@ -91,8 +89,7 @@ def allocate(name: str, code: int, sizes: Sequence[int], where: Any = None) -> A
         )
     if product(dtypes.of_code(code).itemsize, *filter(None, sizes)) < 0:
         raise RuntimeError(f"{name}(): Storage size calculation overflowed with sizes={list(sizes)}")
-    words = (ctypes.c_int64 * (len(sizes) + 1))(*sizes)
-    return rt.new(code, _code(where), len(sizes), ctypes.addressof(words))
+    return rt.new(code, _code(where), tuple(sizes))
 
 
 def _finish(out: Any, requires_grad: bool) -> Any:
@@ -121,9 +118,7 @@ def number_parts(value: Any, name: str = "full") -> tuple[int, float, int]:
 
 def fill_with(out: Any, value: Any) -> Any:
     """Fill a fresh tensor with a number."""
-    status = rt.fill(out, *number_parts(value))
-    if status < 0:
-        raise_status(status, "fill", (out,))
+    rt.fill(out, *number_parts(value))
     return out
 
 
@@ -209,10 +204,8 @@ def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int],
     n = len(shape)
     if n > MAX_DIMS:
         raise ValueError(f"a tensor has at most {MAX_DIMS} dimensions in fastgrad, but the array has {n}")
-    words = (ctypes.c_int64 * (2 * n + 1))(*shape, *strides)
     reach = sum((s - 1) * st for s, st in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
-    return rt.foreign(d.code, 0, n, ctypes.addressof(words), address, reach * d.itemsize, id(owner))
+    return rt.foreign(d.code, 0, tuple(shape), tuple(strides), address, reach * d.itemsize, owner)
 
 
 @public(method=False)
@@ -270,9 +263,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
 
 def _copy(out: Any, source: Any) -> None:
-    status = rt.copy(out, source)
-    if status < 0:
-        raise_status(status, "copy_", (out, source))
+    rt.copy(out, source)
 
 
 @public("asarray", method=False)
@@ -400,9 +391,7 @@ def _sequence(out: Any, start: float, step: float) -> Any:
         words = float_bits(float(start)), float_bits(float(step))
     else:
         words = int(start), int(step)
-    status = rt.sequence_fill(SEQUENCE.id, out, *words)
-    if status < 0:
-        raise_status(status, "arange", (out,))
+    rt.sequence_fill(out, *words)
     return out
 
 

@@ -316,9 +316,7 @@ def _write(view: Any, places: _Places, value: Any) -> None:
     work = view if view.is_contiguous() else view.contiguous()
     apply(BY_NAME["index_put"].id, 3, -1, work, value.contiguous(), places.indices, places.first, 0)
     if work is not view:
-        status = rt.copy(view, work)
-        if status < 0:
-            raise_status(status, "index_put", (view,))
+        rt.copy(view, work)
 
 
 def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:

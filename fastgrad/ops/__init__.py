@@ -40,6 +40,9 @@ def _install() -> None:
     runtime_set("copy_kernel", elementwise.COPY_KERNELS[0].id)
     runtime_set("gemm_kernel", linalg.GEMM.id)
     runtime_set("zero_kernel", shape.ZERO_FILL.id)
+    for k, kernel in enumerate(random.RANDOM_KERNELS):
+        runtime_set("random_kernels", kernel.id, k)
+    runtime_set("sequence_kernel", random.SEQUENCE.id)
     used = {
         "add_op": elementwise.add, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,
         "sum_op": reduce.sum_, "mean_op": reduce.mean,

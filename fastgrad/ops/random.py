@@ -10,3 +10,6 @@ UNIFORM = Kernel("uniform", "random:uniform", frame=filling.RANDOM, dtypes=FLOAT
 NORMAL = Kernel("normal", "random:normal", frame=filling.RANDOM, dtypes=FLOATS)
 INTEGERS = Kernel("integers", "random:integers", frame=filling.RANDOM)
 SEQUENCE = Kernel("sequence", "random:sequence", frame=filling.SEQUENCE, dtypes=NUMBERS)
+
+RANDOM_KERNELS = (UNIFORM, NORMAL, INTEGERS)
+"""Those that draw from a generator, in the order in which the runtime knows them."""

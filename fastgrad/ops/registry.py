@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.kernels.keys import need_values
-from fastgrad.native.build.loader import rt
+from fastgrad.native.build.loader import rt, runtime_get, runtime_set
 from fastgrad.native.contracts.element_types import (
     BOOL,
     DTYPES,
@@ -48,7 +48,7 @@ from fastgrad.native.contracts.ops import (
     PROGRAM,
     PROMOTE,
 )
-from fastgrad.native.contracts.records import OPINFO, RUNTIME, TENSOR
+from fastgrad.native.contracts.records import OPINFO, TENSOR
 from fastgrad.ops.call import Symbol, invoke
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ class Op:
         return self._read("reflected", 0) == self.id
 
     def _write(self, field: str, value: int, index: int = 0) -> None:
-        rt.poke(_OPS_ADDRESS + self.id * OPINFO.words * 8 + OPINFO.offset(field) + 8 * index, value)
+        runtime_set("ops", value, self._word(field) + index)
 
     def _position(self, name: str) -> int:
         names = [n.lstrip("*") for n in self.inputs]
@@ -440,9 +440,11 @@ class Op:
         return op.id if fits else None
 
     def _read(self, field: str, index: int) -> int:
-        return rt.peek(  # type: ignore[no-any-return]
-            _OPS_ADDRESS + self.id * OPINFO.words * 8 + OPINFO.offset(field) + 8 * index
-        )
+        return runtime_get("ops", self._word(field) + index)
+
+    def _word(self, field: str) -> int:
+        """Where a field of the op's record begins in the table of ops."""
+        return self.id * OPINFO.words + OPINFO.fields[field][0]
 
     def may_lack(self, k: int) -> bool:
         """Whether operand `k` may be None."""
@@ -502,7 +504,6 @@ KERNELS: list[Kernel] = []
 OPS: list[Op] = []
 BY_NAME: dict[str, Op] = {}
 _DTYPE, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "flags"))
-_OPS_ADDRESS: int = rt.runtime_address() + RUNTIME.offset("ops")
 
 
 def elementwise(

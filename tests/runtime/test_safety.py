@@ -888,7 +888,7 @@ def test_debug_mode_notices_the_use_of_a_freed_record():
         import fastgrad as fg
         from fastgrad.native.build.loader import rt
         x = fg.ones(3)
-        rt.from_handle(rt.handle_of(x))  # one reference too few: the record is freed under the object
+        rt.release_handle(rt.handle_of(x))  # one reference too few: the record is freed under the object
         try:
             x + 1
         except Exception as error:

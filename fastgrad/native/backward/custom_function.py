@@ -10,7 +10,7 @@ differentiable go to `autograd.function.finish_function`.
 from __future__ import annotations
 
 from fastgrad.native.backward.hooks import optional_object
-from fastgrad.native.base.failures import failed
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
@@ -53,7 +53,7 @@ from fastgrad.native.contracts.flags import (
     WATCHED,
 )
 from fastgrad.native.contracts.python_types import NO_MATERIALIZE
-from fastgrad.native.contracts.status import INFERENCE_SAVED, OK, RAISED, SAVED_TWICE
+from fastgrad.native.contracts.status import INFERENCE_SAVED, INTERNAL, OK, RAISED, SAVED_TWICE
 from fastgrad.native.graph.graph import (
     check_readable,
     gradient_edge,
@@ -83,6 +83,7 @@ from fastgrad.native.objects.held import exact_tuple, is_tuple
 from fastgrad.native.tensors.tensors import alias, bump_version, finished, new_tensor, set_history
 
 INLINE_ARGUMENTS = 60
+MOST_OUTPUTS = 1 << 32
 
 
 # --- the call --------------------------------------------------------------------------------------------------
@@ -143,6 +144,8 @@ def function_begin(kind, function, args):
 def set_output_count(n, count):
     """Room for what a node keeps of its outputs. A status."""
     record = node(n)
+    if count < 0 or count > MOST_OUTPUTS:
+        return fail(INTERNAL, n, count)
     if count > 1:
         metas = allocate(count * META_BYTES)
         if failed(metas):
@@ -189,10 +192,13 @@ def set_dirty_output(n, k, h):
 
 
 @native
-def function_finish(o, args, result):
-    """Complete the node of a call whose `forward` returned `result`; what the call returns, or zero."""
+def function_finish(handle, args, result):
+    """Complete the node of a call whose `forward` returned `result`; what the call returns, zero or a failure."""
+    n = node(handle)
+    o = n.pyobj
     x = node_object(o)
-    n = node(x.handle)
+    if py_tuple_size(args) != n.n_attrs:
+        return fail(INTERNAL, n.n_attrs, py_tuple_size(args))
     h = object_handle(result)
     if h != 0 and x.dirty == 0 and x.non_differentiable == 0:
         t = tensor(h)
@@ -202,11 +208,11 @@ def function_finish(o, args, result):
                 fresh = False
         if fresh and (is_floating(t.dtype) or not n.flags & PYTHON_APPLY):
             if n.flags & PYTHON_APPLY:
-                set_output(x.handle, 0, h, 1, 0)
-                if runtime().mode & WATCHED and failed(announce(x.handle)):
+                set_output(handle, 0, h, 1, 0)
+                if runtime().mode & WATCHED and failed(announce(handle)):
                     return 0
                 if x.to_save != 0:
-                    saved = save_all(o)
+                    saved = save_all(handle)
                     if saved <= 0:
                         return saved
             else:
@@ -242,7 +248,7 @@ def function_apply(kind, function, forward, args):
         result = call_with(forward, o, args)
     enter()
     if result != 0:
-        finished = function_finish(o, args, result)
+        finished = function_finish(node_object(o).handle, args, result)
         py_decref(result)
         result = finished
     enter()
@@ -282,8 +288,9 @@ def forget_to_save(o):
 
 
 @native
-def save_all(o):
+def save_all(handle):
     """Save what `save_for_backward` was given, if anything; a failure or 1."""
+    o = node(handle).pyobj
     given = node_object(o).to_save
     node_object(o).to_save = 0
     if given == 0:

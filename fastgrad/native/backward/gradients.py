@@ -168,8 +168,8 @@ def fit(t, h, meta):
                 if meta[3 + k] != size and meta[3 + k] != 1:
                     allowed = False
         if not allowed:
-            note_sizes(1, g.ndim, g.shape)  # the caller notes which input it was
-            note_sizes(1 + SIZES_WORDS, meta[2], advance(meta, 3))
+            note_sizes(BAD_GRADIENT, 1, g.ndim, g.shape)  # the caller notes which input it was
+            note_sizes(BAD_GRADIENT, 1 + SIZES_WORDS, meta[2], advance(meta, 3))
             drop(h)
             return BAD_GRADIENT
         ins[0] = h

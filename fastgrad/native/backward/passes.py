@@ -79,9 +79,10 @@ def current_pass():
 
 
 @native
-def pass_id(handle):
-    """The number of a pass, unique in the process."""
-    return task(handle).id
+def current_pass_id():
+    """The number of the innermost pass of the calling thread, unique in the process and increasing; 0 if none."""
+    handle = current_pass()
+    return task(handle).id if handle != 0 else 0
 
 
 @native

@@ -62,6 +62,7 @@ from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
+from fastgrad.native.objects.failures import facts_of
 from fastgrad.native.objects.handles import call_python, node_handle, object_handle, type_of, wrap_node
 from fastgrad.native.tensors.tensors import finished, new_tensor
 
@@ -238,18 +239,16 @@ def captured(t):
 @native_once
 def fail_in_python(handle, result):
     """Let Python raise what the failure of a pass stands for."""
+    facts = facts_of(result)
     number = py_integer(result)
     n = task(handle).node
-    o = wrap_node(n, runtime().node_type) if n != 0 else none()
+    o = wrap_node(n, runtime().node_type) if n != 0 else same(none())
     answer = 0
-    if number != 0 and o != 0:
-        answer = call_python(runtime().pass_failed, 2, o, number, 0)
-    if answer != 0:
-        py_decref(answer)
-    if n != 0 and o != 0:
-        py_decref(o)
-    if number != 0:
-        py_decref(number)
+    if facts != 0 and number != 0 and o != 0:
+        answer = call_python(runtime().pass_failed, 3, o, number, facts)
+    for held in (facts, number, o, answer):
+        if held != 0:
+            py_decref(held)
 
 
 @native_once

@@ -48,7 +48,7 @@ from fastgrad.native.contracts.flags import (
     TENSOR_HOOKS,
 )
 from fastgrad.native.contracts.records import CAPTURE_WORDS
-from fastgrad.native.contracts.status import NO_MEMORY, OK, RAISED
+from fastgrad.native.contracts.status import BAD_GRADIENT, NO_MEMORY, OK, RAISED
 from fastgrad.native.graph.packing import forget_unpacked
 from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.records import META_BYTES
@@ -76,7 +76,8 @@ def fit_results(t):
         h = fit(t, results[k], meta)
         results[k] = 0
         if failed(h):
-            runtime().error[0] = k
+            if h == BAD_GRADIENT:
+                runtime().error[0] = k
             return h
         results[k] = h
     return 0
@@ -284,11 +285,11 @@ def leave(t):
 
 
 @native
-def run_recorded(handle, t):
+def run_recorded(t):
     """Let Python apply the rules of the current node on tensors, so that what they compute is recorded; a status."""
     rt = runtime()
     o = wrap_node(t.node, rt.node_type)
-    number = py_integer(handle)
+    number = py_integer(t.id)
     grads = py_tuple_new(t.n_grads)
     whole = o != 0 and number != 0 and grads != 0
     for k in range(t.n_grads):
@@ -312,7 +313,7 @@ def run_recorded(handle, t):
 
 
 @native
-def run_node(handle, t):
+def run_node(t):
     """What the current node does with the gradients that came to it; a status."""
     n = node(t.node)
     if n.variable != 0:
@@ -320,7 +321,7 @@ def run_node(handle, t):
     if n.flags & PASS_THROUGH:
         return pass_through(t)
     if t.flags & CREATE_GRAPH and not n.flags & PYTHON_APPLY:
-        return run_recorded(handle, t)
+        return run_recorded(t)
     return run_function(t, n)
 
 
@@ -344,7 +345,7 @@ def sweep(handle):
             status = 0
             continue
         if not failed(status):
-            status = run_node(handle, t)
+            status = run_node(t)
         if not failed(status):
             status = leave(t)
     return status

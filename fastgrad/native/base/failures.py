@@ -15,6 +15,7 @@ def failed(result):
 @native_once
 def fail(reason, a=0, b=0, c=0, d=0):
     """Leave up to four facts for the message; returns the reason."""
+    runtime().error_reason = reason
     e = runtime().error
     e[0] = a
     e[1] = b
@@ -24,8 +25,9 @@ def fail(reason, a=0, b=0, c=0, d=0):
 
 
 @native
-def note_sizes(word, ndim, shape):
+def note_sizes(reason, word, ndim, shape):
     """Leave the sizes of a tensor as a fact that begins at `word`."""
+    runtime().error_reason = reason
     e = runtime().error
     e[word] = ndim
     for k in range(min(ndim, SIZES_WORDS - 1)):

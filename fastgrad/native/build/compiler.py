@@ -19,9 +19,7 @@ from fastgrad.native.base.intrinsics import NATIVE, OUT_OF_LINE
 from fastgrad.native.base.pipeline import link
 from fastgrad.native.contracts.entries import Export
 
-NUMBA_TYPES = {
-    "d": types.float64, "n": types.void, "p": types.CPointer(types.int64), **dict.fromkeys("iTOsLRENKo", types.int64),
-}  # fmt: skip
+NUMBA_TYPES = {"i": types.int64, "d": types.float64, "v": types.void}
 
 
 @contextlib.contextmanager
@@ -41,7 +39,7 @@ def compile_unit(
     name: str,
     exports: list[Export],
     *,
-    wrappers: Callable[[list[Export], list[str]], str] | None = None,
+    wrappers: Callable[[list[str]], str] | None = None,
     options: dict[str, Any] | None = None,
 ) -> bytes:
     """Compile `exports` to one relocatable object file.
@@ -53,8 +51,8 @@ def compile_unit(
     exports : list of Export
         What the unit provides, each under the symbol ``fastgrad_<name>``.
     wrappers : callable, optional
-        What else belongs to the unit, as LLVM IR, from the exports and the names of their compiled functions; without
-        it the exports are kernels.
+        What else belongs to the unit, as LLVM IR, from the names of the compiled functions; without it the exports
+        are kernels.
     options : dict, optional
         Numba options in place of those of the runtime (kernels allow contraction).
     """
@@ -65,7 +63,8 @@ def compile_unit(
         symbols.append(symbol)
         libraries.append(library)
     module = link(libraries)
-    module.link_in(llvm.parse_assembly((wrappers or _kernels)(exports, symbols)))
+    text = _kernels(exports, symbols) if wrappers is None else wrappers(symbols)
+    module.link_in(llvm.parse_assembly(text))
     module.name = name
     code = _emit(module, 3 if wrappers is None else 2)
     _check_symbols(module, name)
@@ -87,10 +86,9 @@ def _kernels(exports: list[Export], symbols: list[str]) -> str:
 
 
 def _compile(export: Export, options: dict[str, Any]) -> tuple[str, Any]:
-    args = export.args + ("i" if export.returns == "L" else "")
-    signature: Any = tuple(NUMBA_TYPES[letter] for letter in args)
+    signature: Any = tuple(NUMBA_TYPES[letter] for letter in export.letters)
     if export.returns != "x":
-        signature = (types.void if export.returns == "k" else NUMBA_TYPES[export.returns])(*signature)
+        signature = NUMBA_TYPES[export.returns](*signature)
     dispatcher = export.function if hasattr(export.function, "py_func") else njit(**options)(export.function)
     dispatcher.compile(signature)
     result = dispatcher.overloads[dispatcher.signatures[0]]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import sys
 import types
 from collections.abc import Callable
@@ -16,6 +17,8 @@ import llvmlite.binding as llvm
 
 from fastgrad import flags
 from fastgrad.native.build import cache
+from fastgrad.native.contracts.entries import Export
+from fastgrad.native.contracts.entry_table import ENTRIES
 from fastgrad.native.contracts.python_types import HELD, METH_FASTCALL, SLOTS, TYPES, ObjectType
 from fastgrad.native.contracts.records import RUNTIME
 
@@ -105,7 +108,7 @@ PY_TP_METHODS, PY_TP_MEMBERS, PY_TP_GETSET = 64, 72, 73
 TP_DEFAULT, TP_BASETYPE, TP_HAVE_GC = 1 << 18, 1 << 10, 1 << 14
 
 
-def make_type(kind: ObjectType, address: Callable[[str], int]) -> type:
+def make_type(kind: ObjectType, address: Callable[[str], int], base: type) -> type:
     """The Python type whose slots are compiled functions."""
     members = (_Member * (len(kind.members) + 1))()
     for k, (name, code, field, access) in enumerate(kind.members):
@@ -129,42 +132,25 @@ def make_type(kind: ObjectType, address: Callable[[str], int]) -> type:
     flags = TP_DEFAULT | TP_BASETYPE | (TP_HAVE_GC if kind.collected else 0)
     spec = _Spec(f"fastgrad.native.{kind.name}".encode(), kind.size, 0, flags, ctypes.addressof(slots))
     _keep.extend((members, methods, getset, slots, spec))
-    new = ctypes.pythonapi.PyType_FromSpec
+    new = ctypes.pythonapi.PyType_FromSpecWithBases
     new.restype = ctypes.py_object
-    new.argtypes = [ctypes.c_void_p]
-    return new(ctypes.addressof(spec))  # type: ignore[no-any-return]
+    new.argtypes = [ctypes.c_void_p, ctypes.py_object]
+    return new(ctypes.addressof(spec), (base,))  # type: ignore[no-any-return]
+
+
+_RETURNS = {"none": "v", "inner": "x"}  # how functions return, by kinds of results; the others a word
 
 
 def _compile_runtime() -> bytes:
     from fastgrad.native.build.compiler import compile_unit
-    from fastgrad.native.python import entries
     from fastgrad.native.python.wrappers import wrappers
 
-    assert {export.name for export in entries.EXPORTS if export.returns != "x"} == set(ENTRIES) - set(
-        OBJECT_ENTRIES
-    )
-    return compile_unit("runtime", entries.EXPORTS, wrappers=wrappers)
+    def function(place: str) -> Any:
+        module, name = place.split(":")
+        return getattr(importlib.import_module(f"fastgrad.native.{module}"), name)
 
-
-OBJECT_ENTRIES = ("apply",)
-ENTRIES = (
-    *OBJECT_ENTRIES,
-    "runtime_address", "peek", "poke", "new", "number", "wrapped_number", "wrapped_handle", "foreign", "handle_of",
-    "overlap", "from_handle", "borrow", "sizes", "steps", "field", "storage_field", "get_grad", "set_grad",
-    "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump", "version",
-    "data_of", "set_data", "part_from_node", "random_fill",
-    "sequence_fill", "get_mode", "setting", "take_over", "apply_context", "call_inside",
-    "collection_begins", "collection_ends", "adopt", "next_hook_id", "add_hook", "register_hook",
-    "register_node_hook", "hold_hooks", "output_hooks", "boundary",
-    "function_begin", "function_finish", "function_apply", "function_save",
-    "set_output_count", "set_output", "set_dirty_output", "saved_tensors", "saved_place", "mark_packed",
-    "leaf_hooks", "flags_of", "grad_fn", "is_leaf", "gradient_node",
-    "current_node", "node_target", "node_output", "node_field", "set_node_field", "node_meta",
-    "input_meta", "node_attr", "node_variable", "attach_input", "attach_output",
-    "check_saved",
-    "run_pass", "kept_by_pass", "current_pass", "pass_id", "will_run", "execution_order", "task_node",
-    "empty_cache", "capturing", "launches_of", "replay",
-)  # fmt: skip
+    exports = [Export(e.name, function(e.place), e.letters, _RETURNS.get(e.result, "i")) for e in ENTRIES]
+    return compile_unit("runtime", exports, wrappers=wrappers)
 
 
 def _check_interpreter() -> None:
@@ -181,8 +167,12 @@ def _load_runtime() -> tuple[types.SimpleNamespace, list[type]]:
     key = cache.hash_package("native")
     name = f"runtime-{key}{'-debug' if flags.DEBUG else ''}"
     address = load_object(cache.get(name, "the runtime", _compile_runtime).code)
-    namespace = types.SimpleNamespace(**{e: make_function(e, address(f"fastgrad_{e}")) for e in ENTRIES})
-    return namespace, [make_type(kind, address) for kind in TYPES]
+    names = [entry.name for entry in ENTRIES if entry.is_public]
+    namespace = types.SimpleNamespace(**{n: make_function(n, address(f"fastgrad_{n}")) for n in names})
+    made: dict[str, type] = {}
+    for kind in TYPES:
+        made[kind.name] = make_type(kind, address, made.get(kind.base, object))
+    return namespace, list(made.values())
 
 
 rt: types.SimpleNamespace
@@ -212,7 +202,6 @@ if TYPE_CHECKING:
         _off: int
         _setting: int
         _gives_self: int
-        _tape: int
 
         def __enter__(self) -> Any: ...
         def __exit__(self, *error: object) -> None: ...
@@ -222,26 +211,23 @@ if TYPE_CHECKING:
 
 
 rt, (TensorBase, NodeBase, HandleBase, ContextBase, SwitchBase) = _load_runtime()  # type: ignore[misc]
-RUNTIME_ADDRESS: int = rt.runtime_address()
 
 
 def runtime_get(field: str, index: int = 0) -> int:
     """A word of the runtime's record."""
-    return rt.peek(RUNTIME_ADDRESS + RUNTIME.offset(field) + 8 * index)  # type: ignore[no-any-return]
+    return rt.word(RUNTIME.fields[field][0] + index)  # type: ignore[no-any-return]
 
 
 def runtime_set(field: str, value: int, index: int = 0) -> None:
     """Set a word of the runtime's record."""
-    rt.poke(RUNTIME_ADDRESS + RUNTIME.offset(field) + 8 * index, value)
+    rt.set_word(RUNTIME.fields[field][0] + index, value)
 
 
 def runtime_set_object(field: str, value: object) -> None:
     """Let the runtime know a Python object, which then lives as long as the process."""
-    ctypes.pythonapi.Py_IncRef(
-        ctypes.py_object(value)
-    )  # never given back: destructors run until the very end
-    runtime_set(field, id(value))
+    rt.set_object(RUNTIME.fields[field][0], value)
 
 
+runtime_set_object("context_base", ContextBase)
 runtime_set_object("type_error", TypeError)
 runtime_set_object("system_error", SystemError)

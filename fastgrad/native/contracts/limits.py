@@ -13,6 +13,7 @@ N_DEVICES = 4
 N_LAYOUTS = 4
 MAX_KERNELS = 512
 MAX_OPS = 512
+N_RANDOM_KERNELS = 3  # kernels that fill a tensor from a generator
 WALK_STACK = 512  # words of the stack of a walk along the graph
 FRAME_WORDS = 64  # the longest frame of a kernel
 ALL_DIMS = 1 << 62

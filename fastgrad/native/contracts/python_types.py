@@ -98,6 +98,8 @@ class ObjectType:
         Name, name of the function behind ``fastgrad_<symbol>_``, and flags of each method.
     held : tuple of int
         Indices in `HELD` of the attributes whose kind is looked at when they are set.
+    base : str
+        The name of the type that it derives from, if that is another one of these.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class ObjectType:
         members: tuple[tuple[str, int, str, int], ...], collected: bool,
         methods: tuple[tuple[str, str, int], ...] = (),
         held: tuple[int, ...] = (),
+        base: str = "",
     ) -> None:  # fmt: skip
         self.name = name
         self.record = record
@@ -115,6 +118,7 @@ class ObjectType:
         self.collected = collected
         self.methods = methods
         self.held = held
+        self.base = base
 
 
 TYPES = (
@@ -140,14 +144,14 @@ TYPES = (
             name, CONTEXT_OBJECT, "context_slot", slots,
             (
                 ("_on", T_LONGLONG, "on", 0), ("_off", T_LONGLONG, "off", 0), ("_setting", T_LONGLONG, "setting", 0),
-                ("_gives_self", T_LONGLONG, "gives_self", 0), ("_tape", T_LONGLONG, "tape", READONLY),
+                ("_gives_self", T_LONGLONG, "gives_self", 0),
             ),
             True,
-            (("__enter__", "enter", METH_NOARGS), ("__exit__", "exit", METH_FASTCALL)),
+            (("__enter__", "enter", METH_NOARGS), ("__exit__", "exit", METH_FASTCALL)), base=base,
         )
-        for name, slots in (
-            ("ContextBase", ("dealloc", "traverse", "clear")),
-            ("SwitchBase", ("dealloc", "traverse", "clear", "call")),
+        for name, slots, base in (
+            ("ContextBase", ("dealloc", "traverse", "clear"), ""),
+            ("SwitchBase", ("dealloc", "traverse", "clear", "call"), "ContextBase"),
         )
     ),
 )  # fmt: skip

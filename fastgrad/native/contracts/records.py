@@ -18,6 +18,7 @@ from fastgrad.native.contracts.limits import (
     N_DEVICES,
     N_DTYPES,
     N_LAYOUTS,
+    N_RANDOM_KERNELS,
     SAVED_SLOTS,
 )
 from fastgrad.native.contracts.record import Record
@@ -68,8 +69,9 @@ RUNTIME = Record(
     free=8, live=8, quarantine=8, quarantine_tail=8, quarantine_n=8,
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
     seq=1, task_id=1, current_task=1, thread=1, mode=1, settings=N_SETTINGS, modes=1, n_modes=1, cap_modes=1,
-    status=1, error=24, report=REPORT.words, overruns=1, dead=1, draining=1,
-    resolve=1, op_failed=1, entry_failed=1, type_error=1, system_error=1, operator_fallback=1,
+    error_reason=1, error=24, report=REPORT.words, overruns=1, dead=1, draining=1,
+    resolve=1, op_failed=1, entry_failed=1, wrong_argument=1,
+    context_base=1, type_error=1, system_error=1, operator_fallback=1,
     tensor_type=1, tensor_base=1, node_type=1, node_base=1, handle_type=1, hooks_type=1, wrong_kind=1,
     hooks_name=1, post_accumulate_name=1, backward_name=1,
     walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1,
@@ -81,6 +83,7 @@ RUNTIME = Record(
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
+    random_kernels=N_RANDOM_KERNELS, sequence_kernel=1,
     bins=N_BINS,
     ops=MAX_OPS * OPINFO.words,
     kernels=MAX_KERNELS * N_DEVICES * N_DTYPES * N_LAYOUTS,

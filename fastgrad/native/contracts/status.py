@@ -443,3 +443,20 @@ NO_RULE = _reason(
     "the derivative with regard to input {input} is not implemented",
     "input",
 )
+
+# --- the table for compiled code --------------------------------------------------------------------------------
+
+_TENSORS = ("tensor", "layout", "view", "saved")  # kinds of facts that are handles
+
+
+def _words(reason: Reason) -> int:
+    ends = [fact.word + (SIZES_WORDS if fact.kind == "sizes" else 1) for fact in reason.facts]
+    return max(ends, default=0)
+
+
+FACT_WORDS = tuple(_words(REASONS[-1 - k]) for k in range(len(REASONS)))
+FACT_TENSORS = tuple(
+    sum(1 << fact.word for fact in REASONS[-1 - k].facts if fact.kind in _TENSORS)
+    for k in range(len(REASONS))
+)
+"""For reason ``-1 - k`` how many words of facts it has, and by bits which of them are handles of tensors."""

@@ -27,13 +27,13 @@ class Tape(ContextBase):
     def _entering(self) -> None:
         if rt.capturing():
             raise RuntimeError("a capture is under way already: captures cannot be nested")
-        if self._tape:
+        if rt.launches_of(self) >= 0:
             raise RuntimeError("a tape records once; begin another one with record()")
 
     @property
     def launches(self) -> int:
         """The number of kernels that a replay runs."""
-        return rt.launches_of(self._tape) if self._tape else 0
+        return max(rt.launches_of(self), 0)
 
     def replay(self) -> None:
         """Run all launches again, in order.
@@ -47,7 +47,7 @@ class Tape(ContextBase):
             raise RuntimeError(
                 "the tape holds no launches: replay after the `with record()` block, not inside it"
             )
-        rt.replay(self._tape)
+        rt.replay(self)
 
 
 def record() -> Tape:

@@ -85,9 +85,3 @@ def keep_for_tape(handle):
     t.n_kept += 1
     retain(handle)
     return OK
-
-
-@native
-def launches_of(handle):
-    """The number of launches on a tape."""
-    return tape(handle).n_launches

@@ -7,7 +7,6 @@ from fastgrad.native.base.intrinsics import (
     address_of,
     native,
     native_inline,
-    native_once,
     node,
     node_object,
     runtime,
@@ -19,16 +18,15 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import (
+    int_type,
     none,
     py_alloc,
     py_decref,
-    py_err_occurred,
     py_incref,
     py_integer_value,
     py_is_subtype,
     py_vectorcall,
     raises,
-    system_error,
     type_error,
     type_type,
 )
@@ -50,31 +48,6 @@ def call_python(function, n, a, b, c):
 
 
 never_made = raises(type_error, "expected a Tensor, but got one that was never made, or is gone")
-has_not_raised = raises(system_error, "what should tell of an error returned instead")
-
-
-@native_once
-def call_refused(status, arguments, n):
-    """Let Python raise what a status of a call of an op with these arguments stands for; zero."""
-    return tell(runtime().op_failed, status, arguments, n)
-
-
-@native_once
-def entry_refused(status, arguments, n):
-    """Let Python raise what a status of an entry called with these arguments stands for; zero."""
-    return tell(runtime().entry_failed, status, arguments, n)
-
-
-@native
-def tell(function, status, arguments, n):
-    """Let a function of Python raise what a status stands for, unless an exception is set already; zero."""
-    if py_err_occurred() == 0:
-        runtime().status = status
-        answer = py_vectorcall(function, arguments, n, 0)
-        if answer != 0:
-            py_decref(answer)
-            has_not_raised()
-    return 0
 
 
 # --- from objects to handles -----------------------------------------------------------------------------------
@@ -127,13 +100,13 @@ def node_handle(o):
 
 @native
 def pass_handle(o):
-    """The handle of a pass that a Python integer is; zero for any other, which only debug mode notices."""
-    handle = py_integer_value(o)
-    if DEBUG:
-        current = runtime().current_task
-        while current != handle and current != 0:
-            current = task(current).previous
-        handle = current
+    """The handle of the pass under way whose number an int is; zero for any other, and for anything else."""
+    if type_of(o) != int_type():
+        return 0
+    number = py_integer_value(o)
+    handle = runtime().current_task
+    while handle != 0 and task(handle).id != number:
+        handle = task(handle).previous
     return handle
 
 

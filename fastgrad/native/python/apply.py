@@ -19,7 +19,8 @@ from fastgrad.native.dispatch.inplace_call import inplace
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.references import drop
-from fastgrad.native.objects.handles import call_refused, optional_handle, wrap
+from fastgrad.native.objects.failures import call_refused
+from fastgrad.native.objects.handles import optional_handle, wrap
 
 HEAD = 3  # arguments before the operands: the op, the number of operands, the number of outputs
 IN_PLACE = -1  # in place of the number of outputs

@@ -1,77 +1,54 @@
-"""What the compiled runtime offers to Python: one list of exports, compiled to one object file.
-
-Small functions that only Python needs (fields of records, modes, hooks' flags) stand here too.
-"""
+"""Small functions that only Python needs, as entries: fields of records, numbers, modes."""
 
 from __future__ import annotations
 
-from fastgrad.native.backward import boundary, custom_function, hooks, passes, run
 from fastgrad.native.base import frames, modes
-from fastgrad.native.base.failures import failed
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
-    advance,
+    context_object,
     native,
     node,
+    product,
     runtime,
     runtime_address,
     stack_small,
+    tape,
     tensor,
+    total,
     words,
 )
 from fastgrad.native.base.modes import enter
-from fastgrad.native.base.pyapi import none, py_incref
-from fastgrad.native.contracts.entries import Export
-from fastgrad.native.contracts.flags import DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
-from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
-from fastgrad.native.graph import graph
+from fastgrad.native.base.pyapi import none, py_decref, py_incref
+from fastgrad.native.contracts.flags import CONTIGUOUS, DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
+from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.status import BEYOND_STORAGE, INTERNAL, NEGATIVE_STRIDED, TOO_MANY_DIMS
 from fastgrad.native.graph.graph import is_leaf, look, requires_grad, write_meta
 from fastgrad.native.graph.packing import about_to_change
 from fastgrad.native.launch.elementwise import copy_into, fill_scalar, number_tensor
 from fastgrad.native.launch.launch import launch_frame, replay
-from fastgrad.native.memory.buffers import empty_cache
-from fastgrad.native.memory.references import drain, drop, drop_tensor, leave_node, retain, unlink_retained
-from fastgrad.native.memory.tapes import launches_of
-from fastgrad.native.objects import contexts, held
-from fastgrad.native.objects.collector import (
-    clear_node,
-    clear_tensor,
-    collection_begins,
-    collection_ends,
-    dealloc_handle,
-    dealloc_node,
-    dealloc_tensor,
-    traverse_node,
-    traverse_tensor,
-)
-from fastgrad.native.objects.handles import (
-    adopt,
-    entry_refused,
-    no_new_node,
-    no_new_tensor,
-    node_handle,
-    object_handle,
-    optional_handle,
-    pass_handle,
-    wrap,
-    wrap_optional,
-)
-from fastgrad.native.python import node_entries
-from fastgrad.native.python.apply import apply
+from fastgrad.native.memory.references import drain, drop, leave_node, retain, unlink_retained
 from fastgrad.native.tensors import tensors
 from fastgrad.native.tensors.overlap import overlap as memory_overlap
-from fastgrad.native.tensors.tensors import alias, new_tensor
+from fastgrad.native.tensors.tensors import alias, itemsize, new_tensor
 
 
 @native
-def peek(address):
-    """The word at an address."""
-    return words(address)[0]
+def word(k):
+    """Word `k` of the runtime's record."""
+    return words(runtime_address())[k]
 
 
 @native
-def poke(address, value):
-    """Set the word at an address."""
-    words(address)[0] = value
+def set_word(k, value):
+    """Set word `k` of the runtime's record."""
+    words(runtime_address())[k] = value
+
+
+@native
+def set_object(k, o):
+    """Let word `k` of the runtime's record be an object, which then lives to the very end, as destructors may run."""
+    py_incref(o)
+    words(runtime_address())[k] = o
 
 
 @native
@@ -81,17 +58,10 @@ def handle_of(h):
 
 
 @native
-def from_handle(h):
-    """The tensor object for a handle; takes over one reference."""
-    return h
-
-
-@native
-def borrow(h):
-    """The tensor object for a handle that stays the owner's."""
-    if h != 0:
-        retain(h)
-    return h
+def release_handle(h):
+    """Take a reference from a tensor that somebody holds."""
+    drop(h)
+    drain()
 
 
 @native
@@ -203,6 +173,8 @@ def retain_grad(h):
 def new(dtype, device, n, shape):
     """A tensor whose elements are not set; `shape` is the address of its sizes."""
     enter()
+    if n > MAX_DIMS:
+        return fail(TOO_MANY_DIMS, n)
     return new_tensor(dtype, device, n, words(shape))
 
 
@@ -230,14 +202,31 @@ def wrapped_handle(kind, real, integer):
 
 
 @native
-def foreign(dtype, device, n, layout_address, data, nbytes, owner):
-    """A tensor over memory of somebody else's, kept alive by one reference to `owner`, a Python object.
+def foreign(dtype, device, n, shape, n_strides, strides, data, nbytes, owner):
+    """A tensor over `nbytes` bytes of somebody else's memory, kept alive by a reference to `owner`, a Python object.
 
-    `layout_address`: sizes, then strides.
+    `shape` and `strides` are the addresses of sizes and strides.
     """
     enter()
-    shape = words(layout_address)
-    return tensors.foreign_tensor(dtype, device, n, shape, advance(shape, n), data, nbytes, owner)
+    if n > MAX_DIMS:
+        return fail(TOO_MANY_DIMS, n)
+    if n != n_strides:
+        return fail(INTERNAL, n, n_strides)
+    reach = 1
+    for k in range(n):
+        size = words(shape)[k]
+        step = words(strides)[k]
+        if size < 0 or step < 0:
+            return NEGATIVE_STRIDED
+        reach = total(reach, product(size - 1, step)) if size > 0 and reach > 0 else min(reach, 0)
+    reach = product(reach, itemsize(dtype))
+    if reach < 0 or reach > nbytes:
+        return fail(BEYOND_STORAGE, nbytes)
+    py_incref(owner)
+    made = tensors.foreign_tensor(dtype, device, n, words(shape), words(strides), data, nbytes, owner)
+    if failed(made):
+        py_decref(owner)
+    return made
 
 
 @native
@@ -306,6 +295,20 @@ def capturing():
 
 
 @native
+def launches_of(o):
+    """The number of launches that a context recorded; -1 if it never recorded any."""
+    handle = context_object(o).tape
+    return tape(handle).n_launches if handle != 0 else -1
+
+
+@native
+def replay_tape(o):
+    """Run the launches that a context recorded again, in order."""
+    if context_object(o).tape != 0:
+        replay(context_object(o).tape)
+
+
+@native
 def bump(h):
     tensors.bump_version(h)
 
@@ -323,10 +326,12 @@ def flags_of(h):
 
 
 @native
-def random_fill(kernel, h, seed, offset, a, b):
-    """Fill a contiguous tensor from the counter-based generator; `a`, `b` are bit patterns. A status."""
+def random_fill(which, h, seed, offset, a, b):
+    """Fill a contiguous tensor from the counter-based generator; `a`, `b` are bit patterns. A failure or 0."""
     enter()
     t = tensor(h)
+    if not t.flags & CONTIGUOUS:
+        return fail(INTERNAL, which, t.ndim)
     if t.numel == 0:
         return 0
     f = frames.random(stack_small())
@@ -336,14 +341,16 @@ def random_fill(kernel, h, seed, offset, a, b):
     f.offset = offset
     f.a = a
     f.b = b
-    return launch_frame(kernel, t.device, t.dtype, f, t.numel)
+    return launch_frame(runtime().random_kernels[which], t.device, t.dtype, f, t.numel)
 
 
 @native
-def sequence_fill(kernel, h, start, step):
-    """Fill a contiguous tensor with ``start + k * step``; both are bit patterns of float64 or integers. A status."""
+def sequence_fill(h, start, step):
+    """Fill a contiguous tensor with ``start + k * step``: bit patterns of float64, or integers. A failure or 0."""
     enter()
     t = tensor(h)
+    if not t.flags & CONTIGUOUS:
+        return fail(INTERNAL, 0, t.ndim)
     if t.numel == 0:
         return 0
     f = frames.sequence(stack_small())
@@ -351,131 +358,4 @@ def sequence_fill(kernel, h, start, step):
     f.out = t.data
     f.start = start
     f.step = step
-    return launch_frame(kernel, t.device, t.dtype, f, t.numel)
-
-
-EXPORTS = [
-    Export("runtime_address", runtime_address, "", "i"),
-    Export("peek", peek, "i", "i"),
-    Export("poke", poke, "ii", "n"),
-    # called by other wrappers
-    Export("drop_tensor", drop_tensor, "i", "x"),
-    Export("binary_operator", binary_operator, "iii", "x"),
-    Export("unary_operator", unary_operator, "ii", "x"),
-    Export("scalar_operator", scalar_operator, "iiidii", "x"),
-    Export("apply", apply, "ii", "x"),
-    Export("entry_refused", entry_refused, "iii", "x"),
-    Export("no_new_tensor", no_new_tensor, "", "x"),
-    Export("no_new_node", no_new_node, "", "x"),
-    # tensors
-    Export("new", new, "iiii", "T"),
-    Export("number", number, "idiii", "T"),
-    Export("wrapped_number", wrapped_number, "idii", "T"),
-    Export("wrapped_handle", wrapped_handle, "idi", "s"),
-    Export("foreign", foreign, "iiiiiii", "T"),
-    Export("handle_of", handle_of, "T", "i"),
-    Export("from_handle", from_handle, "i", "T"),
-    Export("borrow", borrow, "i", "T"),
-    Export("sizes", sizes, "T", "L"),
-    Export("steps", steps, "T", "L"),
-    Export("field", field, "Ti", "i"),
-    Export("storage_field", storage_field, "Ti", "i"),
-    Export("get_grad", get_grad, "T", "T"),
-    Export("set_grad", set_grad, "TO", "n"),
-    Export("get_base", get_base, "T", "T"),
-    Export("detach", detach, "T", "T"),
-    Export("detach_", detach_, "T", "n"),
-    Export("set_requires_grad", set_requires_grad, "Ti", "n"),
-    Export("retain_grad", retain_grad, "T", "s"),
-    Export("overlap", overlap, "TT", "i"),
-    Export("fill", fill, "Tidi", "E"),
-    Export("copy", copy, "TT", "E"),
-    Export("bump", bump, "T", "n"),
-    Export("version", version, "T", "i"),
-    Export("data_of", data_of, "T", "T"),
-    Export("set_data", set_data, "TT", "n"),
-    Export("part_from_node", part_from_node, "T", "n"),
-    Export("random_fill", random_fill, "iTiiii", "E"),
-    Export("sequence_fill", sequence_fill, "iTii", "E"),
-    # modes
-    Export("get_mode", modes.get_mode, "", "i"),
-    Export("setting", setting, "i", "R"),
-    Export("take_over", modes.take_over, "iooo", "n"),
-    Export("apply_context", contexts.apply_context, "oii", "R"),
-    Export("call_inside", contexts.call_inside, "oooo", "R"),
-    Export("context_enter", contexts.context_enter, "i", "x"),
-    Export("context_exit", contexts.context_exit, "i", "x"),
-    Export("context_call", contexts.context_call, "iii", "x"),
-    Export("dealloc_context", contexts.dealloc_context, "i", "x"),
-    Export("traverse_context", contexts.traverse_context, "iii", "x"),
-    Export("clear_context", contexts.clear_context, "i", "x"),
-    # objects
-    Export("object_handle", object_handle, "i", "x"),
-    Export("optional_handle", optional_handle, "i", "x"),
-    Export("node_handle", node_handle, "i", "x"),
-    Export("pass_handle", pass_handle, "i", "x"),
-    Export("wrap", wrap, "i", "x"),
-    Export("wrap_optional", wrap_optional, "i", "x"),
-    Export("dealloc_tensor", dealloc_tensor, "i", "x"),
-    Export("traverse_tensor", traverse_tensor, "iii", "x"),
-    Export("clear_tensor", clear_tensor, "i", "x"),
-    Export("dealloc_node", dealloc_node, "i", "x"),
-    Export("traverse_node", traverse_node, "iii", "x"),
-    Export("clear_node", clear_node, "i", "x"),
-    Export("get_held", held.get_held, "ii", "x"),
-    Export("set_held", held.set_held, "iii", "x"),
-    Export("dealloc_handle", dealloc_handle, "i", "x"),
-    Export("collection_begins", collection_begins, "i", "n"),
-    Export("collection_ends", collection_ends, "", "E"),
-    Export("adopt", adopt, "oT", "R"),
-    # hooks
-    Export("next_hook_id", hooks.next_hook_id, "", "i"),
-    Export("add_hook", hooks.add_hook, "oo", "R"),
-    Export("register_hook", hooks.register_hook, "To", "R"),
-    Export("register_node_hook", hooks.register_node_hook, "Niio", "R"),
-    Export("hold_hooks", hooks.hold_hooks, "Nio", "s"),
-    Export("output_hooks", hooks.output_hooks, "T", "R"),
-    Export("leaf_hooks", hooks.leaf_hook_dict, "Ti", "R"),
-    # custom functions, saved tensors
-    Export("boundary", boundary.boundary, "o", "R"),
-    Export("function_begin", custom_function.function_begin, "ooo", "R"),
-    Export("function_finish", custom_function.function_finish, "ooo", "R"),
-    Export("function_apply", custom_function.function_apply, "oooo", "R"),
-    Export("function_save", custom_function.save_all, "o", "s"),
-    Export("set_output_count", custom_function.set_output_count, "Ni", "s"),
-    Export("set_output", custom_function.set_output, "NiTii", "s"),
-    Export("set_dirty_output", custom_function.set_dirty_output, "NiT", "s"),
-    Export("saved_tensors", custom_function.saved_tensors, "N", "R"),
-    Export("saved_place", custom_function.saved_place, "Ni", "T"),
-    Export("mark_packed", custom_function.pack_now, "Ni", "n"),
-    # nodes
-    Export("flags_of", flags_of, "T", "i"),
-    Export("grad_fn", node_entries.grad_fn, "T", "R"),
-    Export("is_leaf", node_entries.leaf_now, "T", "s"),
-    Export("gradient_node", node_entries.gradient_node, "T", "R"),
-    Export("current_node", node_entries.current_node, "T", "R"),
-    Export("node_target", node_entries.node_target, "Ni", "R"),
-    Export("node_output", node_entries.node_output, "Ni", "i"),
-    Export("node_field", node_entries.node_field, "Ni", "i"),
-    Export("set_node_field", node_entries.set_node_field, "Nii", "n"),
-    Export("node_meta", node_entries.node_meta, "Ni", "L"),
-    Export("input_meta", node_entries.input_meta, "Ni", "L"),
-    Export("node_attr", node_entries.node_attr, "Ni", "i"),
-    Export("node_variable", node_entries.node_variable, "N", "T"),
-    Export("attach_input", node_entries.attach_input, "NiT", "T"),
-    Export("attach_output", node_entries.attach_output, "NiT", "T"),
-    Export("check_saved", graph.check_saved, "N", "i"),
-    # passes
-    Export("run_pass", run.run_pass, "oooi", "R"),
-    Export("kept_by_pass", passes.kept_by_pass, "K", "R"),
-    Export("current_pass", passes.current_pass, "", "i"),
-    Export("pass_id", passes.pass_id, "K", "i"),
-    Export("will_run", passes.will_run, "KNi", "i"),
-    Export("execution_order", passes.execution_order, "K", "R"),
-    Export("task_node", node_entries.task_node, "K", "R"),
-    # memory, capture
-    Export("empty_cache", empty_cache, "", "i"),
-    Export("capturing", capturing, "", "i"),
-    Export("launches_of", launches_of, "i", "i"),
-    Export("replay", replay, "i", "n"),
-]
+    return launch_frame(runtime().sequence_kernel, t.device, t.dtype, f, t.numel)

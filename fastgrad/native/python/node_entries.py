@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import failed
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import native, node, runtime, task, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import none, py_incref
+from fastgrad.native.contracts.status import INTERNAL
+from fastgrad.native.graph import graph
 from fastgrad.native.graph.graph import (
     gradient_edge,
     is_leaf,
@@ -84,8 +86,8 @@ def node_field(n, k):
 
 
 @native
-def set_node_field(n, k, value):
-    words(n)[k] = value
+def set_sequence_nr(n, number):
+    node(n).seq = number
 
 
 @native
@@ -105,6 +107,8 @@ def node_meta(n, k, out):
 def input_meta(n, k, out):
     """What a node's edge `k` says of its input: dtype, device, sizes."""
     edges = words(node(n).edges)
+    if edges[2 * k] == 0:
+        return fail(INTERNAL, n, k)
     return write_meta(words(node(edges[2 * k]).metas + edges[2 * k + 1] * META_BYTES), out)
 
 
@@ -136,9 +140,15 @@ def attach_input(n, k, h):
     """An alias of what stands for input `k` of a node, with the history of that input."""
     a = alias(h)
     edges = words(node(n).edges)
-    if not failed(a) and k < node(n).n_in and edges[2 * k] != 0:
+    if not failed(a) and 0 <= k < node(n).n_in and edges[2 * k] != 0:
         tensors.set_history(a, edges[2 * k], edges[2 * k + 1])
     return a
+
+
+@native
+def check_saved(n):
+    """Fail if a derivative may not use what a node saved; see `graph.check_saved`."""
+    return graph.check_saved(n)
 
 
 @native

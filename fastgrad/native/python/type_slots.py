@@ -12,8 +12,6 @@ from fastgrad.native.contracts.records import RUNTIME
 
 _API = """
 declare void @PyErr_Clear()
-declare ptr @PyTuple_New(i64)
-declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 @PyFloat_Type = external global i8
 @PyLong_Type = external global i8
 """
@@ -21,14 +19,23 @@ declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 # What the IR calls of the compiled runtime, with the types that fit its callers: p an object, i a word, v nothing,
 # b an `int`, _ an argument that is not passed on. Name, export, result, arguments.
 _SHIMS = (
-    ("fail", "entry_refused", "p", "ipi"),
-    ("apply", "apply", "p", "_pi"),
+    ("fail", "entry_refused", "p", "iipi"),
+    ("refuse", "argument_refused", "p", "iipi"),
     ("slot_new", "no_new_tensor", "p", "___"),
     ("node_slot_new", "no_new_node", "p", "___"),
     ("object_handle", "object_handle", "i", "p"),
     ("optional_handle", "optional_handle", "i", "p"),
     ("node_handle", "node_handle", "i", "p"),
+    ("function_handle", "function_handle", "i", "p"),
     ("pass_handle", "pass_handle", "i", "p"),
+    ("context_of", "context_of", "i", "p"),
+    ("tuple_of", "tuple_of", "i", "p"),
+    ("dict_of", "dict_of", "i", "p"),
+    ("node_class_of", "node_class_of", "i", "p"),
+    ("context_class_of", "context_class_of", "i", "p"),
+    ("chain_of", "chain_of", "i", "p"),
+    ("sizes_of", "sizes_of", "i", "pp"),
+    ("integers", "integers", "p", "pi"),
     ("wrap", "wrap", "p", "i"),
     ("wrap_optional", "wrap_optional", "p", "i"),
     ("slot_dealloc", "dealloc_tensor", "v", "p"),
@@ -183,25 +190,6 @@ ask:
   %r = call ptr @PyObject_Vectorcall(ptr %callable, ptr %args, i64 3, ptr null)
   call void @Py_DecRef(ptr %slot)
   ret ptr %r
-}}
-
-define ptr @fastgrad_integers(ptr %list, i64 %n) {{
-  %tuple = call ptr @PyTuple_New(i64 %n)
-  %lost = icmp eq ptr %tuple, null
-  br i1 %lost, label %done, label %loop
-loop:
-  %i = phi i64 [ 0, %0 ], [ %next, %body ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %body, label %done
-body:
-  %p = getelementptr i64, ptr %list, i64 %i
-  %v = load i64, ptr %p
-  %o = call ptr @PyLong_FromLongLong(i64 %v)
-  %s = call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %o)
-  %next = add i64 %i, 1
-  br label %loop
-done:
-  ret ptr %tuple
 }}
 
 define ptr @fastgrad_operator(ptr %a, ptr %b, i64 %k) alwaysinline {{

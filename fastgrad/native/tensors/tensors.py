@@ -114,10 +114,10 @@ def refuse_sizes(reason, ndim, shape):
     """The failure of sizes that no tensor can have."""
     if ndim > MAX_DIMS:
         return fail(TOO_MANY_DIMS, ndim)
-    note_sizes(0, ndim, shape)
+    note_sizes(reason, 0, ndim, shape)
     for k in range(ndim):
         if shape[k] < 0:
-            note_sizes(1, ndim, shape)
+            note_sizes(NEGATIVE_DIM, 1, ndim, shape)
             runtime().error[0] = shape[k]
             return NEGATIVE_DIM
     return reason

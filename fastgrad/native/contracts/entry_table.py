@@ -1,0 +1,148 @@
+"""The table of entries: what Python may call in the runtime, and what generated code calls; see Note [Entries]."""
+
+from __future__ import annotations
+
+from fastgrad.flags import DEBUG
+from fastgrad.native.contracts.entries import Entry, row
+
+_HOOKS, _FUNCTIONS = "backward.hook_dicts", "backward.custom_function"
+_NODES, _PASSES, _CONTEXTS = "python.node_entries", "backward.passes", "objects.contexts"
+_HANDLES, _COLLECTOR, _HELD, _ARGUMENTS = (
+    "objects.handles", "objects.collector", "objects.held", "python.arguments",
+)  # fmt: skip
+
+ENTRIES: tuple[Entry, ...] = (
+    row("apply", "", "vector", "python.apply"),
+    # the record of the runtime
+    row("word", "index<runtime", "int"),
+    row("set_word", "index<runtime, int", "none"),
+    row("set_object", "index<runtime, object", "none"),
+    # tensors
+    row("new", "index<dtypes, index<devices, sizes", "tensor"),
+    row("number", "int, float, int, index<dtypes, index<devices", "tensor"),
+    row("wrapped_number", "int, float, int, index<devices", "tensor"),
+    row("wrapped_handle", "int, float, int", "count"),
+    row("foreign", "index<dtypes, index<devices, sizes, sizes, int, int, object", "tensor"),
+    row("sizes", "tensor", "integers"),
+    row("steps", "tensor", "integers"),
+    row("field", "tensor, index<tensor", "int"),
+    row("storage_field", "tensor, index<storage", "int"),
+    row("get_grad", "tensor", "tensor"),
+    row("set_grad", "tensor, tensor?", "none"),
+    row("get_base", "tensor", "tensor"),
+    row("detach", "tensor", "tensor"),
+    row("detach_", "tensor", "none"),
+    row("set_requires_grad", "tensor, int", "none"),
+    row("retain_grad", "tensor", "count"),
+    row("overlap", "tensor, tensor", "int"),
+    row("fill", "tensor, int, float, int", "count", called="fill"),
+    row("copy", "tensor, tensor", "count", called="copy_"),
+    row("bump", "tensor", "none"),
+    row("version", "tensor", "int"),
+    row("data_of", "tensor", "tensor"),
+    row("set_data", "tensor, tensor", "none"),
+    row("part_from_node", "tensor", "none"),
+    row("random_fill", "index<random, tensor, int, int, int, int", "count", called="random_fill"),
+    row("sequence_fill", "tensor, int, int", "count", called="arange"),
+    # modes
+    row("get_mode", "", "int", "base.modes"),
+    row("setting", "index<settings", "object"),
+    row("take_over", "int, chain, chain, chain", "none", "base.modes"),
+    row("apply_context", "context class, int, int", "object", _CONTEXTS),
+    row("call_inside", "context, object, tuple, dict", "object", _CONTEXTS),
+    # objects
+    row("collection_begins", "int", "none", _COLLECTOR),
+    row("collection_ends", "", "count", _COLLECTOR),
+    row("adopt", "object, tensor", "object", _HANDLES),
+    # hooks
+    row("next_hook_id", "", "int", _HOOKS),
+    row("add_hook", "dict, object", "object", _HOOKS),
+    row("register_hook", "tensor, object", "object", _HOOKS),
+    row("register_node_hook", "node, index<hooks, object", "object", _HOOKS),
+    row("hold_hooks", "node, index<n_out, dict", "count", _HOOKS),
+    row("output_hooks", "tensor", "object", _HOOKS),
+    row("leaf_hooks", "tensor, index<hooks", "object", f"{_HOOKS}:leaf_hook_dict"),
+    # custom functions, saved tensors
+    row("boundary", "tuple", "object", "backward.boundary"),
+    row("function_begin", "node class, object, tuple", "object", _FUNCTIONS),
+    row("function_finish", "function, tuple, object", "object", _FUNCTIONS),
+    row("function_apply", "node class, object, object, tuple", "object", _FUNCTIONS),
+    row("function_save", "function", "count", f"{_FUNCTIONS}:save_all"),
+    row("set_output_count", "function, int", "count", _FUNCTIONS),
+    row("set_output", "function, index<n_out, tensor, int, int", "count", _FUNCTIONS),
+    row("set_dirty_output", "function, index<n_out, tensor", "count", _FUNCTIONS),
+    row("saved_tensors", "node", "object", _FUNCTIONS),
+    row("saved_place", "node, index<n_places", "tensor", _FUNCTIONS),
+    row("mark_packed", "node, index<n_places", "none", f"{_FUNCTIONS}:pack_now"),
+    # nodes
+    row("flags_of", "tensor", "int"),
+    row("grad_fn", "tensor", "object", _NODES),
+    row("is_leaf", "tensor", "count", f"{_NODES}:leaf_now"),
+    row("gradient_node", "tensor", "object", _NODES),
+    row("current_node", "tensor", "object", _NODES),
+    row("node_target", "node, index<n_in", "object", _NODES),
+    row("node_output", "node, index<n_in", "int", _NODES),
+    row("node_field", "node, index<node", "int", _NODES),
+    row("set_sequence_nr", "node, int", "none", _NODES),
+    row("node_meta", "node, index<n_out", "integers", _NODES),
+    row("input_meta", "node, index<n_in", "integers", _NODES),
+    row("node_attr", "node, index<n_attrs", "int", _NODES),
+    row("node_variable", "node", "tensor", _NODES),
+    row("attach_input", "node, int, tensor", "tensor", _NODES),
+    row("attach_output", "node, index<n_out, tensor", "tensor", _NODES),
+    row("check_saved", "node", "count", _NODES),
+    # passes
+    row("run_pass", "object, object, object, int", "object", "backward.run"),
+    row("kept_by_pass", "pass", "object", _PASSES),
+    row("current_pass", "", "int", f"{_PASSES}:current_pass_id"),
+    row("will_run", "pass, node, int", "int", _PASSES),
+    row("execution_order", "pass", "object", _PASSES),
+    row("task_node", "pass", "object", _NODES),
+    # memory, capture
+    row("empty_cache", "", "int", "memory.buffers"),
+    row("capturing", "", "int"),
+    row("launches_of", "context", "int"),
+    row("replay", "context", "none", "python.entries:replay_tape"),
+    # the slots of Python types
+    row("binary_operator", "int, int, int", "inner", "dispatch.operators"),
+    row("unary_operator", "int, int", "inner", "dispatch.operators"),
+    row("scalar_operator", "int, int, int, float, int, int", "inner", "dispatch.operators"),
+    row("no_new_tensor", "", "inner", _HANDLES),
+    row("no_new_node", "", "inner", _HANDLES),
+    row("context_enter", "int", "inner", _CONTEXTS),
+    row("context_exit", "int", "inner", _CONTEXTS),
+    row("context_call", "int, int, int", "inner", _CONTEXTS),
+    row("dealloc_context", "int", "inner", _CONTEXTS),
+    row("traverse_context", "int, int, int", "inner", _CONTEXTS),
+    row("clear_context", "int", "inner", _CONTEXTS),
+    row("dealloc_tensor", "int", "inner", _COLLECTOR),
+    row("traverse_tensor", "int, int, int", "inner", _COLLECTOR),
+    row("clear_tensor", "int", "inner", _COLLECTOR),
+    row("dealloc_node", "int", "inner", _COLLECTOR),
+    row("traverse_node", "int, int, int", "inner", _COLLECTOR),
+    row("clear_node", "int", "inner", _COLLECTOR),
+    row("dealloc_handle", "int", "inner", _COLLECTOR),
+    row("get_held", "int, int", "inner", _HELD),
+    row("set_held", "int, int, int", "inner", _HELD),
+    # the wrappers of entries
+    row("object_handle", "int", "inner", _HANDLES),
+    row("optional_handle", "int", "inner", _HANDLES),
+    row("node_handle", "int", "inner", _HANDLES),
+    row("function_handle", "int", "inner", _ARGUMENTS),
+    row("pass_handle", "int", "inner", _HANDLES),
+    row("context_of", "int", "inner", _ARGUMENTS),
+    row("tuple_of", "int", "inner", _ARGUMENTS),
+    row("dict_of", "int", "inner", _ARGUMENTS),
+    row("node_class_of", "int", "inner", _ARGUMENTS),
+    row("context_class_of", "int", "inner", _ARGUMENTS),
+    row("chain_of", "int", "inner", _ARGUMENTS),
+    row("sizes_of", "int, int", "inner", _ARGUMENTS),
+    row("integers", "int, int", "inner", _ARGUMENTS),
+    row("wrap", "int", "inner", _HANDLES),
+    row("wrap_optional", "int", "inner", _HANDLES),
+    row("argument_refused", "int, int, int, int", "inner", _ARGUMENTS),
+    row("entry_refused", "int, int, int, int", "inner", "objects.failures"),
+)
+
+if DEBUG:  # what lets a test break the counts of references
+    ENTRIES += (row("handle_of", "tensor", "int"), row("release_handle", "int", "none"))
