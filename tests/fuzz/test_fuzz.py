@@ -22,7 +22,7 @@ from tests.fuzz.shrink import reductions
 from tests.fuzz.supervisor import ROOT, Found, Nursery, run_batch, same, shortened
 
 CASES = 100  # of each family; `python -m tests.fuzz` runs as many as one likes
-PARTS = 4  # of the family that has a case for every public callable
+PARTS = 8  # of the family that has a case for every public callable
 
 
 def failures(family: str, seeds: Sequence[int]) -> str:
