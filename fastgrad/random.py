@@ -112,7 +112,7 @@ class Generator:
             state = _STATE.pack(self._seed, self._offset)
         shape = ctypes.c_int64(_STATE.size)
         tensor = rt.new(UINT8, 0, 1, ctypes.addressof(shape))
-        ctypes.memmove(rt.field(tensor, _DATA), state, _STATE.size)
+        rt.write(tensor, ctypes.addressof(ctypes.create_string_buffer(state)))
         return tensor
 
     def set_state(self, new_state: Any) -> None:

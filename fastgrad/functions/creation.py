@@ -262,7 +262,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         return _finish(out, requires_grad)
     array = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
     out = _new(dtypes.of_numpy(array.dtype).code, array.shape, device)
-    ctypes.memmove(out.data_ptr(), array.ctypes.data, array.nbytes)
+    rt.write(out, array.ctypes.data)
     return _finish(out, requires_grad)
 
 

@@ -40,6 +40,8 @@ def _install() -> None:
     runtime_set("copy_kernel", elementwise.COPY_KERNELS[0].id)
     runtime_set("gemm_kernel", linalg.GEMM.id)
     runtime_set("zero_kernel", shape.ZERO_FILL.id)
+    runtime_set("constant_kernel", shape.CONSTANT.id)
+    runtime_set("upload_kernel", shape.UPLOAD.id)
     used = {
         "add_op": elementwise.add, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,
         "sum_op": reduce.sum_, "mean_op": reduce.mean,

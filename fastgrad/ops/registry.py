@@ -13,12 +13,13 @@ of the integers that belong to the inputs before it and ``own`` its own integer.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.kernels.keys import need_values
-from fastgrad.native.build.loader import rt
+from fastgrad.native.build.loader import rt, runtime_set
 from fastgrad.native.contracts.element_types import (
     BOOL,
     DTYPES,
@@ -29,9 +30,9 @@ from fastgrad.native.contracts.element_types import (
     SUPPORTED_DTYPES,
 )
 from fastgrad.native.contracts.flags import WRAPPED_NUMBER
-from fastgrad.native.contracts.frame import Frame
+from fastgrad.native.contracts.frame import STATUS, Frame
 from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE, STRIDED
-from fastgrad.native.contracts.limits import MAX_KERNELS, MAX_OPS
+from fastgrad.native.contracts.limits import MAX_KERNELS, MAX_OPS, N_LAYOUTS
 from fastgrad.native.contracts.ops import (
     ANY_NUMBER,
     ELEMENTWISE,
@@ -122,6 +123,14 @@ class Kernel:
             _check_formula(name, formula)
         self.id = len(KERNELS)
         KERNELS.append(self)
+        for form in forms:
+            self._describe(form, FORMULA_FRAMES[form] if frame is None else frame)
+
+    def _describe(self, form: int, frame: Frame) -> None:
+        """Tell the runtime which words of the frame are addresses, and where the kernel finds that of its report."""
+        addresses, report = _roles(frame)
+        runtime_set("addresses", addresses, self.id * N_LAYOUTS + form)
+        runtime_set("reports", report, self.id)
 
     def cells(self) -> list[tuple[int, int]]:
         """All dtypes and layout classes for which it is ever asked."""
@@ -144,6 +153,14 @@ class Kernel:
             raise NotImplementedError(self.hint or _conversion(dtype, self.dtypes))
         if (dtype, form) not in self.cells():
             raise RuntimeError(f"kernel {self.name!r} is not declared for layout class {form}")
+
+
+@functools.cache
+def _roles(frame: Frame) -> tuple[int, int]:
+    """A word with a bit for each word of a frame that is an address, and the place of that of the report, or 0."""
+    bits = sum(1 << place for place in frame.addresses())
+    report = next((frame.place(name) for name, field in frame.declared.items() if field.role == STATUS), 0)
+    return (bits - (1 << 64) if bits >> 63 else bits), report
 
 
 def _check_formula(name: str, formula: Any) -> None:

@@ -50,6 +50,7 @@ from fastgrad.native.contracts.records import CAPTURE_WORDS
 from fastgrad.native.contracts.status import NO_MEMORY, OK, PYTHON_RAISED
 from fastgrad.native.graph.packing import forget_unpacked
 from fastgrad.native.memory.buffers import grow, room
+from fastgrad.native.memory.launches import give_way
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drain, release_reference, release_saved, retain
 from fastgrad.native.objects.handles import call_python, object_handle, wrap_node
@@ -200,6 +201,19 @@ def arrive(t):
 
 
 @native
+def accumulate_alone(t, n, g):
+    """Add a gradient to a leaf when no other thread is in the middle of that; a status."""
+    while n.busy != 0 and n.busy != runtime().thread:
+        give_way()
+        enter_pass(t)
+    before = n.busy
+    n.busy = runtime().thread
+    status = accumulate(t, n, g)
+    n.busy = before
+    return status
+
+
+@native
 def run_leaf(t, n):
     """Add the gradient that came to an AccumulateGrad node to its leaf; a status."""
     if not t.flags & ACCUMULATE:
@@ -211,7 +225,7 @@ def run_leaf(t, n):
             words(t.grads)[0] = 0
             return -kept
         words(t.grads)[0] = kept
-        status = accumulate(t, n, kept)
+        status = accumulate_alone(t, n, kept)
         if status != 0:
             return status
     if n.flags & POST_ACCUMULATE:
@@ -229,9 +243,13 @@ def run_function(t, n):
             return PYTHON_RAISED
         enter_pass(t)
         return 0
+    n.busy += 1
     status = apply(t)
-    if n.flags & PACKED:
+    n.busy -= 1
+    if n.busy == 0 and n.flags & (PACKED | SAVED_FREED):  # no other thread is at work on what it saved
         forget_unpacked(t.node)
+        if n.flags & SAVED_FREED:
+            release_saved(t.node)
         enter_pass(t)
     return status
 
@@ -274,7 +292,8 @@ def leave(t):
         return PYTHON_RAISED
     if not t.flags & KEEP_GRAPH and n.variable == 0:
         n.flags |= SAVED_FREED
-        release_saved(t.node)
+        if n.busy == 0:
+            release_saved(t.node)
     status = distribute(t)
     if status == 0:
         release_grads(t)

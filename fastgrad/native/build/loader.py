@@ -148,7 +148,7 @@ ENTRIES = (
     *OBJECT_ENTRIES,
     "runtime_address", "peek", "poke", "new", "number", "wrapped_number", "wrapped_handle", "foreign", "handle_of",
     "overlap", "from_handle", "borrow", "sizes", "steps", "field", "storage_field", "get_grad", "set_grad",
-    "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "bump", "version",
+    "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "write", "bump", "version",
     "data_of", "set_data", "part_from_node", "random_fill",
     "sequence_fill", "get_mode", "setting", "take_over", "apply_context", "call_inside",
     "collection_begins", "collection_ends", "adopt", "next_hook_id", "add_hook", "register_hook",

@@ -6,7 +6,6 @@ from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import native, native_inline, runtime, stack_small, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.flags import (
-    COPY_ON_WRITE,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_MODE,
@@ -15,7 +14,6 @@ from fastgrad.native.contracts.flags import (
 from fastgrad.native.contracts.ops import FILLS, FUNCTION, MASK_LAST
 from fastgrad.native.contracts.status import (
     INFERENCE_INPLACE,
-    NO_MEMORY,
     NOT_RECORDABLE,
     OK,
     OVERLAP,
@@ -30,7 +28,7 @@ from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop, drop_node
 from fastgrad.native.shapes import run_function
 from fastgrad.native.tensors.overlap import PARTLY, overlap, overlaps_itself
-from fastgrad.native.tensors.tensors import unshare
+from fastgrad.native.tensors.tensors import own_memory
 
 # --- in place --------------------------------------------------------------------------------------------------
 
@@ -68,8 +66,9 @@ def inplace(op, n, ins, n_attrs, attrs):
             status = look_at(n, ins)
         if status != OK:
             return status
-    if tensor(ins[0]).flags & COPY_ON_WRITE and unshare(ins[0]) != 0:
-        return -NO_MEMORY
+    status = own_memory(ins[0])
+    if status != OK:
+        return status
     info = op_record(op)
     status = check_memory(info, n, ins)
     if status != OK:

@@ -12,6 +12,7 @@ Resolver = Callable[[Any, int, int], int]
 
 NAMES: dict[str, int] = {}
 _resolvers: dict[int, Resolver] = {}
+_kernels: list[Any] = []
 failures: list[BaseException] = []
 """What went wrong in the last compilation; the error of the op that needed the kernel carries it."""
 
@@ -39,16 +40,24 @@ def name_of(index: int) -> str:
     return next(name for name, known in NAMES.items() if known == index)
 
 
+def place(cell: int) -> tuple[Any, int, int, int]:
+    """The kernel, device, dtype code and layout class of a cell of the kernel table."""
+    rest, layout_class = divmod(cell, N_LAYOUTS)
+    rest, dtype = divmod(rest, N_DTYPES)
+    kernel, device = divmod(rest, N_DEVICES)
+    return _kernels[kernel], device, dtype, layout_class
+
+
 def install(kernels: list[Any]) -> None:
     """Let the runtime ask for kernels that are missing from its table."""
+    global _kernels
+    _kernels = kernels
 
     def resolve(index: int) -> int:
-        rest, layout_class = divmod(index, N_LAYOUTS)
-        rest, dtype = divmod(rest, N_DTYPES)
-        kernel, device = divmod(rest, N_DEVICES)
         try:
-            kernels[kernel].need(dtype, layout_class)
-            return _resolvers[device](kernels[kernel], dtype, layout_class)
+            kernel, device, dtype, layout_class = place(index)
+            kernel.need(dtype, layout_class)
+            return _resolvers[device](kernel, dtype, layout_class)
         except BaseException as error:  # noqa: BLE001 - raised again by the call that needed the kernel
             failures.append(error)
             return 0

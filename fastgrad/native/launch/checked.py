@@ -8,7 +8,7 @@ from fastgrad.native.base.intrinsics import address_of, native, runtime, stack_s
 from fastgrad.native.contracts.frame import FINE, WRONG_LENGTH
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.status import OPERAND_LENGTH
-from fastgrad.native.launch.launch import launch
+from fastgrad.native.memory.launches import launch
 
 
 @native

@@ -9,8 +9,10 @@ from __future__ import annotations
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
+    address_of,
     f64s,
     native,
+    native_inline,
     native_once,
     nth,
     runtime,
@@ -21,14 +23,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import BOOL, FLOAT64, INT64
 from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
-from fastgrad.native.contracts.frames.elementwise import (
-    FLAT,
-    FLAT_FRAME,
-    INPLACE,
-    OPERAND,
-    STRIDED,
-    STRIDED_FRAME,
-)
+from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import MASK_LAST, NO_BOOL, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.native.contracts.status import (
@@ -40,14 +35,20 @@ from fastgrad.native.contracts.status import (
     RESULT_CAST,
     TOO_MANY_DIMS,
 )
-from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating
+from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.tensors.elements import (
+    FLAT_INPUTS,
+    HOST,
+    OPERAND_WORDS,
+    STRIDED_INPUTS,
+    holds,
+    write_bytes,
+    write_constant,
+)
 from fastgrad.native.tensors.tensors import bump_version, finished, new_tensor
-
-# Words of a frame before its inputs, and of an operand with strides.
-FLAT_INPUTS, STRIDED_INPUTS = FLAT_FRAME.place("inputs"), STRIDED_FRAME.place("inputs")
-OPERAND_WORDS = OPERAND.words
 
 # --- layouts ---------------------------------------------------------------------------------------------------
 
@@ -155,30 +156,45 @@ def cast(handle, dtype):
     return finished(out, copy_into(out, handle))
 
 
+@native_inline
+def dtype_of_number(kind):
+    """The dtype of a Python number: `kind` is 0 for int, 1 for float, 2 for bool."""
+    return FLOAT64 if kind == 1 else (BOOL if kind == 2 else INT64)
+
+
 @native
-def number_tensor(kind, real, integer, dtype, device):
-    """A 0-dim tensor with a Python number: `kind` is 0 for int, 1 for float, 2 for bool."""
-    shape = words(stack_small())
-    source = FLOAT64 if kind == 1 else (BOOL if kind == 2 else INT64)
-    handle = new_tensor(source, 0, 0, shape)
+def lasting_number(kind, real, integer):
+    """A 0-dim tensor of the host's with a Python number, made before there are kernels that could write it."""
+    place = words(stack_small())
+    handle = new_tensor(dtype_of_number(kind), HOST, 0, place)
     if handle <= 0:
         return handle
-    t = tensor(handle)
     if kind == 1:
-        f64s(t.data)[0] = real
-    elif kind == 0:
-        words(t.data)[0] = integer
+        f64s(address_of(place))[0] = real
     else:
-        words(t.data)[0] = 1 if integer != 0 else 0
-    t.flags |= WRAPPED_NUMBER
-    t.device = device
-    if dtype == source or dtype < 0:
-        return handle
-    out = cast(handle, dtype)
-    drop(handle)
-    if out > 0:
-        tensor(out).flags |= WRAPPED_NUMBER
-    return out
+        place[0] = integer
+    tensor(handle).flags |= WRAPPED_NUMBER
+    return finished(handle, write_bytes(handle, address_of(place)))
+
+
+@native
+def number_tensor(kind, real, integer, dtype, device):
+    """A 0-dim tensor with a Python number; `kind` as in `dtype_of_number`, which a negative dtype stands for."""
+    shape = words(stack_small())
+    source = dtype_of_number(kind)
+    if dtype < 0:
+        dtype = source
+    direct = holds(dtype, kind, integer)
+    handle = new_tensor(dtype if direct else source, device, 0, shape)
+    if handle > 0:
+        handle = finished(handle, write_constant(handle, kind, real, integer))
+    if handle > 0 and not direct:
+        converted = cast(handle, dtype)
+        drop(handle)
+        handle = converted
+    if handle > 0:
+        tensor(handle).flags |= WRAPPED_NUMBER
+    return handle
 
 
 @native_once
@@ -298,8 +314,10 @@ def elementwise(op, n, ins):
 
 @native
 def fill_scalar(handle, kind, real, integer):
-    """Fill a tensor with a number, in place, without history."""
+    """Fill a tensor with a number, in place, without history. OK or a failure."""
     t = tensor(handle)
+    if t.flags & CONTIGUOUS and holds(t.dtype, kind, integer):
+        return -write_constant(handle, kind, real, integer)
     number = number_tensor(kind, real, integer, t.dtype, t.device)
     if number <= 0:
         return number

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fastgrad.flags import DEBUG
 from fastgrad.native.base.intrinsics import native, native_inline, runtime, storage, tensor
 from fastgrad.native.contracts.flags import OWN_COUNTER
 from fastgrad.native.contracts.records import STORAGE_KIND
 from fastgrad.native.memory.buffers import allocate
+from fastgrad.native.memory.places import enlist
 from fastgrad.native.memory.records import WORDS_STORAGE, new_record, retire_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.tapes import keep_for_tape
@@ -28,6 +30,8 @@ def new_storage(nbytes, dtype, device):
     if s.data == 0:
         retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
         return 0
+    if DEBUG:
+        enlist(handle)
     if runtime().tape != 0 and not keep_for_tape(handle):
         drop(handle)
         return 0
@@ -47,6 +51,8 @@ def foreign_storage(data, nbytes, dtype, device, owner):
         s.device = device
         s.owner = owner
         s.dtype = dtype
+        if DEBUG and data != 0:
+            enlist(handle)
     return handle
 
 

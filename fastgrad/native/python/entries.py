@@ -21,14 +21,15 @@ from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import none, py_incref
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.flags import DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
-from fastgrad.native.contracts.status import OK
+from fastgrad.native.contracts.status import BAD_HANDLE, OK
 from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
 from fastgrad.native.graph import graph
 from fastgrad.native.graph.graph import is_leaf, look, requires_grad, write_meta
 from fastgrad.native.graph.packing import about_to_change
-from fastgrad.native.launch.elementwise import copy_into, fill_scalar, number_tensor
-from fastgrad.native.launch.launch import launch_frame, replay
+from fastgrad.native.launch.elementwise import copy_into, fill_scalar, lasting_number, number_tensor
+from fastgrad.native.launch.launch import launch_frame
 from fastgrad.native.memory.buffers import empty_cache
+from fastgrad.native.memory.launches import replay, wait_for_flights
 from fastgrad.native.memory.references import drain, drop, drop_tensor, leave_node, retain, unlink_retained
 from fastgrad.native.memory.tapes import launches_of
 from fastgrad.native.objects import contexts
@@ -57,7 +58,7 @@ from fastgrad.native.objects.handles import (
 )
 from fastgrad.native.python import node_entries
 from fastgrad.native.python.apply import apply
-from fastgrad.native.tensors import tensors
+from fastgrad.native.tensors import elements, tensors
 from fastgrad.native.tensors.overlap import overlap as memory_overlap
 from fastgrad.native.tensors.tensors import alias, new_tensor
 
@@ -225,8 +226,8 @@ def wrapped_number(kind, real, integer, device):
 
 @native
 def wrapped_handle(kind, real, integer):
-    """The handle of such a number, with one reference for the caller."""
-    return number_tensor(kind, real, integer, -1, 0)
+    """The handle of such a number of the host's, with one reference for the caller."""
+    return lasting_number(kind, real, integer)
 
 
 @native
@@ -260,9 +261,20 @@ def copy(h, source):
     status = about_to_change(h)
     if status != 0:
         return -status
+    retain(h)
+    retain(source)
     status = copy_into(h, source)
     tensors.bump_version(h)
+    drop(h)
+    drop(source)
     return -status
+
+
+@native
+def write(h, address):
+    """Fill a fresh contiguous tensor with what lies at an address of the host's. OK or a failure."""
+    enter()
+    return -elements.write_bytes(h, address)
 
 
 @native
@@ -274,13 +286,19 @@ def data_of(h):
 
 
 @native
-def set_data(h, source):
-    """Let a tensor stand for the memory of another one, with its layout and dtype."""
+def set_data(o, given):
+    """Let a tensor stand for the memory of another one, with its layout and dtype. OK or a failure."""
     enter()
+    wait_for_flights()
+    h = object_handle(o)  # now, and not before others ran
+    source = object_handle(given)
+    if h == 0 or source == 0:
+        return -BAD_HANDLE
     tensors.stand_for(h, source)
     if tensor(h).accumulator != 0:
         write_meta(words(node(tensor(h).accumulator).metas), h)
     drain()
+    return OK
 
 
 @native
@@ -390,10 +408,11 @@ EXPORTS = [
     Export("overlap", overlap, "TT", "i"),
     Export("fill", fill, "Tidi", "E"),
     Export("copy", copy, "TT", "E"),
+    Export("write", write, "Ti", "s"),
     Export("bump", bump, "T", "n"),
     Export("version", version, "T", "i"),
     Export("data_of", data_of, "T", "T"),
-    Export("set_data", set_data, "TT", "n"),
+    Export("set_data", set_data, "oo", "s"),
     Export("part_from_node", part_from_node, "T", "n"),
     Export("random_fill", random_fill, "iTiiii", "i"),
     Export("sequence_fill", sequence_fill, "iTii", "i"),
@@ -475,5 +494,5 @@ EXPORTS = [
     Export("empty_cache", empty_cache, "", "i"),
     Export("capturing", capturing, "", "i"),
     Export("launches_of", launches_of, "i", "i"),
-    Export("replay", replay, "i", "n"),
+    Export("replay", replay, "i", "s"),
 ]

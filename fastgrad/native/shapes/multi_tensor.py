@@ -18,7 +18,8 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.graph.packing import about_to_change
 from fastgrad.native.launch.elementwise import copy_into
-from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.launch import op_record
+from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.overlap import overlaps_itself

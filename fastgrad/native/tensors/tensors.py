@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fastgrad.native.base.failures import fail, note_sizes
 from fastgrad.native.base.intrinsics import (
-    memcpy,
     native,
     native_inline,
     native_once,
@@ -56,14 +55,7 @@ from fastgrad.native.memory.storages import (
     version_of,
 )
 from fastgrad.native.memory.tapes import keep_for_tape
-
-ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
-
-
-@native_inline
-def itemsize(dtype):
-    """Bytes of an element."""
-    return ITEMSIZE_OF[dtype]
+from fastgrad.native.tensors.elements import copy_elements, itemsize
 
 
 @native
@@ -257,19 +249,17 @@ def foreign_tensor(dtype, device, ndim, shape, strides, data, nbytes, owner):
 
 @native_once
 def unshare(handle):
-    """Give a gradient that hooks see memory of its own, because it is about to change. A status."""
+    """Give a gradient that hooks see memory of its own, because it is about to change. OK or a failure."""
     t = tensor(handle)
-    t.flags &= ~COPY_ON_WRITE
-    size = itemsize(t.dtype)
-    nbytes = product(t.numel, size)
+    nbytes = product(t.numel, itemsize(t.dtype))
     fresh = new_storage(nbytes, t.dtype, t.device) if nbytes >= 0 else 0
     if fresh == 0:
         return -NO_MEMORY
     target = storage(fresh).data
-    if t.flags & CONTIGUOUS:
-        memcpy(target, t.data, t.numel * size)
-    else:
-        copy_elements(t, target, size)
+    status = copy_elements(t, target)
+    if status != 0:
+        drop(fresh)
+        return -status
     release_storage(t.storage)
     t.storage = fresh
     t.data = target
@@ -277,28 +267,26 @@ def unshare(handle):
     for k in range(t.ndim - 1, -1, -1):
         t.strides[k] = stride
         stride *= max(t.shape[k], 1)
-    t.flags |= CONTIGUOUS
-    return 0
+    t.flags = t.flags & ~COPY_ON_WRITE | CONTIGUOUS
+    return OK
 
 
-@native
-def copy_elements(t, target, size):
-    """Copy the elements of a strided tensor one after the other, in row-major order."""
-    for i in range(t.numel):
-        rest = i
-        offset = 0
-        for k in range(t.ndim - 1, -1, -1):
-            offset += rest % t.shape[k] * t.strides[k]
-            rest //= t.shape[k]
-        memcpy(target + i * size, t.data + offset * size, size)
+@native_inline
+def own_memory(handle):
+    """See to it that a tensor which is about to change, or to be shared, is not a gradient that others read as well.
+
+    OK or a failure.
+    """
+    return unshare(handle) if tensor(handle).flags & COPY_ON_WRITE else OK
 
 
 @native
 def alias(source):
     """A tensor with the layout and storage of `source` and no history: what `detach` returns."""
     t = tensor(source)
-    if t.flags & COPY_ON_WRITE and unshare(source) != 0:
-        return -NO_MEMORY
+    result = own_memory(source)
+    if result != OK:
+        return result
     return new_view(source, t.ndim, t.shape, t.strides, t.data)
 
 

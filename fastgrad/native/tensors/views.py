@@ -14,7 +14,7 @@ from fastgrad.native.base.intrinsics import (
     total,
     words,
 )
-from fastgrad.native.contracts.flags import CONTIGUOUS, COPY_ON_WRITE
+from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import (
     VIEW_ALIAS,
@@ -45,7 +45,7 @@ from fastgrad.native.contracts.status import (
     NEGATIVE_SIZE,
     NEGATIVE_STRIDED,
     NO_DIMS,
-    NO_MEMORY,
+    OK,
     PERMUTE_DIMS,
     RESHAPE_SIZES,
     SEVERAL_UNKNOWN,
@@ -54,7 +54,8 @@ from fastgrad.native.contracts.status import (
     TOO_MANY_DIMS,
     VIEW_STRIDES,
 )
-from fastgrad.native.tensors.tensors import alias, itemsize, new_view, resized, unshare, wrap_dim
+from fastgrad.native.tensors.elements import itemsize
+from fastgrad.native.tensors.tensors import alias, new_view, own_memory, resized, wrap_dim
 
 
 @native
@@ -391,8 +392,9 @@ def view_as_strided(h, attrs):
 @native_once
 def make_view(kind, h, n, attrs):
     """The view of `kind` of tensor `h`; `attrs` as `contracts.ops` says beside each kind."""
-    if tensor(h).flags & COPY_ON_WRITE and unshare(h) != 0:
-        return -NO_MEMORY
+    result = own_memory(h)
+    if result != OK:
+        return result
     if kind == VIEW_RESHAPE:
         return view_reshape(h, n, attrs)
     if kind == VIEW_EXPAND:
