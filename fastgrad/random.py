@@ -42,7 +42,9 @@ DEFAULT_SEED = 67280421310721
 
 _WORD = 1 << 64
 _STATE = struct.Struct("<QQ")
-_DTYPE, _DATA, _NUMEL, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "data", "numel", "flags"))
+_DTYPE, _DEVICE, _DATA, _NUMEL, _FLAGS = (
+    TENSOR.fields[name][0] for name in ("dtype", "device", "data", "numel", "flags")
+)
 
 
 class Generator:
@@ -120,6 +122,8 @@ class Generator:
         came = type(new_state).__name__
         if isinstance(new_state, TensorBase):
             came = f"a tensor of {DTYPES[rt.field(new_state, _DTYPE)]}"
+            if rt.field(new_state, _DEVICE) != 0:
+                came += f" on {devices.name_of(rt.field(new_state, _DEVICE))}"
         if came != "a tensor of uint8":
             raise TypeError(f"set_state: expected new_state to be a tensor of uint8, but got {came}")
         count, flags = rt.field(new_state, _NUMEL), rt.field(new_state, _FLAGS)

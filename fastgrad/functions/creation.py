@@ -39,7 +39,15 @@ class device:  # noqa: N801 - PyTorch's name
             type, index = type.type, type.index
         if not isinstance(type, str):
             raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
-        name, _, number = type.partition(":")
+        name, colon, number = type.partition(":")
+        if colon and not (number.isdecimal() and number.isascii() and str(int(number)) == number):
+            raise RuntimeError(f"Invalid device string: '{type}'")
+        if colon and index is not None:
+            raise RuntimeError(
+                f"type (string) must not include an index because index was passed explicitly: {type}"
+            )
+        if index is not None and index < 0:
+            raise RuntimeError("Device index must not be negative")
         if name not in devices.NAMES:
             known = ", ".join(sorted(devices.NAMES))
             raise RuntimeError(f"Expected one of {known} device type at start of device string: {name}")

@@ -16,6 +16,7 @@ from fastgrad import dtypes
 from fastgrad.errors import raise_status, renamed
 from fastgrad.functions.arguments import as_index, is_tensor, need_tensor
 from fastgrad.functions.creation import full, tensor, zeros
+from fastgrad.functions.data import values_of
 from fastgrad.functions.elementwise import fill_value, inplace
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
@@ -175,7 +176,7 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
                     "of the indexed "
                     f"tensor {list(shape)} at index {dim + k}"
                 )
-        places = np.nonzero(item.detach().numpy()) if item.dim() else ()
+        places = np.nonzero(values_of(item)) if item.dim() else ()
         return [tensor(np.ascontiguousarray(p)) for p in places]
     if item.dtype.is_floating_point:
         raise IndexError(
@@ -434,7 +435,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
             [2]])
     """
     need_tensor("nonzero", input)
-    values = input.detach().numpy()
+    values = values_of(input)
     places = np.nonzero(np.atleast_1d(values))
     if as_tuple:
         return tuple(tensor(np.ascontiguousarray(p)) for p in places)

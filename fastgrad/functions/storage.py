@@ -6,6 +6,7 @@ meet that object like any other; `fastgrad.save` writes its bytes to a place of 
 
 from __future__ import annotations
 
+import ctypes
 import math
 import weakref
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd.hooks import LEAF_HOOK_DICTS
 from fastgrad.functions.creation import empty
+from fastgrad.functions.data import values_of
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import STORAGE, TENSOR
@@ -58,7 +60,7 @@ class Storage:
     @property
     def buffer(self) -> memoryview:
         """The bytes; a copy of them unless they are the CPU's."""
-        return self.flat.cpu().numpy().view(np.uint8).data  # type: ignore[no-any-return]
+        return values_of(self.flat).view(np.uint8).data
 
     def __reduce__(self) -> Any:
         return from_bytes, (self.flat.dtype, bytes(self.buffer))
@@ -75,7 +77,7 @@ def from_bytes(dtype: dtypes.dtype, data: bytes) -> Storage:
     if len(data) % dtype.itemsize:
         raise ValueError(f"{len(data)} bytes are no whole number of elements of {dtype}")
     out = Storage.empty(dtype, len(data) // dtype.itemsize)
-    out.buffer[:] = data
+    rt.write(out.flat, ctypes.addressof(ctypes.create_string_buffer(data, len(data))))
     return out
 
 

@@ -42,6 +42,7 @@ def _install() -> None:
     runtime_set("zero_kernel", shape.ZERO_FILL.id)
     runtime_set("constant_kernel", shape.CONSTANT.id)
     runtime_set("upload_kernel", shape.UPLOAD.id)
+    runtime_set("download_kernel", shape.DOWNLOAD.id)
     used = {
         "add_op": elementwise.add, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,
         "sum_op": reduce.sum_, "mean_op": reduce.mean,

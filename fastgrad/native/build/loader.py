@@ -151,7 +151,7 @@ ENTRIES = (
     "get_base", "detach", "detach_", "set_requires_grad", "retain_grad", "fill", "copy", "write", "bump", "version",
     "data_of", "set_data", "part_from_node", "random_fill",
     "sequence_fill", "get_mode", "setting", "take_over", "apply_context", "call_inside",
-    "collection_begins", "collection_ends", "adopt", "next_hook_id", "add_hook", "register_hook",
+    "collecting", "adopt", "next_hook_id", "add_hook", "register_hook",
     "register_node_hook", "hold_hooks", "output_hooks", "boundary",
     "function_begin", "function_finish", "function_apply", "function_save",
     "set_output_count", "set_output", "set_dirty_output", "saved_tensors", "saved_place", "mark_packed",

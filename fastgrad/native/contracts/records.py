@@ -68,6 +68,9 @@ TAPE = Record(
 LAUNCHED = Part("launched", n_words=1, cell=1, work=1)
 """A launch on a tape: how many words its frame has, the cell of the kernel table, its work; then the frame."""
 FLIGHT = Part("flight", thread=1, waits=1, n_words=1, frame=FRAME_WORDS)
+DEVICE = Part("device", allocate=1, release=1)
+"""Addresses of functions of a device that has memory of its own, which are called with an `ALLOCATION`; 0 else."""
+ALLOCATION = Part("allocation", nbytes=1, address=1)
 N_FLIGHTS = 64  # launches that others run beside, at one time
 N_PLACES = 1024
 """Lists of live storages, by where they lie, in debug mode."""
@@ -90,11 +93,11 @@ RUNTIME = Record(
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, constant_kernel=1,
-    upload_kernel=1, accumulate_op=1,
+    upload_kernel=1, download_kernel=1, accumulate_op=1,
     bins=N_BINS,
     ops=MAX_OPS * OPINFO.words,
     kernels=MAX_KERNELS * N_DEVICES * N_DTYPES * N_LAYOUTS,
-    addresses=MAX_KERNELS * N_LAYOUTS, reports=MAX_KERNELS,
+    addresses=MAX_KERNELS * N_LAYOUTS, reports=MAX_KERNELS, devices=N_DEVICES * DEVICE.words,
 )  # fmt: skip
 """`addresses`: which words of the frame of a kernel in a layout class are addresses, a bit for each. `reports`: which
 word of a kernel's frame is the address of its report; 0 if it reports nothing."""

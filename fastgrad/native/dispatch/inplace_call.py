@@ -13,6 +13,7 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.ops import FILLS, FUNCTION, MASK_LAST
 from fastgrad.native.contracts.status import (
+    DEVICE_MISMATCH,
     INFERENCE_INPLACE,
     NOT_RECORDABLE,
     OK,
@@ -28,7 +29,7 @@ from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop, drop_node
 from fastgrad.native.shapes import run_function
 from fastgrad.native.tensors.overlap import PARTLY, overlap, overlaps_itself
-from fastgrad.native.tensors.tensors import own_memory
+from fastgrad.native.tensors.tensors import on_one_device, own_memory
 
 # --- in place --------------------------------------------------------------------------------------------------
 
@@ -80,6 +81,8 @@ def inplace(op, n, ins, n_attrs, attrs):
     if info.kind == FUNCTION:
         if needs:
             return fail(NOT_RECORDABLE)
+        if not on_one_device(n, ins):
+            return -DEVICE_MISMATCH
         count = run_function(op, info.forward, n, ins, n_attrs, attrs, out)
         return out[0] if count > 0 else count
     if not needs:

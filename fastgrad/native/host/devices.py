@@ -1,12 +1,15 @@
-"""Devices: who compiles the kernels of which column of the kernel table, and what happens when one is missing."""
+"""Devices: whose memory is whose, who compiles the kernels of which column of the kernel table, and what happens when
+one is missing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from fastgrad.native.build.loader import runtime_set_callback
+from fastgrad.native.build.loader import runtime_set, runtime_set_callback
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.contracts.records import DEVICE
 
 Resolver = Callable[[Any, int, int], int]
 
@@ -17,7 +20,22 @@ failures: list[BaseException] = []
 """What went wrong in the last compilation; the error of the op that needed the kernel carries it."""
 
 
-def register_device(name: str, index: int, resolver: Resolver) -> None:
+class Memory(NamedTuple):
+    """The memory of a device, as addresses of functions ``void(int64 frame)``.
+
+    Attributes
+    ----------
+    allocate : int
+        Reads a number of bytes from the first word of its frame and writes an address to the second, or zero.
+    release : int
+        Takes that address back: the frame is the same.
+    """
+
+    allocate: int
+    release: int
+
+
+def register_device(name: str, index: int, resolver: Resolver, memory: Memory | None = None) -> None:
     """Make a device known.
 
     Parameters
@@ -28,11 +46,16 @@ def register_device(name: str, index: int, resolver: Resolver) -> None:
         Its column of the kernel table.
     resolver : callable
         From kernel, dtype code and layout class to the address of a function ``void(int64 frame)``.
+    memory : Memory, optional
+        What the addresses in these frames belong to; not given for a device that works on the host's memory. Only
+        kernels of the device touch it: `upload` and `download` bring bytes from the host's memory and to it.
     """
     if not 0 <= index < N_DEVICES:
         raise ValueError(f"device index must be in 0..{N_DEVICES - 1}, but got {index}")
     NAMES[name] = index
     _resolvers[index] = resolver
+    for field, address in (memory or Memory(0, 0))._asdict().items():
+        runtime_set("devices", address, index * DEVICE.words + DEVICE.fields[field][0])
 
 
 def name_of(index: int) -> str:

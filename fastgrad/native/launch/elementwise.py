@@ -37,14 +37,16 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating
+from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.tensors.elements import (
     FLAT_INPUTS,
-    HOST,
     OPERAND_WORDS,
     STRIDED_INPUTS,
     holds,
+    itemsize,
+    transfer,
     write_bytes,
     write_constant,
 )
@@ -139,18 +141,50 @@ def run_elementwise(kernel, dtype, n, ins, out):
 
 @native
 def copy_into(out, source):
-    """Copy `source` into `out`, broadcasting and casting; no history. Returns a status."""
+    """Copy `source` into `out`, broadcasting and casting, from whatever device; no history. Returns a status."""
     ins = words(stack_small())
     ins[0] = source
     t = tensor(source)
+    if t.device != tensor(out).device:
+        return copy_across(out, source)
     return run_elementwise(runtime().copy_kernel + t.dtype, tensor(out).dtype, 1, ins, out)
+
+
+@native_once
+def copy_across(out, source):
+    """`copy_into` between devices: contiguous elements of the result's dtype are what goes across. Returns a status."""
+    to = tensor(out)
+    dense = cast(source, to.dtype)
+    if dense <= 0:
+        return -dense
+    d = tensor(dense)
+    direct = to.flags & CONTIGUOUS != 0 and to.numel == d.numel
+    arrived = out
+    if direct:
+        retain(out)
+    else:
+        arrived = new_tensor(to.dtype, to.device, d.ndim, d.shape)
+    status = -arrived
+    if arrived > 0:
+        status = transfer(tensor(arrived).data, to.device, d.data, d.device, d.numel * itemsize(d.dtype))
+        if status == 0 and not direct:
+            status = copy_into(out, arrived)
+        drop(arrived)
+    drop(dense)
+    return status
 
 
 @native
 def cast(handle, dtype):
     """A contiguous copy of a tensor in another dtype (or the same), without history."""
+    return cast_on(handle, dtype, tensor(handle).device)
+
+
+@native
+def cast_on(handle, dtype, device):
+    """The same on another device."""
     t = tensor(handle)
-    out = new_tensor(dtype, t.device, t.ndim, t.shape)
+    out = new_tensor(dtype, device, t.ndim, t.shape)
     if out <= 0:
         return out
     return finished(out, copy_into(out, handle))
@@ -228,6 +262,8 @@ def elementwise_slow(op, n, ins, out):
     target = out
     if out != 0:
         to = tensor(out)
+        if to.device != device:
+            return -DEVICE_MISMATCH
         if not can_cast(out_dtype, to.dtype):
             return fail(RESULT_CAST, out_dtype, to.dtype)
         if to.ndim != ndim:
@@ -248,8 +284,9 @@ def elementwise_slow(op, n, ins, out):
     for k in range(n):
         cast_ins[k] = ins[k]
         t = tensor(ins[k])
-        if k < n_values and t.dtype != dtype and status == 0:
-            converted = cast(ins[k], dtype)
+        wanted = dtype if k < n_values else t.dtype
+        if (t.dtype != wanted or t.device != device) and status == 0:
+            converted = cast_on(ins[k], wanted, device)
             if converted <= 0:
                 status = -converted
             else:

@@ -7,19 +7,24 @@ from fastgrad.native.base import frames
 from fastgrad.native.base.clock import usleep
 from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
+    address_of,
     call_kernel,
     call_native,
     native,
     native_inline,
     native_once,
     runtime,
+    stack_small,
     storage,
     tape,
     words,
+    words_of,
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import py_restore_thread, py_save_thread
-from fastgrad.native.contracts.frame import FINE, INDEX_OUTSIDE
+from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.frame import FINE, INDEX_OUTSIDE, REPORT
+from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.status import (
     NO_KERNEL,
@@ -29,6 +34,7 @@ from fastgrad.native.contracts.status import (
     REPLAY_RANGE,
     STRAY_ADDRESS,
 )
+from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.flights import depart, land, mark_own, others_fly
 from fastgrad.native.memory.places import is_live
 from fastgrad.native.memory.references import drain, release_storage
@@ -36,6 +42,7 @@ from fastgrad.native.memory.tapes import HEAD_BYTES, append_launch, launched
 
 RELEASE_GIL = 1 << 16  # elements from which on other Python threads may run beside a kernel
 PATIENCE = 50  # microseconds between two looks
+REPORT_BYTES = REPORT.words * 8
 CELLS = N_DEVICES * N_DTYPES * N_LAYOUTS  # of a kernel
 
 
@@ -177,6 +184,35 @@ def launch(kernel, device, dtype, layout_class, frame, n_words, work):
     return status
 
 
+@native_once
+def launch_transfer(out, out_device, source, device, nbytes):
+    """Copy bytes to or from the host's memory by a kernel of the other device; a status."""
+    rt = runtime()
+    f = frames.transfer(stack_small())
+    f.out = out
+    f.x = source
+    f.nbytes = nbytes
+    kernel = rt.upload_kernel if device == HOST else rt.download_kernel
+    where = out_device if device == HOST else device
+    return launch(kernel, where, BOOL, FLAT, address_of(f), words_of(f), nbytes)
+
+
+@native_once
+def fetch_report(device, address, r):
+    """Read the report of a kernel of another device than the host; a status."""
+    f = frames.transfer(stack_small())
+    f.out = address_of(r)
+    f.x = address
+    f.nbytes = REPORT_BYTES
+    cell = cell_of(runtime().download_kernel, device, BOOL, FLAT)
+    place = depart(address_of(f), words_of(f))
+    kernel = runtime().kernels[cell] if runtime().kernels[cell] != 0 else resolve(cell)
+    if kernel != 0:
+        call_kernel(kernel, address_of(f))
+    arrive(place)
+    return OK if kernel != 0 else NO_KERNEL
+
+
 # --- replays ---------------------------------------------------------------------------------------------------
 
 
@@ -203,10 +239,14 @@ def launch_again(entry, frame):
     """Run a launch of a tape; OK or a failure."""
     rt = runtime()
     place = rt.reports[entry.cell // CELLS]
+    device = entry.cell // (N_DTYPES * N_LAYOUTS) % N_DEVICES
     report = frames.report(words(frame)[place])
-    if place != 0:
+    if place != 0 and device == HOST:
         report.kind = FINE
     status = run(rt.kernels[entry.cell], entry.cell, frame, entry.n_words, entry.work)
+    if place != 0 and device != HOST and status == 0:
+        report = frames.report(stack_small())
+        status = fetch_report(device, words(frame)[place], report)
     if status != 0 or place == 0 or report.kind == FINE:
         return -status
     if report.kind == INDEX_OUTSIDE:

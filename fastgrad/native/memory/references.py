@@ -34,6 +34,7 @@ from fastgrad.native.base.pyapi import is_going, py_decref, py_incref
 from fastgrad.native.contracts.flags import IS_PACKED, OWN_COUNTER, PACKED, QUEUED, RETAINS_GRAD
 from fastgrad.native.contracts.records import MAGIC, NODE_KIND, STORAGE_KIND, TENSOR_KIND
 from fastgrad.native.memory.buffers import deallocate
+from fastgrad.native.memory.devices import release_memory
 from fastgrad.native.memory.flights import in_flight
 from fastgrad.native.memory.places import delist
 from fastgrad.native.memory.records import (
@@ -268,7 +269,7 @@ def free_memory(handle):
         py_decref(owner)
         enter()
     elif data != 0:
-        deallocate(data, s.nbytes)
+        release_memory(s.device, data, s.nbytes)
     s.nbytes = 0
     return True
 

@@ -6,7 +6,7 @@ from fastgrad.flags import DEBUG
 from fastgrad.native.base.intrinsics import native, native_inline, runtime, storage, tensor
 from fastgrad.native.contracts.flags import OWN_COUNTER
 from fastgrad.native.contracts.records import STORAGE_KIND
-from fastgrad.native.memory.buffers import allocate
+from fastgrad.native.memory.devices import allocate_memory
 from fastgrad.native.memory.places import enlist
 from fastgrad.native.memory.records import WORDS_STORAGE, new_record, retire_record
 from fastgrad.native.memory.references import drop
@@ -26,7 +26,7 @@ def new_storage(nbytes, dtype, device):
     s.device = device
     s.dtype = dtype
     s.nbytes = nbytes
-    s.data = allocate(nbytes)
+    s.data = allocate_memory(device, nbytes)
     if s.data == 0:
         retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
         return 0
@@ -40,7 +40,7 @@ def new_storage(nbytes, dtype, device):
 
 @native
 def foreign_storage(data, nbytes, dtype, device, owner):
-    """A storage over memory of somebody else's, for a reference to `owner`; zero if there is no memory."""
+    """A storage over memory of somebody else's, which takes over a reference to `owner`; zero if there is no memory."""
     handle = new_record(STORAGE_KIND, WORDS_STORAGE)
     if handle != 0:
         s = storage(handle)
@@ -53,6 +53,9 @@ def foreign_storage(data, nbytes, dtype, device, owner):
         s.dtype = dtype
         if DEBUG and data != 0:
             enlist(handle)
+        if runtime().tape != 0 and not keep_for_tape(handle):
+            drop(handle)
+            return 0
     return handle
 
 

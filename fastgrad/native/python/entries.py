@@ -18,7 +18,14 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.base.modes import enter
-from fastgrad.native.base.pyapi import none, py_incref
+from fastgrad.native.base.pyapi import (
+    none,
+    py_compare_text,
+    py_dict_get_text,
+    py_incref,
+    py_integer_value,
+    text,
+)
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.flags import DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
 from fastgrad.native.contracts.status import BAD_HANDLE, OK
@@ -61,6 +68,22 @@ from fastgrad.native.python.apply import apply
 from fastgrad.native.tensors import elements, tensors
 from fastgrad.native.tensors.overlap import overlap as memory_overlap
 from fastgrad.native.tensors.tensors import alias, new_tensor
+
+OLDEST = 2  # the generation of a full collection
+GENERATION, START = text("generation"), text("start")
+
+
+@native
+def collecting(phase, info):
+    """Python's garbage collector begins or ends: see Note [What the collector learns] in `objects.collector`.
+
+    Compiled, because Python drops the KeyboardInterrupt of a signal that it handles in a callback of the collector.
+    """
+    full = py_integer_value(py_dict_get_text(info, GENERATION())) == OLDEST
+    if py_compare_text(phase, START()) == 0:
+        collection_begins(1 if full else 0)
+        return OK
+    return collection_ends() if full else OK
 
 
 @native
@@ -442,8 +465,7 @@ EXPORTS = [
     Export("traverse_node", traverse_node, "iii", "x"),
     Export("clear_node", clear_node, "i", "x"),
     Export("dealloc_handle", dealloc_handle, "i", "x"),
-    Export("collection_begins", collection_begins, "i", "n"),
-    Export("collection_ends", collection_ends, "", "E"),
+    Export("collecting", collecting, "oo", "E"),
     Export("adopt", adopt, "oT", "R"),
     # hooks
     Export("next_hook_id", hooks.next_hook_id, "", "i"),

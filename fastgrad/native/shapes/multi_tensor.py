@@ -10,7 +10,6 @@ from fastgrad.native.contracts.flags import INFERENCE, INFERENCE_MODE
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.multi_tensor import GROUP
 from fastgrad.native.contracts.status import (
-    DEVICE_MISMATCH,
     INFERENCE_INPLACE,
     NOT_A_NUMBER,
     OVERLAP,
@@ -62,8 +61,6 @@ def check_group(op, group, attrs):
         h = group[j]
         j += 1
         t = tensor(h)
-        if t.device != first.device:
-            return fail(DEVICE_MISMATCH)
         if attrs[3] >> k & 1:
             fits = t.numel == 1 and (t.dtype == FLOAT32 or t.dtype == FLOAT64)
         else:

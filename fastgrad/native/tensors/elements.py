@@ -22,7 +22,8 @@ from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.frames.elementwise import FLAT, FLAT_FRAME, OPERAND, STRIDED, STRIDED_FRAME
 from fastgrad.native.contracts.frames.filling import CONSTANT
 from fastgrad.native.contracts.status import NO_MEMORY
-from fastgrad.native.memory.launches import launch
+from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.launches import launch, launch_transfer
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage
 
@@ -31,7 +32,6 @@ FLAT_INPUTS, STRIDED_INPUTS = FLAT_FRAME.place("inputs"), STRIDED_FRAME.place("i
 OPERAND_WORDS = OPERAND.words
 
 ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
-HOST = 0
 VALUE = CONSTANT.offset("value")
 EXACT = 1 << 53  # integers up to here are float64 numbers
 
@@ -103,7 +103,27 @@ def write_constant(handle, kind, real, integer):
     return launch(runtime().constant_kernel, t.device, t.dtype, FLAT, address_of(f), words_of(f), t.numel)
 
 
-# --- what the host brings --------------------------------------------------------------------------------------
+# --- between devices -------------------------------------------------------------------------------------------
+
+
+@native_once
+def transfer(out, out_device, source, device, nbytes):
+    """Copy bytes from an address of one device's memory to one of another's; a status.
+
+    A device knows how to bring them from the host's memory, and to it.
+    """
+    if nbytes == 0:
+        return 0
+    if device == HOST or out_device == HOST:
+        return launch_transfer(out, out_device, source, device, nbytes)
+    staged = new_storage(nbytes, BOOL, HOST)
+    if staged == 0:
+        return NO_MEMORY
+    status = launch_transfer(storage(staged).data, HOST, source, device, nbytes)
+    if status == 0:
+        status = launch_transfer(out, out_device, storage(staged).data, HOST, nbytes)
+    drop(staged)
+    return status
 
 
 @native_once
@@ -123,11 +143,7 @@ def write_bytes(handle, source):
     staged = new_storage(nbytes, t.dtype, HOST)
     if staged == 0:
         return NO_MEMORY
-    f = frames.transfer(stack_small())
-    f.out = t.data
-    f.x = storage(staged).data
-    f.nbytes = nbytes
-    memcpy(f.x, source, nbytes)
-    status = launch(runtime().upload_kernel, t.device, BOOL, FLAT, address_of(f), words_of(f), nbytes)
+    memcpy(storage(staged).data, source, nbytes)
+    status = launch_transfer(t.data, t.device, storage(staged).data, HOST, nbytes)
     drop(staged)
     return status

@@ -324,6 +324,16 @@ def same_shape(a, b):
     return True
 
 
+@native_inline
+def on_one_device(n, ins):
+    """Whether tensors are on one device. Only elementwise ops take a 0-dim one from another device."""
+    same = True
+    for k in range(1, n):
+        if ins[k] != 0 and ins[0] != 0 and tensor(ins[k]).device != tensor(ins[0]).device:
+            same = False
+    return same
+
+
 @native
 def wrap_dim(dim, ndim):
     """A dimension counted from the front, or -1 where it is out of range; scalars have one dimension."""

@@ -13,7 +13,7 @@ ZERO = Frame(
     splits=(Split("nbytes", {"out": ()}, grain=64),),
 )
 
-# Bytes as they stand, from the host's memory to the device's.
+# Bytes as they stand, between the host's memory and the device's; which is which says the kernel.
 TRANSFER = Frame(
     "transfer",
     out=writes("nbytes", element=UINT8),
