@@ -70,7 +70,7 @@ def environment() -> dict[str, dict[str, str]]:
     import llvmlite.binding as llvm
     import numpy as np
 
-    from fastgrad.kernels.gemm import describe_blas
+    from fastgrad.kernels.cpu.gemm import describe_blas
 
     features = llvm.get_host_cpu_features()
     notable = [f for f in ("sse4.2", "avx", "avx2", "fma", "avx512f", "neon", "sve") if features.get(f)]

@@ -312,7 +312,7 @@ def _fill(
     seed, offset = generator._take(-(-rt.field(tensor, _NUMEL) // per_block))
     status = rt.random_fill(kernel.id, tensor, _signed(seed), _signed(offset), a, b)
     if status < 0:
-        raise_status(-status, name, [tensor])
+        raise_status(status, name, [tensor])
 
 
 def _per_block(tensor: Any) -> int:

@@ -346,7 +346,7 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
     if recorded and ctx._to_save is not None:
         status = rt.function_save(ctx)
         if status < 0:
-            raise_status(-status, ctx.name())
+            raise_status(status, ctx.name())
     ctx._to_save = ctx._dirty = ctx._non_differentiable = None
     return tuple(finished) if isinstance(result, tuple) else finished[0]
 

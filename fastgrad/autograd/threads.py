@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import ctypes
+import queue
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -36,6 +37,7 @@ class _Helper(threading.Thread):
         self.result: Any = None
         self.failure: BaseException | None = None
         self.done = False
+        self.orders: queue.SimpleQueue[bool] = queue.SimpleQueue()  # whether to call; the first one counts
         self.end = threading.Lock()  # `join` takes a thread for ended when an exception interrupts it
         self.end.acquire()
 
@@ -47,14 +49,18 @@ class _Helper(threading.Thread):
         """Call the function as the waiting thread would."""
         assert self.call is not None
         try:
-            rt.take_over(*self.modes)
-            self.result = self.context.run(self.call)
-        except BaseException as error:  # noqa: BLE001 - it is raised by the thread that waits
-            self.failure = error
-        finally:
+            try:
+                if self.orders.get():
+                    rt.take_over(*self.modes)
+                    self.result = self.context.run(self.call)
+            except BaseException as error:  # noqa: BLE001 - it is raised by the thread that waits
+                self.failure = error
             self.call = None
             self.modes = (GRAD_ENABLED, *[None] * N_SETTINGS)
             rt.take_over(*self.modes)
+        except BaseException as error:  # noqa: BLE001 - an interruption that came when the function had ended
+            self.failure = self.failure or error
+        finally:  # whatever interrupts: nothing is looked at before the lock is free
             self.done = True
             self.end.release()
 
@@ -78,17 +84,16 @@ def on_another_thread(call: Callable[[], Any]) -> Any:
     caller = threading.get_ident()
     _HELPERS[caller] = helper
     try:
-        helper.start()
-        while not helper.is_over():
-            try:
-                helper.end.acquire()
-            except BaseException as interruption:  # noqa: BLE001 - it belongs to what the helper does
-                if not helper.is_over():
-                    _interrupt(caller, type(interruption))
-                elif helper.failure is None:
-                    helper.failure = interruption
+        try:
+            helper.start()
+        except BaseException:  # `start` waits for the thread, which may run already
+            helper.orders.put(False)
+            raise
+        interruption = _see_through(helper, caller)
     finally:
         del _HELPERS[caller]
+    if helper.failure is None:
+        helper.failure = interruption
     if helper.failure is not None:
         try:
             raise helper.failure
@@ -97,9 +102,28 @@ def on_another_thread(call: Callable[[], Any]) -> Any:
     return helper.result
 
 
-def _interrupt(caller: int, kind: type[BaseException]) -> None:
-    """Raise an exception in the innermost of the helpers behind a thread."""
+def _see_through(helper: _Helper, caller: int) -> BaseException | None:
+    """Let a helper begin and wait for its end, whatever interrupts; returns what came too late to be passed on.
+
+    Signals are looked at where Python calls and where it loops: all of these stand within the `try`.
+    """
+    pending: BaseException | None = None
+    while True:
+        try:
+            helper.orders.put(True)
+            if pending is not None and _interrupt(caller, type(pending)):
+                pending = None
+            while not helper.is_over():
+                helper.end.acquire()
+            return pending and pending.with_traceback(None)  # else it would hold this frame, which holds it
+        except BaseException as interruption:  # noqa: BLE001 - it belongs to what the helper does
+            pending = interruption
+
+
+def _interrupt(caller: int, kind: type[BaseException]) -> bool:
+    """Raise an exception in the innermost of the helpers behind a thread; returns whether there is one at work."""
     thread = caller
-    while thread in _HELPERS:
+    while thread in _HELPERS and not _HELPERS[thread].is_over():
         thread = _HELPERS[thread].ident or thread
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    return thread != caller and raise_in(ctypes.c_ulong(thread), ctypes.py_object(kind)) == 1

@@ -128,7 +128,7 @@ def fill_with(out: Any, value: Any) -> Any:
     """Fill a fresh tensor with a number."""
     status = rt.fill(out, *number_parts(value))
     if status < 0:
-        raise_status(-status, "fill", (out,))
+        raise_status(status, "fill", (out,))
     return out
 
 
@@ -277,7 +277,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 def _copy(out: Any, source: Any) -> None:
     status = rt.copy(out, source)
     if status < 0:
-        raise_status(-status, "copy_", (out, source))
+        raise_status(status, "copy_", (out, source))
 
 
 @public("asarray", method=False)
@@ -411,7 +411,7 @@ def _sequence(out: Any, start: float, step: float) -> Any:
         words = int(start), int(step)
     status = rt.sequence_fill(SEQUENCE.id, out, *words)
     if status < 0:
-        raise_status(-status, "arange", (out,))
+        raise_status(status, "arange", (out,))
     return out
 
 

@@ -27,7 +27,7 @@ class _Memory:
     __slots__ = ("__array_interface__", "_tensor")
 
     def __init__(self, tensor: Any) -> None:
-        d = dtypes.of_code(rt.field(tensor, _DTYPE))
+        d: Any = dtypes.of_code(rt.field(tensor, _DTYPE))
         self._tensor = tensor
         self.__array_interface__ = {
             "shape": rt.sizes(tensor), "typestr": d.numpy.str, "data": (rt.field(tensor, _DATA), False),

@@ -161,7 +161,7 @@ def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) 
             raise NotImplementedError(
                 f"bernoulli_(): argument 'p' must be a tensor of a floating dtype, not '{p.dtype.type_name}'"
             )
-        chances = values_of(p.detach().expand(tuple(input.shape)))
+        chances: Any = values_of(p.detach().expand(tuple(input.shape)))
     else:
         number_parts(p, "bernoulli_")
         chances = np.float64(p)

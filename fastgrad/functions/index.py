@@ -24,7 +24,7 @@ from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import PARTIAL_OVERLAP
-from fastgrad.ops.call import apply, invoke
+from fastgrad.ops.call import DEVICE_FIELD, apply, invoke
 from fastgrad.ops.registry import BY_NAME
 
 _SELECT, _SLICE = BY_NAME["select"].id, BY_NAME["slice"].id
@@ -206,7 +206,10 @@ def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Places]:
     """Bring the indexed dimensions next to each other and the indices to one contiguous tensor."""
     dims = [d for d, _ in advanced]
     shape = np.broadcast_shapes(*_same_shapes([i for _, i in advanced]))
-    indices = [expand(i, shape) for _, i in advanced]
+    where = rt.field(x, DEVICE_FIELD)
+    indices = [
+        expand(i if rt.field(i, DEVICE_FIELD) == where else i.to(device=x.device), shape) for _, i in advanced
+    ]
     if len(shape) == MAX_DIMS:
         indices = [reshape(i, -1) for i in indices]
     if len(indices) == 1:
@@ -318,7 +321,7 @@ def _write(view: Any, places: _Places, value: Any) -> None:
     if work is not view:
         status = rt.copy(view, work)
         if status < 0:
-            raise_status(-status, "index_put", (view,))
+            raise_status(status, "index_put", (view,))
 
 
 def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:
@@ -438,10 +441,10 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     values = values_of(input)
     places = np.nonzero(np.atleast_1d(values))
     if as_tuple:
-        return tuple(tensor(np.ascontiguousarray(p)) for p in places)
+        return tuple(tensor(np.ascontiguousarray(p), device=input.device) for p in places)
     if input.dim() == 0:
-        return zeros((len(places[0]), 0), dtype=dtypes.int64)
-    return tensor(np.ascontiguousarray(np.stack(places, axis=1)))
+        return zeros((len(places[0]), 0), dtype=dtypes.int64, device=input.device)
+    return tensor(np.ascontiguousarray(np.stack(places, axis=1)), device=input.device)
 
 
 @public()

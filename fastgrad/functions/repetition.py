@@ -97,7 +97,7 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, outpu
     total = n * int(counts[0]) if counts.size == 1 else sum(counts.tolist())
     multiplied("repeat_interleave", total, *(s for k, s in enumerate(input.shape) if k != d))
     places = np.repeat(np.arange(n), counts)
-    return index_select(input, d, from_numpy(places))
+    return index_select(input, d, from_numpy(places).to(device=input.device))
 
 
 def _counts(repeats: Any, n: int) -> np.ndarray:

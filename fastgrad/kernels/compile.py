@@ -21,7 +21,8 @@ _COMMON = (
     "native/contracts/limits.py", "native/contracts/record.py", "native/contracts/element_types.py",
 )  # fmt: skip
 _IMPORT = re.compile(
-    r"^\s*from fastgrad\.(kernels|native\.\w+(?:\.frames)?)(?:\.(\w+))? import ([^(\n]+|\([^)]*\))", re.M
+    r"^\s*from fastgrad\.(kernels(?:\.cpu)?|native\.\w+(?:\.frames)?)(?:\.(\w+))? import ([^(\n]+|\([^)]*\))",
+    re.M,
 )
 
 
@@ -38,7 +39,7 @@ def imported(text: str) -> list[str]:
 def sources_key(module: str) -> str:
     """What the kernels of a builder in `module` depend on: the sources of the modules that it imports, and theirs."""
     package = Path(__file__).parents[1]
-    found, waiting = set(_COMMON), [f"kernels/{module}.py"]
+    found, waiting = set(_COMMON), [f"kernels/cpu/{module}.py"]
     while waiting:
         name = waiting.pop()
         if name in found:
@@ -89,9 +90,9 @@ def symbol(name: str) -> str:
 
 
 def _function(reference: str) -> Callable[..., Any]:
-    """The function ``module:name`` of this package."""
+    """The function ``module:name`` of the CPU's kernels."""
     module, name = reference.split(":")
-    return getattr(importlib.import_module(f"fastgrad.kernels.{module}"), name)  # type: ignore[no-any-return]
+    return getattr(importlib.import_module(f"fastgrad.kernels.cpu.{module}"), name)  # type: ignore[no-any-return]
 
 
 def compile_kernel(kernel: Any, dtype: int, layout_class: int) -> int:

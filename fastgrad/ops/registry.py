@@ -66,7 +66,7 @@ class Kernel:
     name : str
         Its name, unique; part of the names of cached files.
     builder : str
-        ``module:function`` of `fastgrad.kernels` that makes the Python function to compile for a dtype and a
+        ``module:function`` of `fastgrad.kernels.cpu` that makes the Python function to compile for a dtype and a
         layout class; imported on the first compilation only.
     formula : callable, optional
         What the builder pastes into the loop. It may read numbers, strings, tuples of them and functions; their values

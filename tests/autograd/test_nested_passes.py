@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import fastgrad as fg
+from fastgrad.autograd import threads
 
 
 def nested(lib: ModuleType, depth: int, innermost: Callable[[], Any] = lambda: None) -> int:
@@ -158,3 +159,51 @@ def test_keyboard_interrupt(depth: int):
     assert where == [depth == 3]
     assert fg.is_grad_enabled()
     assert nested(fg, 100) == 100
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_keyboard_interrupt_while_a_thread_begins(monkeypatch: pytest.MonkeyPatch, begun: bool):
+    """Whether or not the thread runs by then, it does nothing."""
+    begin = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if begun:
+            begin(thread)
+        raise KeyboardInterrupt
+
+    calls: list[int] = []
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        nested(fg, 100, lambda: calls.append(1))
+    monkeypatch.undo()
+    for thread in threading.enumerate():
+        if thread.name == "fastgrad-nested-pass":
+            thread.join()
+    assert not calls
+    assert fg.is_grad_enabled()
+    assert nested(fg, 100) == 100
+
+
+def test_what_reaches_the_waiting_thread():
+    """What reaches the waiting thread is raised where the innermost one is at work, and comes out of it."""
+    seen: list[type] = []
+
+    class Late(BaseException):
+        pass
+
+    def interrupt() -> None:
+        helper = threads._HELPERS[threading.main_thread().ident or 0]
+        assert helper is threading.current_thread()
+        try:
+            assert threads._interrupt(threading.main_thread().ident or 0, Late)
+            for _ in range(1000):
+                time.sleep(0)
+        except Late:
+            seen.append(Late)
+            raise
+
+    with pytest.raises(Late):
+        threads.on_another_thread(interrupt)
+    assert seen == [Late]
+    assert not threads._HELPERS
+    assert not threads._interrupt(threading.get_ident(), Late), "nobody is at work"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import fastgrad as fg
 from fastgrad.kernels.compile import compile_kernel
-from fastgrad.kernels.gemm import MAX_WORK, MIN_TRANSPOSED
-from fastgrad.kernels.micro import PANEL
+from fastgrad.kernels.cpu.gemm import MAX_WORK, MIN_TRANSPOSED
+from fastgrad.kernels.cpu.micro import PANEL
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.ops.linalg import GEMM

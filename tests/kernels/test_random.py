@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from fastgrad import random
-from fastgrad.kernels import random as kernels
 from fastgrad.kernels.compile import compile_kernel
+from fastgrad.kernels.cpu import random as kernels
 from fastgrad.native.base.intrinsics import words
 from fastgrad.native.build.compiler import _emit, compile_unit
 from fastgrad.native.build.loader import load_object, rt

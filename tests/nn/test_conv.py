@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fastgrad as fg
-from fastgrad.kernels import conv, conv_direct
+from fastgrad.kernels.cpu import conv, conv_direct
 from fastgrad.native.build.compiler import compile_unit
 from fastgrad.native.build.loader import load_object
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64

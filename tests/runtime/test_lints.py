@@ -29,8 +29,8 @@ LONG_FILES = {
 # Functions beyond the limit, in the same way.
 LONG_FUNCTIONS = {
     "native/python/wrappers.py:_entry": (65, "the text of one wrapper, from its first line to its last"),
-    "kernels/elementwise.py:_strided": (70, "the text of one kernel, from its first line to its last"),
-    "kernels/reduce.py:_sums": (
+    "kernels/cpu/elementwise.py:_strided": (70, "the text of one kernel, from its first line to its last"),
+    "kernels/cpu/reduce.py:_sums": (
         85,
         "four loops that share their constants; as separate makers each would repeat them",
     ),
@@ -133,7 +133,7 @@ def test_a_kernel_reads_its_frame_by_names():
         uses = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == "frame"]
         found += [f"{place}, line {use.lineno}" for use in uses if id(use) not in casts]
     assert not found, "cast the frame by its declaration: f = frames.<name>(frame)"
-    text = source("kernels/elementwise.py")  # kernels as text
+    text = source("kernels/cpu/elementwise.py")  # kernels as text
     assert "words(frame)" not in text
     assert "f[" not in text
 
@@ -202,7 +202,7 @@ def test_only_the_compiler_side_needs_numba():
     allowed.add("native/build/compiler.py")
     allowed |= {name for name in FILES if name.startswith("kernels/")} - {"kernels/compile.py"}
     assert needs("numba") <= allowed
-    assert "kernels/elementwise.py" in needs("numba")  # or nothing is found at all
+    assert "kernels/cpu/elementwise.py" in needs("numba")  # or nothing is found at all
 
 
 @pytest.mark.parametrize("library", ["scipy", "torch", "jax"])

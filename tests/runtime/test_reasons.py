@@ -24,7 +24,7 @@ NATIVE = Path(fastgrad.__file__).parent / "native"
 
 
 def test_every_reason_has_one_name_and_one_number():
-    assert sorted(NAMES.values()) == list(range(1, len(REASONS)))
+    assert sorted(NAMES.values()) == list(range(-len(REASONS), 0))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,6 +42,18 @@ def failures() -> Iterator[tuple[str, str, int]]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "fail":
                 for reason in reasons(node.args[0]):
                     yield f"{path.name}:{node.lineno}", reason, len(node.args) - 1
+
+
+def test_nobody_changes_the_sign_of_a_failure():
+    """A reason is negative by itself, so what failed is handed on as it is."""
+    wrong = []
+    for path in sorted(NATIVE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+                text = ast.unparse(node.operand)
+                if text in NAMES or text in ("status", "reason") or text.startswith("fail("):
+                    wrong.append(f"{path.name}:{node.lineno}: -{text}")
+    assert not wrong
 
 
 def reasons(node: ast.expr) -> list[str]:

@@ -152,7 +152,7 @@ READS = {
     "float": lambda t: float(t.sum()), "int": lambda t: int(t.sum()), "index": lambda t: [0] * t.sum().long(),
     "print": lambda t: repr(t).replace(", device='standin'", ""), "format": lambda t: f"{t.sum():.2f}",
     "equal": lambda t: fg.equal(t, t.clone()), "in": lambda t: 2.0 in t,
-    "numpy": lambda t: t.numpy(force=True).tolist(), "state": lambda t: t.bernoulli().shape,
+    "numpy": lambda t: t.numpy(force=True).tolist(), "state": lambda t: (t / 3).bernoulli().shape,
     "nonzero": lambda t: fg.nonzero(t).tolist(), "mask": lambda t: t[t > 1].tolist(),
     "argwhere of a number": lambda t: t.sum().nonzero().tolist(), "allclose": lambda t: fg.allclose(t, t),
     "repeat_interleave": lambda t: fg.repeat_interleave(t.long(), t.long().view(-1)[:1] + 1).tolist(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, node, runtime, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import (
@@ -14,7 +15,6 @@ from fastgrad.native.base.pyapi import (
     py_tuple_size,
 )
 from fastgrad.native.contracts.flags import GRAD_ENABLED, PASS_THROUGH, REQUIRES_GRAD, WATCHED
-from fastgrad.native.contracts.status import NO_MEMORY, OK
 from fastgrad.native.graph.graph import gradient_edge, new_node, write_absent, write_meta
 from fastgrad.native.graph.packing import announce
 from fastgrad.native.memory.records import META_BYTES
@@ -55,16 +55,16 @@ def cross(pair, values):
     rt = runtime()
     n = py_tuple_size(values)
     handle = new_node(rt.boundary_op, n, n, 0)
-    if handle == 0:
+    if failed(handle):
         py_decref(pair)
-        return -NO_MEMORY
+        return handle
     node(handle).flags |= PASS_THROUGH
     answer = 0
     crossed = py_tuple_new(n)
     if crossed != 0:
         py_tuple_set(pair, 1, crossed)
         answer = cross_all(handle, values, crossed)
-    if answer > 0 and rt.mode & WATCHED and announce(handle) != OK:
+    if answer > 0 and rt.mode & WATCHED and failed(announce(handle)):
         answer = 0
     if answer > 0:
         answer = wrap_node(handle, rt.node_type)
@@ -105,7 +105,7 @@ def cross_one(n, k, h):
     and the collector is shown only what has one holder or an object.
     """
     edge = gradient_edge(h)
-    if edge < 0:
+    if failed(edge):
         return edge
     target = wrap_node(edge, runtime().node_type)
     if target == 0:
@@ -115,7 +115,7 @@ def cross_one(n, k, h):
     words(node(n).edges)[2 * k] = edge
     words(node(n).edges)[2 * k + 1] = tensor(h).output_nr
     a = alias(h)
-    if a <= 0:
+    if failed(a):
         return a
     mark_view(a, h, False)
     set_history(a, n, k)

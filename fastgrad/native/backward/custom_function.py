@@ -10,6 +10,7 @@ differentiable go to `autograd.function.finish_function`.
 from __future__ import annotations
 
 from fastgrad.native.backward.hooks import optional_object
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
@@ -51,7 +52,7 @@ from fastgrad.native.contracts.flags import (
     WATCHED,
 )
 from fastgrad.native.contracts.python_types import NO_MATERIALIZE
-from fastgrad.native.contracts.status import INFERENCE_SAVED, NO_MEMORY, OK, PYTHON_RAISED, RAISED
+from fastgrad.native.contracts.status import INFERENCE_SAVED, OK, RAISED
 from fastgrad.native.graph.graph import (
     check_readable,
     gradient_edge,
@@ -101,8 +102,8 @@ def function_begin(kind, function, args):
             if requires_grad(h):
                 needs = True
     handle = new_node(rt.function_op, n_in, 1, n)
-    if handle == 0:
-        return -NO_MEMORY
+    if failed(handle):
+        return handle
     o = wrap_node(handle, kind)
     if o == 0:
         drop_node(handle)
@@ -125,7 +126,7 @@ def function_begin(kind, function, args):
             what = NEEDS_GRAD if requires_grad(h) else A_TENSOR
             if executable and what == NEEDS_GRAD:
                 edge = gradient_edge(h)
-                if edge < 0:
+                if failed(edge):
                     drop_node(handle)
                     py_decref(o)
                     return edge
@@ -143,8 +144,8 @@ def set_output_count(n, count):
     record = node(n)
     if count > 1:
         metas = allocate(count * META_BYTES)
-        if metas == 0:
-            return -NO_MEMORY
+        if failed(metas):
+            return metas
         if record.metas != n + META_OFFSET:
             deallocate(record.metas, record.n_out * META_BYTES)
         record.metas = metas
@@ -176,14 +177,14 @@ def set_dirty_output(n, k, h):
     """A tensor that `forward` changed in place becomes output `k` of the node. A status."""
     enter()
     status = check_inplace(h)
-    if status != OK:
+    if failed(status):
         return status
     bump_version(h)
     write_meta(words(node(n).metas + k * META_BYTES), h)
     retain(h)
     fresh = change_history(h, n, k)
     drop(h)
-    return OK if fresh > 0 else fresh
+    return OK if not failed(fresh) else fresh
 
 
 @native
@@ -201,7 +202,7 @@ def function_finish(o, args, result):
         if fresh and (is_floating(t.dtype) or not n.flags & PYTHON_APPLY):
             if n.flags & PYTHON_APPLY:
                 set_output(x.handle, 0, h, 1, 0)
-                if runtime().mode & WATCHED and announce(x.handle) != OK:
+                if runtime().mode & WATCHED and failed(announce(x.handle)):
                     return 0
                 if x.to_save != 0:
                     saved = save_all(o)
@@ -289,20 +290,20 @@ def save_given(o, given):
     handle = node_object(o).handle
     count = py_tuple_size(given)
     status = make_places(handle, count)
-    if status != OK:
+    if failed(status):
         return status
     packs = runtime().mode & SAVED_HOOKS != 0
     for k in range(count):
         h = optional_handle(py_tuple_item(given, k))
-        if h < 0:
+        if failed(h):
             call_python(runtime().save_others, 2, o, given, 0)  # raises a TypeError
-            return -PYTHON_RAISED
+            return RAISED
         if h != 0 and packs:
-            if pack_place(handle, k, h) != OK:
-                return -PYTHON_RAISED
+            if failed(pack_place(handle, k, h)):
+                return RAISED
         elif h != 0:
             status = save_one(handle, k, h)
-            if status != OK:
+            if failed(status):
                 return status
     node(handle).n_saved += 1  # even if all are None: there is something to free
     return 1
@@ -314,8 +315,8 @@ def make_places(n, count):
     record = node(n)
     if count > record.n_places:
         saved = allocate(count * 16)
-        if saved == 0:
-            return -NO_MEMORY
+        if failed(saved):
+            return saved
         record.saved = saved
     record.n_places = count
     for k in range(2 * count):
@@ -327,12 +328,12 @@ def make_places(n, count):
 def save_one(n, k, h):
     """Save a tensor in place `k`; an output of the node itself as an alias, so that it does not hold itself."""
     if tensor(h).flags & INFERENCE:
-        return -INFERENCE_SAVED
+        return INFERENCE_SAVED
     if tensor(h).node != n:
         save(n, k, h)
         return OK
     a = alias(h)
-    if a <= 0:
+    if failed(a):
         return a
     tensor(a).flags |= OUTPUT_ALIAS
     tensor(a).output_nr = tensor(h).output_nr
@@ -351,7 +352,7 @@ def unpack_saved(n, k):
         retain(h)
         return h
     a = alias(h)
-    if a > 0:
+    if not failed(a):
         set_history(a, n, tensor(h).output_nr)
     return a
 
@@ -360,7 +361,7 @@ def unpack_saved(n, k):
 def saved_place(n, k):
     """What place `k` of a node holds; None if nothing, a negative status if it was freed or changed."""
     status = check_readable(n)
-    return -status if status != 0 else unpack_saved(n, k)
+    return status if failed(status) else unpack_saved(n, k)
 
 
 @native
@@ -375,8 +376,8 @@ def saved_tensors(n):
     """What the node of a custom function saved, as a tuple, a negative status, or zero with an exception set."""
     record = node(n)
     status = check_readable(n)
-    if status != 0:
-        return -status
+    if failed(status):
+        return status
     values = py_tuple_new(record.n_places if record.n_saved != 0 else 0)
     if values == 0 or record.n_saved == 0:
         return values
@@ -405,10 +406,10 @@ def materialized(n, k, g):
     if g != 0 or meta[0] < 0 or node_object(node(n).pyobj).options & NO_MATERIALIZE:
         return optional_object(g)
     h = new_tensor(meta[0], meta[1], meta[2], words(address_of(meta) + 24))
-    if h > 0 and fill_scalar(h, 0, 0.0, 0) != 0:
+    if not failed(h) and failed(fill_scalar(h, 0, 0.0, 0)):
         drop(h)
         h = 0
-    return wrap(h) if h > 0 else 0
+    return wrap(h) if not failed(h) else 0
 
 
 @native
@@ -427,12 +428,12 @@ def apply_function(handle, grads, n_grads, results):
     py_tuple_set(values, 0, o)
     status = OK
     for k in range(n_grads):
-        item = materialized(handle, k, grads[k]) if status == OK else 0
+        item = materialized(handle, k, grads[k]) if not failed(status) else 0
         if item == 0:
             status = RAISED
         else:
             py_tuple_set(values, k + 1, item)
-    if status == OK:
+    if not failed(status):
         result = py_call_tuple(backward, values, 0)
         enter()
         status = RAISED
@@ -462,7 +463,7 @@ def take_gradients(o, result, results):
             h = optional_handle(item)
             if attrs[k] == NO_TENSOR:
                 good = h == 0
-            elif h < 0:
+            elif failed(h):
                 good = False
             else:
                 if h != 0:

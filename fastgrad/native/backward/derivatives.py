@@ -11,7 +11,7 @@ gradient of the output, then what was saved, inputs before outputs, and the inte
 from __future__ import annotations
 
 from fastgrad.native.backward.slots import find_slot, is_wanted, slot_at
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
@@ -42,7 +42,7 @@ from fastgrad.native.contracts.ops import (
     SOURCE_META,
     SOURCE_PREFIX,
 )
-from fastgrad.native.contracts.status import FREED_GRAPH, NO_MEMORY, NO_RULE, PYTHON_RAISED
+from fastgrad.native.contracts.status import FREED_GRAPH, NO_RULE, RAISED
 from fastgrad.native.dispatch.call import call
 from fastgrad.native.graph.graph import MAX_SAVED_INPUTS, check_saved
 from fastgrad.native.graph.packing import unpack_places
@@ -129,10 +129,11 @@ def run_program(address, handle, k, env, grads):
                 many += n.n_attrs
         spill = attrs
         if many > 24:
-            spill = words(allocate((many + 24) * 8))
-            if address_of(spill) == 0:
-                status = -NO_MEMORY
+            room = allocate((many + 24) * 8)
+            if failed(room):
+                status = room
                 break
+            spill = words(room)
         n_attrs = program_attrs(n, k, sources, n_sources, spill)
         got = call(op, count, operands, n_attrs, spill, outs, 1)
         if many > 24:
@@ -145,7 +146,7 @@ def run_program(address, handle, k, env, grads):
             drop(outs[1])
         made = i + 1
     result = status
-    if status == 0:
+    if not failed(status):
         result = env[result_slot]
         if result != 0:
             retain(result)
@@ -229,12 +230,12 @@ def apply(t):
     if not defined and n.flags & IN_VIEW:
         return 0
     status = check_saved(t.node) if not n.flags & SAVED_FREED else 0
-    if status != 0 or not defined:
+    if failed(status) or not defined:
         return status
     if n.flags & PACKED and unpack_needed(t, n, info) != 0:
-        return PYTHON_RAISED
+        return RAISED
     if info.grad_kind[0] == JOINT:
-        return -apply_joint(t, n, info, grads[0], results)
+        return apply_joint(t, n, info, grads[0], results)
     env = words(stack_frame())
     for k in range(2):
         env[ENV_GRADS + k] = grads[k] if k < n.n_out else 0
@@ -245,8 +246,8 @@ def apply(t):
         if not runs(t, n, k):
             continue
         h = apply_input(n, t.node, info, k, env, grads)
-        if h < 0:
-            return -h
+        if failed(h):
+            return h
         results[k] = h
     return 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import note_sizes
+from fastgrad.native.base.failures import failed, note_sizes
 from fastgrad.native.base.intrinsics import (
     address_of,
     advance,
@@ -15,7 +15,7 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS, CREATE_GRAPH
-from fastgrad.native.contracts.status import BAD_GRADIENT, NO_MEMORY, SIZES_WORDS
+from fastgrad.native.contracts.status import BAD_GRADIENT, SIZES_WORDS
 from fastgrad.native.dispatch.call import call
 from fastgrad.native.launch.elementwise import elementwise, elementwise_slow
 from fastgrad.native.memory.buffers import allocate, deallocate
@@ -49,8 +49,8 @@ def add_gradient(t, grads, k, g):
                 result = elementwise_slow(add, 2, ins, old)
                 release_reference(g)
                 drain()
-                if result <= 0:
-                    return -result
+                if failed(result):
+                    return result
                 release_reference(old)  # elementwise_slow returned one more
                 return 0
         result = elementwise(add, 2, ins)
@@ -58,10 +58,10 @@ def add_gradient(t, grads, k, g):
         outs = words(stack_small())
         count = call(add, 2, ins, 0, ins, outs, 1)
         result = outs[0] if count > 0 else count
-    if result <= 0:
+    if failed(result):
         release_reference(g)
         drain()
-        return -result
+        return result
     grads[k] = result
     release_reference(old)
     release_reference(g)
@@ -88,10 +88,10 @@ def accumulate(t, n, g):
     ins[1] = g
     retain(before)
     result = elementwise_slow(runtime().add_op, 2, ins, before)
-    if result > 0:
+    if not failed(result):
         release_reference(result)
     drop(before)
-    return 0 if result > 0 else -result
+    return 0 if not failed(result) else result
 
 
 @native
@@ -111,7 +111,7 @@ def add_to_grad(h, g):
         count = call(rt.add_op, 2, ins, 0, ins, outs, 1)
         drop(before)
     if count <= 0:
-        return -count
+        return count
     replaced = tensor(h).grad
     tensor(h).grad = outs[0]
     if replaced != 0:
@@ -131,8 +131,8 @@ def write_retained(n, grads):
         count += 1
         current = tensor(current).retain_next
     held = allocate(count * 8)
-    if held == 0:
-        return NO_MEMORY
+    if failed(held):
+        return held
     current = n.retains
     for k in range(count):
         words(held)[k] = current
@@ -141,7 +141,7 @@ def write_retained(n, grads):
     status = 0
     for k in range(count):
         h = words(held)[k]
-        if status == 0 and grads[tensor(h).output_nr] != 0:
+        if not failed(status) and grads[tensor(h).output_nr] != 0:
             status = add_to_grad(h, grads[tensor(h).output_nr])
         drop(h)
     deallocate(held, count * 8)
@@ -171,7 +171,7 @@ def fit(t, h, meta):
             note_sizes(1, g.ndim, g.shape)  # the caller notes which input it was
             note_sizes(1 + SIZES_WORDS, meta[2], advance(meta, 3))
             drop(h)
-            return -BAD_GRADIENT
+            return BAD_GRADIENT
         ins[0] = h
         count = call(rt.sum_to_op, 1, ins, meta[2] + 1, words(address_of(meta) + 16), outs, 1)
         drop(h)

@@ -12,6 +12,7 @@ object, a tensor of the same dtype and sizes.
 from __future__ import annotations
 
 from fastgrad.native.base.clock import nanoseconds
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     handle_object,
     native,
@@ -59,7 +60,7 @@ from fastgrad.native.contracts.flags import (
     REQUIRES_GRAD,
     TENSOR_HOOKS,
 )
-from fastgrad.native.contracts.status import OK, PYTHON_RAISED, RAISED
+from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.graph.graph import is_leaf, look, tell_accumulator
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.handles import (
@@ -113,7 +114,7 @@ def add_pair(pairs, output_nr, hooks):
     py_tuple_set(pair, 1, hooks)
     status = py_list_append(pairs, pair)
     py_decref(pair)
-    return status == 0
+    return not failed(status)
 
 
 @native
@@ -157,7 +158,7 @@ def hold_output_hooks(o, output_nr, hooks):
 @native
 def hold_hooks(n, output_nr, hooks):
     """Let a node run a dict of hooks over the gradient of one of its outputs. A status."""
-    return 0 if hold_output_hooks(node(n).pyobj, output_nr, hooks) else -PYTHON_RAISED
+    return 0 if hold_output_hooks(node(n).pyobj, output_nr, hooks) else RAISED
 
 
 @native
@@ -165,7 +166,7 @@ def register_hook(h, function):
     """Register a tensor hook on a non-leaf that requires grad: its handle; None for any other tensor."""
     enter()
     status = look(h)
-    if status != OK:
+    if failed(status):
         return status
     t = tensor(h)
     if is_leaf(h):
@@ -206,7 +207,7 @@ def output_hooks(h):
     """The hooks of a non-leaf, None if there are none."""
     enter()
     status = look(h)
-    if status != OK:
+    if failed(status):
         return status
     t = tensor(h)
     found = 0
@@ -235,6 +236,10 @@ def snapshot(hooks, count):
 
 @native_inline
 def hook_at(todo, count, i):
+    """The i-th of `count` hooks, borrowed.
+
+    `todo` is the hook itself if there is one, a list of them if there are several.
+    """
     return todo if count == 1 else py_list_item(todo, i)
 
 
@@ -253,7 +258,7 @@ def gradient_object(h):
         retain(h)
         return wrap(h)
     a = alias(h)
-    if a <= 0:
+    if failed(a):
         return 0
     tensor(a).flags |= COPY_ON_WRITE
     return wrap(a)
@@ -365,7 +370,7 @@ def run_tensor_hooks(hooks, array, k):
         status = replace(array, k, hook, gradient, result)
         py_decref(gradient)
         gradient = result
-        if status != OK:
+        if failed(status):
             break
     if gradient != 0:
         py_decref(gradient)
@@ -390,7 +395,7 @@ def fire_tensor_hooks(t):
     py_incref(held)
     for k in range(py_list_size(held)):
         pair = py_list_item(held, k)
-        if status == OK:
+        if not failed(status):
             status = run_held(py_tuple_item(pair, 1), grads, py_integer_value(py_tuple_item(pair, 0)))
     py_decref(held)
     return status
@@ -490,7 +495,7 @@ def run_tuple_hooks(hooks, array, n, others):
             status = RAISED
             break
         py_decref(answer)
-    if status == OK:
+    if not failed(status):
         take_tuple(array, n, values, first)
     if values != 0:
         py_decref(values)
@@ -584,7 +589,7 @@ def fire_post_accumulate(t):
             else:
                 status = RAISED
         py_decref(result)
-        if status != OK:
+        if failed(status):
             break
     py_decref(o)
     end_run(todo, keys)

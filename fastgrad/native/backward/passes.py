@@ -13,6 +13,7 @@ from fastgrad.native.backward.slots import (
     slot_at,
     slot_of,
 )
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     capture,
     native,
@@ -28,7 +29,7 @@ from fastgrad.native.base.pyapi import none, py_decref, py_dict_new, py_incref, 
 from fastgrad.native.contracts.flags import ACCUMULATE, FILTERED, PASS_SETTINGS
 from fastgrad.native.contracts.limits import MAX_NESTED
 from fastgrad.native.contracts.records import CAPTURE_WORDS, SLOT_WORDS, TASK_KIND
-from fastgrad.native.contracts.status import NESTED_TOO_DEEP, NO_MEMORY, OK
+from fastgrad.native.contracts.status import NESTED_TOO_DEEP, NO_MEMORY, NOT_FOUND, OK
 from fastgrad.native.memory.buffers import allocate, deallocate, grow, room
 from fastgrad.native.memory.records import WORDS_TASK, new_task_record, retire_record
 from fastgrad.native.memory.references import (
@@ -48,10 +49,10 @@ def task_new(flags):
     outer = current_pass() if rt.current_task != 0 else 0
     depth = task(outer).depth + 1 if outer != 0 else 1
     if depth > MAX_NESTED:
-        return -NESTED_TOO_DEEP
+        return NESTED_TOO_DEEP
     handle = new_task_record()
-    if handle == 0:
-        return -NO_MEMORY
+    if failed(handle):
+        return handle
     t = task(handle)
     rt.task_id += 1
     t.id = rt.task_id
@@ -88,7 +89,7 @@ def will_run(handle, n, hooks):
     """Whether a pass runs a node or, with `hooks`, at least the hooks of its tensors."""
     t = task(handle)
     index = find_slot(t, n)
-    if index < 0:
+    if index == NOT_FOUND:
         return 0
     s = slot_at(t, index)
     if not t.flags & FILTERED or s.needed != 0:
@@ -104,12 +105,12 @@ def execution_order(handle):
     """
     t = task(handle)
     plan = new_task_record()
-    if plan == 0:
-        return -NO_MEMORY
+    if failed(plan):
+        return plan
     p = task(plan)
-    p.slots = allocate(t.cap_slots * SLOT_BYTES)
-    answer = -NO_MEMORY
-    if p.slots != 0:
+    answer = allocate(t.cap_slots * SLOT_BYTES)
+    if not failed(answer):
+        p.slots = answer
         p.cap_slots = t.cap_slots
         p.n_slots = t.n_slots
         for k in range(t.n_slots):
@@ -140,8 +141,8 @@ def walk_through(t, p):
     for k in range(roots):
         index = find_slot(t, capture(t.captures + k * CAPTURE_WORDS * 8).node)
         slot_at(p, index).deps -= 1
-        if slot_at(p, index).deps == 0 and not push_ready(p, index):
-            return -NO_MEMORY
+        if slot_at(p, index).deps == 0 and failed(push_ready(p, index)):
+            return NO_MEMORY
     order = py_list_new(0)
     while p.n_heap > 0 and order != 0:
         s = slot_at(p, pop_ready(p))
@@ -158,21 +159,25 @@ def walk_through(t, p):
                 continue
             index = find_slot(t, following)
             slot_at(p, index).deps -= 1
-            if slot_at(p, index).deps == 0 and is_wanted(t, slot_at(p, index)) and not push_ready(p, index):
+            if (
+                slot_at(p, index).deps == 0
+                and is_wanted(t, slot_at(p, index))
+                and failed(push_ready(p, index))
+            ):
                 py_decref(order)
-                return -NO_MEMORY
+                return NO_MEMORY
     return order
 
 
 @native
 def add_capture(t, n, output_nr, result, following):
-    """Append a capture to the list of a pass; false without memory."""
+    """Append a capture to the list of a pass. A status."""
     cap = room(t.n_captures, t.cap_captures, 1)
     fresh = grow(
         t.captures, t.n_captures * CAPTURE_WORDS, t.cap_captures * CAPTURE_WORDS, cap * CAPTURE_WORDS
     )
-    if fresh == 0:
-        return False
+    if failed(fresh):
+        return fresh
     t.captures = fresh
     t.cap_captures = cap
     c = capture(t.captures + t.n_captures * CAPTURE_WORDS * 8)
@@ -181,7 +186,7 @@ def add_capture(t, n, output_nr, result, following):
     c.result = result
     c.next = following
     t.n_captures += 1
-    return True
+    return OK
 
 
 @native
@@ -189,12 +194,13 @@ def add_root(handle, n, output_nr, gradient):
     """Start from output `output_nr` of a node. OK or a failure."""
     t = task(handle)
     index = slot_of(t, n)
-    if index < 0:
-        return -NO_MEMORY
+    if failed(index):
+        return index
     slot_at(t, index).deps += 1
     # Roots wait in the list of captures until `task_start` seeds them: their order is the caller's.
-    if not add_capture(t, n, output_nr, gradient, -1):
-        return -NO_MEMORY
+    status = add_capture(t, n, output_nr, gradient, -1)
+    if failed(status):
+        return status
     retain_node(n)
     retain(gradient)
     t.n_roots += 1
@@ -213,8 +219,8 @@ def discover(t):
             if following == 0:
                 continue
             index = slot_of(t, following)
-            if index < 0:
-                return -NO_MEMORY
+            if failed(index):
+                return index
             slot_at(t, index).deps += 1
         at += 1
     return 0
@@ -227,15 +233,16 @@ def add_wanted(handle, n, output_nr):
     OK or a failure. Captures stand behind the roots, in the order in which they are asked for.
     """
     t = task(handle)
-    index = find_slot(t, n) if n != 0 else -1
+    index = find_slot(t, n) if n != 0 else NOT_FOUND
     if t.flags & ACCUMULATE:
-        if index >= 0:
+        if index != NOT_FOUND:
             slot_at(t, index).needed = 1
         return OK
-    if index < 0:  # the pass does not come there
-        return OK if add_capture(t, 0, 0, 0, 0) else -NO_MEMORY
-    if not add_capture(t, n, output_nr, 0, slot_at(t, index).capture):
-        return -NO_MEMORY
+    if index == NOT_FOUND:  # the pass does not come there
+        return add_capture(t, 0, 0, 0, 0)
+    status = add_capture(t, n, output_nr, 0, slot_at(t, index).capture)
+    if failed(status):
+        return status
     slot_at(t, index).capture = t.n_captures  # index + 1
     return OK
 
@@ -246,12 +253,12 @@ def mark_needed(t):
     n_slots = t.n_slots
     order = allocate(n_slots * 8)
     waiting = allocate(n_slots * 8)
-    if order == 0 or waiting == 0:
-        if order != 0:
+    if failed(order) or failed(waiting):
+        if not failed(order):
             deallocate(order, n_slots * 8)
-        if waiting != 0:
+        if not failed(waiting):
             deallocate(waiting, n_slots * 8)
-        return -NO_MEMORY
+        return NO_MEMORY
     count = 0
     for k in range(n_slots):
         words(waiting)[k] = slot_at(t, k).deps
@@ -293,8 +300,8 @@ def mark_needed(t):
 def task_start(handle):
     """Seed the roots; after this `sweep` may run. A status."""
     t = task(handle)
-    if t.flags & FILTERED and mark_needed(t) != 0:
-        return -NO_MEMORY
+    if t.flags & FILTERED and failed(mark_needed(t)):
+        return NO_MEMORY
     for k in range(t.n_captures):
         c = capture(t.captures + k * CAPTURE_WORDS * 8)
         if c.next != -1:
@@ -304,12 +311,12 @@ def task_start(handle):
         c.result = 0
         if gradient != 0:
             status = add_gradient(t, grads_of(t, index), c.output_nr, gradient)
-            if status != 0:
-                return -status
+            if failed(status):
+                return status
         s = slot_at(t, index)
         s.deps -= 1
-        if s.deps == 0 and not push_ready(t, index):
-            return -NO_MEMORY
+        if s.deps == 0 and failed(push_ready(t, index)):
+            return NO_MEMORY
     return 0
 
 

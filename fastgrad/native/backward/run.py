@@ -11,6 +11,7 @@ from __future__ import annotations
 from fastgrad.native.backward.hooks import optional_object
 from fastgrad.native.backward.passes import add_root, add_wanted, discover, task_end, task_new, task_start
 from fastgrad.native.backward.sweep import sweep
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     advance,
@@ -127,7 +128,7 @@ def ones_like(meta):
     if numel != 1 or not is_floating(meta[0]):
         return 0
     h = new_tensor(meta[0], meta[1], meta[2], advance(meta, 3))
-    return finished(h, -fill_scalar(h, 1, 1.0, 0)) if h > 0 else h
+    return finished(h, fill_scalar(h, 1, 1.0, 0)) if not failed(h) else h
 
 
 @native
@@ -147,15 +148,15 @@ def root(handle, o, gradient):
     """Let a pass start from a tensor or an edge, with the object of a gradient or None. OK, UNUSUAL or a failure."""
     place = words(stack_small())
     result = find_place(o, place)
-    if result == OK and place[0] == 0:
+    if not failed(result) and place[0] == 0:
         result = UNUSUAL
-    if result != OK:
+    if failed(result):
         return result
     meta = words(node(place[0]).metas + place[1] * META_BYTES)
     h = ones_like(meta) if gradient == none() else object_handle(gradient)
     if h > 0 and gradient != none():
         retain(h)
-    if h < 0:
+    if failed(h):
         result = h
     elif h == 0 or not fits(h, meta):
         result = UNUSUAL
@@ -172,7 +173,7 @@ def want(handle, o):
     """Ask for the gradient of a tensor or an edge. OK, UNUSUAL or a failure."""
     place = words(stack_small())
     result = find_place(o, place)
-    if result == OK:
+    if not failed(result):
         result = add_wanted(handle, place[0], place[1])
         if place[0] != 0:
             drop_node(place[0])
@@ -191,16 +192,16 @@ def begin(handle, outputs, gradients, wanted):
     for k in range(n):
         gradient = none() if gradients == none() else item_of(gradients, k)
         result = root(handle, item_of(outputs, k), gradient)
-        if result != OK:
+        if failed(result):
             return result
     result = discover(task(handle))
-    if result == OK and wanted != none():
+    if not failed(result) and wanted != none():
         n = count_of(wanted)
         result = OK if n > 0 else UNUSUAL
         for k in range(n):
-            if result == OK:
+            if not failed(result):
                 result = want(handle, item_of(wanted, k))
-    return task_start(handle) if result == OK else result
+    return task_start(handle) if not failed(result) else result
 
 
 @native
@@ -222,7 +223,7 @@ def captured(t):
 @native_once
 def fail_in_python(handle, result):
     """Let Python raise what the failure of a pass stands for."""
-    number = py_integer(-result)
+    number = py_integer(result)
     n = task(handle).node
     o = wrap_node(n, runtime().node_type) if n != 0 else none()
     answer = 0
@@ -271,17 +272,17 @@ def run_pass(outputs, gradients, wanted, flags):
     if mode & (ANOMALY | ANOMALY_UNCHECKED) == ANOMALY:
         flags |= CHECK_NAN
     handle = task_new(flags)
-    if handle == -NESTED_TOO_DEEP:
+    if handle == NESTED_TOO_DEEP:
         py_incref(ellipsis())
         return ellipsis()
-    if handle < 0:
+    if failed(handle):
         return handle
     t = task(handle)
     answer = 0
     result = begin(handle, outputs, gradients, wanted)
-    if result == OK:
+    if not failed(result):
         result = sweep(handle)
-    if result == OK and t.kept != 0:
+    if not failed(result) and t.kept != 0:
         done = call_python(rt.run_callbacks, 1, t.kept, 0, 0)
         if done == 0:
             result = RAISED
@@ -290,10 +291,10 @@ def run_pass(outputs, gradients, wanted, flags):
     if result == UNUSUAL:
         answer = not_implemented()
         py_incref(answer)
-    elif result == OK and flags & ACCUMULATE:
+    elif not failed(result) and flags & ACCUMULATE:
         answer = none()
         py_incref(answer)
-    elif result == OK:
+    elif not failed(result):
         answer = captured(t)
     elif result != RAISED:
         fail_in_python(handle, result)

@@ -6,9 +6,11 @@ tasks under way over the same node find theirs in a hash table.
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_inline, node, runtime, slot, task, words
 from fastgrad.native.contracts.flags import FILTERED
 from fastgrad.native.contracts.records import SLOT, SLOT_WORDS
+from fastgrad.native.contracts.status import NOT_FOUND, OK
 from fastgrad.native.memory.buffers import allocate, deallocate, grow, room
 
 SLOT_BYTES = SLOT_WORDS * 8
@@ -20,6 +22,7 @@ INLINE_GRADS = SLOT.offset("inline")
 
 @native_inline
 def slot_at(t, index):
+    """The record of a slot by its index."""
     return slot(t.slots + index * SLOT_BYTES)
 
 
@@ -32,6 +35,7 @@ def grads_of(t, index):
 
 @native
 def owner_lives(owner):
+    """Whether the pass of number `owner`, which has slots in nodes, is still under way."""
     current = runtime().current_task
     while current != 0:
         if task(current).id == owner:
@@ -53,13 +57,14 @@ def hash_place(t, n):
 
 @native
 def hash_insert(t, n, index):
+    """Let the hash table of a task say where the slot of a node is. A status."""
     if t.cap_table == 0 or 2 * (t.n_table + 1) > t.cap_table:
         old = t.table
         old_cap = t.cap_table
         cap = max(64, 2 * old_cap)
         fresh = allocate(cap * 16)
-        if fresh == 0:
-            return False
+        if failed(fresh):
+            return fresh
         for k in range(2 * cap):
             words(fresh)[k] = 0
         t.table = fresh
@@ -75,12 +80,12 @@ def hash_insert(t, n, index):
     words(t.table)[2 * at] = n
     words(t.table)[2 * at + 1] = index
     t.n_table += 1
-    return True
+    return OK
 
 
 @native_inline
 def find_slot(t, n):
-    """The slot of a node in a task, or -1."""
+    """The slot of a node in a task, or NOT_FOUND."""
     record = node(n)
     if record.owner == t.id:
         return record.slot
@@ -89,19 +94,20 @@ def find_slot(t, n):
 
 @native
 def find_hashed(t, n):
+    """The slot of a node whose own place belongs to another pass, or NOT_FOUND."""
     if t.cap_table == 0:
-        return -1
+        return NOT_FOUND
     at = hash_place(t, n)
-    return words(t.table)[2 * at + 1] if words(t.table)[2 * at] == n else -1
+    return words(t.table)[2 * at + 1] if words(t.table)[2 * at] == n else NOT_FOUND
 
 
 @native
 def new_slot(t, n):
-    """A slot for a node that has none yet; its index or -1 without memory."""
+    """A slot for a node that has none yet; its index or NO_MEMORY."""
     cap = room(t.n_slots, t.cap_slots, 1)
     fresh = grow(t.slots, t.n_slots * SLOT_WORDS, t.cap_slots * SLOT_WORDS, cap * SLOT_WORDS)
-    if fresh == 0:
-        return -1
+    if failed(fresh):
+        return fresh
     t.slots = fresh
     t.cap_slots = cap
     index = t.n_slots
@@ -115,25 +121,28 @@ def new_slot(t, n):
     s.inline[0] = 0
     s.inline[1] = 0
     if record.n_out > 2:
-        s.grads = allocate(record.n_out * 8)
-        if s.grads == 0:
-            return -1
+        grads = allocate(record.n_out * 8)
+        if failed(grads):
+            return grads
+        s.grads = grads
         for k in range(record.n_out):
             words(s.grads)[k] = 0
     t.n_slots += 1
     if record.owner == 0 or not owner_lives(record.owner):
         record.owner = t.id
         record.slot = index
-    elif not hash_insert(t, n, index):
-        return -1
+    else:
+        status = hash_insert(t, n, index)
+        if failed(status):
+            return status
     return index
 
 
 @native
 def slot_of(t, n):
-    """The slot of a node in a task, made if it has none yet; -1 without memory."""
+    """The slot of a node in a task, made if it has none yet, or NO_MEMORY."""
     index = find_slot(t, n)
-    return index if index >= 0 else new_slot(t, n)
+    return new_slot(t, n) if index == NOT_FOUND else index
 
 
 @native
@@ -149,6 +158,7 @@ def is_wanted(t, s):
 
 @native
 def sift_up(q, hole, key, value):
+    """Let a pair of key and value rise in the heap `q` from the place `hole` to where it belongs."""
     while hole > 0:
         parent = (hole - 1) >> 1
         if q[2 * parent] >= key:
@@ -162,19 +172,21 @@ def sift_up(q, hole, key, value):
 
 @native
 def push_ready(t, index):
+    """Put a slot on the heap of those that may run. A status."""
     cap = room(t.n_heap, t.cap_heap, 1)
     fresh = grow(t.heap, t.n_heap * 2, t.cap_heap * 2, cap * 2)
-    if fresh == 0:
-        return False
+    if failed(fresh):
+        return fresh
     t.heap = fresh
     t.cap_heap = cap
     t.n_heap += 1
     sift_up(words(t.heap), t.n_heap - 1, node(slot_at(t, index).node).seq, index)
-    return True
+    return OK
 
 
 @native
 def pop_ready(t):
+    """Take the slot whose node was made last from the heap, which must not be empty; returns its index."""
     q = words(t.heap)
     top = q[1]
     t.n_heap -= 1

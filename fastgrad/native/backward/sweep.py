@@ -19,6 +19,7 @@ from fastgrad.native.backward.hooks import (
 )
 from fastgrad.native.backward.passes import restore_settings
 from fastgrad.native.backward.slots import find_slot, grads_of, is_wanted, pop_ready, push_ready, slot_at
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import address_of, capture, native, node, runtime, task, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import (
@@ -47,7 +48,7 @@ from fastgrad.native.contracts.flags import (
     TENSOR_HOOKS,
 )
 from fastgrad.native.contracts.records import CAPTURE_WORDS
-from fastgrad.native.contracts.status import NO_MEMORY, OK, PYTHON_RAISED
+from fastgrad.native.contracts.status import NO_MEMORY, OK, RAISED
 from fastgrad.native.graph.packing import forget_unpacked
 from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.launches import give_way
@@ -55,7 +56,7 @@ from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drain, release_reference, release_saved, retain
 from fastgrad.native.objects.handles import call_python, object_handle, wrap_node
 
-SKIP = -1
+SKIP = 2
 
 
 @native
@@ -75,9 +76,9 @@ def fit_results(t):
         meta = words(node(edges[2 * k]).metas + edges[2 * k + 1] * META_BYTES)
         h = fit(t, results[k], meta)
         results[k] = 0
-        if h <= 0:
+        if failed(h):
             runtime().error[0] = k
-            return -h
+            return h
         results[k] = h
     return 0
 
@@ -105,11 +106,11 @@ def distribute(t):
             h = results[k]
             results[k] = 0
             status = add_gradient(t, grads_of(t, index), edges[2 * k + 1], h)
-            if status != 0:
+            if failed(status):
                 return status
         s = slot_at(t, index)
         s.deps -= 1
-        if s.deps == 0 and not push_ready(t, index):
+        if s.deps == 0 and failed(push_ready(t, index)):
             return NO_MEMORY
     return 0
 
@@ -137,8 +138,8 @@ def prepare(t, index):
     t.n_grads = n.n_out
     cap = room(0, t.cap_results, max(n.n_in, 1))
     fresh = grow(t.results, 0, t.cap_results, cap)
-    if fresh == 0:
-        return NO_MEMORY
+    if failed(fresh):
+        return fresh
     t.results = fresh
     t.cap_results = cap
     t.n_results = n.n_in
@@ -180,12 +181,12 @@ def arrive(t):
         release_grads(t)  # one of several roots that leads nowhere; hooks of an only root do run
         return SKIP
     if n.flags & TENSOR_HOOKS:
-        if fire_tensor_hooks(t) != OK:
-            return PYTHON_RAISED
+        if failed(fire_tensor_hooks(t)):
+            return RAISED
         enter_pass(t)
     if n.retains != 0:
         status = write_retained(n, words(t.grads))
-        if status != 0:
+        if failed(status):
             return status
     if slot_at(t, t.slot).capture != 0:
         write_captures(t)
@@ -193,8 +194,8 @@ def arrive(t):
         release_grads(t)
         return SKIP
     if n.flags & PRE_HOOKS:
-        if fire_pre_hooks(t) != OK:
-            return PYTHON_RAISED
+        if failed(fire_pre_hooks(t)):
+            return RAISED
         enter_pass(t)
     t.had_posts = n.flags & POST_HOOKS
     return 0
@@ -221,16 +222,16 @@ def run_leaf(t, n):
     g = words(t.grads)[0]
     if g != 0 and tensor(n.variable).flags & REQUIRES_GRAD:  # it may have been switched off since
         kept = fit_leaf(t, n, g)
-        if kept < 0:
+        if failed(kept):
             words(t.grads)[0] = 0
-            return -kept
+            return kept
         words(t.grads)[0] = kept
         status = accumulate_alone(t, n, kept)
-        if status != 0:
+        if failed(status):
             return status
     if n.flags & POST_ACCUMULATE:
-        if fire_post_accumulate(t) != OK:
-            return PYTHON_RAISED
+        if failed(fire_post_accumulate(t)):
+            return RAISED
         enter_pass(t)
     return 0
 
@@ -239,8 +240,8 @@ def run_leaf(t, n):
 def run_function(t, n):
     """Run the derivative of a node that is no leaf's, by compiled code or a custom function; a status."""
     if n.flags & PYTHON_APPLY:
-        if apply_function(t.node, words(t.grads), t.n_grads, words(t.results)) != OK:
-            return PYTHON_RAISED
+        if failed(apply_function(t.node, words(t.grads), t.n_grads, words(t.results))):
+            return RAISED
         enter_pass(t)
         return 0
     n.busy += 1
@@ -282,20 +283,20 @@ def leave(t):
     n = node(t.node)
     if n.variable == 0:
         status = fit_results(t)
-        if status != 0:
+        if failed(status):
             return status
     if n.flags & POST_HOOKS:
-        if fire_post_hooks(t) != OK:
-            return PYTHON_RAISED
+        if failed(fire_post_hooks(t)):
+            return RAISED
         enter_pass(t)
-    if t.flags & CHECK_NAN and check_nan(t, n) != OK:
-        return PYTHON_RAISED
+    if t.flags & CHECK_NAN and failed(check_nan(t, n)):
+        return RAISED
     if not t.flags & KEEP_GRAPH and n.variable == 0:
         n.flags |= SAVED_FREED
         if n.busy == 0:
             release_saved(t.node)
     status = distribute(t)
-    if status == 0:
+    if not failed(status):
         release_grads(t)
     return status
 
@@ -325,7 +326,7 @@ def run_recorded(handle, t):
         if held != 0:
             py_decref(held)
     enter_pass(t)
-    return 0 if answer != 0 else PYTHON_RAISED
+    return 0 if answer != 0 else RAISED
 
 
 @native
@@ -348,20 +349,20 @@ def sweep(handle):
     rt = runtime()
     enter_pass(t)
     status = 0
-    while status == 0:
+    while not failed(status):
         if rt.settings[0] != t.settings[0] or rt.settings[1] != t.settings[1]:
             restore_settings(t)
             enter_pass(t)
         if t.n_heap == 0:
             return OK
         status = prepare(t, pop_ready(t))
-        if status == 0:
+        if not failed(status):
             status = arrive(t)
         if status == SKIP:
             status = 0
             continue
-        if status == 0:
+        if not failed(status):
             status = run_node(handle, t)
-        if status == 0:
+        if not failed(status):
             status = leave(t)
-    return -status
+    return status

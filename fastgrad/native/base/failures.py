@@ -14,13 +14,13 @@ def failed(result):
 
 @native_once
 def fail(reason, a=0, b=0, c=0, d=0):
-    """Leave up to four facts for the message; returns the failure."""
+    """Leave up to four facts for the message; returns the reason."""
     e = runtime().error
     e[0] = a
     e[1] = b
     e[2] = c
     e[3] = d
-    return -reason
+    return reason
 
 
 @native

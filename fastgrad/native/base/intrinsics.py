@@ -190,6 +190,7 @@ def runtime() -> Any:
 
 @native_inline
 def runtime_address() -> int:
+    """The address of that record."""
     return _runtime_address()
 
 

@@ -37,6 +37,7 @@ from fastgrad.native.contracts.flags import (
     SETTING_BITS,
     SWITCHES,
 )
+from fastgrad.native.contracts.status import NOT_FOUND
 
 ENTRY = 2 + N_SETTINGS  # words of an entry of the table: thread, modes, settings
 
@@ -91,12 +92,12 @@ def forget_ended_threads():
 
 @native
 def find_modes(thread):
-    """The place of a thread in the table, or -1."""
+    """The place of a thread in the table, or NOT_FOUND."""
     rt = runtime()
     for k in range(rt.n_modes):
         if words(rt.modes)[ENTRY * k] == thread:
             return k
-    return -1
+    return NOT_FOUND
 
 
 @native
@@ -144,6 +145,7 @@ def enter():
 
 @native
 def get_mode():
+    """The modes of the calling thread, bits of `contracts.flags`."""
     enter()
     return runtime().mode
 

@@ -99,11 +99,13 @@ type_type = _object("PyType_Type")
 
 @native_inline
 def type_error() -> int:
+    """The class TypeError, borrowed."""
     return runtime().type_error
 
 
 @native_inline
 def system_error() -> int:
+    """The class SystemError, borrowed."""
     return runtime().system_error
 
 
@@ -130,6 +132,7 @@ def raises(kind: Any, message: str) -> Any:
 
     @native_once
     def set_exception():  # type: ignore[no-untyped-def]
+        """Zero, and an exception is set."""
         if py_err_occurred() == 0:
             py_err_set_text(kind(), message_text())
         return 0

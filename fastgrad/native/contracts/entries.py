@@ -6,8 +6,8 @@ Note [Entries]: an entry is a ``METH_FASTCALL`` function or a type slot. Its arg
 
 Results: ``i``, ``d``, ``n`` nothing, ``s`` a status (a negative one raises), ``T`` a tensor: a handle becomes the
 Python object that stands for it, zero None, a negative number is a status; ``R`` a new reference to a Python
-object, zero if an exception is set, a negative number is a status; ``E`` an int64, -PYTHON_RAISED if an exception
-is set; ``L`` a tuple of integers (the function gets the address of an array as its last argument and returns how many
+object, zero if an exception is set, a negative number is a status; ``E`` an int64, RAISED if an exception is
+set; ``L`` a tuple of integers (the function gets the address of an array as its last argument and returns how many
 it wrote);
 ``x`` nothing: the function is called by other wrappers only (pointers are ``p``).
 

@@ -1,9 +1,9 @@
 """What compiled functions answer, and the table of reasons why they fail: exception, message, facts.
 
-Note [Results]: what a native function answers is a handle, a number, or OK where there is nothing to give. If it
-failed, it is ``-reason``, a negative number, where `reason` is a number of the table below; PYTHON_RAISED stands
-first, so that RAISED is the same for all. The facts that the message needs lie in `runtime.error`;
-``fail(reason, a, b)`` puts them there, in the order in which the table names them.
+Note [Results]: what a native function answers is a handle, an address, a number, or OK where there is nothing to give.
+If it failed, it is a reason of the table below, each a negative number: ``failed(answer)`` asks. The facts that the
+message needs lie in `runtime.error`; ``fail(reason, a, b)`` puts them there, in the order in which the table names
+them, and returns the reason. What answers with a Python object follows Python: zero where an exception is set.
 
 A fact is ``name`` (a number) or ``name:kind``, and stands in the text as ``{name}``. Kinds: ``dtype`` and ``type``, the
 code of a dtype, as ``float32`` and ``Float``; ``tensor``, a handle, as its sizes; ``layout``, a handle, as sizes and
@@ -20,7 +20,6 @@ from typing import NamedTuple
 from fastgrad.native.contracts.limits import MAX_DIMS, MAX_NESTED
 
 OK = 0
-UNUSUAL = 1  # the answer of what leaves unusual arguments to Python
 
 
 class Fact(NamedTuple):
@@ -51,8 +50,8 @@ class Reason(NamedTuple):
 SIZES_WORDS = 1 + MAX_DIMS
 """Words of a fact of kind ``sizes``."""
 
-REASONS: list[Reason] = [Reason(SystemError, "no failure", ())]
-"""The table: the index is the reason's number."""
+REASONS: dict[int, Reason] = {}
+"""The table, by the negative numbers that name the reasons."""
 
 
 def _reason(exception: type[BaseException], text: str, facts: str = "") -> int:
@@ -63,12 +62,16 @@ def _reason(exception: type[BaseException], text: str, facts: str = "") -> int:
         name, _, kind = fact.partition(":")
         found.append(Fact(name, kind or "number", word))
         word += SIZES_WORDS if kind == "sizes" else 1
-    REASONS.append(Reason(exception, text, tuple(found)))
-    return len(REASONS) - 1
+    number = -1 - len(REASONS)
+    REASONS[number] = Reason(exception, text, tuple(found))
+    return number
 
 
-PYTHON_RAISED = _reason(SystemError, "an exception is set")
-RAISED = -PYTHON_RAISED
+NOT_FOUND = _reason(SystemError, "there is none of these")
+"""The answer of what looks for something that need not be there."""
+UNUSUAL = _reason(SystemError, "this is left to Python")
+"""The answer of what leaves unusual arguments to Python."""
+RAISED = _reason(SystemError, "an exception is set")
 """The answer where an exception is set."""
 
 # --- calls ------------------------------------------------------------------------------------------------------

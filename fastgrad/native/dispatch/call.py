@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_small, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.flags import GRAD_ENABLED
@@ -61,7 +62,7 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
     kind = info.kind
     count = 1
     if kind != ELEMENTWISE and not on_one_device(n, ins):
-        return -DEVICE_MISMATCH
+        return DEVICE_MISMATCH
     if kind == ELEMENTWISE:
         outs[0] = elementwise(op, n, ins)
         count = 1 if outs[0] > 0 else outs[0]
@@ -83,10 +84,10 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
         return count
     if runtime().mode & GRAD_ENABLED:
         status = record(op, n, ins, count, outs, n_attrs, attrs)
-        if status != 0:
+        if failed(status):
             for k in range(count):
                 drop(outs[k])
-            return -status
+            return status
     return count
 
 

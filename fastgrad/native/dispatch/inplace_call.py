@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import native, native_inline, runtime, stack_small, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.flags import (
@@ -19,7 +19,7 @@ from fastgrad.native.contracts.status import (
     OK,
     OVERLAP,
     PARTIAL_OVERLAP,
-    PYTHON_RAISED,
+    RAISED,
 )
 from fastgrad.native.graph.graph import any_requires_grad, create_node, look_at, save_again
 from fastgrad.native.graph.inplace import check_inplace, move_history, stand_in
@@ -44,12 +44,12 @@ def check_memory(info, n, ins):
         return OK
     first = n - 1 if info.flags & MASK_LAST else 1
     if first == 1 and overlaps_itself(ins[0]):
-        return -OVERLAP
+        return OVERLAP
     status = OK
     for k in range(first, n):
         together = tensor(ins[k]).storage == tensor(ins[0]).storage
         if together and overlap(ins[0], ins[k]) == PARTLY:
-            status = -PARTIAL_OVERLAP
+            status = PARTIAL_OVERLAP
     return status
 
 
@@ -63,41 +63,41 @@ def inplace(op, n, ins, n_attrs, attrs):
     needs = rt.mode & GRAD_ENABLED != 0 and any_requires_grad(n, ins)
     if needs:
         status = check_inplace(ins[0])
-        if status == OK:
+        if not failed(status):
             status = look_at(n, ins)
-        if status != OK:
+        if failed(status):
             return status
     status = own_memory(ins[0])
-    if status != OK:
+    if failed(status):
         return status
     info = op_record(op)
     status = check_memory(info, n, ins)
-    if status != OK:
+    if failed(status):
         return status
-    if rt.mode & MUTATION_HOOKS and show_tensor(rt.before_mutation, ins[0]) != OK:
-        return -PYTHON_RAISED
+    if rt.mode & MUTATION_HOOKS and failed(show_tensor(rt.before_mutation, ins[0])):
+        return RAISED
     out = words(stack_small())
     out[0] = ins[0]
     if info.kind == FUNCTION:
         if needs:
             return fail(NOT_RECORDABLE)
         if not on_one_device(n, ins):
-            return -DEVICE_MISMATCH
+            return DEVICE_MISMATCH
         count = run_function(op, info.forward, n, ins, n_attrs, attrs, out)
         return out[0] if count > 0 else count
     if not needs:
         return elementwise_slow(op, n, ins, ins[0])
     operands = words(stack_small())
     status = stand_in(n, ins, info, operands)
-    if status != 0:
-        return -status
+    if failed(status):
+        return status
     # The node comes first: if a saved-tensor hook raises, nothing has changed.
     created = create_node(op, n, operands, 1, out, 0, ins)
     drop(operands[0])
-    if created <= 0:
+    if failed(created):
         return created
     result = elementwise_slow(op, n, ins, ins[0])
-    if result <= 0:
+    if failed(result):
         drop_node(created)
         return result
     save_again(created)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_inline, runtime, stack_small, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.flags import GRAD_ENABLED
@@ -15,13 +16,13 @@ from fastgrad.native.memory.references import drop, retain
 @native_inline
 def recorded(op, n, ins, out):
     """The end of an operator: record the one output of an elementwise op."""
-    if out > 0 and runtime().mode & GRAD_ENABLED and any_requires_grad(n, ins):
+    if not failed(out) and runtime().mode & GRAD_ENABLED and any_requires_grad(n, ins):
         outs = words(stack_small())
         outs[0] = out
         status = record(op, n, ins, 1, outs, 0, ins)
-        if status != 0:
+        if failed(status):
             drop(out)
-            return -status
+            return status
     return out
 
 
@@ -64,7 +65,7 @@ def scalar_operator(op, a, kind, real, integer, swapped):
     if swapped != 0 and info.reflected != 0:
         if info.prepared != 0:
             first = unary_operator(info.prepared, a)
-            if first <= 0:
+            if failed(first):
                 return first
             a = first
         op = info.reflected
@@ -84,7 +85,7 @@ def scalar_operator(op, a, kind, real, integer, swapped):
 @native_inline
 def with_number(op, a, number, swapped):
     """An op over a tensor and a number, which is taken over, in this order or `swapped`."""
-    if number <= 0:
+    if failed(number):
         return number
     ins = words(stack_small())
     ins[swapped] = a

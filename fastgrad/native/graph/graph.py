@@ -7,7 +7,7 @@ derivative reads; only what the inputs that require grad need is saved.
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     native,
     native_inline,
@@ -55,7 +55,6 @@ from fastgrad.native.contracts.status import (
     NO_GRAD_VIEW_INPLACE,
     NO_MEMORY,
     OK,
-    PYTHON_RAISED,
     RAISED,
     SAVED_DETACHED,
     SAVED_MODIFIED,
@@ -99,10 +98,10 @@ MAX_SAVED_INPUTS = 4
 
 @native_once
 def new_node(op, n_in, n_out, n_attrs):
-    """A node with room for its edges, outputs and integers; zero if there is no memory."""
+    """A node with room for its edges, outputs and integers, or NO_MEMORY."""
     handle = new_record(NODE_KIND, WORDS_NODE)
-    if handle == 0:
-        return 0
+    if failed(handle):
+        return handle
     n = node(handle)
     rt = runtime()
     rt.seq += 1
@@ -133,20 +132,20 @@ def new_node(op, n_in, n_out, n_attrs):
         n.metas = allocate(n_out * META_BYTES)
     if n_attrs > ATTR_WORDS:
         n.attrs = allocate(n_attrs * 8)
-    if n.edges != 0:
+    if not failed(n.edges):
         edges = words(n.edges)
         for k in range(2 * n_in):
             edges[k] = 0
-    if n.edges == 0 or n.metas == 0 or n.attrs == 0:
-        if n.edges == 0:
+    if failed(n.edges) or failed(n.metas) or failed(n.attrs):
+        if failed(n.edges):
             n.n_in = 0
             n.edges = handle + EDGES_OFFSET
-        if n.metas == 0:
+        if failed(n.metas):
             n.metas = handle + META_OFFSET
-        if n.attrs == 0:
+        if failed(n.attrs):
             n.attrs = handle + ATTRS_OFFSET
         drop_node(handle)
-        return 0
+        return NO_MEMORY
     return handle
 
 
@@ -199,15 +198,15 @@ def tell_accumulator(handle):
 
 @native
 def accumulator(handle):
-    """The AccumulateGrad node of a leaf, with one reference for the caller; zero if there is no memory."""
+    """The AccumulateGrad node of a leaf, with one reference for the caller, or NO_MEMORY."""
     t = tensor(handle)
     created = living_accumulator(t)
     if created != 0:
         retain_node(created)
         return created
     created = new_node(0, 0, 1, 0)
-    if created == 0:
-        return 0
+    if failed(created):
+        return created
     n = node(created)
     runtime().seq -= 1
     n.seq = LAST
@@ -240,15 +239,14 @@ def edge_of(handle):
         return t.node
     if not t.flags & REQUIRES_GRAD:
         return 0
-    leaf = accumulator(handle)
-    return leaf if leaf != 0 else -NO_MEMORY
+    return accumulator(handle)
 
 
 @native
 def gradient_edge(handle):
     """Like `edge_of`, for a tensor that may be a view which its base has left behind."""
     status = look(handle)
-    return edge_of(handle) if status == OK else status
+    return edge_of(handle) if not failed(status) else status
 
 
 @native
@@ -279,7 +277,7 @@ def check_places(handle, histories):
         if histories and tensor(h).flags & DETACHED and lost_history(n, k, h):
             return SAVED_DETACHED
         if version_of(h) != expected:
-            return -fail(SAVED_MODIFIED, h, version_of(h), expected)
+            return fail(SAVED_MODIFIED, h, version_of(h), expected)
     return 0
 
 
@@ -361,7 +359,7 @@ def follow_base(h):
     outs = words(stack_small())
     outs[0] = h
     created = create_node(runtime().as_strided_op, 1, ins, 1, outs, n_plan, plan)
-    if created <= 0:
+    if failed(created):
         return created
     t.followed = version_of(h)
     rebase(h, created)
@@ -404,7 +402,7 @@ def look_at(n, ins):
     """Let the views among the inputs of a call catch up with their bases. OK or a failure."""
     status = OK
     for k in range(n):
-        if ins[k] != 0 and status == OK:
+        if ins[k] != 0 and not failed(status):
             status = look(ins[k])
     return status
 
@@ -421,8 +419,8 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
     n_edges = min(n, info.n_in)
     n_grads = 1 if info.flags & ONE_DIFFERENTIABLE else n_out
     handle = new_node(op, n_edges, n_grads, n_attrs)
-    if handle == 0:
-        return -NO_MEMORY
+    if failed(handle):
+        return handle
     record = node(handle)
     edges = words(record.edges)
     for k in range(n_attrs):
@@ -435,7 +433,7 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         if ins[k] == 0 or not tensor(ins[k]).flags & REQUIRES_GRAD:
             continue
         edge = edge_of(ins[k])
-        if edge < 0:
+        if failed(edge):
             drop_node(handle)
             return edge
         edges[2 * k] = edge
@@ -445,25 +443,25 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         if mask & (1 << k) and ins[k] != 0:
             if tensor(ins[k]).flags & INFERENCE:
                 drop_node(handle)
-                return -INFERENCE_SAVED
+                return INFERENCE_SAVED
             save(handle, k, ins[k])
     if mask != 0 and runtime().mode & SAVED_HOOKS:
-        if pack_inputs(handle, info, n, ins) != OK:
+        if failed(pack_inputs(handle, info, n, ins)):
             drop_node(handle)
-            return -PYTHON_RAISED
+            return RAISED
     for k in range(n_grads):
         write_meta(words(record.metas + k * META_BYTES), outs[k])
     for k in range(min(n_out, SAVED_SLOTS - MAX_SAVED_INPUTS)):
         if mask & (256 << k):
             copy = alias(outs[k])  # an output saved as it is would own its own node: a cycle
-            if copy <= 0:
+            if failed(copy):
                 drop_node(handle)
                 return copy
             save(handle, MAX_SAVED_INPUTS + k, copy)
             release_reference(copy)
-    if runtime().mode & WATCHED and announce(handle) != OK:
+    if runtime().mode & WATCHED and failed(announce(handle)):
         drop_node(handle)
-        return -PYTHON_RAISED
+        return RAISED
     return handle
 
 
@@ -476,11 +474,11 @@ def record(op, n, ins, n_out, outs, n_attrs, attrs):
     if info.flags & NOT_DIFFERENTIABLE or not is_floating(tensor(outs[0]).dtype):
         return 0
     status = look_at(min(n, info.n_in), ins)
-    if status != OK:
-        return -status
+    if failed(status):
+        return status
     handle = create_node(op, n, ins, n_out, outs, n_attrs, attrs)
-    if handle <= 0:
-        return -handle
+    if failed(handle):
+        return handle
     for k in range(n_out):
         if is_floating(tensor(outs[k]).dtype):
             set_history(outs[k], handle, k)
@@ -488,8 +486,8 @@ def record(op, n, ins, n_out, outs, n_attrs, attrs):
             break
     status = pack_outputs(handle, n_out, outs) if runtime().mode & SAVED_HOOKS else 0
     release_node(handle)
-    if status != 0:
-        return PYTHON_RAISED
+    if failed(status):
+        return RAISED
     return 0
 
 
@@ -509,7 +507,7 @@ def pack_inputs(handle, info, n, ins):
             if tensor(ins[j]).flags & WRAPPED_NUMBER:
                 continue
             release_place(saved, j)
-            if pack_place(handle, j, ins[j]) != OK:
+            if failed(pack_place(handle, j, ins[j])):
                 return RAISED
     return OK
 

@@ -8,6 +8,7 @@ views stays with the old record.
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     native,
     native_once,
@@ -27,7 +28,7 @@ from fastgrad.native.contracts.flags import (
     SAVED_HOOKS,
     VIEW_ORIGIN,
 )
-from fastgrad.native.contracts.status import LEAF_INPLACE, LEAF_VIEW_INPLACE, OK, PYTHON_RAISED
+from fastgrad.native.contracts.status import LEAF_INPLACE, LEAF_VIEW_INPLACE, OK, RAISED
 from fastgrad.native.graph.graph import (
     create_node,
     follow_base,
@@ -63,12 +64,12 @@ def check_inplace(handle):
         if t.flags & VIEW_ORIGIN:
             return refuse_view(handle, 0)
         if requires_grad(handle) and is_leaf(t.base):
-            return -LEAF_VIEW_INPLACE
+            return LEAF_VIEW_INPLACE
         status = look(handle)
-        if status != OK:
+        if failed(status):
             return status
     if requires_grad(handle) and is_leaf(handle):
-        return -LEAF_INPLACE
+        return LEAF_INPLACE
     return OK
 
 
@@ -91,8 +92,8 @@ def stand_in(n, ins, info, operands):
         before = cast(ins[0], tensor(ins[0]).dtype)
     else:
         before = alias(ins[0])
-    if before <= 0:
-        return -before
+    if failed(before):
+        return before
     for k in range(n):
         if ins[k] == ins[0]:
             operands[k] = before
@@ -114,7 +115,7 @@ def reborn(handle):
     """
     t = tensor(handle)
     fresh = alias(handle)
-    if fresh <= 0:
+    if failed(fresh):
         return fresh
     f = tensor(fresh)
     f.flags = t.flags
@@ -173,7 +174,7 @@ def renewed(handle, view):
         return handle
     owned = t.pyobj != 0
     fresh = reborn(handle)
-    if fresh <= 0:
+    if failed(fresh):
         return fresh
     v = t.views
     while v != 0:
@@ -183,7 +184,7 @@ def renewed(handle, view):
             goes_on = v
             if w.pyobj != 0 and w.refs > (2 if v == view else 1):
                 goes_on = reborn(v)
-            if goes_on <= 0 or goes_on == v:
+            if failed(goes_on) or goes_on == v:
                 unlink_view(v)
                 goes_on = v
             link_view(goes_on, fresh)
@@ -200,8 +201,8 @@ def move_history(result, created):
     Returns the record that the tensor has from now on, with a reference, or a negative status.
     """
     fresh = change_history(result, created, 0)
-    status = -fresh
-    if fresh > 0:
+    status = fresh
+    if not failed(fresh):
         status = OK
         if fresh != result:
             retain(fresh)
@@ -209,12 +210,12 @@ def move_history(result, created):
             result = fresh
         out = words(stack_small())
         out[0] = result
-        if runtime().mode & SAVED_HOOKS and pack_outputs(created, 1, out) != OK:
-            status = PYTHON_RAISED
+        if runtime().mode & SAVED_HOOKS and failed(pack_outputs(created, 1, out)):
+            status = RAISED
     drop_node(created)
-    if status != OK:
+    if failed(status):
         drop(result)
-        return -status
+        return status
     return result
 
 
@@ -228,7 +229,7 @@ def change_history(h, created, output_nr):
     if t.flags & IS_VIEW and t.base != 0:
         return rebase_view(h, created, output_nr)
     fresh = renewed(h, 0)
-    if fresh > 0:
+    if not failed(fresh):
         retain_node(created)
         rebase(fresh, created)
         tensor(fresh).output_nr = output_nr
@@ -246,14 +247,14 @@ def rebase_view(h, created, output_nr):
     rt = runtime()
     o = tensor(h).pyobj
     base = renewed(tensor(h).base, h)
-    if base <= 0:
+    if failed(base):
         return base
     if o != 0:
         h = tensor_object(o).handle
     plan = words(stack_frame())
     n_plan = strided_plan(h, plan)
     source = alias(h)
-    if source <= 0:
+    if failed(source):
         return source
     set_history(source, created, output_nr)
     node(created).flags |= IN_VIEW
@@ -264,8 +265,8 @@ def rebase_view(h, created, output_nr):
     outs[0] = base
     merged = create_node(rt.copy_slices_op, 2, ins, 1, outs, n_plan, plan)
     drop(source)
-    if merged <= 0:
+    if failed(merged):
         return merged
     rebase(base, merged)
     status = follow_base(h)
-    return h if status == OK else status
+    return h if not failed(status) else status

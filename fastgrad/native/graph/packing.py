@@ -5,11 +5,12 @@ A place that is packed holds no tensor. For the time in which the derivative run
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_once, node, runtime, words
 from fastgrad.native.base.modes import enter, put_back
 from fastgrad.native.base.pyapi import none, py_decref, py_incref, py_integer, py_list_item, py_list_size
 from fastgrad.native.contracts.flags import GRAD_ENABLED, IS_PACKED, MUTATION_HOOKS, PACKED
-from fastgrad.native.contracts.status import OK, PYTHON_RAISED, RAISED
+from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.memory.references import drop_node, release_reference, retain, retain_node
 from fastgrad.native.objects.handles import call_python, never_made, object_handle, wrap, wrap_node
 from fastgrad.native.tensors.tensors import own_memory
@@ -53,11 +54,11 @@ def show_tensor(function, h):
 @native
 def about_to_change(h):
     """To be called before a tensor changes in place: it gets memory of its own, and hooks see it. A status."""
-    result = own_memory(h)
-    if result != OK:
-        return -result
-    if runtime().mode & MUTATION_HOOKS and show_tensor(runtime().before_mutation, h) != OK:
-        return PYTHON_RAISED
+    status = own_memory(h)
+    if failed(status):
+        return status
+    if runtime().mode & MUTATION_HOOKS and failed(show_tensor(runtime().before_mutation, h)):
+        return RAISED
     return 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fastgrad.native.build.loader import runtime_set, runtime_set_callback
-from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.contracts.limits import MAX_KERNELS, N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.records import DEVICE
 
 Resolver = Callable[[Any, int, int], int]
@@ -52,6 +52,12 @@ def register_device(name: str, index: int, resolver: Resolver, memory: Memory | 
     """
     if not 0 <= index < N_DEVICES:
         raise ValueError(f"device index must be in 0..{N_DEVICES - 1}, but got {index}")
+    if index in _resolvers:  # what an earlier device there resolved
+        count = N_DTYPES * N_LAYOUTS
+        for kernel in range(MAX_KERNELS):
+            first = (kernel * N_DEVICES + index) * count
+            for cell in range(first, first + count):
+                runtime_set("kernels", 0, cell)
     NAMES[name] = index
     _resolvers[index] = resolver
     for field, address in (memory or Memory(0, 0))._asdict().items():

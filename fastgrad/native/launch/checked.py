@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
@@ -15,7 +15,7 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.frame import FINE, WRONG_LENGTH
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.status import NO_MEMORY, OPERAND_LENGTH
+from fastgrad.native.contracts.status import OPERAND_LENGTH
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import REPORT_BYTES, fetch_report, launch
 from fastgrad.native.memory.references import drop
@@ -38,27 +38,27 @@ def launch_checked(kernel, device, dtype, f, n_words, work, reason, dim=0, last=
         status = launch(kernel, device, dtype, FLAT, address_of(f), n_words, work)
     else:
         status = launch_elsewhere(kernel, device, dtype, f, n_words, work, r)
-    if status != 0 or r.kind == FINE:
+    if failed(status) or r.kind == FINE:
         return status
     if r.kind == WRONG_LENGTH:
-        return -fail(OPERAND_LENGTH, r.first)
-    return -fail(reason, r.first, r.second, dim, last)
+        return fail(OPERAND_LENGTH, r.first)
+    return fail(reason, r.first, r.second, dim, last)
 
 
 @native
 def launch_elsewhere(kernel, device, dtype, f, n_words, work, r):
     """Launch such a kernel of another device than the host, and bring its report; a status."""
     there = new_storage(REPORT_BYTES, INT64, device)
-    if there == 0:
-        return NO_MEMORY
+    if failed(there):
+        return there
     f.status = storage(there).data
     z = frames.zero(stack_small())
     z.out = f.status
     z.nbytes = REPORT_BYTES
     status = launch(runtime().zero_kernel, device, BOOL, FLAT, address_of(z), words_of(z), REPORT_BYTES)
-    if status == 0:
+    if not failed(status):
         status = launch(kernel, device, dtype, FLAT, address_of(f), n_words, work)
-    if status == 0:
+    if not failed(status):
         status = fetch_report(device, f.status, r)
     drop(there)
     return status

@@ -7,7 +7,7 @@ records nothing; `graph.record` does that for the ops that Python and rules call
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     f64s,
@@ -140,23 +140,31 @@ def run_elementwise(kernel, dtype, n, ins, out):
 
 
 @native
-def copy_into(out, source):
-    """Copy `source` into `out`, broadcasting and casting, from whatever device; no history. Returns a status."""
+def copy_here(out, source):
+    """Copy `source` into `out`, which is on the same device, broadcasting and casting; no history. Returns a status."""
     ins = words(stack_small())
     ins[0] = source
     t = tensor(source)
-    if t.device != tensor(out).device:
-        return copy_across(out, source)
     return run_elementwise(runtime().copy_kernel + t.dtype, tensor(out).dtype, 1, ins, out)
+
+
+@native
+def cast(handle, dtype):
+    """A contiguous copy of a tensor in another dtype (or the same), without history."""
+    t = tensor(handle)
+    out = new_tensor(dtype, t.device, t.ndim, t.shape)
+    if failed(out):
+        return out
+    return finished(out, copy_here(out, handle))
 
 
 @native_once
 def copy_across(out, source):
-    """`copy_into` between devices: contiguous elements of the result's dtype are what goes across. Returns a status."""
+    """The same between devices: contiguous elements of the result's dtype are what goes across. Returns a status."""
     to = tensor(out)
     dense = cast(source, to.dtype)
-    if dense <= 0:
-        return -dense
+    if failed(dense):
+        return dense
     d = tensor(dense)
     direct = to.flags & CONTIGUOUS != 0 and to.numel == d.numel
     arrived = out
@@ -164,28 +172,28 @@ def copy_across(out, source):
         retain(out)
     else:
         arrived = new_tensor(to.dtype, to.device, d.ndim, d.shape)
-    status = -arrived
-    if arrived > 0:
+    status = arrived
+    if not failed(arrived):
         status = transfer(tensor(arrived).data, to.device, d.data, d.device, d.numel * itemsize(d.dtype))
-        if status == 0 and not direct:
-            status = copy_into(out, arrived)
+        if not failed(status) and not direct:
+            status = copy_here(out, arrived)
         drop(arrived)
     drop(dense)
     return status
 
 
 @native
-def cast(handle, dtype):
-    """A contiguous copy of a tensor in another dtype (or the same), without history."""
-    return cast_on(handle, dtype, tensor(handle).device)
+def copy_into(out, source):
+    """Copy `source` into `out`, broadcasting and casting, from whatever device; no history. Returns a status."""
+    return copy_here(out, source) if tensor(source).device == tensor(out).device else copy_across(out, source)
 
 
 @native
 def cast_on(handle, dtype, device):
-    """The same on another device."""
+    """A contiguous copy of a tensor in a dtype on a device, without history."""
     t = tensor(handle)
     out = new_tensor(dtype, device, t.ndim, t.shape)
-    if out <= 0:
+    if failed(out):
         return out
     return finished(out, copy_into(out, handle))
 
@@ -201,7 +209,7 @@ def lasting_number(kind, real, integer):
     """A 0-dim tensor of the host's with a Python number, made before there are kernels that could write it."""
     place = words(stack_small())
     handle = new_tensor(dtype_of_number(kind), HOST, 0, place)
-    if handle <= 0:
+    if failed(handle):
         return handle
     if kind == 1:
         f64s(address_of(place))[0] = real
@@ -220,13 +228,13 @@ def number_tensor(kind, real, integer, dtype, device):
         dtype = source
     direct = holds(dtype, kind, integer)
     handle = new_tensor(dtype if direct else source, device, 0, shape)
-    if handle > 0:
+    if not failed(handle):
         handle = finished(handle, write_constant(handle, kind, real, integer))
-    if handle > 0 and not direct:
+    if not failed(handle) and not direct:
         converted = cast(handle, dtype)
         drop(handle)
         handle = converted
-    if handle > 0:
+    if not failed(handle):
         tensor(handle).flags |= WRAPPED_NUMBER
     return handle
 
@@ -257,27 +265,27 @@ def elementwise_slow(op, n, ins, out):
             if tensor(ins[0]).ndim == 0 and k == 1:
                 device = t.device
             elif t.ndim != 0:
-                return -DEVICE_MISMATCH
+                return DEVICE_MISMATCH
     out_dtype = BOOL if info.flags & OUT_BOOL else dtype
     target = out
     if out != 0:
         to = tensor(out)
         if to.device != device:
-            return -DEVICE_MISMATCH
+            return DEVICE_MISMATCH
         if not can_cast(out_dtype, to.dtype):
             return fail(RESULT_CAST, out_dtype, to.dtype)
         if to.ndim != ndim:
-            return -OUTPUT_SIZES
+            return OUTPUT_SIZES
         for d in range(ndim):
             if to.shape[d] != scratch[d]:
-                return -OUTPUT_SIZES
+                return OUTPUT_SIZES
         if to.dtype != out_dtype:
             target = new_tensor(out_dtype, device, ndim, scratch)
         else:
             retain(out)
     else:
         target = new_tensor(out_dtype, device, ndim, scratch)
-    if target <= 0:
+    if failed(target):
         return target
     status = 0
     made = 0
@@ -285,26 +293,26 @@ def elementwise_slow(op, n, ins, out):
         cast_ins[k] = ins[k]
         t = tensor(ins[k])
         wanted = dtype if k < n_values else t.dtype
-        if (t.dtype != wanted or t.device != device) and status == 0:
+        if (t.dtype != wanted or t.device != device) and not failed(status):
             converted = cast_on(ins[k], wanted, device)
-            if converted <= 0:
-                status = -converted
+            if failed(converted):
+                status = converted
             else:
                 cast_ins[k] = converted
                 made |= 1 << k
-    if status == 0:
+    if not failed(status):
         status = run_elementwise(info.kernel, dtype, n, cast_ins, target)
     for k in range(n):
         if made & (1 << k):
             drop(cast_ins[k])
-    if status == 0 and out != 0 and target != out:
+    if not failed(status) and out != 0 and target != out:
         status = copy_into(out, target)
         drop(target)
         target = out
         retain(out)
-    if status != 0:
+    if failed(status):
         drop(target)
-        return -status
+        return status
     if out != 0:
         bump_version(out)
     return target
@@ -339,7 +347,7 @@ def elementwise(op, n, ins):
     if not easy:
         return elementwise_slow(op, n, ins, 0)
     out = new_tensor(BOOL if info.flags & OUT_BOOL else dtype, t0.device, t0.ndim, t0.shape)
-    if out <= 0:
+    if failed(out):
         return out
     to = tensor(out)
     if to.numel == 0:
@@ -354,10 +362,10 @@ def fill_scalar(handle, kind, real, integer):
     """Fill a tensor with a number, in place, without history. OK or a failure."""
     t = tensor(handle)
     if t.flags & CONTIGUOUS and holds(t.dtype, kind, integer):
-        return -write_constant(handle, kind, real, integer)
+        return write_constant(handle, kind, real, integer)
     number = number_tensor(kind, real, integer, t.dtype, t.device)
-    if number <= 0:
+    if failed(number):
         return number
     status = copy_into(handle, number)
     drop(number)
-    return -status
+    return status

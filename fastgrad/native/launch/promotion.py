@@ -36,6 +36,7 @@ def promote_pair(a, b):
 
 @native_inline
 def is_floating(dtype):
+    """Whether a dtype, given by its code, is one of floats."""
     return dtype >= FLOAT16
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from fastgrad.flags import DEBUG
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     leading_zeros,
     madvise,
@@ -22,6 +23,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.limits import N_BINS
 from fastgrad.native.contracts.records import GUARD
+from fastgrad.native.contracts.status import NO_MEMORY
 
 HUGE = 4 << 20  # buffers from here on ask for large pages
 LINUX = sys.platform == "linux"
@@ -52,14 +54,14 @@ def bin_size(index):
 
 @native
 def system_allocate(nbytes):
-    """`nbytes` from the system, 64-byte aligned; zero if there are none."""
+    """The address of `nbytes` from the system, 64-byte aligned, or NO_MEMORY."""
     slot = stack_small()
     if LINUX and nbytes >= HUGE:
         if posix_memalign(slot, 1 << 21, nbytes) != 0:
-            return 0
+            return NO_MEMORY
         madvise(words(slot)[0], nbytes, MADV_HUGEPAGE)
     elif posix_memalign(slot, 64, nbytes) != 0:
-        return 0
+        return NO_MEMORY
     return words(slot)[0]
 
 
@@ -83,27 +85,25 @@ def empty_cache():
 
 @native
 def allocate(nbytes):
-    """The address of a buffer of at least `nbytes`, 64-byte aligned, or zero."""
+    """The address of a buffer of at least `nbytes`, 64-byte aligned, or NO_MEMORY."""
     rt = runtime()
     if nbytes > LARGEST:
-        return 0
+        return NO_MEMORY
     index = bin_of(nbytes)
     size = bin_size(index)
     address = rt.bins[index]
     if rt.limit_bytes > 0 and rt.live_bytes + size > rt.limit_bytes:
-        return 0
+        return NO_MEMORY
     if address != 0:
         rt.bins[index] = words(address)[0]
         rt.cached_bytes -= size
     else:
         wanted = size + 128 if DEBUG else size
         address = system_allocate(wanted)
-        if address == 0:
-            if empty_cache() == 0:
-                return 0
+        if failed(address) and empty_cache() != 0:
             address = system_allocate(wanted)
-            if address == 0:
-                return 0
+        if failed(address):
+            return address
         if DEBUG:
             address += 64
     if DEBUG:
@@ -137,15 +137,16 @@ def deallocate(address, nbytes):
 
 @native
 def grow(address, used, cap, wanted):
-    """An array of words with room for `wanted`: the old one or a larger copy; zero if there is no memory."""
+    """An array of words with room for `wanted`: the old one, a larger copy, or NO_MEMORY."""
     if wanted <= cap:
         return address
     fresh = allocate(wanted * 8)
-    if fresh != 0:
-        for k in range(used):
-            words(fresh)[k] = words(address)[k]
-        if address != 0:
-            deallocate(address, cap * 8)
+    if failed(fresh):
+        return fresh
+    for k in range(used):
+        words(fresh)[k] = words(address)[k]
+    if address != 0:
+        deallocate(address, cap * 8)
     return fresh
 
 

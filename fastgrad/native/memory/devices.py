@@ -19,6 +19,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.limits import N_DEVICES
 from fastgrad.native.contracts.records import ALLOCATION, DEVICE, RUNTIME
+from fastgrad.native.contracts.status import NO_MEMORY
 from fastgrad.native.memory.buffers import LARGEST, allocate, deallocate
 
 HOST = 0  # the number of the device that compiled code runs on
@@ -36,22 +37,23 @@ def record_of(device):
 
 @native_once
 def allocate_on(device, nbytes):
-    """The address of so many bytes of a device's memory, or zero."""
+    """The address of so many bytes of the memory of a device other than the host, or NO_MEMORY."""
     rt = runtime()
     if device < 0 or device >= N_DEVICES:
-        return 0
+        return NO_MEMORY
     d = record_of(device)
     if d.allocate == 0:
         return allocate(nbytes)
     if nbytes > LARGEST or (rt.limit_bytes > 0 and rt.live_bytes + nbytes > rt.limit_bytes):
-        return 0
+        return NO_MEMORY
     a = allocation(stack_small())
     a.nbytes = nbytes
     a.address = 0
     call_kernel(d.allocate, address_of(a))
-    if a.address != 0:
-        rt.live_bytes += nbytes
-        rt.peak_bytes = max(rt.peak_bytes, rt.live_bytes)
+    if a.address == 0:
+        return NO_MEMORY
+    rt.live_bytes += nbytes
+    rt.peak_bytes = max(rt.peak_bytes, rt.live_bytes)
     return a.address
 
 
@@ -71,7 +73,7 @@ def release_on(device, address, nbytes):
 
 @native_inline
 def allocate_memory(device, nbytes):
-    """The address of so many bytes of a device's memory, or zero."""
+    """The address of so many bytes of a device's memory, or NO_MEMORY."""
     return allocate(nbytes) if device == HOST else allocate_on(device, nbytes)
 
 

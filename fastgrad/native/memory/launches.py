@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastgrad.flags import DEBUG
 from fastgrad.native.base import frames
 from fastgrad.native.base.clock import usleep
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     call_kernel,
@@ -28,7 +28,6 @@ from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.status import (
     NO_KERNEL,
-    NO_MEMORY,
     OK,
     OPERAND_LENGTH,
     REPLAY_RANGE,
@@ -139,7 +138,7 @@ def check_frame(cell, frame, n_words):
     addresses = runtime().addresses[kernel * N_LAYOUTS + cell % N_LAYOUTS]
     for k in range(n_words):
         if addresses >> k & 1 and words(frame)[k] != 0 and not is_live(words(frame)[k]):
-            return -fail(STRAY_ADDRESS, kernel, k)
+            return fail(STRAY_ADDRESS, kernel, k)
     return 0
 
 
@@ -148,7 +147,7 @@ def run(address, cell, frame, n_words, work):
     """Run one kernel; returns a status."""
     if DEBUG:
         status = check_frame(cell, frame, n_words)
-        if status != 0:
+        if failed(status):
             return status
     runtime().launches += 1
     if work >= RELEASE_GIL:
@@ -179,8 +178,8 @@ def launch(kernel, device, dtype, layout_class, frame, n_words, work):
     status = (
         run(address, cell, frame, n_words, work) if address != 0 else run_first(cell, frame, n_words, work)
     )
-    if runtime().tape != 0 and status == 0 and not append_launch(cell, frame, n_words, work):
-        return NO_MEMORY
+    if runtime().tape != 0 and not failed(status):
+        return append_launch(cell, frame, n_words, work)
     return status
 
 
@@ -244,11 +243,11 @@ def launch_again(entry, frame):
     if place != 0 and device == HOST:
         report.kind = FINE
     status = run(rt.kernels[entry.cell], entry.cell, frame, entry.n_words, entry.work)
-    if place != 0 and device != HOST and status == 0:
+    if place != 0 and device != HOST and not failed(status):
         report = frames.report(stack_small())
         status = fetch_report(device, words(frame)[place], report)
-    if status != 0 or place == 0 or report.kind == FINE:
-        return -status
+    if failed(status) or place == 0 or report.kind == FINE:
+        return status
     if report.kind == INDEX_OUTSIDE:
         return fail(REPLAY_RANGE, report.first, report.second)
     return fail(OPERAND_LENGTH, report.first)

@@ -7,6 +7,7 @@ poisoned.
 from __future__ import annotations
 
 from fastgrad.flags import DEBUG
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     memset,
     native,
@@ -30,6 +31,7 @@ from fastgrad.native.contracts.records import (
     TASK_KIND,
     TENSOR,
 )
+from fastgrad.native.contracts.status import OK
 from fastgrad.native.memory.buffers import system_allocate
 
 SLAB = 64  # records to each request of the system
@@ -47,28 +49,29 @@ META_BYTES = 8 * NODE.fields["inline_meta"][1]
 
 @native_once
 def refill(kind, size):
-    """Put a slab of fresh records on the free list of `kind`."""
+    """Put a slab of fresh records on the free list of `kind`. A status."""
     rt = runtime()
     slab = system_allocate(SLAB * size * 8)
-    if slab == 0:
-        return 0
+    if failed(slab):
+        return slab
     memset(slab, 0, SLAB * size * 8)
     for k in range(SLAB):
         record = tensor(slab + k * size * 8)
         record.magic = FREED
         record.link = rt.free[kind]
         rt.free[kind] = slab + k * size * 8
-    return 1
+    return OK
 
 
 @native_inline
 def new_record(kind, size):
-    """A record of `kind` with one reference, or zero. Only its header is filled."""
+    """A record of `kind` with one reference, or NO_MEMORY. Only its header is filled."""
     rt = runtime()
     handle = rt.free[kind]
     if handle == 0:
-        if refill(kind, size) == 0:
-            return 0
+        status = refill(kind, size)
+        if failed(status):
+            return status
         handle = rt.free[kind]
     record = tensor(handle)
     rt.free[kind] = record.link
@@ -108,8 +111,9 @@ def retire_record(handle, kind, size):
 
 @native
 def new_task_record():
+    """A record of a pass whose fields are zero, with one reference, or NO_MEMORY."""
     handle = new_record(TASK_KIND, WORDS_TASK)
-    if handle != 0:
+    if not failed(handle):
         t = task(handle)
         for k in range(4, WORDS_TASK):
             words(handle)[k] = 0
@@ -119,8 +123,9 @@ def new_task_record():
 
 @native
 def new_tape_record():
+    """A record of a tape whose fields are zero, with one reference, or NO_MEMORY."""
     handle = new_record(TAPE_KIND, WORDS_TAPE)
-    if handle != 0:
+    if not failed(handle):
         for k in range(4, WORDS_TAPE):
             words(handle)[k] = 0
     return handle

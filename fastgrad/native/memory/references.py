@@ -52,6 +52,7 @@ from fastgrad.native.memory.records import (
 
 @native_inline
 def retain(handle):
+    """Take a reference to a tensor or storage."""
     tensor(handle).refs += 1
 
 
@@ -276,6 +277,7 @@ def free_memory(handle):
 
 @native
 def bury_storage(handle):
+    """Give back a storage that nobody holds, and its memory, unless a launch works on it."""
     if free_memory(handle):
         retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
 
@@ -301,6 +303,7 @@ def unlink_retained(handle):
 
 @native
 def bury_tensor(handle):
+    """Give back a tensor that nobody holds, and let go of what it holds."""
     t = tensor(handle)
     if t.flags & RETAINS_GRAD:
         unlink_retained(handle)
@@ -350,6 +353,10 @@ def release_place(saved, k):
 
 @native
 def bury_node(handle):
+    """Give back a node that nobody holds.
+
+    What it holds goes with it; the object of a node takes over if it has one.
+    """
     n = node(handle)
     if n.pyobj != 0:
         n.flags &= ~QUEUED

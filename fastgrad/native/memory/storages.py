@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from fastgrad.flags import DEBUG
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_inline, runtime, storage, tensor
 from fastgrad.native.contracts.flags import OWN_COUNTER
 from fastgrad.native.contracts.records import STORAGE_KIND
+from fastgrad.native.contracts.status import NO_MEMORY
 from fastgrad.native.memory.devices import allocate_memory
 from fastgrad.native.memory.places import enlist
 from fastgrad.native.memory.records import WORDS_STORAGE, new_record, retire_record
@@ -15,10 +17,10 @@ from fastgrad.native.memory.tapes import keep_for_tape
 
 @native
 def new_storage(nbytes, dtype, device):
-    """A storage of `nbytes`, or zero."""
+    """A storage of `nbytes`, or NO_MEMORY."""
     handle = new_record(STORAGE_KIND, WORDS_STORAGE)
-    if handle == 0:
-        return 0
+    if failed(handle):
+        return handle
     s = storage(handle)
     s.owner = 0
     s.version = 0
@@ -26,23 +28,24 @@ def new_storage(nbytes, dtype, device):
     s.device = device
     s.dtype = dtype
     s.nbytes = nbytes
-    s.data = allocate_memory(device, nbytes)
-    if s.data == 0:
+    data = allocate_memory(device, nbytes)
+    if failed(data):
         retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
-        return 0
+        return data
+    s.data = data
     if DEBUG:
         enlist(handle)
-    if runtime().tape != 0 and not keep_for_tape(handle):
+    if runtime().tape != 0 and failed(keep_for_tape(handle)):
         drop(handle)
-        return 0
+        return NO_MEMORY
     return handle
 
 
 @native
 def foreign_storage(data, nbytes, dtype, device, owner):
-    """A storage over memory of somebody else's, which takes over a reference to `owner`; zero if there is no memory."""
+    """A storage over memory of somebody else's, which takes over a reference to `owner`; or NO_MEMORY."""
     handle = new_record(STORAGE_KIND, WORDS_STORAGE)
-    if handle != 0:
+    if not failed(handle):
         s = storage(handle)
         s.data = data
         s.nbytes = nbytes
@@ -53,17 +56,17 @@ def foreign_storage(data, nbytes, dtype, device, owner):
         s.dtype = dtype
         if DEBUG and data != 0:
             enlist(handle)
-        if runtime().tape != 0 and not keep_for_tape(handle):
+        if runtime().tape != 0 and failed(keep_for_tape(handle)):
             drop(handle)
-            return 0
+            return NO_MEMORY
     return handle
 
 
 @native
 def new_counter():
-    """A storage without memory that counts changes alone, held by one counter; zero if there is no memory."""
+    """A storage without memory that counts changes alone, held by one counter, or NO_MEMORY."""
     handle = new_record(STORAGE_KIND, WORDS_STORAGE)
-    if handle != 0:
+    if not failed(handle):
         s = storage(handle)
         s.owner = 0
         s.version = 0

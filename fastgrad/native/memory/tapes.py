@@ -5,8 +5,10 @@ A launch stands on the tape as what `LAUNCHED` says, and then the words of its f
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import caster, native, native_once, runtime, tape, words
 from fastgrad.native.contracts.records import LAUNCHED, TAPE_KIND
+from fastgrad.native.contracts.status import OK
 from fastgrad.native.memory.buffers import deallocate, grow, room
 from fastgrad.native.memory.records import WORDS_TAPE, new_tape_record, retire_record
 from fastgrad.native.memory.references import drop, retain
@@ -18,12 +20,14 @@ launched = caster(LAUNCHED)
 
 @native
 def begin_tape():
-    """Begin to record launches: the new tape, or zero if one records already or there is no memory."""
+    """Begin to record launches: the new tape, zero if one records already, or NO_MEMORY."""
     rt = runtime()
     if rt.tape != 0:
         return 0
-    rt.tape = new_tape_record()
-    return rt.tape
+    handle = new_tape_record()
+    if not failed(handle):
+        rt.tape = handle
+    return handle
 
 
 @native
@@ -50,12 +54,12 @@ def release_tape(handle):
 
 @native_once
 def append_launch(cell, frame, n_words, work):
-    """Append a launch to the tape that records. False without memory."""
+    """Append a launch to the tape that records. A status."""
     t = tape(runtime().tape)
     cap = room(t.n_words, t.cap_words, HEAD_WORDS + n_words)
     fresh = grow(t.words, t.n_words, t.cap_words, cap)
-    if fresh == 0:
-        return False
+    if failed(fresh):
+        return fresh
     t.words = fresh
     t.cap_words = cap
     entry = launched(t.words + t.n_words * 8)
@@ -67,26 +71,26 @@ def append_launch(cell, frame, n_words, work):
         target[k] = words(frame)[k]
     t.n_words += HEAD_WORDS + n_words
     t.n_launches += 1
-    return True
+    return OK
 
 
 @native_once
 def keep_for_tape(handle):
     """Let the tape that records hold a storage that its launches write to, so that a replay finds it in place.
 
-    False without memory.
+    A status.
     """
     t = tape(runtime().tape)
     cap = room(t.n_kept, t.cap_kept, 1)
     fresh = grow(t.kept, t.n_kept, t.cap_kept, cap)
-    if fresh == 0:
-        return False
+    if failed(fresh):
+        return fresh
     t.kept = fresh
     t.cap_kept = cap
     words(t.kept)[t.n_kept] = handle
     t.n_kept += 1
     retain(handle)
-    return True
+    return OK
 
 
 @native

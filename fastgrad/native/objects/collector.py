@@ -24,6 +24,7 @@ never frees too much; a cycle that long stays.
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     handle_object,
     native,
@@ -49,7 +50,7 @@ from fastgrad.native.contracts.flags import FUNCTION_VIEW, IS_PACKED
 from fastgrad.native.contracts.limits import WALK_STACK
 from fastgrad.native.contracts.python_types import NODE_FIELDS, NODE_OBJECT
 from fastgrad.native.contracts.records import MAGIC, NODE_KIND
-from fastgrad.native.contracts.status import OK, PYTHON_RAISED
+from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.memory.buffers import deallocate, grow, room
 from fastgrad.native.memory.references import drain, drop, drop_node, part_node, retain_node
 from fastgrad.native.memory.storages import version_of
@@ -181,7 +182,7 @@ def note_shared(handle):
     rt = runtime()
     cap = room(rt.n_shared, rt.cap_shared, 1)
     fresh = grow(rt.shared, rt.n_shared, rt.cap_shared, cap)
-    if fresh != 0:
+    if not failed(fresh):
         rt.shared = fresh
         rt.cap_shared = cap
         words(fresh)[rt.n_shared] = handle
@@ -207,10 +208,10 @@ def collection_ends():
     while rt.n_shared > 0:
         rt.n_shared -= 1
         handle = words(rt.shared)[rt.n_shared]
-        if status == OK:
+        if not failed(status):
             o = wrap_node(handle, rt.node_type)
             if o == 0:
-                status = -PYTHON_RAISED
+                status = RAISED
             else:
                 py_decref(o)
         drop_node(handle)

@@ -12,6 +12,7 @@ way, and takes the change back as it goes.
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import context_object, native, runtime
 from fastgrad.native.base.modes import enter, forget_ended_threads, put_back, set_setting
 from fastgrad.native.base.pyapi import (
@@ -105,7 +106,7 @@ def change(o):
         if x.tape == 0:
             py_err_no_memory()
             return RAISED
-    elif 0 < x.setting <= N_SETTINGS and push_setting(x.setting - 1, x.value) != OK:
+    elif 0 < x.setting <= N_SETTINGS and failed(push_setting(x.setting - 1, x.value)):
         return RAISED
     if x.depth == 0 and x.applied == 0:
         x.before = runtime().mode
@@ -160,7 +161,7 @@ def enter_context(o):
         if before != 0:
             py_decref(before)
     enter()
-    if change(o) != OK:
+    if failed(change(o)):
         return RAISED
     x.depth += 1
     return OK
@@ -181,7 +182,7 @@ def leave_context(o):
 @native
 def context_enter(o):
     """`__enter__` of a context; zero with an exception set."""
-    if enter_context(o) != OK:
+    if failed(enter_context(o)):
         return 0
     answer = o if context_object(o).gives_self != 0 else none()
     py_incref(answer)
@@ -206,7 +207,7 @@ def apply_context(kind, on, off):
     x.on = on
     x.off = off
     enter()
-    if change(o) != OK:
+    if failed(change(o)):
         py_decref(o)
         return 0
     x.applied = 1
@@ -230,7 +231,7 @@ def context_call(o, args, kwargs):
 @native
 def call_inside(o, function, args, kwargs):
     """Call a function with a tuple and a dict of arguments inside of a context: what it returns, or zero."""
-    if enter_context(o) != OK:
+    if failed(enter_context(o)):
         return 0
     answer = py_call_tuple(function, args, kwargs if py_dict_size(kwargs) > 0 else 0)
     leave_context(o)

@@ -82,6 +82,7 @@ def tell(function, status, arguments, n):
 
 @native_inline
 def type_of(o):
+    """An object's class, borrowed."""
     return tensor_object(o).type
 
 
@@ -172,6 +173,7 @@ def wrap_optional(handle):
 
 @native_inline
 def attach(o, handle):
+    """Make an object and a tensor those of each other."""
     x = tensor_object(o)
     x.handle = handle
     x.generation = tensor(handle).generation

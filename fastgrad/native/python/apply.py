@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import _stack_words, advance, native, native_inline, words
 from fastgrad.native.base.pyapi import (
     py_decref,
@@ -12,7 +13,7 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.limits import MAX_OPS
 from fastgrad.native.contracts.ops import ANY_NUMBER, ELEMENTWISE, FN_INDEX_PUT, FN_SPLIT, FN_UNBIND, FUNCTION
-from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE, NO_MEMORY
+from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE
 from fastgrad.native.dispatch.call import call_entry
 from fastgrad.native.dispatch.inplace_call import inplace
 from fastgrad.native.launch.launch import op_record
@@ -49,8 +50,8 @@ def apply(arguments, count):
     frame = call_frame()
     if needed > CALL_WORDS:
         frame = allocate(needed * 8)
-        if frame == 0:
-            return call_refused(NO_MEMORY, arguments, count)
+        if failed(frame):
+            return call_refused(frame, arguments, count)
     answer = apply_with(words(frame), op, n, n_outs, arguments, count)
     if needed > CALL_WORDS:
         deallocate(frame, needed * 8)
@@ -101,11 +102,11 @@ def apply_with(ins, op, n, n_outs, arguments, count):
     if n_outs == IN_PLACE:
         changed = inplace(op, n, ins, n_ints, attrs)
         let_go(n, ins)
-        return wrap(changed) if changed > 0 else call_refused(-changed, arguments, count)
+        return wrap(changed) if changed > 0 else call_refused(changed, arguments, count)
     made = call_entry(op, n, ins, n_ints, attrs, outs, n_outs)
     let_go(n, ins)
     if made <= 0:
-        return call_refused(-made, arguments, count)
+        return call_refused(made, arguments, count)
     return wrap(outs[0]) if made == 1 and n_outs == 0 else wrap_all(outs, made)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fastgrad.native.backward import boundary, custom_function, hooks, passes, run
 from fastgrad.native.base import frames, modes
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     advance,
     native,
@@ -213,7 +214,7 @@ def retain_grad(h):
     if t.node == 0:
         return 1
     status = look(h)
-    if status != OK:
+    if failed(status):
         return status
     if not t.flags & RETAINS_GRAD and not is_leaf(h):
         t.flags |= RETAINS_GRAD
@@ -235,7 +236,7 @@ def number(kind, real, integer, dtype, device):
     """A 0-dim tensor with a Python number."""
     enter()
     h = number_tensor(kind, real, integer, dtype, device)
-    if h > 0:
+    if not failed(h):
         tensor(h).flags &= ~WRAPPED_NUMBER
     return h
 
@@ -282,22 +283,22 @@ def copy(h, source):
     """Copy elements, broadcasting and casting, without history. A status."""
     enter()
     status = about_to_change(h)
-    if status != 0:
-        return -status
+    if failed(status):
+        return status
     retain(h)
     retain(source)
     status = copy_into(h, source)
     tensors.bump_version(h)
     drop(h)
     drop(source)
-    return -status
+    return status
 
 
 @native
 def write(h, address):
     """Fill a fresh contiguous tensor with what lies at an address of the host's. OK or a failure."""
     enter()
-    return -elements.write_bytes(h, address)
+    return elements.write_bytes(h, address)
 
 
 @native
@@ -305,7 +306,7 @@ def data_of(h):
     """What `.data` gives: an alias whose changes in place do not count for the others over its memory."""
     enter()
     a = alias(h)
-    return tensors.finished(a, tensors.count_apart(a)) if a > 0 else a
+    return tensors.finished(a, tensors.count_apart(a)) if not failed(a) else a
 
 
 @native
@@ -316,7 +317,7 @@ def set_data(o, given):
     h = object_handle(o)  # now, and not before others ran
     source = object_handle(given)
     if h == 0 or source == 0:
-        return -BAD_HANDLE
+        return BAD_HANDLE
     tensors.stand_for(h, source)
     if tensor(h).accumulator != 0:
         write_meta(words(node(tensor(h).accumulator).metas), h)
@@ -377,7 +378,7 @@ def random_fill(kernel, h, seed, offset, a, b):
     f.offset = offset
     f.a = a
     f.b = b
-    return -launch_frame(kernel, t.device, t.dtype, f, t.numel)
+    return launch_frame(kernel, t.device, t.dtype, f, t.numel)
 
 
 @native
@@ -392,7 +393,7 @@ def sequence_fill(kernel, h, start, step):
     f.out = t.data
     f.start = start
     f.step = step
-    return -launch_frame(kernel, t.device, t.dtype, f, t.numel)
+    return launch_frame(kernel, t.device, t.dtype, f, t.numel)
 
 
 EXPORTS = [

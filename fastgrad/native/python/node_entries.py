@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, node, runtime, task, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import none, py_incref
-from fastgrad.native.contracts.status import OK
 from fastgrad.native.graph.graph import (
     gradient_edge,
     is_leaf,
@@ -43,7 +43,7 @@ def grad_fn(h):
     """The node of a non-leaf; None for a leaf."""
     enter()
     status = look(h)
-    if status != OK:
+    if failed(status):
         return status
     return shared_object(0 if is_leaf(h) else tensor(h).node)
 
@@ -53,7 +53,7 @@ def leaf_now(h):
     """Whether a tensor has no history of ops, after a view has caught up with its base. 0, 1 or a failure."""
     enter()
     status = look(h)
-    return status if status != OK else (1 if is_leaf(h) else 0)
+    return status if failed(status) else (1 if is_leaf(h) else 0)
 
 
 @native
@@ -61,7 +61,7 @@ def gradient_node(h):
     """The node that a tensor's gradient arrives at, a leaf's AccumulateGrad node; None if it arrives nowhere."""
     enter()
     edge = gradient_edge(h)
-    return edge if edge < 0 else object_of(edge)
+    return edge if failed(edge) else object_of(edge)
 
 
 @native
@@ -136,7 +136,7 @@ def attach_input(n, k, h):
     """An alias of what stands for input `k` of a node, with the history of that input."""
     a = alias(h)
     edges = words(node(n).edges)
-    if a > 0 and k < node(n).n_in and edges[2 * k] != 0:
+    if not failed(a) and k < node(n).n_in and edges[2 * k] != 0:
         tensors.set_history(a, edges[2 * k], edges[2 * k + 1])
     return a
 
@@ -145,7 +145,7 @@ def attach_input(n, k, h):
 def attach_output(n, k, h):
     """An alias of saved output `k` with the node as its history, as double backward wants it."""
     a = alias(h)
-    if a > 0:
+    if not failed(a):
         tensors.set_history(a, n, k)
     return a
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.records import RUNTIME
-from fastgrad.native.contracts.status import BAD_HANDLE, PYTHON_RAISED
+from fastgrad.native.contracts.status import BAD_HANDLE, RAISED
 from fastgrad.native.python.type_slots import object_ir, runtime_field
 
 LLVM_TYPES = {"d": "double", "p": "ptr", **dict.fromkeys("iTONKo", "i64")}
@@ -115,8 +115,7 @@ def _entry(export: Export, symbol: str) -> str:
 _FAILED = """  %bad = icmp {test} i64 %value, 0
   br i1 %bad, label %failed, label %good
 failed:
-  %status = sub i64 0, %value
-  %raise = call ptr @fastgrad_fail(i64 %status, ptr %args, i64 %n)
+  %raise = call ptr @fastgrad_fail(i64 %value, ptr %args, i64 %n)
   ret ptr %raise
 good:"""
 _RESULTS = {
@@ -133,7 +132,7 @@ _RESULTS = {
     "R": "  %value = load i64, ptr %result\n"
     + _FAILED.format(test="slt")
     + "\n  %object = inttoptr i64 %value to ptr\n  ret ptr %object",
-    "E": f"  %value = load i64, ptr %result\n  %raised = icmp eq i64 %value, -{PYTHON_RAISED}\n"
+    "E": f"  %value = load i64, ptr %result\n  %raised = icmp eq i64 %value, {RAISED}\n"
     "  br i1 %raised, label %failed, label %good\nfailed:\n  ret ptr null\ngood:\n"
     "  %boxed = call ptr @PyLong_FromLongLong(i64 %value)\n  ret ptr %boxed",
     "L": "  %value = load i64, ptr %result\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     native,
     native_inline,
@@ -50,7 +50,7 @@ def new_like(h):
         sizes[1] = t.shape[2]
         sizes[2] = t.shape[1]
     out = new_tensor(t.dtype, t.device, 4, sizes)
-    if out > 0 and swaps:
+    if not failed(out) and swaps:
         o = tensor(out)
         stride = o.strides[1]
         o.strides[1] = o.strides[2]
@@ -79,6 +79,7 @@ def write_operand(target, h):
 
 @native
 def same_kind(a, b):
+    """Whether two tensors have the same sizes and dtype."""
     return same_shape(a, b) and tensor(a).dtype == tensor(b).dtype
 
 
@@ -130,20 +131,20 @@ def run_attention(op, n, operands, attrs, f):
     f.causal = attrs[0]
     f.scale = attrs[1]
     scratch = scratch_for(operands[0], operands[1])
-    if scratch <= 0:
-        return -scratch
+    if failed(scratch):
+        return scratch
     f.scratch = tensor(scratch).data
     owned = words(stack_small())
     count = 0
     status = 0
-    while count < n and status == 0:
+    while count < n and not failed(status):
         owned[count] = with_rows(operands[count]) if operands[count] != 0 else 0
         if owned[count] < 0:
-            status = -owned[count]
+            status = owned[count]
             break
         write_operand(nth(f.q, count), owned[count])
         count += 1
-    if status == 0:
+    if not failed(status):
         work = q.numel * f.keys // 16
         status = launch_frame(op_record(op).kernel, q.device, q.dtype, f, work)
     for j in range(count):
@@ -166,7 +167,7 @@ def attention_forward(op, n, ins, attrs, outs):
     if check_operands(operands) != 0:
         return fail(MISFIT)
     out = new_like(ins[0])
-    if out <= 0:
+    if failed(out):
         return out
     q = tensor(ins[0])
     lse = new_tensor(q.dtype, q.device, 3, q.shape)
@@ -177,10 +178,10 @@ def attention_forward(op, n, ins, attrs, outs):
     f.lse = tensor(lse).data
     write_operand(f.out, out)
     status = run_attention(op, 4, operands, attrs, f)
-    if status != 0:
+    if failed(status):
         drop(out)
         drop(lse)
-        return -status
+        return status
     outs[0] = out
     outs[1] = lse
     return 2
@@ -208,18 +209,18 @@ def attention_backward(op, ins, attrs, outs):
     f.lse = tensor(lse).data
     status = 0
     count = 0
-    while count < 3 and status == 0:
+    while count < 3 and not failed(status):
         outs[count] = new_like(operands[count])
         if outs[count] <= 0:
-            status = -outs[count]
+            status = outs[count]
             break
         write_operand(nth(f.grad_q, count), outs[count])
         count += 1
-    if status == 0:
+    if not failed(status):
         status = run_attention(op, 6, operands, attrs, f)
     drop(lse)
-    if status != 0:
+    if failed(status):
         for k in range(count):
             drop(outs[k])
-        return -status
+        return status
     return 3

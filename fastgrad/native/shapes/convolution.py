@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     advance,
@@ -84,8 +84,8 @@ def launch_at(address, kernel, device, dtype, f, work):
     size = words(stack_small())
     size[0] = f.wanted
     scratch = new_tensor(UINT8, device, 1, size)
-    if scratch <= 0:
-        return -scratch
+    if failed(scratch):
+        return scratch
     f.scratch = tensor(scratch).data
     status = launch_frame(kernel, device, dtype, f, work)
     drop(scratch)
@@ -112,7 +112,7 @@ def convolution(op, computes, n, ins, attrs):
         status = write_geometry(f, rank, sizes, b.shape, a.shape, attrs)
     else:
         status = write_geometry(f, rank, a.shape, sizes, b.shape, attrs)
-    if status != 0:
+    if failed(status):
         return fail(status)
     bias = ins[2] if n > 2 else 0
     if bias != 0:
@@ -120,7 +120,7 @@ def convolution(op, computes, n, ins, attrs):
         if c.ndim != 1 or c.shape[0] != sizes[1] or c.dtype != a.dtype:
             return fail(MISFIT)
     out = new_tensor(a.dtype, a.device, rank, sizes)
-    if out <= 0 or tensor(out).numel == 0:
+    if failed(out) or tensor(out).numel == 0:
         return out
     return finished(out, run_convolution(op, computes, f, ins[0], ins[1], bias, out))
 
@@ -129,12 +129,12 @@ def convolution(op, computes, n, ins, attrs):
 def run_convolution(op, computes, f, first, second, bias, out):
     """Launch over contiguous operands; returns a status."""
     a = contiguous(first)
-    if a <= 0:
-        return -a
+    if failed(a):
+        return a
     b = contiguous(second)
-    c = contiguous(bias) if b > 0 and bias != 0 else 0
-    status = -b if b < 0 else (-c if c < 0 else 0)
-    if status == 0:
+    c = contiguous(bias) if not failed(b) and bias != 0 else 0
+    status = b if failed(b) else (c if c < 0 else 0)
+    if not failed(status):
         o = tensor(out)
         f.x = o.data if computes == 1 else tensor(a).data
         f.weight = o.data if computes == 2 else tensor(b).data
@@ -144,7 +144,7 @@ def run_convolution(op, computes, f, first, second, bias, out):
         work = f.n * f.o * f.oh * f.ow * max(f.c // f.groups * f.kh * f.kw, 1) // 16
         status = launch_with_scratch(op_record(op).kernel, o.device, o.dtype, f, work)
     drop(a)
-    if b > 0:
+    if not failed(b):
         drop(b)
     if c > 0:
         drop(c)

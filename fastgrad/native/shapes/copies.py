@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, runtime, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.flags import CONTIGUOUS
@@ -27,7 +28,7 @@ def contiguous(h):
 def zeros(dtype, device, ndim, shape):
     """A tensor of zeros."""
     out = new_tensor(dtype, device, ndim, shape)
-    if out <= 0:
+    if failed(out):
         return out
     return finished(out, zero_fill(out))
 
@@ -51,8 +52,8 @@ def fill_zero(h):
     if t.flags & CONTIGUOUS:
         return zero_fill(h)
     zero = zeros(t.dtype, t.device, 0, words(stack_small()))
-    if zero <= 0:
-        return -zero
+    if failed(zero):
+        return zero
     status = copy_into(h, zero)
     drop(zero)
     return status
@@ -62,10 +63,10 @@ def fill_zero(h):
 def reshape_or_copy(h, n, sizes):
     """A view with other sizes, or a contiguous copy of them where no view is possible."""
     out = view_reshape(h, n, sizes)
-    if out > 0 or tensor(h).flags & CONTIGUOUS:
+    if not failed(out) or tensor(h).flags & CONTIGUOUS:
         return out
     copy = cast(h, tensor(h).dtype)
-    if copy <= 0:
+    if failed(copy):
         return copy
     out = view_reshape(copy, n, sizes)
     drop(copy)

@@ -9,7 +9,7 @@ gets may come from a saved-tensor hook.
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     advance,
     native,
@@ -46,15 +46,15 @@ def framed_inputs(n, ins, made, f):
     status = 0
     for k in range(n):
         made[k] = 0
-        if ins[k] == 0 or status != 0:
+        if ins[k] == 0 or failed(status):
             continue
         t = tensor(ins[k])
         if is_floating(t.dtype) and t.dtype != first.dtype:
-            status = -fail(MIXED_DTYPES, t.dtype, first.dtype)
+            status = fail(MIXED_DTYPES, t.dtype, first.dtype)
         else:
             c = contiguous(ins[k])
-            if c <= 0:
-                status = -c
+            if failed(c):
+                status = c
             else:
                 made[k] = c
                 nth(f.inputs, k).data = tensor(c).data
@@ -106,24 +106,24 @@ def framed(op, n, ins, n_attrs, attrs, outs):
     count = 0
     at = info.n_ints
     work = first.numel
-    while status == 0 and count < info.n_out:
+    while not failed(status) and count < info.n_out:
         out = framed_output(info, count, n, ins, n_attrs, attrs, at)
-        if out <= 0:
-            status = -out
+        if failed(out):
+            status = out
             break
         at += 1 + max(attrs[at], 0)
         outs[count] = out
         f.outputs[count] = tensor(out).data
         work += tensor(out).numel
         count += 1
-    if status == 0:
+    if not failed(status):
         n_words = BEFORE_INTEGERS + info.n_ints
         status = launch_checked(info.kernel, first.device, first.dtype, f, n_words, work, ROW_RANGE)
     for k in range(n):
         if made[k] != 0:
             drop(made[k])
-    if status != 0:
+    if failed(status):
         for k in range(count):
             drop(outs[k])
-        return -status
+        return status
     return count

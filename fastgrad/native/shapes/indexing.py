@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail, fail_dim
+from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
     native,
     runtime,
@@ -67,15 +67,15 @@ def check_gather(x, dim, index, wide):
     tx = tensor(x)
     ti = tensor(index)
     if ti.dtype != INT64:
-        return -fail(INDEX_DTYPE, ti.dtype)
+        return fail(INDEX_DTYPE, ti.dtype)
     d = wrap_dim(dim, tx.ndim)
     if d < 0:
-        return -fail_dim(dim, tx.ndim)
+        return fail_dim(dim, tx.ndim)
     if tx.ndim != ti.ndim:
-        return -fail(INDEX_DIMS)
+        return fail(INDEX_DIMS)
     for k in range(ti.ndim):
         if (k != d or wide == 1) and ti.shape[k] > tx.shape[k]:
-            return -fail(INDEX_SIZES)
+            return fail(INDEX_SIZES)
     return 0
 
 
@@ -83,12 +83,12 @@ def check_gather(x, dim, index, wide):
 def gather(op, x, index, dim):
     """``out[i][j] = x[index[i][j]][j]`` for dim 0, and so on."""
     status = check_gather(x, dim, index, 0)
-    if status != 0:
-        return -status
+    if failed(status):
+        return status
     tx = tensor(x)
     ti = tensor(index)
     out = new_tensor(tx.dtype, tx.device, ti.ndim, ti.shape)
-    if out <= 0:
+    if failed(out):
         return out
     return finished(out, run_gather(op_record(op).kernel, out, x, index, wrap_dim(dim, tx.ndim)))
 
@@ -97,15 +97,15 @@ def gather(op, x, index, dim):
 def scatter_add(op, base, source, index, dim):
     """A copy of `base` with ``out[index[i][j]][j] += source[i][j]`` for dim 0, and so on."""
     status = check_gather(base, dim, index, 0)
-    if status == 0:
+    if not failed(status):
         status = check_gather(source, dim, index, 1)
-    if status == 0 and tensor(source).dtype != tensor(base).dtype:
-        status = -fail(SOURCE_DTYPE, tensor(source).dtype)
-    if status != 0:
-        return -status
+    if not failed(status) and tensor(source).dtype != tensor(base).dtype:
+        status = fail(SOURCE_DTYPE, tensor(source).dtype)
+    if failed(status):
+        return status
     tb = tensor(base)
     out = cast(base, tb.dtype)
-    if out <= 0:
+    if failed(out):
         return out
     return finished(out, run_gather(op_record(op).kernel, source, out, index, wrap_dim(dim, tb.ndim)))
 
@@ -127,10 +127,10 @@ def put_rows(out, g, index, dim):
     """Write each element of contiguous `g` at the place along `dim` that `index` names; returns a status."""
     t = tensor(out)
     kept = row_shape(g, dim, t.ndim, t.shape)
-    if kept <= 0:
-        return -kept
+    if failed(kept):
+        return kept
     where = row_shape(index, dim, t.ndim, t.shape)
-    status = -where
+    status = where
     if where > 0:
         status = run_gather(op_record(runtime().scatter_op).kernel, kept, out, where, dim)
         drop(where)
@@ -144,10 +144,10 @@ def place_rows(g, index, dim, ndim, sizes):
     if ndim == 0:
         return cast(g, tensor(g).dtype)  # a result is never the operand itself: it gets a history of its own
     source = contiguous(g)
-    if source <= 0:
+    if failed(source):
         return source
     out = zeros(tensor(g).dtype, tensor(g).device, ndim, sizes)
-    if out > 0:
+    if not failed(out):
         out = finished(out, put_rows(out, source, index, wrap_dim(dim, ndim)))
     drop(source)
     return out
@@ -165,7 +165,7 @@ def select_rows(x, index, dim, keepdim):
         return where
     out = gather(runtime().gather_op, x, where, d)
     drop(where)
-    if out <= 0 or keepdim != 0:
+    if failed(out) or keepdim != 0:
         return out
     attrs = words(stack_small())
     attrs[0] = d
@@ -212,9 +212,9 @@ def check_indices(x, indices, first):
     """Whether the stacked `indices` are contiguous int64 and fit the dimensions of x; a status."""
     t = tensor(indices)
     if t.dtype != INT64 or not t.flags & CONTIGUOUS or t.ndim == 0:
-        return -fail(INTERNAL, first, t.dtype)
+        return fail(INTERNAL, first, t.dtype)
     if first < 0 or t.shape[0] < 1 or first + t.shape[0] > tensor(x).ndim:
-        return -fail(INTERNAL, first, t.shape[0])
+        return fail(INTERNAL, first, t.shape[0])
     return 0
 
 
@@ -223,8 +223,8 @@ def index(op, n, ins, first):
     """``x[..., i, j, ...]`` with index tensors i, j over neighbouring dimensions from `first` on."""
     x = ins[0]
     status = check_indices(x, ins[1], first)
-    if status != 0:
-        return -status
+    if failed(status):
+        return status
     tx = tensor(x)
     ti = tensor(ins[1])
     rank = tx.ndim - ti.shape[0] + ti.ndim - 1
@@ -238,10 +238,10 @@ def index(op, n, ins, first):
     for d in range(first + ti.ndim - 1, rank):
         sizes[d] = tx.shape[d - rank + tx.ndim]
     cx = contiguous(x)
-    if cx <= 0:
+    if failed(cx):
         return cx
     out = new_tensor(tx.dtype, tx.device, rank, sizes)
-    if out > 0:
+    if not failed(out):
         out = finished(out, run_index(op_record(op).kernel, out, cx, ins[1], first, 0))
     drop(cx)
     return out
@@ -252,16 +252,16 @@ def index_put(op, n, ins, first, accumulate):
     """Write `ins[1]` at the indices `ins[2]` of contiguous `ins[0]`, in place; adds if `accumulate`."""
     x = ins[0]
     status = check_indices(x, ins[2], first)
-    if status != 0:
-        return -status
+    if failed(status):
+        return status
     tx = tensor(x)
     tv = tensor(ins[1])
     if not tx.flags & CONTIGUOUS or not tv.flags & CONTIGUOUS or tv.dtype != tx.dtype:
         return fail(INTERNAL, tv.numel, tx.numel)
     if tv.numel * tx.numel != 0 or tensor(ins[2]).numel != 0:
         status = run_index(op_record(op).kernel, ins[1], x, ins[2], first, accumulate)
-    if status != 0:
-        return -status
+    if failed(status):
+        return status
     bump_version(x)
     retain(x)
     return x
@@ -272,11 +272,11 @@ def index_backward(op, g, n, ins, first, ndim, sizes):
     """The gradient of indexing: zeros of the input's sizes, each element of `g` added at its index."""
     t = tensor(g)
     out = zeros(t.dtype, t.device, ndim, sizes)
-    if out <= 0:
+    if failed(out):
         return out
     cg = contiguous(g)
     if cg <= 0:
-        return finished(out, -cg)
+        return finished(out, cg)
     operands = words(stack_small())
     operands[0] = out
     operands[1] = cg

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import native, runtime, stack_small, tensor, words
 from fastgrad.native.contracts.ops import VIEW_UNSQUEEZE
 from fastgrad.native.contracts.status import (
@@ -74,15 +74,15 @@ def matmul(a, b):
     sizes[r] = ta.shape[r]
     sizes[r + 1] = tb.shape[r + 1]
     out = new_tensor(ta.dtype, ta.device, ta.ndim, sizes)
-    if out <= 0 or tensor(out).numel == 0:
+    if failed(out) or tensor(out).numel == 0:
         return out
     ca = gemm_operand(a)
-    if ca <= 0:
-        return finished(out, -ca)
+    if failed(ca):
+        return finished(out, ca)
     cb = gemm_operand(b)
-    status = -cb if cb <= 0 else run_gemm(out, ca, cb)
+    status = cb if failed(cb) else run_gemm(out, ca, cb)
     drop(ca)
-    if cb > 0:
+    if not failed(cb):
         drop(cb)
     return finished(out, status)
 
@@ -94,15 +94,15 @@ def product_with_vector(rows, vector, ndim, sizes):
         return rows
     tv = tensor(vector)
     out = new_tensor(tv.dtype, tv.device, ndim, sizes)
-    if out > 0 and tensor(out).numel != 0:
+    if not failed(out) and tensor(out).numel != 0:
         dim = words(stack_small())
         dim[0] = 1
         column = make_view(VIEW_UNSQUEEZE, vector, 1, dim)
-        cb = gemm_operand(column) if column > 0 else column
-        out = finished(out, -cb if cb <= 0 else run_gemm(out, rows, cb))
-        if column > 0:
+        cb = gemm_operand(column) if not failed(column) else column
+        out = finished(out, cb if failed(cb) else run_gemm(out, rows, cb))
+        if not failed(column):
             drop(column)
-        if cb > 0:
+        if not failed(cb):
             drop(cb)
     drop(rows)
     return out
@@ -126,14 +126,14 @@ def check_with_vector(a, b, ndim):
 def matrix_vector(a, b):
     """Product of a matrix and a vector."""
     status = check_with_vector(a, b, 2)
-    return status if status != 0 else product_with_vector(gemm_operand(a), b, 1, tensor(a).shape)
+    return status if failed(status) else product_with_vector(gemm_operand(a), b, 1, tensor(a).shape)
 
 
 @native
 def inner_product(a, b):
     """Inner product of two vectors, without dimensions."""
     status = check_with_vector(a, b, 1)
-    if status != 0:
+    if failed(status):
         return status
     dim = words(stack_small())
     dim[0] = 0
@@ -178,11 +178,11 @@ def triangle(op, h, offset):
     if t.ndim < 2:
         return fail(MATRIX_NEEDED, t.ndim)
     out = new_tensor(t.dtype, t.device, t.ndim, t.shape)
-    if out <= 0 or t.numel == 0:
+    if failed(out) or t.numel == 0:
         return out
     x = contiguous(h)
-    if x <= 0:
-        return finished(out, -x)
+    if failed(x):
+        return finished(out, x)
     f = frames.triangle(stack_small())
     f.out = tensor(out).data
     f.x = tensor(x).data
@@ -199,7 +199,7 @@ def triangle(op, h, offset):
 def matmul_add(c, a, b):
     """The product of two matrices plus what is broadcast to it."""
     out = matmul(a, b)
-    if out <= 0 or tensor(out).numel == 0:
+    if failed(out) or tensor(out).numel == 0:
         return out
     if tensor(c).dtype != tensor(out).dtype:
         drop(out)

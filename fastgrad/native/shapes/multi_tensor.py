@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import address_of, advance, native, runtime, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.flags import INFERENCE, INFERENCE_MODE
@@ -40,12 +40,12 @@ def each(op, n, ins, n_attrs, attrs):
         size += attrs[1] >> k & 1
     for k in range(0, n, size):
         status = check_group(op, advance(ins, k), attrs)
-        if status != 0:
+        if failed(status):
             return status
     for k in range(0, n, size):
         status = run_group(op, advance(ins, k), n_attrs, attrs)
-        if status != 0:
-            return -status
+        if failed(status):
+            return status
     retain(ins[0])
     return ins[0]
 
@@ -71,8 +71,8 @@ def check_group(op, group, attrs):
             if t.flags & INFERENCE and not runtime().mode & INFERENCE_MODE:
                 return fail(INFERENCE_INPLACE)
             status = about_to_change(h)
-            if status != 0:
-                return -status
+            if failed(status):
+                return status
             if overlaps_itself(h):
                 return fail(OVERLAP)
     return 0
@@ -92,26 +92,26 @@ def run_group(op, group, n_attrs, attrs):
         f.tensors[k] = 0
         held[k] = 0
         if attrs[1] >> k & 1:
-            h = contiguous(group[j]) if status == 0 else 0
+            h = contiguous(group[j]) if not failed(status) else 0
             j += 1
             if h > 0:
                 held[k] = h
                 f.tensors[k] = tensor(h).data
                 if attrs[3] >> k & 1:
                     f.single = tensor(h).dtype
-            elif h < 0:
-                status = -h
+            elif failed(h):
+                status = h
     settings = advance(f.tensors, attrs[0])
     for k in range(4, n_attrs):
         settings[k - 4] = attrs[k]
     n_words = BEFORE_TENSORS + attrs[0] + n_attrs - 4
-    if status == 0:
+    if not failed(status):
         kernel = op_record(op).kernel
         status = launch(kernel, first.device, first.dtype, FLAT, address_of(f), n_words, first.numel)
     j = 0
     for k in range(attrs[0]):
         if held[k] != 0:
-            if status == 0 and attrs[2] >> k & 1:
+            if not failed(status) and attrs[2] >> k & 1:
                 if held[k] != group[j]:
                     status = copy_into(group[j], held[k])
                 bump_version(group[j])

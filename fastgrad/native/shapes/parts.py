@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail, fail_dim
+from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
     advance,
     native,
@@ -34,8 +34,8 @@ from fastgrad.native.tensors.views import extent, make_view
 def write_view(out, kind, n_attrs, attrs, source):
     """Copy `source`, or zeros if that is 0, into a view of `out`; returns a status."""
     part = make_view(kind, out, n_attrs, attrs)
-    if part <= 0:
-        return -part
+    if failed(part):
+        return part
     status = copy_into(part, source) if source != 0 else fill_zero(part)
     drop(part)
     return status
@@ -94,12 +94,12 @@ def join(n, ins, dim, stacked, device_dtype_of):
         if stacked == 0:
             sizes[d] += t.shape[d]
     out = new_tensor(t0.dtype, t0.device, ndim, sizes)
-    if out <= 0:
+    if failed(out):
         return out
     status = 0
     at = 0
     for k in range(n):
-        if status != 0:
+        if failed(status):
             break
         if stacked == 1:
             status = write_select(out, d, k, ins[k])
@@ -122,12 +122,12 @@ def scatter_views(n, ins, kind, attrs, ndim, sizes):
             first = ins[k]
     t = tensor(first)
     out = zeros(t.dtype, t.device, ndim, sizes)
-    if out <= 0:
+    if failed(out):
         return out
     status = 0
     at = 0
     for k in range(n):
-        if ins[k] != 0 and status == 0:
+        if ins[k] != 0 and not failed(status):
             if kind == 0:
                 status = write_select(out, attrs[0], k, ins[k])
             else:
@@ -145,7 +145,7 @@ def view_backward(g, kind, n_attrs, attrs, ndim, sizes):
     """The gradient of a view of kind `kind`: zeros of the input's sizes with `g` in the place of the view."""
     t = tensor(g)
     out = zeros(t.dtype, t.device, ndim, sizes)
-    if out <= 0:
+    if failed(out):
         return out
     return finished(out, write_view(out, kind, n_attrs, attrs, g))
 
@@ -201,7 +201,7 @@ def laid_out(g, strides):
     """A copy of `g` with the given strides."""
     t = tensor(g)
     out = empty_strided(t.dtype, t.device, t.ndim, t.shape, strides)
-    if out <= 0:
+    if failed(out):
         return out
     return finished(out, copy_into(out, g))
 
@@ -219,7 +219,7 @@ def has_strides(t, strides):
 def zero_strided(g, plan):
     """A copy of `g`, laid out like the base, with zeros in the part that a plan names."""
     out = laid_out(g, base_strides(plan))
-    if out <= 0:
+    if failed(out):
         return out
     return finished(out, write_view(out, VIEW_AS_STRIDED, 2 + 2 * plan[0], plan, 0))
 
@@ -234,7 +234,7 @@ def take_strided(g, plan):
         retain(g)
     else:
         source = laid_out(g, strides)
-    if source <= 0:
+    if failed(source):
         return source
     t = tensor(source)
     n = plan[0]
@@ -262,10 +262,10 @@ def place_strided(g, plan):
     target = advance(strides, plan[2 + 2 * n])
     t = tensor(g)
     out = empty_strided(t.dtype, t.device, target[0], advance(target, 1), strides)
-    if out <= 0:
+    if failed(out):
         return out
     status = fill_zero(out)
-    if status != 0:
+    if failed(status):
         return finished(out, status)
     part = words(stack_frame())
     kept = advance(part, 1)
@@ -279,8 +279,8 @@ def place_strided(g, plan):
     if not shared:
         return finished(out, write_view(out, VIEW_AS_STRIDED, 2 + 2 * n, part, g))
     source = sum_to(g, n, kept)
-    if source <= 0:
-        return finished(out, -source)
+    if failed(source):
+        return finished(out, source)
     status = write_view(out, VIEW_AS_STRIDED, 2 + 2 * n, part, source)
     drop(source)
     return finished(out, status)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import address_of, advance, native, stack_small, tensor, words, words_of
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames.elementwise import FLAT
@@ -54,8 +54,8 @@ def planes_frame(f, out, x):
 def run_pool(op, h, out, indices, n_settings, attrs):
     """Launch a kernel over planes, with `n_settings` integers behind its sizes; returns a status."""
     x = contiguous(h)
-    if x <= 0:
-        return -x
+    if failed(x):
+        return x
     f = frames.pooling(stack_small())
     planes_frame(f, out, x)
     f.indices = tensor(indices).data if indices != 0 else 0
@@ -73,7 +73,7 @@ def run_pool(op, h, out, indices, n_settings, attrs):
 def pool(op, h, n_settings, attrs):
     """A kernel from planes to planes; `attrs` are its settings, rank and sizes of the result."""
     out = pooled(h, attrs[n_settings], advance(attrs, n_settings + 1), tensor(h).dtype)
-    if out <= 0 or tensor(out).numel == 0:
+    if failed(out) or tensor(out).numel == 0:
         return out
     return finished(out, run_pool(op, h, out, 0, n_settings, attrs))
 
@@ -84,17 +84,17 @@ def max_pool(op, h, n_settings, attrs, outs):
     rank = attrs[n_settings]
     sizes = advance(attrs, n_settings + 1)
     out = pooled(h, rank, sizes, tensor(h).dtype)
-    if out <= 0:
+    if failed(out):
         return out
     indices = pooled(h, rank, sizes, INT64)
     if indices <= 0:
         drop(out)
         return indices
     status = run_pool(op, h, out, indices, n_settings, attrs) if tensor(out).numel != 0 else 0
-    if status != 0:
+    if failed(status):
         drop(out)
         drop(indices)
-        return -status
+        return status
     outs[0] = out
     outs[1] = indices
     return 2
@@ -115,7 +115,7 @@ def pool_at(op, h, indices, ndim, sizes):
         sizes = places.shape
         smaller = 0
     out = pooled(h, ndim, sizes, tensor(h).dtype)
-    if out <= 0:
+    if failed(out):
         return out
     smaller = smaller if smaller != 0 else out
     if tensor(smaller).ndim != places.ndim:
@@ -128,10 +128,10 @@ def pool_at(op, h, indices, ndim, sizes):
     if tensor(out).numel == 0:
         return out
     x = contiguous(h)
-    if x <= 0:
-        return finished(out, -x)
+    if failed(x):
+        return finished(out, x)
     dense = contiguous(indices)
-    status = -dense
+    status = dense
     if dense > 0:
         f = frames.places(stack_small())
         planes_frame(f, out, x)
@@ -163,7 +163,7 @@ def pad(op, h, mode, value, plan, rank, target, back):
             return fail(MISFIT)
     current = contiguous(h)
     for k in range(rank):
-        if current > 0 and (plan[1 + k] != 0 or tensor(current).shape[k] != target[k]):
+        if not failed(current) and (plan[1 + k] != 0 or tensor(current).shape[k] != target[k]):
             following = pad_dim(op, current, k, mode, value, plan[1 + k], target[k], back)
             drop(current)
             current = following
@@ -191,7 +191,7 @@ def pad_dim(op, h, dim, mode, value, before, size, back):
     if size < 0 or (short == 0 and mode != CONSTANT):
         return fail(MISFIT)
     out = new_tensor(t.dtype, t.device, t.ndim, sizes)
-    if out <= 0 or tensor(out).numel == 0:
+    if failed(out) or tensor(out).numel == 0:
         return out
     f = frames.padding(stack_small())
     f.out = tensor(out).data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail, fail_dim
+from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
     advance,
     float_of,
@@ -93,7 +93,7 @@ def run_reduction(kernel, dtype, h, mask, out):
 def reduce_into(kernel, dtype, h, mask, result, ndim, sizes):
     """A reduction of `h` over the dimensions of `mask` to a new tensor of dtype `result`."""
     out = new_tensor(result, tensor(h).device, ndim, sizes)
-    if out <= 0:
+    if failed(out):
         return out
     return finished(out, run_reduction(kernel, dtype, h, mask, out))
 
@@ -177,11 +177,11 @@ def expand_reduced(h, n_attrs, attrs, mean):
             return share
         kept = reshape_or_copy(share, ndim, unsqueezed)
         drop(share)
-    if kept <= 0:
+    if failed(kept):
         return kept
     out = view_expand(kept, ndim, sizes)
     drop(kept)
-    if mean == 0 or out <= 0:
+    if mean == 0 or failed(out):
         return out
     dense = contiguous(out)
     drop(out)
@@ -192,7 +192,7 @@ def expand_reduced(h, n_attrs, attrs, mean):
 def divided(h, count):
     """A tensor divided by a number."""
     number = number_tensor(1, count, 0, tensor(h).dtype, tensor(h).device)
-    if number <= 0:
+    if failed(number):
         return number
     ins = words(stack_small())
     ins[0] = h
@@ -206,7 +206,7 @@ def divided(h, count):
 def reduced_loss(op, n, ins, mean):
     """The sum or mean of an elementwise loss, by the kernel of the loss."""
     each = elementwise(op, n, ins)
-    if each <= 0:
+    if failed(each):
         return each
     t = tensor(each)
     if not is_floating(t.dtype):
@@ -246,7 +246,7 @@ def summed(h, mask, keepdim, which):
 @native
 def replaced(h, op):
     """An elementwise op of one operand on `h`, whose reference it takes over."""
-    if h <= 0:
+    if failed(h):
         return h
     ins = words(stack_small())
     ins[0] = h
@@ -275,7 +275,7 @@ def spread(op, kind, n_attrs, attrs, x):
         squares = elementwise(op, 1, ins)
     else:
         mean = summed(x, mask, 1, rt.mean_op)
-        if mean <= 0:
+        if failed(mean):
             return mean
         ins[1] = mean
         squares = elementwise(op, 2, ins)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail, fail_dim
+from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import native, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.limits import ALL_DIMS
@@ -66,10 +66,10 @@ def run_rows(op, n, ins, f):
     made = words(stack_small())
     count = 0
     status = 0
-    while count < n and status == 0:
+    while count < n and not failed(status):
         c = contiguous(ins[count])
-        if c <= 0:
-            status = -c
+        if failed(c):
+            status = c
             break
         if count == 0:
             f.x = tensor(c).data
@@ -79,7 +79,7 @@ def run_rows(op, n, ins, f):
         count += 1
         if tensor(c).dtype != t.dtype or tensor(c).numel != t.numel:
             status = MISFIT
-    if status == 0:
+    if not failed(status):
         status = launch_frame(op_record(op).kernel, t.device, t.dtype, f, t.numel + 1)
     for k in range(count):
         drop(made[k])
@@ -108,7 +108,7 @@ def rowwise(op, n, ins, attrs, outs):
     if info.flags & OUT_INT64 or (info.flags & ACCUMULATES_INT and not is_floating(dtype)):
         dtype = INT64
     out = new_tensor(dtype, t.device, rank, sizes)
-    if out <= 0:
+    if failed(out):
         return out
     count = 1
     outs[0] = out
@@ -126,8 +126,8 @@ def rowwise(op, n, ins, attrs, outs):
     if tensor(out).numel == 0:
         return count
     status = run_rows(op, n, ins, f)
-    if status != 0:
+    if failed(status):
         for k in range(count):
             drop(outs[k])
-        return -status
+        return status
     return count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import address_of, float_of, native_once, tensor, words
 from fastgrad.native.contracts.ops import (
     FN_ADAPTIVE_POOL,
@@ -116,7 +116,7 @@ def run_image(op, kind, n, ins, n_attrs, attrs, outs):
     else:
         return fail(INTERNAL, op, kind)
     outs[0] = out
-    return 1 if out > 0 else out
+    return 1 if not failed(out) else out
 
 
 @native_once
@@ -147,7 +147,7 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
     else:
         return run_image(op, kind, n, ins, n_attrs, attrs, outs)
     outs[0] = out
-    return 1 if out > 0 else out
+    return 1 if not failed(out) else out
 
 
 @native_once
@@ -188,7 +188,7 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
     else:
         return run_layer(op, kind, n, ins, n_attrs, attrs, outs)
     outs[0] = out
-    return 1 if out > 0 else out
+    return 1 if not failed(out) else out
 
 
 @native_once
@@ -238,4 +238,4 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
     else:
         return run_part(op, kind, n, ins, n_attrs, attrs, outs)
     outs[0] = out
-    return 1 if out > 0 else out
+    return 1 if not failed(out) else out

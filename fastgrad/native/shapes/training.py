@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail
+from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import advance, native, stack_small, tensor, words, words_of
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.status import TARGET_DTYPE, TARGET_RANGE, TARGET_SIZES
@@ -39,10 +39,10 @@ def nll_forward(op, n, ins, attrs, outs):
     f.loss = tensor(loss).data
     f.total = tensor(total).data
     status = run_nll(f, op, n, ins, attrs, 0)
-    if status != 0:
+    if failed(status):
         drop(loss)
         drop(total)
-        return -status
+        return status
     outs[0] = loss
     outs[1] = total
     return 2
@@ -54,13 +54,13 @@ def run_nll(f, op, n, ins, attrs, back):
     x = tensor(ins[0])
     cy = contiguous(ins[1])
     if cy <= 0:
-        return -cy
+        return cy
     cw = 0
     if n > 2 and ins[2] != 0:
         cw = contiguous(ins[2])
         if cw <= 0:
             drop(cy)
-            return -cw
+            return cw
     f.x = x.data
     f.targets = tensor(cy).data
     f.weights = tensor(cw).data if cw != 0 else 0
@@ -87,11 +87,11 @@ def nll_backward(op, n, ins, attrs):
     """
     t = tensor(ins[0])
     out = zeros(t.dtype, t.device, attrs[2], advance(attrs, 3))
-    if out <= 0:
+    if failed(out):
         return out
     cg = contiguous(ins[0])
     if cg <= 0:
-        return finished(out, -cg)
+        return finished(out, cg)
     operands = words(stack_small())
     operands[0] = out  # the kernel writes where the loss read x
     operands[1] = ins[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     f64s,
@@ -21,7 +22,6 @@ from fastgrad.native.contracts.element_types import BOOL, FLOAT16
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.frames.elementwise import FLAT, FLAT_FRAME, OPERAND, STRIDED, STRIDED_FRAME
 from fastgrad.native.contracts.frames.filling import CONSTANT
-from fastgrad.native.contracts.status import NO_MEMORY
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import launch, launch_transfer
 from fastgrad.native.memory.references import drop
@@ -117,10 +117,10 @@ def transfer(out, out_device, source, device, nbytes):
     if device == HOST or out_device == HOST:
         return launch_transfer(out, out_device, source, device, nbytes)
     staged = new_storage(nbytes, BOOL, HOST)
-    if staged == 0:
-        return NO_MEMORY
+    if failed(staged):
+        return staged
     status = launch_transfer(storage(staged).data, HOST, source, device, nbytes)
-    if status == 0:
+    if not failed(status):
         status = launch_transfer(out, out_device, storage(staged).data, HOST, nbytes)
     drop(staged)
     return status
@@ -141,8 +141,8 @@ def write_bytes(handle, source):
         memcpy(t.data, source, nbytes)
         return 0
     staged = new_storage(nbytes, t.dtype, HOST)
-    if staged == 0:
-        return NO_MEMORY
+    if failed(staged):
+        return staged
     memcpy(storage(staged).data, source, nbytes)
     status = launch_transfer(t.data, t.device, storage(staged).data, HOST, nbytes)
     drop(staged)

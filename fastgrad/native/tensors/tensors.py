@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail, note_sizes
+from fastgrad.native.base.failures import fail, failed, note_sizes
 from fastgrad.native.base.intrinsics import (
     native,
     native_inline,
@@ -31,6 +31,7 @@ from fastgrad.native.contracts.records import TENSOR_KIND
 from fastgrad.native.contracts.status import (
     NEGATIVE_DIM,
     NO_MEMORY,
+    NOT_FOUND,
     NUMEL_OVERFLOW,
     OK,
     STORAGE_OVERFLOW,
@@ -60,9 +61,9 @@ from fastgrad.native.tensors.elements import copy_elements, itemsize
 
 @native
 def blank_tensor():
-    """A tensor record with every field but shape and strides set to zero, or zero."""
+    """A tensor record with every field but shape and strides set to zero, or NO_MEMORY."""
     handle = new_record(TENSOR_KIND, WORDS_TENSOR)
-    if handle != 0:
+    if not failed(handle):
         t = tensor(handle)
         t.storage = 0
         t.flags = 0
@@ -110,8 +111,8 @@ def refuse_sizes(reason, ndim, shape):
         if shape[k] < 0:
             note_sizes(1, ndim, shape)
             runtime().error[0] = shape[k]
-            return -NEGATIVE_DIM
-    return -reason
+            return NEGATIVE_DIM
+    return reason
 
 
 @native
@@ -125,8 +126,8 @@ def new_tensor(dtype, device, ndim, shape):
     if nbytes < 0:
         return refuse_sizes(STORAGE_OVERFLOW, ndim, shape)
     handle = blank_tensor()
-    if handle == 0:
-        return -NO_MEMORY
+    if failed(handle):
+        return handle
     t = tensor(handle)
     stride = 1
     for k in range(ndim - 1, -1, -1):
@@ -134,8 +135,9 @@ def new_tensor(dtype, device, ndim, shape):
         t.strides[k] = stride
         stride *= max(shape[k], 1)
     s = new_storage(nbytes, dtype, device)
-    if s == 0:
-        return lost(handle)
+    if failed(s):
+        drop(handle)
+        return s
     t.storage = s
     t.data = storage(s).data
     t.dtype = dtype
@@ -146,19 +148,12 @@ def new_tensor(dtype, device, ndim, shape):
     return handle
 
 
-@native
-def lost(handle):
-    """Give back a record that could not be completed."""
-    drop(handle)
-    return -NO_MEMORY
-
-
 @native_inline
 def finished(out, status):
     """What a function returns that made `out` and then ran to `status`: the tensor, or the failure alone."""
-    if status != 0:
+    if failed(status):
         drop(out)
-        return -status
+        return status
     return out
 
 
@@ -184,8 +179,8 @@ def new_view(source, ndim, shape, strides, data):
     if numel < 0:
         return refuse_sizes(NUMEL_OVERFLOW, ndim, shape)
     handle = blank_tensor()
-    if handle == 0:
-        return -NO_MEMORY
+    if failed(handle):
+        return handle
     t = tensor(handle)
     b = tensor(source)
     t.storage = b.storage
@@ -227,11 +222,12 @@ def foreign_tensor(dtype, device, ndim, shape, strides, data, nbytes, owner):
     if numel < 0:
         return refuse_sizes(NUMEL_OVERFLOW, ndim, shape)
     handle = blank_tensor()
-    if handle == 0:
-        return -NO_MEMORY
+    if failed(handle):
+        return handle
     s = foreign_storage(data, nbytes, dtype, device, owner)
-    if s == 0:
-        return lost(handle)
+    if failed(s):
+        drop(handle)
+        return s
     t = tensor(handle)
     t.storage = s
     t.data = data
@@ -252,14 +248,14 @@ def unshare(handle):
     """Give a gradient that hooks see memory of its own, because it is about to change. OK or a failure."""
     t = tensor(handle)
     nbytes = product(t.numel, itemsize(t.dtype))
-    fresh = new_storage(nbytes, t.dtype, t.device) if nbytes >= 0 else 0
-    if fresh == 0:
-        return -NO_MEMORY
+    fresh = new_storage(nbytes, t.dtype, t.device) if nbytes >= 0 else NO_MEMORY
+    if failed(fresh):
+        return fresh
     target = storage(fresh).data
     status = copy_elements(t, target)
-    if status != 0:
+    if failed(status):
         drop(fresh)
-        return -status
+        return status
     release_storage(t.storage)
     t.storage = fresh
     t.data = target
@@ -284,9 +280,9 @@ def own_memory(handle):
 def alias(source):
     """A tensor with the layout and storage of `source` and no history: what `detach` returns."""
     t = tensor(source)
-    result = own_memory(source)
-    if result != OK:
-        return result
+    status = own_memory(source)
+    if failed(status):
+        return status
     return new_view(source, t.ndim, t.shape, t.strides, t.data)
 
 
@@ -336,10 +332,10 @@ def on_one_device(n, ins):
 
 @native
 def wrap_dim(dim, ndim):
-    """A dimension counted from the front, or -1 where it is out of range; scalars have one dimension."""
+    """A dimension counted from the front, or NOT_FOUND where it is out of range; scalars have one dimension."""
     bound = ndim if ndim > 0 else 1
     if dim < -bound or dim >= bound:
-        return -1
+        return NOT_FOUND
     return dim + bound if dim < 0 else dim
 
 
@@ -348,8 +344,8 @@ def count_apart(handle):
     """Let the changes of a tensor be counted from zero on, apart from those of others over the memory. A status."""
     t = tensor(handle)
     fresh = new_counter()
-    if fresh == 0:
-        return NO_MEMORY
+    if failed(fresh):
+        return fresh
     if t.flags & OWN_COUNTER:
         release_counter(t.counter)
     t.counter = fresh

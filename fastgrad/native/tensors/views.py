@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail, fail_dim
+from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
@@ -45,7 +45,6 @@ from fastgrad.native.contracts.status import (
     NEGATIVE_SIZE,
     NEGATIVE_STRIDED,
     NO_DIMS,
-    OK,
     PERMUTE_DIMS,
     RESHAPE_SIZES,
     SEVERAL_UNKNOWN,
@@ -124,6 +123,10 @@ def reshape_strides(t, n, sizes, strides):
 
 @native
 def view_reshape(h, n, attrs):
+    """Other sizes over the same elements, one of which may be -1: `attrs` are `n` sizes.
+
+    A failure where strides forbid it.
+    """
     t = tensor(h)
     sizes = words(stack_small())
     strides = words(stack_small())
@@ -140,6 +143,7 @@ def view_reshape(h, n, attrs):
 
 @native
 def view_expand(h, n, attrs):
+    """Sizes of one, and missing ones in front, repeated: `attrs` are `n` sizes, -1 keeps one."""
     t = tensor(h)
     if n > MAX_DIMS:
         return fail(TOO_MANY_DIMS, n)
@@ -166,6 +170,10 @@ def view_expand(h, n, attrs):
 
 @native
 def view_permute(h, n, attrs):
+    """The dimensions in another order.
+
+    `attrs` are 1 for the inverse of the order that follows, then the `n - 1` dimensions.
+    """
     t = tensor(h)
     if n - 1 != t.ndim:
         return fail(PERMUTE_DIMS, t.ndim, n - 1)
@@ -188,6 +196,7 @@ def view_permute(h, n, attrs):
 
 @native
 def view_transpose(h, attrs):
+    """Two dimensions in place of each other: `attrs` are the two."""
     t = tensor(h)
     a = wrap_dim(attrs[0], t.ndim)
     b = wrap_dim(attrs[1], t.ndim)
@@ -206,6 +215,7 @@ def view_transpose(h, attrs):
 
 @native
 def view_slice(h, attrs):
+    """Every step-th index of a dimension: `attrs` are dimension, start, end and step, as in Python."""
     t = tensor(h)
     dim = wrap_dim(attrs[0], t.ndim)
     if t.ndim == 0:
@@ -225,7 +235,7 @@ def view_slice(h, attrs):
     start = min(max(start, 0), size)
     end = min(max(end, start), size)
     out = new_view(h, t.ndim, t.shape, t.strides, t.data + start * t.strides[dim] * itemsize(t.dtype))
-    if out <= 0:
+    if failed(out):
         return out
     length = (end - start - 1) // step + 1 if end > start else 0
     stride = product(t.strides[dim], step)  # too large only where at most one element is left
@@ -234,6 +244,7 @@ def view_slice(h, attrs):
 
 @native
 def view_select(h, attrs):
+    """One index of a dimension, which goes: `attrs` are dimension and index."""
     t = tensor(h)
     dim = wrap_dim(attrs[0], t.ndim)
     if t.ndim == 0:
@@ -256,6 +267,7 @@ def view_select(h, attrs):
 
 @native
 def view_squeeze(h, attrs):
+    """Without a dimension of size one: `attrs` is the dimension, or MAX_DIMS for all of them."""
     t = tensor(h)
     only = -1
     if attrs[0] != MAX_DIMS:
@@ -276,6 +288,7 @@ def view_squeeze(h, attrs):
 
 @native
 def view_unsqueeze(h, attrs):
+    """With one more dimension of size one: `attrs` is its place."""
     t = tensor(h)
     if t.ndim == MAX_DIMS:
         return fail(TOO_MANY_DIMS, t.ndim + 1)
@@ -299,6 +312,7 @@ def view_unsqueeze(h, attrs):
 
 @native
 def view_diagonal(h, attrs):
+    """The diagonal of two dimensions as the last one: `attrs` are its offset and the two."""
     t = tensor(h)
     a = wrap_dim(attrs[1], t.ndim)
     b = wrap_dim(attrs[2], t.ndim)
@@ -331,6 +345,7 @@ def view_diagonal(h, attrs):
 
 @native
 def view_narrow(h, attrs):
+    """A range of a dimension: `attrs` are dimension, start and length."""
     t = tensor(h)
     dim = wrap_dim(attrs[0], t.ndim)
     if t.ndim == 0:
@@ -367,6 +382,10 @@ def extent(ndim, sizes, strides):
 
 @native
 def view_as_strided(h, attrs):
+    """Sizes, strides and offset as given, within the storage.
+
+    `attrs` are the number of dimensions, sizes, strides and the offset in elements.
+    """
     t = tensor(h)
     n = attrs[0]
     if n > MAX_DIMS:
@@ -392,9 +411,9 @@ def view_as_strided(h, attrs):
 @native_once
 def make_view(kind, h, n, attrs):
     """The view of `kind` of tensor `h`; `attrs` as `contracts.ops` says beside each kind."""
-    result = own_memory(h)
-    if result != OK:
-        return result
+    status = own_memory(h)
+    if failed(status):
+        return status
     if kind == VIEW_RESHAPE:
         return view_reshape(h, n, attrs)
     if kind == VIEW_EXPAND:

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from fastgrad.kernels.conv_direct import correlation, weight_correlation
+from fastgrad.kernels.cpu.conv_direct import correlation, weight_correlation
+from fastgrad.kernels.cpu.gemm import matrix_product
+from fastgrad.kernels.cpu.pool import inside
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
-from fastgrad.kernels.gemm import matrix_product
-from fastgrad.kernels.pool import inside
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance
 

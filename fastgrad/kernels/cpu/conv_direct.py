@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fastgrad.kernels.cpu.micro import lane_sums, tile, tile_shape
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP, Element
-from fastgrad.kernels.micro import lane_sums, tile, tile_shape
 from fastgrad.native.base.intrinsics import advance, memset, words
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 

@@ -15,8 +15,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from fastgrad.kernels.cpu.micro import counted, splat, tile_shape
 from fastgrad.kernels.dtypes import KERNEL, Element
-from fastgrad.kernels.micro import counted, splat, tile_shape
 from fastgrad.native.base.intrinsics import advance
 from fastgrad.native.contracts.element_types import FLOAT32
 

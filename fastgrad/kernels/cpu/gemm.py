@@ -86,8 +86,8 @@ def matrix_product(dtype: int) -> Any:
     """
     from numba import njit
 
+    from fastgrad.kernels.cpu.micro import lanes
     from fastgrad.kernels.dtypes import KERNEL
-    from fastgrad.kernels.micro import lanes
 
     found = find_blas()
     if not found or dtype not in (FLOAT32, FLOAT64):
@@ -98,7 +98,7 @@ def matrix_product(dtype: int) -> Any:
 
 def _tiled_or(blas: Any, dtype: int) -> Callable[..., None]:
     """Register tiles where they are faster than BLAS. The choice depends on sizes and layout alone."""
-    from fastgrad.kernels.micro import bounded_product, transposed_product
+    from fastgrad.kernels.cpu.micro import bounded_product, transposed_product
 
     by_rows, by_columns = bounded_product(dtype), transposed_product(dtype)
 

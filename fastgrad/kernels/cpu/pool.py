@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fastgrad.kernels.cpu.window_rows import maxima, sums
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.reports import report_index
-from fastgrad.kernels.window_rows import maxima, sums
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import address_of, advance, float_of, memcpy, memset, words
 from fastgrad.native.contracts.frames.windows import CIRCULAR, CONSTANT, REFLECT

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fastgrad.kernels.cpu.micro import tile_shape, tiled_product, transposing
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
-from fastgrad.kernels.micro import tile_shape, tiled_product, transposing
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, float_of
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from fastgrad.kernels.cpu.random import block_words
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
-from fastgrad.kernels.random import block_words
 from fastgrad.kernels.reports import Builder, fits
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, float_of, memcpy, stack_frame

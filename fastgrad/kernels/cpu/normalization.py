@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from fastgrad.kernels.cpu.rows import BLOCK, _blocked
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
 from fastgrad.kernels.reports import Builder, fits
-from fastgrad.kernels.rows import BLOCK, _blocked
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import _stack_words, advance, f64s, float_of
 
