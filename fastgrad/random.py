@@ -33,7 +33,7 @@ from fastgrad.native.contracts.element_types import (
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
-from fastgrad.ops.call import float_bits
+from fastgrad.ops.call import float_bits, write_bytes
 from fastgrad.ops.random import INTEGERS, NORMAL, RANDOM_KERNELS, UNIFORM
 from fastgrad.ops.registry import Kernel
 
@@ -42,7 +42,9 @@ DEFAULT_SEED = 67280421310721
 
 _WORD = 1 << 64
 _STATE = struct.Struct("<QQ")
-_DTYPE, _DATA, _NUMEL, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "data", "numel", "flags"))
+_DTYPE, _DEVICE, _DATA, _NUMEL, _FLAGS = (
+    TENSOR.fields[name][0] for name in ("dtype", "device", "data", "numel", "flags")
+)
 
 
 class Generator:
@@ -111,7 +113,7 @@ class Generator:
         with self._lock:
             state = _STATE.pack(self._seed, self._offset)
         tensor = rt.new(UINT8, 0, (_STATE.size,))
-        ctypes.memmove(rt.field(tensor, _DATA), state, _STATE.size)
+        write_bytes(tensor, state)
         return tensor
 
     def set_state(self, new_state: Any) -> None:
@@ -119,6 +121,8 @@ class Generator:
         came = type(new_state).__name__
         if isinstance(new_state, TensorBase):
             came = f"a tensor of {DTYPES[rt.field(new_state, _DTYPE)]}"
+            if rt.field(new_state, _DEVICE) != 0:
+                came += f" on {devices.name_of(rt.field(new_state, _DEVICE))}"
         if came != "a tensor of uint8":
             raise TypeError(f"set_state: expected new_state to be a tensor of uint8, but got {came}")
         count, flags = rt.field(new_state, _NUMEL), rt.field(new_state, _FLAGS)

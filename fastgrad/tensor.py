@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import copy as copy_module
-import ctypes
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -36,6 +35,7 @@ from fastgrad.functions import (  # noqa: F401 - some only for the methods that 
 from fastgrad.functions.arguments import as_index, is_number, need_tensor, need_type
 from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.creation import device as Device  # noqa: N812
+from fastgrad.functions.data import values_of
 from fastgrad.functions.public import METHODS
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import (
@@ -218,7 +218,7 @@ class Tensor(TensorBase):
         except RuntimeError:  # a view that cannot follow its base
             name = "Invalid"
         return format_tensor(
-            self.detach().cpu().numpy(), dtype_name=self.dtype.name, device=str(self.device),
+            values_of(self), dtype_name=self.dtype.name, device=str(self.device),
             requires_grad=self.requires_grad and name is None, grad_fn_name=name,
         )  # fmt: skip
 
@@ -466,11 +466,11 @@ class Tensor(TensorBase):
         """The only element, as a Python number."""
         if self.numel() != 1:
             raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-        return self.detach().cpu().numpy().item()
+        return values_of(self).item()
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
-        return self.detach().cpu().numpy().tolist()
+        return values_of(self).tolist()
 
     def numpy(self, *, force: builtins.bool = False) -> np.ndarray:
         """A NumPy array over the same memory.
@@ -486,7 +486,7 @@ class Tensor(TensorBase):
             If the tensor requires grad, gradients are on, and `force` is not set.
         """
         if force:
-            return self.detach().cpu().numpy()
+            return values_of(self)
         if self.requires_grad and rt.get_mode() & GRAD_ENABLED:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -495,7 +495,7 @@ class Tensor(TensorBase):
             raise TypeError(
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy it first."
             )
-        return np.asarray(_Memory(self))
+        return values_of(self)
 
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray:
         array = self.numpy()
@@ -589,6 +589,10 @@ class Tensor(TensorBase):
         out = self
         if device is not None and device.code != _field(self, _DEVICE):
             out = _to_device(self, device)
+        elif (
+            device is not None and device != self.device
+        ):  # an index of one and the same: a copy, as in PyTorch
+            copy = True
         if dtype is not None and dtype.code != _field(out, _DTYPE):
             return _cast(out, dtype)
         return out.clone() if copy and out is self else out
@@ -861,20 +865,6 @@ class Tensor(TensorBase):
 _PRIVATE = hooks_.LEAF_HOOK_DICTS
 
 
-class _Memory:
-    """What NumPy needs to know of a tensor's memory; an array over it keeps this object, and so the tensor."""
-
-    __slots__ = ("__array_interface__", "_tensor")
-
-    def __init__(self, tensor: Any) -> None:
-        d = tensor.dtype
-        self._tensor = rt.detach(tensor)
-        self.__array_interface__ = {
-            "shape": _sizes(tensor), "typestr": d.numpy.str, "data": (_field(tensor, _DATA), False),
-            "strides": tuple(s * d.itemsize for s in rt.steps(tensor)), "version": 3,
-        }  # fmt: skip
-
-
 def _type_name(d: dtypes.dtype) -> str:
     return f"fastgrad.{d.type_name}Tensor"
 
@@ -885,15 +875,12 @@ def _cast(x: Any, d: dtypes.dtype) -> Any:
 
 
 def _to_device(x: Any, target: Device) -> Any:
-    """A copy on another device. Devices whose memory the host can reach are copied to directly."""
+    """A copy on another device."""
     if x.requires_grad:
         raise NotImplementedError(
             "moving a tensor that requires grad to another device is not supported yet; detach it first"
         )
-    source = x.contiguous()
-    out = creation.empty(tuple(x.shape), dtype=x.dtype, device=target)
-    ctypes.memmove(_field(out, _DATA), _field(source, _DATA), x.nbytes)
-    return out
+    return creation.tensor(x, device=target)
 
 
 def _rebuild(kind: type, tensor: Any, requires_grad: bool) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fastgrad.functions.data import values_of
 from fastgrad.native.build.loader import ContextBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import ANOMALY, ANOMALY_UNCHECKED, NODE_SETTING
 
@@ -135,7 +136,7 @@ def check_nan(node: Any, values: tuple[Any, ...]) -> None:
     for k, value in enumerate(values):
         if value is None or not value.is_floating_point():
             continue
-        if np.isnan(value.detach().cpu().numpy()).any():
+        if np.isnan(values_of(value)).any():
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output.")
 
 

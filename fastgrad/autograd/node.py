@@ -221,13 +221,4 @@ def _saved_property(name: str, raw: bool) -> property:
 runtime_set_object("node_base", NodeBase)
 runtime_set_object("make_node_class", _class_of)
 
-
-def _collecting(phase: str, info: dict[str, int], rt: Any = rt) -> None:
-    """Python's garbage collector begins or ends: see Note [What the collector learns] in `native.objects.collector`."""
-    if phase == "start":
-        rt.collection_begins(int(info["generation"] == 2))
-    elif info["generation"] == 2:
-        rt.collection_ends()
-
-
-gc.callbacks.append(_collecting)
+gc.callbacks.append(rt.collecting)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import warnings
 from collections.abc import Sequence
@@ -39,7 +38,15 @@ class device:  # noqa: N801 - PyTorch's name
             type, index = type.type, type.index
         if not isinstance(type, str):
             raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
-        name, _, number = type.partition(":")
+        name, colon, number = type.partition(":")
+        if colon and not (number.isdecimal() and number.isascii() and str(int(number)) == number):
+            raise RuntimeError(f"Invalid device string: '{type}'")
+        if colon and index is not None:
+            raise RuntimeError(
+                f"type (string) must not include an index because index was passed explicitly: {type}"
+            )
+        if index is not None and index < 0:
+            raise RuntimeError("Device index must not be negative")
         if name not in devices.NAMES:
             known = ", ".join(sorted(devices.NAMES))
             raise RuntimeError(f"Expected one of {known} device type at start of device string: {name}")
@@ -258,7 +265,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         return _finish(out, requires_grad)
     array = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
     out = allocate("tensor", dtypes.of_numpy(array.dtype).code, array.shape, device)
-    ctypes.memmove(out.data_ptr(), array.ctypes.data, array.nbytes)
+    rt.write(out, array.ctypes.data)
     return _finish(out, requires_grad)
 
 

@@ -1,7 +1,8 @@
-"""Python data (numbers, nested sequences, arrays) as arrays of supported dtypes."""
+"""Python data (numbers, nested sequences, arrays) and tensors as arrays of supported dtypes."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any
@@ -9,10 +10,46 @@ from typing import Any
 import numpy as np
 
 from fastgrad import dtypes
+from fastgrad.errors import raise_status
 from fastgrad.functions.arguments import is_tensor
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.records import TENSOR
 
 _NUMBERS = {float, int, bool}  # of Python, that have no dtype of their own
+_DTYPE, _DEVICE, _DATA = (TENSOR.fields[name][0] for name in ("dtype", "device", "data"))
+_HOST = 0
 _DEEPEST = 64  # levels of sequences: one that holds itself has no end
+
+
+class _Memory:
+    """What NumPy needs to know of a tensor's memory; an array over it keeps this object, and so the tensor."""
+
+    __slots__ = ("__array_interface__", "_tensor")
+
+    def __init__(self, tensor: Any) -> None:
+        d: Any = dtypes.of_code(rt.field(tensor, _DTYPE))
+        self._tensor = tensor
+        self.__array_interface__ = {
+            "shape": rt.sizes(tensor), "typestr": d.numpy.str, "data": (rt.field(tensor, _DATA), False),
+            "strides": tuple(s * d.itemsize for s in rt.steps(tensor)), "version": 3,
+        }  # fmt: skip
+
+
+def values_of(tensor: Any) -> np.ndarray:
+    """What a tensor holds, as an array: over its memory, or over a copy if it lives on another device than the CPU.
+
+    All that the host reads of tensors it reads here.
+    """
+    plain = rt.detach(tensor)
+    if rt.field(plain, _DEVICE) != _HOST:
+        sizes = rt.sizes(plain)
+        words = (ctypes.c_int64 * (len(sizes) + 1))(*sizes)
+        arrived = rt.new(rt.field(plain, _DTYPE), _HOST, len(sizes), ctypes.addressof(words))
+        status = rt.copy(arrived, plain)
+        if status < 0:
+            raise_status(-status, "copy_", (arrived, plain))
+        plain = arrived
+    return np.asarray(_Memory(plain))
 
 
 def array_of(data: Any, wanted: dtypes.dtype | None = None) -> np.ndarray:
@@ -65,7 +102,7 @@ def _read(data: Any, kinds: set[Any], level: int) -> tuple[Any, tuple[int, ...]]
         return data, ()
     if is_tensor(data):
         kinds.add(data.dtype)
-        return data.detach().cpu().numpy(), tuple(data.shape)
+        return values_of(data), tuple(data.shape)
     if _is_sequence(data):
         return _read(list(data), kinds, level)
     if isinstance(data, (str, bytes)):

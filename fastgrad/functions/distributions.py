@@ -14,6 +14,7 @@ import numpy as np
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_index, is_tensor, need_tensor
 from fastgrad.functions.creation import allocate, empty, from_numpy, number_parts
+from fastgrad.functions.data import values_of
 from fastgrad.functions.public import public
 from fastgrad.native.contracts.element_types import BOOL, FLOAT64
 from fastgrad.ops.registry import BY_NAME
@@ -162,7 +163,7 @@ def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) 
             raise NotImplementedError(
                 f"bernoulli_(): argument 'p' must be a tensor of a floating dtype, not '{p.dtype.type_name}'"
             )
-        chances = p.detach().expand(tuple(input.shape)).cpu().numpy()
+        chances: Any = values_of(p.detach().expand(tuple(input.shape)))
     else:
         number_parts(p, "bernoulli_")
         chances = np.float64(p)

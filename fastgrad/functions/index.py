@@ -17,6 +17,7 @@ from fastgrad.autograd.modes import no_grad
 from fastgrad.errors import raise_status, renamed
 from fastgrad.functions.arguments import as_index, is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import full, tensor, zeros
+from fastgrad.functions.data import values_of
 from fastgrad.functions.elementwise import fill_value, inplace
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
@@ -24,7 +25,7 @@ from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import PARTIAL_OVERLAP
-from fastgrad.ops.call import apply, invoke
+from fastgrad.ops.call import DEVICE_FIELD, apply, invoke
 from fastgrad.ops.registry import BY_NAME
 
 _SELECT, _SLICE = BY_NAME["select"].id, BY_NAME["slice"].id
@@ -176,7 +177,7 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
                     "of the indexed "
                     f"tensor {list(shape)} at index {dim + k}"
                 )
-        places = np.nonzero(item.detach().numpy()) if item.dim() else ()
+        places = np.nonzero(values_of(item)) if item.dim() else ()
         return [tensor(np.ascontiguousarray(p)) for p in places]
     if item.dtype.is_floating_point:
         raise IndexError(
@@ -206,7 +207,10 @@ def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Places]:
     """Bring the indexed dimensions next to each other and the indices to one contiguous tensor."""
     dims = [d for d, _ in advanced]
     shape = np.broadcast_shapes(*_same_shapes([i for _, i in advanced]))
-    indices = [expand(i, shape) for _, i in advanced]
+    where = rt.field(x, DEVICE_FIELD)
+    indices = [
+        expand(i if rt.field(i, DEVICE_FIELD) == where else i.to(device=x.device), shape) for _, i in advanced
+    ]
     if len(shape) == MAX_DIMS:
         indices = [reshape(i, -1) for i in indices]
     if len(indices) == 1:
@@ -431,13 +435,13 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
             [2]])
     """
     need_tensor("nonzero", input)
-    values = input.detach().numpy()
+    values = values_of(input)
     places = np.nonzero(np.atleast_1d(values))
     if as_tuple:
-        return tuple(tensor(np.ascontiguousarray(p)) for p in places)
+        return tuple(tensor(np.ascontiguousarray(p), device=input.device) for p in places)
     if input.dim() == 0:
-        return zeros((len(places[0]), 0), dtype=dtypes.int64)
-    return tensor(np.ascontiguousarray(np.stack(places, axis=1)))
+        return zeros((len(places[0]), 0), dtype=dtypes.int64, device=input.device)
+    return tensor(np.ascontiguousarray(np.stack(places, axis=1)), device=input.device)
 
 
 _ABSENT: Any = object()

@@ -9,6 +9,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, multiplied, need_tensor
 from fastgrad.functions.creation import arange, from_numpy
+from fastgrad.functions.data import values_of
 from fastgrad.functions.index import index_select
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import cat, expand, narrow, reshape, wrapped
@@ -96,7 +97,7 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, outpu
     total = n * int(counts[0]) if counts.size == 1 else sum(counts.tolist())
     multiplied("repeat_interleave", total, *(s for k, s in enumerate(input.shape) if k != d))
     places = np.repeat(np.arange(n), counts)
-    return index_select(input, d, from_numpy(places))
+    return index_select(input, d, from_numpy(places).to(device=input.device))
 
 
 def _counts(repeats: Any, n: int) -> np.ndarray:
@@ -106,7 +107,7 @@ def _counts(repeats: Any, n: int) -> np.ndarray:
             raise NotImplementedError(
                 f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.type_name}'"
             )
-        counts = repeats.detach().numpy().astype(np.int64).reshape(-1)
+        counts = values_of(repeats).astype(np.int64).reshape(-1)
     elif isinstance(repeats, (tuple, list)):
         counts = np.array(as_sizes("repeat_interleave", repeats, "repeats"), dtype=np.int64)
     else:

@@ -14,8 +14,8 @@ from fastgrad.functions.sorting import argsort, topk
 from fastgrad.random import fill_integers, fill_normal, fill_uniform
 
 
-def _uniform(sizes: Any, dtype: Any, generator: Any) -> Any:
-    out = empty(tuple(sizes), dtype=dtype)
+def _uniform(sizes: Any, like: Any, generator: Any) -> Any:
+    out = empty(tuple(sizes), dtype=like.dtype, device=like.device)
     fill_uniform(out, 0.0, 1.0, generator)
     return out
 
@@ -52,7 +52,7 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> A
     chance: Any = input.detach() if p is None else p
     if p is None and input.numel() and not (float(chance.amin()) >= 0 and float(chance.amax()) <= 1):
         raise RuntimeError("bernoulli(): Expected p_in >= 0 && p_in <= 1 for every element")
-    return (_uniform(input.shape, input.dtype, generator) < chance).to(input.dtype)
+    return (_uniform(input.shape, input, generator) < chance).to(input.dtype)
 
 
 @public(method=False)
@@ -85,7 +85,7 @@ def normal(
         raise RuntimeError(f"normal(): expects std >= 0.0, but found std {std}")
     shape = as_sizes("normal", (size,)) if size is not None else tuple(sum(t * 0 for t in tensors).shape)
     kind = tensors[0].dtype if tensors else dtypes.as_dtype(dtype or dtypes.get_default_dtype())
-    out = allocate("normal", kind.code, shape)
+    out = allocate("normal", kind.code, shape, tensors[0].device if tensors else None)
     if not tensors:
         fill_normal(out, mean, std, generator)
         return out
@@ -151,10 +151,10 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
     weights = _checked_weights(input, num_samples, replacement)
     if not replacement:
         # The least of exponential times divided by the weights: draws without replacement (Efraimidis, Spirakis 2006).
-        times = -elementwise.log(1.0 - _uniform(weights.shape, weights.dtype, generator)) / weights
+        times = -elementwise.log(1.0 - _uniform(weights.shape, weights, generator)) / weights
         return topk(times, num_samples, -1, largest=False).indices
     sums = cumsum(weights, -1)
-    points = _uniform((*weights.shape[:-1], num_samples), weights.dtype, generator) * sums[..., -1:]
+    points = _uniform((*weights.shape[:-1], num_samples), weights, generator) * sums[..., -1:]
     place = (sums.unsqueeze(-2) <= points.unsqueeze(-1)).to(dtypes.int64).sum(-1)
     last = (weights > 0).to(dtypes.int64).cumsum(-1).argmax(-1, keepdim=True)  # rounding must not draw a zero
     return place.minimum(last.expand(place.shape))

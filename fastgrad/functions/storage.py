@@ -15,10 +15,11 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd.hooks import LEAF_HOOK_DICTS
 from fastgrad.functions.creation import empty
+from fastgrad.functions.data import values_of
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import STORAGE, TENSOR
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import invoke, write_bytes
 from fastgrad.ops.registry import BY_NAME
 
 _STORAGE = TENSOR.fields["storage"][0]
@@ -58,7 +59,7 @@ class Storage:
     @property
     def buffer(self) -> memoryview:
         """The bytes; a copy of them unless they are the CPU's."""
-        return self.flat.cpu().numpy().view(np.uint8).data  # type: ignore[no-any-return]
+        return values_of(self.flat).view(np.uint8).data
 
     def __reduce__(self) -> Any:
         return from_bytes, (self.flat.dtype, bytes(self.buffer))
@@ -75,7 +76,7 @@ def from_bytes(dtype: dtypes.dtype, data: bytes) -> Storage:
     if len(data) % dtype.itemsize:
         raise ValueError(f"{len(data)} bytes are no whole number of elements of {dtype}")
     out = Storage.empty(dtype, len(data) // dtype.itemsize)
-    out.buffer[:] = data
+    write_bytes(out.flat, data)
     return out
 
 

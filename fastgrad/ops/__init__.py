@@ -43,6 +43,9 @@ def _install() -> None:
     for k, kernel in enumerate(random.RANDOM_KERNELS):
         runtime_set("random_kernels", kernel.id, k)
     runtime_set("sequence_kernel", random.SEQUENCE.id)
+    runtime_set("constant_kernel", shape.CONSTANT.id)
+    runtime_set("upload_kernel", shape.UPLOAD.id)
+    runtime_set("download_kernel", shape.DOWNLOAD.id)
     used = {
         "add_op": elementwise.add, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,
         "sum_op": reduce.sum_, "mean_op": reduce.mean,

@@ -13,6 +13,7 @@ of the integers that belong to the inputs before it and ``own`` its own integer.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -27,12 +28,13 @@ from fastgrad.native.contracts.element_types import (
     INT64,
     SUPPORTED_DTYPES,
 )
-from fastgrad.native.contracts.frame import Frame
+from fastgrad.native.contracts.frame import STATUS, Frame
 from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import (
     MAX_INPUTS,
     MAX_KERNELS,
     MAX_OPS,
+    N_LAYOUTS,
     RULES,
     SAVED_INPUTS,
     SAVED_SLOTS,
@@ -130,6 +132,14 @@ class Kernel:
             _check_formula(name, formula)
         self.id = len(KERNELS)
         KERNELS.append(self)
+        for form in forms:
+            self._describe(form, FORMULA_FRAMES[form] if frame is None else frame)
+
+    def _describe(self, form: int, frame: Frame) -> None:
+        """Tell the runtime which words of the frame are addresses, and where the kernel finds that of its report."""
+        addresses, report = _roles(frame)
+        runtime_set("addresses", addresses, self.id * N_LAYOUTS + form)
+        runtime_set("reports", report, self.id)
 
     def cells(self) -> list[tuple[int, int]]:
         """All dtypes and layout classes for which it is ever asked."""
@@ -160,6 +170,14 @@ class Kernel:
             raise NotImplementedError(self.advice(dtype))
         if (dtype, form) not in self.cells():
             raise RuntimeError(f"kernel {self.name!r} is not declared for layout class {form}")
+
+
+@functools.cache
+def _roles(frame: Frame) -> tuple[int, int]:
+    """A word with a bit for each word of a frame that is an address, and the place of that of the report, or 0."""
+    bits = sum(1 << place for place in frame.addresses())
+    report = next((frame.place(name) for name, field in frame.declared.items() if field.role == STATUS), 0)
+    return (bits - (1 << 64) if bits >> 63 else bits), report
 
 
 def _check_formula(name: str, formula: Any) -> None:

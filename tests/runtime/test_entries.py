@@ -281,7 +281,7 @@ FUZZ = """
     from fastgrad.native.contracts.records import NODE
 
     random.seed({seed})
-    LEFT_OUT = {{"set_word", "set_object", "apply", "foreign", "release_handle", "collection_begins", "collection_ends",
+    LEFT_OUT = {{"set_word", "set_object", "apply", "foreign", "release_handle", "collecting", "write",
                 "run_pass", "take_over"}}
     entries = [e for e in ENTRIES if e.is_public and e.name not in LEFT_OUT]
 

@@ -114,3 +114,77 @@ def test_capture_ends_when_the_block_raises():
     with record() as tape:
         fg.ones(2) * 2
     assert tape.launches
+
+
+# --- what writes to memory is a launch ---------------------------------------------------------------------------
+
+
+def assert_replays_as_called(step, x):
+    """A replay of `step` gives for new contents of its input what a call gives."""
+    with record() as tape:
+        captured = step(x)
+    for k in range(3):
+        x.detach().copy_(fg.full(tuple(x.shape), float(k + 2)))
+        tape.replay()
+        expected = step(x.detach().clone().requires_grad_(x.requires_grad))
+        np.testing.assert_array_equal(captured.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("layout", ["expanded", "transposed", "contiguous"])
+def test_a_hook_that_changes_its_gradient_in_place(layout):
+    w = fg.arange(6.0).view(2, 3)
+
+    def step(x):
+        y = x * 1
+        y.register_hook(lambda g: g.mul_(10))
+        z = {"expanded": y, "transposed": y.t() * w.t(), "contiguous": y * y}[layout]
+        return fg.autograd.grad(z.sum(), x)[0]
+
+    assert_replays_as_called(step, fg.ones(2, 3, requires_grad=True))
+
+
+def test_what_the_host_writes_is_written_again():
+    def step(x):
+        values = fg.tensor([1.0, 2.0, 3.0]).mul_(x)
+        number = fg.tensor(4.0).add_(x.sum())
+        state = fg.Generator().manual_seed(3).get_state().to(fg.float32)[:3].mul_(x)
+        filled = fg.full((3,), 7.0).sub_(x)
+        return fg.cat([values.add_(values), number.view(1), state, filled, fg.zeros(2).add_(x[:2])])
+
+    assert_replays_as_called(step, fg.ones(3))
+
+
+def test_an_index_that_a_replay_finds_out_of_range():
+    table, index, out = fg.arange(4.0), fg.tensor([1, 2]), fg.zeros(2)
+    with record() as tape:
+        out.copy_(table.gather(0, index))
+        out.add_(1)
+    index.copy_(fg.tensor([0, 3]))
+    tape.replay()
+    assert out.tolist() == [1, 4]
+    index.copy_(fg.tensor([0, 9]))
+    with pytest.raises(IndexError, match="index 9 is out of bounds for size 4"):
+        tape.replay()
+    index.copy_(fg.tensor([3, 3]))
+    tape.replay()
+    assert out.tolist() == [4, 4]
+
+
+def test_a_tape_says_what_it_launches():
+    x = fg.ones(2, 3)
+    with record() as tape:
+        y = x.t() + 1.5
+        z = y @ x
+    launches = list(tape)
+    assert len(launches) == tape.launches
+    constant, add, product = launches
+    assert constant.kernel.name == "constant"
+    assert constant.read()["n"] == 1
+    assert (add.kernel.name, add.device, add.dtype, add.layout_class) == ("add", "cpu", "float32", 1)
+    assert add.read()["sizes"][: add.read()["rank"]] == [2, 3]  # from the innermost on
+    assert add.addresses()["a"] == x.data_ptr()
+    assert add.addresses()["out"] == y.data_ptr() == product.addresses()["a"]
+    assert product.kernel.name == "gemm"
+    assert product.addresses() == {"out": z.data_ptr(), "a": y.data_ptr(), "b": x.data_ptr()}
+    assert [product.read()[name] for name in "mnk"] == [3, 3, 2]
+    assert all(launch.work > 0 for launch in launches)

@@ -1,4 +1,4 @@
-"""Kernels that move bytes: filling with zeros, triangles."""
+"""Kernels that move or set bytes: zeros, constants, transfers, triangles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import memset
+from fastgrad.native.base.intrinsics import float_of, memcpy, memset
+from fastgrad.native.contracts.element_types import FLOATS
 
 
 def zero(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
@@ -16,6 +17,31 @@ def zero(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.zero(frame)
         memset(f.out, 0, f.nbytes)
+
+    return run, KERNEL
+
+
+def transfer(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
+    """Copy bytes."""
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.transfer(frame)
+        memcpy(f.out, f.x, f.nbytes)
+
+    return run, KERNEL
+
+
+def constant(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
+    """Set all elements to one number."""
+    element = ELEMENTS[dtype]
+    store, pointer = element.store, element.pointer
+    floating = dtype in FLOATS
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.constant(frame)
+        out = pointer(f.out)
+        for i in range(f.n):
+            store(out, i, float_of(f.value) if floating else f.value)
 
     return run, KERNEL
 

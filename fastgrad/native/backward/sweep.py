@@ -52,6 +52,7 @@ from fastgrad.native.contracts.records import CAPTURE_WORDS
 from fastgrad.native.contracts.status import BAD_GRADIENT, NO_MEMORY, OK, RAISED
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.buffers import grow, room
+from fastgrad.native.memory.launches import give_way
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drain, release_reference, release_saved, retain
 from fastgrad.native.objects.handles import call_python, object_handle, wrap_node
@@ -204,6 +205,19 @@ def arrive(t):
 
 
 @native
+def accumulate_alone(t, n, g):
+    """Add a gradient to a leaf when no other thread is in the middle of that; a status."""
+    while n.busy != 0 and n.busy != runtime().thread:
+        give_way()
+        enter_pass(t)
+    before = n.busy
+    n.busy = runtime().thread
+    status = accumulate(t, n, g)
+    n.busy = before
+    return status
+
+
+@native
 def run_leaf(t, n):
     """Add the gradient that came to an AccumulateGrad node to its leaf; a status."""
     if not t.flags & ACCUMULATE:
@@ -215,7 +229,7 @@ def run_leaf(t, n):
             words(t.grads)[0] = 0
             return kept
         words(t.grads)[0] = kept
-        status = accumulate(t, n, kept)
+        status = accumulate_alone(t, n, kept)
         if failed(status):
             return status
     if n.flags & POST_ACCUMULATE:
@@ -234,8 +248,12 @@ def run_function(t, n):
             return result
         enter_pass(t)
         return 0
+    n.busy += 1
     status = apply(t)
-    if n.flags & PACKED:
+    n.busy -= 1
+    if n.flags & (PACKED | SAVED_FREED):
+        if n.busy == 0 and n.flags & SAVED_FREED:  # no other thread is at work on what it saved
+            release_saved(t.node)
         enter_pass(t)
     return status
 
@@ -278,7 +296,8 @@ def leave(t):
         return RAISED
     if not t.flags & KEEP_GRAPH and n.variable == 0:
         n.flags |= SAVED_FREED
-        release_saved(t.node)
+        if n.busy == 0:
+            release_saved(t.node)
     status = distribute(t)
     if not failed(status):
         release_grads(t)

@@ -1,11 +1,14 @@
-"""Time, as compiled code reads it."""
+"""Time, as compiled code reads it, and waiting."""
 
 from __future__ import annotations
 
 import sys
 
-from fastgrad.native.base.intrinsics import clock_gettime, native, stack_small, words
+from numba import types
 
+from fastgrad.native.base.intrinsics import clock_gettime, extern, native, stack_small, words
+
+usleep = extern("usleep", types.int32, types.int32)
 CLOCK_MONOTONIC = 6 if sys.platform == "darwin" else 1
 
 

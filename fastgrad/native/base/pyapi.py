@@ -32,6 +32,8 @@ py_vectorcall = extern("PyObject_Vectorcall", I64, I64, I64, I64, I64)
 py_set_item = extern("PyObject_SetItem", INT, I64, I64, I64)
 py_dict_size = extern("PyDict_Size", I64, I64)
 py_dict_get = extern("PyDict_GetItem", I64, I64, I64)
+py_dict_get_text = extern("PyDict_GetItemString", I64, I64, I64)
+py_compare_text = extern("PyUnicode_CompareWithASCIIString", INT, I64, I64)
 py_dict_next = extern("PyDict_Next", INT, I64, I64, I64, I64)
 py_keys = extern("PyMapping_Keys", I64, I64)
 py_values = extern("PyMapping_Values", I64, I64)
@@ -95,6 +97,7 @@ ellipsis = _object("_Py_EllipsisObject")
 list_type = _object("PyList_Type")
 int_type = _object("PyLong_Type")
 type_type = _object("PyType_Type")
+text_type = _object("PyUnicode_Type")
 tuple_type = _object("PyTuple_Type")
 dict_type = _object("PyDict_Type")
 
@@ -111,7 +114,7 @@ def system_error() -> int:
     return runtime().system_error
 
 
-def _text(value: str) -> Any:
+def text(value: str) -> Any:
     """The address of a constant text."""
     data = bytearray(value.encode() + b"\0")
 
@@ -130,13 +133,13 @@ def _text(value: str) -> Any:
 
 def raises(kind: Any, message: str) -> Any:
     """A function that sets an exception, unless one is set, and returns zero."""
-    text = _text(message)
+    message_text = text(message)
 
     @native_once
     def set_exception():  # type: ignore[no-untyped-def]
         """Zero, and an exception is set."""
         if py_err_occurred() == 0:
-            py_err_set_text(kind(), text())
+            py_err_set_text(kind(), message_text())
         return 0
 
     return set_exception

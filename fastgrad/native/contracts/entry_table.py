@@ -37,10 +37,11 @@ ENTRIES: tuple[Entry, ...] = (
     row("overlap", "tensor, tensor", "int"),
     row("fill", "tensor, int, float, int", "count", called="fill"),
     row("copy", "tensor, tensor", "count", called="copy_"),
+    row("write", "tensor, int", "count"),
     row("bump", "tensor", "none"),
     row("version", "tensor", "int"),
     row("data_of", "tensor", "tensor"),
-    row("set_data", "tensor, tensor", "none"),
+    row("set_data", "object, object", "count", called="set_data"),
     row("part_from_node", "tensor", "none"),
     row("random_fill", "index<random, tensor, int, int, int, int", "count", called="random_fill"),
     row("sequence_fill", "tensor, int, int", "count", called="arange"),
@@ -51,8 +52,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("apply_context", "context class, int, int", "object", _CONTEXTS),
     row("call_inside", "context, object, tuple, dict", "object", _CONTEXTS),
     # objects
-    row("collection_begins", "int", "none", _COLLECTOR),
-    row("collection_ends", "", "count", _COLLECTOR),
+    row("collecting", "object, dict", "count"),
     row("adopt", "object, tensor", "object", _HANDLES),
     # hooks
     row("next_hook_id", "", "int", _HOOKS),
@@ -102,7 +102,8 @@ ENTRIES: tuple[Entry, ...] = (
     row("empty_cache", "", "int", "memory.buffers"),
     row("capturing", "", "int"),
     row("launches_of", "context", "int"),
-    row("replay", "context", "none", "python.entries:replay_tape"),
+    row("tape_words", "context", "object"),
+    row("replay", "context", "count", "python.entries:replay_tape"),
     # the slots of Python types
     row("binary_operator", "int, int, int", "inner", "dispatch.operators"),
     row("unary_operator", "int, int", "inner", "dispatch.operators"),

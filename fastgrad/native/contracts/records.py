@@ -9,6 +9,7 @@ from fastgrad.native.contracts.flags import N_SETTINGS, PASS_SETTINGS
 from fastgrad.native.contracts.frame import REPORT
 from fastgrad.native.contracts.limits import (
     ATTR_WORDS,
+    FRAME_WORDS,
     INLINE_EDGES,
     MAX_DIMS,
     MAX_KERNELS,
@@ -22,13 +23,14 @@ from fastgrad.native.contracts.limits import (
     RULES,
     SAVED_SLOTS,
 )
-from fastgrad.native.contracts.record import Record
+from fastgrad.native.contracts.record import Part, Record
 
 # Every reference-counted record starts alike: compiled code frees them by one loop.
 _HEADER = {"magic": 1, "generation": 1, "refs": 1, "link": 1, "mark": 1}
 STORAGE = Record(
-    "storage", **_HEADER, data=1, nbytes=1, bin=1, version=1, device=1, owner=1, dtype=1, counters=1
-)
+    "storage", **_HEADER, data=1, nbytes=1, version=1, device=1, owner=1, dtype=1, counters=1,
+    next=1, previous=1,
+)  # fmt: skip
 TENSOR = Record(
     "tensor", **_HEADER,
     storage=1, data=1, dtype=1, device=1, ndim=1, numel=1, flags=1,
@@ -38,7 +40,7 @@ TENSOR = Record(
 )  # fmt: skip
 NODE = Record(
     "node", **_HEADER,
-    op=1, seq=1, flags=1, n_in=1, n_out=1, owner=1, slot=1, pyobj=1, variable=1, leaf=1, retains=1,
+    op=1, seq=1, flags=1, n_in=1, n_out=1, owner=1, slot=1, pyobj=1, variable=1, leaf=1, busy=1, retains=1,
     edges=1, metas=1, attrs=1, n_saved=1, n_attrs=1, saved=1, n_places=1,
     inline_saved=2 * SAVED_SLOTS, inline_edges=2 * INLINE_EDGES, inline_meta=META_WORDS, inline_attrs=ATTR_WORDS,
 )  # fmt: skip
@@ -65,12 +67,22 @@ integers, or at least as many if `more_ints`."""
 TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
 )  # fmt: skip
+LAUNCHED = Part("launched", n_words=1, cell=1, work=1)
+"""A launch on a tape: how many words its frame has, the cell of the kernel table, its work; then the frame."""
+FLIGHT = Part("flight", thread=1, waits=1, n_words=1, frame=FRAME_WORDS)
+DEVICE = Part("device", allocate=1, release=1)
+"""Addresses of functions of a device that has memory of its own, which are called with an `ALLOCATION`; 0 else."""
+ALLOCATION = Part("allocation", nbytes=1, address=1)
+N_FLIGHTS = 64  # launches that others run beside, at one time
+N_PLACES = 1024
+"""Lists of live storages, by where they lie, in debug mode."""
 RUNTIME = Record(
     "runtime",
     free=8, live=8, quarantine=8, quarantine_tail=8, quarantine_n=8,
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
     seq=1, task_id=1, current_task=1, thread=1, mode=1, settings=N_SETTINGS, modes=1, n_modes=1, cap_modes=1,
     error_reason=1, error=24, report=REPORT.words, overruns=1, dead=1, draining=1,
+    n_flights=1, uncounted=1, waiters=1, waiting=1, flights=N_FLIGHTS * FLIGHT.words, places=N_PLACES,
     resolve=1, op_failed=1, entry_failed=1, wrong_argument=1,
     context_base=1, type_error=1, system_error=1, operator_fallback=1,
     tensor_type=1, tensor_base=1, node_base=1, make_node_class=1, handle_type=1, hooks_type=1, wrong_kind=1,
@@ -83,13 +95,16 @@ RUNTIME = Record(
     note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
-    gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
-    random_kernels=N_RANDOM_KERNELS, sequence_kernel=1,
+    gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, constant_kernel=1,
+    upload_kernel=1, download_kernel=1, accumulate_op=1, random_kernels=N_RANDOM_KERNELS, sequence_kernel=1,
     bins=N_BINS,
     node_classes=MAX_OPS,
     ops=MAX_OPS * OPINFO.words,
     kernels=MAX_KERNELS * N_DEVICES * N_DTYPES * N_LAYOUTS,
+    addresses=MAX_KERNELS * N_LAYOUTS, reports=MAX_KERNELS, devices=N_DEVICES * DEVICE.words,
 )  # fmt: skip
+"""`addresses`: which words of the frame of a kernel in a layout class are addresses, a bit for each. `reports`: which
+word of a kernel's frame is the address of its report; 0 if it reports nothing."""
 assert SLOT.words == SLOT_WORDS
 RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
 

@@ -225,6 +225,16 @@ INDEX_SIZES = _reason(
     RuntimeError,
     "the index tensor must have sizes no larger than those of the other tensors; got {operands}",
 )
+REPLAY_RANGE = _reason(
+    IndexError,
+    "replay(): index {index} is out of bounds for size {size}; the launches behind that one did not run",
+    "index size",
+)
+STRAY_ADDRESS = _reason(
+    RuntimeError,
+    "word {word} of the frame of kernel {kernel} is no address in the memory of a tensor",
+    "kernel word",
+)
 OPERAND_LENGTH = _reason(
     RuntimeError,
     "input {k} has another number of elements than the sizes of the call say",

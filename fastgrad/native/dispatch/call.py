@@ -16,12 +16,13 @@ from fastgrad.native.contracts.ops import (
     VIEW_SELECT,
     VIEW_SLICE,
 )
+from fastgrad.native.contracts.status import DEVICE_MISMATCH
 from fastgrad.native.graph.graph import record
 from fastgrad.native.launch.elementwise import elementwise
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes import reduction, rowwise, run_function
-from fastgrad.native.tensors.tensors import mark_view
+from fastgrad.native.tensors.tensors import mark_view, on_one_device
 from fastgrad.native.tensors.views import make_view
 
 
@@ -60,6 +61,8 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
     info = op_record(op)
     kind = info.kind
     count = 1
+    if kind != ELEMENTWISE and not on_one_device(n, ins):
+        return DEVICE_MISMATCH
     if kind == ELEMENTWISE:
         outs[0] = elementwise(op, n, ins)
         count = 1 if outs[0] > 0 else outs[0]

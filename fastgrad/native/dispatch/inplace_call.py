@@ -6,7 +6,6 @@ from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import native, native_inline, runtime, stack_small, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.flags import (
-    COPY_ON_WRITE,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_MODE,
@@ -14,8 +13,8 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.ops import FILLS, FUNCTION, MASK_LAST
 from fastgrad.native.contracts.status import (
+    DEVICE_MISMATCH,
     INFERENCE_INPLACE,
-    NO_MEMORY,
     NOT_RECORDABLE,
     OK,
     OVERLAP,
@@ -30,7 +29,7 @@ from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop, drop_node
 from fastgrad.native.shapes import run_function
 from fastgrad.native.tensors.overlap import PARTLY, overlap, overlaps_itself
-from fastgrad.native.tensors.tensors import unshare
+from fastgrad.native.tensors.tensors import on_one_device, own_memory
 
 # --- in place --------------------------------------------------------------------------------------------------
 
@@ -68,8 +67,9 @@ def inplace(op, n, ins, n_attrs, attrs):
             status = look_at(n, ins)
         if failed(status):
             return status
-    if tensor(ins[0]).flags & COPY_ON_WRITE and failed(unshare(ins[0])):
-        return NO_MEMORY
+    status = own_memory(ins[0])
+    if failed(status):
+        return status
     info = op_record(op)
     status = check_memory(info, n, ins)
     if failed(status):
@@ -81,6 +81,8 @@ def inplace(op, n, ins, n_attrs, attrs):
     if info.kind == FUNCTION:
         if needs:
             return fail(NOT_RECORDABLE)
+        if not on_one_device(n, ins):
+            return DEVICE_MISMATCH
         count = run_function(op, info.forward, n, ins, n_attrs, attrs, out)
         return out[0] if count > 0 else count
     if not needs:

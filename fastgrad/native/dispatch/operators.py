@@ -5,12 +5,12 @@ from __future__ import annotations
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_inline, runtime, stack_small, tensor, words
 from fastgrad.native.base.modes import enter
-from fastgrad.native.contracts.flags import GRAD_ENABLED, WRAPPED_NUMBER
+from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.graph.graph import any_requires_grad, record
-from fastgrad.native.launch.elementwise import cast, elementwise, number_tensor
+from fastgrad.native.launch.elementwise import elementwise, number_tensor
 from fastgrad.native.launch.launch import op_record
-from fastgrad.native.launch.promotion import result_dtype
-from fastgrad.native.memory.references import drop
+from fastgrad.native.launch.promotion import dtype_with_number
+from fastgrad.native.memory.references import drop, retain
 
 
 @native_inline
@@ -26,6 +26,9 @@ def recorded(op, n, ins, out):
     return out
 
 
+# What runs in between, hooks and other threads, may give the operands' objects other records: so the records are held.
+
+
 @native
 def binary_operator(op, a, b):
     """An operator over two tensors."""
@@ -33,7 +36,12 @@ def binary_operator(op, a, b):
     ins = words(stack_small())
     ins[0] = a
     ins[1] = b
-    return recorded(op, 2, ins, elementwise(op, 2, ins))
+    retain(a)
+    retain(b)
+    out = recorded(op, 2, ins, elementwise(op, 2, ins))
+    drop(a)
+    drop(b)
+    return out
 
 
 @native
@@ -42,7 +50,10 @@ def unary_operator(op, a):
     enter()
     ins = words(stack_small())
     ins[0] = a
-    return recorded(op, 1, ins, elementwise(op, 1, ins))
+    retain(a)
+    out = recorded(op, 1, ins, elementwise(op, 1, ins))
+    drop(a)
+    return out
 
 
 @native
@@ -61,7 +72,11 @@ def scalar_operator(op, a, kind, real, integer, swapped):
         swapped = 0
     elif swapped == 0 and info.numbered != 0:
         op = info.numbered
-    out = with_number(op, a, number_tensor(kind, real, integer, -1, tensor(a).device), swapped)
+    retain(a)
+    # The value in the dtype of the op, not a double that stands for it, is what a derivative may save.
+    number = number_tensor(kind, real, integer, dtype_with_number(a, kind), tensor(a).device)
+    out = with_number(op, a, number, swapped)
+    drop(a)
     if first != 0:
         drop(first)
     return out
@@ -75,16 +90,6 @@ def with_number(op, a, number, swapped):
     ins = words(stack_small())
     ins[swapped] = a
     ins[1 - swapped] = number
-    dtype = result_dtype(2, ins)
-    if tensor(number).dtype != dtype:
-        # The value, not the wrapped double, is what a derivative may save.
-        converted = cast(number, dtype)
-        drop(number)
-        if failed(converted):
-            return converted
-        number = converted
-        tensor(number).flags |= WRAPPED_NUMBER
-        ins[1 - swapped] = number
     out = recorded(op, 2, ins, elementwise(op, 2, ins))
     drop(number)
     return out

@@ -91,7 +91,8 @@ from fastgrad.native.memory.references import (
     unlink_retained,
 )
 from fastgrad.native.memory.storages import version_of
-from fastgrad.native.tensors.tensors import ITEMSIZE_OF, alias, set_history
+from fastgrad.native.tensors.elements import ITEMSIZE_OF
+from fastgrad.native.tensors.tensors import alias, set_history
 
 LAST = 1 << 62  # the sequence number of AccumulateGrad nodes: they run as soon as they are ready
 
@@ -118,6 +119,7 @@ def new_node(op, n_in, n_out, n_attrs):
     n.pyobj = 0
     n.variable = 0
     n.leaf = 0
+    n.busy = 0
     n.retains = 0
     n.n_saved = 0
     n.saved = handle + SAVED_OFFSET

@@ -7,22 +7,15 @@ the node, from within `unpack` or in another thread, asks for its own.
 from __future__ import annotations
 
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import native, native_inline, native_once, node, runtime, tensor, words
+from fastgrad.native.base.intrinsics import native, native_inline, native_once, node, runtime, words
 from fastgrad.native.base.modes import enter, put_back
 from fastgrad.native.base.pyapi import none, py_decref, py_incref, py_integer
-from fastgrad.native.contracts.flags import (
-    COPY_ON_WRITE,
-    GRAD_ENABLED,
-    IS_PACKED,
-    MUTATION_HOOKS,
-    PACKED,
-    SAVED_FREED,
-)
+from fastgrad.native.contracts.flags import GRAD_ENABLED, IS_PACKED, MUTATION_HOOKS, PACKED, SAVED_FREED
 from fastgrad.native.contracts.limits import SAVED_SLOTS
-from fastgrad.native.contracts.status import FREED_GRAPH, NO_MEMORY, OK, RAISED
+from fastgrad.native.contracts.status import FREED_GRAPH, OK, RAISED
 from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
 from fastgrad.native.objects.handles import call_python, never_made, object_handle, wrap, wrap_node
-from fastgrad.native.tensors.tensors import unshare
+from fastgrad.native.tensors.tensors import own_memory
 
 
 @native_once
@@ -63,8 +56,9 @@ def show_tensor(function, h):
 @native
 def about_to_change(h):
     """To be called before a tensor changes in place: it gets memory of its own, and hooks see it. A status."""
-    if tensor(h).flags & COPY_ON_WRITE and failed(unshare(h)):
-        return NO_MEMORY
+    status = own_memory(h)
+    if failed(status):
+        return status
     if runtime().mode & MUTATION_HOOKS and failed(show_tensor(runtime().before_mutation, h)):
         return RAISED
     return 0

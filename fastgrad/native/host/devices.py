@@ -1,12 +1,15 @@
-"""Devices: who compiles the kernels of which column of the kernel table, and what happens when one is missing."""
+"""Devices: whose memory is whose, who compiles the kernels of which column of the kernel table, and what happens when
+one is missing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from fastgrad.native.build.loader import runtime_set_object
-from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.build.loader import runtime_set, runtime_set_object
+from fastgrad.native.contracts.limits import MAX_KERNELS, N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.contracts.records import DEVICE
 
 Resolver = Callable[[Any, int, int], int]
 
@@ -15,7 +18,22 @@ _resolvers: dict[int, Resolver] = {}
 _kernels: list[Any] = []
 
 
-def register_device(name: str, index: int, resolver: Resolver) -> None:
+class Memory(NamedTuple):
+    """The memory of a device, as addresses of functions ``void(int64 frame)``.
+
+    Attributes
+    ----------
+    allocate : int
+        Reads a number of bytes from the first word of its frame and writes an address to the second, or zero.
+    release : int
+        Takes that address back: the frame is the same.
+    """
+
+    allocate: int
+    release: int
+
+
+def register_device(name: str, index: int, resolver: Resolver, memory: Memory | None = None) -> None:
     """Make a device known.
 
     Parameters
@@ -26,11 +44,22 @@ def register_device(name: str, index: int, resolver: Resolver) -> None:
         Its column of the kernel table.
     resolver : callable
         From kernel, dtype code and layout class to the address of a function ``void(int64 frame)``.
+    memory : Memory, optional
+        What the addresses in these frames belong to; not given for a device that works on the host's memory. Only
+        kernels of the device touch it: `upload` and `download` bring bytes from the host's memory and to it.
     """
     if not 0 <= index < N_DEVICES:
         raise ValueError(f"device index must be in 0..{N_DEVICES - 1}, but got {index}")
+    if index in _resolvers:  # what an earlier device there resolved
+        count = N_DTYPES * N_LAYOUTS
+        for kernel in range(MAX_KERNELS):
+            first = (kernel * N_DEVICES + index) * count
+            for cell in range(first, first + count):
+                runtime_set("kernels", 0, cell)
     NAMES[name] = index
     _resolvers[index] = resolver
+    for field, address in (memory or Memory(0, 0))._asdict().items():
+        runtime_set("devices", address, index * DEVICE.words + DEVICE.fields[field][0])
 
 
 def name_of(index: int) -> str:
@@ -38,20 +67,19 @@ def name_of(index: int) -> str:
     return next(name for name, known in NAMES.items() if known == index)
 
 
-def install(kernels: list[Any]) -> None:
-    """Let the runtime ask for kernels that are missing from its table."""
-
-    global _kernels
-    _kernels = kernels
-    runtime_set_object("resolve", _resolve)
-
-
-def _place(cell: int) -> tuple[Any, int, int, int]:
-    """The kernel, device, dtype code and layout class of a cell of the table."""
+def place(cell: int) -> tuple[Any, int, int, int]:
+    """The kernel, device, dtype code and layout class of a cell of the kernel table."""
     rest, layout_class = divmod(cell, N_LAYOUTS)
     rest, dtype = divmod(rest, N_DTYPES)
     kernel, device = divmod(rest, N_DEVICES)
     return _kernels[kernel], device, dtype, layout_class
+
+
+def install(kernels: list[Any]) -> None:
+    """Let the runtime ask for kernels that are missing from its table."""
+    global _kernels
+    _kernels = kernels
+    runtime_set_object("resolve", _resolve)
 
 
 def _resolve(cell: int) -> int:
@@ -59,7 +87,7 @@ def _resolve(cell: int) -> int:
 
     What is raised here leaves the op that needed the kernel as it is.
     """
-    kernel, device, dtype, layout_class = _place(cell)
+    kernel, device, dtype, layout_class = place(cell)
     if not kernel.takes(dtype):
         return 0
     kernel.need(dtype, layout_class)
@@ -68,5 +96,5 @@ def _resolve(cell: int) -> int:
 
 def advice(cell: int) -> str:
     """What the error of an op adds where a cell of the table has to stay empty."""
-    kernel, _, dtype, _ = _place(cell)
+    kernel, _, dtype, _ = place(cell)
     return kernel.advice(dtype)  # type: ignore[no-any-return]

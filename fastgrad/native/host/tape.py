@@ -1,14 +1,66 @@
 """Capture and replay: the launches of a piece of work as a list that one compiled loop runs again.
 
-Every launch passes one point in the compiled dispatch; while a tape records, that point appends each kernel's address
-and frame. The tape holds all memory that the work allocates or changes, so that the addresses in the frames stay
-valid: a replay writes the same results to the same places, from whatever the inputs hold then.
+Every launch passes one point in the compiled dispatch; while a tape records, that point appends which kernel runs, for
+which device, dtype and layout class, and its frame. The tape holds all memory that the work allocates or changes, so
+that the addresses in the frames stay valid: a replay writes the same results to the same places, from whatever the
+inputs hold then.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
 from fastgrad.native.build.loader import ContextBase, rt
+from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import CAPTURE_SETTING
+from fastgrad.native.contracts.frame import Frame
+from fastgrad.native.host import devices
+
+
+class Launch(NamedTuple):
+    """A launch on a tape.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The row of the kernel table.
+    device, dtype : str
+        For which of them it was compiled.
+    layout_class : int
+    work : int
+        How many elements it is said to work on.
+    words : tuple of int
+        Its frame.
+    """
+
+    kernel: Any
+    device: str
+    dtype: str
+    layout_class: int
+    work: int
+    words: tuple[int, ...]
+
+    @property
+    def frame(self) -> Frame:
+        """The declaration of the frame."""
+        return self.kernel.frame(self.layout_class)  # type: ignore[no-any-return]
+
+    def read(self) -> dict[str, Any]:
+        """The words of the frame by the names of its fields."""
+        return self.frame.read(self.words)
+
+    def addresses(self) -> dict[str, int]:
+        """What lies where: the addresses in the frame by the names of their fields, without those of nothing.
+
+        Of a field that repeats, only the first is named.
+        """
+        found: dict[str, int] = {}
+        for place, name in self.frame.addresses().items():
+            if place < len(self.words) and self.words[place]:
+                found.setdefault(name, self.words[place])
+        return found
 
 
 class Tape(ContextBase):
@@ -35,6 +87,14 @@ class Tape(ContextBase):
         """The number of kernels that a replay runs."""
         return max(rt.launches_of(self), 0)
 
+    def __iter__(self) -> Iterator[Launch]:
+        """The launches in order."""
+        words = iter(rt.tape_words(self))
+        for n, cell, work in zip(words, words, words, strict=False):
+            kernel, device, dtype, layout_class = devices.place(cell)
+            frame = tuple(itertools.islice(words, n))
+            yield Launch(kernel, devices.name_of(device), DTYPES[dtype], layout_class, work, frame)
+
     def replay(self) -> None:
         """Run all launches again, in order.
 
@@ -42,6 +102,8 @@ class Tape(ContextBase):
         ------
         RuntimeError
             While a tape records, or if nothing was recorded.
+        IndexError
+            If an index is by now out of range; the launches before that one did run.
         """
         if rt.capturing() or not self.launches:
             raise RuntimeError(

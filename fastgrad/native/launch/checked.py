@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
-from fastgrad.native.base.intrinsics import address_of, native, runtime, stack_small
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    native,
+    runtime,
+    stack_small,
+    storage,
+    words_of,
+)
+from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.frame import FINE, WRONG_LENGTH
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.status import OPERAND_LENGTH
-from fastgrad.native.launch.launch import launch
+from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.launches import REPORT_BYTES, fetch_report, launch
+from fastgrad.native.memory.references import drop
+from fastgrad.native.memory.storages import new_storage
 
 
 @native
@@ -16,15 +27,38 @@ def launch_checked(kernel, device, dtype, f, n_words, work, reason, dim=0, last=
     """Launch a kernel whose frame has the place of a status; `reason`, `dim` and `last` tell of an index outside.
 
     Returns a status. The report lies on the stack: another thread may launch while this kernel runs. Only a capture
-    needs a place that stays.
+    needs a place that stays, and another device one in its own memory.
     """
-    rt = runtime()
-    f.status = address_of(rt.report) if rt.tape != 0 else stack_small()
-    r = frames.report(f.status)
-    r.kind = FINE
-    status = launch(kernel, device, dtype, FLAT, address_of(f), n_words, work)
+    r = frames.report(stack_small())
+    if device == HOST:
+        if runtime().tape != 0:
+            r = frames.report(address_of(runtime().report))
+        f.status = address_of(r)
+        r.kind = FINE
+        status = launch(kernel, device, dtype, FLAT, address_of(f), n_words, work)
+    else:
+        status = launch_elsewhere(kernel, device, dtype, f, n_words, work, r)
     if failed(status) or r.kind == FINE:
         return status
     if r.kind == WRONG_LENGTH:
         return fail(OPERAND_LENGTH, r.first)
     return fail(reason, r.first, r.second, dim, last)
+
+
+@native
+def launch_elsewhere(kernel, device, dtype, f, n_words, work, r):
+    """Launch such a kernel of another device than the host, and bring its report; a status."""
+    there = new_storage(REPORT_BYTES, INT64, device)
+    if failed(there):
+        return there
+    f.status = storage(there).data
+    z = frames.zero(stack_small())
+    z.out = f.status
+    z.nbytes = REPORT_BYTES
+    status = launch(runtime().zero_kernel, device, BOOL, FLAT, address_of(z), words_of(z), REPORT_BYTES)
+    if not failed(status):
+        status = launch(kernel, device, dtype, FLAT, address_of(f), n_words, work)
+    if not failed(status):
+        status = fetch_report(device, f.status, r)
+    drop(there)
+    return status

@@ -9,8 +9,10 @@ from __future__ import annotations
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
+    address_of,
     f64s,
     native,
+    native_inline,
     native_once,
     nth,
     runtime,
@@ -21,14 +23,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import BOOL, FLOAT64, INT64
 from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
-from fastgrad.native.contracts.frames.elementwise import (
-    FLAT,
-    FLAT_FRAME,
-    INPLACE,
-    OPERAND,
-    STRIDED,
-    STRIDED_FRAME,
-)
+from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import MASK_LAST, NO_BOOL, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.native.contracts.status import (
@@ -40,14 +35,22 @@ from fastgrad.native.contracts.status import (
     RESULT_CAST,
     TOO_MANY_DIMS,
 )
-from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating
+from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.tensors.elements import (
+    FLAT_INPUTS,
+    OPERAND_WORDS,
+    STRIDED_INPUTS,
+    holds,
+    itemsize,
+    transfer,
+    write_bytes,
+    write_constant,
+)
 from fastgrad.native.tensors.tensors import bump_version, finished, new_tensor
-
-# Words of a frame before its inputs, and of an operand with strides.
-FLAT_INPUTS, STRIDED_INPUTS = FLAT_FRAME.place("inputs"), STRIDED_FRAME.place("inputs")
-OPERAND_WORDS = OPERAND.words
 
 # --- layouts ---------------------------------------------------------------------------------------------------
 
@@ -137,8 +140,8 @@ def run_elementwise(kernel, dtype, n, ins, out):
 
 
 @native
-def copy_into(out, source):
-    """Copy `source` into `out`, broadcasting and casting; no history. Returns a status."""
+def copy_here(out, source):
+    """Copy `source` into `out`, which is on the same device, broadcasting and casting; no history. Returns a status."""
     ins = words(stack_small())
     ins[0] = source
     t = tensor(source)
@@ -152,33 +155,88 @@ def cast(handle, dtype):
     out = new_tensor(dtype, t.device, t.ndim, t.shape)
     if failed(out):
         return out
+    return finished(out, copy_here(out, handle))
+
+
+@native_once
+def copy_across(out, source):
+    """The same between devices: contiguous elements of the result's dtype are what goes across. Returns a status."""
+    to = tensor(out)
+    dense = cast(source, to.dtype)
+    if failed(dense):
+        return dense
+    d = tensor(dense)
+    direct = to.flags & CONTIGUOUS != 0 and to.numel == d.numel
+    arrived = out
+    if direct:
+        retain(out)
+    else:
+        arrived = new_tensor(to.dtype, to.device, d.ndim, d.shape)
+    status = arrived
+    if not failed(arrived):
+        status = transfer(tensor(arrived).data, to.device, d.data, d.device, d.numel * itemsize(d.dtype))
+        if not failed(status) and not direct:
+            status = copy_here(out, arrived)
+        drop(arrived)
+    drop(dense)
+    return status
+
+
+@native
+def copy_into(out, source):
+    """Copy `source` into `out`, broadcasting and casting, from whatever device; no history. Returns a status."""
+    return copy_here(out, source) if tensor(source).device == tensor(out).device else copy_across(out, source)
+
+
+@native
+def cast_on(handle, dtype, device):
+    """A contiguous copy of a tensor in a dtype on a device, without history."""
+    t = tensor(handle)
+    out = new_tensor(dtype, device, t.ndim, t.shape)
+    if failed(out):
+        return out
     return finished(out, copy_into(out, handle))
+
+
+@native_inline
+def dtype_of_number(kind):
+    """The dtype of a Python number: `kind` is 0 for int, 1 for float, 2 for bool."""
+    return FLOAT64 if kind == 1 else (BOOL if kind == 2 else INT64)
+
+
+@native
+def lasting_number(kind, real, integer):
+    """A 0-dim tensor of the host's with a Python number, made before there are kernels that could write it."""
+    place = words(stack_small())
+    handle = new_tensor(dtype_of_number(kind), HOST, 0, place)
+    if failed(handle):
+        return handle
+    if kind == 1:
+        f64s(address_of(place))[0] = real
+    else:
+        place[0] = integer
+    tensor(handle).flags |= WRAPPED_NUMBER
+    return finished(handle, write_bytes(handle, address_of(place)))
 
 
 @native
 def number_tensor(kind, real, integer, dtype, device):
-    """A 0-dim tensor with a Python number: `kind` is 0 for int, 1 for float, 2 for bool."""
+    """A 0-dim tensor with a Python number; `kind` as in `dtype_of_number`, which a negative dtype stands for."""
     shape = words(stack_small())
-    source = FLOAT64 if kind == 1 else (BOOL if kind == 2 else INT64)
-    handle = new_tensor(source, 0, 0, shape)
-    if failed(handle):
-        return handle
-    t = tensor(handle)
-    if kind == 1:
-        f64s(t.data)[0] = real
-    elif kind == 0:
-        words(t.data)[0] = integer
-    else:
-        words(t.data)[0] = 1 if integer != 0 else 0
-    t.flags |= WRAPPED_NUMBER
-    t.device = device
-    if dtype == source or dtype < 0:
-        return handle
-    out = cast(handle, dtype)
-    drop(handle)
-    if not failed(out):
-        tensor(out).flags |= WRAPPED_NUMBER
-    return out
+    source = dtype_of_number(kind)
+    if dtype < 0:
+        dtype = source
+    direct = holds(dtype, kind, integer)
+    handle = new_tensor(dtype if direct else source, device, 0, shape)
+    if not failed(handle):
+        handle = finished(handle, write_constant(handle, kind, real, integer))
+    if not failed(handle) and not direct:
+        converted = cast(handle, dtype)
+        drop(handle)
+        handle = converted
+    if not failed(handle):
+        tensor(handle).flags |= WRAPPED_NUMBER
+    return handle
 
 
 @native_once
@@ -212,6 +270,8 @@ def elementwise_slow(op, n, ins, out):
     target = out
     if out != 0:
         to = tensor(out)
+        if to.device != device:
+            return DEVICE_MISMATCH
         if not can_cast(out_dtype, to.dtype):
             return fail(RESULT_CAST, out_dtype, to.dtype)
         if to.ndim != ndim:
@@ -232,8 +292,9 @@ def elementwise_slow(op, n, ins, out):
     for k in range(n):
         cast_ins[k] = ins[k]
         t = tensor(ins[k])
-        if k < n_values and t.dtype != dtype and not failed(status):
-            converted = cast(ins[k], dtype)
+        wanted = dtype if k < n_values else t.dtype
+        if (t.dtype != wanted or t.device != device) and not failed(status):
+            converted = cast_on(ins[k], wanted, device)
             if failed(converted):
                 status = converted
             else:
@@ -298,8 +359,10 @@ def elementwise(op, n, ins):
 
 @native
 def fill_scalar(handle, kind, real, integer):
-    """Fill a tensor with a number, in place, without history."""
+    """Fill a tensor with a number, in place, without history. OK or a failure."""
     t = tensor(handle)
+    if t.flags & CONTIGUOUS and holds(t.dtype, kind, integer):
+        return write_constant(handle, kind, real, integer)
     number = number_tensor(kind, real, integer, t.dtype, t.device)
     if failed(number):
         return number

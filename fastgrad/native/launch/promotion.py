@@ -11,6 +11,7 @@ from fastgrad.native.contracts.element_types import (
     FLOAT64,
     INT8,
     INT16,
+    INT64,
     UINT8,
 )
 from fastgrad.native.contracts.flags import WRAPPED_NUMBER
@@ -69,6 +70,16 @@ def result_dtype(n, ins):
         else:
             zeros = dtype if zeros < 0 else promote_pair(zeros, dtype)
     return combine(dims, combine(zeros, numbers))
+
+
+@native
+def dtype_with_number(handle, kind):
+    """The dtype in which an op over a tensor and a Python number computes; `kind` as in `elementwise.number_tensor`."""
+    t = tensor(handle)
+    number = runtime().default_dtype if kind == 1 else (BOOL if kind == 2 else INT64)
+    if not t.flags & WRAPPED_NUMBER:
+        return combine(t.dtype, number)
+    return promote_pair(runtime().default_dtype if t.dtype == FLOAT64 else t.dtype, number)
 
 
 @native

@@ -17,6 +17,7 @@ with cutting the link.
 
 from __future__ import annotations
 
+from fastgrad.flags import DEBUG
 from fastgrad.native.base.intrinsics import (
     native,
     native_inline,
@@ -33,6 +34,9 @@ from fastgrad.native.base.pyapi import is_going, py_decref, py_incref
 from fastgrad.native.contracts.flags import OWN_COUNTER, PACKED, QUEUED, RETAINS_GRAD
 from fastgrad.native.contracts.records import MAGIC, NODE_KIND, STORAGE_KIND, TENSOR_KIND
 from fastgrad.native.memory.buffers import deallocate
+from fastgrad.native.memory.devices import release_memory
+from fastgrad.native.memory.flights import in_flight
+from fastgrad.native.memory.places import delist
 from fastgrad.native.memory.records import (
     ATTRS_OFFSET,
     EDGES_OFFSET,
@@ -237,27 +241,45 @@ def part_node(handle):
     mark_dead_node(handle)
 
 
+@native_inline
+def put_off(handle):
+    """Whether the memory of a storage has to wait: see Note [Flights] in `flights`. Who waits holds the storage."""
+    s = storage(handle)
+    if runtime().n_flights == 0 or s.data == 0 or not in_flight(s):
+        return False
+    rt = runtime()
+    s.refs += 1
+    s.link = rt.waiting
+    rt.waiting = handle
+    return True
+
+
 @native_once
 def free_memory(handle):
-    """Give back the memory of a storage, or let go of its owner."""
+    """Give back the memory of a storage, or let go of its owner. False where it has to wait."""
+    if put_off(handle):
+        return False
     s = storage(handle)
     owner = s.owner
     data = s.data
+    if DEBUG and data != 0:
+        delist(handle)
     s.owner = 0
     s.data = 0
     if owner != 0:
         py_decref(owner)
         enter()
     elif data != 0:
-        deallocate(data, s.nbytes)
+        release_memory(s.device, data, s.nbytes)
     s.nbytes = 0
+    return True
 
 
 @native
 def bury_storage(handle):
-    """Give back a storage that nobody holds, and its memory."""
-    free_memory(handle)
-    retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
+    """Give back a storage that nobody holds, and its memory, unless a launch works on it."""
+    if free_memory(handle):
+        retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
 
 
 @native

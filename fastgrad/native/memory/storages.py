@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fastgrad.flags import DEBUG
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_inline, runtime, storage, tensor
 from fastgrad.native.contracts.flags import OWN_COUNTER
 from fastgrad.native.contracts.records import STORAGE_KIND
 from fastgrad.native.contracts.status import NO_MEMORY
-from fastgrad.native.memory.buffers import allocate
+from fastgrad.native.memory.devices import allocate_memory
+from fastgrad.native.memory.places import enlist
 from fastgrad.native.memory.records import WORDS_STORAGE, new_record, retire_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.tapes import keep_for_tape
@@ -26,11 +28,13 @@ def new_storage(nbytes, dtype, device):
     s.device = device
     s.dtype = dtype
     s.nbytes = nbytes
-    data = allocate(nbytes)
+    data = allocate_memory(device, nbytes)
     if failed(data):
         retire_record(handle, STORAGE_KIND, WORDS_STORAGE)
         return data
     s.data = data
+    if DEBUG:
+        enlist(handle)
     if runtime().tape != 0 and failed(keep_for_tape(handle)):
         drop(handle)
         return NO_MEMORY
@@ -39,7 +43,7 @@ def new_storage(nbytes, dtype, device):
 
 @native
 def foreign_storage(data, nbytes, dtype, device, owner):
-    """A storage over memory of somebody else's, for a reference to `owner`, or NO_MEMORY."""
+    """A storage over memory of somebody else's, which takes over a reference to `owner`; or NO_MEMORY."""
     handle = new_record(STORAGE_KIND, WORDS_STORAGE)
     if not failed(handle):
         s = storage(handle)
@@ -50,6 +54,11 @@ def foreign_storage(data, nbytes, dtype, device, owner):
         s.device = device
         s.owner = owner
         s.dtype = dtype
+        if DEBUG and data != 0:
+            enlist(handle)
+        if runtime().tape != 0 and failed(keep_for_tape(handle)):
+            drop(handle)
+            return NO_MEMORY
     return handle
 
 

@@ -1,17 +1,21 @@
 """Tapes as records: the launches of a capture, and the memory that they write to.
 
-A launch stands on the tape as its number of words, its kernel and the words of its frame.
+A launch stands on the tape as what `LAUNCHED` says, and then the words of its frame.
 """
 
 from __future__ import annotations
 
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import native, native_once, runtime, tape, words
-from fastgrad.native.contracts.records import TAPE_KIND
+from fastgrad.native.base.intrinsics import caster, native, native_once, runtime, tape, words
+from fastgrad.native.contracts.records import LAUNCHED, TAPE_KIND
 from fastgrad.native.contracts.status import OK
 from fastgrad.native.memory.buffers import deallocate, grow, room
 from fastgrad.native.memory.records import WORDS_TAPE, new_tape_record, retire_record
 from fastgrad.native.memory.references import drop, retain
+
+HEAD_WORDS = LAUNCHED.words
+HEAD_BYTES = HEAD_WORDS * 8
+launched = caster(LAUNCHED)
 
 
 @native
@@ -49,21 +53,23 @@ def release_tape(handle):
 
 
 @native_once
-def append_launch(address, frame, n_words):
+def append_launch(cell, frame, n_words, work):
     """Append a launch to the tape that records. A status."""
     t = tape(runtime().tape)
-    cap = room(t.n_words, t.cap_words, n_words + 2)
+    cap = room(t.n_words, t.cap_words, HEAD_WORDS + n_words)
     fresh = grow(t.words, t.n_words, t.cap_words, cap)
     if failed(fresh):
         return fresh
     t.words = fresh
     t.cap_words = cap
-    target = words(t.words + t.n_words * 8)
-    target[0] = n_words
-    target[1] = address
+    entry = launched(t.words + t.n_words * 8)
+    entry.n_words = n_words
+    entry.cell = cell
+    entry.work = work
+    target = words(t.words + t.n_words * 8 + HEAD_BYTES)
     for k in range(n_words):
-        target[2 + k] = words(frame)[k]
-    t.n_words += n_words + 2
+        target[k] = words(frame)[k]
+    t.n_words += HEAD_WORDS + n_words
     t.n_launches += 1
     return OK
 

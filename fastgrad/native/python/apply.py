@@ -18,7 +18,7 @@ from fastgrad.native.dispatch.call import call_entry
 from fastgrad.native.dispatch.inplace_call import inplace
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.buffers import allocate, deallocate
-from fastgrad.native.memory.references import drop
+from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.failures import call_refused
 from fastgrad.native.objects.handles import optional_handle, wrap
 
@@ -99,13 +99,32 @@ def apply_with(ins, op, n, n_outs, arguments, count):
         ins[k] = optional_handle(given[k])
         if ins[k] < 0 or (ins[k] == 0 and not info.optional >> min(k, 63) & 1):
             return call_refused(BAD_HANDLE, arguments, count)
+    hold(n, ins)
     if n_outs == IN_PLACE:
         changed = inplace(op, n, ins, n_ints, attrs)
+        let_go(n, ins)
         return wrap(changed) if changed > 0 else call_refused(changed, arguments, count)
     made = call_entry(op, n, ins, n_ints, attrs, outs, n_outs)
+    let_go(n, ins)
     if made <= 0:
         return call_refused(made, arguments, count)
     return wrap(outs[0]) if made == 1 and n_outs == 0 else wrap_all(outs, made)
+
+
+@native_inline
+def hold(n, ins):
+    """Hold operands: what runs in a call, hooks and other threads, may give their objects other records."""
+    for k in range(n):
+        if ins[k] != 0:
+            retain(ins[k])
+
+
+@native_inline
+def let_go(n, ins):
+    """Take back what `hold` gave."""
+    for k in range(n):
+        if ins[k] != 0:
+            drop(ins[k])
 
 
 @native

@@ -18,18 +18,63 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.base.modes import enter
-from fastgrad.native.base.pyapi import none, py_decref, py_incref
+from fastgrad.native.base.pyapi import (
+    none,
+    py_compare_text,
+    py_decref,
+    py_dict_get_text,
+    py_err_occurred,
+    py_incref,
+    py_integer_value,
+    py_is_subtype,
+    py_tuple_new,
+    text,
+    text_type,
+)
 from fastgrad.native.contracts.flags import CONTIGUOUS, DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
 from fastgrad.native.contracts.limits import MAX_DIMS
-from fastgrad.native.contracts.status import BEYOND_STORAGE, INTERNAL, NEGATIVE_STRIDED, TOO_MANY_DIMS
+from fastgrad.native.contracts.status import (
+    BAD_HANDLE,
+    BEYOND_STORAGE,
+    INTERNAL,
+    NEGATIVE_STRIDED,
+    OK,
+    RAISED,
+    TOO_MANY_DIMS,
+)
 from fastgrad.native.graph.graph import is_leaf, look, requires_grad, write_meta
 from fastgrad.native.graph.packing import about_to_change
-from fastgrad.native.launch.elementwise import copy_into, fill_scalar, number_tensor
-from fastgrad.native.launch.launch import launch_frame, replay
+from fastgrad.native.launch.elementwise import copy_into, fill_scalar, lasting_number, number_tensor
+from fastgrad.native.launch.launch import launch_frame
+from fastgrad.native.memory.launches import replay, wait_for_flights
 from fastgrad.native.memory.references import drain, drop, leave_node, retain, unlink_retained
-from fastgrad.native.tensors import tensors
+from fastgrad.native.objects.collector import collection_begins, collection_ends
+from fastgrad.native.objects.handles import object_handle, type_of
+from fastgrad.native.python.arguments import integers
+from fastgrad.native.tensors import elements, tensors
 from fastgrad.native.tensors.overlap import overlap as memory_overlap
 from fastgrad.native.tensors.tensors import alias, itemsize, new_tensor
+
+OLDEST = 2  # the generation of a full collection
+GENERATION, START = text("generation"), text("start")
+
+
+@native
+def collecting(phase, info):
+    """Python's garbage collector begins or ends: see Note [What the collector learns] in `objects.collector`.
+
+    Compiled, because Python drops the KeyboardInterrupt of a signal that it handles in a callback of the collector.
+    """
+    generation = py_dict_get_text(info, GENERATION())
+    if generation == 0 or py_is_subtype(type_of(phase), text_type()) == 0:
+        return fail(INTERNAL, phase, info)
+    full = py_integer_value(generation) == OLDEST
+    if py_err_occurred() != 0:
+        return RAISED
+    if py_compare_text(phase, START()) == 0:
+        collection_begins(1 if full else 0)
+        return OK
+    return collection_ends() if full else OK
 
 
 @native
@@ -197,8 +242,8 @@ def wrapped_number(kind, real, integer, device):
 
 @native
 def wrapped_handle(kind, real, integer):
-    """The handle of such a number, with one reference for the caller."""
-    return number_tensor(kind, real, integer, -1, 0)
+    """The handle of such a number of the host's, with one reference for the caller."""
+    return lasting_number(kind, real, integer)
 
 
 @native
@@ -249,9 +294,20 @@ def copy(h, source):
     status = about_to_change(h)
     if failed(status):
         return status
+    retain(h)
+    retain(source)
     status = copy_into(h, source)
     tensors.bump_version(h)
+    drop(h)
+    drop(source)
     return status
+
+
+@native
+def write(h, address):
+    """Fill a fresh contiguous tensor with what lies at an address of the host's. OK or a failure."""
+    enter()
+    return elements.write_bytes(h, address)
 
 
 @native
@@ -263,13 +319,19 @@ def data_of(h):
 
 
 @native
-def set_data(h, source):
-    """Let a tensor stand for the memory of another one, with its layout and dtype."""
+def set_data(o, given):
+    """Let a tensor stand for the memory of another one, with its layout and dtype. OK or a failure."""
     enter()
+    wait_for_flights()
+    h = object_handle(o)  # now, and not before others ran
+    source = object_handle(given)
+    if h == 0 or source == 0:
+        return BAD_HANDLE
     tensors.stand_for(h, source)
     if tensor(h).accumulator != 0:
         write_meta(words(node(tensor(h).accumulator).metas), h)
     drain()
+    return OK
 
 
 @native
@@ -303,9 +365,16 @@ def launches_of(o):
 
 @native
 def replay_tape(o):
-    """Run the launches that a context recorded again, in order."""
-    if context_object(o).tape != 0:
-        replay(context_object(o).tape)
+    """Run the launches that a context recorded again, in order. OK or a failure."""
+    handle = context_object(o).tape
+    return replay(handle) if handle != 0 else OK
+
+
+@native
+def tape_words(o):
+    """What a context recorded, as a tuple: of each launch what `LAUNCHED` says, and then the words of its frame."""
+    handle = context_object(o).tape
+    return integers(tape(handle).words, tape(handle).n_words) if handle != 0 else py_tuple_new(0)
 
 
 @native

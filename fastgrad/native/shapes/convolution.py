@@ -17,7 +17,9 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.element_types import UINT8
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.status import MISFIT
-from fastgrad.native.launch.launch import find_kernel, launch_address, op_record
+from fastgrad.native.launch.launch import launch_frame, op_record
+from fastgrad.native.memory.flights import depart
+from fastgrad.native.memory.launches import arrive, find_kernel
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import finished, new_tensor
@@ -66,9 +68,16 @@ def write_geometry(f, rank, x, w, y, attrs):
 @native
 def launch_with_scratch(kernel, device, dtype, f, work):
     """Ask a kernel how much scratch it needs, and launch it with as much; returns a status."""
+    place = depart(address_of(f), words_of(f))
     address = find_kernel(kernel, device, dtype, FLAT)
-    if failed(address):
-        return address
+    status = launch_at(address, kernel, device, dtype, f, work) if not failed(address) else address
+    arrive(place)
+    return status
+
+
+@native
+def launch_at(address, kernel, device, dtype, f, work):
+    """The same with the address of the kernel, and what it works on is held."""
     f.scratch = 0
     f.wanted = 0
     call_kernel(address, address_of(f))
@@ -78,7 +87,7 @@ def launch_with_scratch(kernel, device, dtype, f, work):
     if failed(scratch):
         return scratch
     f.scratch = tensor(scratch).data
-    status = launch_address(address, address_of(f), words_of(f), work)
+    status = launch_frame(kernel, device, dtype, f, work)
     drop(scratch)
     return status
 

@@ -10,7 +10,8 @@ from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.launch.elementwise import cast, copy_into
 from fastgrad.native.launch.launch import launch_frame
 from fastgrad.native.memory.references import drop, retain
-from fastgrad.native.tensors.tensors import finished, itemsize, new_tensor
+from fastgrad.native.tensors.elements import itemsize
+from fastgrad.native.tensors.tensors import finished, new_tensor
 from fastgrad.native.tensors.views import view_reshape
 
 

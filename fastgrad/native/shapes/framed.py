@@ -24,7 +24,6 @@ from fastgrad.native.contracts.frames.framed import FRAMED, MAX_FRAMED_INPUTS
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import FLOAT_ONLY, OUT_INT64, WITH_INDICES, WITH_MASK
 from fastgrad.native.contracts.status import (
-    DEVICE_MISMATCH,
     DTYPE_REFUSED,
     INTERNAL,
     MIXED_DTYPES,
@@ -52,8 +51,6 @@ def framed_inputs(n, ins, made, f):
         t = tensor(ins[k])
         if is_floating(t.dtype) and t.dtype != first.dtype:
             status = fail(MIXED_DTYPES, t.dtype, first.dtype)
-        elif t.device != first.device:
-            status = DEVICE_MISMATCH
         else:
             c = contiguous(ins[k])
             if failed(c):

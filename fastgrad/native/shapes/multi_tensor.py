@@ -10,7 +10,6 @@ from fastgrad.native.contracts.flags import INFERENCE, INFERENCE_MODE
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.multi_tensor import GROUP
 from fastgrad.native.contracts.status import (
-    DEVICE_MISMATCH,
     INFERENCE_INPLACE,
     NOT_A_NUMBER,
     OVERLAP,
@@ -18,7 +17,8 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.graph.packing import about_to_change
 from fastgrad.native.launch.elementwise import copy_into
-from fastgrad.native.launch.launch import launch, op_record
+from fastgrad.native.launch.launch import op_record
+from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.overlap import overlaps_itself
@@ -61,8 +61,6 @@ def check_group(op, group, attrs):
         h = group[j]
         j += 1
         t = tensor(h)
-        if t.device != first.device:
-            return fail(DEVICE_MISMATCH)
         if attrs[3] >> k & 1:
             fits = t.numel == 1 and (t.dtype == FLOAT32 or t.dtype == FLOAT64)
         else:

@@ -25,7 +25,8 @@ from fastgrad.native.launch.elementwise import copy_into
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import fill_zero, zeros
 from fastgrad.native.shapes.reductions import sum_to
-from fastgrad.native.tensors.tensors import finished, is_contiguous, itemsize, new_tensor, new_view, wrap_dim
+from fastgrad.native.tensors.elements import itemsize
+from fastgrad.native.tensors.tensors import finished, is_contiguous, new_tensor, new_view, wrap_dim
 from fastgrad.native.tensors.views import extent, make_view
 
 

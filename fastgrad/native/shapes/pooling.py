@@ -11,7 +11,8 @@ from fastgrad.native.contracts.frames.windows import CONSTANT, POOLING
 from fastgrad.native.contracts.status import MISFIT, PLACE_RANGE
 from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.elementwise import cast
-from fastgrad.native.launch.launch import launch, launch_frame, op_record
+from fastgrad.native.launch.launch import launch_frame, op_record
+from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import finished, new_tensor

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fastgrad.native.base.intrinsics import native, native_once, tensor
 from fastgrad.native.contracts.flags import CONTIGUOUS
-from fastgrad.native.tensors.tensors import itemsize
+from fastgrad.native.tensors.elements import itemsize
 
 DISJOINT, PARTLY, FULLY = range(3)
 """How two tensors share memory; `DISJOINT` also where that is not easily told."""

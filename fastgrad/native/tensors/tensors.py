@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fastgrad.native.base.failures import fail, failed, note_sizes
 from fastgrad.native.base.intrinsics import (
-    memcpy,
     native,
     native_inline,
     native_once,
@@ -57,14 +56,7 @@ from fastgrad.native.memory.storages import (
     version_of,
 )
 from fastgrad.native.memory.tapes import keep_for_tape
-
-ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
-
-
-@native_inline
-def itemsize(dtype):
-    """Bytes of an element."""
-    return ITEMSIZE_OF[dtype]
+from fastgrad.native.tensors.elements import copy_elements, itemsize
 
 
 @native
@@ -253,19 +245,17 @@ def foreign_tensor(dtype, device, ndim, shape, strides, data, nbytes, owner):
 
 @native_once
 def unshare(handle):
-    """Give a gradient that hooks see memory of its own, because it is about to change. A status."""
+    """Give a gradient that hooks see memory of its own, because it is about to change. OK or a failure."""
     t = tensor(handle)
-    t.flags &= ~COPY_ON_WRITE
-    size = itemsize(t.dtype)
-    nbytes = product(t.numel, size)
+    nbytes = product(t.numel, itemsize(t.dtype))
     fresh = new_storage(nbytes, t.dtype, t.device) if nbytes >= 0 else NO_MEMORY
     if failed(fresh):
         return fresh
     target = storage(fresh).data
-    if t.flags & CONTIGUOUS:
-        memcpy(target, t.data, t.numel * size)
-    else:
-        copy_elements(t, target, size)
+    status = copy_elements(t, target)
+    if failed(status):
+        drop(fresh)
+        return status
     release_storage(t.storage)
     t.storage = fresh
     t.data = target
@@ -273,28 +263,26 @@ def unshare(handle):
     for k in range(t.ndim - 1, -1, -1):
         t.strides[k] = stride
         stride *= max(t.shape[k], 1)
-    t.flags |= CONTIGUOUS
-    return 0
+    t.flags = t.flags & ~COPY_ON_WRITE | CONTIGUOUS
+    return OK
 
 
-@native
-def copy_elements(t, target, size):
-    """Copy the elements of a strided tensor one after the other, in row-major order."""
-    for i in range(t.numel):
-        rest = i
-        offset = 0
-        for k in range(t.ndim - 1, -1, -1):
-            offset += rest % t.shape[k] * t.strides[k]
-            rest //= t.shape[k]
-        memcpy(target + i * size, t.data + offset * size, size)
+@native_inline
+def own_memory(handle):
+    """See to it that a tensor which is about to change, or to be shared, is not a gradient that others read as well.
+
+    OK or a failure.
+    """
+    return unshare(handle) if tensor(handle).flags & COPY_ON_WRITE else OK
 
 
 @native
 def alias(source):
     """A tensor with the layout and storage of `source` and no history: what `detach` returns."""
     t = tensor(source)
-    if t.flags & COPY_ON_WRITE and failed(unshare(source)):
-        return NO_MEMORY
+    status = own_memory(source)
+    if failed(status):
+        return status
     return new_view(source, t.ndim, t.shape, t.strides, t.data)
 
 
@@ -330,6 +318,16 @@ def same_shape(a, b):
         if ta.shape[k] != tb.shape[k]:
             return False
     return True
+
+
+@native_inline
+def on_one_device(n, ins):
+    """Whether tensors are on one device. Only elementwise ops take a 0-dim one from another device."""
+    same = True
+    for k in range(1, n):
+        if ins[k] != 0 and ins[0] != 0 and tensor(ins[k]).device != tensor(ins[0]).device:
+            same = False
+    return same
 
 
 @native

@@ -14,7 +14,7 @@ from fastgrad.native.base.intrinsics import (
     total,
     words,
 )
-from fastgrad.native.contracts.flags import CONTIGUOUS, COPY_ON_WRITE
+from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import (
     VIEW_ALIAS,
@@ -45,7 +45,6 @@ from fastgrad.native.contracts.status import (
     NEGATIVE_SIZE,
     NEGATIVE_STRIDED,
     NO_DIMS,
-    NO_MEMORY,
     PERMUTE_DIMS,
     RESHAPE_SIZES,
     SEVERAL_UNKNOWN,
@@ -54,7 +53,8 @@ from fastgrad.native.contracts.status import (
     TOO_MANY_DIMS,
     VIEW_STRIDES,
 )
-from fastgrad.native.tensors.tensors import alias, itemsize, new_view, resized, unshare, wrap_dim
+from fastgrad.native.tensors.elements import itemsize
+from fastgrad.native.tensors.tensors import alias, new_view, own_memory, resized, wrap_dim
 
 
 @native
@@ -411,8 +411,9 @@ def view_as_strided(h, attrs):
 @native_once
 def make_view(kind, h, n, attrs):
     """The view of `kind` of tensor `h`; `attrs` as `contracts.ops` says beside each kind."""
-    if tensor(h).flags & COPY_ON_WRITE and failed(unshare(h)):
-        return NO_MEMORY
+    status = own_memory(h)
+    if failed(status):
+        return status
     if kind == VIEW_RESHAPE:
         return view_reshape(h, n, attrs)
     if kind == VIEW_EXPAND:

@@ -1,9 +1,9 @@
-"""Filling memory: zeros, random numbers, sequences."""
+"""Filling memory: bytes, constants, random numbers, sequences."""
 
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import UINT8
-from fastgrad.native.contracts.frame import Frame, number, size, writes
+from fastgrad.native.contracts.frame import Frame, number, reads, size, writes
 from fastgrad.native.contracts.split import Split
 
 ZERO = Frame(
@@ -12,6 +12,18 @@ ZERO = Frame(
     nbytes=size(),
     splits=(Split("nbytes", {"out": ()}, grain=64),),
 )
+
+# Bytes as they stand, between the host's memory and the device's; which is which says the kernel.
+TRANSFER = Frame(
+    "transfer",
+    out=writes("nbytes", element=UINT8),
+    x=reads("nbytes", element=UINT8),
+    nbytes=size(),
+    splits=(Split("nbytes", {"out": (), "x": ()}, grain=64),),
+)
+
+# The value is the bits of a float64, or an integer.
+CONSTANT = Frame("constant", n=size(), out=writes("n"), value=number(), splits=(Split("n", {"out": ()}),))
 
 # Random numbers: `a` and `b` are the bounds of the distribution, or its mean and deviation: bits of float64, or
 # integers. How many elements come from a block of the stream depends on kernel and dtype, so that the offset of a part

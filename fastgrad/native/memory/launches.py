@@ -1,0 +1,274 @@
+"""Running kernels: the point that every launch passes, and replays."""
+
+from __future__ import annotations
+
+from fastgrad.flags import DEBUG
+from fastgrad.native.base import frames
+from fastgrad.native.base.clock import usleep
+from fastgrad.native.base.failures import fail, failed
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    call_kernel,
+    native,
+    native_inline,
+    native_once,
+    runtime,
+    stack_small,
+    storage,
+    tape,
+    words,
+    words_of,
+)
+from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import (
+    py_decref,
+    py_err_occurred,
+    py_integer,
+    py_integer_value,
+    py_restore_thread,
+    py_save_thread,
+    py_vectorcall,
+)
+from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.frame import FINE, INDEX_OUTSIDE, REPORT
+from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.contracts.status import (
+    NO_KERNEL,
+    OK,
+    OPERAND_LENGTH,
+    RAISED,
+    REPLAY_RANGE,
+    STRAY_ADDRESS,
+)
+from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.flights import depart, land, mark_own, others_fly
+from fastgrad.native.memory.places import is_live
+from fastgrad.native.memory.references import drain, release_storage
+from fastgrad.native.memory.tapes import HEAD_BYTES, append_launch, launched
+
+RELEASE_GIL = 1 << 16  # elements from which on other Python threads may run beside a kernel
+PATIENCE = 50  # microseconds between two looks
+REPORT_BYTES = REPORT.words * 8
+CELLS = N_DEVICES * N_DTYPES * N_LAYOUTS  # of a kernel
+
+
+# --- waiting ---------------------------------------------------------------------------------------------------
+
+
+@native
+def arrive(place):
+    """A launch is over: take it off the list of flights, and let go of the memory that waited for it."""
+    land(place)
+    rt = runtime()
+    waiting = rt.waiting
+    rt.waiting = 0
+    while waiting != 0:  # what other flights work on will wait again
+        following = storage(waiting).link
+        release_storage(waiting)
+        waiting = following
+    if rt.dead != 0:
+        drain()
+
+
+@native_once
+def wait_for_flights():
+    """Wait until no other thread is in the middle of a launch; see Note [Flights]. Other threads may run."""
+    rt = runtime()
+    if rt.n_flights == 0 or not others_fly():
+        return
+    rt.waiters += 1
+    mark_own(1)
+    while others_fly():
+        give_way()
+    mark_own(0)
+    rt.waiters -= 1
+
+
+@native_once
+def give_way():
+    """Let other threads run for a moment."""
+    state = py_save_thread()
+    usleep(PATIENCE)
+    py_restore_thread(state)
+    enter()
+
+
+# --- launches --------------------------------------------------------------------------------------------------
+
+
+@native_inline
+def cell_of(kernel, device, dtype, layout_class):
+    """The cell of the kernel table that holds the address of a kernel."""
+    return ((kernel * N_DEVICES + device) * N_DTYPES + dtype) * N_LAYOUTS + layout_class
+
+
+@native_once
+def resolve(cell):
+    """Let Python find or compile the kernel of an empty cell: its address, or a failure."""
+    number = py_integer(cell)
+    if number == 0:
+        return RAISED
+    arguments = words(stack_small())
+    arguments[0] = number
+    answer = py_vectorcall(runtime().resolve, address_of(arguments), 1, 0)
+    enter()
+    py_decref(number)
+    if answer == 0:
+        return RAISED
+    address = py_integer_value(answer)
+    py_decref(answer)
+    if py_err_occurred() != 0:
+        return RAISED
+    if address == 0:
+        return fail(NO_KERNEL, cell)
+    runtime().kernels[cell] = address
+    return address
+
+
+@native
+def find_kernel(kernel, device, dtype, layout_class):
+    """The address of a kernel, or a failure.
+
+    One that was never needed is found or compiled now, by Python: any code may run meanwhile, other threads too. So
+    whoever has written a frame puts it onto the list of flights before this call, until the launch is over.
+    """
+    cell = cell_of(kernel, device, dtype, layout_class)
+    address = runtime().kernels[cell]
+    return address if address != 0 else resolve(cell)
+
+
+@native_once
+def run_beside_others(address, frame, n_words):
+    """Run a kernel while other Python threads may run: see Note [Flights]."""
+    if runtime().waiters != 0:
+        call_kernel(address, frame)
+        return
+    place = depart(frame, n_words)
+    state = py_save_thread()
+    call_kernel(address, frame)
+    py_restore_thread(state)
+    enter()
+    arrive(place)
+
+
+@native_once
+def check_frame(cell, frame, n_words):
+    """Whether the addresses in the frame of a launch lie in live storages: a status. Only debug mode asks."""
+    kernel = cell // CELLS
+    addresses = runtime().addresses[kernel * N_LAYOUTS + cell % N_LAYOUTS]
+    for k in range(n_words):
+        if addresses >> k & 1 and words(frame)[k] != 0 and not is_live(words(frame)[k]):
+            return fail(STRAY_ADDRESS, kernel, k)
+    return 0
+
+
+@native_inline
+def run(address, cell, frame, n_words, work):
+    """Run one kernel; returns a status."""
+    if DEBUG:
+        status = check_frame(cell, frame, n_words)
+        if failed(status):
+            return status
+    runtime().launches += 1
+    if work >= RELEASE_GIL:
+        run_beside_others(address, frame, n_words)
+    else:
+        call_kernel(address, frame)
+    return 0
+
+
+@native_once
+def run_first(cell, frame, n_words, work):
+    """Find a kernel that was never needed, and run it; returns a status."""
+    place = depart(frame, n_words)
+    address = resolve(cell)
+    status = run(address, cell, frame, n_words, work) if not failed(address) else address
+    arrive(place)
+    return status
+
+
+@native_inline
+def launch(kernel, device, dtype, layout_class, frame, n_words, work):
+    """Find a kernel and run it over `frame`: the single point that every launch passes, and so the one that a capture
+
+    records. Returns a status.
+    """
+    cell = cell_of(kernel, device, dtype, layout_class)
+    address = runtime().kernels[cell]
+    status = (
+        run(address, cell, frame, n_words, work) if address != 0 else run_first(cell, frame, n_words, work)
+    )
+    if runtime().tape != 0 and not failed(status):
+        return append_launch(cell, frame, n_words, work)
+    return status
+
+
+@native_once
+def launch_transfer(out, out_device, source, device, nbytes):
+    """Copy bytes to or from the host's memory by a kernel of the other device; a status."""
+    rt = runtime()
+    f = frames.transfer(stack_small())
+    f.out = out
+    f.x = source
+    f.nbytes = nbytes
+    kernel = rt.upload_kernel if device == HOST else rt.download_kernel
+    where = out_device if device == HOST else device
+    return launch(kernel, where, BOOL, FLAT, address_of(f), words_of(f), nbytes)
+
+
+@native_once
+def fetch_report(device, address, r):
+    """Read the report of a kernel of another device than the host; a status."""
+    f = frames.transfer(stack_small())
+    f.out = address_of(r)
+    f.x = address
+    f.nbytes = REPORT_BYTES
+    cell = cell_of(runtime().download_kernel, device, BOOL, FLAT)
+    place = depart(address_of(f), words_of(f))
+    kernel = runtime().kernels[cell] if runtime().kernels[cell] != 0 else resolve(cell)
+    if not failed(kernel):
+        call_kernel(kernel, address_of(f))
+    arrive(place)
+    return kernel if failed(kernel) else OK
+
+
+# --- replays ---------------------------------------------------------------------------------------------------
+
+
+@native
+def replay(handle):
+    """Run the launches of a tape again, in order, up to one that reports what is wrong with what it reads.
+
+    OK or a failure.
+    """
+    enter()
+    t = tape(handle)
+    at = t.words
+    end = t.words + t.n_words * 8
+    result = OK
+    while at < end and result == OK:
+        entry = launched(at)
+        result = launch_again(entry, at + HEAD_BYTES)
+        at += HEAD_BYTES + entry.n_words * 8
+    return result
+
+
+@native
+def launch_again(entry, frame):
+    """Run a launch of a tape; OK or a failure."""
+    rt = runtime()
+    place = rt.reports[entry.cell // CELLS]
+    device = entry.cell // (N_DTYPES * N_LAYOUTS) % N_DEVICES
+    report = frames.report(words(frame)[place])
+    if place != 0 and device == HOST:
+        report.kind = FINE
+    status = run(rt.kernels[entry.cell], entry.cell, frame, entry.n_words, entry.work)
+    if place != 0 and device != HOST and not failed(status):
+        report = frames.report(stack_small())
+        status = fetch_report(device, words(frame)[place], report)
+    if failed(status) or place == 0 or report.kind == FINE:
+        return status
+    if report.kind == INDEX_OUTSIDE:
+        return fail(REPLAY_RANGE, report.first, report.second)
+    return fail(OPERAND_LENGTH, report.first)

@@ -1,0 +1,149 @@
+"""Writing elements: copies, constants and what the host brings, all by launches, so that a capture has them."""
+
+from __future__ import annotations
+
+from fastgrad.native.base import frames
+from fastgrad.native.base.failures import failed
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    f64s,
+    memcpy,
+    native,
+    native_inline,
+    native_once,
+    runtime,
+    stack_frame,
+    stack_small,
+    storage,
+    tensor,
+    words_of,
+)
+from fastgrad.native.contracts.element_types import BOOL, FLOAT16
+from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.frames.elementwise import FLAT, FLAT_FRAME, OPERAND, STRIDED, STRIDED_FRAME
+from fastgrad.native.contracts.frames.filling import CONSTANT
+from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.launches import launch, launch_transfer
+from fastgrad.native.memory.references import drop
+from fastgrad.native.memory.storages import new_storage
+
+# Words of a frame before its inputs, and of an operand with strides.
+FLAT_INPUTS, STRIDED_INPUTS = FLAT_FRAME.place("inputs"), STRIDED_FRAME.place("inputs")
+OPERAND_WORDS = OPERAND.words
+
+ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
+VALUE = CONSTANT.offset("value")
+EXACT = 1 << 53  # integers up to here are float64 numbers
+
+
+@native_inline
+def itemsize(dtype):
+    """Bytes of an element."""
+    return ITEMSIZE_OF[dtype]
+
+
+# --- copies ----------------------------------------------------------------------------------------------------
+
+
+@native
+def copy_elements(t, target):
+    """Copy the elements of a tensor to an address, one after the other, in row-major order; a status."""
+    if t.numel == 0:
+        return 0
+    kernel = runtime().copy_kernel + t.dtype
+    frame = stack_frame()
+    if t.flags & CONTIGUOUS:
+        f = frames.flat(frame)
+        f.n = t.numel
+        f.out = target
+        f.inputs[0] = t.data
+        return launch(kernel, t.device, t.dtype, FLAT, frame, FLAT_INPUTS + 1, t.numel)
+    s = frames.strided(frame)
+    s.out.data = target
+    s.inputs.data = t.data
+    s.rank = max(t.ndim, 1)
+    s.sizes[0] = 1
+    stride = 1
+    for k in range(t.ndim):
+        d = t.ndim - 1 - k
+        s.sizes[k] = t.shape[d]
+        s.out.strides[k] = stride
+        s.inputs.strides[k] = t.strides[d]
+        stride *= t.shape[d]
+    return launch(kernel, t.device, t.dtype, STRIDED, frame, STRIDED_INPUTS + OPERAND_WORDS, t.numel)
+
+
+# --- constants -------------------------------------------------------------------------------------------------
+
+
+@native_inline
+def holds(dtype, kind, integer):
+    """Whether a number of a kind (see `number_tensor`) goes to memory of a dtype without a cast of its own.
+
+    A float goes to a floating dtype, which rounds it; an integer too, where it is a float64 as it stands.
+    """
+    if dtype >= FLOAT16:
+        return kind == 1 or -EXACT <= integer <= EXACT
+    return kind == 2 or (kind == 0 and dtype != BOOL)
+
+
+@native
+def write_constant(handle, kind, real, integer):
+    """Fill a contiguous tensor with a number that its dtype holds; a status."""
+    t = tensor(handle)
+    if t.numel == 0:
+        return 0
+    f = frames.constant(stack_small())
+    f.n = t.numel
+    f.out = t.data
+    if t.dtype >= FLOAT16:
+        f64s(address_of(f) + VALUE)[0] = real if kind == 1 else float(integer)
+    else:
+        f.value = integer
+    return launch(runtime().constant_kernel, t.device, t.dtype, FLAT, address_of(f), words_of(f), t.numel)
+
+
+# --- between devices -------------------------------------------------------------------------------------------
+
+
+@native_once
+def transfer(out, out_device, source, device, nbytes):
+    """Copy bytes from an address of one device's memory to one of another's; a status.
+
+    A device knows how to bring them from the host's memory, and to it.
+    """
+    if nbytes == 0:
+        return 0
+    if device == HOST or out_device == HOST:
+        return launch_transfer(out, out_device, source, device, nbytes)
+    staged = new_storage(nbytes, BOOL, HOST)
+    if failed(staged):
+        return staged
+    status = launch_transfer(storage(staged).data, HOST, source, device, nbytes)
+    if not failed(status):
+        status = launch_transfer(out, out_device, storage(staged).data, HOST, nbytes)
+    drop(staged)
+    return status
+
+
+@native_once
+def write_bytes(handle, source):
+    """Fill a fresh contiguous tensor with what lies at an address of the host's; a status.
+
+    Nobody works on a fresh tensor, so that on the host a plain copy will do. A capture needs a launch, and a copy of
+    what lies there that the tape keeps.
+    """
+    t = tensor(handle)
+    nbytes = t.numel * itemsize(t.dtype)
+    if nbytes == 0:
+        return 0
+    if runtime().tape == 0 and t.device == HOST:
+        memcpy(t.data, source, nbytes)
+        return 0
+    staged = new_storage(nbytes, t.dtype, HOST)
+    if failed(staged):
+        return staged
+    memcpy(storage(staged).data, source, nbytes)
+    status = launch_transfer(t.data, t.device, storage(staged).data, HOST, nbytes)
+    drop(staged)
+    return status
