@@ -12,9 +12,10 @@ from typing import Any, NoReturn
 from fastgrad import dtypes
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt, runtime_get, runtime_set_object
 from fastgrad.native.contracts.flags import INFERENCE_VIEW, IS_VIEW, NO_GRAD_VIEW, VIEW_ORIGIN
+from fastgrad.native.contracts.python_types import HELD, KIND_NAMES
 from fastgrad.native.contracts.record import Record
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE, NO_KERNEL, REASONS, Fact
+from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE, REASONS, Fact
 from fastgrad.native.host import devices
 
 NO_NAME = "the runtime"  # of an entry that stands for no op
@@ -39,17 +40,6 @@ def renamed(error: BaseException, name: str) -> BaseException:
 def _exception(status: int, name: str, tensors: list[Any], attrs: Sequence[int]) -> BaseException:
     reason = REASONS[status]
     text = reason.text.format_map(_Facts(reason.facts, name, tensors, attrs))
-    if status == NO_KERNEL and devices.failures:
-        failure = devices.failures.pop()
-        devices.failures.clear()
-        if isinstance(failure, (KeyboardInterrupt, SystemExit)):
-            return failure
-        text = f"{name}(): {text}" + (
-            f"; {failure}" if isinstance(failure, NotImplementedError) and str(failure) else ""
-        )
-        error: BaseException = NotImplementedError(text)
-        error.__cause__ = None if isinstance(failure, NotImplementedError) else failure
-        return error
     if name == NO_NAME or "{op}" in reason.text:
         return reason.exception(text)
     return reason.exception(f"{name}(): {text}" if name.isidentifier() else f"{name}: {text}")
@@ -149,6 +139,11 @@ def _saved(handle: int) -> str:
     return f"[fastgrad.{_dtype(saved).type_name}Tensor {shape_text(saved)}]{producer}"
 
 
+def _advice(cell: int) -> str:
+    text = devices.advice(cell)
+    return f"; {text}" if text else ""
+
+
 _KINDS: dict[str, Callable[[int], str]] = {
     "number": str,
     "dtype": lambda code: dtypes.of_code(code).name,
@@ -156,6 +151,7 @@ _KINDS: dict[str, Callable[[int], str]] = {
     "tensor": lambda handle: shape_text(rt.borrow(handle)),
     "layout": _layout,
     "saved": _saved,
+    "kernel": _advice,
 }
 
 
@@ -227,5 +223,12 @@ def _subject(arguments: Sequence[Any]) -> str:
     return first.__name__ if isinstance(first, type) else NO_NAME
 
 
+def wrong_kind(which: int, value: Any) -> NoReturn:
+    """Called for an object in a place where compiled code reads another kind of objects."""
+    held = HELD[which]
+    raise TypeError(f"{held.name} must be a {KIND_NAMES[held.kind]} or None, but got {type(value).__name__}")
+
+
+runtime_set_object("wrong_kind", wrong_kind)
 runtime_set_object("op_failed", op_failed)
 runtime_set_object("entry_failed", entry_failed)

@@ -15,6 +15,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import operator
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -86,7 +88,9 @@ def set_printoptions(
     Raises
     ------
     ValueError
-        If `profile` is none of the three names.
+        If `profile` is none of the three names, or a number is out of range.
+    TypeError
+        If an option is of another type. All options keep their values then.
 
     Examples
     --------
@@ -104,10 +108,43 @@ def set_printoptions(
         )
     chosen = dict(_PROFILES.get(profile, {})) if profile is not None else {}
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
-    chosen.update({name: value for name, value in given.items() if value is not None})
+    chosen.update({name: _option(name, value) for name, value in given.items() if value is not None})
+    if not isinstance(sci_mode, (bool, types.NoneType)):
+        raise TypeError(
+            f"set_printoptions(): argument 'sci_mode' must be bool or None, not {type(sci_mode).__name__}"
+        )
     for name, value in chosen.items():
         setattr(_OPTIONS, name, value)
     _OPTIONS.sci_mode = sci_mode
+
+
+_RANGES = {
+    "precision": (0, 1000),
+    "edgeitems": (0, math.inf),
+    "linewidth": (1, math.inf),
+    "threshold": (0, math.inf),
+}
+"""The least and the largest value of each option."""
+
+
+def _option(name: str, value: Any) -> float:
+    """An option as a number; whole, but for the threshold, which may be infinite."""
+    if name == "threshold" and isinstance(value, float):
+        number: float = value
+    else:
+        try:
+            number = operator.index(value)
+        except TypeError:
+            kind = "a number" if name == "threshold" else "int"
+            raise TypeError(
+                f"set_printoptions(): argument '{name}' must be {kind}, not {type(value).__name__}"
+            ) from None
+    least, most = _RANGES[name]
+    if not least <= number <= most:
+        raise ValueError(
+            f"set_printoptions(): argument '{name}' must be from {least} to {most}, but is {number}"
+        )
+    return number
 
 
 def get_printoptions() -> dict[str, Any]:

@@ -33,7 +33,7 @@ from fastgrad.native.contracts.element_types import (
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
-from fastgrad.ops.call import float_bits
+from fastgrad.ops.call import float_bits, write_bytes
 from fastgrad.ops.random import INTEGERS, NORMAL, UNIFORM
 from fastgrad.ops.registry import Kernel
 
@@ -114,7 +114,7 @@ class Generator:
             state = _STATE.pack(self._seed, self._offset)
         shape = ctypes.c_int64(_STATE.size)
         tensor = rt.new(UINT8, 0, 1, ctypes.addressof(shape))
-        rt.write(tensor, ctypes.addressof(ctypes.create_string_buffer(state)))
+        write_bytes(tensor, state)
         return tensor
 
     def set_state(self, new_state: Any) -> None:

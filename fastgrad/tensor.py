@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import copy as copy_module
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,7 +32,7 @@ from fastgrad.functions import (  # noqa: F401 - some only for the methods that 
     statistics,
     storage,
 )
-from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.arguments import as_index, is_number, need_tensor, need_type
 from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.creation import device as Device  # noqa: N812
 from fastgrad.functions.data import values_of
@@ -204,6 +205,10 @@ class Tensor(TensorBase):
         return iter(self.unbind(0))
 
     def __contains__(self, value: Any) -> builtins.bool:
+        if not is_number(value):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(value)}"
+            )
         return bool((self == value).any())
 
     def __repr__(self) -> str:
@@ -271,8 +276,22 @@ class Tensor(TensorBase):
 
     @property
     def grad(self) -> Any:
-        """The gradient that backward passes have added up."""
-        return rt.get_grad(self)
+        """The gradient that backward passes have added up.
+
+        Warns
+        -----
+        UserWarning
+            If it is read of a non-leaf for which no pass will write it.
+        """
+        found = rt.get_grad(self)
+        if found is None and not self.is_leaf and not self.retains_grad:
+            warnings.warn(
+                "`grad` of a tensor that is not a leaf is read: passes write it only after retain_grad() was called on "
+                "the tensor. If it was read by mistake, read that of the leaf instead",
+                UserWarning,
+                stacklevel=2,
+            )
+        return found
 
     @grad.setter
     def grad(self, value: Any) -> None:
@@ -325,9 +344,28 @@ class Tensor(TensorBase):
     def _post_accumulate_grad_hooks(self) -> Any:
         return self.__dict__.get(hooks_.POST_HOOKS)
 
+    @_post_accumulate_grad_hooks.setter
+    def _post_accumulate_grad_hooks(self, hooks: Any) -> None:
+        hooks_.set_leaf_hooks(self, hooks_.POST_HOOKS, hooks)
+
+    @_post_accumulate_grad_hooks.deleter
+    def _post_accumulate_grad_hooks(self) -> None:
+        raise RuntimeError("Deletion of _post_accumulate_grad_hooks not allowed!")
+
     @property
     def _backward_hooks(self) -> Any:
-        return self.__dict__.get("_backward_hooks") if self.is_leaf else rt.output_hooks(self)
+        return self.__dict__.get(hooks_.TENSOR_HOOKS) if self.is_leaf else rt.output_hooks(self)
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, hooks: Any) -> None:
+        if self.is_leaf:
+            hooks_.set_leaf_hooks(self, hooks_.TENSOR_HOOKS, hooks)
+        else:
+            hooks_.set_output_hooks(self, hooks)
+
+    @_backward_hooks.deleter
+    def _backward_hooks(self) -> None:
+        raise RuntimeError("Deletion of _backward_hooks not allowed!")
 
     def retain_grad(self) -> None:
         """Let backward passes write the gradient of this non-leaf to its ``grad``."""
@@ -620,7 +658,7 @@ class Tensor(TensorBase):
                 "the moment. "
                 "Clone and detach the tensor first."
             )
-        if id(self) in memo:
+        if id(self) in need_type("__deepcopy__", memo, dict, "memo"):
             return memo[id(self)]
         out = _rebuild(type(self), self.detach().clone(), self.requires_grad)
         memo[id(self)] = out
@@ -732,15 +770,15 @@ class Tensor(TensorBase):
 
     def view_as(self, other: Any) -> Any:
         """A view in the sizes of another tensor."""
-        return self.view(other.shape)
+        return self.view(need_tensor("view_as", other, "other").shape)
 
     def reshape_as(self, other: Any) -> Any:
         """In the sizes of another tensor."""
-        return self.reshape(other.shape)
+        return self.reshape(need_tensor("reshape_as", other, "other").shape)
 
     def where(self, condition: Any, other: Any) -> Any:
         """The tensor where the condition holds, else the other."""
-        return elementwise.where(condition, self, other)
+        return index.where(condition, self, other)
 
     # --- in place -----------------------------------------------------------------------------------------------
 
@@ -885,7 +923,6 @@ _N_UNARY = len(BINARY_OPERATORS) + len(INPLACE_OPERATORS)
 
 def _operator(a: Any, b: Any, k: int) -> Any:
     """An operator whose operands are not two tensors or a tensor and a number, or whose compiled form failed."""
-    devices.failures.clear()  # of the compiled form: the function below says it better
     if _N_UNARY <= k < _N_UNARY + len(UNARY_OPERATORS):
         return _OPERATORS[k](a)
     for x in (a, b):

@@ -1,6 +1,6 @@
 """Automatic differentiation: passes, modes, hooks, nodes."""
 
-from fastgrad.autograd import function, graph
+from fastgrad.autograd import _functions, function, graph  # noqa: F401 - `_functions` is found here
 from fastgrad.autograd.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastgrad.autograd.node import Node
+from fastgrad.functions.arguments import need_tensor
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import NODE, TENSOR
 
@@ -54,7 +55,7 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     >>> fg.autograd.grad(edge, x, grad_outputs=fg.ones(2))
     (tensor([3., 3.]),)
     """
-    if not tensor.requires_grad:
+    if not need_tensor("get_gradient_edge", tensor, "tensor").requires_grad:
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients"
         )

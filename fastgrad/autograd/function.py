@@ -12,7 +12,6 @@ from fastgrad.autograd.anomaly import node_created
 from fastgrad.autograd.modes import is_grad_enabled, no_grad
 from fastgrad.autograd.node import Node
 from fastgrad.autograd.saved import SavedTensor, saved_by_function
-from fastgrad.errors import raise_status
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set, runtime_set_object
 from fastgrad.native.contracts.flags import (
     A_TENSOR,
@@ -32,13 +31,12 @@ _TENSOR_FLAGS = TENSOR.fields["flags"][0]
 class FunctionCtx:
     """What `Function.forward` and `Function.backward` share: the methods of ``ctx``."""
 
-    __slots__ = ()
-
     if TYPE_CHECKING:
         _to_save: Any
         _dirty: Any
         _non_differentiable: Any
-        _options: Any
+
+    _options: Any = 0  # of a context that belongs to no call
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for `backward`, which finds them in ``ctx.saved_tensors``.
@@ -96,7 +94,7 @@ class BackwardFunction(Node, FunctionCtx):
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
         rt.saved_tensors(self)  # raises if they were freed
-        return tuple(SavedTensor(self, f"tensor{k}", k) for k in range(rt.node_field(self, _N_PLACES)))
+        return tuple(SavedTensor._of(self, f"tensor{k}", k) for k in range(rt.node_field(self, _N_PLACES)))
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
@@ -143,6 +141,12 @@ def _two_derivatives(ctx: Any, *grads: Any) -> Any:
         "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of "
         f"them. ({ctx._function.__name__})"
     )
+
+
+_NO_DERIVATIVE = (
+    "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward "
+    "mode AD."
+)
 
 
 class _FunctionMeta(type):
@@ -226,15 +230,14 @@ class Function(metaclass=_FunctionMeta):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the arguments of `forward`, given those of its outputs."""
+        if not isinstance(ctx, BackwardFunction):
+            raise NotImplementedError(_NO_DERIVATIVE)
         return ctx._function.vjp(ctx, *grad_outputs)
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Another name for `backward`: define one of them."""
-        raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
-            "backward mode AD."
-        )
+        raise NotImplementedError(_NO_DERIVATIVE)
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -344,9 +347,7 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
     if recorded and rt.get_mode() & WATCHED:
         node_created(ctx)
     if recorded and ctx._to_save is not None:
-        status = rt.function_save(ctx)
-        if status < 0:
-            raise_status(status, ctx.name())
+        rt.function_save(ctx)
     ctx._to_save = ctx._dirty = ctx._non_differentiable = None
     return tuple(finished) if isinstance(result, tuple) else finished[0]
 
@@ -401,7 +402,6 @@ def check_gradients(ctx: BackwardFunction, result: Any) -> None:
 
 for _callback in (finish_function, save_others, check_gradients):
     runtime_set_object(_callback.__name__, _callback)
-runtime_set_object("tuple_type", tuple)
 runtime_set_object("backward_name", "backward")
 runtime_set("function_op", CustomFunction.id)
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
+from fastgrad.functions.creation import zeros
 from fastgrad.native.build.loader import HandleBase, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.records import TENSOR
 
-DTYPE_FIELD = TENSOR.fields["dtype"][0]
+DTYPE_FIELD, OUTPUT_FIELD = (TENSOR.fields[name][0] for name in ("dtype", "output_nr"))
 TENSOR_HOOKS, POST_HOOKS = "_backward_hooks", "_post_accumulate_grad_hooks"
 LEAF_HOOK_DICTS = (TENSOR_HOOKS, POST_HOOKS)
 
@@ -94,7 +95,7 @@ def _revive(kind: type, state: tuple[Any, ...]) -> Any:
 
 
 runtime_set_object("handle_type", RemovableHandle)
-runtime_set_object("dict_type", OrderedDict)
+runtime_set_object("hooks_type", OrderedDict)
 runtime_set_object("hooks_name", TENSOR_HOOKS)
 runtime_set_object("post_accumulate_name", POST_HOOKS)
 
@@ -173,8 +174,6 @@ class TensorHook:
 
     def zeros(self) -> Any:
         """What stands for an undefined gradient."""
-        from fastgrad.functions.creation import zeros
-
         sizes, dtype, device = self.like or ((), None, None)
         return zeros(sizes, dtype=dtype, device=device)
 
@@ -229,6 +228,35 @@ def set_post_accumulate_hook(tensor: Any, hook: Any) -> None:
 def leaf_hook_dict(tensor: Any, name: str) -> Any:
     """The dict of a leaf's hooks of one kind, made when it is first needed."""
     return rt.leaf_hooks(tensor, int(name == POST_HOOKS))
+
+
+def _need_hooks(name: str, hooks: Any) -> Any:
+    """A dict of hooks as handles can refer to it, or None."""
+    if hooks is not None and not isinstance(hooks, dict):
+        raise TypeError(f"{name} of a tensor must be a dict of hooks or None, not {type(hooks).__name__}")
+    return OrderedDict(hooks) if type(hooks) is dict else hooks
+
+
+def set_leaf_hooks(tensor: Any, name: str, hooks: Any) -> None:
+    """Let the hooks of one kind of a leaf be those of a dict, from now on; None for none."""
+    hooks = _need_hooks(name, hooks)
+    if hooks is not None:
+        leaf_hook_dict(tensor, name)  # a leaf that has hooks is known by it
+        tensor.__dict__[name] = hooks
+    else:
+        tensor.__dict__.pop(name, None)
+
+
+def set_output_hooks(tensor: Any, hooks: Any) -> None:
+    """Let the hooks of a non-leaf be those of a dict; if it has hooks they are replaced in the dict that it has."""
+    hooks = _need_hooks(TENSOR_HOOKS, hooks)
+    present = rt.output_hooks(tensor)
+    if present is not None:
+        new = dict(hooks or {})
+        present.clear()
+        present.update(new)
+    elif hooks is not None:
+        rt.hold_hooks(rt.grad_fn(tensor), rt.field(tensor, OUTPUT_FIELD), hooks)
 
 
 # --- what a hook may return ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastgrad.autograd.engine import kept_by_pass
 from fastgrad.autograd.hooks import RemovableHandle
+from fastgrad.functions.arguments import need_tensors
 from fastgrad.native.build.loader import rt
 
 MODES = ("all", "any")
@@ -125,6 +126,7 @@ def register_multi_grad_hook(
     """
     if mode not in MODES:
         raise ValueError(f"Expects mode to be one of {MODES} but got {mode}")
+    tensors = need_tensors("register_multi_grad_hook", tensors)
     if mode == "any":
         return _register_any([t for t in tensors if t.requires_grad], fn)
     for tensor in tensors:
@@ -188,6 +190,7 @@ def register_multi_post_accumulate_grad_hook(
     >>> (a * b * 2).sum().backward()
     [tensor([2.]), tensor([2.])]
     """
+    tensors = need_tensors("register_multi_post_accumulate_grad_hook", tensors)
     gathering = _Gathering([], False, fn)
     handle = _register_all(
         tensors, lambda k, t: t.register_post_accumulate_grad_hook(lambda leaf: gathering.put(k, leaf))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from fastgrad.autograd.modes import no_grad
 from fastgrad.autograd.saved import saved_tensors_hooks
@@ -57,6 +57,11 @@ class _Kept:
 
     def value(self) -> Any:
         """The tensor, if it was not changed where nobody could copy it before: after the context, or unseen."""
+        if self.tensor is None:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
+                "recorded: what it kept was cleared"
+            )
         if self.tensor._version != self.version:
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation "
@@ -70,18 +75,29 @@ class _Copies:
 
     def __init__(self) -> None:
         self.kept: dict[int, WeakSet[_Kept]] = {}
+        self.cloned: WeakKeyDictionary[_Kept, Any] = WeakKeyDictionary()
+        self.handles: WeakValueDictionary[tuple[int, int, int], _Kept] = WeakValueDictionary()
 
     def pack(self, tensor: Any) -> _Kept:
         """Keep a tensor."""
         kept = _Kept(tensor.detach())
         self.kept.setdefault(rt.field(tensor, _STORAGE), WeakSet()).add(kept)
+        self.handles[id(kept.tensor), tensor.data_ptr(), kept.version] = kept
         return kept
 
     def copy(self, storage: int) -> None:
         """Let everything that was saved of some memory have a copy of its own."""
         for kept in self.kept.pop(storage, ()):
-            kept.tensor = kept.tensor.clone()
+            self.cloned[kept] = kept.tensor = kept.tensor.clone()
             kept.version = kept.tensor._version
+
+    def clear(self) -> None:
+        """Forget all that was saved."""
+        for kept in list(self.handles.values()):
+            kept.tensor = None
+        self.kept.clear()
+        self.cloned.clear()
+        self.handles.clear()
 
 
 def _active() -> _Copies | None:
@@ -97,6 +113,15 @@ def _active() -> _Copies | None:
 
 class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the field's name
     """While this context is active, saved tensors may be changed in place: backward reads a copy of the old values.
+
+    The ``with`` statement gives the context itself.
+
+    Attributes
+    ----------
+    cloned : WeakKeyDictionary
+        The copies that had to be made, by their handles, which the graph holds.
+    tid_to_weakhandle : WeakValueDictionary
+        The handle of everything that was saved and is still needed, by identity, address and version of the tensor.
 
     Notes
     -----
@@ -117,8 +142,24 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):  # noqa: N801 - the 
     """
 
     def __init__(self) -> None:
-        super().__init__(_Copies().pack, _Kept.value)
+        self._copies = _Copies()
+        super().__init__(self._copies.pack, _Kept.value)
         self._on = MUTATION_HOOKS
+        self._gives_self = 1
+
+    @property
+    def cloned(self) -> WeakKeyDictionary[_Kept, Any]:
+        """The copies that had to be made, by their handles."""
+        return self._copies.cloned
+
+    @property
+    def tid_to_weakhandle(self) -> WeakValueDictionary[tuple[int, int, int], _Kept]:
+        """The handles of all that was saved and is still needed."""
+        return self._copies.handles
+
+    def clear(self) -> None:
+        """Forget all that was saved: passes that need it raise from now on."""
+        self._copies.clear()
 
     def _entering(self) -> Any:
         if _active() is not None:

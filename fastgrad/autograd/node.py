@@ -141,7 +141,7 @@ class Node(NodeBase):
     def tensor_pre_hooks(self) -> list[FunctionPreHook]:
         """The hooks of the node's outputs, one object for each tensor."""
         held = self._tensor_hooks
-        pairs = held if isinstance(held, list) else [] if held is None else [(0, held)]
+        pairs = held if isinstance(held, tuple) else () if held is None else ((0, held),)
         return [PyFunctionTensorPreHook(hooks, number) for number, hooks in pairs if hooks]
 
     @property

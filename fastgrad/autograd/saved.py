@@ -267,10 +267,20 @@ class SavedTensor:
         What the derivative calls it.
     """
 
-    def __init__(self, node: Any, name: str, place: int) -> None:
-        self.name = name
-        self._node = node
-        self._place = place
+    name: str
+    _node: Any
+    _place: int
+
+    def __init__(self) -> None:
+        """Refuse: nodes have them."""
+        raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
+
+    @classmethod
+    def _of(cls, node: Any, name: str, place: int) -> SavedTensor:
+        """What a node saved in a place."""
+        self = cls.__new__(cls)
+        self.name, self._node, self._place = name, node, place
+        return self
 
     def register_hooks(self, pack_hook: Pack, unpack_hook: Unpack) -> None:
         """Pack this one tensor, at once.
@@ -336,7 +346,7 @@ def saved_attribute(node: Any, name: str) -> Any:
         raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
     place, edge = found
     if raw:
-        return SavedTensor(node, short, place)
+        return SavedTensor._of(node, short, place)
     value = saved_value(node, place, edge)
     if place >= FIRST_OUTPUT and value is not None and value.is_floating_point():
         return rt.attach_output(node, place - FIRST_OUTPUT, value)

@@ -32,5 +32,7 @@ class Variable(metaclass=_VariableMeta):
 
     def __new__(cls, data: Any, requires_grad: bool = False) -> Any:
         """The tensor itself, without history."""
-        out = data.detach()
+        if not isinstance(data, TensorBase):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        out: Any = data.detach()  # type: ignore[attr-defined]
         return out.requires_grad_() if requires_grad else out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,38 @@ def need_tensor(name: str, value: Any, argument: str = "input", position: int = 
     if not isinstance(value, TensorBase):
         raise TypeError(
             f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+        )
+    return value
+
+
+def need_optional(name: str, value: Any, argument: str, position: int) -> Any:
+    """The value, if it is a tensor or None; a TypeError naming the argument and its position otherwise."""
+    return None if value is None else need_tensor(name, value, argument, position)
+
+
+def need_tensors(name: str, values: Any, argument: str = "tensors", position: int = 1) -> list[Any]:
+    """The values as a list, if they are an iterable of tensors; a TypeError naming argument and element otherwise."""
+    if isinstance(values, TensorBase) or not isinstance(values, Iterable):
+        kind = type(values).__name__
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position {position}) must be iterable of Tensors, not {kind}"
+        )
+    found = list(values)
+    for k, value in enumerate(found):
+        if not isinstance(value, TensorBase):
+            raise TypeError(
+                f"{name}(): argument '{argument}' (position {position}) must be iterable of Tensors, but found "
+                f"element of type {type(value).__name__} at pos {k}"
+            )
+    return found
+
+
+def need_type(name: str, value: Any, kind: type, argument: str, position: int = 1) -> Any:
+    """The value, if it is of the type; a TypeError naming the argument and its position otherwise."""
+    if not isinstance(value, kind):
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position {position}) must be {kind.__name__}, not "
+            f"{type(value).__name__}"
         )
     return value
 

@@ -16,11 +16,13 @@ from fastgrad.errors import raise_status
 from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor, product
 from fastgrad.functions.data import array_of
 from fastgrad.functions.public import public
+from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits
+from fastgrad.ops.random import SEQUENCE
 from fastgrad.ops.registry import BY_NAME
 
 _CAST = BY_NAME["cast"].id
@@ -83,7 +85,8 @@ def _dtype_code(d: Any) -> int:
     return runtime_get("default_dtype") if d is None else dtypes.as_dtype(d).code
 
 
-def _new(code: int, sizes: Sequence[int], where: Any = None, name: str = "empty") -> Any:
+def allocate(name: str, code: int, sizes: Sequence[int], where: Any = None) -> Any:
+    """A tensor whose elements are not set; `name` is the function that answers for the sizes."""
     for s in sizes:
         if s < 0:
             raise RuntimeError(
@@ -261,7 +264,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         if device is None or _code(device) == source.device.code:
             out = rt.apply(_CAST, 1, 0, source, code)
         else:
-            out = _new(code, source.shape, device)
+            out = allocate("tensor", code, source.shape, device)
             _copy(out, source)
         return _finish(out, requires_grad)
     if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
@@ -269,7 +272,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         out = rt.number(*number_parts(data), code if dtype is None else _dtype_code(dtype), _code(device))
         return _finish(out, requires_grad)
     array = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
-    out = _new(dtypes.of_numpy(array.dtype).code, array.shape, device)
+    out = allocate("tensor", dtypes.of_numpy(array.dtype).code, array.shape, device)
     rt.write(out, array.ctypes.data)
     return _finish(out, requires_grad)
 
@@ -298,7 +301,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
 @public(method=False)
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor whose elements are not set."""
-    return _finish(_new(_dtype_code(dtype), as_sizes("empty", size), device), requires_grad)
+    return _finish(allocate("empty", _dtype_code(dtype), as_sizes("empty", size), device), requires_grad)
 
 
 @public(method=False)
@@ -326,30 +329,30 @@ def full(
     else:
         code = _dtype_code(dtype)
     sizes = as_sizes("full", (size,) if isinstance(size, (tuple, list)) else size)
-    return _finish(fill_with(_new(code, sizes, device, "full"), fill_value), requires_grad)
+    return _finish(fill_with(allocate("full", code, sizes, device), fill_value), requires_grad)
+
+
+def _filled(name: str, size: Sequence[Any], value: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
+    out = allocate(name, _dtype_code(dtype), as_sizes(name, size), device)
+    return _finish(fill_with(out, value), requires_grad)
 
 
 @public(method=False)
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of zeros."""
-    return _finish(
-        fill_with(_new(_dtype_code(dtype), as_sizes("zeros", size), device, "zeros"), 0), requires_grad
-    )
+    return _filled("zeros", size, 0, dtype, device, requires_grad)
 
 
 @public(method=False)
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of ones."""
-    return _finish(
-        fill_with(_new(_dtype_code(dtype), as_sizes("ones", size), device, "ones"), 1), requires_grad
-    )
+    return _filled("ones", size, 1, dtype, device, requires_grad)
 
 
 def _like(name: str, input: Any, dtype: Any, device: Any) -> Any:
     need_tensor(name, input)
-    return _new(
-        input.dtype.code if dtype is None else _dtype_code(dtype), input.shape, device or input.device
-    )
+    code = input.dtype.code if dtype is None else _dtype_code(dtype)
+    return allocate(name, code, input.shape, device or input.device)
 
 
 def _filled_like(name: str, input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
@@ -391,9 +394,7 @@ def eye(
     m = n if m is None else as_index("eye", "m", m)
     if n < 0 or m < 0:
         raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {n} and {m}")
-    from fastgrad.functions.shape import diagonal
-
-    out = zeros(n, m, dtype=dtype, device=device)
+    out = _filled("eye", (n, m), 0, dtype, device, False)
     if out.numel():
         fill_with(diagonal(out), 1)
     return _finish(out, requires_grad)
@@ -403,8 +404,6 @@ def eye(
 
 
 def _sequence(out: Any, start: float, step: float) -> Any:
-    from fastgrad.ops.random import SEQUENCE
-
     if out.dtype.is_floating_point:
         words = float_bits(float(start)), float_bits(float(step))
     else:
@@ -471,7 +470,7 @@ def arange(
     if dtype is None:
         dtype = dtypes.get_default_dtype() if any(isinstance(v, float) for v in values) else dtypes.int64
     n = max(0, math.ceil((last - first) / by))
-    return _finish(_sequence(_new(_dtype_code(dtype), (n,), device), first, by), requires_grad)
+    return _finish(_sequence(allocate("arange", _dtype_code(dtype), (n,), device), first, by), requires_grad)
 
 
 @public(method=False)
@@ -488,9 +487,9 @@ def linspace(
     steps = as_index("linspace", "steps", steps)
     if steps < 0:
         raise RuntimeError(f"linspace(): number of steps must be non-negative, but got {steps}")
-    values = np.linspace(float(start), float(end), steps)
-    d = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return tensor(values.astype(d.numpy), device=device, requires_grad=requires_grad)
+    out = allocate("linspace", _dtype_code(dtype), (steps,))
+    np.copyto(out.numpy(), np.linspace(float(start), float(end), steps), casting="unsafe")
+    return _finish(out if device is None else out.to(device), requires_grad)
 
 
 # --- random ----------------------------------------------------------------------------------------------------
@@ -503,7 +502,7 @@ def rand(
     """Random numbers from the uniform distribution on [0, 1)."""
     from fastgrad.random import fill_uniform
 
-    out = _floating("rand", _new(_dtype_code(dtype), as_sizes("rand", size), device))
+    out = _floating("rand", allocate("rand", _dtype_code(dtype), as_sizes("rand", size), device))
     fill_uniform(out, 0.0, 1.0, generator)
     return _finish(out, requires_grad)
 
@@ -515,7 +514,7 @@ def randn(
     """Random numbers from the standard normal distribution."""
     from fastgrad.random import fill_normal
 
-    out = _floating("randn", _new(_dtype_code(dtype), as_sizes("randn", size), device))
+    out = _floating("randn", allocate("randn", _dtype_code(dtype), as_sizes("randn", size), device))
     fill_normal(out, 0.0, 1.0, generator)
     return _finish(out, requires_grad)
 
@@ -542,9 +541,12 @@ def randint(
 
     if size is None:
         low, high, size = 0, low, high
+    low, high = as_index("randint", "low", low), as_index("randint", "high", high)
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    out = _new(INT64 if dtype is None else _dtype_code(dtype), as_sizes("randint", (size,)), device)
+    out = allocate(
+        "randint", INT64 if dtype is None else _dtype_code(dtype), as_sizes("randint", (size,)), device
+    )
     fill_integers(out, low, high, generator)
     return _finish(out, requires_grad)
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_index, is_tensor
-from fastgrad.functions.creation import _new, empty, from_numpy, number_parts
+from fastgrad.functions.arguments import as_index, is_tensor, need_tensor
+from fastgrad.functions.creation import allocate, empty, from_numpy, number_parts
 from fastgrad.functions.data import values_of
 from fastgrad.functions.public import public
 from fastgrad.native.contracts.element_types import BOOL, FLOAT64
@@ -115,6 +115,7 @@ def random_(input: Any, *bounds: Any, generator: Generator | None = None, **name
     >>> sorted(set(fg.empty(100).random_(3).tolist()))
     [0.0, 1.0, 2.0]
     """
+    need_tensor("random_", input)
     names = ("from", "to") if len(bounds) == 2 or (bounds and "to" in named) else ("to",)
     interval = _interval("random_", names, bounds, named)
     low, high = interval.get("from"), interval.get("to")
@@ -156,6 +157,7 @@ def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) 
     >>> fg.empty(3).bernoulli_(fg.tensor([0.0, 1.0, 0.0]))
     tensor([0., 1., 0.])
     """
+    need_tensor("bernoulli_", input)
     if is_tensor(p):
         if not p.dtype.is_floating_point:
             raise NotImplementedError(
@@ -229,7 +231,7 @@ def geometric_(input: Any, p: float, *, generator: Generator | None = None) -> A
     NotImplementedError
         If the dtype is bool.
     """
-    if input.dtype.code == BOOL:
+    if need_tensor("geometric_", input).dtype.code == BOOL:
         raise NotImplementedError("geometric_(): not implemented for 'Bool'")
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_(): expects p to be in (0, 1), but got p={p}")
@@ -317,7 +319,7 @@ def _interval(
 
 
 def _need_floating(name: str, input: Any) -> None:
-    if not input.dtype.is_floating_point:
+    if not need_tensor(name, input).dtype.is_floating_point:
         raise NotImplementedError(
             f"{name}(): not implemented for '{input.dtype.type_name}', only for floating dtypes; random_ and "
             "fastgrad.randint make integers"
@@ -325,7 +327,7 @@ def _need_floating(name: str, input: Any) -> None:
 
 
 def _need_continuous(name: str, distribution: str, input: Any) -> None:
-    if not input.dtype.is_floating_point:
+    if not need_tensor(name, input).dtype.is_floating_point:
         raise RuntimeError(
             f"{name}(): {distribution} distribution is a continuous probability distribution. dtype must be a "
             f"floating point but you specified {input.dtype.type_name}"
@@ -344,7 +346,7 @@ def _fresh(name: str, input: Any) -> Any:
 
 def _doubles(input: Any) -> Any:
     """A new float64 tensor of the sizes of another, on the CPU, where NumPy computes on it."""
-    return _new(FLOAT64, tuple(input.shape))
+    return allocate("empty", FLOAT64, tuple(input.shape))
 
 
 def _uniform(input: Any, generator: Generator | None) -> np.ndarray:

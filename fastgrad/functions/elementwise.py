@@ -10,6 +10,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
+from fastgrad.functions.creation import full
 from fastgrad.functions.public import public
 from fastgrad.ops.call import apply, as_number, invoke
 from fastgrad.ops.registry import BY_NAME, OPS, Op
@@ -313,52 +314,6 @@ def need_bounds(name: str, min: Any, max: Any) -> None:
         )
 
 
-_ABSENT: Any = object()
-
-
-@public(method=False)
-def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
-    """``input`` where the condition holds, else ``other``; without them the places where it holds.
-
-    Parameters
-    ----------
-    condition : Tensor
-        Of dtype bool.
-    input, other : Tensor or number
-
-    Returns
-    -------
-    Tensor or tuple of Tensor
-        Without `input` and `other` what ``nonzero(condition, as_tuple=True)`` gives.
-
-    Raises
-    ------
-    TypeError
-        If only one of them is given.
-    RuntimeError
-        If the condition is not bool or the shapes do not broadcast.
-
-    Examples
-    --------
-    >>> import fastgrad as fg
-    >>> x = fg.tensor([-1.0, 2.0])
-    >>> fg.where(x > 0, x, 0.0)
-    tensor([0., 2.])
-    """
-    need_tensor("where", condition, "condition")
-    if input is _ABSENT and other is _ABSENT:
-        from fastgrad.functions.index import nonzero
-
-        return nonzero(condition, as_tuple=True)
-    for k, (argument, x) in enumerate((("input", input), ("other", other))):
-        if not is_number(x):
-            kind = "nothing" if x is _ABSENT else type(x).__name__
-            raise TypeError(
-                f"where(): argument '{argument}' (position {k + 2}) must be Tensor or Number, not {kind}"
-            )
-    return invoke(BY_NAME["where"], (input, other, condition))
-
-
 @public()
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """A copy of `input` with `value` where the mask holds.
@@ -392,8 +347,6 @@ def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
 
 def fill_value(name: str, value: Any, like: Any) -> Any:
     """A value as a 0-dim tensor of the dtype of the tensor that `name` will write it to."""
-    from fastgrad.functions.creation import full
-
     if is_tensor(value):
         return value.to(like.dtype)
     if not isinstance(value, (int, float, np.number, np.bool_)):

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastgrad import dtypes
+from fastgrad.autograd.modes import no_grad
 from fastgrad.errors import raise_status, renamed
-from fastgrad.functions.arguments import as_index, is_tensor, need_tensor
+from fastgrad.functions.arguments import as_index, is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import full, tensor, zeros
 from fastgrad.functions.data import values_of
 from fastgrad.functions.elementwise import fill_value, inplace
@@ -326,8 +327,6 @@ def _write(view: Any, places: _Places, value: Any) -> None:
 
 def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:
     """A write that autograd sees: the old value without the places, plus the value at them."""
-    from fastgrad.autograd.modes import no_grad
-
     with no_grad():
         keep = full((), True).expand(tuple(view.shape)).contiguous()
         _write(keep, places, full((), False).expand(tuple(value.shape)))
@@ -445,6 +444,50 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     if input.dim() == 0:
         return zeros((len(places[0]), 0), dtype=dtypes.int64, device=input.device)
     return tensor(np.ascontiguousarray(np.stack(places, axis=1)), device=input.device)
+
+
+_ABSENT: Any = object()
+
+
+@public(method=False)
+def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
+    """``input`` where the condition holds, else ``other``; without them the places where it holds.
+
+    Parameters
+    ----------
+    condition : Tensor
+        Of dtype bool.
+    input, other : Tensor or number
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        Without `input` and `other` what ``nonzero(condition, as_tuple=True)`` gives.
+
+    Raises
+    ------
+    TypeError
+        If only one of them is given.
+    RuntimeError
+        If the condition is not bool or the shapes do not broadcast.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.tensor([-1.0, 2.0])
+    >>> fg.where(x > 0, x, 0.0)
+    tensor([0., 2.])
+    """
+    need_tensor("where", condition, "condition")
+    if input is _ABSENT and other is _ABSENT:
+        return nonzero(condition, as_tuple=True)
+    for k, (argument, x) in enumerate((("input", input), ("other", other))):
+        if not is_number(x):
+            kind = "nothing" if x is _ABSENT else type(x).__name__
+            raise TypeError(
+                f"where(): argument '{argument}' (position {k + 2}) must be Tensor or Number, not {kind}"
+            )
+    return invoke(BY_NAME["where"], (input, other, condition))
 
 
 @public()

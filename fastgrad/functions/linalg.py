@@ -32,7 +32,8 @@ def bmm(input: Any, mat2: Any) -> Any:
 @public()
 def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix and a vector."""
-    if need_tensor("mv", input).dim() != 2 or need_tensor("mv", vec, "vec", 2).dim() != 1:
+    _need_tensors("mv", input, vec, "vec")
+    if input.dim() != 2 or vec.dim() != 1:
         raise RuntimeError(f"mv(): expected a matrix and a vector, but got {_shapes(input, vec)}")
     _need_inner("mv", input, vec)
     _need_dtype("mv", input, vec)
@@ -42,7 +43,8 @@ def mv(input: Any, vec: Any) -> Any:
 @public()
 def dot(input: Any, tensor: Any) -> Any:
     """The sum of the products of two vectors' elements."""
-    if need_tensor("dot", input).dim() != 1 or need_tensor("dot", tensor, "tensor", 2).dim() != 1:
+    _need_tensors("dot", input, tensor, "tensor")
+    if input.dim() != 1 or tensor.dim() != 1:
         raise RuntimeError(f"dot(): 1D tensors expected, but got {_shapes(input, tensor)}")
     _need_dtype("dot", input, tensor)
     if input.shape[0] != tensor.shape[0]:
@@ -51,6 +53,12 @@ def dot(input: Any, tensor: Any) -> Any:
             f"{_shapes(input, tensor)}"
         )
     return apply(_DOT, 2, 0, input, tensor)
+
+
+def _need_tensors(name: str, first: Any, second: Any, argument: str) -> None:
+    """Refuse operands that are no tensors, before anything is said of their sizes."""
+    need_tensor(name, first)
+    need_tensor(name, second, argument, 2)
 
 
 def _need_dims(name: str, n: int, a: Any, b: Any) -> None:
@@ -241,7 +249,8 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 @public()
 def outer(input: Any, vec2: Any) -> Any:
     """The products of each element of a vector with each of another."""
-    if need_tensor("outer", input).dim() != 1 or need_tensor("outer", vec2, "vec2", 2).dim() != 1:
+    _need_tensors("outer", input, vec2, "vec2")
+    if input.dim() != 1 or vec2.dim() != 1:
         raise RuntimeError(f"outer(): expected two vectors, but got {_shapes(input, vec2)}")
     return unsqueeze(input, 1) * vec2
 

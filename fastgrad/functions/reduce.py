@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
 from fastgrad.functions.public import public
+from fastgrad.functions.shape import joined_dims
 from fastgrad.native.contracts.limits import ALL_DIMS
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import BY_NAME, Op
@@ -216,8 +217,6 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     dims = as_dims("logsumexp", dim)
     if len(dims) == 1:
         return invoke(BY_NAME["logsumexp"], (input,), dims[0], int(keepdim))
-    from fastgrad.functions.shape import joined_dims
-
     return joined_dims("logsumexp", input, dims, keepdim, lambda x: invoke(BY_NAME["logsumexp"], (x,), -1, 0))
 
 

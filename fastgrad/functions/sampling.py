@@ -7,7 +7,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor
-from fastgrad.functions.creation import empty
+from fastgrad.functions.creation import allocate, empty
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import cumsum
 from fastgrad.functions.sorting import argsort, topk
@@ -84,9 +84,8 @@ def normal(
     if not is_tensor(std) and std < 0:
         raise RuntimeError(f"normal(): expects std >= 0.0, but found std {std}")
     shape = as_sizes("normal", (size,)) if size is not None else tuple(sum(t * 0 for t in tensors).shape)
-    like = tensors[0] if tensors else None
-    kind = like.dtype if like is not None else dtype or dtypes.get_default_dtype()
-    out = empty(shape, dtype=kind, device=None if like is None else like.device)
+    kind = tensors[0].dtype if tensors else dtypes.as_dtype(dtype or dtypes.get_default_dtype())
+    out = allocate("normal", kind.code, shape, tensors[0].device if tensors else None)
     if not tensors:
         fill_normal(out, mean, std, generator)
         return out
@@ -113,7 +112,7 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
     count = as_index("randperm", "n", n)
     if count < 0:
         raise RuntimeError(f"randperm(): n must be non-negative, got {count}")
-    keys = empty((count,), dtype=dtypes.int64)
+    keys = allocate("randperm", dtypes.int64.code, (count,))
     fill_integers(keys, -(1 << 63), 1 << 63, generator)
     order = argsort(keys)
     return order if dtype is None else order.to(dtype)

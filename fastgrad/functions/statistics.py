@@ -8,7 +8,7 @@ from typing import Any
 
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, need_tensor
-from fastgrad.functions.elementwise import where
+from fastgrad.functions.index import where
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin, mean
 from fastgrad.functions.reduce import sum as sum_

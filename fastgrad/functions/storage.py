@@ -6,7 +6,6 @@ meet that object like any other; `fastgrad.save` writes its bytes to a place of 
 
 from __future__ import annotations
 
-import ctypes
 import math
 import weakref
 from typing import Any
@@ -20,7 +19,7 @@ from fastgrad.functions.data import values_of
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import STORAGE, TENSOR
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import invoke, write_bytes
 from fastgrad.ops.registry import BY_NAME
 
 _STORAGE = TENSOR.fields["storage"][0]
@@ -77,7 +76,7 @@ def from_bytes(dtype: dtypes.dtype, data: bytes) -> Storage:
     if len(data) % dtype.itemsize:
         raise ValueError(f"{len(data)} bytes are no whole number of elements of {dtype}")
     out = Storage.empty(dtype, len(data) // dtype.itemsize)
-    rt.write(out.flat, ctypes.addressof(ctypes.create_string_buffer(data, len(data))))
+    write_bytes(out.flat, data)
     return out
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd.modes import no_grad
 from fastgrad.functions import creation
+from fastgrad.functions.arguments import need_tensor, need_type
 from fastgrad.random import Generator
 
 _LINEAR = {
@@ -65,7 +66,19 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     raise ValueError(f"calculate_gain(): Unsupported nonlinearity {nonlinearity}; expected one of {known}")
 
 
-@no_grad()
+def _initializer(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An initializer: what it fills has to be a tensor, and nothing that it does is recorded."""
+
+    @functools.wraps(function)
+    def wrapper(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        need_tensor(function.__name__, tensor, "tensor")
+        with no_grad():
+            return function(tensor, *args, **kwargs)
+
+    return wrapper
+
+
+@_initializer
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Any:
     """Fill a tensor with numbers of the uniform distribution on [a, b).
 
@@ -78,30 +91,31 @@ def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Generator |
     return tensor.uniform_(a, b, generator=generator)
 
 
-@no_grad()
+@_initializer
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Any:
     """Fill a tensor with numbers of the normal distribution."""
     return tensor.normal_(mean, std, generator=generator)
 
 
-@no_grad()
+@_initializer
 def constant_(tensor: Any, val: float) -> Any:
     """Fill a tensor with one number."""
     return tensor.fill_(val)
 
 
+@_initializer
 def ones_(tensor: Any) -> Any:
     """Fill a tensor with ones."""
     return constant_(tensor, 1.0)
 
 
-@no_grad()
+@_initializer
 def zeros_(tensor: Any) -> Any:
     """Fill a tensor with zeros."""
     return tensor.zero_()
 
 
-@no_grad()
+@_initializer
 def trunc_normal_(
     tensor: Any,
     mean: float = 0.0,
@@ -182,7 +196,7 @@ def trunc_normal_(
     return tensor.copy_(creation.from_numpy(out).view(tensor.shape))
 
 
-@no_grad()
+@_initializer
 def eye_(tensor: Any) -> Any:
     """Fill a matrix with the identity, so that a linear layer passes on as many inputs as possible.
 
@@ -195,7 +209,7 @@ def eye_(tensor: Any) -> Any:
     return tensor.copy_(creation.eye(*tensor.shape, dtype=tensor.dtype))
 
 
-@no_grad()
+@_initializer
 def dirac_(tensor: Any, groups: int = 1) -> Any:
     """Fill the weight of a convolution so that it passes on as many input channels as possible.
 
@@ -236,6 +250,7 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
     return tensor.copy_(creation.from_numpy(values))
 
 
+@_initializer
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Generator | None = None) -> Any:
     """Fill a tensor uniformly in [-a, a), ``a = gain * sqrt(6 / (fan_in + fan_out))``.
 
@@ -262,11 +277,13 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Generator | None 
     return uniform_(tensor, -bound, bound, generator)
 
 
+@_initializer
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Generator | None = None) -> Any:
     """Fill a tensor normally, with ``std = gain * sqrt(2 / (fan_in + fan_out))``; see `xavier_uniform_`."""
     return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
+@_initializer
 def kaiming_uniform_(
     tensor: Any,
     a: float = 0,
@@ -311,11 +328,12 @@ def kaiming_uniform_(
     >>> bool((kaiming_uniform_(fg.empty(8, 6), nonlinearity="relu").abs() <= 1).all())
     True
     """
-    std = _kaiming_std(tensor, a, mode, nonlinearity)
+    std = _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity)
     bound = math.sqrt(3.0) * std
     return uniform_(tensor, -bound, bound, generator)
 
 
+@_initializer
 def kaiming_normal_(
     tensor: Any,
     a: float = 0,
@@ -324,10 +342,10 @@ def kaiming_normal_(
     generator: Generator | None = None,
 ) -> Any:
     """Fill a tensor normally, with ``std = gain / sqrt(fan)``; see `kaiming_uniform_`."""
-    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+    return normal_(tensor, 0.0, _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity), generator)
 
 
-@no_grad()
+@_initializer
 def orthogonal_(tensor: Any, gain: float = 1, generator: Generator | None = None) -> Any:
     """Fill a tensor, as a matrix of its first size and the product of the others, with orthonormal rows or columns.
 
@@ -372,7 +390,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Generator | None = None
     return tensor.copy_(creation.from_numpy(out).view(tensor.shape))
 
 
-@no_grad()
+@_initializer
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Any:
     """Fill a matrix with normal numbers, and set a part of each column, picked at random, to zero.
 
@@ -442,9 +460,10 @@ def _xavier_std(tensor: Any, gain: float) -> float:
     return gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
 
 
-def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
+def _kaiming_std(name: str, tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
+    need_type(name, mode, str, "mode", 3)
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=4)
         return 0.0
     fan = _calculate_correct_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)

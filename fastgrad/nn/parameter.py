@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad.functions.arguments import need_type
 from fastgrad.functions.creation import empty
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.tensor import Tensor
@@ -82,7 +83,7 @@ class Parameter(Tensor, metaclass=_Marked):
         return out
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if id(self) not in memo:
+        if id(self) not in need_type("__deepcopy__", memo, dict, "memo"):
             memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
         return memo[id(self)]
 

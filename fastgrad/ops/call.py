@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,12 @@ def invoke(op: Op, tensors: Sequence[Any], *attrs: Any, n_outs: int = 0) -> Any:
             flat.extend(a)
     operands = [t if isinstance(t, TensorBase) else as_number(t, tensors, op) for t in tensors]
     return apply(op.id, len(operands), n_outs, *operands, *flat)
+
+
+def write_bytes(tensor: Any, data: bytes) -> None:
+    """Fill a fresh contiguous tensor with as many bytes as it has."""
+    held = ctypes.create_string_buffer(data, len(data))  # until they are copied
+    rt.write(tensor, ctypes.addressof(held))
 
 
 def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:

@@ -147,10 +147,18 @@ class Kernel:
             frame = frame.named(frame.name, splits=frame.splits, inputs=" ".join(self.inputs))
         return frame.with_elements(self.elements)
 
+    def takes(self, dtype: int) -> bool:
+        """Whether the kernel exists for a dtype."""
+        return dtype in self.dtypes
+
+    def advice(self, dtype: int) -> str:
+        """What to do with a tensor of a dtype that the kernel does not take."""
+        return self.hint or _conversion(dtype, self.dtypes)
+
     def need(self, dtype: int, form: int) -> None:
-        """Raise NotImplementedError where there is no such kernel."""
-        if dtype not in self.dtypes:
-            raise NotImplementedError(self.hint or _conversion(dtype, self.dtypes))
+        """Raise where there is no such kernel: NotImplementedError if it lacks the dtype."""
+        if not self.takes(dtype):
+            raise NotImplementedError(self.advice(dtype))
         if (dtype, form) not in self.cells():
             raise RuntimeError(f"kernel {self.name!r} is not declared for layout class {form}")
 

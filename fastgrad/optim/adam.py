@@ -81,6 +81,8 @@ class Adam(Optimizer):
         check_options(foreach=foreach, fused=fused, differentiable=differentiable, lr=lr)
         check_range("learning rate", lr)
         check_range("epsilon value", eps)
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+            raise ValueError(f"Invalid betas: {betas}; expected a tuple of two numbers")
         check_range("beta parameter at index 0", betas[0], below=1.0)
         check_range("beta parameter at index 1", betas[1], below=1.0)
         check_range("weight_decay value", weight_decay)

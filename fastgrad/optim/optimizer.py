@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import chain
 from operator import itemgetter
@@ -15,6 +15,7 @@ from typing import Any
 from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.autograd.modes import enable_grad
 from fastgrad.dtypes import float32, float64
+from fastgrad.functions.arguments import need_type
 from fastgrad.native.build.loader import TensorBase, rt
 
 _global_optimizer_pre_hooks: dict[int, Callable[..., Any]] = OrderedDict()
@@ -149,7 +150,7 @@ class Optimizer:
     _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
-        self.defaults = defaults
+        self.defaults = need_type(type(self).__name__, defaults, dict, "defaults", 2)
         self._prepare()
         if isinstance(params, TensorBase):
             raise TypeError(
@@ -266,14 +267,18 @@ class Optimizer:
         tensors: list[Any] = []
         get_grad, states = rt.get_grad, self.state
         kept = itemgetter(*[name for name in names[2:] if name not in absent])
-        for p in group["params"]:
-            grad = get_grad(p)
-            if grad is not None:
-                state = states[p]
-                if not state:
-                    self._init_state(group, p, state)
-                tensors += (p, grad)
-                tensors += kept(state)
+        try:
+            for p in group["params"]:
+                grad = get_grad(p)
+                if grad is not None:
+                    state = states[p]
+                    if not state:
+                        self._init_state(group, p, state)
+                    tensors += (p, grad)
+                    tensors += kept(state)
+        except KeyError as error:
+            missing = f"{error.args[0]}: missing in the options or the state of a parameter of {type(self).__name__}"
+            raise KeyError(missing) from None
         return tensors
 
     def _init_state(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
@@ -380,11 +385,14 @@ class Optimizer:
         ValueError
             If number or sizes of the groups differ.
         """
-        state_dict = state_dict.copy()
+        state_dict = dict(need_type("load_state_dict", state_dict, Mapping, "state_dict"))
         for hook in tuple(self._optimizer_load_state_dict_pre_hooks.values()):
             answer = hook(self, state_dict)
             if answer is not None:
                 state_dict = answer
+        for key in ("param_groups", "state"):
+            if key not in state_dict:
+                raise KeyError(f"{key}: the state dict of an optimizer must have this key")
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
         if len(groups) != len(saved):
             raise ValueError(
@@ -517,6 +525,8 @@ def _new_arguments(step: Callable[..., Any], result: Any) -> tuple[Any, Any]:
 
 def _split_names(group: dict[str, Any]) -> None:
     """Make the parameters of a new group a list of tensors, and keep names that came with them."""
+    if "params" not in group:
+        raise KeyError("params: a parameter group must have its parameters under this key")
     params = group["params"]
     if isinstance(params, set):
         raise TypeError(

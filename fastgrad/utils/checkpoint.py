@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NoReturn
@@ -96,7 +97,7 @@ def checkpoint(
     *args, **kwargs
         Its arguments. Tensors among `args` are saved as an op saves them.
     use_reentrant : bool, optional
-        True, PyTorch's older variant, is not supported; None and False mean the same.
+        Say False. True, PyTorch's older variant, is not supported; None means False, with a warning.
     context_fn : callable, optional
         Returns two context managers, for the first and for the second run.
     determinism_check : {"default", "none"}
@@ -121,6 +122,11 @@ def checkpoint(
         If `use_reentrant` or `debug` is True.
     ValueError
         If `determinism_check` is unknown.
+
+    Warns
+    -----
+    UserWarning
+        If `use_reentrant` is not given.
 
     Examples
     --------
@@ -199,7 +205,7 @@ def checkpoint_sequential(
     --------
     >>> import fastgrad as fg
     >>> x = fg.ones(1, requires_grad=True)
-    >>> checkpoint_sequential([fg.exp, fg.sin, fg.cos], 3, x).backward()
+    >>> checkpoint_sequential([fg.exp, fg.sin, fg.cos], 3, x, use_reentrant=False).backward()
     >>> x.grad
     tensor([0.9897])
     """
@@ -231,6 +237,13 @@ def _need_supported(name: str, use_reentrant: bool | None, debug: bool) -> None:
         )
     if debug:
         raise NotImplementedError(f"{name}(): debug=True is not supported; leave it off")
+    if use_reentrant is None:
+        warnings.warn(
+            f"{name}(): the variant is not chosen: pass use_reentrant=False, which is what is done now; in PyTorch it "
+            "has to be passed",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 @contextlib.contextmanager

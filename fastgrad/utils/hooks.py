@@ -31,5 +31,10 @@ def unserializable_hook(f: _F) -> _F:
     >>> handle = x.register_hook(unserializable_hook(lambda g: g * 2))
     >>> pickle.loads(pickle.dumps(x))._backward_hooks
     """
-    f.__torch_unserializable__ = True  # type: ignore[attr-defined]
+    try:
+        f.__torch_unserializable__ = True  # type: ignore[attr-defined]
+    except AttributeError:
+        raise TypeError(
+            f"unserializable_hook(): argument 'f' must be a function that takes attributes, not {type(f).__name__}"
+        ) from None
     return f

@@ -6,6 +6,7 @@ import gc
 import re
 import threading
 import weakref
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -343,3 +344,17 @@ def test_every_difference_has_one_test():
     assert numbers == list(range(1, len(numbers) + 1))
     tests = [int(n) for n in re.findall(r"^def test_d(\d+)_", Path(__file__).read_text(), re.M)]
     assert sorted(tests) == numbers
+
+
+def test_d26_hooks_put_into_a_non_leaf(lib, ones):
+    x = ones()
+    y = x * 1
+    y._backward_hooks = OrderedDict({1: lambda g: g * 3})
+    y.register_hook(lambda g: g + 1)
+    y.sum().backward(retain_graph=True)
+    assert x.grad.tolist() == ([4.0, 4.0] if here(lib) else [1.0, 1.0])
+    if here(lib):
+        y._backward_hooks = {1: lambda g: g * 5}
+        assert list(y._backward_hooks) == [1]
+        (y * 1).sum().backward()
+        assert x.grad.tolist() == [9.0, 9.0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import warnings
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -411,3 +412,78 @@ def test_every_sentence_has_one_test():
     files = sorted(Path(__file__).parent.glob("test_hook_sentences*.py"))
     tests = [int(n) for f in files for n in re.findall(r"^def test_h(\d+)_", f.read_text(), re.M)]
     assert sorted(tests) == numbers
+
+
+# --- the dicts of hooks ----------------------------------------------------------------------------------------
+
+
+def test_h125_hooks_set(lib):
+    x = lib.ones(2, requires_grad=True)
+    x.register_hook(lambda g: g * 10)
+    hooks = OrderedDict({1: lambda g: g * 3})
+    x._backward_hooks = hooks
+    assert x._backward_hooks is hooks
+    handle = x.register_hook(lambda g: g + 1)
+    assert list(hooks) == [1, handle.id]
+    x.sum().backward()
+    assert x.grad.tolist() == [4.0, 4.0]
+    handle.remove()
+    del hooks[1]
+    x.sum().backward()
+    assert x.grad.tolist() == [5.0, 5.0]
+    with pytest.raises(RuntimeError, match="not allowed"):
+        del x._backward_hooks
+
+
+def test_hooks_set_before_a_gradient_is_wanted(lib):
+    x = lib.ones(2)
+    x._backward_hooks = OrderedDict({1: lambda g: g * 3})
+    x.requires_grad_()
+    x.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_hooks_set_in_a_graph(lib):
+    x = lib.ones(2, requires_grad=True)
+    y = x.sum()
+    x._backward_hooks = OrderedDict({1: lambda g: g * 3})
+    y.backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    x._backward_hooks = None
+    assert x._backward_hooks is None
+
+
+def test_set_post_accumulate_hooks(lib):
+    x = lib.ones(2, requires_grad=True)
+    called = []
+    hooks = OrderedDict({1: called.append})
+    x._post_accumulate_grad_hooks = hooks
+    assert x._post_accumulate_grad_hooks is hooks
+    x.sum().backward()
+    assert called[0] is x
+    with pytest.raises(RuntimeError, match="not allowed"):
+        del x._post_accumulate_grad_hooks
+    called.clear()
+    hooks.clear()
+
+
+def test_hooks_set_to_none_or_no_dict():
+    x = fg.ones(2, requires_grad=True)
+    x.register_post_accumulate_grad_hook(lambda leaf: 1 / 0)
+    x.register_hook(lambda g: 1 / 0)
+    x._backward_hooks = x._post_accumulate_grad_hooks = None
+    x.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+    for t in (x, x * 2):
+        with pytest.raises(
+            TypeError, match="_backward_hooks of a tensor must be a dict of hooks or None, not int"
+        ):
+            t._backward_hooks = 5
+    with pytest.raises(
+        TypeError, match="_post_accumulate_grad_hooks of a tensor must be a dict of hooks or None"
+    ):
+        x._post_accumulate_grad_hooks = [print]
+    x._backward_hooks = {1: lambda g: g * 2}  # as a dict to which handles can refer
+    with x.register_hook(lambda g: g + 1):
+        x.sum().backward()
+    assert x.grad.tolist() == [4.0, 4.0]

@@ -167,3 +167,84 @@ def test_checkpoint_gives_the_same_object(lib: ModuleType):
 
     checkpoint(Product.apply, x, constant, use_reentrant=False).sum().backward()
     assert seen == [(False, True)]
+
+
+def test_grad_of_a_non_leaf_warns(lib: ModuleType):
+    x = lib.ones(2, requires_grad=True)
+    for read in (lambda t: t.grad, lambda t: t._grad):
+        with pytest.warns(UserWarning, match="not a leaf") as caught:
+            assert read(x * 2) is None
+        assert caught[0].filename == __file__
+    kept = x * 2
+    kept.retain_grad()
+    given = x * 2
+    given.grad = lib.ones(2)
+    with lib.no_grad():
+        view = x[:1]
+    plain = lib.ones(2) * 2
+    assert [t.grad is None for t in (x, kept, given, view, plain)] == [True, True, False, True, True]
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "checkpoint_sequential"])
+def test_the_variant_of_a_checkpoint_is_to_be_chosen(lib: ModuleType, name: str):
+    function = getattr(importlib.import_module(f"{lib.__name__}.utils.checkpoint"), name)
+    x = lib.ones(2, requires_grad=True)
+    args = (lib.exp, x) if name == "checkpoint" else ([lib.exp, lib.sin], 2, x)
+    with pytest.warns(UserWarning, match="use_reentrant") as caught:
+        assert function(*args).requires_grad
+    assert len(caught) == 1
+    function(*args, use_reentrant=False)
+
+
+def test_checkpoints_warn_where_they_are_called():
+    x = fg.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match=r"checkpoint\(\): the variant is not chosen") as caught:
+        fg.utils.checkpoint.checkpoint(fg.exp, x)
+    assert caught[0].filename == __file__
+
+
+def test_what_the_context_of_changes_knows(lib: ModuleType):
+    x = lib.ones(2, requires_grad=True)
+    with lib.autograd.graph.allow_mutation_on_saved_tensors() as context:
+        y = x * 2
+        z = y.pow(2)
+        w = x.pow(2)
+        assert len(context.tid_to_weakhandle) == 2
+        assert len(context.cloned) == 0
+        y.mul_(2)
+        (copied,) = context.cloned.values()
+        assert copied.tolist() == [2.0, 2.0]
+        (handle,) = context.cloned
+        assert any(handle is kept for kept in context.tid_to_weakhandle.values())
+        z.sum().backward()
+        assert x.grad.tolist() == [8.0, 8.0]
+        del z, handle, copied
+        assert len(context.cloned) == 0
+        assert len(context.tid_to_weakhandle) == 1
+        context.clear()
+        assert len(context.tid_to_weakhandle) == 0
+        with pytest.raises(AssertionError, match="outside of the 'allow_mutation_on_saved_tensors' context"):
+            w.sum().backward()
+
+
+def test_saved_tensors_are_made_by_nodes_alone(lib: ModuleType):
+    with pytest.raises(RuntimeError, match="Trying to create a SavedTensor object from Python is forbidden"):
+        lib.autograd.SavedTensor()
+    with pytest.raises(TypeError):
+        lib.autograd.SavedTensor(lib.ones(2))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # PyTorch's are deprecated
+def test_functions_of_old(lib: ModuleType):
+    functions = importlib.import_module(f"{lib.__name__}.autograd._functions")
+    assert lib.autograd._functions is functions
+    x = lib.ones(2, requires_grad=True)
+    y = functions.Type.apply(x, lib.float64)
+    assert y.dtype is lib.float64
+    z = functions.Resize.apply(x, (2, 1))
+    assert tuple(z.shape) == (2, 1)
+    (y.sum() + z.sum() * 2).backward()
+    assert x.grad.dtype is lib.float32
+    assert x.grad.tolist() == [3.0, 3.0]
+    with pytest.raises(RuntimeError, match="3 elements in total"):
+        functions.Resize.apply(x, (3, 1))

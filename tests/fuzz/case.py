@@ -54,7 +54,7 @@ def _needs(name: str) -> frozenset[str]:
     return frozenset(_names_used(_DEFINITIONS[name]) & _DEFINITIONS.keys()) - {name}
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(256)
 def _parsed(step: str) -> ast.Module | None:
     try:
         return ast.parse(step, FILE)
@@ -85,7 +85,7 @@ def _definition(name: str) -> str:
     return ast.get_source_segment(_PRELUDE, node)
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(256)
 def compiled(step: str) -> CodeType:
     return compile(step, FILE, "exec")
 

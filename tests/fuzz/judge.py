@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import fastgrad as fg
-from fastgrad.autograd import anomaly, mutation, saved
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts import flags
 from tests.fuzz.case import FILE
 
 PACKAGE = str(Path(fg.__file__).parent)
@@ -32,6 +33,11 @@ ONLY_DELIBERATE = (
     RecursionError,
 )
 
+SUSPECT = (*NEVER, *ONLY_DELIBERATE, MemoryError)
+
+# Methods that look something up under what they are given, as those of lists, dicts and objects do.
+LOOKUPS = ("__getitem__", "__delitem__", "pop", "popitem", "__getattr__", "__setattr__", "__delattr__")
+
 # Texts of exceptions that stand for no answer at all.
 MEANINGLESS = re.compile(r"failed with status|invalid argument \(-?\d+, -?\d+\)|the runtime: ")
 
@@ -41,11 +47,8 @@ LIARS = re.compile(r"Contrary|Blind|^class .*(\n    .*)*\n    (def|\w+ =) ", re.
 # Numbers for which a lack of memory is a fair answer.
 LARGE = re.compile(r"\*\*|\d{5,}|deeply_nested|Index\(|Lying|inf|nan")
 
-# What may leave a mode on, because the program says so itself.
-SETS_MODES = re.compile(
-    r"set_grad_enabled|no_grad|enable_grad|inference_mode|__enter__|__exit__|detect_anomaly|saved_tensors|save_on_cpu|"
-    r"node_creation_hook"
-)
+# What may leave a mode on, because the program says so itself; at the end of a block a mode goes whatever happens.
+SETS_MODES = re.compile(r"set_grad_enabled|set_detect_anomaly|__enter__|__exit__|apply_context")
 
 # What Python programs are told about gradients with a history: they hold their leaves, and nobody finds out.
 HOLDS_ITSELF = "reference cycle"
@@ -73,27 +76,31 @@ def _place(frame: traceback.FrameSummary) -> str:
 def _deliberate(frame: traceback.FrameSummary) -> bool:
     """Whether the package raises at this place, or hands on what it was asked to."""
     first = linecache.getline(frame.filename, frame.lineno or 0).strip()
-    return first.startswith(("raise ", "raise_status(")) or first == "raise"
+    return first.startswith("raise")
 
 
 def out_of_place(error: BaseException, program: Sequence[str]) -> Failure | None:
     """What is wrong with an exception that came out of a statement."""
-    kind, text = type(error), str(error) if _printable(error) else ""
-    frames = _frames(error)
+    plain = isinstance(error, Exception) and not isinstance(error, SUSPECT)
+    if plain and not MEANINGLESS.search(_text(error)):
+        return None
+    kind, frames = type(error), _frames(error)
     ours = [k for k, f in enumerate(frames) if f.filename.startswith(PACKAGE)]
     where = _place(frames[ours[-1]]) if ours else "the statement"
     shown = Failure(f"{kind.__name__} from {where}", "".join(traceback.format_exception(error))[-3000:])
     if isinstance(error, NEVER):
         return shown
     if kind.__name__ == "Wrong":
-        return Failure(text, shown.detail)
+        return Failure(_text(error), shown.detail)
     if isinstance(error, MemoryError):
         return None if any(LARGE.search(step) for step in program) else shown
-    if MEANINGLESS.search(text):
+    if MEANINGLESS.search(_text(error)):
         return Failure(f"meaningless message from {where}", shown.detail)
     if not isinstance(error, Exception):  # KeyboardInterrupt, SystemExit
         return None if any(kind.__name__ in step or "interrupted" in step for step in program) else shown
     if not ours or not isinstance(error, ONLY_DELIBERATE):
+        return None
+    if isinstance(error, (AttributeError, LookupError)) and frames[ours[-1]].name in LOOKUPS:
         return None
     after = {f.filename for f in frames[ours[-1] + 1 :]}
     if after & {FILE, "<prelude>"}:  # raised by what the case handed in
@@ -113,12 +120,11 @@ def _foreign_self(error: AttributeError) -> bool:
     return frame is not None and "self" in frame.f_locals and frame.f_locals["self"] is error.obj
 
 
-def _printable(error: BaseException) -> bool:
+def _text(error: BaseException) -> str:
     try:
-        str(error)
-    except Exception:
-        return False
-    return True
+        return str(error)
+    except Exception:  # what it was made of cannot be shown
+        return ""
 
 
 class Unraisable:
@@ -149,30 +155,23 @@ def grown(before: dict[str, int]) -> str:
     return ", ".join(name for name, count in before.items() if after[name] > count)
 
 
+MODES = {
+    flags.INFERENCE_MODE: "inference mode is on",
+    flags.SAVED_HOOKS: "hooks of saved tensors are in force",
+    flags.HOOKS_REFUSED: "hooks of saved tensors are refused",
+    flags.NODE_HOOKS: "hooks of new nodes are in force",
+    flags.MUTATION_HOOKS: "changes in place are watched",
+    flags.ANOMALY: "anomaly mode is on",
+    flags.ANOMALY_UNCHECKED: "NaN is not looked for",
+}
+
+
 def modes() -> Failure | None:
-    """Modes that are not as they are at the start."""
-    stack = saved._stack
-    left_on = {
-        "gradients are off": not fg.is_grad_enabled(),
-        "inference mode is on": fg.is_inference_mode_enabled(),
-        "anomaly mode is on": fg.autograd.is_anomaly_enabled(),
-        "hooks of saved tensors are in force": bool(stack.pairs or stack.disabled),
-        "hooks of new nodes are in force": bool(anomaly.state.hooks),
-        "changes in place are watched": mutation._state.active is not None,
-    }
-    found = [name for name, value in left_on.items() if value]
+    """Modes of this thread that are not as they are at the start."""
+    mode = rt.get_mode()
+    found = [text for bit, text in MODES.items() if mode & bit]
+    found += [] if mode & flags.GRAD_ENABLED else ["gradients are off"]
     return Failure(f"afterwards {' and '.join(found)}") if found else None
-
-
-def restore_modes() -> None:
-    """Put the modes of this thread where they are at the start; no public function does it whatever happened."""
-    fg.inference_mode(False).__enter__()
-    saved._stack.put((), None)
-    saved._stack.before.clear()
-    anomaly.state.hooks.clear()
-    mutation._state.active = None
-    fg.autograd.set_detect_anomaly(False)
-    fg.set_grad_enabled(True)
 
 
 def sanity() -> Failure | None:

@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import pickle
+import shutil
 import signal
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from pathlib import Path
 import numpy as np
 
 import fastgrad as fg
+from fastgrad import flags
+from fastgrad.native.build import cache
 
 graph = fg.autograd.graph
 nn = fg.nn
@@ -34,6 +37,7 @@ kept = []  # what a case keeps alive until its end
 cleanup = []  # called at the end: what takes things away that a case installed for the whole process
 calls = itertools.count()
 process = os.getpid()
+THREAD_SECONDS = 60.0  # threads that take longer hang; compiling counts, also on a busy machine
 
 
 class Mine(Exception):
@@ -141,8 +145,9 @@ def in_threads(*functions, seconds=0.1):
     threads = [threading.Thread(target=run, args=(f,), daemon=True) for f in functions]
     for t in threads:
         t.start()
+    end = time.monotonic() + THREAD_SECONDS
     for t in threads:
-        t.join(20)
+        t.join(max(0.0, end - time.monotonic()))
     sys.setswitchinterval(interval)
     if any(t.is_alive() for t in threads):
         raise Wrong("threads do not end")
@@ -185,6 +190,57 @@ def in_child(*functions):
     if code:
         meanings = {1: "computed wrong gradients", 2: "could not run a pass"}
         raise Wrong(f"a forked child {meanings.get(code, f'ended with {code}')}")
+
+
+class Cached:
+    """A cache of its own, for as long as the case runs, of units whose code is known."""
+
+    def __init__(self):
+        self.base = tempfile.mkdtemp()
+        self.before, flags.CACHE = flags.CACHE, self.base
+        cleanup.append(self.close)
+        self.folder = cache.place().folder
+        self.compiler_fails = False
+
+    def path(self, unit):
+        return self.folder / f"{unit}.o"
+
+    def draft(self, unit):
+        return self.folder / f"{unit}.o.draft"
+
+    def bytes_of(self, unit):
+        return self.path(unit).read_bytes()
+
+    def code(self, unit):
+        return unit.encode() * 100
+
+    def compile(self, unit):
+        if self.compiler_fails:
+            raise Mine("compiler")
+        return self.code(unit)
+
+    def get(self, unit):
+        try:
+            found = cache.get(unit, unit, lambda: self.compile(unit)).code
+        except Mine:
+            return
+        except Exception as error:
+            raise Wrong(f"the cache raises {type(error).__name__}") from error
+        if found != self.code(unit):
+            raise Wrong("the cache gives damaged code")
+
+    def has(self, unit):
+        cache.has(unit)
+
+    def damage(self, unit, change):
+        self.path(unit).write_bytes(change(self.bytes_of(unit)))
+
+    def close(self):
+        flags.CACHE = self.before
+        for path in (self.folder.parent, self.folder):
+            with contextlib.suppress(OSError):
+                path.chmod(0o755)
+        shutil.rmtree(self.base, ignore_errors=True)
 
 
 def saved(value, **options):

@@ -117,6 +117,11 @@ def typical(rng: random.Random, name: str) -> str:
     return rng.choice(TYPICAL.get(name, _UNKNOWN))
 
 
+def usual(name: str) -> str:
+    """The most ordinary value for a parameter of this name."""
+    return TYPICAL.get(name, _UNKNOWN)[0]
+
+
 def hostile(rng: random.Random) -> str:
     """A value of any kind."""
     kinds = (NUMBERS, PLAIN, LIES, ARRAYS, TENSORS, ODD_TENSORS, NODES, LISTS)

@@ -1,7 +1,8 @@
 """A process that runs cases: ``python -m tests.fuzz.worker FD``, told by lines of JSON on stdin what to run.
 
-A line ``{"cases": [[family, seed], ...]}`` runs these one after the other in this process. A line ``{"steps": [...]}``
-forks a child that runs a case of these statements. Before each case a line goes to the file descriptor FD, so that the
+A line ``{"cases": [[family, seed], ...]}`` runs these one after the other in this process, up to the first after which
+it is not as it was. A line ``{"steps": [...]}`` forks a child that runs a case of these statements. Either says after
+how many ``"seconds"`` a case hangs. Before each case a line goes to the file descriptor FD, so that the
 supervisor knows which one was under way; after it goes what was found.
 """
 
@@ -32,14 +33,12 @@ from tests.fuzz.judge import Failure
 
 MEMORY = 1 << 28  # bytes of tensors
 ADDRESS_SPACE = 8 << 30  # bytes of everything
-CASE_SECONDS = 30.0  # compiling counts, also on a busy machine
 
 
 def restore() -> None:
     """Put back what a case may have set for the whole process."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_IGN)
-    judge.restore_modes()
     fg.set_default_dtype(fg.float32)
     fg.debug.set_memory_limit(MEMORY)
     fg.serialization.clear_safe_globals()
@@ -92,7 +91,9 @@ def run(steps: Sequence[str]) -> Failure | None:
     if found is None and not any(judge.SETS_MODES.search(step) for step in steps):
         found = judge.modes()
     restore()
-    found = found or judge.sanity() or judge.overwritten()
+    if found or judge.modes():
+        return found
+    found = judge.sanity() or judge.overwritten()
     if found is None and judge.grown(before) and not any(judge.HOLDS_ITSELF in text for text in warned):
         before = fg.debug.live()
         execute(steps, release=True)  # now what is made once and kept is there
@@ -118,19 +119,23 @@ class Log:
         os.write(self.descriptor, (json.dumps(event) + "\n").encode())
 
 
-def watched(log: Log, name: str, steps: Sequence[str], seconds: float) -> None:
-    """Run one case between two lines of the log; a hang ends the process with the stacks of its threads."""
-    log(begin=name)
+def watched(log: Log, name: str, steps: Sequence[str], seconds: float) -> bool:
+    """Run one case between two lines of the log; whether others may follow in this process.
+
+    A hang ends the process with the stacks of its threads.
+    """
     modules = len(sys.modules)
+    log(begin=name)
     faulthandler.dump_traceback_later(seconds, exit=True)
     try:
         found = run(steps)
     except BaseException as error:
         found = Failure(f"the fuzzer: {type(error).__name__}", "".join(traceback.format_exception(error)))
     faulthandler.cancel_dump_traceback_later()
+    log(end=name, failure=None if found is None else [found.kind, found.detail])
     if len(sys.modules) > modules:  # the compiler, mostly
         settle()
-    log(end=name, failure=None if found is None else [found.kind, found.detail])
+    return found is None and judge.modes() is None
 
 
 def forked(log: Log, steps: Sequence[str], seconds: float) -> bool:
@@ -161,13 +166,14 @@ def main() -> None:
     settle()
     for line in sys.stdin:
         job = json.loads(line)
-        seconds = job.get("seconds", CASE_SECONDS)
+        seconds = job["seconds"]
         if "steps" in job:
             if forked(log, job["steps"], seconds):
                 return
             continue
         for family, seed in job["cases"]:
-            watched(log, f"{family}:{seed}", draw(family, seed).steps, seconds)
+            if not watched(log, f"{family}:{seed}", draw(family, seed).steps, seconds):
+                return
 
 
 if __name__ == "__main__":

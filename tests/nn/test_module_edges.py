@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from collections import OrderedDict
 from types import ModuleType
 from typing import Any
 
@@ -59,3 +61,54 @@ def test_label_smoothing_out_of_range(lib: ModuleType):
         for reduction in ("mean", "none"):
             with pytest.raises(RuntimeError, match=r"label_smoothing must be between 0\.0 and 1\.0"):
                 lib.nn.functional.cross_entropy(logits, target, label_smoothing=1.2, reduction=reduction)
+
+
+GLOBAL_HOOKS = {
+    "_global_forward_pre_hooks": 1, "_global_forward_hooks": 1, "_global_backward_pre_hooks": 1,
+    "_global_backward_hooks": 1,
+    "_global_parameter_registration_hooks": 2, "_global_buffer_registration_hooks": 3,
+    "_global_module_registration_hooks": 1,
+}  # fmt: skip
+"""How often hooks of all modules are called by what `exercise` does, by the name of their dict."""
+
+
+def exercise(lib: ModuleType) -> None:
+    lib.nn.Linear(1, 1)(lib.ones(1, 1, requires_grad=True)).sum().backward()
+    lib.nn.BatchNorm1d(1, affine=False)
+    lib.nn.Sequential(lib.nn.ReLU())
+
+
+@pytest.mark.parametrize("name", GLOBAL_HOOKS)
+def test_dicts_of_hooks_of_all_modules_can_be_set(
+    lib: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    modules = importlib.import_module(f"{lib.__name__}.nn.modules.module")
+    called = []
+    hooks = OrderedDict()
+    monkeypatch.setattr(modules, "_global_is_full_backward_hook", True)
+    with monkeypatch.context() as patch:
+        patch.setattr(modules, name, hooks)
+        assert getattr(modules, name) is hooks
+        exercise(lib)
+        hooks[1] = lambda *args: called.append(args)
+        exercise(lib)
+        assert len(called) == GLOBAL_HOOKS[name]
+        if name == "_global_forward_hooks":
+            with modules.register_module_forward_hook(lambda *args: called.append(args)) as handle:
+                assert list(hooks) == [1, handle.id]
+                exercise(lib)
+            assert len(called) == 3
+        called.clear()
+    exercise(lib)
+    assert called == []
+
+
+def test_only_dicts_of_hooks_can_be_set(monkeypatch: pytest.MonkeyPatch):
+    modules = importlib.import_module("fastgrad.nn.modules.module")
+    with pytest.raises(TypeError, match="_global_forward_hooks must be a dict of hooks, not list"):
+        modules._global_forward_hooks = []
+    with pytest.raises(TypeError, match="_global_is_full_backward_hook must be a bool or None, not int"):
+        modules._global_is_full_backward_hook = 1
+    monkeypatch.setattr(modules, "something_else", 5, raising=False)
+    assert modules.something_else == 5
+    assert not modules.hooks_.CALL_HOOKS

@@ -278,7 +278,9 @@ def interrupt(call: Callable[[], Any], n: int) -> bool:
 
         def local(frame: Any, event: str, argument: Any) -> Any:
             nonlocal left, handled
-            if event == "opcode":
+            if event == "exception":  # a call that raises is not such a moment
+                handled = False
+            elif event == "opcode":
                 if handled:
                     left -= 1
                     if left == 0:
@@ -364,7 +366,9 @@ def alarm() -> Iterator[Callable[[float], None]]:
     signal.signal(signal.SIGALRM, handler)
 
 
-def test_interrupted_by_a_timer(alarm: Callable[[float], None]):
+def test_interrupted_by_a_timer(alarm: Callable[[float], None], monkeypatch: pytest.MonkeyPatch):
+    dropped: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda given: dropped.append(given.exc_type))
     everything = list(STATEMENTS.values())
     for call in everything:
         call()
@@ -379,5 +383,6 @@ def test_interrupted_by_a_timer(alarm: Callable[[float], None]):
         except KeyboardInterrupt:
             alarm(0)
         assert_nothing_is_under_way(mode)
+    assert set(dropped) <= {KeyboardInterrupt}
     assert_nothing_is_left(before)
     backward()

@@ -14,6 +14,8 @@ from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
+    native_inline,
+    native_once,
     node,
     node_object,
     runtime,
@@ -28,7 +30,6 @@ from fastgrad.native.base.pyapi import (
     py_decref,
     py_get_attribute,
     py_incref,
-    py_is_subtype,
     py_tuple_item,
     py_tuple_new,
     py_tuple_set,
@@ -52,7 +53,7 @@ from fastgrad.native.contracts.flags import (
     WATCHED,
 )
 from fastgrad.native.contracts.python_types import NO_MATERIALIZE
-from fastgrad.native.contracts.status import INFERENCE_SAVED, OK, RAISED
+from fastgrad.native.contracts.status import INFERENCE_SAVED, OK, RAISED, SAVED_TWICE
 from fastgrad.native.graph.graph import (
     check_readable,
     gradient_edge,
@@ -63,7 +64,7 @@ from fastgrad.native.graph.graph import (
     write_meta,
 )
 from fastgrad.native.graph.inplace import change_history, check_inplace
-from fastgrad.native.graph.packing import announce, mark_packed, pack_place
+from fastgrad.native.graph.packing import announce, mark_packed, pack_place, same
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.buffers import allocate, deallocate
@@ -75,11 +76,11 @@ from fastgrad.native.objects.handles import (
     never_made,
     object_handle,
     optional_handle,
-    type_of,
     wrap,
     wrap_node,
 )
-from fastgrad.native.tensors.tensors import alias, bump_version, new_tensor, set_history
+from fastgrad.native.objects.held import exact_tuple, is_tuple
+from fastgrad.native.tensors.tensors import alias, bump_version, finished, new_tensor, set_history
 
 INLINE_ARGUMENTS = 60
 
@@ -212,7 +213,13 @@ def function_finish(o, args, result):
                 forget_to_save(o)
             py_incref(result)
             return result
-    return call_python(runtime().finish_function, 3, o, args, result)
+    if not is_tuple(result):
+        return call_python(runtime().finish_function, 3, o, args, result)
+    results = exact_tuple(result)
+    answer = call_python(runtime().finish_function, 3, o, args, results) if results != 0 else 0
+    if results != 0:
+        py_decref(results)
+    return answer
 
 
 @native
@@ -276,9 +283,11 @@ def forget_to_save(o):
 
 @native
 def save_all(o):
-    """Save what `save_for_backward` was given; a negative status or 1."""
+    """Save what `save_for_backward` was given, if anything; a failure or 1."""
     given = node_object(o).to_save
     node_object(o).to_save = 0
+    if given == 0:
+        return 1
     status = save_given(o, given)
     py_decref(given)
     return status
@@ -286,18 +295,20 @@ def save_all(o):
 
 @native
 def save_given(o, given):
-    """Save the tensors of a tuple; a negative status or 1."""
+    """Save the tensors of a tuple; a failure or 1. Hooks that pack them may not save others."""
     handle = node_object(o).handle
     count = py_tuple_size(given)
+    if node(handle).n_saved != 0:
+        return SAVED_TWICE
     status = make_places(handle, count)
     if failed(status):
         return status
+    node(handle).n_saved = 1  # even if all are None: there is something to free
     packs = runtime().mode & SAVED_HOOKS != 0
     for k in range(count):
         h = optional_handle(py_tuple_item(given, k))
         if failed(h):
-            call_python(runtime().save_others, 2, o, given, 0)  # raises a TypeError
-            return RAISED
+            return save_refused(o, given)
         if h != 0 and packs:
             if failed(pack_place(handle, k, h)):
                 return RAISED
@@ -305,8 +316,17 @@ def save_given(o, given):
             status = save_one(handle, k, h)
             if failed(status):
                 return status
-    node(handle).n_saved += 1  # even if all are None: there is something to free
     return 1
+
+
+@native_once
+def save_refused(o, given):
+    """Let Python say what among the things to save is no tensor. RAISED."""
+    answer = call_python(runtime().save_others, 2, o, given, 0)
+    if answer != 0:
+        py_decref(answer)
+        never_made()
+    return RAISED
 
 
 @native
@@ -401,20 +421,25 @@ def saved_tensors(n):
 
 @native
 def materialized(n, k, g):
-    """The object of gradient `k` of a node: zeros if it is undefined and the function wants them; zero on failure."""
+    """The object of gradient `k` of a node: zeros if it is undefined and the function wants them; or a failure."""
     meta = words(node(n).metas + k * META_BYTES)
     if g != 0 or meta[0] < 0 or node_object(node(n).pyobj).options & NO_MATERIALIZE:
-        return optional_object(g)
+        return made_object(optional_object(g))
     h = new_tensor(meta[0], meta[1], meta[2], words(address_of(meta) + 24))
-    if not failed(h) and failed(fill_scalar(h, 0, 0.0, 0)):
-        drop(h)
-        h = 0
-    return wrap(h) if not failed(h) else 0
+    if h > 0:
+        h = finished(h, fill_scalar(h, 0, 0.0, 0))
+    return made_object(wrap(h)) if not failed(h) else h
+
+
+@native_inline
+def made_object(o):
+    """What making an object gave: the object, or RAISED."""
+    return o if o != 0 else RAISED
 
 
 @native
 def apply_function(handle, grads, n_grads, results):
-    """Call `backward` of a custom function with gradients; its results as handles. OK or RAISED."""
+    """Call `backward` of a custom function with gradients; its results as handles. OK or a failure."""
     n = node(handle)
     o = n.pyobj
     backward = py_get_attribute(node_object(o).function, runtime().backward_name)
@@ -428,9 +453,9 @@ def apply_function(handle, grads, n_grads, results):
     py_tuple_set(values, 0, o)
     status = OK
     for k in range(n_grads):
-        item = materialized(handle, k, grads[k]) if not failed(status) else 0
-        if item == 0:
-            status = RAISED
+        item = materialized(handle, k, grads[k]) if not failed(status) else status
+        if failed(item):
+            status = item
         else:
             py_tuple_set(values, k + 1, item)
     if not failed(status):
@@ -450,16 +475,15 @@ def take_gradients(o, result, results):
     """Read what `backward` returned: a gradient or None for each argument that was a tensor. OK or RAISED."""
     n = node(node_object(o).handle)
     attrs = words(n.attrs)
-    kind = type_of(result)
-    is_tuple = kind == runtime().tuple_type or py_is_subtype(kind, runtime().tuple_type) != 0
-    count = py_tuple_size(result) if is_tuple else 1
-    while count > n.n_attrs and is_tuple and py_tuple_item(result, count - 1) == none():
+    several = is_tuple(result)
+    count = py_tuple_size(result) if several else 1
+    while count > n.n_attrs and several and py_tuple_item(result, count - 1) == none():
         count -= 1
     good = count == n.n_attrs
     j = 0
     for k in range(n.n_attrs):
         if good:
-            item = py_tuple_item(result, k) if is_tuple else result
+            item = py_tuple_item(result, k) if several else result
             h = optional_handle(item)
             if attrs[k] == NO_TENSOR:
                 good = h == 0
@@ -472,8 +496,11 @@ def take_gradients(o, result, results):
                 j += 1
     if good:
         return OK
-    answer = call_python(runtime().check_gradients, 2, o, result, 0)
+    values = exact_tuple(result) if several else same(result)
+    answer = call_python(runtime().check_gradients, 2, o, values, 0) if values != 0 else 0
     if answer != 0:  # a tensor without a record
         py_decref(answer)
         never_made()
+    if values != 0:
+        py_decref(values)
     return RAISED

@@ -41,16 +41,18 @@ from fastgrad.native.base.pyapi import (
     py_integer,
     py_integer_value,
     py_keys,
-    py_list_append,
     py_list_item,
-    py_list_new,
     py_list_size,
     py_set_item,
     py_tuple_item,
     py_tuple_new,
     py_tuple_set,
+    py_tuple_size,
     py_values,
     py_weakref,
+    raises,
+    system_error,
+    tuple_type,
 )
 from fastgrad.native.contracts.flags import (
     CONTIGUOUS,
@@ -60,6 +62,7 @@ from fastgrad.native.contracts.flags import (
     REQUIRES_GRAD,
     TENSOR_HOOKS,
 )
+from fastgrad.native.contracts.python_types import HELD_HOOKS, HELD_POST_HOOKS
 from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.graph.graph import is_leaf, look, tell_accumulator
 from fastgrad.native.memory.references import drop, retain
@@ -71,6 +74,7 @@ from fastgrad.native.objects.handles import (
     wrap_node,
     wrap_optional,
 )
+from fastgrad.native.objects.held import exact_tuple, is_tuple, need_kind
 from fastgrad.native.tensors.tensors import alias, same_shape
 
 # --- registering -----------------------------------------------------------------------------------------------
@@ -104,17 +108,40 @@ def next_hook_id():
 
 
 @native
-def add_pair(pairs, output_nr, hooks):
-    """Append ``(output_nr, hooks)`` to a list; false with an exception set."""
-    pair = py_tuple_new(2)
+def new_pair(output_nr, hooks):
+    """``(output_nr, hooks)``, a new reference; zero with an exception set."""
+    number = py_integer(output_nr)
+    pair = py_tuple_new(2) if number != 0 else 0
     if pair == 0:
-        return False
-    py_tuple_set(pair, 0, py_integer(output_nr))
+        if number != 0:
+            py_decref(number)
+        return 0
+    py_tuple_set(pair, 0, number)
     py_incref(hooks)
     py_tuple_set(pair, 1, hooks)
-    status = py_list_append(pairs, pair)
-    py_decref(pair)
-    return not failed(status)
+    return pair
+
+
+@native
+def with_pair(held, output_nr, hooks):
+    """What a node's object is to hold of hooks with one dict more, a new reference; zero with an exception set."""
+    several = held != 0 and type_of(held) == tuple_type()
+    n = py_tuple_size(held) if several else (1 if held != 0 else 0)
+    pairs = py_tuple_new(n + 1)
+    for k in range(n + 1):
+        if pairs == 0:
+            break
+        if k < n and several:
+            pair = py_tuple_item(held, k)
+            py_incref(pair)
+        else:
+            pair = new_pair(output_nr, hooks) if k == n else new_pair(0, held)
+        if pair == 0:
+            py_decref(pairs)
+            pairs = 0
+        else:
+            py_tuple_set(pairs, k, pair)
+    return pairs
 
 
 @native
@@ -123,10 +150,10 @@ def find_output_hooks(o, output_nr):
     held = node_object(o).tensor_hooks
     if held == 0:
         return 0
-    if type_of(held) == runtime().dict_type:
+    if type_of(held) != tuple_type():
         return held if output_nr == 0 else 0
-    for k in range(py_list_size(held)):
-        pair = py_list_item(held, k)
+    for k in range(py_tuple_size(held)):
+        pair = py_tuple_item(held, k)
         if py_integer_value(py_tuple_item(pair, 0)) == output_nr:
             return py_tuple_item(pair, 1)
     return 0
@@ -136,28 +163,26 @@ def find_output_hooks(o, output_nr):
 def hold_output_hooks(o, output_nr, hooks):
     """Let a node's object hold a dict of hooks for one of its outputs; false with an exception set."""
     x = node_object(o)
-    node(x.handle).flags |= TENSOR_HOOKS
-    if x.tensor_hooks == 0 and output_nr == 0:
+    before = x.tensor_hooks
+    fresh = hooks
+    if before == 0 and output_nr == 0:
         py_incref(hooks)
-        x.tensor_hooks = hooks
-        return True
-    if x.tensor_hooks == 0 or type_of(x.tensor_hooks) == runtime().dict_type:  # so far only the first output
-        pairs = py_list_new(0)
-        if pairs == 0:
+    else:
+        fresh = with_pair(before, output_nr, hooks)
+        if fresh == 0:
             return False
-        only = x.tensor_hooks
-        if only != 0 and not add_pair(pairs, 0, only):
-            py_decref(pairs)
-            return False
-        x.tensor_hooks = pairs
-        if only != 0:
-            py_decref(only)
-    return add_pair(x.tensor_hooks, output_nr, hooks)
+    node(x.handle).flags |= TENSOR_HOOKS
+    x.tensor_hooks = fresh
+    if before != 0:
+        py_decref(before)
+    return True
 
 
 @native
 def hold_hooks(n, output_nr, hooks):
     """Let a node run a dict of hooks over the gradient of one of its outputs. A status."""
+    if failed(need_kind(HELD_HOOKS, hooks)):
+        return RAISED
     return 0 if hold_output_hooks(node(n).pyobj, output_nr, hooks) else RAISED
 
 
@@ -177,7 +202,7 @@ def register_hook(h, function):
         return 0
     hooks = find_output_hooks(o, t.output_nr)
     if hooks == 0:
-        hooks = py_call(runtime().dict_type)
+        hooks = py_call(runtime().hooks_type)
         if hooks != 0:
             held = hold_output_hooks(o, t.output_nr, hooks)
             py_decref(hooks)
@@ -194,7 +219,7 @@ def register_node_hook(n, which, flag, function):
     o = node(n).pyobj
     hooks = words(o)[which]
     if hooks == 0:
-        hooks = py_call(runtime().dict_type)
+        hooks = py_call(runtime().hooks_type)
         if hooks == 0:
             return 0
         words(o)[which] = hooks
@@ -222,25 +247,57 @@ def output_hooks(h):
 # --- running ---------------------------------------------------------------------------------------------------
 
 
+# Words of a run of hooks: the list of the callables, or the callable itself if there is only one; if hooks are measured
+# the list of their ids, else zero; whether there is only one.
+TODO, KEYS, ONE = 0, 1, 2
+
+
 @native
-def snapshot(hooks, count):
-    """The callables of a dict, a new reference: a list, or the callable itself if there is one; zero on failure."""
-    if count > 1:
-        return py_values(hooks)
-    place = stack_small()
-    words(place)[0] = 0
-    py_dict_next(hooks, place, place + 8, place + 16)
-    py_incref(words(place)[2])
-    return words(place)[2]
+def begin_run(hooks, run):
+    """Take the callables of a dict, which hooks may change, and note them in `run`: how many there are, or RAISED.
+
+    `end_run` follows in either case.
+    """
+    run[TODO] = 0
+    run[KEYS] = 0
+    count = py_dict_size(hooks)
+    run[ONE] = 1 if count == 1 else 0
+    if count <= 0:
+        return 0
+    if count == 1:
+        place = stack_small()
+        words(place)[0] = 0
+        py_dict_next(hooks, place, place + 8, place + 16)
+        run[TODO] = words(place)[2]
+        py_incref(run[TODO])
+    else:
+        run[TODO] = py_values(hooks)
+        if run[TODO] == 0:
+            return RAISED
+        count = py_list_size(run[TODO])  # a class derived from dict may give more values, or fewer
+    if runtime().measuring != 0:
+        run[KEYS] = py_keys(hooks)
+        if run[KEYS] == 0:
+            return RAISED
+    return count
+
+
+@native
+def end_run(run):
+    """The hooks of a dict have run, or cannot: drop the list of callables and that of ids."""
+    if run[TODO] != 0:
+        py_decref(run[TODO])
+    if run[KEYS] != 0:
+        py_decref(run[KEYS])
 
 
 @native_inline
-def hook_at(todo, count, i):
+def hook_at(run, i):
     """The i-th of `count` hooks, borrowed.
 
     `todo` is the hook itself if there is one, a list of them if there are several.
     """
-    return todo if count == 1 else py_list_item(todo, i)
+    return run[TODO] if run[ONE] != 0 else py_list_item(run[TODO], i)
 
 
 @native
@@ -273,36 +330,24 @@ def take_changes(array, k, o):
 
 
 @native
-def call_hook(hook, keys, i, n, a, b):
-    """Call hook `i` of a dict with one or two arguments; `keys`, if not zero: note how long it took.
+def call_hook(run, i, n, a, b):
+    """Call hook `i` of a run with one or two arguments and, if hooks are measured, note how long it took.
 
     The result, or zero with an exception set.
     """
+    keys = run[KEYS]
     start = nanoseconds() if keys != 0 else 0
-    result = call_python(hook, n, a, b, 0)
-    if keys != 0 and result != 0:
+    result = call_python(hook_at(run, i), n, a, b, 0)
+    if keys != 0 and result != 0 and i < py_list_size(keys):
         took = py_integer(nanoseconds() - start)
-        answer = call_python(runtime().note_hook, 2, py_list_item(keys, i), took, 0)
-        py_decref(took)
+        answer = call_python(runtime().note_hook, 2, py_list_item(keys, i), took, 0) if took != 0 else 0
+        if took != 0:
+            py_decref(took)
         if answer == 0:
             py_decref(result)
             return 0
         py_decref(answer)
     return result
-
-
-@native
-def keys_to_note(hooks):
-    """The ids of the hooks in a dict, a new reference, if hooks are measured; else zero."""
-    return py_keys(hooks) if runtime().measuring != 0 else 0
-
-
-@native
-def end_run(todo, keys):
-    """The hooks of a dict have run: drop the list of callables and that of ids."""
-    py_decref(todo)
-    if keys != 0:
-        py_decref(keys)
 
 
 @native_inline
@@ -344,21 +389,18 @@ def replace(array, k, hook, old, new):
 @native
 def run_tensor_hooks(hooks, array, k):
     """Run one tensor's hooks over gradient `k` of an array. OK or RAISED."""
-    count = py_dict_size(hooks)
+    run = words(stack_small())
+    count = begin_run(hooks, run)
     if count <= 0:
-        return OK
-    todo = snapshot(hooks, count)
-    if todo == 0:
-        return RAISED
-    keys = keys_to_note(hooks)
+        end_run(run)
+        return count
     status = OK
     gradient = gradient_object(array[k])
     for i in range(count):
         if gradient == 0:
             status = RAISED
             break
-        hook = hook_at(todo, count, i)
-        result = call_hook(hook, keys, i, 1, gradient, 0)
+        result = call_hook(run, i, 1, gradient, 0)
         if result == 0:
             status = RAISED
             break
@@ -367,14 +409,14 @@ def run_tensor_hooks(hooks, array, k):
         if result == none() or result == gradient:
             py_decref(result)
             continue
-        status = replace(array, k, hook, gradient, result)
+        status = replace(array, k, hook_at(run, i), gradient, result)
         py_decref(gradient)
         gradient = result
         if failed(status):
             break
     if gradient != 0:
         py_decref(gradient)
-    end_run(todo, keys)
+    end_run(run)
     return status
 
 
@@ -384,17 +426,17 @@ def fire_tensor_hooks(t):
     n = node(t.node)
     grads = words(t.grads)
     if n.variable != 0:
-        hooks = leaf_hooks(n.variable, runtime().hooks_name)
-        return run_held(hooks, grads, 0) if hooks != 0 else OK
+        hooks = leaf_hooks(n.variable, 0)
+        return run_held(hooks, grads, 0) if hooks > 0 else hooks
     if n.pyobj == 0 or node_object(n.pyobj).tensor_hooks == 0:
         return OK
     held = node_object(n.pyobj).tensor_hooks
-    if type_of(held) == runtime().dict_type:
+    if type_of(held) != tuple_type():
         return run_held(held, grads, 0)
     status = OK
     py_incref(held)
-    for k in range(py_list_size(held)):
-        pair = py_list_item(held, k)
+    for k in range(py_tuple_size(held)):
+        pair = py_tuple_item(held, k)
         if not failed(status):
             status = run_held(py_tuple_item(pair, 1), grads, py_integer_value(py_tuple_item(pair, 0)))
     py_decref(held)
@@ -411,12 +453,24 @@ def run_held(hooks, grads, k):
 
 
 @native
-def leaf_hooks(leaf, name):
-    """The dict of a leaf's hooks of one kind, borrowed; zero if there are none."""
+def leaf_hooks(leaf, post):
+    """The dict of a leaf's tensor hooks, or post-accumulate hooks, borrowed; zero if there is none, or RAISED."""
     o = tensor(leaf).pyobj
     if o == 0 or tensor_object(o).dict == 0:
         return 0
-    return py_dict_get(tensor_object(o).dict, name)
+    return hooks_in(tensor_object(o).dict, post)
+
+
+@native
+def hooks_in(attributes, post):
+    """Likewise in the `__dict__` of an object, where anything may stand."""
+    rt = runtime()
+    hooks = py_dict_get(attributes, rt.post_accumulate_name if post != 0 else rt.hooks_name)
+    if hooks == none():
+        return 0
+    if hooks != 0 and failed(need_kind(HELD_POST_HOOKS if post != 0 else HELD_HOOKS, hooks)):
+        return RAISED
+    return hooks
 
 
 @native
@@ -426,21 +480,21 @@ def leaf_hook_dict(h, post):
     Zero with an exception set.
     """
     rt = runtime()
-    name = rt.post_accumulate_name if post != 0 else rt.hooks_name
     attributes = py_generic_dict(tensor(h).pyobj, 0)
     if attributes == 0:
         return 0
-    hooks = py_dict_get(attributes, name)
-    if hooks == 0 or hooks == none():
-        hooks = py_call(rt.dict_type)
+    hooks = hooks_in(attributes, post)
+    if hooks > 0:
+        py_incref(hooks)
+    elif hooks == 0:
+        name = rt.post_accumulate_name if post != 0 else rt.hooks_name
+        hooks = py_call(rt.hooks_type)
         if hooks != 0 and py_dict_set(attributes, name, hooks) != 0:
             py_decref(hooks)
             hooks = 0
-    else:
-        py_incref(hooks)
     py_decref(attributes)
-    if hooks == 0:
-        return 0
+    if hooks <= 0:
+        return hooks
     tensor(h).flags |= LEAF_POST_HOOKS if post != 0 else LEAF_HOOKS
     tell_accumulator(h)
     return hooks
@@ -464,13 +518,11 @@ def tuple_of(array, n):
 @native
 def run_tuple_hooks(hooks, array, n, others):
     """Run node hooks over a tuple of gradients; `others`, if not zero, is their second argument. OK or RAISED."""
-    count = py_dict_size(hooks)
+    run = words(stack_small())
+    count = begin_run(hooks, run)
     if count <= 0:
-        return OK
-    todo = snapshot(hooks, count)
-    if todo == 0:
-        return RAISED
-    keys = keys_to_note(hooks)
+        end_run(run)
+        return count
     status = OK
     values = tuple_of(array, n)
     first = values
@@ -480,29 +532,54 @@ def run_tuple_hooks(hooks, array, n, others):
         if values == 0:
             status = RAISED
             break
-        hook = hook_at(todo, count, i)
-        result = call_hook(hook, keys, i, 1 if others == 0 else 2, values, others)
+        result = call_hook(run, i, 1 if others == 0 else 2, values, others)
         if result == 0:
             status = RAISED
             break
         if result == none() or result == values:
             py_decref(result)
             continue
-        answer = call_python(runtime().check_tuple, 3, hook, values, result)
-        py_decref(values)
-        values = result
-        if answer == 0:
+        result = checked_tuple(hook_at(run, i), values, result)
+        if result == 0:
             status = RAISED
             break
-        py_decref(answer)
+        py_decref(values)
+        values = result
     if not failed(status):
         take_tuple(array, n, values, first)
     if values != 0:
         py_decref(values)
     if first != 0:
         py_decref(first)
-    end_run(todo, keys)
+    end_run(run)
     return status
+
+
+no_tuple_of_gradients = raises(
+    system_error, "what a node hook returned passed its check, but is no tuple of gradients"
+)
+
+
+@native
+def checked_tuple(hook, values, result):
+    """What a node hook returned in place of `values`, if that is allowed, as an exact tuple of as many.
+
+    Takes over the reference; zero with an exception set.
+    """
+    if is_tuple(result):
+        whole = exact_tuple(result)
+        py_decref(result)
+        result = whole
+        if result == 0:
+            return 0
+    answer = call_python(runtime().check_tuple, 3, hook, values, result)
+    if answer != 0:
+        py_decref(answer)
+        if is_tuple(result) and py_tuple_size(result) == py_tuple_size(values):
+            return result
+        no_tuple_of_gradients()
+    py_decref(result)
+    return 0
 
 
 @native
@@ -566,24 +643,25 @@ def fire_post_hooks(t):
 def fire_post_accumulate(t):
     """The post-accumulate hooks of the leaf of the current node. OK or RAISED."""
     leaf = node(t.node).variable
-    hooks = leaf_hooks(leaf, runtime().post_accumulate_name)
-    count = py_dict_size(hooks) if hooks != 0 else 0
+    hooks = leaf_hooks(leaf, 1)
+    if hooks <= 0:
+        return hooks
+    py_incref(hooks)
+    run = words(stack_small())
+    count = begin_run(hooks, run)
+    py_decref(hooks)
     if count <= 0:
-        return OK
-    todo = snapshot(hooks, count)
-    if todo == 0:
-        return RAISED
+        end_run(run)
+        return count
     status = OK
-    keys = keys_to_note(hooks)
     o = optional_object(leaf)
     for i in range(count):
-        result = call_hook(hook_at(todo, count, i), keys, i, 1, o, 0)
+        result = call_hook(run, i, 1, o, 0) if o != 0 else 0
         if result == 0:
             status = RAISED
             break
         if result != none() and result != o:
-            hook = hook_at(todo, count, i)
-            answer = call_python(runtime().check_post_accumulate, 2, hook, result, 0)
+            answer = call_python(runtime().check_post_accumulate, 2, hook_at(run, i), result, 0)
             if answer != 0:
                 py_decref(answer)
             else:
@@ -591,6 +669,7 @@ def fire_post_accumulate(t):
         py_decref(result)
         if failed(status):
             break
-    py_decref(o)
-    end_run(todo, keys)
+    if o != 0:
+        py_decref(o)
+    end_run(run)
     return status

@@ -46,6 +46,7 @@ from fastgrad.native.base.pyapi import (
     py_tuple_new,
     py_tuple_set,
     py_tuple_size,
+    tuple_type,
 )
 from fastgrad.native.contracts.flags import (
     ACCUMULATE,
@@ -56,6 +57,7 @@ from fastgrad.native.contracts.flags import (
 from fastgrad.native.contracts.records import CAPTURE_WORDS
 from fastgrad.native.contracts.status import NESTED_TOO_DEEP, OK, RAISED, UNUSUAL
 from fastgrad.native.graph.graph import gradient_edge, requires_grad
+from fastgrad.native.graph.packing import same
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.records import META_BYTES
@@ -77,17 +79,23 @@ def count_of(o):
     """How many places an argument stands for; -1 where Python has to look at it."""
     if is_one(o):
         return 1
-    if type_of(o) == runtime().tuple_type:
+    if type_of(o) == tuple_type():
         return py_tuple_size(o)
     return py_list_size(o) if type_of(o) == list_type() else -1
 
 
 @native
 def item_of(o, k):
-    """The object of place `k` of an argument, borrowed."""
-    if is_one(o):
-        return o
-    return py_tuple_item(o, k) if type_of(o) == runtime().tuple_type else py_list_item(o, k)
+    """The object of place `k` of an argument, a new reference; zero if a list has become shorter meanwhile."""
+    item = o
+    if not is_one(o):
+        if type_of(o) == tuple_type():
+            item = py_tuple_item(o, k)
+        else:
+            item = py_list_item(o, k) if k < py_list_size(o) else 0
+    if item != 0:
+        py_incref(item)
+    return item
 
 
 @native
@@ -190,8 +198,12 @@ def begin(handle, outputs, gradients, wanted):
     if n < 0 or (gradients != none() and count_of(gradients) != n):
         return UNUSUAL
     for k in range(n):
-        gradient = none() if gradients == none() else item_of(gradients, k)
-        result = root(handle, item_of(outputs, k), gradient)
+        output = item_of(outputs, k)
+        gradient = same(none()) if gradients == none() else item_of(gradients, k)
+        result = root(handle, output, gradient) if output != 0 and gradient != 0 else UNUSUAL
+        for held in (output, gradient):
+            if held != 0:
+                py_decref(held)
         if failed(result):
             return result
     result = discover(task(handle))
@@ -200,7 +212,10 @@ def begin(handle, outputs, gradients, wanted):
         result = OK if n > 0 else UNUSUAL
         for k in range(n):
             if not failed(result):
-                result = want(handle, item_of(wanted, k))
+                o = item_of(wanted, k)
+                result = want(handle, o) if o != 0 else UNUSUAL
+                if o != 0:
+                    py_decref(o)
     return task_start(handle) if not failed(result) else result
 
 

@@ -240,8 +240,9 @@ def run_leaf(t, n):
 def run_function(t, n):
     """Run the derivative of a node that is no leaf's, by compiled code or a custom function; a status."""
     if n.flags & PYTHON_APPLY:
-        if failed(apply_function(t.node, words(t.grads), t.n_grads, words(t.results))):
-            return RAISED
+        result = apply_function(t.node, words(t.grads), t.n_grads, words(t.results))
+        if failed(result):
+            return result
         enter_pass(t)
         return 0
     n.busy += 1

@@ -304,17 +304,6 @@ def call_kernel(context: Any, address: Any, frame: Any) -> Any:
     return types.void(I64, I64), codegen
 
 
-@intrinsic
-def call_native(context: Any, address: Any, argument: Any) -> Any:
-    """Call ``int64 function(int64)`` at `address`."""
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(_LL64, [_LL64])
-        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-
-    return I64(I64, I64), codegen
-
-
 def extern(name: str, result: types.Type, *args: types.Type) -> Any:
     return types.ExternalFunction(name, result(*args))
 

@@ -51,6 +51,7 @@ py_call_tuple = extern("PyObject_Call", I64, I64, I64, I64)
 py_tuple_new = extern("PyTuple_New", I64, I64)
 py_tuple_set = extern("PyTuple_SetItem", INT, I64, I64, I64)
 py_tuple_item = extern("PyTuple_GetItem", I64, I64, I64)
+py_tuple_slice = extern("PyTuple_GetSlice", I64, I64, I64, I64)
 py_thread_state = extern("PyThreadState_Get", I64)
 py_thread_id = extern("PyThreadState_GetID", I64, I64)
 py_interpreter = extern("PyInterpreterState_Get", I64)
@@ -95,6 +96,8 @@ not_implemented = _object("_Py_NotImplementedStruct")
 ellipsis = _object("_Py_EllipsisObject")
 list_type = _object("PyList_Type")
 type_type = _object("PyType_Type")
+tuple_type = _object("PyTuple_Type")
+dict_type = _object("PyDict_Type")
 
 
 @native_inline

@@ -135,25 +135,30 @@ def _say_once(text: str, topic: str | None = None) -> None:
         pass
 
 
-_COMPILING = "compiling"
+_COMPILING, _WAITING = "compiling", "waiting"
+_PROGRESS = frozenset((_COMPILING, _WAITING))
 
 
 @contextlib.contextmanager
 def unannounced() -> Iterator[None]:
-    """Within it nothing is said of compiling: its caller does that."""
-    said = _COMPILING in _said
-    _said.add(_COMPILING)
+    """Within it nothing is said of progress: its caller does that."""
+    new = _PROGRESS - _said
+    _said.update(new)
     try:
         yield
     finally:
-        if not said:
-            _said.discard(_COMPILING)
+        _said.difference_update(new)
+
+
+def _say_progress(text: str, topic: str) -> None:
+    """Say once what takes its time, unless Python was started with ``-q``."""
+    if not sys.flags.quiet:
+        _say_once(text, topic)
 
 
 def _announce(what: str, folder: Path | None, reason: str) -> None:
-    if not sys.flags.quiet:
-        kept = f"not kept: {reason}" if folder is None or reason else f"once; kept in {folder.parent}"
-        _say_once(f"compiling {what} for this machine ({kept})", _COMPILING)
+    kept = f"not kept: {reason}" if folder is None or reason else f"once; kept in {folder.parent}"
+    _say_progress(f"compiling {what} for this machine ({kept})", _COMPILING)
 
 
 # --- getting code ----------------------------------------------------------------------------------------------
@@ -196,7 +201,7 @@ def get(name: str, what: str, compile_code: Callable[[], bytes]) -> Unit:
         while (code := _read(path, key)) is None and not draft.mine:
             draft.take()
             if not draft.mine and draft.waited > 1:
-                _say_once(f"waiting for another process, which compiles {what}")
+                _say_progress(f"waiting for another process, which compiles {what}", _WAITING)
         if code is not None:
             return Unit(code)
         reason = draft.trouble

@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 
 from fastgrad import flags
 from fastgrad.native.build import cache
-from fastgrad.native.contracts.python_types import METH_FASTCALL, SLOTS, TYPES, ObjectType
+from fastgrad.native.contracts.python_types import HELD, METH_FASTCALL, SLOTS, TYPES, ObjectType
 from fastgrad.native.contracts.records import RUNTIME
 
 _engines: list[Any] = []  # object code lives as long as the process
@@ -118,11 +118,14 @@ def make_type(kind: ObjectType, address: Callable[[str], int]) -> type:
         slots[k] = _Slot(SLOTS[name], address(f"fastgrad_{kind.symbol}_{name}"))
     slots[len(kind.slots)] = _Slot(PY_TP_MEMBERS, ctypes.addressof(members))
     slots[len(kind.slots) + 1] = _Slot(PY_TP_METHODS, ctypes.addressof(methods))
-    getset = (_GetSet * 2)()
+    getset = (_GetSet * (len(kind.held) + 2))()
+    for k, which in enumerate(kind.held):
+        get, put = (address(f"fastgrad_{kind.symbol}_{verb}_held") for verb in ("get", "set"))
+        getset[k] = _GetSet(HELD[which].name.encode(), get, put, None, which)
     if "dict" in kind.record.fields:
         get, put = (llvm.address_of_symbol(f"PyObject_Generic{verb}Dict") for verb in ("Get", "Set"))
-        getset[0] = _GetSet(b"__dict__", get, put, None, None)
-        slots[len(kind.slots) + 2] = _Slot(PY_TP_GETSET, ctypes.addressof(getset))
+        getset[len(kind.held)] = _GetSet(b"__dict__", get, put, None, None)
+    slots[len(kind.slots) + 2] = _Slot(PY_TP_GETSET, ctypes.addressof(getset))
     flags = TP_DEFAULT | TP_BASETYPE | (TP_HAVE_GC if kind.collected else 0)
     spec = _Spec(f"fastgrad.native.{kind.name}".encode(), kind.size, 0, flags, ctypes.addressof(slots))
     _keep.extend((members, methods, getset, slots, spec))
@@ -238,15 +241,6 @@ def runtime_set_object(field: str, value: object) -> None:
         ctypes.py_object(value)
     )  # never given back: destructors run until the very end
     runtime_set(field, id(value))
-
-
-def runtime_set_callback(field: str, arity: int, function: Callable[..., int]) -> None:
-    """Let the runtime call a Python function of integers that must not raise."""
-    prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arity)
-    callback = prototype(function)
-    _keep.append(callback)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(callback))
-    runtime_set(field, ctypes.cast(callback, ctypes.c_void_p).value or 0)
 
 
 runtime_set_object("type_error", TypeError)

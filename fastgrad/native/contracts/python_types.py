@@ -5,6 +5,8 @@ Read by the compiler and the loader. Every object begins with CPython's header, 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from fastgrad.native.contracts.record import Record
 
 _HEADER = {"refcount": 1, "type": 1}
@@ -16,7 +18,7 @@ NODE_OBJECT = Record(
     tensor_hooks=1, pres=1, posts=1, metadata=1,
     function=1, to_save=1, dirty=1, non_differentiable=1, packed=1, options=1, weaklist=1,
 )  # fmt: skip
-"""`tensor_hooks`: the dict of hooks of the only output, or a list of pairs of output number and dict. `function` to
+"""`tensor_hooks`: the dict of hooks of the only output, or a tuple of pairs of output number and dict. `function` to
 `non_differentiable` and `options` belong to custom functions, `packed` to saved-tensor hooks."""
 
 # Options of a custom function: undefined gradients stay None; those of outputs that cannot have any do.
@@ -39,6 +41,27 @@ NODE_FIELDS = (
     "function", "to_save", "dirty", "non_differentiable", "packed",
 )  # fmt: skip
 """The fields that hold references: they stand in a row."""
+
+# What Python may put where compiled code reads it is a tuple or a dict, or else None; compiled code looks at the kind
+# when it is put there or, in the `__dict__` of a tensor, when it is read.
+TUPLE, DICT = 0, 1
+KIND_NAMES = ("tuple", "dict")
+
+
+class Held(NamedTuple):
+    """What an object holds under a name: for a node's object the field of the record, for a tensor's none."""
+
+    name: str
+    kind: int
+    field: str = ""
+
+
+HELD = (
+    Held("_backward_hooks", DICT), Held("_post_accumulate_grad_hooks", DICT),
+    Held("_metadata", DICT, "metadata"), Held("_packed", DICT, "packed"), Held("_to_save", TUPLE, "to_save"),
+    Held("_dirty", TUPLE, "dirty"), Held("_non_differentiable", TUPLE, "non_differentiable"),
+)  # fmt: skip
+HELD_HOOKS, HELD_POST_HOOKS = 0, 1
 
 T_OBJECT, T_LONGLONG, T_PYSSIZET = 6, 17, 19
 READONLY = 1
@@ -73,12 +96,15 @@ class ObjectType:
         Whether the garbage collector has to know its objects.
     methods : tuple of (str, str, int)
         Name, name of the function behind ``fastgrad_<symbol>_``, and flags of each method.
+    held : tuple of int
+        Indices in `HELD` of the attributes whose kind is looked at when they are set.
     """
 
     def __init__(
         self, name: str, record: Record, symbol: str, slots: tuple[str, ...],
         members: tuple[tuple[str, int, str, int], ...], collected: bool,
         methods: tuple[tuple[str, str, int], ...] = (),
+        held: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
         self.name = name
         self.record = record
@@ -88,6 +114,7 @@ class ObjectType:
         self.size = record.offset("weaklist") + 8
         self.collected = collected
         self.methods = methods
+        self.held = held
 
 
 TYPES = (
@@ -99,9 +126,9 @@ TYPES = (
         "NodeBase", NODE_OBJECT, "node_slot", ("new", "dealloc", "traverse", "clear"),
         (
             ("_handle", T_LONGLONG, "handle", READONLY), ("_options", T_LONGLONG, "options", 0),
-            *((f"_{name}", T_OBJECT, name, 0) for name in NODE_FIELDS),
+            *((f"_{name}", T_OBJECT, name, READONLY) for name in ("tensor_hooks", "pres", "posts", "function")),
         ),
-        True,
+        True, held=tuple(k for k, held in enumerate(HELD) if held.field),
     ),
     ObjectType(
         "HandleBase", HANDLE_OBJECT, "handle_slot", ("dealloc",),

@@ -82,7 +82,7 @@ RUNTIME = Record(
     status=1, error=24, report=REPORT.words, overruns=1, dead=1, draining=1,
     n_flights=1, uncounted=1, waiters=1, waiting=1, flights=N_FLIGHTS * FLIGHT.words, places=N_PLACES,
     resolve=1, op_failed=1, entry_failed=1, type_error=1, system_error=1, operator_fallback=1,
-    tensor_type=1, tensor_base=1, tuple_type=1, node_type=1, node_base=1, handle_type=1, dict_type=1,
+    tensor_type=1, tensor_base=1, node_type=1, node_base=1, handle_type=1, hooks_type=1, wrong_kind=1,
     hooks_name=1, post_accumulate_name=1, backward_name=1,
     walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1,
     edge_type=1, entering_name=1, decorate_name=1,

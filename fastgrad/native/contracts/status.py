@@ -8,7 +8,8 @@ them, and returns the reason. What answers with a Python object follows Python: 
 A fact is ``name`` (a number) or ``name:kind``, and stands in the text as ``{name}``. Kinds: ``dtype`` and ``type``, the
 code of a dtype, as ``float32`` and ``Float``; ``tensor``, a handle, as its sizes; ``layout``, a handle, as sizes and
 dtype; ``view``, a handle and then whether its base has changed, as what is wrong; ``saved``, a handle, as type, sizes
-and origin; ``place``, a number, as the name of that place in the groups of tensors of an op; ``sizes``, several.
+and origin; ``kernel``, a cell of the kernel table, as what to do without it; ``place``, a number, as the name of that
+place in the groups of tensors of an op; ``sizes``, several.
 Besides, a text may ask for what the failed call was given: ``{operands}``, ``{first}`` and ``{others}`` (sizes),
 ``{types}`` (of elements), ``{ints}``, ``{place0}``, ``{live_bytes}``.
 """
@@ -77,7 +78,7 @@ RAISED = _reason(SystemError, "an exception is set")
 # --- calls ------------------------------------------------------------------------------------------------------
 
 NO_MEMORY = _reason(MemoryError, "not enough memory for the result; {live_bytes} bytes are in use")
-NO_KERNEL = _reason(NotImplementedError, "not implemented for {types}")
+NO_KERNEL = _reason(NotImplementedError, "not implemented for {types}{advice}", "advice:kernel")
 BAD_HANDLE = _reason(TypeError, "expected Tensor arguments")
 BAD_CALL = _reason(TypeError, "operands and integers do not fit the op")
 INTERNAL = _reason(RuntimeError, "invalid argument ({a}, {b}) of a compiled function", "a b")
@@ -416,6 +417,9 @@ PARTIAL_OVERLAP = _reason(
 NOT_RECORDABLE = _reason(
     RuntimeError,
     "this form of the operation cannot be recorded; use it under fastgrad.no_grad()",
+)
+SAVED_TWICE = _reason(
+    RuntimeError, "the tensors of a custom function are saved once, when its forward has returned"
 )
 SAVED_MODIFIED = _reason(
     RuntimeError,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fastgrad.native.build.loader import runtime_set, runtime_set_callback
+from fastgrad.native.build.loader import runtime_set, runtime_set_object
 from fastgrad.native.contracts.limits import MAX_KERNELS, N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.records import DEVICE
 
@@ -16,8 +16,6 @@ Resolver = Callable[[Any, int, int], int]
 NAMES: dict[str, int] = {}
 _resolvers: dict[int, Resolver] = {}
 _kernels: list[Any] = []
-failures: list[BaseException] = []
-"""What went wrong in the last compilation; the error of the op that needed the kernel carries it."""
 
 
 class Memory(NamedTuple):
@@ -81,14 +79,22 @@ def install(kernels: list[Any]) -> None:
     """Let the runtime ask for kernels that are missing from its table."""
     global _kernels
     _kernels = kernels
+    runtime_set_object("resolve", _resolve)
 
-    def resolve(index: int) -> int:
-        try:
-            kernel, device, dtype, layout_class = place(index)
-            kernel.need(dtype, layout_class)
-            return _resolvers[device](kernel, dtype, layout_class)
-        except BaseException as error:  # noqa: BLE001 - raised again by the call that needed the kernel
-            failures.append(error)
-            return 0
 
-    runtime_set_callback("resolve", 1, resolve)
+def _resolve(cell: int) -> int:
+    """Called by the runtime for an empty cell: the address that belongs there, 0 if the kernel lacks the dtype.
+
+    What is raised here leaves the op that needed the kernel as it is.
+    """
+    kernel, device, dtype, layout_class = place(cell)
+    if not kernel.takes(dtype):
+        return 0
+    kernel.need(dtype, layout_class)
+    return _resolvers[device](kernel, dtype, layout_class)
+
+
+def advice(cell: int) -> str:
+    """What the error of an op adds where a cell of the table has to stay empty."""
+    kernel, _, dtype, _ = place(cell)
+    return kernel.advice(dtype)  # type: ignore[no-any-return]

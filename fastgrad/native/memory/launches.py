@@ -9,7 +9,6 @@ from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     call_kernel,
-    call_native,
     native,
     native_inline,
     native_once,
@@ -21,7 +20,15 @@ from fastgrad.native.base.intrinsics import (
     words_of,
 )
 from fastgrad.native.base.modes import enter
-from fastgrad.native.base.pyapi import py_restore_thread, py_save_thread
+from fastgrad.native.base.pyapi import (
+    py_decref,
+    py_err_occurred,
+    py_integer,
+    py_integer_value,
+    py_restore_thread,
+    py_save_thread,
+    py_vectorcall,
+)
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.frame import FINE, INDEX_OUTSIDE, REPORT
 from fastgrad.native.contracts.frames import FLAT
@@ -30,6 +37,7 @@ from fastgrad.native.contracts.status import (
     NO_KERNEL,
     OK,
     OPERAND_LENGTH,
+    RAISED,
     REPLAY_RANGE,
     STRAY_ADDRESS,
 )
@@ -97,17 +105,30 @@ def cell_of(kernel, device, dtype, layout_class):
 
 @native_once
 def resolve(cell):
-    """Let Python find or compile the kernel of an empty cell; its address or zero."""
-    rt = runtime()
-    address = call_native(rt.resolve, cell)
+    """Let Python find or compile the kernel of an empty cell: its address, or a failure."""
+    number = py_integer(cell)
+    if number == 0:
+        return RAISED
+    arguments = words(stack_small())
+    arguments[0] = number
+    answer = py_vectorcall(runtime().resolve, address_of(arguments), 1, 0)
     enter()
-    rt.kernels[cell] = address
+    py_decref(number)
+    if answer == 0:
+        return RAISED
+    address = py_integer_value(answer)
+    py_decref(answer)
+    if py_err_occurred() != 0:
+        return RAISED
+    if address == 0:
+        return fail(NO_KERNEL, cell)
+    runtime().kernels[cell] = address
     return address
 
 
 @native
 def find_kernel(kernel, device, dtype, layout_class):
-    """The address of a kernel, zero if there is none.
+    """The address of a kernel, or a failure.
 
     One that was never needed is found or compiled now, by Python: any code may run meanwhile, other threads too. So
     whoever has written a frame puts it onto the list of flights before this call, until the launch is over.
@@ -162,7 +183,7 @@ def run_first(cell, frame, n_words, work):
     """Find a kernel that was never needed, and run it; returns a status."""
     place = depart(frame, n_words)
     address = resolve(cell)
-    status = run(address, cell, frame, n_words, work) if address != 0 else NO_KERNEL
+    status = run(address, cell, frame, n_words, work) if not failed(address) else address
     arrive(place)
     return status
 
@@ -206,10 +227,10 @@ def fetch_report(device, address, r):
     cell = cell_of(runtime().download_kernel, device, BOOL, FLAT)
     place = depart(address_of(f), words_of(f))
     kernel = runtime().kernels[cell] if runtime().kernels[cell] != 0 else resolve(cell)
-    if kernel != 0:
+    if not failed(kernel):
         call_kernel(kernel, address_of(f))
     arrive(place)
-    return OK if kernel != 0 else NO_KERNEL
+    return kernel if failed(kernel) else OK
 
 
 # --- replays ---------------------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ from fastgrad.native.base.pyapi import (
     py_list_new,
     py_list_set,
     py_untrack,
+    raises,
+    system_error,
 )
 from fastgrad.native.contracts.flags import CAPTURE_SETTING, N_SETTINGS, SWITCHES
 from fastgrad.native.contracts.status import OK, RAISED
@@ -97,15 +99,22 @@ def switch_modes(x):
     rt.mode = rt.mode & ~(x.off & SWITCHES) | x.on & SWITCHES
 
 
+one_tape = raises(system_error, "a tape records once, and one tape at a time")
+
+
 @native
 def change(o):
     """Make the change of a context. OK or RAISED."""
     x = context_object(o)
     if x.setting == 1 + CAPTURE_SETTING:
-        x.tape = begin_tape()
-        if x.tape == 0:
+        if x.tape != 0 or runtime().tape != 0:
+            one_tape()
+            return RAISED
+        handle = begin_tape()
+        if failed(handle):
             py_err_no_memory()
             return RAISED
+        x.tape = handle
     elif 0 < x.setting <= N_SETTINGS and failed(push_setting(x.setting - 1, x.value)):
         return RAISED
     if x.depth == 0 and x.applied == 0:
@@ -125,7 +134,7 @@ def take_back(o):
         put_back(runtime().mode & ~both | x.before & both)
     else:
         switch_modes(x)
-    if x.setting == 1 + CAPTURE_SETTING:
+    if x.tape != 0:
         end_tape(x.tape)
     else:
         take_value(x)
@@ -271,7 +280,7 @@ def dealloc_context(o):
     if x.depth != 0 or x.applied != 0:
         enter()
         lost = py_err_occurred() != 0 and x.thread == runtime().thread
-        if lost or x.setting == 1 + CAPTURE_SETTING:
+        if lost or x.tape != 0:
             x.depth = 0
             take_back(o)
     if x.weaklist != 0:

@@ -40,7 +40,7 @@ from fastgrad.native.memory.buffers import empty_cache
 from fastgrad.native.memory.launches import replay, wait_for_flights
 from fastgrad.native.memory.references import drain, drop, drop_tensor, leave_node, retain, unlink_retained
 from fastgrad.native.memory.tapes import launches_of
-from fastgrad.native.objects import contexts
+from fastgrad.native.objects import contexts, held
 from fastgrad.native.objects.collector import (
     clear_node,
     clear_tensor,
@@ -413,7 +413,7 @@ EXPORTS = [
     Export("new", new, "iiii", "T"),
     Export("number", number, "idiii", "T"),
     Export("wrapped_number", wrapped_number, "idii", "T"),
-    Export("wrapped_handle", wrapped_handle, "idi", "i"),
+    Export("wrapped_handle", wrapped_handle, "idi", "s"),
     Export("foreign", foreign, "iiiiiii", "T"),
     Export("handle_of", handle_of, "T", "i"),
     Export("from_handle", from_handle, "i", "T"),
@@ -438,8 +438,8 @@ EXPORTS = [
     Export("data_of", data_of, "T", "T"),
     Export("set_data", set_data, "oo", "s"),
     Export("part_from_node", part_from_node, "T", "n"),
-    Export("random_fill", random_fill, "iTiiii", "i"),
-    Export("sequence_fill", sequence_fill, "iTii", "i"),
+    Export("random_fill", random_fill, "iTiiii", "E"),
+    Export("sequence_fill", sequence_fill, "iTii", "E"),
     # modes
     Export("get_mode", modes.get_mode, "", "i"),
     Export("setting", setting, "i", "R"),
@@ -465,6 +465,8 @@ EXPORTS = [
     Export("dealloc_node", dealloc_node, "i", "x"),
     Export("traverse_node", traverse_node, "iii", "x"),
     Export("clear_node", clear_node, "i", "x"),
+    Export("get_held", held.get_held, "ii", "x"),
+    Export("set_held", held.set_held, "iii", "x"),
     Export("dealloc_handle", dealloc_handle, "i", "x"),
     Export("collecting", collecting, "oo", "E"),
     Export("adopt", adopt, "oT", "R"),
@@ -473,7 +475,7 @@ EXPORTS = [
     Export("add_hook", hooks.add_hook, "oo", "R"),
     Export("register_hook", hooks.register_hook, "To", "R"),
     Export("register_node_hook", hooks.register_node_hook, "Niio", "R"),
-    Export("hold_hooks", hooks.hold_hooks, "Nio", "E"),
+    Export("hold_hooks", hooks.hold_hooks, "Nio", "s"),
     Export("output_hooks", hooks.output_hooks, "T", "R"),
     Export("leaf_hooks", hooks.leaf_hook_dict, "Ti", "R"),
     # custom functions, saved tensors
@@ -481,7 +483,7 @@ EXPORTS = [
     Export("function_begin", custom_function.function_begin, "ooo", "R"),
     Export("function_finish", custom_function.function_finish, "ooo", "R"),
     Export("function_apply", custom_function.function_apply, "oooo", "R"),
-    Export("function_save", custom_function.save_all, "o", "E"),
+    Export("function_save", custom_function.save_all, "o", "s"),
     Export("set_output_count", custom_function.set_output_count, "Ni", "s"),
     Export("set_output", custom_function.set_output, "NiTii", "s"),
     Export("set_dirty_output", custom_function.set_dirty_output, "NiT", "s"),

@@ -37,6 +37,8 @@ _SHIMS = (
     ("node_slot_dealloc", "dealloc_node", "v", "p"),
     ("node_slot_traverse", "traverse_node", "b", "ppp"),
     ("node_slot_clear", "clear_node", "b", "p"),
+    ("node_slot_get_held", "get_held", "p", "pi"),
+    ("node_slot_set_held", "set_held", "b", "ppi"),
     ("handle_slot_dealloc", "dealloc_handle", "v", "p"),
     ("context_slot_dealloc", "dealloc_context", "v", "p"),
     ("context_slot_traverse", "traverse_context", "b", "ppp"),

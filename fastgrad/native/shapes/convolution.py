@@ -16,7 +16,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import UINT8
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.status import MISFIT, NO_KERNEL
+from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.memory.flights import depart
 from fastgrad.native.memory.launches import arrive, find_kernel
@@ -70,7 +70,7 @@ def launch_with_scratch(kernel, device, dtype, f, work):
     """Ask a kernel how much scratch it needs, and launch it with as much; returns a status."""
     place = depart(address_of(f), words_of(f))
     address = find_kernel(kernel, device, dtype, FLAT)
-    status = launch_at(address, kernel, device, dtype, f, work) if address != 0 else NO_KERNEL
+    status = launch_at(address, kernel, device, dtype, f, work) if not failed(address) else address
     arrive(place)
     return status
 

@@ -8,7 +8,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import ones
-from fastgrad.functions.elementwise import where
+from fastgrad.functions.index import where
 from fastgrad.functions.linalg import matmul
 from fastgrad.functions.shape import expand, reshape, transpose, tril, unsqueeze
 from fastgrad.nn.functional.dropout import dropout

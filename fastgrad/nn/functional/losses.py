@@ -6,7 +6,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.errors import renamed
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import need_optional, need_tensor
 from fastgrad.nn.functional.activations import log_softmax
 from fastgrad.nn.functional.reduction import REDUCTIONS, chosen_reduction
 from fastgrad.ops.call import apply
@@ -55,6 +55,7 @@ def nll_loss(
     """
     kind = REDUCTIONS[chosen_reduction("nll_loss", reduction, size_average, reduce)]
     need_tensor("nll_loss", input)
+    need_optional("nll_loss", weight, "weight", 3)
     if need_tensor("nll_loss", target, "target", 2).dtype is dtypes.uint8:
         target = target.to(dtypes.int64)
     if input.ndim == 2 and target.ndim == 1 and weight is None:
@@ -145,6 +146,7 @@ def cross_entropy(
     """
     need_tensor("cross_entropy", input)
     need_tensor("cross_entropy", target, "target", 2)
+    need_optional("cross_entropy", weight, "weight", 3)
     if input.ndim == 0:
         raise RuntimeError(
             "cross_entropy(): expected an input of at least one dimension, but got a 0-dim tensor"

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fastgrad import dtypes
+from fastgrad.functions.arguments import need_optional, need_tensor
 from fastgrad.functions.creation import zeros
-from fastgrad.functions.elementwise import where
+from fastgrad.functions.index import where
 from fastgrad.functions.linalg import matmul
 from fastgrad.functions.shape import (
     cat,
@@ -136,10 +137,7 @@ def multi_head_attention_forward(
         weights = (in_proj_weight, None, None, None)
         if in_proj_weight is None:
             raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
-    if query.shape[-1] != embed_dim_to_check:
-        raise AssertionError(
-            f"was expecting embedding dimension of {embed_dim_to_check}, but got {query.shape[-1]}"
-        )
+    need_embedding(query, embed_dim_to_check)
     parameters = Projections(
         weights[0], in_proj_bias, bias_k, bias_v, out_proj_weight, out_proj_bias, *weights[1:]
     )
@@ -147,6 +145,15 @@ def multi_head_attention_forward(
         query, key, value, parameters, num_heads, False, add_zero_attn, dropout_p if training else 0.0,
         key_padding_mask, attn_mask, is_causal, need_weights, average_attn_weights, (static_k, static_v),
     )  # fmt: skip
+
+
+def need_embedding(query: Any, size: int) -> None:
+    """Refuse a query whose last dimension is not what the heads expect."""
+    sizes = need_tensor(_NAME, query, "query").shape
+    if not sizes or sizes[-1] != size:
+        raise AssertionError(
+            f"was expecting embedding dimension of {size}, but got {sizes[-1] if sizes else 'none'}"
+        )
 
 
 def attend(
@@ -340,6 +347,10 @@ def _check_operands(
     query: Any, key: Any, value: Any, padding: Any, mask: Any, heads: int, separate: bool
 ) -> bool:
     """Whether the operands form a batch, after checks of their shapes."""
+    need_tensor(_NAME, key, "key", 2)
+    need_tensor(_NAME, value, "value", 3)
+    need_optional(_NAME, padding, "key_padding_mask", 16)
+    need_optional(_NAME, mask, "attn_mask", 18)
     if query.ndim not in (2, 3):
         raise AssertionError(
             f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor"

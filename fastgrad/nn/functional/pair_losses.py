@@ -7,7 +7,7 @@ from typing import Any
 
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import need_optional, need_tensor
 from fastgrad.nn.functional.activations import logsigmoid
 from fastgrad.nn.functional.reduction import chosen_reduction
 from fastgrad.ops.call import invoke
@@ -53,10 +53,16 @@ def _reduced(each: Any, kind: str) -> Any:
     return each if kind == "none" else each.mean() if kind == "mean" else each.sum()
 
 
-def _weighted(each: Any, weight: Any, input: Any, kind: str) -> Any:
-    """Losses times weights; the mean is divided by the sum of the weights."""
-    if tuple(weight.shape) != tuple(input.shape):
+def _need_weight(name: str, weight: Any, input: Any, position: int) -> Any:
+    """The factors of a loss, if there are any, which have the sizes of the input."""
+    need_optional(name, weight, "weight", position)
+    if weight is not None and tuple(weight.shape) != tuple(input.shape):
         raise ValueError("Weights and input must have the same size.")
+    return weight
+
+
+def _weighted(each: Any, weight: Any, kind: str) -> Any:
+    """Losses times weights; the mean is divided by the sum of the weights."""
     each = each * weight
     return each.sum() / weight.sum() if kind == "mean" else _reduced(each, kind)
 
@@ -81,8 +87,8 @@ def mse_loss(
     """
     _need_pair("mse_loss", input, target)
     kind = chosen_reduction("mse_loss", reduction, size_average, reduce)
-    if weight is not None:
-        return _weighted(_loss("mse_loss", input, target, "none"), weight, input, kind)
+    if _need_weight("mse_loss", weight, input, 6) is not None:
+        return _weighted(_loss("mse_loss", input, target, "none"), weight, kind)
     return _loss("mse_loss", input, target, kind)
 
 
@@ -100,7 +106,9 @@ def l1_loss(
     kind = chosen_reduction("l1_loss", reduction, size_average, reduce)
     input, target = _same_sizes("l1_loss", input, target)
     each = elementwise.absolute(input - target)
-    return _reduced(each, kind) if weight is None else _weighted(each, weight, input, kind)
+    if _need_weight("l1_loss", weight, input, 6) is None:
+        return _reduced(each, kind)
+    return _weighted(each, weight, kind)
 
 
 def smooth_l1_loss(
@@ -142,10 +150,8 @@ def huber_loss(
     kind = chosen_reduction("huber_loss", reduction)
     if delta <= 0:
         raise RuntimeError(f"huber_loss(): does not support non-positive values for delta, but got {delta}")
-    if weight is None:
+    if _need_weight("huber_loss", weight, input, 5) is None:
         return _loss("huber_loss", input, target, kind, float(delta))
-    if tuple(weight.shape) != tuple(input.shape):
-        raise ValueError("Weights and input must have the same size.")
     return _reduced(_loss("huber_loss", input, target, "none", float(delta)) * weight, kind)
 
 
@@ -221,6 +227,7 @@ def binary_cross_entropy(
     """
     need_tensor("binary_cross_entropy", input)
     need_tensor("binary_cross_entropy", target, "target", 2)
+    need_optional("binary_cross_entropy", weight, "weight", 3)
     kind = chosen_reduction("binary_cross_entropy", reduction, size_average, reduce)
     if tuple(target.shape) != tuple(input.shape):
         raise ValueError(
@@ -270,6 +277,8 @@ def binary_cross_entropy_with_logits(
     name = "binary_cross_entropy_with_logits"
     need_tensor(name, input)
     need_tensor(name, target, "target", 2)
+    need_optional(name, weight, "weight", 3)
+    need_optional(name, pos_weight, "pos_weight", 7)
     kind = chosen_reduction(name, reduction, size_average, reduce)
     if tuple(target.shape) != tuple(input.shape):
         raise ValueError(

@@ -7,8 +7,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import arange, ones, zeros
-from fastgrad.functions.elementwise import where
-from fastgrad.functions.index import index_select, scatter_add
+from fastgrad.functions.index import index_select, scatter_add, where
 from fastgrad.functions.shape import unsqueeze
 from fastgrad.functions.statistics import norm
 from fastgrad.ops.call import apply

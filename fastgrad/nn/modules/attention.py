@@ -6,7 +6,7 @@ from typing import Any
 
 from fastgrad.functions.creation import empty
 from fastgrad.nn import init
-from fastgrad.nn.functional.multi_head import Projections, attend
+from fastgrad.nn.functional.multi_head import Projections, attend, need_embedding
 from fastgrad.nn.modules.linear import Linear
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.parameter import Parameter
@@ -174,10 +174,7 @@ class MultiheadAttention(Module):
         RuntimeError
             If the shape of `attn_mask` does not fit, or `is_causal` comes without one.
         """
-        if query.shape[-1] != self.embed_dim:
-            raise AssertionError(
-                f"was expecting embedding dimension of {self.embed_dim}, but got {query.shape[-1]}"
-            )
+        need_embedding(query, self.embed_dim)
         parameters = Projections(
             self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v, self.out_proj.weight,
             self.out_proj.bias, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight,

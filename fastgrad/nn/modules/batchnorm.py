@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad import dtypes
+from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import ones, tensor, zeros
 from fastgrad.nn import functional as F
 from fastgrad.nn.modules.module import Module
@@ -78,7 +79,7 @@ class _BatchNorm(Module):
         raise NotImplementedError(f"{type(self).__name__} must define _check_input_dim")
 
     def forward(self, input: Any) -> Any:
-        self._check_input_dim(input)
+        self._check_input_dim(need_tensor("batch_norm", input))
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)

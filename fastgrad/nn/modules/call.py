@@ -8,18 +8,7 @@ from typing import Any
 
 from fastgrad.nn.modules import hooks as hooks_
 from fastgrad.nn.modules.backward import Boundaries, deprecated_hooks
-from fastgrad.nn.modules.hooks import (
-    CALL_HOOKS,
-    CALL_STORES,
-    Hook,
-    _global_backward_hooks,
-    _global_backward_hooks_with_containers,
-    _global_backward_pre_hooks,
-    _global_forward_hooks,
-    _global_forward_hooks_always_called,
-    _global_forward_hooks_with_kwargs,
-    _global_forward_pre_hooks,
-)
+from fastgrad.nn.modules.hooks import CALL_HOOKS, CALL_STORES, Hook
 
 
 def has_hooks(own: dict[str, Any]) -> bool:
@@ -71,13 +60,13 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     try:
         if (
             own["_backward_hooks"] or own["_backward_pre_hooks"]
-            or _global_backward_hooks or _global_backward_pre_hooks
+            or hooks_._global_backward_hooks or hooks_._global_backward_pre_hooks
         ):  # fmt: skip
             boundaries, deprecated = _backward_hooks(module, own)
-        if own_pre_hooks or _global_forward_pre_hooks:
+        if own_pre_hooks or hooks_._global_forward_pre_hooks:
             flags = own["_forward_pre_hooks_with_kwargs"]
             with_kwargs: Collection[int] = {*flags} if flags else ()
-            everywhere = _global_forward_pre_hooks
+            everywhere = hooks_._global_forward_pre_hooks
             for key, hook in _both(everywhere, own_pre_hooks) if everywhere else [*own_pre_hooks.items()]:
                 if key in with_kwargs:
                     new = hook(module, args, kwargs)
@@ -90,10 +79,10 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if boundaries is not None:
             node, args = boundaries.enter(args)
         result = module.forward(*args, **kwargs)
-        if own["_forward_hooks"] or _global_forward_hooks:
-            flags = own["_forward_hooks_with_kwargs"] or _global_forward_hooks_with_kwargs
+        if own["_forward_hooks"] or hooks_._global_forward_hooks:
+            flags = own["_forward_hooks_with_kwargs"] or hooks_._global_forward_hooks_with_kwargs
             with_kwargs = _forward_hooks_with_kwargs(own) if flags else ()
-            everywhere, mine = _global_forward_hooks, own["_forward_hooks"]
+            everywhere, mine = hooks_._global_forward_hooks, own["_forward_hooks"]
             hooks = _both(everywhere, mine) if everywhere else [*mine.items()]
             for last, hook in hooks:
                 if last in with_kwargs:
@@ -108,7 +97,7 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             deprecated_hooks(module, deprecated, args, result)
         return result
     except Exception:
-        if own["_forward_hooks_always_called"] or _global_forward_hooks_always_called:
+        if own["_forward_hooks_always_called"] or hooks_._global_forward_hooks_always_called:
             _always_called(module, args, kwargs, result, _until(hooks, last))
         raise
 
@@ -133,13 +122,13 @@ def _until(hooks: list[tuple[int, Hook]], last: int | None) -> set[int]:
 
 def _backward_hooks(module: Any, own: dict[str, Any]) -> tuple[Boundaries | None, list[Hook]]:
     """What the full backward hooks and the backward pre-hooks of a call need, and the deprecated hooks."""
-    inside = own["_backward_hooks_with_containers"] or _global_backward_hooks_with_containers
+    inside = own["_backward_hooks_with_containers"] or hooks_._global_backward_hooks_with_containers
     if inside:
-        inside = {*own["_backward_hooks_with_containers"], *_global_backward_hooks_with_containers}
+        inside = {*own["_backward_hooks_with_containers"], *hooks_._global_backward_hooks_with_containers}
     kinds: dict[Any, Any] = {True: [], False: [], None: []}
-    kinds[hooks_._global_is_full_backward_hook] += _global_backward_hooks.items()
+    kinds[hooks_._global_is_full_backward_hook] += hooks_._global_backward_hooks.items()
     kinds[own["_is_full_backward_hook"]] += own["_backward_hooks"].items()
-    pre = [*_global_backward_pre_hooks.items(), *own["_backward_pre_hooks"].items()]
+    pre = [*hooks_._global_backward_pre_hooks.items(), *own["_backward_pre_hooks"].items()]
     boundaries = None
     if kinds[True] or pre:
         full, pre = ([(hook, key in inside) for key, hook in hooks] for hooks in (kinds[True], pre))
@@ -149,7 +138,7 @@ def _backward_hooks(module: Any, own: dict[str, Any]) -> tuple[Boundaries | None
 
 def _forward_hooks_with_kwargs(own: dict[str, Any]) -> Collection[int]:
     """The ids of the forward hooks that want keyword arguments, as they are now."""
-    return {*own["_forward_hooks_with_kwargs"], *_global_forward_hooks_with_kwargs}
+    return {*own["_forward_hooks_with_kwargs"], *hooks_._global_forward_hooks_with_kwargs}
 
 
 def _new_arguments(new: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -173,7 +162,11 @@ def _always_called(
     own = module.__dict__
     with_kwargs = _forward_hooks_with_kwargs(own)
     for hooks, always, what in (
-        (_global_forward_hooks, _global_forward_hooks_always_called, "global module forward hook"),
+        (
+            hooks_._global_forward_hooks,
+            hooks_._global_forward_hooks_always_called,
+            "global module forward hook",
+        ),
         (own["_forward_hooks"], own["_forward_hooks_always_called"], "module forward hook"),
     ):
         for key, hook in tuple(hooks.items()):

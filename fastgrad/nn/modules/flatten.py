@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fastgrad.functions.arguments import need_tensor
 from fastgrad.nn.modules.module import Module
 
 
@@ -24,7 +25,7 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, input: Any) -> Any:
-        return input.flatten(self.start_dim, self.end_dim)
+        return need_tensor("flatten", input).flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
@@ -65,7 +66,7 @@ class Unflatten(Module):
         self.unflattened_size = unflattened_size
 
     def forward(self, input: Any) -> Any:
-        return input.unflatten(self.dim, self.unflattened_size)
+        return need_tensor("unflatten", input).unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -45,6 +45,8 @@ _global_parameter_registration_hooks: Any = OrderedDict()
 _global_buffer_registration_hooks: Any = OrderedDict()
 _global_module_registration_hooks: Any = OrderedDict()
 
+_OWN = {name: value for name, value in globals().items() if name.startswith("_global_")}
+
 
 def add(
     hooks: Any, hook: Hook, *, flags: tuple[tuple[Any, bool], ...] = (), prepend: bool = False
@@ -58,6 +60,29 @@ def add(
     if prepend:
         hooks.move_to_end(handle.id, last=False)
     return handle
+
+
+def assign(name: str, value: Any) -> None:
+    """Let other hooks of all modules, or what is known of them, stand under a name ``_global_...`` of this module.
+
+    Nobody knows when a foreign dict gets a hook: as long as one is in place, every call looks for global hooks.
+    """
+    places = globals()
+    if not isinstance(places[name], dict):
+        if value is not None and not isinstance(value, bool):
+            raise TypeError(f"{name} must be a bool or None, not {type(value).__name__}")
+    elif not isinstance(value, dict):
+        raise TypeError(f"{name} must be a dict of hooks, not {type(value).__name__}")
+    elif value is not _OWN[name]:
+        CALL_HOOKS[name] = True
+    else:
+        CALL_HOOKS.pop(name, None)
+    places[name] = value
+
+
+def put_back(name: str) -> None:
+    """Let the library's own dict stand under a name again."""
+    assign(name, _OWN[name])
 
 
 def check_kind(hooks: Any, present: bool | None, full: bool, where: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, TypeVar
 
 from fastgrad.native.build.loader import TensorBase
@@ -53,20 +55,16 @@ class _Kind:
         What messages call one.
     store : str
         The attribute of a module with the dict of them.
-    hooks : dict
-        The registration hooks.
     accepts : callable
         Whether an object may be one.
     needed : str
         What messages say that it has to be.
     """
 
-    def __init__(
-        self, name: str, store: str, hooks: Any, accepts: Callable[[Any], bool], needed: str
-    ) -> None:
+    def __init__(self, name: str, store: str, accepts: Callable[[Any], bool], needed: str) -> None:
         self.name = name
         self.store = store
-        self.hooks = hooks
+        self.hooks = f"_global_{name}_registration_hooks"
         self.accepts = accepts
         self.needed = needed
 
@@ -89,7 +87,7 @@ class _Kind:
     def put(self, module: Module, name: str, value: Any) -> None:
         """Store what registration hooks make of a value."""
         if value is not None or self.store != "_parameters":
-            for hook in tuple(self.hooks.values()):
+            for hook in tuple(getattr(hooks_, self.hooks).values()):
                 new = hook(module, name, value)
                 if new is not None and not self.accepts(new):
                     raise TypeError(
@@ -416,21 +414,37 @@ def block(name: str, lines: list[str]) -> str:
 
 
 _PARAMETER = _Kind(
-    "parameter", "_parameters", hooks_._global_parameter_registration_hooks,
-    lambda value: isinstance(value, Parameter), "fastgrad.nn.Parameter",
+    "parameter", "_parameters", lambda value: isinstance(value, Parameter), "fastgrad.nn.Parameter",
 )  # fmt: skip
 _BUFFER = _Kind(
-    "buffer", "_buffers", hooks_._global_buffer_registration_hooks,
-    lambda value: isinstance(value, TensorBase), "fastgrad.Tensor",
+    "buffer", "_buffers", lambda value: isinstance(value, TensorBase), "fastgrad.Tensor",
 )  # fmt: skip
 _MODULE = _Kind(
-    "module", "_modules", hooks_._global_module_registration_hooks,
-    lambda value: isinstance(value, Module), "fastgrad.nn.Module",
+    "module", "_modules", lambda value: isinstance(value, Module), "fastgrad.nn.Module",
 )  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    """The global hooks, which stand in ``nn.modules.hooks``, under PyTorch's names."""
-    if name.startswith("_global_"):
-        return getattr(hooks_, name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+class _WithGlobalHooks(ModuleType):
+    """The class of the module that has the global hooks of ``nn.modules.hooks``, to read and to set."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_global_"):
+            return getattr(hooks_, name)
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_global_") and hasattr(hooks_, name):
+            hooks_.assign(name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name.startswith("_global_") and hasattr(
+            hooks_, name
+        ):  # what was set for a while, such as by a test
+            hooks_.put_back(name)
+        else:
+            super().__delattr__(name)
+
+
+sys.modules[__name__].__class__ = _WithGlobalHooks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import empty
 from fastgrad.nn import functional as F
 from fastgrad.nn import init
@@ -82,7 +83,7 @@ class Embedding(Module):
             self.weight = Parameter(table, requires_grad=not _freeze)
             self.reset_parameters()
         else:
-            if list(_weight.shape) != [num_embeddings, embedding_dim]:
+            if list(need_tensor("Embedding", _weight, "_weight", 8).shape) != [num_embeddings, embedding_dim]:
                 raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
@@ -132,7 +133,7 @@ class Embedding(Module):
         freeze : bool
             Whether the table wants no gradient.
         """
-        if embeddings.dim() != 2:
+        if need_tensor("from_pretrained", embeddings, "embeddings").dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, cols = embeddings.shape
         return cls(

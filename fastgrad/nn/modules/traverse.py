@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from fastgrad.functions.arguments import need_type
 from fastgrad.nn.parameter import Parameter
 
 Self = TypeVar("Self", bound="TraverseMethods")
@@ -156,7 +157,7 @@ class TraverseMethods:
             If there is no such module.
         """
         found: Any = self
-        for name in target.split(".") if target else ():
+        for name in need_type("get_submodule", target, str, "target").split(".") if target != "" else ():
             found = attribute(found, name)
             if not isinstance(found, TraverseMethods):
                 raise AttributeError(f"`{name}` is not an nn.Module")
@@ -183,7 +184,7 @@ class TraverseMethods:
             raise ValueError("Cannot set the submodule without a target name!")
         if not isinstance(module, TraverseMethods):
             raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
-        path, _, name = target.rpartition(".")
+        path, name = _parted("set_submodule", target)
         parent = self.get_submodule(path)
         if (strict or hasattr(parent, name)) and not isinstance(attribute(parent, name), TraverseMethods):
             raise AttributeError(f"`{name}` is not an nn.Module")
@@ -205,7 +206,7 @@ class TraverseMethods:
         AttributeError
             If there is no such parameter.
         """
-        path, _, name = target.rpartition(".")
+        path, name = _parted("get_parameter", target)
         found = attribute(self.get_submodule(path), name)
         if not isinstance(found, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
@@ -227,7 +228,7 @@ class TraverseMethods:
         AttributeError
             If there is no such buffer.
         """
-        path, _, name = target.rpartition(".")
+        path, name = _parted("get_buffer", target)
         module = self.get_submodule(path)
         found = attribute(module, name)
         if name not in module._buffers:
@@ -312,6 +313,12 @@ class TraverseMethods:
 def joined(prefix: str, name: str) -> str:
     """A dotted name."""
     return f"{prefix}.{name}" if prefix else name
+
+
+def _parted(method: str, target: str) -> tuple[str, str]:
+    """A dotted name as that of a module and the last part."""
+    path, _, name = need_type(method, target, str, "target").rpartition(".")
+    return path, name
 
 
 def attribute(module: Any, name: str) -> Any:

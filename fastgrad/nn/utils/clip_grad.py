@@ -10,13 +10,14 @@ from typing import Any
 
 from fastgrad.autograd.modes import no_grad
 from fastgrad.dtypes import float64, promote_types
+from fastgrad.functions.arguments import need_tensors
 from fastgrad.functions.creation import full
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.ops.optim import clip, norm_part, scale
 
 
-def _listed(tensors: Any) -> list[Any]:
-    return [tensors] if isinstance(tensors, TensorBase) else list(tensors)
+def _listed(name: str, tensors: Any, argument: str = "parameters") -> list[Any]:
+    return [tensors] if isinstance(tensors, TensorBase) else need_tensors(name, tensors, argument)
 
 
 def _gradients(parameters: Iterable[Any]) -> list[Any]:
@@ -56,7 +57,7 @@ def get_total_norm(
     >>> fg.nn.utils.get_total_norm([fg.tensor([3.0]), fg.tensor([0.0, 4.0])])
     tensor(5.)
     """
-    tensors, order = _listed(tensors), float(norm_type)
+    tensors, order = _listed("get_total_norm", tensors, "tensors"), float(norm_type)
     if not tensors:
         return full((), 0.0)
     dtype = tensors[0].dtype
@@ -104,7 +105,7 @@ def clip_grads_with_norm_(
     >>> w.grad
     tensor([2.0000, 2.0000])
     """
-    grads = _gradients(_listed(parameters))
+    grads = _gradients(_listed("clip_grads_with_norm_", parameters))
     if grads:
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         scale([x for g in grads for x in (g, factor)])
@@ -150,7 +151,7 @@ def clip_grad_norm_(
     >>> w.grad
     tensor([0.6000, 0.8000])
     """
-    listed = _listed(parameters)
+    listed = _listed("clip_grad_norm_", parameters)
     if not listed and isinstance(parameters, types.GeneratorType):
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite)
@@ -177,4 +178,4 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     >>> w.grad
     tensor([ 1.0000, -0.2000])
     """
-    clip(_gradients(_listed(parameters)), float(clip_value))
+    clip(_gradients(_listed("clip_grad_value_", parameters)), float(clip_value))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from fastgrad.functions.arguments import need_tensors
 from fastgrad.functions.shape import cat
 from fastgrad.native.build.loader import TensorBase
 
 
-def _on_one_device(parameters: Iterable[Any]) -> Iterator[Any]:
+def _on_one_device(name: str, parameters: Any, position: int) -> Iterator[Any]:
     first = None
-    for p in parameters:
+    for p in need_tensors(name, parameters, "parameters", position):
         first = p if first is None else first
         if p.device != first.device:
             raise TypeError(
@@ -44,7 +45,7 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Any:
     >>> fg.nn.utils.parameters_to_vector([fg.ones(2), fg.zeros(1, 2)])
     tensor([1., 1., 0., 0.])
     """
-    return cat([p.view(-1) for p in _on_one_device(parameters)])
+    return cat([p.view(-1) for p in _on_one_device("parameters_to_vector", parameters, 1)])
 
 
 def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
@@ -72,6 +73,6 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
     if not isinstance(vec, TensorBase):
         raise TypeError(f"expected fastgrad.Tensor, but got: {type(vec).__name__}")
     start = 0
-    for p in _on_one_device(parameters):
+    for p in _on_one_device("vector_to_parameters", parameters, 2):
         p.data = vec[start : start + p.numel()].view_as(p).data
         start += p.numel()

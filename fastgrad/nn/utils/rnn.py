@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from fastgrad.functions.arguments import is_tensor, need_tensor
+from fastgrad.functions.arguments import is_tensor, need_tensor, need_tensors, need_type
 from fastgrad.functions.creation import full, tensor
 from fastgrad.functions.index import index_select
 from fastgrad.functions.shape import cat, narrow, reshape, stack, transpose, unbind
@@ -47,7 +47,7 @@ def invert_permutation(permutation: Any) -> Any:
     """The permutation that undoes another one, or None for None."""
     if permutation is None:
         return None
-    order = permutation.tolist()
+    order = need_tensor("invert_permutation", permutation, "permutation").tolist()
     inverse = [0] * len(order)
     for place, index in enumerate(order):
         inverse[index] = place
@@ -144,6 +144,7 @@ def pad_packed_sequence(
     ValueError
         If `total_length` is less than the length of the longest sequence.
     """
+    need_type("pad_packed_sequence", sequence, PackedSequence, "sequence")
     sizes = sequence.batch_sizes.tolist()
     length = len(sizes) if total_length is None else total_length
     if length < len(sizes):
@@ -194,7 +195,9 @@ def pad_sequence(
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
         )
-    parts: Sequence[Any] = unbind(sequences, 0) if is_tensor(sequences) else tuple(sequences)
+    parts: Sequence[Any] = (
+        unbind(sequences, 0) if is_tensor(sequences) else need_tensors("pad_sequence", sequences, "sequences")
+    )
     if not parts:
         raise RuntimeError("received an empty list of sequences")
     if padding_side not in ("left", "right"):
@@ -212,6 +215,7 @@ def pad_sequence(
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
     """The sequences of a padded tensor, each as long as `lengths` say."""
+    need_tensor("unpad_sequence", padded_sequences, "padded_sequences")
     rows = padded_sequences if batch_first else transpose(padded_sequences, 0, 1)
     counts = lengths.tolist() if is_tensor(lengths) else lengths
     return [narrow(x, 0, 0, n) for x, n in zip(unbind(rows, 0), counts, strict=True)]
@@ -219,8 +223,9 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
 
 def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
     """`pack_padded_sequence` of tensors of different lengths."""
-    lengths = [x.shape[0] for x in sequences]
-    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+    parts = need_tensors("pack_sequence", sequences, "sequences")
+    lengths = [x.shape[0] for x in parts]
+    return pack_padded_sequence(pad_sequence(parts), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from fastgrad.functions.arguments import need_type
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.parameter import Parameter
 
@@ -46,6 +47,7 @@ class WeightNorm:
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
         """Replace a parameter by length and direction, and register the hook."""
+        need_type("weight_norm", module, Module, "module")
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, WeightNorm) and hook.name == name:
                 raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
@@ -137,6 +139,7 @@ def remove_weight_norm(module: _M, name: str = "weight") -> _M:
     ValueError
         If the weight is not normalized.
     """
+    need_type("remove_weight_norm", module, Module, "module")
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             hook.remove(module)

@@ -41,7 +41,7 @@ def set_value(group: dict[str, Any], key: str, value: Any) -> None:
 
 def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     """A value for each group, from one for all or from a list of them."""
-    n = len(optimizer.param_groups)
+    n = len(need_optimizer(optimizer).param_groups)
     if not isinstance(value, (list, tuple)):
         return [value] * n
     if len(value) != n:

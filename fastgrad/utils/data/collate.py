@@ -32,12 +32,20 @@ def default_collate(batch: Sequence[Any]) -> Any:
         If samples differ in length or sizes.
     TypeError
         If a sample is of another type.
+    ValueError
+        If there is no sample.
 
     Examples
     --------
     >>> default_collate([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
     {'x': tensor([1, 2]), 'name': ['a', 'b']}
     """
+    if isinstance(batch, Mapping):
+        raise TypeError(
+            f"default_collate(): argument 'batch' must be a sequence of samples, not {type(batch).__name__}"
+        )
+    if len(batch) == 0:
+        raise ValueError("default_collate(): a batch must have at least one sample, but it is empty")
     first = batch[0]
     if is_tensor(first):
         return shape.stack(list(batch), 0)

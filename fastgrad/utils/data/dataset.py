@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from fastgrad.functions.arguments import need_tensors
 from fastgrad.functions.sampling import randperm
 from fastgrad.random import Generator
 
@@ -53,6 +54,7 @@ class TensorDataset(Dataset):
     """
 
     def __init__(self, *tensors: Any) -> None:
+        need_tensors("TensorDataset", tensors)
         if any(t.shape[0] != tensors[0].shape[0] for t in tensors):
             raise AssertionError(
                 f"Size mismatch between tensors: first sizes {[t.shape[0] for t in tensors]}"
