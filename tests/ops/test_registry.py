@@ -48,6 +48,7 @@ SERVING = {
     "products_after": "prod",
     "products_before": "prod",
     "reduce_like": "sum",
+    "restore_reduced": "amax",
     "reshape_to": "reshape",
     "reversed_cumsum": "cumsum",
     "safe_softmax": "scaled_dot_product_attention",

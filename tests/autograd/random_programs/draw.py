@@ -47,6 +47,7 @@ class Drawing(Scope):
         self.mixed = rng.random() < 0.2  # dtypes
         self.second = rng.random() < 0.6  # passes with create_graph
         self.nesting = rng.random() < 0.5  # passes within hooks
+        self.positions = False  # something was indexed: nothing is packed from there on
         self.vectors = "products of vectors" in features
         if "function" not in features:
             self.without += ("F.",)
@@ -152,6 +153,8 @@ class Drawing(Scope):
         if self.modes and self.chance(0.1) and (not views or "views without grad" in self.features):
             within = "no_grad"
         else:
+            positions = "lib.tensor(" in drawn.code and ".gather(" not in drawn.code
+            self.positions |= positions and "what indexing saves" not in self.features
             within = self.packing()
         outs = []
         for out in drawn.outs:
@@ -404,7 +407,7 @@ class Drawing(Scope):
 
     def packing(self) -> str:
         """A pair of saved-tensor hooks for a pass: what it creates goes through it."""
-        if "saved tensors hooks" in self.features and self.modes and self.chance(0.3):
+        if "saved tensors hooks" in self.features and self.modes and self.chance(0.3) and not self.positions:
             return self.rng.choice(["kept", "packed", "packed"])
         return ""
 

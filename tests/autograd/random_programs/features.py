@@ -260,6 +260,10 @@ DIFFERENCES: dict[str, tuple[Callable[[ModuleType], bool], str]] = {
         _base_forgets_hooks,
         "a tensor's hooks stay with its old node when a view of it is changed in place",
     ),
+    "what indexing saves": (
+        _never,
+        "PyTorch saves each tensor of indices as it is given; fastgrad saves one tensor of positions",
+    ),
     "gradients with an offset": (
         _takes_parts_of_offset_gradients,
         "wrong gradients of a change through a view, where the gradient that arrives does not start its storage",
