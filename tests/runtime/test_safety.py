@@ -856,6 +856,7 @@ def test_failing_ops_on_recorded_tensors_leak_nothing(what: str):
 # Only in a run in debug mode is the runtime for it compiled, which takes a minute.
 in_debug_mode = pytest.mark.skipif(not flags.DEBUG, reason="for FASTGRAD_DEBUG=1")
 
+
 @in_debug_mode
 def test_debug_mode_runs_a_training_loop():
     out = assert_clean(
