@@ -214,7 +214,7 @@ class Tensor(TensorBase):
     def __repr__(self) -> str:
         try:
             node = self.grad_fn
-            name = None if node is None else node.name()
+            name = None if node is None else type(node).__name__
         except RuntimeError:  # a view that cannot follow its base
             name = "Invalid"
         return format_tensor(

@@ -39,7 +39,7 @@ class Node(NodeBase):
         raise TypeError("Node objects are made by the runtime, not by users")
 
     def name(self) -> str:
-        """The name of the op's derivative, such as ``MulBackward0``."""
+        """The name of the op's derivative, such as ``MulBackward0``: that of the class, perhaps with a namespace."""
         return OPS[rt.node_field(self, _OP)].node
 
     @property
@@ -191,16 +191,35 @@ class Node(NodeBase):
         return results[0] if len(results) == 1 else tuple(results)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(("_saved_", "_raw_saved_")):
-            return saved_attribute(self, name)
-        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {hex(id(self))}>"
+        return f"<{type(self).__name__} object at {hex(id(self))}>"
+
+
+_classes: dict[str, type[Node]] = {}  # by the name of the node
+
+
+def _class_of(number: int) -> type[Node]:
+    """The class of the nodes of an op, by the op's number. Ops whose nodes have one name share one class."""
+    name = OPS[number].node
+    known = _classes.get(name)
+    if known is None:
+        saved = {saved for op in OPS if op.node == name for saved in op.saved_names()}
+        attributes: dict[str, Any] = {"__slots__": (), "__module__": "builtins"}
+        attributes |= {f"_saved_{s}": _saved_property(s, raw=False) for s in saved}
+        attributes |= {f"_raw_saved_{s}": _saved_property(s, raw=True) for s in saved}
+        made = type(name.rpartition("::")[2], (Node,), attributes)
+        known = _classes.setdefault(name, made)  # another thread may have been faster
+    return known
+
+
+def _saved_property(name: str, raw: bool) -> property:
+    return property(lambda node: saved_attribute(node, name, raw))
 
 
 runtime_set_object("node_base", NodeBase)
-runtime_set_object("node_type", Node)
+runtime_set_object("make_node_class", _class_of)
 
 
 def _collecting(phase: str, info: dict[str, int], rt: Any = rt) -> None:

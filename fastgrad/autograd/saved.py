@@ -1,8 +1,8 @@
 """Saved tensors as users see them: hooks that pack and unpack them, `_saved_*` and `_raw_saved_*` of nodes.
 
-Note [Packed places]: a node keeps what its derivative reads in numbered places: inputs 0 to 3, outputs from 4; for a
-custom function in the order of `save_for_backward`. What a hook packed stands in the node's dict `_packed` under the
-place's number, as a `_Packed`.
+Note [Packed places]: a node keeps what its derivative reads in numbered places: see Note [Saved places] in
+`native.contracts.ops`; for a custom function in the order of `save_for_backward`. What a hook packed stands in the
+node's dict `_packed` under the place's number, as a `_Packed`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, NamedTuple, TypeAlias
 from fastgrad.autograd.modes import _Mode, no_grad
 from fastgrad.native.build.loader import ContextBase, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import PYTHON_APPLY, REFUSAL_SETTING, SAVED_FREED, SAVED_SETTING
+from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.records import NODE, TENSOR
-from fastgrad.ops.registry import OPS, Op
+from fastgrad.ops.registry import OPS
 
 Pack: TypeAlias = Callable[[Any], Any]
 Unpack: TypeAlias = Callable[[Any], Any]
 
 _OP, _NODE_FLAGS, _N_OUT = (NODE.fields[n][0] for n in ("op", "flags", "n_out"))
 _OUTPUT_NR = TENSOR.fields["output_nr"][0]
-FIRST_OUTPUT = 4
 _version = rt.version
 
 
@@ -194,14 +194,8 @@ def pack_saved(node: Any, place: int, tensor: Any) -> None:
     _pack(node, place, pair, tensor, tensor)
 
 
-def unpack_saved(node: Any, mask: int, _: object) -> list[Any]:
-    """The tensors in the packed places of a node that `mask` names by bits, in order."""
-    if mask & (mask - 1) == 0:  # the usual case: one place
-        return [_unpacked(node, mask.bit_length() - 1)]
-    return [_unpacked(node, place) for place in range(mask.bit_length()) if mask >> place & 1]
-
-
-def _unpacked(node: Any, place: int) -> Any:
+def unpack_saved(node: Any, place: int, _: object = None) -> Any:
+    """The tensor that a pack hook has in its keeping for a place of a node."""
     packed = node._packed[place]
     return _as_tensor(packed.unpack(packed.value))
 
@@ -236,7 +230,7 @@ def saved_value(node: Any, place: int, edge: int = -1) -> Any:
     """
     if not is_packed(node, place):
         return rt.saved_place(node, place)
-    value = _unpacked(node, place)
+    value = unpack_saved(node, place)
     return rt.attach_input(node, edge, value) if edge >= 0 else value
 
 
@@ -251,7 +245,7 @@ def saved_by_function(node: Any, place: int) -> Any:
     if not is_packed(node, place):
         return rt.saved_place(node, place)
     history = node._packed[place].history
-    value = _unpacked(node, place)
+    value = unpack_saved(node, place)
     if history is None:
         return value.detach() if value.requires_grad else value
     target, output_nr = history
@@ -318,37 +312,22 @@ class SavedTensor:
         rt.mark_packed(node, place)
 
 
-def _places(op: Op) -> dict[str, tuple[int, int]]:
-    """The place and the edge of what an op may save, by PyTorch's names: self, other, result."""
-    named: dict[str, tuple[int, int]] = {}
-    for k, name in enumerate(op.inputs[:FIRST_OUTPUT]):
-        named[name.lstrip("*")] = (k, k)
-    for k, name in enumerate(("self", "other")):
-        if k < len(op.inputs):
-            named.setdefault(name, (k, k))
-    for k in range(op.n_out):
-        named[("result", "result1")[k] if k < 2 else f"result{k}"] = (FIRST_OUTPUT + k, -1)
-    return named
-
-
-def saved_attribute(node: Any, name: str) -> Any:
-    """The attributes ``_saved_<name>`` and ``_raw_saved_<name>`` of a node.
+def saved_attribute(node: Any, name: str, raw: bool) -> Any:
+    """The attribute ``_saved_<name>`` of a node, or ``_raw_saved_<name>``.
 
     Raises
     ------
     AttributeError
-        If the op saves nothing of that name.
+        If the node's op saves nothing of that name: another one whose nodes have this class does.
     """
-    raw = name.startswith("_raw_saved_")
-    short = name.removeprefix("_raw_saved_").removeprefix("_saved_")
-    found = _places(OPS[rt.node_field(node, _OP)]).get(short)
-    if found is None:
-        raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
-    place, edge = found
+    op = OPS[rt.node_field(node, _OP)]
+    place = next((place for place, called in op.saving.names.items() if called == name), None)
+    if place is None:
+        raise AttributeError(f"'{type(node).__name__}' object has no attribute '_saved_{name}'")
     if raw:
-        return SavedTensor._of(node, short, place)
-    value = saved_value(node, place, edge)
-    number = place - FIRST_OUTPUT
+        return SavedTensor._of(node, name, place)
+    value = saved_value(node, place, place if place < SAVED_INPUTS else -1)
+    number = place - SAVED_INPUTS
     if value is not None and value.is_floating_point() and 0 <= number < rt.node_field(node, _N_OUT):
         return rt.attach_output(node, number, value)
     return value

@@ -283,9 +283,10 @@ def _linear(a: Any, w: Any, bias: Any) -> Any:
     if bias is not None and (a.is_contiguous() or a.ndim == 1):
         rows = apply(_VIEW, 1, 0, a, _rows(shape), shape[-1])
         return apply(_VIEW, 1, 0, apply(_ADDMM_TRANSPOSED, 3, 0, bias, rows, t(w)), *sizes)
+    columns = t(w)  # first, as in PyTorch: it is differentiated last
     if a.ndim == 1:
-        out = apply(_MM_TRANSPOSED, 2, 0, unsqueeze(a, 0), t(w))
+        out = apply(_MM_TRANSPOSED, 2, 0, unsqueeze(a, 0), columns)
         return apply(_SQUEEZED, 1, 0, out, w.shape[0])
     rows = reshape(a, _rows(shape), shape[-1])
-    out = unsafe_view(apply(_MM_TRANSPOSED, 2, 0, rows, t(w)), *sizes)
+    out = unsafe_view(apply(_MM_TRANSPOSED, 2, 0, rows, columns), *sizes)
     return out if bias is None else out.add_(bias)

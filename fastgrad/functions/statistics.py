@@ -10,7 +10,7 @@ from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, need_tensor
 from fastgrad.functions.index import where
 from fastgrad.functions.public import public
-from fastgrad.functions.reduce import amax, amin, mean
+from fastgrad.functions.reduce import amax, amin
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.functions.shape import wrapped
 from fastgrad.ops.call import float_bits, invoke
@@ -88,19 +88,12 @@ def std(
     return _spread("std", input, dim, unbiased, keepdim, correction)
 
 
-def _with_mean(
-    name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any
-) -> tuple[Any, Any]:
-    first = _spread(name, input, dim, unbiased, keepdim, correction)
-    return first, mean(input, None if isinstance(dim, bool) else dim, keepdim)
-
-
 @public(method=False)
 def var_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple[Any, Any]:
     """The variance and the mean over dimensions. See `var`."""
-    return _with_mean("var", input, dim, unbiased, keepdim, correction)
+    return _spread("var_mean", input, dim, unbiased, keepdim, correction)  # type: ignore[no-any-return]
 
 
 @public(method=False)
@@ -108,7 +101,7 @@ def std_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple[Any, Any]:
     """The standard deviation and the mean over dimensions. See `var`."""
-    return _with_mean("std", input, dim, unbiased, keepdim, correction)
+    return _spread("std_mean", input, dim, unbiased, keepdim, correction)  # type: ignore[no-any-return]
 
 
 def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:

@@ -7,7 +7,7 @@ compiles them.
 ======  =================================================================================================
 floats  exp expm1 exp2 log log1p log2 log10 sqrt rsqrt reciprocal pow tanh sigmoid softplus sin cos erf
 floats  abs sign copysign floor ceil trunc round fmod remainder floor_div trunc_div fma
-floats  isnan isinf isfinite
+floats  whole_power xlogy masked_fill logical_and of_dtype isnan isinf isfinite
 INT     abs sign pow fmod remainder floor_div trunc_div bitwise_not
 BOOL    bitwise_not
 all     maximum minimum where
@@ -318,7 +318,11 @@ def _logarithms(tail):
         f = where(halved, fma(half, z, -half), z)
         return maximum(x, zero) + assemble(where(halved, one, zero), f, tail(f))
 
-    return {"log": log, "log2": log2, "log10": log10, "log1p": log1p, "softplus": softplus}
+    @formula
+    def xlogy(x, y):
+        return where((x == like(x, 0)) & (y == y), like(x, 0), x * log(y))
+
+    return {"log": log, "log2": log2, "log10": log10, "log1p": log1p, "softplus": softplus, "xlogy": xlogy}
 
 
 # --- powers -------------------------------------------------------------------------------------------------
@@ -367,6 +371,15 @@ def pow_32(x, y):
     value = where((x < zero) & (a != inf) & (not whole), NAN(x), value)
     value = where((x != x) | (y != y), NAN(x), value)
     return where((y == zero) | (x == one), one, value)
+
+
+@formula
+def whole_power(x, n):
+    """``x**n`` for a small whole number that stands in the formula: the loop over it is unrolled."""
+    value = x
+    for _ in range(1, n):
+        value = value * x
+    return value
 
 
 pow_64 = types.ExternalFunction("pow", types.float64(types.float64, types.float64))
@@ -543,6 +556,22 @@ def trunc_div(x, y):
     return trunc(x / y)
 
 
+@formula
+def of_dtype(x, other):
+    """x, which is of the dtype of the loop as all that it reads."""
+    return x
+
+
+@formula
+def masked_fill(x, value, condition):
+    return where(condition, value, x)
+
+
+@formula
+def logical_and(x, y):
+    return x & y
+
+
 # --- the namespaces -----------------------------------------------------------------------------------------
 
 _FLOAT = {
@@ -552,6 +581,8 @@ _FLOAT = {
     "floor": floor, "ceil": ceil, "trunc": trunc, "round": round_half_even,
     "fmod": fmod, "remainder": remainder, "floor_div": floor_div, "trunc_div": trunc_div,
     "isnan": isnan, "isinf": isinf, "isfinite": isfinite,
+    "whole_power": whole_power, "masked_fill": masked_fill, "logical_and": logical_and,
+    "of_dtype": of_dtype,
 }  # fmt: skip
 
 F32: Any = namespace("F32", **_FLOAT, **_logarithms(log_tail_32), pow=pow_32, erf=erf_32)

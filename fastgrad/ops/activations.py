@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import PROMOTE_FLOAT
+from fastgrad.ops.elementwise import flat
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
 
@@ -18,10 +19,16 @@ def gelu(x):
     return x * (c(0.5) + c(0.5) * m.erf(x * c(SQRT_HALF)))
 
 
-@gelu.partial("x")
-def _(x):
+@gelu.partial("x", node="GeluBackwardBackward0")
+def gelu_backward(x):
     density = c(INVERSE_SQRT_2PI) * m.exp(c(-0.5) * x * x)
     return c(0.5) + c(0.5) * m.erf(x * c(SQRT_HALF)) + x * density
+
+
+@gelu_backward.elementwise_vjp("x")
+def _(g, v, x):
+    density = c(INVERSE_SQRT_2PI) * m.exp(c(-0.5) * x * x)
+    return g * v * ((c(2) - x * x) * density)
 
 
 @elementwise("gelu_tanh", rule=PROMOTE_FLOAT, node="GeluBackward0", called="gelu")
@@ -30,11 +37,19 @@ def gelu_tanh(x):
     return c(0.5) * x * (c(1) + t)
 
 
-@gelu_tanh.partial("x")
-def _(x):
+@gelu_tanh.partial("x", node="GeluBackwardBackward0")
+def gelu_tanh_backward(x):
     t = m.tanh(c(SQRT_2_OVER_PI) * (x + c(CUBIC) * x * x * x))
     slope = c(SQRT_2_OVER_PI) * (c(1) + c(3 * CUBIC) * x * x)
     return c(0.5) * (c(1) + t) + c(0.5) * x * (c(1) - t * t) * slope
+
+
+@gelu_tanh_backward.elementwise_vjp("x")
+def _(g, v, x):
+    t = m.tanh(c(SQRT_2_OVER_PI) * (x + c(CUBIC) * x * x * x))
+    slope = c(SQRT_2_OVER_PI) * (c(1) + c(3 * CUBIC) * x * x)
+    change = c(6 * CUBIC * SQRT_2_OVER_PI) * x
+    return g * v * ((c(1) - t * t) * (slope + c(0.5) * x * (change - c(2) * t * slope * slope)))
 
 
 @elementwise("silu", rule=PROMOTE_FLOAT)
@@ -42,10 +57,11 @@ def silu(x):
     return x * m.sigmoid(x)
 
 
-@silu.partial("x")
-def _(x):
+@silu.elementwise_vjp("x")
+def _(g, x):
     s = m.sigmoid(x)
-    return s * (c(1) + x * (c(1) - s))
+    slope = c(1) + x * (c(1) - s)
+    return g * s * slope
 
 
 @elementwise("softplus", rule=PROMOTE_FLOAT, edges=1)
@@ -53,9 +69,15 @@ def softplus(x, beta, threshold):
     return m.where(x * beta > threshold, x, m.softplus(x * beta) / beta)
 
 
-@softplus.elementwise_vjp("x")
-def _(g, x, beta, threshold):
+@softplus.elementwise_vjp("x", node="SoftplusBackwardBackward0")
+def softplus_backward(g, x, beta, threshold):
     return m.where(x * beta > threshold, g, g * m.sigmoid(x * beta))
+
+
+@softplus_backward.elementwise_vjp("x")
+def _(g, v, x, beta, threshold):
+    s = m.sigmoid(x * beta)
+    return m.where(x * beta > threshold, c(0), g * v * beta * s * (c(1) - s))
 
 
 @elementwise("softplus.one", rule=PROMOTE_FLOAT, node="SoftplusBackward0")
@@ -63,9 +85,15 @@ def softplus_one(x):
     return m.softplus(x)
 
 
-@softplus_one.partial("x")
-def _(x):
+@softplus_one.partial("x", node="SoftplusBackwardBackward0")
+def softplus_one_backward(x):
     return m.sigmoid(x)
+
+
+@softplus_one_backward.elementwise_vjp("x")
+def _(g, v, x):
+    s = m.sigmoid(x)
+    return g * v * s * (c(1) - s)
 
 
 @elementwise("log_sigmoid", rule=PROMOTE_FLOAT, called="logsigmoid")
@@ -73,9 +101,15 @@ def log_sigmoid(x):
     return c(0) - m.softplus(-x)  # zero, not minus zero, at infinity
 
 
-@log_sigmoid.partial("x")
-def _(x):
+@log_sigmoid.partial("x", node="LogSigmoidBackwardBackward0")
+def log_sigmoid_backward(x):
     return m.sigmoid(-x)
+
+
+@log_sigmoid_backward.elementwise_vjp("x")
+def _(g, v, x):
+    s = m.sigmoid(-x)
+    return g * v * s * (s - c(1))
 
 
 @elementwise("mish", rule=PROMOTE_FLOAT)
@@ -85,8 +119,10 @@ def mish(x):
 
 @mish.partial("x")
 def _(x):
-    t = m.tanh(m.softplus(x))
-    return t + x * (c(1) - t * t) * m.sigmoid(x)
+    s = m.sigmoid(x)
+    t = m.tanh(m.log1p(m.exp(x)))
+    rest = c(1) - t * t
+    return t + x * s * rest
 
 
 @elementwise("leaky_relu", dtypes=FLOATS, edges=1)
@@ -94,9 +130,12 @@ def leaky_relu(x, slope):
     return m.where(x > c(0), x, x * slope)
 
 
-@leaky_relu.elementwise_vjp("x")
-def _(g, x, slope):
+@leaky_relu.elementwise_vjp("x", node="LeakyReluBackwardBackward0")
+def leaky_relu_backward(g, x, slope):
     return m.where(x > c(0), g, g * slope)
+
+
+flat(leaky_relu_backward, "x")
 
 
 @elementwise("prelu", dtypes=FLOATS, node="PreluKernelBackward0")
@@ -104,14 +143,30 @@ def prelu(x, weight):
     return m.where(x > c(0), x, weight * x)
 
 
-@prelu.elementwise_vjp("x")
-def _(g, x, weight):
+@prelu.elementwise_vjp("x", node="PreluKernelBackwardBackward0")
+def prelu_backward(g, x, weight):
     return m.where(x > c(0), g, weight * g)
 
 
-@prelu.elementwise_vjp("weight")
-def _(g, x):
+@prelu.elementwise_vjp("weight", node="PreluKernelBackwardBackward0")
+def prelu_weight_backward(g, x):
     return m.where(x > c(0), c(0), x * g)
+
+
+prelu.also_saves("weight", "weight")
+flat(prelu_backward, "x")
+for _name in prelu_backward.inputs:
+    prelu_backward.also_saves(_name, *prelu_backward.inputs)
+
+
+@prelu_backward.elementwise_vjp("weight")
+def _(g, v, x):
+    return m.where(x > c(0), c(0), g * v)
+
+
+@prelu_weight_backward.elementwise_vjp("x")
+def _(g, v, x):
+    return m.where(x > c(0), c(0), g * v)
 
 
 @elementwise("elu", rule=PROMOTE_FLOAT, edges=1)
@@ -119,9 +174,14 @@ def elu(x, alpha):
     return m.where(x > c(0), x, alpha * m.expm1(x))
 
 
-@elu.elementwise_vjp("x")
-def _(g, x, alpha):
+@elu.elementwise_vjp("x", node="EluBackwardBackward0")
+def elu_backward(g, x, alpha):
     return m.where(x <= c(0), g * alpha * m.exp(x), g)
+
+
+@elu_backward.elementwise_vjp("x")
+def _(g, v, x, alpha):
+    return m.where(x <= c(0), g * v * alpha * m.exp(x), c(0))
 
 
 @elementwise("hardtanh", edges=1)
@@ -129,6 +189,9 @@ def hardtanh(x, low, high):
     return m.minimum(m.maximum(x, low), high)
 
 
-@hardtanh.elementwise_vjp("x")
-def _(g, x, low, high):
+@hardtanh.elementwise_vjp("x", node="HardtanhBackwardBackward0")
+def hardtanh_backward(g, x, low, high):
     return m.where((x <= low) | (x >= high), c(0), g)
+
+
+flat(hardtanh_backward, "x")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOATS
@@ -16,7 +15,7 @@ from fastgrad.native.contracts.ops import (
     ONE_DIFFERENTIABLE,
 )
 from fastgrad.ops import elementwise as _elementwise  # noqa: F401  # rules that are traced use its operators
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import float_of_bits, invoke
 from fastgrad.ops.linalg import bmm
 from fastgrad.ops.reduce import safe_softmax, softmax_backward
 from fastgrad.ops.registry import Kernel, Op
@@ -30,6 +29,7 @@ attention = Op(
     kernel=Kernel("attention", "attention:build", frame=ATTENTION, dtypes=FLOATS, backward=False),
     forward=FN_ATTENTION,
     flags=ONE_DIFFERENTIABLE, node="ScaledDotProductFlashAttentionForCpuBackward0",
+    saved_as="query key value attn_mask -> output logsumexp",
 )  # fmt: skip
 attention_backward = Op(
     "scaled_dot_product_attention_backward", FUNCTION, ("g", "q", "k", "v", "mask?", "y", "y1"), ("causal", "scale"),
@@ -41,7 +41,7 @@ attention_backward = Op(
 
 @attention.joint_vjp("q", "k", "v", by=attention_backward)
 def _(g, q, k, v, mask, causal, scale):
-    factor = struct.unpack("<d", struct.pack("<q", scale))[0]
+    factor = float_of_bits(scale)
     (batch, heads, n_queries, width), (_, shared, n_keys, _) = rt.sizes(q), rt.sizes(k)
 
     def grouped(x, last):  # heads that share keys and values become one longer head

@@ -25,6 +25,11 @@ def float_bits(value: Any) -> int:
         raise TypeError(f"expected a number, but got {type(value).__name__}") from None
 
 
+def float_of_bits(bits: int) -> float:
+    """The float64 whose bit pattern an integer of a call is."""
+    return _DOUBLE.unpack(_WORD.pack(bits))[0]  # type: ignore[no-any-return]
+
+
 class Symbol:
     """A tensor of a rule that is being traced (see `ops.rules`)."""
 

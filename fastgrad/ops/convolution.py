@@ -15,9 +15,11 @@ from fastgrad.native.contracts.frames.convolution import CONVOLUTION, CONVOLUTIO
 from fastgrad.native.contracts.ops import FN_CONV, FN_CONV_INPUT, FN_CONV_WEIGHT, FUNCTION
 from fastgrad.ops.call import invoke
 from fastgrad.ops.reduce import sum_
-from fastgrad.ops.registry import Kernel, Op, with_settings
+from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.rules import with_settings
 
 GEOMETRY = ("groups", "stride_h", "stride_w", "padding_h", "padding_w", "dilation_h", "dilation_w")
+CALLED = "input weight bias"  # by PyTorch
 
 
 def _kernel(computes, frame):
@@ -33,15 +35,15 @@ _KERNELS = {
 
 
 def _declare(rank):
-    def op(name, inputs, computes, forward):
+    def declared(name, inputs, computes, forward, saved_as=""):
         return Op(
             name, FUNCTION, inputs, (*GEOMETRY, "*target"), kernel=_KERNELS[computes], forward=forward,
-            node="ConvolutionBackward0",
+            node="ConvolutionBackward0", saved_as=saved_as,
         )  # fmt: skip
 
-    convolution = op(f"conv{rank}d", ("x", "w", "bias?"), "v", FN_CONV)
-    transposed = op(f"conv_transpose{rank}d", ("v", "w", "bias?"), "x", FN_CONV_INPUT)
-    correlation = op(f"conv{rank}d_weight_backward", ("x", "v"), "w", FN_CONV_WEIGHT)
+    convolution = declared(f"conv{rank}d", ("x", "w", "bias?"), "v", FN_CONV, CALLED)
+    transposed = declared(f"conv_transpose{rank}d", ("v", "w", "bias?"), "x", FN_CONV_INPUT, CALLED)
+    correlation = declared(f"conv{rank}d_weight_backward", ("x", "v"), "w", FN_CONV_WEIGHT)
     settings = with_settings(GEOMETRY)
 
     @convolution.vjp("x")
@@ -79,6 +81,9 @@ def _declare(rank):
 
     convolution.vjp("bias")(over_images)
     transposed.vjp("bias")(over_images)
+    for op in convolution, transposed:  # as in PyTorch, whichever of them requires grad
+        for name in op.inputs:
+            op.also_saves(name, *op.inputs[:2])
 
 
 _declare(1)

@@ -11,6 +11,7 @@ from fastgrad.ops.registry import Kernel, Op
 dropout = Op(
     "dropout", FUNCTION, ("x",), (*DROPOUT.names_of("integers"), "*plan"),
     kernel=Kernel("dropout", "dropout:forward", frame=DROPOUT, dtypes=FLOATS), forward=FN_FRAMED, n_out=2,
+    saved_as="input -> result0 result1",
     flags=FLOAT_ONLY | ONE_DIFFERENTIABLE | WITH_MASK, node="NativeDropoutBackward0",
 )  # fmt: skip
 dropout_backward = Op(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import DTYPES, NUMBERS, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frames import FLAT, STRIDED
-from fastgrad.native.contracts.ops import FILLS, FIRST, NO_BOOL, NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.native.contracts.ops import FILLS, FIRST, NO_BOOL, PROMOTE_FLOAT
 from fastgrad.ops import relations  # noqa: F401 - rules name its ops
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, elementwise
 from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
-PREDICATE = NOT_DIFFERENTIABLE | OUT_BOOL
 INVERT = "use the `~` operator or logical_not() to invert a mask"
 EXCLUSIVE = "use the `^` operator or logical_xor() for the difference of two masks"
 
@@ -48,9 +47,9 @@ def sub(a, b):
 sub.identity("a")
 
 
-@sub.partial("b")
-def _():
-    return c(-1)
+@sub.elementwise_vjp("b")
+def _(g):
+    return -g
 
 
 @elementwise(
@@ -75,9 +74,9 @@ def rsub(x, number):
     return number - x
 
 
-@rsub.partial("x")
-def _():
-    return c(-1)
+@rsub.elementwise_vjp("x")
+def _(g):
+    return -g
 
 
 @elementwise("mul", public=("multiply",))
@@ -117,9 +116,9 @@ def reciprocal(x):
     return c(1) / x
 
 
-@reciprocal.partial("x")
-def _(y):
-    return -(y * y)
+@reciprocal.elementwise_vjp("x")
+def _(g, y):
+    return -g * (y * y)
 
 
 add.with_numbers(left=add)
@@ -146,18 +145,16 @@ def div_trunc(a, b):
     return m.trunc_div(a, b)
 
 
-def _flat_rules(op):
-    @op.partial("a")
-    def _():
-        return c(0)
-
-    @op.partial("b")
-    def _():
-        return c(0)
+def flat(op, *names):
+    """Declare the derivatives of an op that is constant between its steps: zeros, which have no history."""
+    for name in names:
+        op.vjp(name)(lambda g, sizes: invoke(zeros_of, (g,), sizes))
 
 
-_flat_rules(div_floor)
-_flat_rules(div_trunc)
+for _op in (div_floor, div_trunc):
+    flat(_op, "a", "b")
+    _op.also_saves("a", "b")
+    _op.also_saves("b", "a", "b")
 
 
 @elementwise("remainder", dtypes=NUMBERS, node="RemainderBackward1")
@@ -189,7 +186,7 @@ def _(g, a, b):
     return -g * m.trunc_div(a, b)
 
 
-fmod.variant("number", "FmodBackward0", edges=1)
+fmod.with_numbers(right=fmod.variant("number", "FmodBackward0", edges=1))
 
 
 @elementwise("neg", dtypes=NUMBERS, hint=INVERT, public=("negative",))
@@ -198,9 +195,9 @@ def neg(x):
     return -x
 
 
-@neg.partial("x")
-def _():
-    return c(-1)
+@neg.elementwise_vjp("x")
+def _(g):
+    return -g
 
 
 @elementwise("abs", dtypes=NUMBERS, public=("absolute",))
@@ -220,27 +217,27 @@ def sign(x):
     return m.sign(x)
 
 
-@sign.partial("x")
-def _():
-    return c(0)
+flat(sign, "x")
+sign.variant("sgn", "SgnBackward0").also_saves("x", "x", "y")
 
 
-@elementwise("pow", dtypes=NUMBERS, node="PowBackward1")
+@elementwise("pow", dtypes=NUMBERS, node="PowBackward1", saved_as="self exponent")
 def power(a, b):
     return m.pow(a, b)
 
 
 @power.elementwise_vjp("a")
 def _(g, a, b):
-    return m.where(b == c(0), c(0) * g, g * (b * m.pow(a, b - c(1))))
+    return m.where(b == c(0), c(0), g * (b * m.pow(a, b - c(1))))
 
 
 @power.elementwise_vjp("b")
 def _(g, a, b, y):
-    return m.where((a == c(0)) & (b >= c(0)), c(0) * g, g * (y * m.log(a)))
+    return g * m.where((a == c(0)) & (b >= c(0)), c(0), y * m.log(m.of_dtype(a, y)))
 
 
-power.variant("number", "PowBackward0", edges=1)
+power.with_numbers(right=power.variant("number", "PowBackward0", edges=1))
+power.also_saves("a", "y")
 
 
 @elementwise("rpow", dtypes=NUMBERS, node="PowBackward2", edges=1, called="pow")
@@ -250,7 +247,7 @@ def rpow(x, number):
 
 @rpow.elementwise_vjp("x")
 def _(g, x, number, y):
-    return m.where((number == c(0)) & (x >= c(0)), c(0) * g, g * (y * m.log(number)))
+    return g * m.where(m.logical_and(number == c(0), x >= c(0)), c(0), y * m.log(number))
 
 
 @elementwise("square", node="PowBackward0", public=True)
@@ -261,7 +258,7 @@ def square(x):
 
 @square.partial("x")
 def _(x):
-    return c(2) * x
+    return c(2) * m.whole_power(x, 1)  # x, but recorded it is a power as any other
 
 
 # --- exponentials and powers -----------------------------------------------------------------------------------
@@ -306,9 +303,14 @@ def tanh(x):
     return m.tanh(x)
 
 
-@tanh.partial("x")
-def _(y):
+@tanh.partial("x", node="TanhBackwardBackward0")
+def tanh_backward(y):
     return c(1) - y * y
+
+
+@tanh_backward.elementwise_vjp("y")
+def _(g, v, y):
+    return c(-2) * g * v * y
 
 
 @elementwise("sigmoid", rule=PROMOTE_FLOAT, public=True)
@@ -317,9 +319,14 @@ def sigmoid(x):
     return m.sigmoid(x)
 
 
-@sigmoid.partial("x")
-def _(y):
+@sigmoid.partial("x", node="SigmoidBackwardBackward0")
+def sigmoid_backward(y):
     return (c(1) - y) * y
+
+
+@sigmoid_backward.elementwise_vjp("y")
+def _(g, v, y):
+    return g * v * (c(1) - c(2) * y)
 
 
 @elementwise("sin", rule=PROMOTE_FLOAT, public=True)
@@ -409,7 +416,7 @@ def _(g, a, b):
     return m.where(a == b, g / c(2), m.where(a < b, c(0), g))
 
 
-@elementwise("clamp_min", node="ClampBackward0", called="clamp")
+@elementwise("clamp_min", node="ClampBackward0", called="clamp", saved_as="self min")
 def clamp_min(x, low):
     return m.maximum(x, low)
 
@@ -424,7 +431,7 @@ def _(g, x, low):
     return m.where(x < low, g, c(0))
 
 
-@elementwise("clamp_max", node="ClampBackward0", called="clamp")
+@elementwise("clamp_max", node="ClampBackward0", called="clamp", saved_as="self max")
 def clamp_max(x, high):
     return m.minimum(x, high)
 
@@ -439,7 +446,7 @@ def _(g, x, high):
     return m.where(x > high, g, c(0))
 
 
-@elementwise("clamp")
+@elementwise("clamp", saved_as="self min max", derivatives="min max self")
 def clamp(x, low, high):
     return m.minimum(m.maximum(x, low), high)
 
@@ -470,30 +477,30 @@ def where(a, b, condition):
 
 @where.elementwise_vjp("a")
 def _(g, condition):
-    return m.where(condition != c(0), g, c(0))
+    return m.where(condition, g, c(0))
 
 
 @where.elementwise_vjp("b")
 def _(g, condition):
-    return m.where(condition != c(0), c(0), g)
+    return m.where(condition, c(0), g)
 
 
-@elementwise("masked_fill", node="MaskedFillBackward1")
+@elementwise("masked_fill", node="MaskedFillBackward1", saved_as="self value mask")
 def masked_fill(x, value, condition):
     return m.where(condition, value, x)
 
 
 @masked_fill.elementwise_vjp("x")
 def _(g, condition):
-    return m.where(condition != c(0), c(0), g)
+    return m.masked_fill(g, c(0), condition)
 
 
 @masked_fill.elementwise_vjp("value")
 def _(g, condition):
-    return m.where(condition != c(0), g, c(0))
+    return m.where(condition, g, c(0))
 
 
-masked_fill.variant("number", "MaskedFillBackward0", edges=1)
+masked_fill.with_numbers(right=masked_fill.variant("number", "MaskedFillBackward0", edges=1))
 
 
 # --- copies ----------------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ scatter_add = Op(
     kernel=SCATTER,
     forward=FN_SCATTER_ADD,
     edges=2,
+    saved_as="self src index",
 )
 
 
@@ -43,6 +44,7 @@ def _(g, index, dim, sizes):
     return invoke(scatter_add, (invoke(zeros_of, (g,), sizes), g, index), dim)
 
 
+gather.also_saves("x", "x")
 scatter_add.identity("x")
 
 
@@ -67,7 +69,7 @@ index_backward = Op(
 )  # fmt: skip
 index_put = Op(
     "index_put", FUNCTION, ("x", "v", "indices"), ("first", "accumulate"), kernel=INDEX_PUT,
-    forward=FN_INDEX_PUT, edges=2,
+    forward=FN_INDEX_PUT, edges=2, saved_as="self values indices",
 )  # fmt: skip
 
 

@@ -11,10 +11,17 @@ from fastgrad.ops.shape import transpose, unsqueeze
 
 GEMM = Kernel("gemm", "gemm:build", frame=matrices.GEMM, dtypes=NUMBERS, requires="gemm:find_blas")
 
-mm = Op("mm", FUNCTION, ("a", "b"), kernel=GEMM, forward=FN_MATMUL, flags=FLOAT_ONLY)
-bmm = Op("bmm", FUNCTION, ("a", "b"), kernel=GEMM, forward=FN_MATMUL, flags=FLOAT_ONLY)
-mv = Op("mv", FUNCTION, ("a", "b"), kernel=GEMM, forward=FN_MV, flags=FLOAT_ONLY)
-dot = Op("dot", FUNCTION, ("a", "b"), kernel=GEMM, forward=FN_DOT, flags=FLOAT_ONLY)
+
+def _product(name, forward, saved_as, inputs=("a", "b"), node=None):
+    return Op(
+        name, FUNCTION, inputs, kernel=GEMM, forward=forward, flags=FLOAT_ONLY, node=node, saved_as=saved_as
+    )
+
+
+mm = _product("mm", FN_MATMUL, "self mat2")
+bmm = _product("bmm", FN_MATMUL, "self mat2")
+mv = _product("mv", FN_MV, "self vec")
+dot = _product("dot", FN_DOT, "self tensor")
 
 
 def _swapped(x):
@@ -31,7 +38,7 @@ def _rules(op, product):
         return invoke(product, (_swapped(a), g))
 
 
-addmm = Op("addmm", FUNCTION, ("input", "a", "b"), kernel=GEMM, forward=FN_ADDMM, flags=FLOAT_ONLY)
+addmm = _product("addmm", FN_ADDMM, "self mat1 mat2", ("input", "a", "b"))
 addmm.identity("input")
 
 _rules(mm, mm)
@@ -40,24 +47,8 @@ _rules(addmm, mm)
 
 # The products with a transposed matrix, as a linear layer has them: the gradient of that operand is made so that it is
 # contiguous once it is transposed back.
-mm_transposed = Op(
-    "mm.transposed",
-    FUNCTION,
-    ("a", "b"),
-    kernel=GEMM,
-    forward=FN_MATMUL,
-    flags=FLOAT_ONLY,
-    node="MmBackward0",
-)
-addmm_transposed = Op(
-    "addmm.transposed",
-    FUNCTION,
-    ("input", "a", "b"),
-    kernel=GEMM,
-    forward=FN_ADDMM,
-    flags=FLOAT_ONLY,
-    node="AddmmBackward0",
-)
+mm_transposed = _product("mm.transposed", FN_MATMUL, mm.saved_as, node=mm.node)
+addmm_transposed = _product("addmm.transposed", FN_ADDMM, addmm.saved_as, addmm.inputs, addmm.node)
 addmm_transposed.identity("input")
 
 
@@ -77,7 +68,7 @@ _transposed_rules(addmm_transposed)
 
 @mv.vjp("a")
 def _(g, b):
-    return invoke(unsqueeze, (g,), 1) * invoke(unsqueeze, (b,), 0)
+    return invoke(unsqueeze, (g,), 1) * b
 
 
 @mv.vjp("b")

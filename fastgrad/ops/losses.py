@@ -20,10 +20,13 @@ from fastgrad.ops.registry import Kernel, Op, elementwise
 from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
+PAIR = "self target"  # PyTorch's names of what losses of two tensors take
+
 nll_loss = Op(
     "nll_loss", FUNCTION, ("x", "target", "weight?"), ("reduction", "ignore_index"), edges=1,
     kernel=Kernel("nll_loss", "losses:nll", frame=NLL, dtypes=FLOATS), forward=FN_NLL, n_out=2,
     flags=ONE_DIFFERENTIABLE,
+    saved_as="self target weight -> output total_weight",
 )  # fmt: skip
 nll_loss_backward = Op(
     "nll_loss_backward", FUNCTION, ("v", "x", "target", "weight?", "total"),
@@ -53,12 +56,12 @@ def _(g, sizes):
 # --- squared differences ---------------------------------------------------------------------------------------
 
 
-@elementwise("mse_loss", dtypes=FLOATS)
+@elementwise("mse_loss", dtypes=FLOATS, saved_as=PAIR)
 def mse_loss(a, b):
     return (a - b) * (a - b)
 
 
-@elementwise("mse_loss_backward", rule=FIRST)
+@elementwise("mse_loss_backward", rule=FIRST, node="MseLossBackwardBackward0", saved_as=f"grad_output {PAIR}")
 def mse_loss_backward(v, a, b):
     return c(2) * (a - b) * v
 
@@ -91,53 +94,82 @@ def _(g, v):
 # --- other losses of two tensors -------------------------------------------------------------------------------
 
 
-@elementwise("smooth_l1_loss", dtypes=FLOATS, edges=2)
+@elementwise("smooth_l1_loss", dtypes=FLOATS, edges=2, saved_as=f"{PAIR} beta")
 def smooth_l1_loss(a, b, beta):
     d = m.abs(a - b)
     return m.where(d < beta, c(0.5) * d * d / beta, d - c(0.5) * beta)
 
 
-@smooth_l1_loss.elementwise_vjp("a")
-def _(g, a, b, beta):
+@smooth_l1_loss.elementwise_vjp("a", node="SmoothL1LossBackwardBackward0")
+def smooth_l1_loss_backward(g, a, b, beta):
     d = a - b
     return g * m.where(m.abs(d) < beta, d / beta, m.sign(d))
 
 
-@smooth_l1_loss.elementwise_vjp("b")
+@smooth_l1_loss.vjp("b")
 def _(g, a, b, beta):
-    d = b - a
-    return g * m.where(m.abs(d) < beta, d / beta, m.sign(d))
+    return invoke(smooth_l1_loss_backward, (g, b, a, beta))
 
 
-@elementwise("huber_loss", dtypes=FLOATS, edges=2)
+@smooth_l1_loss_backward.elementwise_vjp("a")
+def _(g, v, a, b, beta):
+    return m.where(m.abs(a - b) < beta, g * v / beta, c(0))
+
+
+@smooth_l1_loss_backward.elementwise_vjp("b")
+def _(g, v, a, b, beta):
+    return m.where(m.abs(a - b) < beta, -g * v / beta, c(0))
+
+
+@elementwise("huber_loss", dtypes=FLOATS, edges=2, saved_as=f"{PAIR} delta")
 def huber_loss(a, b, delta):
     d = m.abs(a - b)
     return m.where(d <= delta, c(0.5) * d * d, delta * (d - c(0.5) * delta))
 
 
-@huber_loss.elementwise_vjp("a")
-def _(g, a, b, delta):
+@huber_loss.elementwise_vjp("a", node="HuberLossBackwardBackward0")
+def huber_loss_backward(g, a, b, delta):
     d = a - b
     return g * m.where(m.abs(d) <= delta, d, delta * m.sign(d))
 
 
-@huber_loss.elementwise_vjp("b")
+@huber_loss.vjp("b")
 def _(g, a, b, delta):
-    d = b - a
-    return g * m.where(m.abs(d) <= delta, d, delta * m.sign(d))
+    return invoke(huber_loss_backward, (g, b, a, delta))
+
+
+@huber_loss_backward.elementwise_vjp("a")
+def _(g, v, a, b, delta):
+    return m.where(m.abs(a - b) <= delta, g * v, c(0))
+
+
+@huber_loss_backward.elementwise_vjp("b")
+def _(g, v, a, b, delta):
+    return m.where(m.abs(a - b) <= delta, -g * v, c(0))
 
 
 # As in PyTorch, logarithms are no less than -100, and the denominator of the gradient no less than 1e-12.
 
 
-@elementwise("binary_cross_entropy", dtypes=FLOATS)
+@elementwise("binary_cross_entropy", dtypes=FLOATS, saved_as=PAIR)
 def binary_cross_entropy(a, b):
     return (b - c(1)) * m.maximum(m.log1p(-a), c(-100)) - b * m.maximum(m.log(a), c(-100))
 
 
-@binary_cross_entropy.elementwise_vjp("a")
-def _(g, a, b):
+@binary_cross_entropy.elementwise_vjp("a", node="BinaryCrossEntropyBackwardBackward0")
+def binary_cross_entropy_backward(g, a, b):
     return g * (a - b) / m.maximum((c(1) - a) * a, c(1e-12))
+
+
+@binary_cross_entropy_backward.elementwise_vjp("a")
+def _(g, v, a, b):
+    spread = m.maximum((c(1) - a) * a, c(1e-12))
+    return g * v * (a * a - c(2) * a * b + b) / (spread * spread)
+
+
+@binary_cross_entropy_backward.elementwise_vjp("b")
+def _(g, v, a):
+    return -g * v / m.maximum((c(1) - a) * a, c(1e-12))
 
 
 @binary_cross_entropy.elementwise_vjp("b")
@@ -145,19 +177,25 @@ def _(g, a):
     return g * (m.log1p(-a) - m.log(a))
 
 
-@elementwise("binary_cross_entropy_with_logits", dtypes=FLOATS)
+binary_cross_entropy.also_saves("b", "b")
+
+
+@elementwise("binary_cross_entropy_with_logits", dtypes=FLOATS, saved_as=PAIR)
 def binary_cross_entropy_with_logits(a, b):
     return m.softplus(-a) + (c(1) - b) * a
 
 
 @binary_cross_entropy_with_logits.elementwise_vjp("a")
 def _(g, a, b):
-    return g * (m.sigmoid(a) - b)
+    return (m.sigmoid(a) - b) * g
 
 
 @binary_cross_entropy_with_logits.elementwise_vjp("b")
 def _(g, a):
-    return -g * a
+    return g * -a
+
+
+binary_cross_entropy_with_logits.also_saves("b", "b")
 
 
 # --- the mean and the sum of a loss as one op --------------------------------------------------------------------
@@ -166,10 +204,11 @@ def _(g, a):
 def _reduced(each, kind, expanded):
     op = Op(
         f"{each.name}.{kind}", FUNCTION, each.inputs, ("mean",), kernel=each.kernel, forward=FN_REDUCED,
-        node=each.node, edges=each.edges,
+        node=each.node, edges=each.edges, saved_as=each.saved_as,
     )  # fmt: skip
     for k, inner in each.rules.items():
         op.vjp(each.inputs[k])(_expanded_first(inner, expanded))
+        op.also_saves(each.inputs[k], *each.saved_for(k))
 
 
 def _expanded_first(rule, expanded):

@@ -59,11 +59,11 @@ def _wide(weight, groups, c):
     return invoke(reshape_to, (weight,), 4, 1, groups, c, 1)
 
 
-def _op(name, inputs, kernel, node, n_out=1, edges=None):
+def _op(name, inputs, kernel, node, n_out=1, edges=None, saved_as=""):
     flags = FLOAT_ONLY | (ONE_DIFFERENTIABLE if n_out > 1 else 0)
     return Op(
         name, FUNCTION, inputs, INTEGERS, kernel=kernel, forward=FN_FRAMED, flags=flags, n_out=n_out, node=node,
-        edges=edges,
+        edges=edges, saved_as=saved_as,
     )  # fmt: skip
 
 
@@ -127,8 +127,9 @@ def _bias_rule(op, space):
 
 def _normalisation(name, node, forward, gradients, space):
     """The op of one kind of normalisation, and under ``<name>.plain`` that without weight and bias."""
-    op = _op(name, ("x", "weight", "bias?"), forward, node, n_out=2)
-    bare = _op(f"{name}.plain", ("x", "weight?", "bias?"), forward, node, n_out=2)
+    called = "input weight bias -> result0 result1"
+    op = _op(name, ("x", "weight", "bias?"), forward, node, n_out=2, saved_as=called)
+    bare = _op(f"{name}.plain", ("x", "weight?", "bias?"), forward, node, n_out=2, saved_as=called)
     plain, weighted, sums = gradients
 
     @op.vjp("x")
@@ -149,8 +150,10 @@ def _normalisation(name, node, forward, gradients, space):
 def _fixed(name, node, forward, by_weight):
     """Batch normalisation by statistics that are given: a linear function of x."""
     given = ("means", "variances")
-    op = _op(name, ("x", "weight", "bias?", *given), forward, node, n_out=2, edges=3)
-    bare = _op(f"{name}.plain", ("x", "weight?", "bias?", *given), forward, node, n_out=2, edges=3)
+    called = "input weight bias running_mean running_var -> result0 result1"
+    op = _op(name, ("x", "weight", "bias?", *given), forward, node, n_out=2, edges=3, saved_as=called)
+    inputs = ("x", "weight?", "bias?", *given)
+    bare = _op(f"{name}.plain", inputs, forward, node, n_out=2, edges=3, saved_as=called)
     sums = _op(f"{name}_weight_backward", ("v", "x", "stats"), by_weight, node, edges=2)
 
     def row(stats, k, c):

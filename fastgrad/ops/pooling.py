@@ -23,7 +23,8 @@ from fastgrad.native.contracts.ops import (
     ONE_DIFFERENTIABLE,
 )
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import Kernel, Op, with_settings
+from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.rules import with_settings
 
 
 def _kernel(name, frame, dtypes=NUMBERS, **options):
@@ -51,6 +52,9 @@ pool_gather = Op(
 @max_pool2d.vjp("x")
 def _(g, y1, sizes):
     return invoke(max_pool2d_backward, (g, y1), sizes)
+
+
+max_pool2d.also_saves("x", "x")
 
 
 @max_pool2d_backward.vjp("v")
@@ -81,6 +85,8 @@ def _mean_pool(name, node, forward, frame, settings, pool):
     @with_settings(settings)
     def _(g, settings, sizes):
         return invoke(back, (g,), settings, sizes)
+
+    op.also_saves("x", "x")
 
     @back.vjp("v")
     @with_settings(settings)
@@ -121,6 +127,6 @@ def _(g, mode, plan):
 
 
 for _rank in (1, 2, 3):
-    pad.variant(f"reflect{_rank}d", f"ReflectionPad{_rank}DBackward0")
-    pad.variant(f"replicate{_rank}d", f"ReplicationPad{_rank}DBackward0")
+    pad.variant(f"reflect{_rank}d", f"ReflectionPad{_rank}DBackward0").also_saves("x", "x")
+    pad.variant(f"replicate{_rank}d", f"ReplicationPad{_rank}DBackward0").also_saves("x", "x")
 pad.variant("circular", "CircularPadBackward0")

@@ -15,6 +15,7 @@ from fastgrad.native.contracts.ops import (
     FN_EXPAND_META,
     FN_PLACE_ROWS,
     FN_REDUCE_LIKE,
+    FN_RESTORE,
     FN_SELECT_ROWS,
     FUNCTION,
     NOT_DIFFERENTIABLE,
@@ -29,6 +30,7 @@ from fastgrad.native.contracts.ops import (
 )
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.shape import reshape_to, zeros_of
 from fastgrad.ops.vocabulary import m
 
 
@@ -53,7 +55,7 @@ def _reduction(name, flags=0, node=None):
     return Op(name, REDUCTION, ("x",), ("keepdim", "*dims"), kernel=kernel, flags=flags, node=node)
 
 
-def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called=""):
+def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called="", saved_as=""):
     frame = reductions.REDUCED_ROWS if flags & REDUCES else reductions.ROWS
     kernel = Kernel(
         name, "rows:build", frame=frame, elements=_elements(flags), dtypes=_dtypes(flags), row=name
@@ -68,6 +70,7 @@ def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called=""):
         node=node,
         n_out=n_out,
         called=called,
+        saved_as=saved_as,
     )
 
 
@@ -84,6 +87,25 @@ expand_back = Op("expand_back", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_
 expand_mean_back = Op(
     "expand_mean_back", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_MEAN_BACK, node="ExpandBackward0"
 )
+
+
+restore = Op("restore_reduced", FUNCTION, ("x",), ("*plan",), forward=FN_RESTORE, node="UnsqueezeBackward0")
+
+
+def restored(x, sizes, keepdim, dims, number=True):
+    """What was reduced, with the reduced dimensions as ones of size 1; one number has them only if `number` says so."""
+    if isinstance(
+        sizes, tuple
+    ):  # the rule is not being traced: where nothing is to be done, there is no node
+        whole = len(dims) in (0, sizes[0])
+        if keepdim or not sizes[0] or (whole and not number):
+            return x
+    return invoke(restore, (x,), sizes, dims)
+
+
+@restore.vjp("x")
+def _(g, sizes):
+    return invoke(reshape_to, (g,), sizes)
 
 
 @expand_reduced.vjp("x")
@@ -138,11 +160,11 @@ log_softmax = _rowwise("log_softmax", flags=FLOAT_ONLY)
 logsumexp = _rowwise("logsumexp", flags=FLOAT_ONLY | REDUCES)
 argmax = _rowwise("argmax", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
 argmin = _rowwise("argmin", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
+WITH_PLACES = "self -> values indices"
 EXTREME = REDUCES | WITH_INDICES | ONE_DIFFERENTIABLE | NOT_EMPTY
-max_dim = _rowwise("max_dim", flags=EXTREME, node="MaxBackward0", n_out=2, called="max")
-min_dim = _rowwise("min_dim", flags=EXTREME, node="MinBackward0", n_out=2, called="min")
+max_dim = _rowwise("max_dim", flags=EXTREME, node="MaxBackward0", n_out=2, called="max", saved_as=WITH_PLACES)
+min_dim = _rowwise("min_dim", flags=EXTREME, node="MinBackward0", n_out=2, called="min", saved_as=WITH_PLACES)
 prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)  # of all elements
-prod_dim = prod.variant("dim", "ProdBackward1")
 cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT)
 
 
@@ -165,25 +187,19 @@ mean.variant("dim", "MeanBackward1")
 
 
 def _extreme(g, x, y, sizes, keepdim, dims):
-    return _shared(g, m.eq(x, invoke(expand_reduced, (y,), sizes, dims)), sizes, keepdim, dims)
+    hit = m.eq(restored(y, sizes, keepdim, dims), x)
+    return restored(g, sizes, keepdim, dims) / invoke(sum_, (hit,), 1, dims) * hit
 
 
-def _extreme_or_nan(g, x, y, sizes, keepdim, dims):
-    value = invoke(expand_reduced, (y,), sizes, dims)
-    hit = m.logical_or(m.eq(x, value), m.logical_and(m.isnan(x), m.isnan(value)))
-    return _shared(g, hit, sizes, keepdim, dims)
-
-
-def _shared(g, hit, sizes, keepdim, dims):
-    count = invoke(sum_, (m.where(hit, 1.0, 0.0),), keepdim, dims)
-    shares = m.where(hit, invoke(expand_reduced, (g,), sizes, dims), 0.0)
-    return shares / invoke(expand_reduced, (count,), sizes, dims)
+def _extreme_of_all(g, x, y, sizes):
+    hit = m.logical_or(m.eq(x, y), m.logical_and(m.isnan(x), m.isnan(y)))
+    return m.masked_fill(invoke(zeros_of, (g,), sizes), g / invoke(sum_, (hit,), 0), hit)
 
 
 amax.vjp("x")(_extreme)
 amin.vjp("x")(_extreme)
-max_.vjp("x")(_extreme_or_nan)
-min_.vjp("x")(_extreme_or_nan)
+max_.vjp("x")(_extreme_of_all)
+min_.vjp("x")(_extreme_of_all)
 
 
 # --- rows ------------------------------------------------------------------------------------------------------
@@ -237,9 +253,8 @@ def _(g, y, dim):
 
 
 @logsumexp.vjp("x")
-def _(g, x, y, sizes, dim):
-    weights = m.exp(x - invoke(expand_reduced, (y,), sizes, dim))
-    return invoke(expand_reduced, (g,), sizes, dim) * weights
+def _(g, x, y, sizes, dim, keepdim):
+    return restored(g, sizes, keepdim, (dim,)) * m.exp(x - restored(y, sizes, keepdim, (dim,)))
 
 
 @cumsum.vjp("x")
@@ -253,7 +268,8 @@ def _(g, dim):
 
 
 def _place(g, y1, dim, keepdim, sizes):
-    return invoke(place_rows, (g, y1), dim, keepdim, sizes)
+    values, index = (restored(t, sizes, keepdim, (dim,)) for t in (g, y1))
+    return invoke(place_rows, (values, index), dim, 1, sizes)
 
 
 max_dim.vjp("x")(_place)
@@ -293,9 +309,16 @@ def _(g, x, dim):
     return g * _others(x, dim)
 
 
+prod.also_saves("x", "y")
+prod_dim = prod.variant("dim", "ProdBackward1")
+
+
 @prod_dim.vjp("x")
 def _(g, x, dim, sizes):
     return invoke(expand_reduced, (g,), sizes, dim) * _others(x, dim)
+
+
+prod_dim.also_saves("x", "y")
 
 
 def _back(g, x, dim):

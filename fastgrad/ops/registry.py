@@ -15,29 +15,34 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastgrad.kernels.keys import need_values
-from fastgrad.native.build.loader import rt, runtime_get, runtime_set
+from fastgrad.native.build.loader import runtime_get, runtime_set
 from fastgrad.native.contracts.element_types import (
     BOOL,
     DTYPES,
-    FLOAT16,
     FLOAT32,
     FLOATS,
     INT64,
     SUPPORTED_DTYPES,
 )
-from fastgrad.native.contracts.flags import WRAPPED_NUMBER
 from fastgrad.native.contracts.frame import Frame
 from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE, STRIDED
-from fastgrad.native.contracts.limits import MAX_KERNELS, MAX_OPS
+from fastgrad.native.contracts.limits import (
+    MAX_INPUTS,
+    MAX_KERNELS,
+    MAX_OPS,
+    RULES,
+    SAVED_INPUTS,
+    SAVED_SLOTS,
+)
 from fastgrad.native.contracts.ops import (
     ANY_NUMBER,
     ELEMENTWISE,
     ENV_GRADS,
-    ENV_INPUTS,
-    ENV_OUTPUTS,
+    ENV_SAVED,
+    EVERY_GRADIENT,
     FIRST,
     FUSED,
     IDENTITY,
@@ -47,12 +52,11 @@ from fastgrad.native.contracts.ops import (
     OUT_BOOL,
     PROGRAM,
     PROMOTE,
+    SUMMED,
 )
-from fastgrad.native.contracts.records import OPINFO, TENSOR
-from fastgrad.ops.call import Symbol, invoke
-
-if TYPE_CHECKING:
-    from fastgrad.ops.rules import Trace
+from fastgrad.native.contracts.records import OPINFO
+from fastgrad.ops.rules import Trace, anywhere, call_of, install, taking, trace
+from fastgrad.ops.saving import OUTPUTS, Saving
 
 Builder = Callable[["Kernel", int, int], "tuple[Callable[..., None], dict[str, Any]]"]
 
@@ -107,6 +111,10 @@ class Kernel:
             raise RuntimeError(f"kernel table is full ({MAX_KERNELS} rows)")
         if (frame is None) == (formula is None):
             raise TypeError(f"kernel {name!r} needs either a formula or the declaration of its frame")
+        if len(inputs) > MAX_INPUTS:
+            raise ValueError(
+                f"kernel {name!r} has {len(inputs)} operands, but at most {MAX_INPUTS} can be passed"
+            )
         self.name = name
         self.builder = builder
         self.formula = formula
@@ -202,6 +210,12 @@ class Op:
         and indices; a node has no edges for them.
     called : str, optional
         What programs call it, and messages, if that is not its name.
+    saved_as : str, optional
+        What PyTorch calls the inputs, and behind an arrow the outputs: "self index -> values indices". By default
+        ``x`` and ``a`` are self, ``b`` is other, ``v`` is grad_output, outputs are result or result0, result1, and
+        anything else is what it is called here.
+    derivatives : str, optional
+        The inputs in the order in which derivatives are computed, by PyTorch's names, where it is not alphabetical.
     """
 
     def __init__(
@@ -219,6 +233,8 @@ class Op:
         n_out: int = 1,
         edges: int | None = None,
         called: str = "",
+        saved_as: str = "",
+        derivatives: str = "",
     ) -> None:
         if len(OPS) >= MAX_OPS:
             raise RuntimeError(f"op table is full ({MAX_OPS} entries)")
@@ -236,12 +252,15 @@ class Op:
         }  # fmt: skip
         self.n_out = n_out
         self.edges = edges
-        self.rules: dict[int, Callable[..., Any]] = {}
+        self.saved_as = saved_as
+        self.derivatives = derivatives
+        self.rules: dict[int, Any] = {}  # of each input a callable, or one for each output
         self.joint = False
+        self.numbered: Op | None = None
         self.called = called or name.partition(".")[0]
         self.names: tuple[
             str, ...
-        ] = ()  # under which programs call it, where nothing but the call is to be done
+        ] = ()  # under which programs call it, if nothing but the call is to be done
         self.inplace = False
         self.id = len(OPS)
         OPS.append(self)
@@ -257,8 +276,11 @@ class Op:
         self._write("optional", -1 if absent and most == ANY_NUMBER else absent)
         self._write("n_ints", sum(not a.startswith("*") for a in attrs))
         self._write("more_ints", int(any(a.startswith("*") for a in attrs)))
-        for k in range(4):
+        for k in range(RULES):
             self._write("grad_kind", NO_GRAD, k)
+        self.saving = Saving(self.inputs, n_out, saved_as, derivatives)
+        self._write("saved_order", self.saving.places_word)
+        self._write("order", self.saving.inputs_word)
 
     def variant(self, suffix: str, node: str, edges: int | None = None, flags: int = 0) -> Op:
         """The op under the name ``<name>.<suffix>`` for calls that PyTorch records as another node.
@@ -277,15 +299,27 @@ class Op:
             f"{self.name}.{suffix}", self.kind, self.inputs, self.attrs, kernel=self.kernel, node=node,
             n_out=self.n_out, forward=self.facts["forward"], flags=self.facts["flags"] | flags,
             dtype_rule=self.facts["dtype_rule"], edges=self._read("n_in", 0) if edges is None else edges,
-            called=self.called,
+            called=self.called, saved_as=self.saved_as, derivatives=self.derivatives,
         )  # fmt: skip
         for field in ("least", "optional"):
             other._write(field, self._read(field, 0))
         other.rules = {k: rule for k, rule in self.rules.items() if edges is None or k < edges}
         for k in other.rules:
-            for field in ("grad_kind", "grad", "save"):
+            for field in _OF_A_RULE:
                 other._write(field, self._read(field, k), k)
         return other
+
+    def also_saves(self, name: str, *saved: str) -> None:
+        """Save more where input `name` requires grad than its derivative reads, as PyTorch's node does.
+
+        Parameters
+        ----------
+        name : str
+        *saved : str
+            Names of inputs, ``y`` or ``y1``.
+        """
+        k = self._position(name)
+        self._write("save", self._read("save", k) | self._mask_of(saved), k)
 
     def with_numbers(
         self, *, right: Op | None = None, left: Op | None = None, prepared: Op | None = None
@@ -301,6 +335,7 @@ class Op:
         prepared : Op, optional
             What `left` gets of the tensor.
         """
+        self.numbered = right
         for field, op in (("numbered", right), ("reflected", left), ("prepared", prepared)):
             if op is not None:
                 self._write(field, op.id)
@@ -329,13 +364,19 @@ class Op:
         return self._mask_of(inspect.signature(rule).parameters)
 
     def _mask_of(self, names: Iterable[str]) -> int:
+        """The bits of the places of what is named: see Note [Saved places] in `native.contracts.ops`."""
         mask = 0
         for parameter in names:
             if parameter in self.inputs:
                 mask |= 1 << self._position(parameter)
-            elif parameter in ("y", "y1"):
-                mask |= 256 << ("y", "y1").index(parameter)
+            elif parameter in OUTPUTS:
+                mask |= 1 << SAVED_INPUTS + OUTPUTS.index(parameter)
         return mask
+
+    def _write_masks(self, mask: int, k: int) -> None:
+        """What the derivative of input `k` reads, which is what a node saves for it unless more is asked for."""
+        for field in ("reads", "save"):
+            self._write(field, mask, k)
 
     def identity(self, name: str) -> None:
         """The gradient with regard to input `name` is the gradient of the output (broadcasting aside)."""
@@ -343,68 +384,100 @@ class Op:
         self.rules[k] = lambda g: g
         self._write("grad_kind", IDENTITY, k)
 
-    def partial(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare the partial derivative of an elementwise op with regard to input `name`."""
-        return self._elementwise_rule(name, times_g=True)
+    def partial(self, name: str, *, node: str = "") -> Callable[[Callable[..., Any]], Any]:
+        """Declare the partial derivative of an elementwise op with regard to input `name`.
 
-    def elementwise_vjp(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare the whole product of gradient and derivative, for ops that select: 0 * inf never arises."""
-        return self._elementwise_rule(name, times_g=False)
+        Parameters
+        ----------
+        name : str
+        node : str
+            The name of the node that the gradient has where it is recorded, if PyTorch has an op for it. The decorator
+            then returns that op, whose inputs are ``v``, the gradient, and what the derivative reads; its derivatives
+            by the latter are to be declared.
+        """
+        return self._elementwise_rule(name, times_g=True, node=node)
 
-    def _elementwise_rule(
-        self, name: str, times_g: bool
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
+    def elementwise_vjp(self, name: str, *, node: str = "") -> Callable[[Callable[..., Any]], Any]:
+        """Declare the whole product of gradient and derivative, for ops that select: 0 * inf never arises.
+
+        Parameters are those of `partial`.
+        """
+        return self._elementwise_rule(name, times_g=False, node=node)
+
+    def _elementwise_rule(self, name: str, times_g: bool, node: str) -> Callable[[Callable[..., Any]], Any]:
+        def declare(rule: Callable[..., Any]) -> Any:
             k = self._position(name)
             names = [p for p in inspect.signature(rule).parameters if p != "g"]
-            order = [*self.inputs, "y", "y1"]
+            order = [*self.inputs, *OUTPUTS]
             if sorted(names, key=order.index) != names:
                 raise ValueError(
                     f"parameters of the derivative of {self.name} must keep the order of {order}"
                 )
             kernel = Kernel(
-                f"{self.name}_d{name}", "elementwise:build", rule,
+                f"{self.name}_d{name}", "elementwise:build", rule, elements=_conditions(names),
                 dtypes=FLOATS, forms=(FLAT, STRIDED), inputs=("g", *names), times_g=times_g,
             )  # fmt: skip
-            inner = Op(
-                f"{self.name}_d{name}",
-                ELEMENTWISE,
-                ("g", *names),
-                kernel=kernel,
-                dtype_rule=FIRST,
-            )
-            self.rules[k] = _anywhere(rule, times_g, inner)
-            self.rules[k].__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-                [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in ("g", *names)]
-            )
-            self._write("save", self._save_mask(rule), k)
+            inner = self._derivative_op(kernel, name, names, node)
+            self.rules[k] = taking(("g", *names), call_of(inner) if node else anywhere(rule, times_g, inner))
+            self._write_masks(self._save_mask(rule), k)
             self._write("grad", inner.id, k)
             self._write("grad_kind", FUSED, k)
-            return rule
+            return inner if node else rule
 
         return declare
+
+    def _derivative_op(self, kernel: Kernel, name: str, read: list[str], node: str) -> Op:
+        """The op that a pass runs as derivative by input `name`; `read` is what it takes behind the gradient."""
+        flags = MASK_LAST if _conditions(read) else 0
+        if not node:
+            inputs = ("g", *read)
+            return Op(
+                f"{self.name}_d{name}", ELEMENTWISE, inputs, kernel=kernel, dtype_rule=FIRST, flags=flags
+            )
+        tensors = [n for n in read if n in OUTPUTS or self._position(n) < self._read("n_in", 0)]
+        called = [self.saving.names[self._mask_of((n,)).bit_length() - 1] for n in read]
+        inner = Op(
+            f"{self.name}_d{name}", ELEMENTWISE, ("v", *read), kernel=kernel, dtype_rule=FIRST, node=node,
+            edges=1 + len(tensors), saved_as=" ".join(("grad_output", *called)),
+        )  # fmt: skip
+        inner.vjp("v")(taking(("g", *read), call_of(inner)))  # it is linear in the gradient
+        return inner
 
     def vjp(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the gradient with regard to input `name` in the language of tensors: see `ops.rules`."""
 
         def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
-            from fastgrad.ops.rules import trace
-
             k = self._position(name)
+            if self.facts["flags"] & EVERY_GRADIENT and "sizes" in inspect.signature(rule).parameters:
+                raise ValueError(
+                    f"derivatives of {self.name} must do without the sizes of inputs that need none"
+                )
             self.rules[k] = rule
-            self._write("save", self._save_mask(rule), k)
+            self._write_masks(self._save_mask(rule), k)
             program = trace(self, k, rule)
             fused = self._one_kernel(program, rule)
             self._write("grad", fused if fused is not None else program.install(), k)
             self._write("grad_kind", FUSED if fused is not None else PROGRAM, k)
             if self.inputs[k].startswith("*"):  # every further input is like this one
-                for other in range(k, 4):
+                for other in range(k, RULES):
                     self.rules[other] = rule
-                    for field in ("save", "grad", "grad_kind"):
+                    for field in _OF_A_RULE:
                         self._write(field, self._read(field, k), other)
             return rule
 
         return declare
+
+    def vjp_sum(self, name: str, *rules: Callable[..., Any]) -> None:
+        """Declare the gradient with regard to input `name` of an op whose outputs may all have a gradient.
+
+        It is the sum of one rule for each output, as for `vjp`, in which ``g`` is the gradient of that output; those of
+        outputs without a gradient are left out.
+        """
+        k = self._position(name)
+        self.rules[k] = rules
+        self._write_masks(self._mask_of(n for rule in rules for n in inspect.signature(rule).parameters), k)
+        self._write("grad", install([trace(self, k, rule).install() for rule in rules]), k)
+        self._write("grad_kind", SUMMED, k)
 
     def joint_vjp(self, *names: str, by: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the gradients of several inputs, the first ones, as they come from one call of the op `by`.
@@ -420,20 +493,32 @@ class Op:
             self.joint = True
             for k in range(len(names)):
                 self.rules[k] = rule
-                self._write("save", self._mask_of(by.inputs[1:]), k)
+                self._write_masks(self._mask_of(by.inputs[1:]), k)
                 self._write("grad", by.id, k)
                 self._write("grad_kind", JOINT, k)
             return rule
 
         return declare
 
+    def saved_for(self, k: int) -> tuple[str, ...]:
+        """What a node saves where input `k` requires grad, by the names that rules use."""
+        mask = self._read("save", k)
+        outputs = (name for i, name in enumerate(OUTPUTS) if mask >> SAVED_INPUTS + i & 1)
+        return (*(name for i, name in enumerate(self.inputs[:SAVED_INPUTS]) if mask >> i & 1), *outputs)
+
+    def saved_names(self) -> set[str]:
+        """PyTorch's names of what nodes of the op may save."""
+        mask = 0
+        for k in range(RULES):
+            mask |= self._read("save", k)
+        return {name for place, name in self.saving.names.items() if mask >> place & 1}
+
     def _one_kernel(self, program: Trace, rule: Callable[..., Any]) -> int | None:
         """The op that a rule consists of, if it is one kernel over the gradient and what was saved, in order."""
         if len(program.instructions) != 1:
             return None
         saved = self._save_mask(rule)
-        places = [ENV_INPUTS + i for i in range(4) if saved >> i & 1]
-        places += [ENV_OUTPUTS + i for i in range(2) if saved >> 8 + i & 1]
+        places = [ENV_SAVED + place for place in range(SAVED_SLOTS) if saved >> place & 1]
         [words] = program.instructions
         op, operands = OPS[words[0]], [ENV_GRADS, *places]
         fits = op.kind == ELEMENTWISE and words[1:] == [len(operands), *operands, 0]
@@ -459,42 +544,7 @@ class Op:
         return f"<Op {self.name}({', '.join(self.inputs + self.attrs)})>"
 
 
-def _anywhere(rule: Callable[..., Any], times_g: bool, inner: Op) -> Callable[..., Any]:
-    """A derivative of an elementwise op on tensors: of the dtype of the gradient, as in the compiled loop.
-
-    In a rule that is being traced it is the compiled loop, `inner`.
-    """
-
-    def apply(g: Any, **saved: Any) -> Any:
-        if isinstance(g, Symbol):
-            return invoke(inner, (g, *saved.values()))
-        dtype = rt.field(g, _DTYPE)
-        for name, operand in saved.items():
-            number = rt.field(operand, _FLAGS) & WRAPPED_NUMBER  # by itself it would be of the default dtype
-            if name != "condition" and (number or rt.field(operand, _DTYPE) < FLOAT16):
-                saved[name] = invoke(BY_NAME["cast"], (operand,), dtype)
-        return g * rule(**saved) if times_g else rule(g=g, **saved)
-
-    return apply
-
-
-def with_settings(names: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a rule take the integers of these names as one tuple, its parameter `settings`."""
-
-    def wrap(rule: Callable[..., Any]) -> Callable[..., Any]:
-        def apply(**given: Any) -> Any:
-            settings = tuple(given.pop(name) for name in names)
-            return rule(settings=settings, **given)
-
-        others = [p for p in inspect.signature(rule).parameters if p != "settings"]
-        apply.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in (*others, *names)]
-        )
-        return apply
-
-    return wrap
-
-
+_OF_A_RULE = ("grad_kind", "grad", "save", "reads")  # fields of a record that each derivative of the op has
 # What formulas call by a letter, programs call by PyTorch's name.
 _ARGUMENTS = {
     "x": "input", "a": "input", "v": "input", "b": "other", "number": "other", "source": "other",
@@ -503,7 +553,6 @@ _ARGUMENTS = {
 KERNELS: list[Kernel] = []
 OPS: list[Op] = []
 BY_NAME: dict[str, Op] = {}
-_DTYPE, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "flags"))
 
 
 def elementwise(
@@ -515,6 +564,8 @@ def elementwise(
     dtypes: tuple[int, ...] | None = None,
     hint: str = "",
     edges: int | None = None,
+    saved_as: str = "",
+    derivatives: str = "",
     called: str = "",
     public: bool | tuple[str, ...] = (),
     inplace: bool = True,
@@ -524,7 +575,7 @@ def elementwise(
     The names of the formula's parameters are the names of the inputs; `m` is the vocabulary of functions and
     ``c(1)`` a constant in the dtype of the loop (see `ops.vocabulary`). `dtypes` are those for which there is a kernel
     (all that `rule` allows if not given), `hint` says what to do for others; `edges` is how many inputs may have a
-    gradient. A condition stands last; a derivative sees it as a number of its loop, not as a bool.
+    gradient; for `saved_as` and `derivatives` see `Op`. A `condition`, which is a bool, stands last.
 
     With `public`, programs find the op as a function of the package and a method of `Tensor`, with the docstring of the
     formula: under its name, and under further ones if `public` is a tuple. Each name has its in-place form, unless
@@ -533,9 +584,9 @@ def elementwise(
 
     def declare(formula: Callable[..., Any]) -> Op:
         inputs = tuple(inspect.signature(formula).parameters)
-        conditions = tuple(n for n in inputs[-1:] if n == "condition")
+        conditions = _conditions(inputs)
         extra = MASK_LAST if conditions else 0
-        elements = dict.fromkeys((*conditions, "out") if flags & OUT_BOOL else conditions, BOOL)
+        elements = conditions | ({"out": BOOL} if flags & OUT_BOOL else {})
         kernel = Kernel(
             name, "elementwise:build", formula,
             dtypes=dtypes or (SUPPORTED_DTYPES if rule == PROMOTE else FLOATS), forms=(FLAT, STRIDED, INPLACE),
@@ -543,7 +594,8 @@ def elementwise(
         )  # fmt: skip
         op = Op(
             name, ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node,
-            edges=len(inputs) - len(conditions) if edges is None else edges, called=called,
+            edges=len(inputs) - len(conditions) if edges is None else edges, called=called, saved_as=saved_as,
+            derivatives=derivatives,
         )  # fmt: skip
         if public:
             op.names = (name, *public) if isinstance(public, tuple) else (name,)
@@ -551,6 +603,11 @@ def elementwise(
         return op
 
     return declare
+
+
+def _conditions(names: Iterable[str]) -> dict[str, int]:
+    """The operand of a formula that is a bool and takes no part in promotion, if there is one, with its dtype."""
+    return {name: BOOL for name in names if name == "condition"}
 
 
 AccumulateGrad = Op("accumulate_grad", 0, ("variable",), node="torch::autograd::AccumulateGrad")

@@ -1,4 +1,4 @@
-"""From a rule in the language of tensors to a program that the compiled sweep runs.
+"""Rules: from one in the language of tensors to a program that the compiled sweep runs; rules made of others.
 
 The rule is called once, with symbols for its tensors and for its integers; each op that it calls becomes an
 instruction. The program holds no shapes: sizes and dimensions are read from the node when it runs. With
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fastgrad.native.build.loader import rt
+from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.ops import (
     ALL_GRADS,
     ENV_GRADS,
@@ -28,7 +28,8 @@ from fastgrad.native.contracts.ops import (
     SOURCE_META,
     SOURCE_PREFIX,
 )
-from fastgrad.ops.call import AllGradients, Symbol
+from fastgrad.ops.call import AllGradients, Symbol, invoke
+from fastgrad.ops.saving import OUTPUTS
 
 if TYPE_CHECKING:
     from fastgrad.ops.registry import Op
@@ -88,9 +89,14 @@ class Trace:
         words = [len(self.instructions), self.result]
         for instruction in self.instructions:
             words.extend(instruction)
-        program = (ctypes.c_int64 * len(words))(*words)
-        _programs.append(program)
-        return ctypes.addressof(program)
+        return install(words)
+
+
+def install(words: Sequence[int]) -> int:
+    """Write words down for compiled code; returns their address."""
+    program = (ctypes.c_int64 * len(words))(*words)
+    _programs.append(program)
+    return ctypes.addressof(program)
 
 
 def trace(op: Op, k: int, rule: Callable[..., Any]) -> Trace:
@@ -113,10 +119,10 @@ def _argument(op: Op, k: int, name: str, t: Trace) -> Any:
         return Symbol(t, ENV_GRADS)
     if name == "gs":
         return AllGradients(t)
-    if name in ("y", "y1"):
-        return Symbol(t, ENV_OUTPUTS + ("y", "y1").index(name))
-    if name in inputs:
+    if name in inputs:  # also if it is called like an output: the derivative of another op takes that one's
         return Symbol(t, ENV_INPUTS + inputs.index(name))
+    if name in OUTPUTS:
+        return Symbol(t, ENV_OUTPUTS + OUTPUTS.index(name))
     if name == "sizes":
         return Integer(SOURCE_META, -1)
     if name == "position":
@@ -132,3 +138,49 @@ def _argument(op: Op, k: int, name: str, t: Trace) -> Any:
     raise ValueError(
         f"the rule of {op.name} asks for {name!r}, which is no input, output or integer of the op"
     )
+
+
+# --- rules made of formulas and of other rules -------------------------------------------------------------------
+
+
+def anywhere(rule: Callable[..., Any], times_g: bool, inner: Op) -> Callable[..., Any]:
+    """A derivative of an elementwise op on tensors. In a rule that is being traced it is the compiled loop, `inner`."""
+    from fastgrad.ops.registry import BY_NAME
+
+    def apply(g: Any, **saved: Any) -> Any:
+        if isinstance(g, Symbol):
+            return invoke(inner, (g, *saved.values()))
+        result = g * rule(**saved) if times_g else rule(g=g, **saved)
+        if isinstance(result, TensorBase):
+            return result
+        sizes = rt.sizes(g)  # a number: zero, by what the numbers of the call are
+        return invoke(BY_NAME["zeros_of"], (g,), len(sizes), sizes)
+
+    return apply
+
+
+def call_of(op: Op) -> Callable[..., Any]:
+    """A rule that is one call of an op on the gradient and what it reads."""
+    return lambda g, **saved: invoke(op, (g, *saved.values()))
+
+
+def taking(names: Iterable[str], rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A rule that says which parameters it takes."""
+    rule.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
+    )
+    return rule
+
+
+def with_settings(names: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a rule take the integers of these names as one tuple, its parameter `settings`."""
+
+    def wrap(rule: Callable[..., Any]) -> Callable[..., Any]:
+        def apply(**given: Any) -> Any:
+            settings = tuple(given.pop(name) for name in names)
+            return rule(settings=settings, **given)
+
+        others = [p for p in inspect.signature(rule).parameters if p != "settings"]
+        return taking((*others, *names), apply)
+
+    return wrap

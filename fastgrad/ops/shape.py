@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.frames import filling, matrices
 from fastgrad.native.contracts.ops import (
+    EVERY_GRADIENT,
     FN_CAST,
     FN_CAT,
     FN_CLONE,
@@ -222,10 +223,19 @@ def _(g, plan):
 
 unbind = Op("unbind", FUNCTION, ("x",), ("dim",), forward=FN_UNBIND)
 split = Op("split", FUNCTION, ("x",), ("dim", "*lengths"), forward=FN_SPLIT, node="SplitBackward0")
-unbind_backward = Op("unbind_backward", FUNCTION, ("*xs?",), ("dim", "*target"), forward=FN_UNBIND_BACKWARD)
-split_backward = Op("split_backward", FUNCTION, ("*xs?",), ("dim", "*plan"), forward=FN_SPLIT_BACKWARD)
-cat = Op("cat", FUNCTION, ("*xs",), ("dim", "*lengths"), forward=FN_CAT)
-stack = Op("stack", FUNCTION, ("*xs",), ("dim",), forward=FN_STACK)
+unbind_backward = Op(
+    "unbind_backward",
+    FUNCTION,
+    ("*xs?",),
+    ("dim", "*target"),
+    forward=FN_UNBIND_BACKWARD,
+    node="StackBackward0",
+)
+split_backward = Op(
+    "split_backward", FUNCTION, ("*xs?",), ("dim", "*plan"), forward=FN_SPLIT_BACKWARD, node="CatBackward0"
+)
+cat = Op("cat", FUNCTION, ("*xs",), ("dim", "*lengths"), forward=FN_CAT, flags=EVERY_GRADIENT)
+stack = Op("stack", FUNCTION, ("*xs",), ("dim",), forward=FN_STACK, flags=EVERY_GRADIENT)
 
 
 @unbind.vjp("x")

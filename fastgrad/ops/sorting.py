@@ -15,7 +15,7 @@ SELECT = Kernel("select_sorted", "sorting:select", frame=SORTING)
 def _sorting(name):
     op = Op(
         name, FUNCTION, ("x",), (*SORTING.names_of("integers"), "dim", "*plan"), kernel=SELECT,
-        forward=FN_FRAMED, n_out=2, flags=ONE_DIFFERENTIABLE | WITH_INDICES,
+        forward=FN_FRAMED, n_out=2, flags=ONE_DIFFERENTIABLE | WITH_INDICES, saved_as="self -> values indices",
     )  # fmt: skip
 
     @op.vjp("x")

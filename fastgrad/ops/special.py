@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.ops.elementwise import flat
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
 
@@ -18,9 +19,9 @@ def erf(x):
     return m.erf(x)
 
 
-@erf.partial("x")
-def _(x):
-    return c(TWO_OVER_SQRT_PI) * m.exp(-(x * x))
+@erf.elementwise_vjp("x")
+def _(g, x):
+    return c(TWO_OVER_SQRT_PI) * m.exp(-m.whole_power(x, 2)) * g
 
 
 @elementwise("expm1", rule=PROMOTE_FLOAT, public=True)
@@ -40,9 +41,9 @@ def exp2(x):
     return m.exp2(x)
 
 
-@exp2.partial("x")
-def _(y):
-    return c(LN_2) * y
+@exp2.elementwise_vjp("x")
+def _(g, y):
+    return g * y * c(LN_2)
 
 
 @elementwise("log1p", rule=PROMOTE_FLOAT, node="Log1PBackward0", public=True)
@@ -84,31 +85,25 @@ def rsqrt(x):
     return m.rsqrt(x)
 
 
-@rsqrt.partial("x")
-def _(y):
-    return c(-0.5) * (y * y * y)
+@rsqrt.elementwise_vjp("x")
+def _(g, y):
+    return c(-0.5) * g * m.whole_power(y, 3)
 
 
 @elementwise("xlogy", rule=PROMOTE_FLOAT, public=True)
 def xlogy(a, b):
     """``input * log(other)``, and 0 where `input` is 0."""
-    return m.where((a == c(0)) & (b == b), c(0), a * m.log(b))
+    return m.xlogy(a, b)
 
 
 @xlogy.elementwise_vjp("a")
 def _(g, a, b):
-    return m.where((a == c(0)) & (b <= c(0)), c(0), g * m.log(b))
+    return m.masked_fill(m.xlogy(g, b), c(0), (a == c(0)) & (b <= c(0)))
 
 
 @xlogy.elementwise_vjp("b")
 def _(g, a, b):
-    return g * (a / b)
-
-
-def _rounding(op):
-    @op.partial("x")
-    def _():
-        return c(0)
+    return g * a / b
 
 
 @elementwise("floor", dtypes=FLOATS, public=True)
@@ -132,7 +127,7 @@ def round_(x):
 
 
 for _op in (floor, ceil, trunc, round_):
-    _rounding(_op)
+    flat(_op, "x")
 
 
 @elementwise("isfinite", flags=NOT_DIFFERENTIABLE | OUT_BOOL, public=True, inplace=False)

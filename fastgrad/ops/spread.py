@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.ops import FN_LENGTH, FN_NUMBER, FN_STD, FN_VAR, FUNCTION, NOT_DIFFERENTIABLE
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import float_of_bits, invoke
 from fastgrad.ops.elementwise import square
 from fastgrad.ops.losses import mse_loss
-from fastgrad.ops.reduce import expand_reduced, mean
+from fastgrad.ops.reduce import expand_mean, mean, restored
 from fastgrad.ops.registry import Op
 from fastgrad.ops.vocabulary import m
 
@@ -14,45 +14,49 @@ from fastgrad.ops.vocabulary import m
 number = Op("number", FUNCTION, ("x",), ("bits",), forward=FN_NUMBER, flags=NOT_DIFFERENTIABLE)
 
 
-def _op(name, kernel, forward, node=None, called=""):
+def _op(name, kernel, forward, node=None, called="", n_out=1):
     return Op(
-        name,
-        FUNCTION,
-        ("x",),
-        ("divisor", "keepdim", "*dims"),
-        kernel=kernel,
-        forward=forward,
-        node=node,
-        called=called,
-    )
+        name, FUNCTION, ("x",), ("divisor", "keepdim", "*dims"), kernel=kernel, forward=forward, node=node,
+        called=called, n_out=n_out,
+    )  # fmt: skip
 
 
 var = _op("var", mse_loss.kernel, FN_VAR)
 std = _op("std", mse_loss.kernel, FN_STD)
+var_mean = _op("var_mean", mse_loss.kernel, FN_VAR, n_out=2)
+std_mean = _op("std_mean", mse_loss.kernel, FN_STD, n_out=2)
 euclidean_norm = _op("euclidean_norm", square.kernel, FN_LENGTH, "LinalgVectorNormBackward0", called="norm")
 
 
-def _deviation(x, divisor, dims):
-    return (x - invoke(mean, (x,), 1, dims)) / invoke(number, (x,), divisor)
+# As in PyTorch, where the deviation or the length is zero, so is the gradient.
 
 
-@var.vjp("x")
-def _(g, x, divisor, dims, sizes):
-    return invoke(expand_reduced, (g,), sizes, dims) * (2.0 * _deviation(x, divisor, dims))
+def _var_back(g, x, divisor, keepdim, dims, sizes):
+    factor = m.div(2.0, _number(x, divisor))
+    return factor * restored(g, sizes, keepdim, dims, number=False) * (x - invoke(mean, (x,), 1, dims))
 
 
-# As in PyTorch, where the value is zero, so is the gradient.
+def _number(x, bits):
+    """A float among the integers of a call: as a tensor only while the rule is being traced."""
+    return float_of_bits(bits) if isinstance(bits, int) else invoke(number, (x,), bits)
 
 
-def _shared(g, y):
-    return m.where(m.eq(y, 0.0), 0.0, g / y)
+def _std_back(g, x, y, divisor, keepdim, dims, sizes):
+    g = m.masked_fill(g / (y * 2.0), 0.0, m.eq(y, 0.0))
+    return _var_back(g, x, divisor, keepdim, dims, sizes)
 
 
-@std.vjp("x")
-def _(g, x, y, divisor, dims, sizes):
-    return invoke(expand_reduced, (_shared(g, y),), sizes, dims) * _deviation(x, divisor, dims)
+def _mean_back(g, dims, sizes):
+    return invoke(expand_mean, (g,), sizes, dims)
+
+
+for _alone, _with_mean, _back in ((var, var_mean, _var_back), (std, std_mean, _std_back)):
+    _alone.vjp("x")(_back)
+    _with_mean.vjp_sum("x", _back, _mean_back)
 
 
 @euclidean_norm.vjp("x")
-def _(g, x, y, dims, sizes):
-    return x * invoke(expand_reduced, (_shared(g, y),), sizes, dims)
+def _(g, x, y, keepdim, dims, sizes):
+    length = restored(y, sizes, keepdim, dims, number=False)
+    direction = m.masked_fill(x / length, 0.0, m.eq(length, 0.0))
+    return restored(g, sizes, keepdim, dims, number=False) * direction

@@ -8,32 +8,71 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import FLOAT64
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.ops import registry
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import as_number, invoke
+
+_DTYPE = TENSOR.fields["dtype"][0]
 
 
 class _TensorMath:
-    """Every elementwise op as a function of tensors and numbers."""
+    """Every elementwise op as a function of tensors and numbers; of numbers alone it is a number.
+
+    So what is computed of the numbers of a call never becomes a tensor that a node might save.
+    """
 
     def __getattr__(self, name: str) -> Any:
         op = registry.BY_NAME.get(_OP_NAMES.get(name, name))
         if op is None:
             raise AttributeError(f"no op named {name!r}")
 
-        if name == "where":  # a formula names the condition first
-
-            def choose(condition: Any, a: Any, b: Any) -> Any:
-                return invoke(op, (a, b, condition))
-
-            return choose
-
         def function(*operands: Any) -> Any:
-            return invoke(op, operands)
+            if all(map(_is_number, operands)):
+                return invoke(op, [_double(value, op) for value in operands]).item()
+            numbered = op.numbered if op.numbered and _is_number(operands[1]) else op
+            return invoke(numbered, operands)
 
         return function
 
+    def where(self, condition: Any, a: Any, b: Any) -> Any:
+        """A choice; a condition of numbers alone is decided at once."""
+        if _is_number(condition):
+            return a if condition else b
+        return invoke(registry.BY_NAME["where"], (a, b, condition))
 
-_OP_NAMES = {"floor_div": "div_floor", "trunc_div": "div_trunc", "softplus": "softplus.one"}
+    def of_dtype(self, x: Any, other: Any) -> Any:
+        """`x` in the dtype of another operand, where a function would compute in another one."""
+        dtype = rt.field(other, _DTYPE)
+        return (
+            x
+            if _is_number(x) or rt.field(x, _DTYPE) == dtype
+            else invoke(registry.BY_NAME["cast"], (x,), dtype)
+        )
+
+    def logical_and(self, first: Any, second: Any) -> Any:
+        """Whether two conditions hold; one of numbers alone is decided at once."""
+        if _is_number(first):
+            return second if first else False
+        return invoke(registry.BY_NAME["logical_and"], (first, second))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _double(value: float, op: registry.Op) -> Any:
+    return invoke(registry.BY_NAME["cast"], (as_number(value, (), op),), FLOAT64)
+
+
+_OP_NAMES = {
+    "floor_div": "div_floor",
+    "trunc_div": "div_trunc",
+    "softplus": "softplus.one",
+    "sign": "sign.sgn",
+    "whole_power": "pow",
+}
 
 m = _TensorMath()
 

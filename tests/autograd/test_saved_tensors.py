@@ -115,23 +115,28 @@ def test_what_ops_pack(lib: ModuleType, name: str):
 
 def test_order_of_packing(lib: ModuleType):
     log: list[Any] = []
-    a = ones(lib)
-    b = lib.full((2, 1), 3.0, requires_grad=True)
-    with observed(lib, log):
-        y = a * b
-    assert [entry[1] for entry in log] == [
-        (2, 1),
-        (2,),
-    ]  # what the gradient of the first operand reads comes first
-    log.clear()
-    with observed(lib, log):
-        x = lib.ones(2, 2, requires_grad=True) @ lib.ones(2, 3, requires_grad=True)
-    assert sorted(entry[1] for entry in log) == [(2, 2), (2, 3)]
-    del x
-    log.clear()
-    y.sum().backward(retain_graph=True)
-    y.sum().backward()
-    assert log == [("unpack", False)] * 4
+
+    def kept(call: Callable[[], Any]) -> Any:
+        with hooks(lib, lambda t: (log.append(("pack", t.item())), t.detach())[1], note):
+            return call()
+
+    def note(t: Any) -> Any:
+        log.append(("unpack", t.item()))
+        return t
+
+    a, b = (lib.tensor([[v]], requires_grad=True) for v in (2.0, 3.0))
+    for call, order in (
+        (lambda: a * b, [3.0, 2.0]), (lambda: a / b, [3.0, 2.0]), (lambda: a @ b, [3.0, 2.0]),
+        (lambda: a**b, [3.0, 2.0, 8.0]), (lambda: lib.maximum(a, b), [3.0, 2.0]),
+        (lambda: lib.addmm(a, a, b), [2.0, 3.0]), (lambda: lib.nn.functional.mse_loss(a, b), [2.0, 3.0]),
+    ):  # fmt: skip
+        for wanted in ([a, b], [a], [b]):
+            log.clear()
+            y = kept(call)
+            assert log == [("pack", value) for value in order]
+            log.clear()
+            lib.autograd.grad(y, wanted)
+            assert log == [("unpack", value) for value in order]
 
 
 def test_pack_runs_once_and_unpack_at_each_reading(lib: ModuleType):
@@ -358,6 +363,61 @@ def test_unpack_may_run_ops_and_passes(lib: ModuleType):
         y = x.exp() * x
     y.sum().backward()
     assert x.grad.tolist() == pytest.approx([2 * 2.7182818] * 2)
+
+
+def test_unpack_may_run_the_same_node():
+    """What it unpacks in there is its own. (PyTorch waits for itself.)"""
+    lib: Any = fg
+    a, b = (lib.tensor([v], requires_grad=True) for v in (2.0, 3.0))
+    depth: list[int] = []
+
+    def unpack(p: Any) -> Any:
+        if not depth:
+            depth.append(1)
+            y.backward(retain_graph=True)
+        return p.clone()
+
+    with hooks(lib, lambda t: t.detach(), unpack):
+        y = a * b
+    y.sum().backward()
+    assert depth == [1]
+    assert (a.grad.tolist(), b.grad.tolist()) == ([6.0], [4.0])
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_unpack_may_free_the_graph(create: bool):
+    """What is left to be unpacked is missed then, as in a second pass. (PyTorch ends with a segmentation fault.)"""
+    lib: Any = fg
+    a, b = (lib.tensor([v], requires_grad=True) for v in (2.0, 3.0))
+    depth: list[int] = []
+
+    def unpack(p: Any) -> Any:
+        if not depth:
+            depth.append(1)
+            y.backward()
+        return p
+
+    with hooks(lib, lambda t: t.detach(), unpack):
+        y = a * b
+    with pytest.raises(RuntimeError, match="second time"):
+        lib.autograd.grad(y.sum(), (a, b), create_graph=create)
+    assert (a.grad.tolist(), b.grad.tolist()) == ([3.0], [2.0])
+    depth.clear()
+    with hooks(lib, lambda t: t.detach(), unpack):
+        y = a.exp()
+    (g,) = lib.autograd.grad(y.sum(), a, create_graph=create)
+    assert g.tolist() == pytest.approx([7.389056])
+
+
+def test_places_that_were_packed_are_forgotten():
+    """A node may take the memory of one that had packed tensors in other places."""
+    x, index = fg.ones(3, 2, requires_grad=True), fg.tensor([0, 1])
+    for _ in range(3):
+        with hooks(fg, lambda t: t.detach(), lambda p: p):
+            fg.nn.functional.nll_loss(x, fg.tensor([0, 1, 0]), fg.ones(2)).backward()
+            fg.nn.functional.nll_loss(x, fg.tensor([0, 1, 0])).backward()
+            fg.nn.functional.embedding(index, x).sum().backward()
+    assert x.grad is not None
 
 
 def test_second_pass_without_retain_graph(lib: ModuleType):

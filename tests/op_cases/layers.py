@@ -410,6 +410,17 @@ def moment(root: bool) -> Any:
     return ref
 
 
+def with_mean(root: bool) -> Any:
+    first = moment(root)
+
+    def ref(x: np.ndarray, dim: Any = None, keepdim: bool = False, **options: Any) -> tuple[np.ndarray, ...]:
+        axis = tuple(dim) if isinstance(dim, (tuple, list)) else dim
+        mean = np.asarray(np.mean(x.astype(np.float64), axis=axis, keepdims=keepdim)).astype(x.dtype)
+        return first(x, dim, keepdim, **options), mean
+
+    return ref
+
+
 def moment_samples(rng: np.random.Generator, dtype: str) -> list[Sample]:
     options: list[dict[str, Any]] = [
         {},
@@ -420,15 +431,15 @@ def moment_samples(rng: np.random.Generator, dtype: str) -> list[Sample]:
     return [Sample((normal(rng, (3, 4, 2) if "dim" in k else (5,), dtype),), k) for k in options]
 
 
-def moments(name: str, root: bool, points: list[GradPoint]) -> OpCase:
+def moments(name: str, root: bool, points: list[GradPoint], mean: bool = False) -> OpCase:
     return OpCase(
         name,
         function(name),
         moment_samples,
-        moment(root),
+        with_mean(root) if mean else moment(root),
         differentiable=True,
         tolerances=LOOSE,
-        forms={"method": method(name)},
+        forms={} if mean else {"method": method(name)},
         special=lambda d: [Sample((np.array([[1, np.nan], [np.inf, 2], [3, 3]], d),), {"dim": 1})],
         grad_points=points,
         errors=[
@@ -463,6 +474,8 @@ def norm(x: np.ndarray, p: Any = "fro", dim: Any = None, keepdim: bool = False) 
 STATISTICS = [
     moments("var", False, [GradPoint((f64([2, 2]),), (f64([0, 0]),))]),
     moments("std", True, [GradPoint((f64([2, 2]),), (f64([0, 0]),))]),
+    moments("var_mean", False, [GradPoint((f64([2, 2]),), (f64([0.5, 0.5]),))], mean=True),
+    moments("std_mean", True, [GradPoint((f64([2, 2]),), (f64([0.5, 0.5]),))], mean=True),
     OpCase(
         "norm",
         function("norm"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
+import threading
 from typing import Any
 
 import pytest
@@ -239,6 +241,32 @@ def test_facts_of_a_failure_are_those_of_its_own_reason():
         RuntimeError, match=r"\[fastgrad.FloatTensor \[2\]\], .* is at version 1; expected version 0"
     ):
         z.sum().backward()
+
+
+def test_facts_of_threads_stay_apart():
+    """A failure of one thread may come between that of another one and its exception."""
+    wrong: list[str] = []
+
+    def fail_often(k: int) -> None:
+        for _ in range(300):
+            with pytest.raises(RuntimeError) as raised:
+                fg.ones(k + 2).expand(k + 9)
+            if not str(raised.value).startswith(
+                f"expand(): The expanded size of the tensor ({k + 9}) must match"
+            ):
+                wrong.append(str(raised.value))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=fail_often, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not wrong
 
 
 # --- calls that are made of right kinds ------------------------------------------------------------------------

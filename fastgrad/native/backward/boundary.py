@@ -67,7 +67,7 @@ def cross(pair, values):
     if answer > 0 and rt.mode & WATCHED and failed(announce(handle)):
         answer = 0
     if answer > 0:
-        answer = wrap_node(handle, rt.node_type)
+        answer = wrap_node(handle)
         if answer > 0:
             py_tuple_set(pair, 0, answer)
             answer = pair
@@ -107,7 +107,7 @@ def cross_one(n, k, h):
     edge = gradient_edge(h)
     if failed(edge):
         return edge
-    target = wrap_node(edge, runtime().node_type)
+    target = wrap_node(edge)
     if target == 0:
         drop_node(edge)
         return 0

@@ -77,7 +77,7 @@ from fastgrad.native.objects.handles import (
     object_handle,
     optional_handle,
     wrap,
-    wrap_node,
+    wrap_node_as,
 )
 from fastgrad.native.objects.held import exact_tuple, is_tuple
 from fastgrad.native.tensors.tensors import alias, bump_version, finished, new_tensor, set_history
@@ -106,7 +106,7 @@ def function_begin(kind, function, args):
     handle = new_node(rt.function_op, n_in, 1, n)
     if failed(handle):
         return handle
-    o = wrap_node(handle, kind)
+    o = wrap_node_as(handle, kind)
     if o == 0:
         drop_node(handle)
         return 0

@@ -14,22 +14,24 @@ from fastgrad.native.backward.slots import find_slot, is_wanted, slot_at
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
+    advance,
     native,
     native_inline,
+    native_once,
     node,
     runtime,
     stack_frame,
     stack_small,
     words,
 )
-from fastgrad.native.contracts.flags import FILTERED, IN_VIEW, PACKED, SAVED_FREED
-from fastgrad.native.contracts.limits import SAVED_SLOTS
+from fastgrad.native.contracts.flags import FILTERED, IN_VIEW, PACKED, POST_HOOKS, SAVED_FREED
+from fastgrad.native.contracts.limits import RULES, SAVED_SLOTS
 from fastgrad.native.contracts.ops import (
     ALL_GRADS,
     ENV_GRADS,
-    ENV_INPUTS,
-    ENV_OUTPUTS,
     ENV_RESULTS,
+    ENV_SAVED,
+    EVERY_GRADIENT,
     FUSED,
     IDENTITY,
     JOINT,
@@ -41,13 +43,14 @@ from fastgrad.native.contracts.ops import (
     SOURCE_INPUT,
     SOURCE_META,
     SOURCE_PREFIX,
+    SUMMED,
 )
-from fastgrad.native.contracts.status import FREED_GRAPH, NO_RULE, RAISED
+from fastgrad.native.contracts.status import FREED_GRAPH, NO_RULE
 from fastgrad.native.dispatch.call import call
-from fastgrad.native.graph.graph import MAX_SAVED_INPUTS, check_saved
-from fastgrad.native.graph.packing import unpack_places
+from fastgrad.native.graph.graph import check_saved
+from fastgrad.native.graph.packing import release_unpacked, unpack_places
 from fastgrad.native.launch.elementwise import elementwise
-from fastgrad.native.launch.launch import op_record
+from fastgrad.native.launch.launch import op_record, rule_of
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop, retain
@@ -155,6 +158,35 @@ def run_program(address, handle, k, env, grads):
     return result
 
 
+@native_once
+def sum_programs(programs, handle, k, env, grads):
+    """The sum of what the programs of a node's outputs give for input `k`, of those with a gradient.
+
+    A handle, zero if there is none, or a negative status.
+    """
+    total = 0
+    for j in range(node(handle).n_out):
+        if grads[j] == 0:
+            continue
+        env[ENV_GRADS] = grads[j]
+        part = run_program(programs[j], handle, k, env, grads)
+        if not failed(part) and part != 0 and total != 0:
+            ins = words(stack_small())
+            ins[0] = total
+            ins[1] = part
+            whole = elementwise(runtime().add_op, 2, ins)
+            drop(part)
+            part = whole
+        if part == 0:
+            continue
+        if total != 0:
+            drop(total)
+        if failed(part):
+            return part
+        total = part
+    return total
+
+
 @native_inline
 def runs(t, n, k):
     """Whether the gradient of input `k` is wanted in this pass."""
@@ -166,27 +198,23 @@ def runs(t, n, k):
 
 
 @native
-def gradient_and_saved(n, mask, g, ins):
-    """Write a gradient and what a node saved, as far as `mask` names it; returns their number."""
-    ins[0] = g
+def gradient_and_saved(mask, env, ins):
+    """Write the gradient of the first output and what was saved, as far as `mask` names it; returns their number."""
+    ins[0] = env[ENV_GRADS]
     count = 1
-    for j in range(MAX_SAVED_INPUTS):
-        if mask & (1 << j):
-            ins[count] = words(n.saved)[2 * j]
-            count += 1
-    for j in range(SAVED_SLOTS - MAX_SAVED_INPUTS):
-        if mask & (256 << j):
-            ins[count] = words(n.saved)[2 * (MAX_SAVED_INPUTS + j)]
+    for place in range(SAVED_SLOTS):
+        if mask & (1 << place):
+            ins[count] = env[ENV_SAVED + place]
             count += 1
     return count
 
 
 @native
-def apply_joint(t, n, info, g, results):
+def apply_joint(t, n, info, env, results):
     """The gradients of all inputs from one call. A status."""
     ins = words(stack_small())
     outs = words(stack_small())
-    count = gradient_and_saved(n, info.save[0], g, ins)
+    count = gradient_and_saved(info.reads[0], env, ins)
     got = call(info.grad[0], count, ins, n.n_attrs, words(n.attrs), outs, 0)
     for k in range(got):
         if runs(t, n, k):
@@ -199,7 +227,7 @@ def apply_joint(t, n, info, g, results):
 @native
 def apply_input(n, handle, info, k, env, grads):
     """The gradient of one input: a handle, zero for undefined, or a negative status."""
-    which = k if k < 4 else 3
+    which = rule_of(k)
     kind = info.grad_kind[which]
     if kind == IDENTITY:
         if grads[0] != 0:
@@ -209,9 +237,11 @@ def apply_input(n, handle, info, k, env, grads):
         if grads[0] == 0:
             return 0
         ins = words(stack_small())
-        return elementwise(info.grad[which], gradient_and_saved(n, info.save[which], grads[0], ins), ins)
+        return elementwise(info.grad[which], gradient_and_saved(info.reads[which], env, ins), ins)
     if kind == PROGRAM:
         return run_program(info.grad[which], handle, k, env, grads)
+    if kind == SUMMED:
+        return sum_programs(words(info.grad[which]), handle, k, env, grads)
     return fail(NO_RULE, k)
 
 
@@ -221,7 +251,6 @@ def apply(t):
     n = node(t.node)
     info = op_record(n.op)
     grads = words(t.grads)
-    results = words(t.results)
     defined = False
     for k in range(n.n_out):
         defined = defined or grads[k] != 0
@@ -230,20 +259,43 @@ def apply(t):
     if not defined and n.flags & IN_VIEW:
         return 0
     status = check_saved(t.node) if not n.flags & SAVED_FREED else 0
-    if failed(status) or not defined:
+    if failed(status):
         return status
-    if n.flags & PACKED and unpack_needed(t, n, info) != 0:
-        return RAISED
-    if info.grad_kind[0] == JOINT:
-        return apply_joint(t, n, info, grads[0], results)
     env = words(stack_frame())
     for k in range(2):
         env[ENV_GRADS + k] = grads[k] if k < n.n_out else 0
-        env[ENV_OUTPUTS + k] = words(n.saved)[2 * (MAX_SAVED_INPUTS + k)]
-    for k in range(MAX_SAVED_INPUTS):
-        env[ENV_INPUTS + k] = words(n.saved)[2 * k]
-    for k in range(n.n_in):
-        if not runs(t, n, k):
+    if n.flags & PACKED:
+        return apply_unpacked(t, n, info, env, defined)
+    for place in range(SAVED_SLOTS):
+        env[ENV_SAVED + place] = words(n.saved)[2 * place]
+    return derive(t, n, info, env) if defined else 0
+
+
+@native_once
+def apply_unpacked(t, n, info, env, defined):
+    """Like `apply`, where saved-tensor hooks hold some of what was saved: all of that is unpacked first. A status."""
+    values = advance(env, ENV_SAVED)
+    unpacked = unpack_places(t.node, info, values)
+    if failed(unpacked):
+        return unpacked
+    status = derive(t, n, info, env) if defined else 0
+    release_unpacked(unpacked, values)
+    return status
+
+
+@native
+def derive(t, n, info, env):
+    """The gradients that are wanted in this pass, or that hooks see, in the op's order. A status."""
+    grads = words(t.grads)
+    results = words(t.results)
+    if info.grad_kind[0] == JOINT:
+        return apply_joint(t, n, info, env, results)
+    ordered = n.n_in <= RULES
+    order = info.order >> (16 * (n.n_in - 1)) if ordered else 0
+    seen = info.flags & EVERY_GRADIENT and n.flags & POST_HOOKS
+    for i in range(n.n_in):
+        k = (order >> (4 * i)) & 15 if ordered else i
+        if not seen and not runs(t, n, k):
             continue
         h = apply_input(n, t.node, info, k, env, grads)
         if failed(h):
@@ -253,21 +305,10 @@ def apply(t):
 
 
 @native
-def unpack_needed(t, n, info):
-    """Let the saved-tensor hooks give back what the derivatives wanted in this pass read. OK or RAISED."""
-    mask = 0
-    for k in range(n.n_in):
-        if runs(t, n, k):
-            mask |= info.save[k if k < 4 else 3]
-    return unpack_places(t.node, mask)
-
-
-@native
 def saves(n, info):
     """Whether the derivative of a node reads saved tensors at all."""
     found = False
     for k in range(n.n_in):
-        which = k if k < 4 else 3
-        if words(n.edges)[2 * k] != 0 and info.save[which] != 0:
+        if words(n.edges)[2 * k] != 0 and info.save[rule_of(k)] != 0:
             found = True
     return found

@@ -172,7 +172,7 @@ def register_hook(h, function):
     if is_leaf(h):
         py_incref(none())
         return none()
-    o = wrap_node(t.node, runtime().node_type)
+    o = wrap_node(t.node)
     if o == 0:
         return 0
     hooks = find_output_hooks(o, t.output_nr)

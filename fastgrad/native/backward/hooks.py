@@ -364,7 +364,7 @@ def take_tuple(array, n, values, first):
 def show_values(function, n, array, count):
     """Call ``function(node, gradients)``. OK or RAISED."""
     values = tuple_of(array, count)
-    o = wrap_node(n, runtime().node_type)
+    o = wrap_node(n)
     answer = call_python(function, 2, o, values, 0) if values != 0 and o != 0 else 0
     for held in (values, o, answer):
         if held != 0:

@@ -147,7 +147,7 @@ def walk_through(t, p):
     order = py_list_new(0)
     while p.n_heap > 0 and order != 0:
         s = slot_at(p, pop_ready(p))
-        o = wrap_node(s.node, runtime().node_type) if is_wanted(t, s) or roots == 1 else none()
+        o = wrap_node(s.node) if is_wanted(t, s) or roots == 1 else none()
         if o == 0 or (o != none() and py_list_append(order, o) != 0):
             py_decref(order)
             order = 0

@@ -242,7 +242,7 @@ def fail_in_python(handle, result):
     facts = facts_of(result)
     number = py_integer(result)
     n = task(handle).node
-    o = wrap_node(n, runtime().node_type) if n != 0 else same(none())
+    o = wrap_node(n) if n != 0 else same(none())
     answer = 0
     if facts != 0 and number != 0 and o != 0:
         answer = call_python(runtime().pass_failed, 3, o, number, facts)
@@ -260,7 +260,7 @@ def end_failed(handle, mode):
     n = task(handle).node
     if runtime().mode & ANOMALY and n != 0:
         py_err_normalize(at, at + 8, at + 16)
-        o = wrap_node(n, runtime().node_type)
+        o = wrap_node(n)
         answer = call_python(runtime().explain_failure, 2, o, error[1], 0) if o != 0 else 0
         for held in (o, answer):
             if held != 0:

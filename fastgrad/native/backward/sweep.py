@@ -47,9 +47,10 @@ from fastgrad.native.contracts.flags import (
     SAVED_FREED,
     TENSOR_HOOKS,
 )
+from fastgrad.native.contracts.ops import EVERY_GRADIENT
 from fastgrad.native.contracts.records import CAPTURE_WORDS
 from fastgrad.native.contracts.status import BAD_GRADIENT, NO_MEMORY, OK, RAISED
-from fastgrad.native.graph.packing import forget_unpacked
+from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drain, release_reference, release_saved, retain
@@ -68,7 +69,8 @@ def fit_results(t):
         if results[k] == 0:
             continue
         if edges[2 * k] == 0:
-            if not n.flags & PYTHON_APPLY:  # the post-hooks of a custom function see them
+            # Post-hooks of custom functions and of some ops see it; it is of no dtype but its own.
+            if not n.flags & PYTHON_APPLY and not op_record(n.op).flags & EVERY_GRADIENT:
                 release_reference(results[k])
                 results[k] = 0
             continue
@@ -234,7 +236,6 @@ def run_function(t, n):
         return 0
     status = apply(t)
     if n.flags & PACKED:
-        forget_unpacked(t.node)
         enter_pass(t)
     return status
 
@@ -288,7 +289,7 @@ def leave(t):
 def run_recorded(t):
     """Let Python apply the rules of the current node on tensors, so that what they compute is recorded; a status."""
     rt = runtime()
-    o = wrap_node(t.node, rt.node_type)
+    o = wrap_node(t.node)
     number = py_integer(t.id)
     grads = py_tuple_new(t.n_grads)
     whole = o != 0 and number != 0 and grads != 0

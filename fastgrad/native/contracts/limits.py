@@ -5,7 +5,7 @@ from __future__ import annotations
 MAX_DIMS = 8
 """Largest number of dimensions of a tensor."""
 
-MAX_INPUTS = 4
+MAX_INPUTS = 5
 """Largest number of tensor inputs of an op with elementwise kernels (other ops take any number)."""
 
 N_DTYPES = 16  # width of the kernel table, a power of two
@@ -23,7 +23,14 @@ ATTR_WORDS = 18
 """Integers that an op call may carry (sizes, dimensions, bit patterns of floats)."""
 
 META_WORDS = 3 + MAX_DIMS  # dtype, device, ndim, shape: what a node knows of one of its outputs
-SAVED_SLOTS = 6  # inputs 0..3, outputs 0..1
+SAVED_INPUTS = 4
+SAVED_OUTPUTS = 2
+SAVED_SLOTS = SAVED_INPUTS + SAVED_OUTPUTS
+"""Tensors that a node of an op can save: see Note [Saved places] in `contracts.ops`."""
+
+RULES = 4
+"""Inputs of an op that have a derivative of their own; any further ones have that of the last of these."""
+
 INLINE_EDGES = 3
 MAX_NESTED = 60
 """Passes within passes on one thread: Python bounds the frames of a thread, so deeper ones go to another."""

@@ -1,6 +1,19 @@
-"""What the table of ops says of an op: kinds, views, functions, gradients, flags."""
+"""What the table of ops says of an op: kinds, views, functions, gradients, flags, what is saved and in which order.
+
+Note [Saved places]: a node keeps what it saved in numbered places: its first `SAVED_INPUTS` inputs, then its first
+`SAVED_OUTPUTS` outputs. Masks have a bit for each place: `opinfo.save` says for each input with a derivative what a
+node saves if that input requires grad, `opinfo.reads` what a derivative that is one call takes behind the gradient.
+
+Note [One order]: as in PyTorch, a node packs and unpacks what it saves, and computes its gradients, in the alphabetical
+order of PyTorch's names: inputs, then outputs. `opinfo.saved_order` holds the numbers of the places in this order, four
+bits each, the first in the lowest. `opinfo.order` holds the numbers of inputs in this order likewise, once for each
+number of edges that a node may have: 16 bits for one edge, the next 16 for two, and so on. What has more edges
+takes them as they come.
+"""
 
 from __future__ import annotations
+
+from fastgrad.native.contracts.limits import SAVED_INPUTS, SAVED_SLOTS
 
 ANY_NUMBER = 1 << 40
 """Of operands: an op that takes a list of tensors."""
@@ -57,18 +70,20 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, FUNCTION = 1, 2, 3, 4, 5
     FN_EXPAND_BACK, FN_EXPAND_MEAN_BACK, FN_MV, FN_DOT, FN_REDUCED,
     FN_FRAMED, FN_ADDMM, FN_NUMBER, FN_VAR, FN_STD, FN_LENGTH,
     FN_CONV, FN_CONV_INPUT, FN_CONV_WEIGHT, FN_MAX_POOL, FN_AVG_POOL, FN_ADAPTIVE_POOL, FN_POOL_SCATTER, FN_POOL_GATHER,
-    FN_PAD, FN_PAD_BACKWARD, FN_ATTENTION, FN_ATTENTION_BACKWARD,
-) = range(55)  # fmt: skip
+    FN_PAD, FN_PAD_BACKWARD, FN_ATTENTION, FN_ATTENTION_BACKWARD, FN_RESTORE,
+) = range(56)  # fmt: skip
 
-# Kinds of gradients. A program is a list of op calls; a joint gradient one call that gives those of all inputs.
+# Kinds of gradients. A program is a list of op calls; a joint gradient one call that gives those of all inputs; a
+# summed one has a program for each output.
 # See `native.backward.derivatives`.
-NO_GRAD, IDENTITY, FUSED, PROGRAM, JOINT = 0, 1, 2, 3, 4
+NO_GRAD, IDENTITY, FUSED, PROGRAM, JOINT, SUMMED = range(6)
 
 # Where a program's instruction takes an integer from.
 SOURCE_CONST, SOURCE_ATTR, SOURCE_ATTRS, SOURCE_META, SOURCE_INPUT, SOURCE_PREFIX, SOURCE_INDEXED = range(7)
 
-# Slots of a program's environment: gradients of the outputs, saved inputs, saved outputs, results.
-ENV_GRADS, ENV_INPUTS, ENV_OUTPUTS, ENV_RESULTS, ENV_WORDS = 0, 2, 6, 8, 64
+# Slots of a program's environment: gradients of the outputs, what was saved by places, results.
+ENV_GRADS, ENV_SAVED, ENV_WORDS = 0, 2, 64
+ENV_INPUTS, ENV_OUTPUTS, ENV_RESULTS = ENV_SAVED, ENV_SAVED + SAVED_INPUTS, ENV_SAVED + SAVED_SLOTS
 ALL_GRADS = -1
 
 # Op flags.
@@ -81,6 +96,7 @@ WITH_MASK = 512  # a second output is a mask
 ACCUMULATES_INT = 128  # sums of integers are int64
 FLOAT_ONLY = 256
 ONE_DIFFERENTIABLE = 2048  # of several outputs only the first has a gradient
+EVERY_GRADIENT = 16384  # post-hooks see the gradients of all inputs, also of those that need none
 NOT_EMPTY = 1024  # has no value over no elements
 NO_BOOL = 4096  # refuses bool operands, even where promotion would take them in
 FILLS = 8192  # writes one value everywhere: what shares memory does no harm

@@ -19,6 +19,7 @@ from fastgrad.native.contracts.limits import (
     N_DTYPES,
     N_LAYOUTS,
     N_RANDOM_KERNELS,
+    RULES,
     SAVED_SLOTS,
 )
 from fastgrad.native.contracts.record import Record
@@ -56,8 +57,8 @@ CAPTURE = Record("capture", node=1, output_nr=1, result=1, next=1)
 OPINFO = Record(
     "opinfo",
     kind=1, n_in=1, n_out=1, flags=1, kernel=1, dtype_rule=1, forward=1, id=1,
-    grad_kind=4, grad=4, save=4, numbered=1, reflected=1, prepared=1,
-    least=1, most=1, optional=1, n_ints=1, more_ints=1,
+    grad_kind=RULES, grad=RULES, save=RULES, reads=RULES, order=1, saved_order=1,
+    numbered=1, reflected=1, prepared=1, least=1, most=1, optional=1, n_ints=1, more_ints=1,
 )  # fmt: skip
 """What a call may bring: `least` to `most` operands, of which those with a bit in `optional` may be None; `n_ints`
 integers, or at least as many if `more_ints`."""
@@ -72,7 +73,7 @@ RUNTIME = Record(
     error_reason=1, error=24, report=REPORT.words, overruns=1, dead=1, draining=1,
     resolve=1, op_failed=1, entry_failed=1, wrong_argument=1,
     context_base=1, type_error=1, system_error=1, operator_fallback=1,
-    tensor_type=1, tensor_base=1, node_type=1, node_base=1, handle_type=1, hooks_type=1, wrong_kind=1,
+    tensor_type=1, tensor_base=1, node_base=1, make_node_class=1, handle_type=1, hooks_type=1, wrong_kind=1,
     hooks_name=1, post_accumulate_name=1, backward_name=1,
     walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1,
     edge_type=1, entering_name=1, decorate_name=1,
@@ -85,6 +86,7 @@ RUNTIME = Record(
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, accumulate_op=1,
     random_kernels=N_RANDOM_KERNELS, sequence_kernel=1,
     bins=N_BINS,
+    node_classes=MAX_OPS,
     ops=MAX_OPS * OPINFO.words,
     kernels=MAX_KERNELS * N_DEVICES * N_DTYPES * N_LAYOUTS,
 )  # fmt: skip

@@ -26,7 +26,6 @@ from fastgrad.native.contracts.flags import (
     FUNCTION_VIEW,
     GRAD_ENABLED,
     INFERENCE,
-    IS_PACKED,
     IS_VIEW,
     LEAF_HOOKS,
     LEAF_POST_HOOKS,
@@ -43,7 +42,13 @@ from fastgrad.native.contracts.flags import (
     WATCHED,
     WRAPPED_NUMBER,
 )
-from fastgrad.native.contracts.limits import ATTR_WORDS, INLINE_EDGES, SAVED_SLOTS
+from fastgrad.native.contracts.limits import (
+    ATTR_WORDS,
+    INLINE_EDGES,
+    SAVED_INPUTS,
+    SAVED_OUTPUTS,
+    SAVED_SLOTS,
+)
 from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
 from fastgrad.native.contracts.records import NODE_KIND
 from fastgrad.native.contracts.status import (
@@ -59,8 +64,8 @@ from fastgrad.native.contracts.status import (
     SAVED_DETACHED,
     SAVED_MODIFIED,
 )
-from fastgrad.native.graph.packing import announce, pack_place
-from fastgrad.native.launch.launch import op_record
+from fastgrad.native.graph.packing import announce, pack_place, place_at
+from fastgrad.native.launch.launch import op_record, rule_of
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.buffers import allocate
 from fastgrad.native.memory.records import (
@@ -89,7 +94,6 @@ from fastgrad.native.memory.storages import version_of
 from fastgrad.native.tensors.tensors import ITEMSIZE_OF, alias, set_history
 
 LAST = 1 << 62  # the sequence number of AccumulateGrad nodes: they run as soon as they are ready
-MAX_SAVED_INPUTS = 4
 
 
 # --- nodes -----------------------------------------------------------------------------------------------------
@@ -270,7 +274,7 @@ def check_places(handle, histories):
     for k in range(n.n_places):
         h = words(n.saved)[2 * k]
         expected = words(n.saved)[2 * k + 1]
-        if h == 0 or expected == IS_PACKED:
+        if h == 0:
             continue
         if histories and tensor(h).flags & DETACHED and lost_history(n, k, h):
             return SAVED_DETACHED
@@ -302,7 +306,7 @@ def save(n, k, handle):
 def save_again(handle):
     """The results that a node saved were written after they were saved."""
     saved = words(node(handle).saved)
-    for k in range(MAX_SAVED_INPUTS, SAVED_SLOTS):
+    for k in range(SAVED_INPUTS, SAVED_SLOTS):
         if saved[2 * k] != 0:
             saved[2 * k + 1] = version_of(saved[2 * k])
 
@@ -436,26 +440,26 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
             return edge
         edges[2 * k] = edge
         edges[2 * k + 1] = tensor(ins[k]).output_nr
-        mask |= info.save[k] if k < 4 else info.save[3]
-    for k in range(min(n, MAX_SAVED_INPUTS)):
+        mask |= info.save[rule_of(k)]
+    for k in range(min(n, SAVED_INPUTS)):
         if mask & (1 << k) and ins[k] != 0:
             if tensor(ins[k]).flags & INFERENCE:
                 drop_node(handle)
                 return INFERENCE_SAVED
             save(handle, k, ins[k])
     if mask != 0 and runtime().mode & SAVED_HOOKS:
-        if failed(pack_inputs(handle, info, n, ins)):
+        if failed(pack_inputs(handle, info, ins)):
             drop_node(handle)
             return RAISED
     for k in range(n_grads):
         write_meta(words(record.metas + k * META_BYTES), outs[k])
-    for k in range(min(n_out, SAVED_SLOTS - MAX_SAVED_INPUTS)):
-        if mask & (256 << k):
+    for k in range(min(n_out, SAVED_OUTPUTS)):
+        if mask & (1 << SAVED_INPUTS + k):
             copy = alias(outs[k])  # an output saved as it is would own its own node: a cycle
             if failed(copy):
                 drop_node(handle)
                 return copy
-            save(handle, MAX_SAVED_INPUTS + k, copy)
+            save(handle, SAVED_INPUTS + k, copy)
             release_reference(copy)
     if runtime().mode & WATCHED and failed(announce(handle)):
         drop_node(handle)
@@ -482,7 +486,7 @@ def record(op, n, ins, n_out, outs, n_attrs, attrs):
             set_history(outs[k], handle, k)
         if info.flags & ONE_DIFFERENTIABLE:
             break
-    status = pack_outputs(handle, n_out, outs) if runtime().mode & SAVED_HOOKS else 0
+    status = pack_outputs(handle, outs) if runtime().mode & SAVED_HOOKS else 0
     release_node(handle)
     if failed(status):
         return RAISED
@@ -490,36 +494,33 @@ def record(op, n, ins, n_out, outs, n_attrs, attrs):
 
 
 @native_once
-def pack_inputs(handle, info, n, ins):
-    """Let the saved-tensor hooks have the inputs that a node saved: in the order in which derivatives need them.
-
-    OK or RAISED.
+def pack_inputs(handle, info, ins):
+    """Let the saved-tensor hooks have the inputs that a node saved, but for numbers: see Note [One order] in
+    `contracts.ops`. OK or RAISED.
     """
     saved = words(node(handle).saved)
-    for k in range(node(handle).n_in):
-        if words(node(handle).edges)[2 * k] == 0:
+    for i in range(SAVED_SLOTS):
+        place = place_at(info, i)
+        if place >= SAVED_INPUTS or saved[2 * place] == 0 or tensor(ins[place]).flags & WRAPPED_NUMBER:
             continue
-        for j in range(min(n, MAX_SAVED_INPUTS)):
-            if saved[2 * j] == 0 or not info.save[k if k < 4 else 3] & (1 << j):
-                continue
-            if tensor(ins[j]).flags & WRAPPED_NUMBER:
-                continue
-            release_place(saved, j)
-            if failed(pack_place(handle, j, ins[j])):
-                return RAISED
+        release_place(saved, place)
+        if failed(pack_place(handle, place, ins[place])):
+            return RAISED
     return OK
 
 
 @native_once
-def pack_outputs(handle, n_out, outs):
+def pack_outputs(handle, outs):
     """Let the saved-tensor hooks have the outputs that a node saved. OK or RAISED."""
+    info = op_record(node(handle).op)
     saved = words(node(handle).saved)
-    for k in range(min(n_out, SAVED_SLOTS - MAX_SAVED_INPUTS)):
-        place = MAX_SAVED_INPUTS + k
-        if saved[2 * place] != 0:
-            release_place(saved, place)
-            if pack_place(handle, place, outs[k]) != 0:
-                return RAISED
+    for i in range(SAVED_SLOTS):
+        place = place_at(info, i)
+        if place < SAVED_INPUTS or saved[2 * place] == 0:
+            continue
+        release_place(saved, place)
+        if failed(pack_place(handle, place, outs[place - SAVED_INPUTS])):
+            return RAISED
     return OK
 
 

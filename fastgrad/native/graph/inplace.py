@@ -41,6 +41,7 @@ from fastgrad.native.graph.graph import (
     strided_plan,
 )
 from fastgrad.native.launch.elementwise import cast
+from fastgrad.native.launch.launch import rule_of
 from fastgrad.native.memory.references import (
     drop,
     drop_node,
@@ -83,7 +84,7 @@ def stand_in(n, ins, info, operands):
     for k in range(n):
         operands[k] = ins[k]
         if tensor(ins[k]).flags & REQUIRES_GRAD:
-            mask |= info.save[k]
+            mask |= info.save[rule_of(k)]
     for k in range(1, n):
         if ins[k] == ins[0] and mask & (1 << k):
             mask |= 1
@@ -210,7 +211,7 @@ def move_history(result, created):
             result = fresh
         out = words(stack_small())
         out[0] = result
-        if runtime().mode & SAVED_HOOKS and failed(pack_outputs(created, 1, out)):
+        if runtime().mode & SAVED_HOOKS and failed(pack_outputs(created, out)):
             status = RAISED
     drop_node(created)
     if failed(status):

@@ -1,17 +1,26 @@
 """Saved tensors in the keeping of saved-tensor hooks: what Python's `pack` returned stands in the node's object.
 
-A place that is packed holds no tensor. For the time in which the derivative runs, it holds what `unpack` gave back.
+A place that is packed holds no tensor. What `unpack` gives back belongs to the pass at work alone: another pass over
+the node, from within `unpack` or in another thread, asks for its own.
 """
 
 from __future__ import annotations
 
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import native, native_once, node, runtime, tensor, words
+from fastgrad.native.base.intrinsics import native, native_inline, native_once, node, runtime, tensor, words
 from fastgrad.native.base.modes import enter, put_back
-from fastgrad.native.base.pyapi import none, py_decref, py_incref, py_integer, py_list_item, py_list_size
-from fastgrad.native.contracts.flags import COPY_ON_WRITE, GRAD_ENABLED, IS_PACKED, MUTATION_HOOKS, PACKED
-from fastgrad.native.contracts.status import NO_MEMORY, OK, RAISED
-from fastgrad.native.memory.references import drop_node, release_reference, retain, retain_node
+from fastgrad.native.base.pyapi import none, py_decref, py_incref, py_integer
+from fastgrad.native.contracts.flags import (
+    COPY_ON_WRITE,
+    GRAD_ENABLED,
+    IS_PACKED,
+    MUTATION_HOOKS,
+    PACKED,
+    SAVED_FREED,
+)
+from fastgrad.native.contracts.limits import SAVED_SLOTS
+from fastgrad.native.contracts.status import FREED_GRAPH, NO_MEMORY, OK, RAISED
+from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
 from fastgrad.native.objects.handles import call_python, never_made, object_handle, wrap, wrap_node
 from fastgrad.native.tensors.tensors import unshare
 
@@ -23,7 +32,7 @@ def ask(function, n, k, third):
     mode = rt.mode
     rt.mode = mode & ~GRAD_ENABLED
     retain_node(n)
-    o = wrap_node(n, rt.node_type)
+    o = wrap_node(n)
     number = py_integer(k)
     answer = 0
     if o != 0 and number != 0 and third != 0:
@@ -92,32 +101,63 @@ def mark_packed(n, k):
     record.n_saved += 1
 
 
+@native_inline
+def place_at(info, i):
+    """The i-th of an op's saved places: see Note [One order] in `contracts.ops`."""
+    return (info.saved_order >> (4 * i)) & 15
+
+
 @native
-def unpack_places(n, mask):
-    """Fill the packed places that `mask` (see `OpInfo.save`) names with what `unpack` gives back. OK or RAISED."""
+def unpack_places(n, info, values):
+    """Write what a node saved, as far as hooks have it what `unpack` gives back, in its op's order, with references.
+
+    The mask of the places, or a negative status with none of them.
+    """
     saved = words(node(n).saved)
-    wanted = 0
-    for k in range(node(n).n_places):
-        if saved[2 * k + 1] == IS_PACKED and saved[2 * k] == 0 and mask & (1 << k if k < 4 else 16 << k):
-            wanted |= 1 << k
-    if wanted == 0:
-        return OK
-    answer = ask(runtime().unpack_saved, n, wanted, same(none()))
+    done = 0
+    packed = 0
+    for k in range(SAVED_SLOTS):
+        values[k] = saved[2 * k]
+        if values[k] != 0:
+            retain(values[k])
+            done |= 1 << k
+        elif saved[2 * k + 1] == IS_PACKED:
+            packed |= 1 << k
+    for i in range(SAVED_SLOTS):
+        k = place_at(info, i)
+        if not packed & (1 << k):
+            continue
+        status = unpack_place(n, k, values)
+        if failed(status):
+            release_unpacked(done, values)
+            return status
+        done |= 1 << k
+    return done
+
+
+@native
+def unpack_place(n, k, values):
+    """Write what `unpack` gives back for one place of a node, with a reference. A status."""
+    if node(n).flags & SAVED_FREED:  # by a pass that the hook of another place has run
+        return FREED_GRAPH
+    answer = ask(runtime().unpack_saved, n, k, same(none()))
     if answer == 0:
         return RAISED
-    at = 0
-    for k in range(node(n).n_places):
-        if wanted & (1 << k) and at < py_list_size(answer):
-            h = object_handle(py_list_item(answer, at))
-            at += 1
-            if h == 0:
-                never_made()
-                py_decref(answer)
-                return RAISED
-            retain(h)
-            saved[2 * k] = h
+    values[k] = object_handle(answer)
+    if values[k] == 0:
+        never_made()
+    else:
+        retain(values[k])
     py_decref(answer)
-    return OK
+    return OK if values[k] != 0 else RAISED
+
+
+@native
+def release_unpacked(done, values):
+    """Drop what `unpack_places` wrote, by its mask."""
+    for k in range(SAVED_SLOTS):
+        if done & (1 << k):
+            drop(values[k])
 
 
 @native
@@ -125,13 +165,3 @@ def same(o):
     """A new reference to an object."""
     py_incref(o)
     return o
-
-
-@native
-def forget_unpacked(n):
-    """Drop what `unpack_places` put into the packed places."""
-    saved = words(node(n).saved)
-    for k in range(node(n).n_places):
-        if saved[2 * k + 1] == IS_PACKED and saved[2 * k] != 0:
-            release_reference(saved[2 * k])
-            saved[2 * k] = 0

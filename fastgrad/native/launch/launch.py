@@ -26,7 +26,7 @@ from fastgrad.native.base.pyapi import (
     py_save_thread,
 )
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS, RULES
 from fastgrad.native.contracts.records import OPINFO, RUNTIME
 from fastgrad.native.contracts.status import NO_KERNEL, NO_MEMORY, RAISED
 from fastgrad.native.memory.tapes import append_launch
@@ -41,6 +41,12 @@ RELEASE_GIL = 1 << 16  # elements from which on other Python threads may run bes
 def op_record(op):
     """The native record of an op."""
     return opinfo(runtime_address() + OPS_OFFSET + op * OP_BYTES)
+
+
+@native_inline
+def rule_of(k):
+    """Which of an op's derivatives is that of input `k`."""
+    return k if k < RULES else RULES - 1
 
 
 # --- launch ----------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import is_going, py_decref, py_incref
-from fastgrad.native.contracts.flags import IS_PACKED, OWN_COUNTER, PACKED, QUEUED, RETAINS_GRAD
+from fastgrad.native.contracts.flags import OWN_COUNTER, PACKED, QUEUED, RETAINS_GRAD
 from fastgrad.native.contracts.records import MAGIC, NODE_KIND, STORAGE_KIND, TENSOR_KIND
 from fastgrad.native.memory.buffers import deallocate
 from fastgrad.native.memory.records import (
@@ -313,6 +313,9 @@ def release_saved(handle):
             enter()
     for k in range(n.n_places):
         release_place(words(n.saved), k)
+    if n.flags & PACKED:  # else the next node of this record would find them packed
+        for k in range(n.n_places):
+            words(n.saved)[2 * k + 1] = 0
     n.n_saved = 0
 
 
@@ -321,11 +324,7 @@ def release_place(saved, k):
     """Empty place `k` among those that a node saves tensors in."""
     h = saved[2 * k]
     saved[2 * k] = 0
-    if h == 0:
-        return
-    if saved[2 * k + 1] == IS_PACKED:  # what a hook gave back for the moment
-        release_reference(h)
-    else:
+    if h != 0:
         release_with_node(h)
 
 

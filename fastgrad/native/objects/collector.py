@@ -46,7 +46,7 @@ from fastgrad.native.base.pyapi import (
     py_get_slot,
     py_untrack,
 )
-from fastgrad.native.contracts.flags import FUNCTION_VIEW, IS_PACKED
+from fastgrad.native.contracts.flags import FUNCTION_VIEW
 from fastgrad.native.contracts.limits import WALK_STACK
 from fastgrad.native.contracts.python_types import NODE_FIELDS, NODE_OBJECT
 from fastgrad.native.contracts.records import MAGIC, NODE_KIND
@@ -96,7 +96,7 @@ def push_node(handle, stack, count):
     if n.n_saved != 0:
         for k in range(n.n_places):
             h = words(n.saved)[2 * k]
-            if h != 0 and words(n.saved)[2 * k + 1] != IS_PACKED:
+            if h != 0:
                 count = push(stack, count, h)
                 count = push(stack, count, tensor(h).node)
     return push(stack, count, n.variable)
@@ -209,7 +209,7 @@ def collection_ends():
         rt.n_shared -= 1
         handle = words(rt.shared)[rt.n_shared]
         if not failed(status):
-            o = wrap_node(handle, rt.node_type)
+            o = wrap_node(handle)
             if o == 0:
                 status = RAISED
             else:

@@ -7,6 +7,7 @@ from fastgrad.native.base.intrinsics import (
     address_of,
     native,
     native_inline,
+    native_once,
     node,
     node_object,
     runtime,
@@ -23,6 +24,7 @@ from fastgrad.native.base.pyapi import (
     py_alloc,
     py_decref,
     py_incref,
+    py_integer,
     py_integer_value,
     py_is_subtype,
     py_vectorcall,
@@ -30,7 +32,7 @@ from fastgrad.native.base.pyapi import (
     type_error,
     type_type,
 )
-from fastgrad.native.memory.references import drop, living_object
+from fastgrad.native.memory.references import drop, living_object, release_node, retain_node
 
 # --- calling Python --------------------------------------------------------------------------------------------
 
@@ -90,7 +92,7 @@ def optional_handle(o):
 def node_handle(o):
     """The handle of a node object; zero if it is none."""
     kind = type_of(o)
-    if kind != runtime().node_type and py_is_subtype(kind, runtime().node_base) == 0:
+    if py_is_subtype(kind, runtime().node_base) == 0:
         return 0
     x = node_object(o)
     if DEBUG and x.handle != 0 and node(x.handle).generation != x.generation:
@@ -179,8 +181,42 @@ def adopt(kind, handle):
     return fresh
 
 
+@native_once
+def wrap_first(handle):
+    """The object of a node that is the first of its op to get one: Python makes the class. Zero with an exception set.
+
+    Other code and other threads may run meanwhile; the node stays.
+    """
+    rt = runtime()
+    retain_node(handle)
+    op = node(handle).op
+    number = py_integer(op)
+    kind = call_python(rt.make_node_class, 1, number, 0, 0) if number != 0 else 0
+    if number != 0:
+        py_decref(number)
+    o = 0
+    if kind != 0:
+        o = wrap_node_as(handle, kind)
+        if rt.node_classes[op] == 0:
+            rt.node_classes[op] = kind  # it stays
+        else:
+            py_decref(kind)  # another thread was faster; both got the same class
+    release_node(handle)
+    return o
+
+
 @native
-def wrap_node(handle, kind):
+def wrap_node(handle):
+    """The object of a node, a new reference, made if need be. Zero with an exception set."""
+    n = node(handle)
+    kind = runtime().node_classes[n.op]
+    if kind == 0 and n.pyobj == 0:
+        return wrap_first(handle)
+    return wrap_node_as(handle, kind)
+
+
+@native
+def wrap_node_as(handle, kind):
     """The object of a node, a new reference, made with the type `kind` if need be. Zero with an exception set."""
     n = node(handle)
     if n.pyobj == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base.failures import fail, failed
-from fastgrad.native.base.intrinsics import native, node, runtime, task, tensor, words
+from fastgrad.native.base.intrinsics import native, node, task, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import none, py_incref
 from fastgrad.native.contracts.status import INTERNAL
@@ -27,7 +27,7 @@ def object_of(n):
     if n == 0:
         py_incref(none())
         return none()
-    o = wrap_node(n, runtime().node_type)
+    o = wrap_node(n)
     drop_node(n)
     return o
 

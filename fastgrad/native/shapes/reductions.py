@@ -152,30 +152,42 @@ def reduce_like(h, n_attrs, attrs):
 
 
 @native
-def expand_reduced(h, n_attrs, attrs, mean):
-    """The gradient of a sum or mean: the reduced dimensions come back, expanded to the sizes of the input.
-
-    As in PyTorch, that of a sum is a view of one element for many, and that of a mean has memory for each.
+def restore_reduced(h, n_attrs, attrs):
+    """What was reduced, with the reduced dimensions as ones of size 1, whether it kept them or not.
 
     `attrs`: rank and sizes of the input, then the dimensions as the reduction got them.
     """
     ndim = attrs[0]
     sizes = advance(attrs, 1)
     mask = listed_mask(ndim, n_attrs - 1 - ndim, advance(attrs, 1 + ndim))
-    unsqueezed = words(stack_small())
-    count = 1
+    kept = words(stack_small())
     for k in range(ndim):
-        unsqueezed[k] = sizes[k]
-        if mask & (1 << k):
-            unsqueezed[k] = 1
-            count *= sizes[k]
+        kept[k] = 1 if mask & (1 << k) else sizes[k]
+    return reshape_or_copy(h, ndim, kept)
+
+
+@native
+def expand_reduced(h, n_attrs, attrs, mean):
+    """The gradient of a sum or mean: the reduced dimensions come back, expanded to the sizes of the input.
+
+    As in PyTorch, that of a sum is a view of one element for many, and that of a mean has memory for each.
+
+    `attrs`: those of `restore_reduced`.
+    """
+    ndim = attrs[0]
+    sizes = advance(attrs, 1)
     if mean == 0:
-        kept = reshape_or_copy(h, ndim, unsqueezed)
+        kept = restore_reduced(h, n_attrs, attrs)
     else:
+        mask = listed_mask(ndim, n_attrs - 1 - ndim, advance(attrs, 1 + ndim))
+        count = 1
+        for k in range(ndim):
+            if mask & (1 << k):
+                count *= sizes[k]
         share = divided(h, float(count))
-        if share <= 0:
+        if failed(share):
             return share
-        kept = reshape_or_copy(share, ndim, unsqueezed)
+        kept = restore_reduced(share, n_attrs, attrs)
         drop(share)
     if failed(kept):
         return kept
@@ -256,11 +268,12 @@ def replaced(h, op):
 
 
 @native
-def spread(op, kind, n_attrs, attrs, x):
-    """Variance, standard deviation or Euclidean length over dimensions.
+def spread(op, kind, n_attrs, attrs, x, outs):
+    """Variance, standard deviation or Euclidean length over dimensions; if the op has two outputs, then the mean.
 
     `attrs`: bits of what the sum of squares is divided by, keepdim, dimensions. The kernel of the op gives the
-    squares: of differences from the mean, or for a length of the elements themselves.
+    squares: of differences from the mean, or for a length of the elements themselves. Returns the number of outputs or
+    a negative status.
     """
     rt = runtime()
     t = tensor(x)
@@ -271,6 +284,7 @@ def spread(op, kind, n_attrs, attrs, x):
         return mask
     ins = words(stack_small())
     ins[0] = x
+    mean = 0
     if kind == FN_LENGTH:
         squares = elementwise(op, 1, ins)
     else:
@@ -279,8 +293,24 @@ def spread(op, kind, n_attrs, attrs, x):
             return mean
         ins[1] = mean
         squares = elementwise(op, 2, ins)
+    outs[0] = spread_of(squares, kind, mask, attrs)
+    n_out = op_record(op).n_out
+    if not failed(outs[0]) and n_out == 2:
+        sizes = words(stack_small())
+        outs[1] = reshape_or_copy(mean, kept_sizes(t, mask, attrs[1], sizes), sizes)
+        if failed(outs[1]):
+            drop(outs[0])
+            outs[0] = outs[1]
+    if mean != 0:
         drop(mean)
-    if squares <= 0:
+    return outs[0] if failed(outs[0]) else n_out
+
+
+@native
+def spread_of(squares, kind, mask, attrs):
+    """What `spread` makes of the squares, whose reference it takes over."""
+    rt = runtime()
+    if failed(squares):
         return squares
     total = summed(squares, mask, attrs[1], rt.sum_op)
     drop(squares)

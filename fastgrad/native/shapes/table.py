@@ -43,6 +43,7 @@ from fastgrad.native.contracts.ops import (
     FN_REDUCED,
     FN_RESHAPE,
     FN_RESHAPE_TO,
+    FN_RESTORE,
     FN_SCATTER_ADD,
     FN_SELECT_ROWS,
     FN_SPLIT_BACKWARD,
@@ -83,7 +84,14 @@ from fastgrad.native.shapes.parts import (
     zero_strided,
 )
 from fastgrad.native.shapes.pooling import max_pool, pad, pool, pool_at
-from fastgrad.native.shapes.reductions import expand_reduced, reduce_like, reduced_loss, spread, sum_to
+from fastgrad.native.shapes.reductions import (
+    expand_reduced,
+    reduce_like,
+    reduced_loss,
+    restore_reduced,
+    spread,
+    sum_to,
+)
 from fastgrad.native.shapes.training import nll_backward, nll_forward
 
 
@@ -135,7 +143,7 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
         t = tensor(ins[0])
         out = number_tensor(1, float_of(attrs[0]), 0, t.dtype, t.device)
     elif kind == FN_VAR or kind == FN_STD or kind == FN_LENGTH:
-        out = spread(op, kind, n_attrs, attrs, ins[0])
+        return spread(op, kind, n_attrs, attrs, ins[0], outs)
     elif kind == FN_NLL:
         return nll_forward(op, n, ins, attrs, outs)
     elif kind == FN_NLL_BACKWARD:
@@ -218,6 +226,8 @@ def run_function(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == FN_ZEROS:
         t = tensor(ins[0])
         out = zeros(t.dtype, t.device, attrs[0], words(address_of(attrs) + 8))
+    elif kind == FN_RESTORE:
+        out = restore_reduced(ins[0], n_attrs, attrs)
     elif kind == FN_EXPAND_META:
         out = expand_reduced(ins[0], n_attrs, attrs, 0)
     elif kind == FN_EXPAND_MEAN:

@@ -155,11 +155,9 @@ def prelu(input: Any, weight: Any) -> Any:
             f"prelu(): Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} of "
             f"shape {list(weight.shape)} and channel size = {channels}."
         )
-    if input.ndim == 0:
-        return invoke(BY_NAME["prelu"], (input, reshape(weight, ())))
-    sizes = [1] * input.ndim
-    sizes[1 if input.ndim > 1 else 0] = count
-    return invoke(BY_NAME["prelu"], (input, reshape(weight, sizes)))
+    if input.ndim != weight.ndim:
+        weight = reshape(weight, [count if k == 1 else 1 for k in range(input.ndim)])
+    return invoke(BY_NAME["prelu"], (input, weight))
 
 
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:

@@ -101,7 +101,7 @@ def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> 
                 f"nll_loss(): expected target size {[x.shape[0], *x.shape[2:]]}, got {list(shape)}"
             )
         flat = x if x.ndim == 2 else x.movedim(1, -1).reshape(-1, classes)
-        labels = target.reshape(-1)
+        labels = target if target.ndim == 1 else target.reshape(-1)
     operands = (flat, labels) if weight is None else (flat, labels, weight)
     out = apply(_NLL, len(operands), 0, *operands, kind, ignore_index)[0]
     return out.reshape(shape) if kind == 0 else out
@@ -194,12 +194,12 @@ def _soft_cross_entropy(x: Any, target: Any, weight: Any, kind: str, smoothing: 
     classes = x.shape[dim]
     if smoothing:
         target = target * (1.0 - smoothing) + smoothing / classes
-    logs = log_softmax(x, dim)
+    each = log_softmax(x, dim) * target
     if weight is not None:
         shape = [1] * x.ndim
         shape[dim] = classes
-        logs = logs * weight.reshape(shape)
-    each = -(logs * target).sum(dim)
+        each = each * weight.reshape(shape)
+    each = -each.sum(dim)
     if kind == "none":
         return each
     return each.sum() / max(x.numel() // max(classes, 1), 1) if kind == "mean" else each.sum()

@@ -46,8 +46,6 @@ class Drawing(Scope):
         self.changing = rng.random() < 0.35  # in-place ops
         self.mixed = rng.random() < 0.2  # dtypes
         self.second = rng.random() < 0.6  # passes with create_graph
-        if self.changing and "what gather saves" not in features:
-            self.without += ("gather",)
         self.nesting = rng.random() < 0.5  # passes within hooks
         self.vectors = "products of vectors" in features
         if "function" not in features:
@@ -153,8 +151,8 @@ class Drawing(Scope):
         views = any(out.base for out in drawn.outs)
         if self.modes and self.chance(0.1) and (not views or "views without grad" in self.features):
             within = "no_grad"
-        elif "saved tensors hooks" in self.features and self.modes and self.chance(0.3):
-            within = self.rng.choice(["kept", "packed", "packed"])
+        else:
+            within = self.packing()
         outs = []
         for out in drawn.outs:
             out.name = self.name()
@@ -384,6 +382,7 @@ class Drawing(Scope):
                 materialize=grad
                 and self.chance(0.1)
                 and (not create or "zeros with history" in self.features),
+                within=self.packing(),
             )
         )
         if create:
@@ -402,6 +401,12 @@ class Drawing(Scope):
                     order=1,
                 )
                 self.values.append(new)
+
+    def packing(self) -> str:
+        """A pair of saved-tensor hooks for a pass: what it creates goes through it."""
+        if "saved tensors hooks" in self.features and self.modes and self.chance(0.3):
+            return self.rng.choice(["kept", "packed", "packed"])
+        return ""
 
     def latest(self, value: Value) -> str:
         """How `reach` calls a tensor as it is now."""

@@ -260,10 +260,6 @@ DIFFERENCES: dict[str, tuple[Callable[[ModuleType], bool], str]] = {
         _base_forgets_hooks,
         "a tensor's hooks stay with its old node when a view of it is changed in place",
     ),
-    "what gather saves": (
-        _never,
-        "PyTorch's gather keeps its input for the shape, so a change of the input in place stops the pass",
-    ),
     "gradients with an offset": (
         _takes_parts_of_offset_gradients,
         "wrong gradients of a change through a view, where the gradient that arrives does not start its storage",

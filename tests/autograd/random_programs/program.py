@@ -108,8 +108,12 @@ class Sweep(NamedTuple):
     grad: bool = False
     unused: bool = True
     materialize: bool = False
+    within: str = ""  # as of `Apply`
 
     def __str__(self) -> str:
+        return f"with {self.within}: {self._call()}" if self.within else self._call()
+
+    def _call(self) -> str:
         roots = ", ".join(map(str, self.roots))
         seeds = ", ".join("None" if r.seed is None else f"seed{list(r.seed)}" for r in self.roots)
         options = f"retain_graph={self.retain}, create_graph={self.create}"

@@ -174,10 +174,12 @@ class Run:
         return nullcontext()
 
     def pack(self, tensor: Any) -> Any:
+        self.log.append(("pack", seen(tensor)))
         return tensor.detach().reshape(-1).tolist(), tuple(tensor.shape), tensor.dtype
 
     def unpack(self, packed: Any) -> Any:
         values, shape, dtype = packed
+        self.log.append(("unpack", Seen(str(dtype).split(".")[-1], shape, False, tuple(values))))
         return self.lib.tensor(values, dtype=dtype).reshape(shape)
 
     # --- hooks ------------------------------------------------------------------------------------------------
@@ -372,10 +374,12 @@ class Run:
         filtered = bool(one.inputs)
         if not one.grad:
             options["inputs"] = inputs or None
-            self.started(filtered, lambda: self.lib.autograd.backward(roots, seeds, **options))
+            with self.context(one.within):
+                self.started(filtered, lambda: self.lib.autograd.backward(roots, seeds, **options))
             return
         options |= {"allow_unused": one.unused or one.materialize, "materialize_grads": one.materialize}
-        grads = self.started(filtered, lambda: self.lib.autograd.grad(roots, inputs, seeds, **options))
+        with self.context(one.within):
+            grads = self.started(filtered, lambda: self.lib.autograd.grad(roots, inputs, seeds, **options))
         self.log.append(("grad", seen(grads)))
         self.tensors |= {name: g for name, g in zip(one.outs, grads, strict=True) if g is not None}
 

@@ -32,6 +32,8 @@ def simpler(statement: Statement) -> Iterator[Statement]:
                 yield statement._replace(create=False)
             if statement.materialize:
                 yield statement._replace(materialize=False)
+            if statement.within:
+                yield statement._replace(within="")
 
 
 def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:

@@ -1,0 +1,230 @@
+"""Saved-tensor hooks see what they see in PyTorch: which tensors, in which order, and the same in derivatives.
+
+Each op of the table is called with every subset of its inputs requiring grad, in both libraries; what is packed and
+unpacked is compared. What is still another log stands in `DIFFERENT` or, where only the pass under ``create_graph``
+differs, in `COMPOSED`, with the reason; a test fails when an entry is no longer true.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from op_cases import OP_CASES, OpCase, Sample
+from op_testing import as_list, by_name, cotangents, keywords, samples_of
+
+pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
+
+SAMPLES = 8  # of a case
+
+POSITIONS = "indices are saved as one tensor of positions"
+STATISTICS = "mean and deviation are one saved tensor, and what no derivative reads is not saved"
+SEVERAL = "several ops here, one in PyTorch, or the other way around"
+ROWS = "the input is viewed as a batch of rows first"
+CONVERTED = "integers are converted first, and the copy is saved"
+MORE = "PyTorch refuses the call or its derivative"
+SLICES = "the op that wrote to a view is a node behind CopySlices, not within it"
+EXPANDED = "the gradient of a mean or a sum is expanded first, so the node saves one of the operands' sizes"
+EACH = "each gradient is an op of its own; in PyTorch one op gives them all"
+EMPTY = "with nothing to compute PyTorch's gradient has no node"
+ONE_NUMBER = "PyTorch gives the gradient of one number a dimension, or no node"
+
+# What is packed and unpacked: the case, its samples, the reason.
+DIFFERENT: dict[str, tuple[str, str]] = {
+    "remainder.scalar_first": ("all", MORE),
+    "clamp.wider_bounds": ("all", MORE),
+    "logsumexp": ("6 7", "several dimensions are joined first"),
+    "getitem.advanced": ("0 1 2 3 4 5 7", POSITIONS),
+    "getitem.mask": ("all", POSITIONS),
+    "getitem.many": ("all", POSITIONS),
+    "getitem.condition": ("all", POSITIONS),
+    "setitem.advanced": ("all", SLICES),
+    "setitem.many": ("all", SLICES),
+    "setitem.mask": ("all", SLICES),
+    "setitem.cast": ("3 4", SLICES),
+    "gather": ("6", CONVERTED),
+    "index_select": ("all", POSITIONS),
+    "nll_loss": ("1 2 3 5 6", ROWS),
+    "cross_entropy": ("1 2 3 5 6 7", ROWS),
+    "scaled_dot_product_attention": (
+        "2 3 6 7",
+        "a mask is expanded first, and keys of heads that share them are not",
+    ),
+    "lstm_cell": ("all", SEVERAL),
+    "gru_cell": ("all", SEVERAL),
+    "rnn_tanh_cell": ("all", SEVERAL),
+    "rnn_relu_cell": ("all", SEVERAL),
+    "logsigmoid": ("all", "PyTorch saves the exponentials as well"),
+    "addmm": ("1 3 5 7", "factors are ops of their own"),
+    "layer_norm": ("all", STATISTICS),
+    "rms_norm": ("all", SEVERAL),
+    "group_norm": ("all", STATISTICS),
+    "group_norm.half_affine": ("all", STATISTICS),
+    "batch_norm": ("all", STATISTICS),
+    "batch_norm.fixed": ("all", STATISTICS),
+    "dropout": ("0", "where everything is dropped PyTorch multiplies by zero"),
+    "norm": ("2 3 4 5 7", SEVERAL),
+}
+
+# What is packed by derivatives, and their order, where the call itself packs the same.
+COMPOSED: dict[str, tuple[str, str]] = {
+    "pow.scalar": ("2", "to the power of zero PyTorch computes nothing"),
+    "amax": ("7", ONE_NUMBER),
+    "amin": ("7", ONE_NUMBER),
+    "prod": ("all", "PyTorch divides where no element is zero"),
+    "prod.one_zero": ("all", "PyTorch divides where no element is zero"),
+    "prod.two_zeros": ("all", "PyTorch divides where no element is zero"),
+    "cumsum": ("3", ONE_NUMBER),
+    "squeeze": ("3 5 6", "where no dimension goes PyTorch's gradient has no node"),
+    "cat": ("3", EMPTY),
+    "setitem": ("3 4 5", SLICES),
+    "view.add_": ("1 2", SLICES),
+    "masked_fill": (
+        "5",
+        "PyTorch selects the elements that a single value stands for before it adds them up",
+    ),
+    "masked_fill_": (
+        "4",
+        "PyTorch selects the elements that a single value stands for before it adds them up",
+    ),
+    "cross_entropy.probabilities": ("5 6 7", "the last steps are in another order"),
+    "mse_loss": ("0 1 3 4", EXPANDED),
+    "mse_loss.mixed": ("all", EXPANDED),
+    "smooth_l1_loss": ("0 1 3 4", EXPANDED),
+    "huber_loss": ("0 1 3 4", EXPANDED),
+    "binary_cross_entropy": ("all", EXPANDED),
+    "binary_cross_entropy_with_logits": ("all", EXPANDED),
+    "scaled_dot_product_attention": ("0 1 4 5", "PyTorch has no second derivative of it"),
+    "prelu": ("all", EACH),
+    "conv1d": ("all", EACH),
+    "conv2d": ("all", EACH),
+    "conv_transpose1d": ("all", EACH),
+    "conv_transpose2d": ("all", EACH),
+}
+
+CASES = [case for case in OP_CASES if case.differentiable]
+
+
+class Log:
+    """What hooks pack and unpack; unpacked things are known by their place in the list of packed ones."""
+
+    def __init__(self, lib: Any) -> None:
+        self.packed: list[Any] = []
+        self.unpacked: list[int] = []
+        self.hooks = lib.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
+
+    def pack(self, tensor: Any) -> tuple[int, Any]:
+        self.packed.append(tensor)
+        return len(self.packed) - 1, tensor.detach()
+
+    def unpack(self, packed: tuple[int, Any]) -> Any:
+        self.unpacked.append(packed[0])
+        return packed[1]
+
+
+def what(tensor: Any, known: dict[str, Any]) -> str:
+    """Which of the known tensors it is, by identity or by memory and layout; else its dtype and sizes."""
+    for name, other in known.items():
+        if other is tensor:
+            return name
+    place = (tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
+    for name, other in known.items():
+        if (
+            other.numel()
+            and (other.data_ptr(), tuple(other.shape), tuple(other.stride()), other.dtype) == place
+        ):
+            return f"alias of {name}"
+    return f"{str(tensor.dtype).rpartition('.')[2]} {list(tensor.shape)}"
+
+
+def subsets(things: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """All that are not empty; of many things the single ones and the whole."""
+    sizes = range(1, len(things) + 1) if len(things) <= 4 else (1, len(things))
+    for size in sizes:
+        yield from itertools.combinations(things, size)
+
+
+def observed(lib: Any, case: OpCase, sample: Sample, grads: Sequence[int]) -> tuple[Any, Any]:
+    """The log of a call and of passes over it, and the log of a pass under create_graph."""
+    args = [
+        lib.tensor(np.ascontiguousarray(a).reshape(a.shape)) if isinstance(a, np.ndarray) else a
+        for a in sample.args
+    ]
+    for k in grads:
+        args[k].requires_grad_()
+    log = Log(lib)
+    with log.hooks:
+        outputs = as_list(case.call(lib, *args, **keywords(lib, sample)))
+    known = {f"input {k}": a for k, a in enumerate(args) if hasattr(a, "data_ptr")}
+    known |= {f"output {k}": y for k, y in enumerate(outputs)}
+    packed = [what(t, known) for t in log.packed]
+    recorded = [y for y in outputs if y.requires_grad]
+    if not recorded:
+        return packed, None
+    weights = [lib.tensor(w) for w in cotangents(recorded)]
+    passes = []
+    for wanted in subsets(grads):
+        log.unpacked.clear()
+        inputs = [args[k] for k in wanted]
+        lib.autograd.grad(recorded, inputs, weights, retain_graph=True, allow_unused=True)
+        passes.append((wanted, [packed[k] for k in log.unpacked]))
+    log.unpacked.clear()
+    inputs = [args[k] for k in grads]
+    weights = [w.requires_grad_() for w in weights]
+    second = Log(lib)
+    with second.hooks:
+        found = lib.autograd.grad(recorded, inputs, weights, create_graph=True, allow_unused=True)
+    known |= {f"weight {k}": w for k, w in enumerate(weights)}
+    nodes = [(g.grad_fn._sequence_nr(), k) for k, g in enumerate(found) if g is not None and g.grad_fn]
+    order = [k for _, k in sorted(nodes)]
+    first = packed, passes, [packed[k] for k in log.unpacked]
+    composed = [what(t, known) for t in second.packed], order
+    log.packed.clear()  # or graph and log would hold each other
+    second.packed.clear()
+    return first, composed
+
+
+def logs(lib: Any, case: OpCase) -> list[list[Any]]:
+    """For each sample what `observed` says of each subset of inputs that require grad, or that it fails."""
+    dtype = "float64" if "float64" in case.dtypes else case.dtypes[0]
+    found: list[list[Any]] = []
+    for sample in samples_of(case, dtype)[:SAMPLES]:
+        found.append([])
+        for grads in subsets(case.grad_positions(sample.args)):
+            try:
+                found[-1].append(observed(lib, case, sample, grads))
+            except RuntimeError:
+                found[-1].append(("fails", "fails"))
+    return found
+
+
+def listed(table: dict[str, tuple[str, str]], case: OpCase, sample: int) -> bool:
+    samples, _ = table.get(case.name, ("", ""))
+    return samples == "all" or str(sample) in samples.split()
+
+
+@pytest.mark.parametrize("case", by_name(CASES))
+def test_what_is_saved(case: OpCase) -> None:
+    torch = pytest.importorskip("torch")
+    import fastgrad
+
+    for sample, (ours, theirs) in enumerate(zip(logs(fastgrad, case), logs(torch, case), strict=True)):
+        if listed(DIFFERENT, case, sample):
+            assert [call for call, _ in ours] != [call for call, _ in theirs], (
+                f"sample {sample} agrees by now"
+            )
+            continue
+        for mine, other in zip(ours, theirs, strict=True):
+            assert mine[0] == other[0], f"sample {sample}"
+        if listed(COMPOSED, case, sample):
+            assert ours != theirs, f"sample {sample} agrees by now"
+            continue
+        for mine, other in zip(ours, theirs, strict=True):
+            assert mine[1] == other[1], f"sample {sample}"
+
+
+def test_lists_name_cases() -> None:
+    assert DIFFERENT.keys() | COMPOSED.keys() <= {case.name for case in CASES}
