@@ -34,8 +34,8 @@ from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits, write_bytes
+from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.random import INTEGERS, NORMAL, RANDOM_KERNELS, UNIFORM
-from fastgrad.ops.registry import Kernel
 
 DEFAULT_SEED = 67280421310721
 """The seed of a new generator, that of PyTorch's."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from fastgrad.kernels.compile import unit, unit_name
 from fastgrad.native.build import cache
-from fastgrad.ops.registry import KERNELS
+from fastgrad.ops.kernel_table import KERNELS
 
 Cell = tuple[int, int, int]
 """Kernel, dtype and layout class: a place in the table that dispatch reads."""

@@ -14,6 +14,7 @@ from fastgrad.ops import (
     elementwise,
     embedding,
     index,
+    kernel_table,
     linalg,
     losses,
     normalization,
@@ -34,7 +35,7 @@ from fastgrad.ops import (
 def _install() -> None:
     """Tell the runtime which ops it uses itself, and which ops the operators of Python are."""
     devices.register_device("cpu", 0, compile_kernel)
-    devices.install(registry.KERNELS)
+    devices.install(kernel_table.KERNELS)
     runtime_set("default_dtype", FLOAT32)
     runtime_set("mode", GRAD_ENABLED)
     runtime_set("copy_kernel", elementwise.COPY_KERNELS[0].id)
@@ -75,6 +76,7 @@ __all__ = [
     "elementwise",
     "embedding",
     "index",
+    "kernel_table",
     "linalg",
     "losses",
     "normalization",

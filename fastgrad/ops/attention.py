@@ -16,9 +16,10 @@ from fastgrad.native.contracts.ops import (
 )
 from fastgrad.ops import elementwise as _elementwise  # noqa: F401  # rules that are traced use its operators
 from fastgrad.ops.call import float_of_bits, invoke
+from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.linalg import bmm
 from fastgrad.ops.reduce import safe_softmax, softmax_backward
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.registry import Op
 from fastgrad.ops.shape import reshape_to, transpose, tril, zeros_of
 from fastgrad.ops.vocabulary import m
 

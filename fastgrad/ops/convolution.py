@@ -14,8 +14,9 @@ from fastgrad.native.contracts.element_types import NUMBERS
 from fastgrad.native.contracts.frames.convolution import CONVOLUTION, CONVOLUTION_INPUT, CONVOLUTION_WEIGHT
 from fastgrad.native.contracts.ops import FN_CONV, FN_CONV_INPUT, FN_CONV_WEIGHT, FUNCTION
 from fastgrad.ops.call import invoke
+from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import sum_
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.registry import Op
 from fastgrad.ops.rules import with_settings
 
 GEOMETRY = ("groups", "stride_h", "stride_w", "padding_h", "padding_w", "dilation_h", "dilation_w")

@@ -6,7 +6,8 @@ from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.framed import DROPOUT, DROPOUT_AGAIN
 from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE, WITH_MASK
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.kernel_table import Kernel
+from fastgrad.ops.registry import Op
 
 dropout = Op(
     "dropout", FUNCTION, ("x",), (*DROPOUT.names_of("integers"), "*plan"),

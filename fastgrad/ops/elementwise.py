@@ -7,7 +7,8 @@ from fastgrad.native.contracts.frames import FLAT, STRIDED
 from fastgrad.native.contracts.ops import FILLS, FIRST, NO_BOOL, PROMOTE_FLOAT
 from fastgrad.ops import relations  # noqa: F401 - rules name its ops
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import Kernel, elementwise
+from fastgrad.ops.kernel_table import Kernel
+from fastgrad.ops.registry import elementwise
 from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 

@@ -6,7 +6,8 @@ from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.framed import EMBEDDING, EMBEDDING_BACKWARD
 from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_FRAMED, FUNCTION
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.kernel_table import Kernel
+from fastgrad.ops.registry import Op
 
 LOOKUP = Kernel("embedding", "embedding:lookup", frame=EMBEDDING, dtypes=FLOATS)
 _INTEGERS = (*EMBEDDING.names_of("integers"), "*plan")

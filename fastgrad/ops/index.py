@@ -12,7 +12,8 @@ from fastgrad.native.contracts.ops import (
     FUNCTION,
 )
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.kernel_table import Kernel
+from fastgrad.ops.registry import Op
 from fastgrad.ops.shape import zeros_of
 
 SCATTER = Kernel("scatter_add", "index:scatter_add", frame=indexing.SCATTER)

@@ -6,7 +6,8 @@ from fastgrad.native.contracts.element_types import NUMBERS
 from fastgrad.native.contracts.frames import matrices
 from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_ADDMM, FN_DOT, FN_MATMUL, FN_MV, FUNCTION
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.kernel_table import Kernel
+from fastgrad.ops.registry import Op
 from fastgrad.ops.shape import transpose, unsqueeze
 
 GEMM = Kernel("gemm", "gemm:build", frame=matrices.GEMM, dtypes=NUMBERS, requires="gemm:find_blas")

@@ -15,8 +15,9 @@ from fastgrad.native.contracts.ops import (
     ONE_DIFFERENTIABLE,
 )
 from fastgrad.ops.call import invoke
+from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import expand_mean, expand_reduced
-from fastgrad.ops.registry import Kernel, Op, elementwise
+from fastgrad.ops.registry import Op, elementwise
 from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 

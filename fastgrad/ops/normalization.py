@@ -20,8 +20,9 @@ from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.framed import NORM, NORM_BACKWARD, NORM_FIXED, NORM_WEIGHT
 from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE
 from fastgrad.ops.call import invoke
+from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import mean, sum_
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.registry import Op
 from fastgrad.ops.shape import reshape_to, select
 from fastgrad.ops.special import rsqrt
 from fastgrad.ops.spread import number

@@ -12,7 +12,8 @@ from fastgrad.native.contracts.frame import ADDRESSES, UPDATE, Frame
 from fastgrad.native.contracts.frames.multi_tensor import ADAGRAD, ADAM, CLIP, NORM_PART, RMSPROP, SCALE, SGD
 from fastgrad.native.contracts.ops import FN_EACH, FUNCTION
 from fastgrad.ops.call import apply, float_bits
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.kernel_table import Kernel
+from fastgrad.ops.registry import Op
 
 _FLOATING = "parameters and gradients must be float32 or float64"
 MOST = 4096  # tensors of one call: they go to the runtime by way of the stack

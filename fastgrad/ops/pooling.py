@@ -23,7 +23,8 @@ from fastgrad.native.contracts.ops import (
     ONE_DIFFERENTIABLE,
 )
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.kernel_table import Kernel
+from fastgrad.ops.registry import Op
 from fastgrad.ops.rules import with_settings
 
 

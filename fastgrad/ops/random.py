@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
 from fastgrad.native.contracts.frames import filling
-from fastgrad.ops.registry import Kernel
+from fastgrad.ops.kernel_table import Kernel
 
 UNIFORM = Kernel("uniform", "random:uniform", frame=filling.RANDOM, dtypes=FLOATS)
 NORMAL = Kernel("normal", "random:normal", frame=filling.RANDOM, dtypes=FLOATS)

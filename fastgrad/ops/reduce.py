@@ -29,7 +29,8 @@ from fastgrad.native.contracts.ops import (
     WITH_INDICES,
 )
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.kernel_table import Kernel
+from fastgrad.ops.registry import Op
 from fastgrad.ops.shape import reshape_to, zeros_of
 from fastgrad.ops.vocabulary import m
 

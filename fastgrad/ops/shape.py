@@ -42,7 +42,8 @@ from fastgrad.native.contracts.ops import (
     VIEW_UNSQUEEZE,
 )
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.kernel_table import Kernel
+from fastgrad.ops.registry import Op
 
 # --- copies and casts ------------------------------------------------------------------------------------------
 

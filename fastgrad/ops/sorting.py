@@ -6,7 +6,8 @@ from fastgrad.native.contracts.frames.framed import SORTING
 from fastgrad.native.contracts.ops import FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE, WITH_INDICES
 from fastgrad.ops.call import invoke
 from fastgrad.ops.index import scatter_add
-from fastgrad.ops.registry import Kernel, Op
+from fastgrad.ops.kernel_table import Kernel
+from fastgrad.ops.registry import Op
 from fastgrad.ops.shape import zeros_of
 
 SELECT = Kernel("select_sorted", "sorting:select", frame=SORTING)

@@ -22,7 +22,8 @@ from fastgrad.kernels.keys import by_value, globals_read, need_values
 from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, NUMBERS
 from fastgrad.native.contracts.frames import FLAT, STRIDED
 from fastgrad.ops import activations, registry
-from fastgrad.ops.registry import BY_NAME, KERNELS, Kernel, elementwise
+from fastgrad.ops.kernel_table import KERNELS, Kernel
+from fastgrad.ops.registry import BY_NAME, elementwise
 from fastgrad.ops.vocabulary import c, m
 
 PACKAGE = Path(fg.__file__).parent
@@ -168,7 +169,7 @@ def test_other_values_have_other_texts(values):
 NAMES = """
 import hashlib
 from fastgrad.kernels.compile import unit_name
-from fastgrad.ops.registry import KERNELS
+from fastgrad.ops.kernel_table import KERNELS
 names = [unit_name(kernel, dtype, form) for kernel in KERNELS for dtype, form in kernel.cells()]
 print(hashlib.sha256("\\n".join(names).encode()).hexdigest(), len(names), len(set(names)))
 """

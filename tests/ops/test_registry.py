@@ -126,7 +126,7 @@ import inspect, json
 from benchmarks import bench_core, bench_modules, bench_ops, bench_optim
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.build.loader import runtime_get
-from fastgrad.ops.registry import KERNELS
+from fastgrad.ops.kernel_table import KERNELS
 
 for module in (bench_core, bench_modules, bench_ops, bench_optim):
     for cls in vars(module).values():

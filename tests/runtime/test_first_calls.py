@@ -16,7 +16,7 @@ from fastgrad.kernels.compile import compile_kernel
 from fastgrad.native.build.loader import runtime_get, runtime_set
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.host import devices
-from fastgrad.ops.registry import KERNELS
+from fastgrad.ops.kernel_table import KERNELS
 from tests.runtime.test_safety import assert_clean
 
 
@@ -173,7 +173,7 @@ def test_a_signal_at_any_moment_of_a_first_call():
         import fastgrad as fg
         from fastgrad.native.build.loader import runtime_get, runtime_set
         from fastgrad.native.host import devices
-        from fastgrad.ops.registry import KERNELS
+        from fastgrad.ops.kernel_table import KERNELS
         from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
         x = fg.tensor([1.0, -2.0, 3.0])
         known = {}

@@ -15,7 +15,7 @@ from fastgrad.native.contracts.frame import ADDRESSES, SCRATCH, Frame, reads, si
 from fastgrad.native.contracts.frames import FRAMES
 from fastgrad.native.contracts.split import divide, split_of
 from fastgrad.native.host import devices
-from fastgrad.ops.registry import KERNELS, Kernel
+from fastgrad.ops.kernel_table import KERNELS, Kernel
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 PARTS = 3

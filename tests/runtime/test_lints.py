@@ -23,7 +23,7 @@ MAX_LINE = 120
 
 # Files beyond the limit, with a limit of their own and why they are not cut.
 LONG_FILES = {
-    "tensor.py": (950, "one class with PyTorch's methods"),
+    "tensor.py": (1000, "one class with PyTorch's methods"),
 }
 
 # Functions beyond the limit, in the same way.
@@ -116,6 +116,19 @@ def functions_of(*folders: str) -> Iterator[tuple[str, ast.FunctionDef]]:
             for node in ast.walk(tree(name)):
                 if isinstance(node, ast.FunctionDef):
                     yield f"{name}:{node.name}", node
+
+
+def test_native_functions_say_what_they_take_and_give():
+    silent = [
+        f"{name}:{function.name}"
+        for name in FILES
+        if name.startswith("native/")
+        for function in ast.walk(tree(name))
+        if isinstance(function, ast.FunctionDef)
+        and any(ast.unparse(d).startswith("native") for d in function.decorator_list)
+        and not ast.get_docstring(function)
+    ]
+    assert not silent
 
 
 def test_a_kernel_reads_its_frame_by_names():

@@ -111,6 +111,7 @@ def release_handle(h):
 
 @native
 def sizes(h, out):
+    """The sizes of a tensor; returns their number."""
     t = tensor(h)
     for k in range(t.ndim):
         words(out)[k] = t.shape[k]
@@ -119,6 +120,7 @@ def sizes(h, out):
 
 @native
 def steps(h, out):
+    """The strides of a tensor, in elements; returns their number."""
     t = tensor(h)
     for k in range(t.ndim):
         words(out)[k] = t.strides[k]
@@ -133,11 +135,13 @@ def field(h, k):
 
 @native
 def storage_field(h, k):
+    """Word `k` of the record of a tensor's storage."""
     return words(tensor(h).storage)[k]
 
 
 @native
 def get_grad(h):
+    """The gradient of a tensor with a reference for the caller, zero for none."""
     g = tensor(h).grad
     if g != 0:
         retain(g)
@@ -146,6 +150,7 @@ def get_grad(h):
 
 @native
 def set_grad(h, g):
+    """Let the gradient of a tensor be another one, or none."""
     t = tensor(h)
     old = t.grad
     if g != 0:
@@ -157,6 +162,7 @@ def set_grad(h, g):
 
 @native
 def get_base(h):
+    """The base of a view with a reference for the caller, zero for what is none."""
     b = tensor(h).base
     if b != 0:
         retain(b)
@@ -172,6 +178,7 @@ def detach(h):
 
 @native
 def set_requires_grad(h, on):
+    """Switch on or off whether a leaf wants gradients."""
     t = tensor(h)
     if on != 0:
         t.flags |= REQUIRES_GRAD
@@ -379,6 +386,7 @@ def tape_words(o):
 
 @native
 def bump(h):
+    """Count a change of the memory under a tensor."""
     tensors.bump_version(h)
 
 

@@ -87,6 +87,7 @@ def node_field(n, k):
 
 @native
 def set_sequence_nr(n, number):
+    """Give a node another place in the order of passes."""
     node(n).seq = number
 
 
@@ -114,6 +115,7 @@ def input_meta(n, k, out):
 
 @native
 def write_meta(meta, out):
+    """Write what is known of an output, dtype, device and sizes, to an array; returns the number of words."""
     words(out)[0] = meta[0]
     words(out)[1] = meta[1]
     for j in range(meta[2]):
@@ -123,6 +125,7 @@ def write_meta(meta, out):
 
 @native
 def node_attr(n, k):
+    """Integer `k` of the call that made a node."""
     return words(node(n).attrs)[k]
 
 

@@ -1,0 +1,157 @@
+"""Kernels as declared, and the native table that launches read.
+
+`Kernel` is a row of the kernel table: something that can be compiled for a dtype, a device and a layout class, on first
+use.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from fastgrad.kernels.keys import need_values
+from fastgrad.native.build.loader import runtime_set
+from fastgrad.native.contracts.element_types import BOOL, DTYPES, FLOAT32, INT64, SUPPORTED_DTYPES
+from fastgrad.native.contracts.frame import STATUS, Frame
+from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE
+from fastgrad.native.contracts.limits import MAX_INPUTS, MAX_KERNELS, N_LAYOUTS
+
+Builder = Callable[["Kernel", int, int], "tuple[Callable[..., None], dict[str, Any]]"]
+KERNELS: list[Kernel] = []
+"""The table: a kernel's number is its index."""
+
+
+class Kernel:
+    """A row of the kernel table.
+
+    Parameters
+    ----------
+    name : str
+        Its name, unique; part of the names of cached files.
+    builder : str
+        ``module:function`` of `fastgrad.kernels.cpu` that makes the Python function to compile for a dtype and a
+        layout class; imported on the first compilation only.
+    formula : callable, optional
+        What the builder pastes into the loop. It may read numbers, strings, tuples of them and functions; their values
+        are part of the cache's key.
+    frame : Frame, optional
+        The declaration of what the kernel gets; that of a formula follows from its operands.
+    inputs : tuple of str
+        Names of a formula's operands.
+    elements : dict, optional
+        Dtype codes of what lies behind addresses, by the names of their fields or operands, where that is not of the
+        kernel's dtype and the frame leaves it open.
+    dtypes : tuple of int
+        For which dtypes there is such a kernel.
+    forms : tuple of int
+        Layout classes in which it is launched.
+    hint : str, optional
+        What to do where there is none for a dtype.
+    requires : str, optional
+        ``module:function`` to call before the kernel's code is loaded: it makes the symbols visible that the code
+        uses, and what it returns is part of the cache's key.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        builder: str,
+        formula: Callable[..., Any] | None = None,
+        *,
+        frame: Frame | None = None,
+        inputs: tuple[str, ...] = (),
+        elements: dict[str, int] | None = None,
+        dtypes: tuple[int, ...] = SUPPORTED_DTYPES,
+        forms: tuple[int, ...] = (FLAT,),
+        hint: str = "",
+        requires: str = "",
+        **options: Any,
+    ) -> None:
+        if len(KERNELS) >= MAX_KERNELS:
+            raise RuntimeError(f"kernel table is full ({MAX_KERNELS} rows)")
+        if (frame is None) == (formula is None):
+            raise TypeError(f"kernel {name!r} needs either a formula or the declaration of its frame")
+        if len(inputs) > MAX_INPUTS:
+            raise ValueError(
+                f"kernel {name!r} has {len(inputs)} operands, but at most {MAX_INPUTS} can be passed"
+            )
+        self.name = name
+        self.builder = builder
+        self.formula = formula
+        self.inputs = inputs
+        self.elements = elements or {}
+        self.dtypes = dtypes
+        self.forms = forms
+        self.hint = hint
+        self.requires = requires
+        self.options = options
+        self._frame = frame
+        if formula is not None:
+            _check_formula(name, formula)
+        self.id = len(KERNELS)
+        KERNELS.append(self)
+        for form in forms:
+            self._describe(form, FORMULA_FRAMES[form] if frame is None else frame)
+
+    def _describe(self, form: int, frame: Frame) -> None:
+        """Tell the runtime which words of the frame are addresses, and where the kernel finds that of its report."""
+        addresses, report = _roles(frame)
+        runtime_set("addresses", addresses, self.id * N_LAYOUTS + form)
+        runtime_set("reports", report, self.id)
+
+    def cells(self) -> list[tuple[int, int]]:
+        """All dtypes and layout classes for which it is ever asked."""
+        cells = [(dtype, form) for dtype in self.dtypes for form in self.forms]
+        if self.elements.get("out") == BOOL:  # only over a bool can the result be written
+            cells = [(dtype, form) for dtype, form in cells if form != INPLACE or dtype == BOOL]
+        return cells
+
+    def frame(self, form: int = FLAT) -> Frame:
+        """The declaration of what the kernel gets in a layout class."""
+        frame = self._frame
+        if frame is None:
+            frame = FORMULA_FRAMES[form]
+            frame = frame.named(frame.name, splits=frame.splits, inputs=" ".join(self.inputs))
+        return frame.with_elements(self.elements)
+
+    def takes(self, dtype: int) -> bool:
+        """Whether the kernel exists for a dtype."""
+        return dtype in self.dtypes
+
+    def advice(self, dtype: int) -> str:
+        """What to do with a tensor of a dtype that the kernel does not take."""
+        return self.hint or _conversion(dtype, self.dtypes)
+
+    def need(self, dtype: int, form: int) -> None:
+        """Raise where there is no such kernel: NotImplementedError if it lacks the dtype."""
+        if not self.takes(dtype):
+            raise NotImplementedError(self.advice(dtype))
+        if (dtype, form) not in self.cells():
+            raise RuntimeError(f"kernel {self.name!r} is not declared for layout class {form}")
+
+
+@functools.cache
+def _roles(frame: Frame) -> tuple[int, int]:
+    """A word with a bit for each word of a frame that is an address, and the place of that of the report, or 0."""
+    bits = sum(1 << place for place in frame.addresses())
+    report = next((frame.place(name) for name, field in frame.declared.items() if field.role == STATUS), 0)
+    return (bits - (1 << 64) if bits >> 63 else bits), report
+
+
+def _check_formula(name: str, formula: Any) -> None:
+    try:
+        need_values(formula)
+    except TypeError as error:
+        raise TypeError(
+            f"the key of kernel {name!r} cannot hold the value of its formula, {error}: "
+            "it may read numbers, strings, tuples of them, functions, and the vocabulary `m` and `c`"
+        ) from None
+
+
+def _conversion(dtype: int, dtypes: tuple[int, ...]) -> str:
+    """What to do with a tensor of a dtype that is not among `dtypes`."""
+    for other in (INT64, FLOAT32) if dtype == BOOL else (FLOAT32,):
+        if other in dtypes:
+            return f"convert the operand with .to(fastgrad.{DTYPES[other]}) first"
+    return ""
