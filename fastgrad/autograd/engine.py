@@ -12,7 +12,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.autograd.edges import GradientEdge, check_edge
-from fastgrad.autograd.rules import apply_rules
+from fastgrad.autograd.recorded_rules import apply_rules
 from fastgrad.autograd.threads import on_another_thread
 from fastgrad.errors import raise_status
 from fastgrad.functions.creation import full, full_like

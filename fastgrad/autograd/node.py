@@ -183,7 +183,7 @@ class Node(NodeBase):
         for k, grad in enumerate(grads):
             if grad is not None and not isinstance(grad, TensorBase):
                 raise TypeError(f"argument {k} is not a Variable")
-        from fastgrad.autograd.rules import apply_rules
+        from fastgrad.autograd.recorded_rules import apply_rules
 
         results = [None] * rt.node_field(self, _N_IN)
         for k, value in apply_rules(self, grads):

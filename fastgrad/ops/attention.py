@@ -8,11 +8,11 @@ from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.attention import ATTENTION, ATTENTION_BACKWARD
 from fastgrad.native.contracts.ops import (
-    FN_ATTENTION,
-    FN_ATTENTION_BACKWARD,
-    FUNCTION,
     NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
+    SHAPE_ATTENTION,
+    SHAPE_ATTENTION_BACKWARD,
+    STRUCTURED,
 )
 from fastgrad.ops import elementwise as _elementwise  # noqa: F401  # rules that are traced use its operators
 from fastgrad.ops.call import float_of_bits, invoke
@@ -26,16 +26,16 @@ from fastgrad.ops.vocabulary import m
 # Query (B, H, L, E), key and value (B, H / group, S, E), mask (B, H, L, S) to be added or absent. The second result is
 # the logarithm of the sum of exponentials of each query's scores. The scale is the bit pattern of a float.
 attention = Op(
-    "scaled_dot_product_attention", FUNCTION, ("q", "k", "v", "mask?"), ("causal", "scale"), edges=3, n_out=2,
+    "scaled_dot_product_attention", STRUCTURED, ("q", "k", "v", "mask?"), ("causal", "scale"), edges=3, n_out=2,
     kernel=Kernel("attention", "attention:build", frame=ATTENTION, dtypes=FLOATS, backward=False),
-    forward=FN_ATTENTION,
+    forward=SHAPE_ATTENTION,
     flags=ONE_DIFFERENTIABLE, node="ScaledDotProductFlashAttentionForCpuBackward0",
     saved_as="query key value attn_mask -> output logsumexp",
 )  # fmt: skip
 attention_backward = Op(
-    "scaled_dot_product_attention_backward", FUNCTION, ("g", "q", "k", "v", "mask?", "y", "y1"), ("causal", "scale"),
+    "scaled_dot_product_attention_backward", STRUCTURED, ("g", "q", "k", "v", "mask?", "y", "y1"), ("causal", "scale"),
     kernel=Kernel("attention_backward", "attention:build", frame=ATTENTION_BACKWARD, dtypes=FLOATS, backward=True),
-    forward=FN_ATTENTION_BACKWARD,
+    forward=SHAPE_ATTENTION_BACKWARD,
     n_out=3, flags=NOT_DIFFERENTIABLE,
 )  # fmt: skip
 

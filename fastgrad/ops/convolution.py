@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import NUMBERS
 from fastgrad.native.contracts.frames.convolution import CONVOLUTION, CONVOLUTION_INPUT, CONVOLUTION_WEIGHT
-from fastgrad.native.contracts.ops import FN_CONV, FN_CONV_INPUT, FN_CONV_WEIGHT, FUNCTION
+from fastgrad.native.contracts.ops import SHAPE_CONV, SHAPE_CONV_INPUT, SHAPE_CONV_WEIGHT, STRUCTURED
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import sum_
@@ -38,13 +38,13 @@ _KERNELS = {
 def _declare(rank):
     def declared(name, inputs, computes, forward, saved_as=""):
         return Op(
-            name, FUNCTION, inputs, (*GEOMETRY, "*target"), kernel=_KERNELS[computes], forward=forward,
+            name, STRUCTURED, inputs, (*GEOMETRY, "*target"), kernel=_KERNELS[computes], forward=forward,
             node="ConvolutionBackward0", saved_as=saved_as,
         )  # fmt: skip
 
-    convolution = declared(f"conv{rank}d", ("x", "w", "bias?"), "v", FN_CONV, CALLED)
-    transposed = declared(f"conv_transpose{rank}d", ("v", "w", "bias?"), "x", FN_CONV_INPUT, CALLED)
-    correlation = declared(f"conv{rank}d_weight_backward", ("x", "v"), "w", FN_CONV_WEIGHT)
+    convolution = declared(f"conv{rank}d", ("x", "w", "bias?"), "v", SHAPE_CONV, CALLED)
+    transposed = declared(f"conv_transpose{rank}d", ("v", "w", "bias?"), "x", SHAPE_CONV_INPUT, CALLED)
+    correlation = declared(f"conv{rank}d_weight_backward", ("x", "v"), "w", SHAPE_CONV_WEIGHT)
     settings = with_settings(GEOMETRY)
 
     @convolution.vjp("x")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.framed import EMBEDDING, EMBEDDING_BACKWARD
-from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_FRAMED, FUNCTION
+from fastgrad.native.contracts.ops import FLOAT_ONLY, SHAPE_FRAMED, STRUCTURED
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
@@ -13,18 +13,18 @@ LOOKUP = Kernel("embedding", "embedding:lookup", frame=EMBEDDING, dtypes=FLOATS)
 _INTEGERS = (*EMBEDDING.names_of("integers"), "*plan")
 
 embedding = Op(
-    "embedding", FUNCTION, ("weight", "indices", "factors?"), _INTEGERS, kernel=LOOKUP, forward=FN_FRAMED,
+    "embedding", STRUCTURED, ("weight", "indices", "factors?"), _INTEGERS, kernel=LOOKUP, forward=SHAPE_FRAMED,
     flags=FLOAT_ONLY, edges=1,
 )  # fmt: skip
 embedding_backward = Op(
-    "embedding_backward", FUNCTION, ("v", "indices", "factors?"), _INTEGERS,
+    "embedding_backward", STRUCTURED, ("v", "indices", "factors?"), _INTEGERS,
     kernel=Kernel("embedding_backward", "embedding:collect", frame=EMBEDDING_BACKWARD, dtypes=FLOATS),
-    forward=FN_FRAMED, flags=FLOAT_ONLY,
+    forward=SHAPE_FRAMED, flags=FLOAT_ONLY,
     node="EmbeddingDenseBackwardBackward0", edges=1,
 )  # fmt: skip
 embedding_transposed = Op(
-    "embedding_transposed", FUNCTION, ("weight", "indices", "factors?"), _INTEGERS, kernel=LOOKUP,
-    forward=FN_FRAMED, flags=FLOAT_ONLY, node="EmbeddingBackward0", edges=1,
+    "embedding_transposed", STRUCTURED, ("weight", "indices", "factors?"), _INTEGERS, kernel=LOOKUP,
+    forward=SHAPE_FRAMED, flags=FLOAT_ONLY, node="EmbeddingBackward0", edges=1,
 )  # fmt: skip
 
 

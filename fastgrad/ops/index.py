@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.frames import indexing
 from fastgrad.native.contracts.ops import (
-    FN_GATHER,
-    FN_INDEX,
-    FN_INDEX_BACKWARD,
-    FN_INDEX_PUT,
-    FN_SCATTER_ADD,
-    FUNCTION,
+    SHAPE_GATHER,
+    SHAPE_INDEX,
+    SHAPE_INDEX_BACKWARD,
+    SHAPE_INDEX_PUT,
+    SHAPE_SCATTER_ADD,
+    STRUCTURED,
 )
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
@@ -21,20 +21,20 @@ INDEX_PUT = Kernel("index_put", "index:index_put", frame=indexing.INDEX_PUT)
 
 gather = Op(
     "gather",
-    FUNCTION,
+    STRUCTURED,
     ("x", "index"),
     ("dim",),
     kernel=Kernel("gather", "index:gather", frame=indexing.GATHER),
-    forward=FN_GATHER,
+    forward=SHAPE_GATHER,
     edges=1,
 )
 scatter_add = Op(
     "scatter_add",
-    FUNCTION,
+    STRUCTURED,
     ("x", "source", "index"),
     ("dim",),
     kernel=SCATTER,
-    forward=FN_SCATTER_ADD,
+    forward=SHAPE_SCATTER_ADD,
     edges=2,
     saved_as="self src index",
 )
@@ -57,20 +57,20 @@ def _(g, index, dim):
 # x[..., i, j, ...] with index tensors over neighbouring dimensions from `first` on; `indices` is their stack.
 index = Op(
     "index",
-    FUNCTION,
+    STRUCTURED,
     ("x", "indices"),
     ("first",),
     kernel=Kernel("index", "index:index", frame=indexing.INDEX),
-    forward=FN_INDEX,
+    forward=SHAPE_INDEX,
     edges=1,
 )
 index_backward = Op(
-    "index_backward", FUNCTION, ("x", "indices"), ("first", "*target"), kernel=INDEX_PUT,
-    forward=FN_INDEX_BACKWARD, node="IndexPutBackward0", edges=1,
+    "index_backward", STRUCTURED, ("x", "indices"), ("first", "*target"), kernel=INDEX_PUT,
+    forward=SHAPE_INDEX_BACKWARD, node="IndexPutBackward0", edges=1,
 )  # fmt: skip
 index_put = Op(
-    "index_put", FUNCTION, ("x", "v", "indices"), ("first", "accumulate"), kernel=INDEX_PUT,
-    forward=FN_INDEX_PUT, edges=2, saved_as="self values indices",
+    "index_put", STRUCTURED, ("x", "v", "indices"), ("first", "accumulate"), kernel=INDEX_PUT,
+    forward=SHAPE_INDEX_PUT, edges=2, saved_as="self values indices",
 )  # fmt: skip
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import NUMBERS
 from fastgrad.native.contracts.frames import matrices
-from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_ADDMM, FN_DOT, FN_MATMUL, FN_MV, FUNCTION
+from fastgrad.native.contracts.ops import (
+    FLOAT_ONLY,
+    SHAPE_ADDMM,
+    SHAPE_DOT,
+    SHAPE_MATMUL,
+    SHAPE_MV,
+    STRUCTURED,
+)
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
@@ -15,14 +22,14 @@ GEMM = Kernel("gemm", "gemm:build", frame=matrices.GEMM, dtypes=NUMBERS, require
 
 def _product(name, forward, saved_as, inputs=("a", "b"), node=None):
     return Op(
-        name, FUNCTION, inputs, kernel=GEMM, forward=forward, flags=FLOAT_ONLY, node=node, saved_as=saved_as
+        name, STRUCTURED, inputs, kernel=GEMM, forward=forward, flags=FLOAT_ONLY, node=node, saved_as=saved_as
     )
 
 
-mm = _product("mm", FN_MATMUL, "self mat2")
-bmm = _product("bmm", FN_MATMUL, "self mat2")
-mv = _product("mv", FN_MV, "self vec")
-dot = _product("dot", FN_DOT, "self tensor")
+mm = _product("mm", SHAPE_MATMUL, "self mat2")
+bmm = _product("bmm", SHAPE_MATMUL, "self mat2")
+mv = _product("mv", SHAPE_MV, "self vec")
+dot = _product("dot", SHAPE_DOT, "self tensor")
 
 
 def _swapped(x):
@@ -39,7 +46,7 @@ def _rules(op, product):
         return invoke(product, (_swapped(a), g))
 
 
-addmm = _product("addmm", FN_ADDMM, "self mat1 mat2", ("input", "a", "b"))
+addmm = _product("addmm", SHAPE_ADDMM, "self mat1 mat2", ("input", "a", "b"))
 addmm.identity("input")
 
 _rules(mm, mm)
@@ -48,8 +55,8 @@ _rules(addmm, mm)
 
 # The products with a transposed matrix, as a linear layer has them: the gradient of that operand is made so that it is
 # contiguous once it is transposed back.
-mm_transposed = _product("mm.transposed", FN_MATMUL, mm.saved_as, node=mm.node)
-addmm_transposed = _product("addmm.transposed", FN_ADDMM, addmm.saved_as, addmm.inputs, addmm.node)
+mm_transposed = _product("mm.transposed", SHAPE_MATMUL, mm.saved_as, node=mm.node)
+addmm_transposed = _product("addmm.transposed", SHAPE_ADDMM, addmm.saved_as, addmm.inputs, addmm.node)
 addmm_transposed.identity("input")
 
 

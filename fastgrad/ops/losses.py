@@ -8,11 +8,11 @@ from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.losses import NLL, NLL_BACKWARD
 from fastgrad.native.contracts.ops import (
     FIRST,
-    FN_NLL,
-    FN_NLL_BACKWARD,
-    FN_REDUCED,
-    FUNCTION,
     ONE_DIFFERENTIABLE,
+    SHAPE_NLL,
+    SHAPE_NLL_BACKWARD,
+    SHAPE_REDUCED,
+    STRUCTURED,
 )
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
@@ -24,16 +24,16 @@ from fastgrad.ops.vocabulary import c, m
 PAIR = "self target"  # PyTorch's names of what losses of two tensors take
 
 nll_loss = Op(
-    "nll_loss", FUNCTION, ("x", "target", "weight?"), ("reduction", "ignore_index"), edges=1,
-    kernel=Kernel("nll_loss", "losses:nll", frame=NLL, dtypes=FLOATS), forward=FN_NLL, n_out=2,
+    "nll_loss", STRUCTURED, ("x", "target", "weight?"), ("reduction", "ignore_index"), edges=1,
+    kernel=Kernel("nll_loss", "losses:nll", frame=NLL, dtypes=FLOATS), forward=SHAPE_NLL, n_out=2,
     flags=ONE_DIFFERENTIABLE,
     saved_as="self target weight -> output total_weight",
 )  # fmt: skip
 nll_loss_backward = Op(
-    "nll_loss_backward", FUNCTION, ("v", "x", "target", "weight?", "total"),
+    "nll_loss_backward", STRUCTURED, ("v", "x", "target", "weight?", "total"),
     ("reduction", "ignore_index", "*plan"), edges=2,
     kernel=Kernel("nll_loss_backward", "losses:nll_backward", frame=NLL_BACKWARD, dtypes=FLOATS),
-    forward=FN_NLL_BACKWARD,
+    forward=SHAPE_NLL_BACKWARD,
 )  # fmt: skip
 
 
@@ -204,7 +204,7 @@ binary_cross_entropy_with_logits.also_saves("b", "b")
 
 def _reduced(each, kind, expanded):
     op = Op(
-        f"{each.name}.{kind}", FUNCTION, each.inputs, ("mean",), kernel=each.kernel, forward=FN_REDUCED,
+        f"{each.name}.{kind}", STRUCTURED, each.inputs, ("mean",), kernel=each.kernel, forward=SHAPE_REDUCED,
         node=each.node, edges=each.edges, saved_as=each.saved_as,
     )  # fmt: skip
     for k, inner in each.rules.items():

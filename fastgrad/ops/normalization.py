@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.framed import NORM, NORM_BACKWARD, NORM_FIXED, NORM_WEIGHT
-from fastgrad.native.contracts.ops import FLOAT_ONLY, FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE
+from fastgrad.native.contracts.ops import FLOAT_ONLY, ONE_DIFFERENTIABLE, SHAPE_FRAMED, STRUCTURED
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import mean, sum_
@@ -63,7 +63,7 @@ def _wide(weight, groups, c):
 def _op(name, inputs, kernel, node, n_out=1, edges=None, saved_as=""):
     flags = FLOAT_ONLY | (ONE_DIFFERENTIABLE if n_out > 1 else 0)
     return Op(
-        name, FUNCTION, inputs, INTEGERS, kernel=kernel, forward=FN_FRAMED, flags=flags, n_out=n_out, node=node,
+        name, STRUCTURED, inputs, INTEGERS, kernel=kernel, forward=SHAPE_FRAMED, flags=flags, n_out=n_out, node=node,
         edges=edges, saved_as=saved_as,
     )  # fmt: skip
 

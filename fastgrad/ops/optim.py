@@ -10,7 +10,7 @@ from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.frame import ADDRESSES, UPDATE, Frame
 from fastgrad.native.contracts.frames.multi_tensor import ADAGRAD, ADAM, CLIP, NORM_PART, RMSPROP, SCALE, SGD
-from fastgrad.native.contracts.ops import FN_EACH, FUNCTION
+from fastgrad.native.contracts.ops import SHAPE_EACH, STRUCTURED
 from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
@@ -37,7 +37,7 @@ class MultiTensorOp(Op):
         settings = frame.names_of("settings") if "settings" in frame.declared else ()
         kernel = Kernel(name, f"optim:{frame.name}", frame=frame, dtypes=FLOATS, hint=_FLOATING)
         attrs = ("places", "present", "written", "single", *settings)
-        super().__init__(name, FUNCTION, ("*tensors",), attrs, kernel=kernel, forward=FN_EACH)
+        super().__init__(name, STRUCTURED, ("*tensors",), attrs, kernel=kernel, forward=SHAPE_EACH)
 
     def __call__(
         self, tensors: Sequence[Any], *settings: Any, flags: int | None = None, absent: Sequence[str] = ()

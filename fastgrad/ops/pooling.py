@@ -12,15 +12,15 @@ from fastgrad.native.contracts.frames.windows import (
     TO_PLACES,
 )
 from fastgrad.native.contracts.ops import (
-    FN_ADAPTIVE_POOL,
-    FN_AVG_POOL,
-    FN_MAX_POOL,
-    FN_PAD,
-    FN_PAD_BACKWARD,
-    FN_POOL_GATHER,
-    FN_POOL_SCATTER,
-    FUNCTION,
     ONE_DIFFERENTIABLE,
+    SHAPE_ADAPTIVE_POOL,
+    SHAPE_AVG_POOL,
+    SHAPE_MAX_POOL,
+    SHAPE_PAD,
+    SHAPE_PAD_BACKWARD,
+    SHAPE_POOL_GATHER,
+    SHAPE_POOL_SCATTER,
+    STRUCTURED,
 )
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
@@ -35,18 +35,18 @@ def _kernel(name, frame, dtypes=NUMBERS, **options):
 # --- maxima ----------------------------------------------------------------------------------------------------
 
 max_pool2d = Op(
-    "max_pool2d", FUNCTION, ("x",), (*MAX_POOLING.names_of("settings"), "*target"),
-    kernel=_kernel("max_pool2d", MAX_POOLING, pool="max"), forward=FN_MAX_POOL, n_out=2, flags=ONE_DIFFERENTIABLE,
+    "max_pool2d", STRUCTURED, ("x",), (*MAX_POOLING.names_of("settings"), "*target"),
+    kernel=_kernel("max_pool2d", MAX_POOLING, pool="max"), forward=SHAPE_MAX_POOL, n_out=2, flags=ONE_DIFFERENTIABLE,
     node="MaxPool2DWithIndicesBackward0",
 )  # fmt: skip
 max_pool2d_backward = Op(
-    "max_pool2d_backward", FUNCTION, ("v", "indices"), ("*target",), edges=1,
-    kernel=_kernel("max_pool2d_backward", TO_PLACES, pool="scatter"), forward=FN_POOL_SCATTER,
+    "max_pool2d_backward", STRUCTURED, ("v", "indices"), ("*target",), edges=1,
+    kernel=_kernel("max_pool2d_backward", TO_PLACES, pool="scatter"), forward=SHAPE_POOL_SCATTER,
     node="MaxPool2DWithIndicesBackwardBackward0",
 )  # fmt: skip
 pool_gather = Op(
-    "pool_gather", FUNCTION, ("x", "indices"), edges=1, kernel=_kernel("pool_gather", FROM_PLACES, pool="gather"),
-    forward=FN_POOL_GATHER,
+    "pool_gather", STRUCTURED, ("x", "indices"), edges=1, kernel=_kernel("pool_gather", FROM_PLACES, pool="gather"),
+    forward=SHAPE_POOL_GATHER,
 )  # fmt: skip
 
 
@@ -73,11 +73,11 @@ def _(g, indices, sizes):
 
 def _mean_pool(name, node, forward, frame, settings, pool):
     op = Op(
-        name, FUNCTION, ("x",), (*settings, "*target"), kernel=_kernel(name, frame, **pool), forward=forward,
+        name, STRUCTURED, ("x",), (*settings, "*target"), kernel=_kernel(name, frame, **pool), forward=forward,
         node=f"{node}Backward0",
     )  # fmt: skip
     back = Op(
-        f"{name}_backward", FUNCTION, ("v",), (*settings, "*target"),
+        f"{name}_backward", STRUCTURED, ("v",), (*settings, "*target"),
         kernel=_kernel(f"{name}_backward", frame, **{**pool, "pool": f"{pool['pool']}_backward"}), forward=forward,
         node=f"{node}BackwardBackward0",
     )  # fmt: skip
@@ -96,10 +96,15 @@ def _mean_pool(name, node, forward, frame, settings, pool):
 
 
 _mean_pool(
-    "avg_pool2d", "AvgPool2D", FN_AVG_POOL, MEAN_POOLING, MEAN_POOLING.names_of("settings"), {"pool": "mean"}
+    "avg_pool2d",
+    "AvgPool2D",
+    SHAPE_AVG_POOL,
+    MEAN_POOLING,
+    MEAN_POOLING.names_of("settings"),
+    {"pool": "mean"},
 )
 _mean_pool(
-    "adaptive_avg_pool2d", "AdaptiveAvgPool2D", FN_ADAPTIVE_POOL, PLANES, (), {"pool": "adaptive", "dtypes": FLOATS}
+    "adaptive_avg_pool2d", "AdaptiveAvgPool2D", SHAPE_ADAPTIVE_POOL, PLANES, (), {"pool": "adaptive", "dtypes": FLOATS}
 )  # fmt: skip
 
 # --- padding ---------------------------------------------------------------------------------------------------
@@ -108,12 +113,12 @@ _mean_pool(
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
 
 pad = Op(
-    "pad", FUNCTION, ("x",), ("mode", "value", "*plan"),
-    kernel=Kernel("pad", "pool:pad", frame=PADDING), forward=FN_PAD, node="ConstantPadNdBackward0",
+    "pad", STRUCTURED, ("x",), ("mode", "value", "*plan"),
+    kernel=Kernel("pad", "pool:pad", frame=PADDING), forward=SHAPE_PAD, node="ConstantPadNdBackward0",
 )  # fmt: skip
 pad_backward = Op(
-    "pad_backward", FUNCTION, ("v",), ("mode", "*plan"),
-    kernel=Kernel("pad_backward", "pool:pad_backward", frame=PADDING), forward=FN_PAD_BACKWARD,
+    "pad_backward", STRUCTURED, ("v",), ("mode", "*plan"),
+    kernel=Kernel("pad_backward", "pool:pad_backward", frame=PADDING), forward=SHAPE_PAD_BACKWARD,
 )  # fmt: skip
 
 

@@ -9,15 +9,6 @@ from fastgrad.native.contracts.frames import reductions
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
-    FN_EXPAND_BACK,
-    FN_EXPAND_MEAN,
-    FN_EXPAND_MEAN_BACK,
-    FN_EXPAND_META,
-    FN_PLACE_ROWS,
-    FN_REDUCE_LIKE,
-    FN_RESTORE,
-    FN_SELECT_ROWS,
-    FUNCTION,
     NOT_DIFFERENTIABLE,
     NOT_EMPTY,
     ONE_DIFFERENTIABLE,
@@ -26,6 +17,15 @@ from fastgrad.native.contracts.ops import (
     REDUCES,
     REDUCTION,
     ROWWISE,
+    SHAPE_EXPAND_BACK,
+    SHAPE_EXPAND_MEAN,
+    SHAPE_EXPAND_MEAN_BACK,
+    SHAPE_EXPAND_META,
+    SHAPE_PLACE_ROWS,
+    SHAPE_REDUCE_LIKE,
+    SHAPE_RESTORE,
+    SHAPE_SELECT_ROWS,
+    STRUCTURED,
     WITH_INDICES,
 )
 from fastgrad.ops.call import invoke
@@ -77,20 +77,28 @@ def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called="", saved_
 
 # How a gradient of the result reaches every element it was made from: the reduced dimensions come back.
 expand_reduced = Op(
-    "expand_reduced", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_META, node="ExpandBackward0"
+    "expand_reduced", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_EXPAND_META, node="ExpandBackward0"
 )
-expand_mean = Op("expand_mean", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_MEAN, node="ExpandBackward0")
+expand_mean = Op(
+    "expand_mean", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_EXPAND_MEAN, node="ExpandBackward0"
+)
 reduce_like = Op(
-    "reduce_like", FUNCTION, ("x",), ("mean", "*plan"), forward=FN_REDUCE_LIKE, node="SumBackward1"
+    "reduce_like", STRUCTURED, ("x",), ("mean", "*plan"), forward=SHAPE_REDUCE_LIKE, node="SumBackward1"
 )
-mean_like = Op("mean_like", FUNCTION, ("x",), ("mean", "*plan"), forward=FN_REDUCE_LIKE, node="MeanBackward1")
-expand_back = Op("expand_back", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_BACK, node="ExpandBackward0")
+mean_like = Op(
+    "mean_like", STRUCTURED, ("x",), ("mean", "*plan"), forward=SHAPE_REDUCE_LIKE, node="MeanBackward1"
+)
+expand_back = Op(
+    "expand_back", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_EXPAND_BACK, node="ExpandBackward0"
+)
 expand_mean_back = Op(
-    "expand_mean_back", FUNCTION, ("x",), ("*plan",), forward=FN_EXPAND_MEAN_BACK, node="ExpandBackward0"
+    "expand_mean_back", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_EXPAND_MEAN_BACK, node="ExpandBackward0"
 )
 
 
-restore = Op("restore_reduced", FUNCTION, ("x",), ("*plan",), forward=FN_RESTORE, node="UnsqueezeBackward0")
+restore = Op(
+    "restore_reduced", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_RESTORE, node="UnsqueezeBackward0"
+)
 
 
 def restored(x, sizes, keepdim, dims, number=True):
@@ -208,9 +216,11 @@ min_.vjp("x")(_extreme_of_all)
 softmax_backward = _rowwise("softmax_backward", ("v", "s"), FLOAT_ONLY)
 log_softmax_backward = _rowwise("log_softmax_backward", ("v", "s"), FLOAT_ONLY)
 reversed_cumsum = _rowwise("reversed_cumsum", flags=FLOAT_ONLY)
-select_rows = Op("select_rows", FUNCTION, ("x", "index"), ("dim", "keepdim"), forward=FN_SELECT_ROWS, edges=1)
+select_rows = Op(
+    "select_rows", STRUCTURED, ("x", "index"), ("dim", "keepdim"), forward=SHAPE_SELECT_ROWS, edges=1
+)
 place_rows = Op(
-    "place_rows", FUNCTION, ("x", "index"), ("dim", "keepdim", "*plan"), forward=FN_PLACE_ROWS, edges=1
+    "place_rows", STRUCTURED, ("x", "index"), ("dim", "keepdim", "*plan"), forward=SHAPE_PLACE_ROWS, edges=1
 )
 
 

@@ -6,26 +6,26 @@ from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.frames import filling, matrices
 from fastgrad.native.contracts.ops import (
     EVERY_GRADIENT,
-    FN_CAST,
-    FN_CAT,
-    FN_CLONE,
-    FN_NONE,
-    FN_PLACE_STRIDED,
-    FN_RESHAPE,
-    FN_RESHAPE_TO,
-    FN_SPLIT,
-    FN_SPLIT_BACKWARD,
-    FN_STACK,
-    FN_SUM_TO,
-    FN_TAKE_STRIDED,
-    FN_TRIANGLE,
-    FN_UNBIND,
-    FN_UNBIND_BACKWARD,
-    FN_VIEW_BACKWARD,
-    FN_ZERO_STRIDED,
-    FN_ZEROS,
-    FUNCTION,
     NOT_DIFFERENTIABLE,
+    SHAPE_CAST,
+    SHAPE_CAT,
+    SHAPE_CLONE,
+    SHAPE_NONE,
+    SHAPE_PLACE_STRIDED,
+    SHAPE_RESHAPE,
+    SHAPE_RESHAPE_TO,
+    SHAPE_SPLIT,
+    SHAPE_SPLIT_BACKWARD,
+    SHAPE_STACK,
+    SHAPE_SUM_TO,
+    SHAPE_TAKE_STRIDED,
+    SHAPE_TRIANGLE,
+    SHAPE_UNBIND,
+    SHAPE_UNBIND_BACKWARD,
+    SHAPE_VIEW_BACKWARD,
+    SHAPE_ZERO_STRIDED,
+    SHAPE_ZEROS,
+    STRUCTURED,
     VIEW,
     VIEW_ALIAS,
     VIEW_AS_STRIDED,
@@ -47,18 +47,18 @@ from fastgrad.ops.registry import Op
 
 # --- copies and casts ------------------------------------------------------------------------------------------
 
-clone = Op("clone", FUNCTION, ("x",), forward=FN_CLONE)
+clone = Op("clone", STRUCTURED, ("x",), forward=SHAPE_CLONE)
 clone.identity("x")
 
-cast = Op("cast", FUNCTION, ("x",), ("dtype",), forward=FN_CAST, node="ToCopyBackward0", called="to")
+cast = Op("cast", STRUCTURED, ("x",), ("dtype",), forward=SHAPE_CAST, node="ToCopyBackward0", called="to")
 cast.identity("x")  # the sweep casts a gradient to the dtype of its input
 
-sum_to = Op("sum_to", FUNCTION, ("x",), ("*target",), forward=FN_SUM_TO, node="SumBackward1")
+sum_to = Op("sum_to", STRUCTURED, ("x",), ("*target",), forward=SHAPE_SUM_TO, node="SumBackward1")
 expand_to = Op(
     "expand_to", VIEW, ("x",), ("*target",), forward=VIEW_EXPAND_TO, node="ExpandBackward0", called="expand"
 )
 expand_to.identity("x")
-zeros_of = Op("zeros_of", FUNCTION, ("x",), ("*target",), forward=FN_ZEROS, flags=NOT_DIFFERENTIABLE)
+zeros_of = Op("zeros_of", STRUCTURED, ("x",), ("*target",), forward=SHAPE_ZEROS, flags=NOT_DIFFERENTIABLE)
 
 
 @sum_to.vjp("x")
@@ -71,19 +71,19 @@ def _(g, sizes):
 view = Op("view", VIEW, ("x",), ("*target",), forward=VIEW_RESHAPE)
 reshape_copy = Op(
     "reshape_copy",
-    FUNCTION,
+    STRUCTURED,
     ("x",),
     ("*target",),
-    forward=FN_RESHAPE,
+    forward=SHAPE_RESHAPE,
     node="UnsafeViewBackward0",
     called="reshape",
 )
 reshape_to = Op(
     "reshape_to",
-    FUNCTION,
+    STRUCTURED,
     ("x",),
     ("rank", "*target"),
-    forward=FN_RESHAPE_TO,
+    forward=SHAPE_RESHAPE_TO,
     node="ReshapeBackward0",
     called="reshape",
 )
@@ -139,15 +139,19 @@ t.vjp("x")(_transpose_back)
 # The gradient of a view that leaves elements out: zeros of the input's sizes around the gradient. The integers are
 # the view's kind, the number of its integers, those, and the sizes.
 slice_backward = Op(
-    "slice_backward", FUNCTION, ("x",), ("kind", "n", "dim", "start", "end", "step", "*target"),
-    forward=FN_VIEW_BACKWARD,
+    "slice_backward", STRUCTURED, ("x",), ("kind", "n", "dim", "start", "end", "step", "*target"),
+    forward=SHAPE_VIEW_BACKWARD,
 )  # fmt: skip
 select_backward = Op(
-    "select_backward", FUNCTION, ("x",), ("kind", "n", "dim", "index", "*target"), forward=FN_VIEW_BACKWARD
+    "select_backward",
+    STRUCTURED,
+    ("x",),
+    ("kind", "n", "dim", "index", "*target"),
+    forward=SHAPE_VIEW_BACKWARD,
 )
 diagonal_backward = Op(
-    "diagonal_backward", FUNCTION, ("x",), ("kind", "n", "offset", "dim1", "dim2", "*target"),
-    forward=FN_VIEW_BACKWARD,
+    "diagonal_backward", STRUCTURED, ("x",), ("kind", "n", "offset", "dim1", "dim2", "*target"),
+    forward=SHAPE_VIEW_BACKWARD,
 )  # fmt: skip
 
 
@@ -185,11 +189,16 @@ def _(g, offset, dim1, dim2):
 # A plan says how a view lies in its base; see `native.shapes.parts`.
 
 copy_slices = Op(
-    "copy_slices", FUNCTION, ("x", "source"), ("*plan",), forward=FN_NONE, node="torch::autograd::CopySlices"
+    "copy_slices",
+    STRUCTURED,
+    ("x", "source"),
+    ("*plan",),
+    forward=SHAPE_NONE,
+    node="torch::autograd::CopySlices",
 )
-zero_strided = Op("zero_strided", FUNCTION, ("x",), ("*plan",), forward=FN_ZERO_STRIDED)
-take_strided = Op("take_strided", FUNCTION, ("x",), ("*plan",), forward=FN_TAKE_STRIDED)
-place_strided = Op("place_strided", FUNCTION, ("x",), ("*plan",), forward=FN_PLACE_STRIDED)
+zero_strided = Op("zero_strided", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_ZERO_STRIDED)
+take_strided = Op("take_strided", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_TAKE_STRIDED)
+place_strided = Op("place_strided", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_PLACE_STRIDED)
 
 
 @copy_slices.vjp("x")
@@ -222,21 +231,26 @@ def _(g, plan):
 
 # --- many outputs, many inputs ---------------------------------------------------------------------------------
 
-unbind = Op("unbind", FUNCTION, ("x",), ("dim",), forward=FN_UNBIND)
-split = Op("split", FUNCTION, ("x",), ("dim", "*lengths"), forward=FN_SPLIT, node="SplitBackward0")
+unbind = Op("unbind", STRUCTURED, ("x",), ("dim",), forward=SHAPE_UNBIND)
+split = Op("split", STRUCTURED, ("x",), ("dim", "*lengths"), forward=SHAPE_SPLIT, node="SplitBackward0")
 unbind_backward = Op(
     "unbind_backward",
-    FUNCTION,
+    STRUCTURED,
     ("*xs?",),
     ("dim", "*target"),
-    forward=FN_UNBIND_BACKWARD,
+    forward=SHAPE_UNBIND_BACKWARD,
     node="StackBackward0",
 )
 split_backward = Op(
-    "split_backward", FUNCTION, ("*xs?",), ("dim", "*plan"), forward=FN_SPLIT_BACKWARD, node="CatBackward0"
+    "split_backward",
+    STRUCTURED,
+    ("*xs?",),
+    ("dim", "*plan"),
+    forward=SHAPE_SPLIT_BACKWARD,
+    node="CatBackward0",
 )
-cat = Op("cat", FUNCTION, ("*xs",), ("dim", "*lengths"), forward=FN_CAT, flags=EVERY_GRADIENT)
-stack = Op("stack", FUNCTION, ("*xs",), ("dim",), forward=FN_STACK, flags=EVERY_GRADIENT)
+cat = Op("cat", STRUCTURED, ("*xs",), ("dim", "*lengths"), forward=SHAPE_CAT, flags=EVERY_GRADIENT)
+stack = Op("stack", STRUCTURED, ("*xs",), ("dim",), forward=SHAPE_STACK, flags=EVERY_GRADIENT)
 
 
 @unbind.vjp("x")
@@ -276,8 +290,8 @@ def _(g, dim, position):
 
 
 narrow_backward = Op(
-    "narrow_backward", FUNCTION, ("x",), ("kind", "n", "dim", "start", "length", "*target"),
-    forward=FN_VIEW_BACKWARD, node="SliceBackward0",
+    "narrow_backward", STRUCTURED, ("x",), ("kind", "n", "dim", "start", "length", "*target"),
+    forward=SHAPE_VIEW_BACKWARD, node="SliceBackward0",
 )  # fmt: skip
 
 
@@ -295,19 +309,19 @@ def _(g, dim, start, length):
 
 tril = Op(
     "tril",
-    FUNCTION,
+    STRUCTURED,
     ("x",),
     ("offset",),
     kernel=Kernel("tril", "memory:triangle", frame=matrices.TRIANGLE, upper=False),
-    forward=FN_TRIANGLE,
+    forward=SHAPE_TRIANGLE,
 )
 triu = Op(
     "triu",
-    FUNCTION,
+    STRUCTURED,
     ("x",),
     ("offset",),
     kernel=Kernel("triu", "memory:triangle", frame=matrices.TRIANGLE, upper=True),
-    forward=FN_TRIANGLE,
+    forward=SHAPE_TRIANGLE,
 )
 
 

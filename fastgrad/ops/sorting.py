@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.frames.framed import SORTING
-from fastgrad.native.contracts.ops import FN_FRAMED, FUNCTION, ONE_DIFFERENTIABLE, WITH_INDICES
+from fastgrad.native.contracts.ops import ONE_DIFFERENTIABLE, SHAPE_FRAMED, STRUCTURED, WITH_INDICES
 from fastgrad.ops.call import invoke
 from fastgrad.ops.index import scatter_add
 from fastgrad.ops.kernel_table import Kernel
@@ -15,8 +15,8 @@ SELECT = Kernel("select_sorted", "sorting:select", frame=SORTING)
 
 def _sorting(name):
     op = Op(
-        name, FUNCTION, ("x",), (*SORTING.names_of("integers"), "dim", "*plan"), kernel=SELECT,
-        forward=FN_FRAMED, n_out=2, flags=ONE_DIFFERENTIABLE | WITH_INDICES, saved_as="self -> values indices",
+        name, STRUCTURED, ("x",), (*SORTING.names_of("integers"), "dim", "*plan"), kernel=SELECT,
+        forward=SHAPE_FRAMED, n_out=2, flags=ONE_DIFFERENTIABLE | WITH_INDICES, saved_as="self -> values indices",
     )  # fmt: skip
 
     @op.vjp("x")

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.ops import FN_LENGTH, FN_NUMBER, FN_STD, FN_VAR, FUNCTION, NOT_DIFFERENTIABLE
+from fastgrad.native.contracts.ops import (
+    NOT_DIFFERENTIABLE,
+    SHAPE_LENGTH,
+    SHAPE_NUMBER,
+    SHAPE_STD,
+    SHAPE_VAR,
+    STRUCTURED,
+)
 from fastgrad.ops.call import float_of_bits, invoke
 from fastgrad.ops.elementwise import square
 from fastgrad.ops.losses import mse_loss
@@ -11,21 +18,23 @@ from fastgrad.ops.registry import Op
 from fastgrad.ops.vocabulary import m
 
 # A float that stands among the integers of a call, as a tensor.
-number = Op("number", FUNCTION, ("x",), ("bits",), forward=FN_NUMBER, flags=NOT_DIFFERENTIABLE)
+number = Op("number", STRUCTURED, ("x",), ("bits",), forward=SHAPE_NUMBER, flags=NOT_DIFFERENTIABLE)
 
 
 def _op(name, kernel, forward, node=None, called="", n_out=1):
     return Op(
-        name, FUNCTION, ("x",), ("divisor", "keepdim", "*dims"), kernel=kernel, forward=forward, node=node,
+        name, STRUCTURED, ("x",), ("divisor", "keepdim", "*dims"), kernel=kernel, forward=forward, node=node,
         called=called, n_out=n_out,
     )  # fmt: skip
 
 
-var = _op("var", mse_loss.kernel, FN_VAR)
-std = _op("std", mse_loss.kernel, FN_STD)
-var_mean = _op("var_mean", mse_loss.kernel, FN_VAR, n_out=2)
-std_mean = _op("std_mean", mse_loss.kernel, FN_STD, n_out=2)
-euclidean_norm = _op("euclidean_norm", square.kernel, FN_LENGTH, "LinalgVectorNormBackward0", called="norm")
+var = _op("var", mse_loss.kernel, SHAPE_VAR)
+std = _op("std", mse_loss.kernel, SHAPE_STD)
+var_mean = _op("var_mean", mse_loss.kernel, SHAPE_VAR, n_out=2)
+std_mean = _op("std_mean", mse_loss.kernel, SHAPE_STD, n_out=2)
+euclidean_norm = _op(
+    "euclidean_norm", square.kernel, SHAPE_LENGTH, "LinalgVectorNormBackward0", called="norm"
+)
 
 
 # As in PyTorch, where the deviation or the length is zero, so is the gradient.

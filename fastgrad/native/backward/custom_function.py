@@ -64,7 +64,7 @@ from fastgrad.native.graph.graph import (
     write_meta,
 )
 from fastgrad.native.graph.inplace import change_history, check_inplace
-from fastgrad.native.graph.packing import announce, mark_packed, pack_place, same
+from fastgrad.native.graph.packing import announce, mark_packed, new_reference, pack_place
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.buffers import allocate, deallocate
@@ -503,7 +503,7 @@ def take_gradients(o, result, results):
                 j += 1
     if good:
         return OK
-    values = exact_tuple(result) if several else same(result)
+    values = exact_tuple(result) if several else new_reference(result)
     answer = call_python(runtime().check_gradients, 2, o, values, 0) if values != 0 else 0
     if answer != 0:  # a tensor without a record
         py_decref(answer)

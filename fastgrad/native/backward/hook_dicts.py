@@ -47,7 +47,7 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.python_types import HELD_HOOKS, HELD_POST_HOOKS, NODE_OBJECT
 from fastgrad.native.contracts.status import RAISED
-from fastgrad.native.graph.graph import is_leaf, look, tell_accumulator
+from fastgrad.native.graph.graph import catch_up, is_leaf, tell_accumulator
 from fastgrad.native.objects.handles import (
     type_of,
     wrap_node,
@@ -165,7 +165,7 @@ def hold_hooks(n, output_nr, hooks):
 def register_hook(h, function):
     """Register a tensor hook on a non-leaf that requires grad: its handle; None for any other tensor."""
     enter()
-    status = look(h)
+    status = catch_up(h)
     if failed(status):
         return status
     t = tensor(h)
@@ -207,7 +207,7 @@ def register_node_hook(n, post, function):
 def output_hooks(h):
     """The hooks of a non-leaf, None if there are none."""
     enter()
-    status = look(h)
+    status = catch_up(h)
     if failed(status):
         return status
     t = tensor(h)

@@ -57,7 +57,7 @@ from fastgrad.native.contracts.flags import (
 from fastgrad.native.contracts.records import CAPTURE_WORDS
 from fastgrad.native.contracts.status import NESTED_TOO_DEEP, OK, RAISED, UNUSUAL
 from fastgrad.native.graph.graph import gradient_edge, requires_grad
-from fastgrad.native.graph.packing import same
+from fastgrad.native.graph.packing import new_reference
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.records import META_BYTES
@@ -200,7 +200,7 @@ def begin(handle, outputs, gradients, wanted):
         return UNUSUAL
     for k in range(n):
         output = item_of(outputs, k)
-        gradient = same(none()) if gradients == none() else item_of(gradients, k)
+        gradient = new_reference(none()) if gradients == none() else item_of(gradients, k)
         result = root(handle, output, gradient) if output != 0 and gradient != 0 else UNUSUAL
         for held in (output, gradient):
             if held != 0:
@@ -242,7 +242,7 @@ def fail_in_python(handle, result):
     facts = facts_of(result)
     number = py_integer(result)
     n = task(handle).node
-    o = wrap_node(n) if n != 0 else same(none())
+    o = wrap_node(n) if n != 0 else new_reference(none())
     answer = 0
     if facts != 0 and number != 0 and o != 0:
         answer = call_python(runtime().pass_failed, 3, o, number, facts)

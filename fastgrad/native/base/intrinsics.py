@@ -309,7 +309,7 @@ def extern(name: str, result: types.Type, *args: types.Type) -> Any:
 
 
 malloc = extern("malloc", I64, I64)
-release = extern("free", types.void, I64)
+c_free = extern("free", types.void, I64)
 posix_memalign = extern("posix_memalign", types.int32, I64, I64, I64)
 madvise = extern("madvise", types.int32, I64, I64, types.int32)
 memset = extern("memset", I64, I64, types.int32, I64)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from fastgrad.native.base.intrinsics import (
     address_of,
+    c_free,
     malloc,
     native,
     native_inline,
     native_once,
-    release,
     runtime,
     stack_small,
     words,
@@ -66,7 +66,7 @@ def make_room():
     for k in range(ENTRY * rt.n_modes):
         words(fresh)[k] = words(rt.modes)[k]
     if rt.modes != 0:
-        release(rt.modes)
+        c_free(rt.modes)
     rt.modes = fresh
     rt.cap_modes = cap
     return True
@@ -86,7 +86,7 @@ def forget_ended_threads():
         for j in range(2, ENTRY):
             if left[j] != 0:
                 py_decref(left[j])
-        release(address_of(left))
+        c_free(address_of(left))
         k = 0
 
 

@@ -8,10 +8,10 @@ from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.ops import (
     ELEMENTWISE,
-    FN_SPLIT,
-    FN_UNBIND,
     REDUCTION,
     ROWWISE,
+    SHAPE_SPLIT,
+    SHAPE_UNBIND,
     VIEW,
     VIEW_SELECT,
     VIEW_SLICE,
@@ -33,7 +33,7 @@ def run_splits(kind, h, attrs, n, outs):
     at = 0
     for k in range(n):
         place[0] = attrs[0]
-        if kind == FN_UNBIND:
+        if kind == SHAPE_UNBIND:
             place[1] = k
             outs[k] = make_view(VIEW_SELECT, h, 2, place)
         else:
@@ -76,7 +76,7 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
         count = 1 if outs[0] > 0 else outs[0]
     elif kind == ROWWISE:
         count = rowwise(op, n, ins, attrs, outs)
-    elif info.forward == FN_UNBIND or info.forward == FN_SPLIT:
+    elif info.forward == SHAPE_UNBIND or info.forward == SHAPE_SPLIT:
         count = run_splits(info.forward, ins[0], attrs, n_outs, outs)
     else:
         count = run_function(op, info.forward, n, ins, n_attrs, attrs, outs)

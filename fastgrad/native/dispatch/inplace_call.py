@@ -11,7 +11,7 @@ from fastgrad.native.contracts.flags import (
     INFERENCE_MODE,
     MUTATION_HOOKS,
 )
-from fastgrad.native.contracts.ops import FILLS, FUNCTION, MASK_LAST
+from fastgrad.native.contracts.ops import FILLS, MASK_LAST, STRUCTURED
 from fastgrad.native.contracts.status import (
     DEVICE_MISMATCH,
     INFERENCE_INPLACE,
@@ -21,7 +21,7 @@ from fastgrad.native.contracts.status import (
     PARTIAL_OVERLAP,
     RAISED,
 )
-from fastgrad.native.graph.graph import any_requires_grad, create_node, look_at, save_again
+from fastgrad.native.graph.graph import any_requires_grad, catch_up_all, create_node, save_again
 from fastgrad.native.graph.inplace import check_inplace, move_history, stand_in
 from fastgrad.native.graph.packing import show_tensor
 from fastgrad.native.launch.elementwise import elementwise_slow
@@ -40,7 +40,7 @@ def check_memory(info, n, ins):
 
     A tensor that gives the value to fill with is read like a number, and the mask says only where.
     """
-    if info.kind == FUNCTION or info.flags & FILLS:
+    if info.kind == STRUCTURED or info.flags & FILLS:
         return OK
     first = n - 1 if info.flags & MASK_LAST else 1
     if first == 1 and overlaps_itself(ins[0]):
@@ -64,7 +64,7 @@ def inplace(op, n, ins, n_attrs, attrs):
     if needs:
         status = check_inplace(ins[0])
         if not failed(status):
-            status = look_at(n, ins)
+            status = catch_up_all(n, ins)
         if failed(status):
             return status
     status = own_memory(ins[0])
@@ -78,7 +78,7 @@ def inplace(op, n, ins, n_attrs, attrs):
         return RAISED
     out = words(stack_small())
     out[0] = ins[0]
-    if info.kind == FUNCTION:
+    if info.kind == STRUCTURED:
         if needs:
             return fail(NOT_RECORDABLE)
         if not on_one_device(n, ins):

@@ -249,7 +249,7 @@ def edge_of(handle):
 @native
 def gradient_edge(handle):
     """Like `edge_of`, for a tensor that may be a view which its base has left behind."""
-    status = look(handle)
+    status = catch_up(handle)
     return edge_of(handle) if not failed(status) else status
 
 
@@ -371,7 +371,7 @@ def follow_base(h):
 
 
 @native_inline
-def look(h):
+def catch_up(h):
     """Let a view whose memory was changed since it got its history catch up with its base. OK or a failure."""
     t = tensor(h)
     if not t.flags & IS_VIEW or t.base == 0 or t.followed == version_of(h):
@@ -402,12 +402,12 @@ def any_requires_grad(n, ins):
 
 
 @native_inline
-def look_at(n, ins):
+def catch_up_all(n, ins):
     """Let the views among the inputs of a call catch up with their bases. OK or a failure."""
     status = OK
     for k in range(n):
         if ins[k] != 0 and not failed(status):
-            status = look(ins[k])
+            status = catch_up(ins[k])
     return status
 
 
@@ -477,7 +477,7 @@ def record(op, n, ins, n_out, outs, n_attrs, attrs):
         return 0
     if info.flags & NOT_DIFFERENTIABLE or not is_floating(tensor(outs[0]).dtype):
         return 0
-    status = look_at(min(n, info.n_in), ins)
+    status = catch_up_all(min(n, info.n_in), ins)
     if failed(status):
         return status
     handle = create_node(op, n, ins, n_out, outs, n_attrs, attrs)

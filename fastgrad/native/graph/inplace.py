@@ -30,10 +30,10 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.status import LEAF_INPLACE, LEAF_VIEW_INPLACE, OK, RAISED
 from fastgrad.native.graph.graph import (
+    catch_up,
     create_node,
     follow_base,
     is_leaf,
-    look,
     pack_outputs,
     rebase,
     refuse_view,
@@ -66,7 +66,7 @@ def check_inplace(handle):
             return refuse_view(handle, 0)
         if requires_grad(handle) and is_leaf(t.base):
             return LEAF_VIEW_INPLACE
-        status = look(handle)
+        status = catch_up(handle)
         if failed(status):
             return status
     if requires_grad(handle) and is_leaf(handle):

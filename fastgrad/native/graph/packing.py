@@ -19,7 +19,7 @@ from fastgrad.native.tensors.tensors import own_memory
 
 
 @native_once
-def ask(function, n, k, third):
+def call_saved_hook(function, n, k, third):
     """Call ``function(node, k, third)`` with gradients off; takes over `third`. The answer, zero if it raised."""
     rt = runtime()
     mode = rt.mode
@@ -67,7 +67,7 @@ def about_to_change(h):
 @native
 def announce(n):
     """Tell those who want to know that a node was made. OK or RAISED."""
-    answer = ask(runtime().node_created, n, 0, same(none()))
+    answer = call_saved_hook(runtime().node_created, n, 0, new_reference(none()))
     if answer == 0:
         return RAISED
     py_decref(answer)
@@ -78,7 +78,7 @@ def announce(n):
 def pack_place(n, k, h):
     """Hand a tensor that is to be saved in place `k` of a node to the hooks. OK or RAISED."""
     retain(h)
-    answer = ask(runtime().pack_saved, n, k, wrap(h))
+    answer = call_saved_hook(runtime().pack_saved, n, k, wrap(h))
     if answer == 0:
         return RAISED
     py_decref(answer)
@@ -134,7 +134,7 @@ def unpack_place(n, k, values):
     """Write what `unpack` gives back for one place of a node, with a reference. A status."""
     if node(n).flags & SAVED_FREED:  # by a pass that the hook of another place has run
         return FREED_GRAPH
-    answer = ask(runtime().unpack_saved, n, k, same(none()))
+    answer = call_saved_hook(runtime().unpack_saved, n, k, new_reference(none()))
     if answer == 0:
         return RAISED
     values[k] = object_handle(answer)
@@ -155,7 +155,7 @@ def release_unpacked(done, values):
 
 
 @native
-def same(o):
+def new_reference(o):
     """A new reference to an object."""
     py_incref(o)
     return o

@@ -10,13 +10,13 @@ import sys
 from fastgrad.flags import DEBUG
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
+    c_free,
     leading_zeros,
     madvise,
     memset,
     native,
     native_inline,
     posix_memalign,
-    release,
     runtime,
     stack_small,
     words,
@@ -75,7 +75,7 @@ def empty_cache():
         while address != 0:
             following = words(address)[0]
             base = address - 64 if DEBUG else address
-            release(base)
+            c_free(base)
             freed += bin_size(index)
             address = following
         rt.bins[index] = 0

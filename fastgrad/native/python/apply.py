@@ -12,7 +12,14 @@ from fastgrad.native.base.pyapi import (
     py_tuple_set,
 )
 from fastgrad.native.contracts.limits import MAX_OPS
-from fastgrad.native.contracts.ops import ANY_NUMBER, ELEMENTWISE, FN_INDEX_PUT, FN_SPLIT, FN_UNBIND, FUNCTION
+from fastgrad.native.contracts.ops import (
+    ANY_NUMBER,
+    ELEMENTWISE,
+    SHAPE_INDEX_PUT,
+    SHAPE_SPLIT,
+    SHAPE_UNBIND,
+    STRUCTURED,
+)
 from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE
 from fastgrad.native.dispatch.call import call_entry
 from fastgrad.native.dispatch.inplace_call import inplace
@@ -72,12 +79,12 @@ def fits(op, n, n_outs, n_ints):
     if n_outs == 0:
         return True
     if n_outs == IN_PLACE:
-        return info.kind == ELEMENTWISE or (info.kind == FUNCTION and info.forward == FN_INDEX_PUT)
-    if info.kind != FUNCTION:
+        return info.kind == ELEMENTWISE or (info.kind == STRUCTURED and info.forward == SHAPE_INDEX_PUT)
+    if info.kind != STRUCTURED:
         return False
-    if info.forward == FN_SPLIT:
+    if info.forward == SHAPE_SPLIT:
         return n_outs == n_ints - 1
-    return info.forward == FN_UNBIND and 0 < n_outs < ANY_NUMBER
+    return info.forward == SHAPE_UNBIND and 0 < n_outs < ANY_NUMBER
 
 
 @native_inline

@@ -42,7 +42,7 @@ from fastgrad.native.contracts.status import (
     RAISED,
     TOO_MANY_DIMS,
 )
-from fastgrad.native.graph.graph import is_leaf, look, requires_grad, write_meta
+from fastgrad.native.graph.graph import catch_up, is_leaf, requires_grad, write_meta
 from fastgrad.native.graph.packing import about_to_change
 from fastgrad.native.launch.elementwise import copy_into, fill_scalar, lasting_number, number_tensor
 from fastgrad.native.launch.launch import launch_frame
@@ -210,7 +210,7 @@ def retain_grad(h):
     t = tensor(h)
     if t.node == 0:
         return 1
-    status = look(h)
+    status = catch_up(h)
     if failed(status):
         return status
     if not t.flags & RETAINS_GRAD and not is_leaf(h):

@@ -9,10 +9,10 @@ from fastgrad.native.base.pyapi import none, py_incref
 from fastgrad.native.contracts.status import INTERNAL
 from fastgrad.native.graph import graph
 from fastgrad.native.graph.graph import (
+    catch_up,
     gradient_edge,
     is_leaf,
     living_accumulator,
-    look,
 )
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop_node, retain, retain_node
@@ -44,7 +44,7 @@ def shared_object(n):
 def grad_fn(h):
     """The node of a non-leaf; None for a leaf."""
     enter()
-    status = look(h)
+    status = catch_up(h)
     if failed(status):
         return status
     return shared_object(0 if is_leaf(h) else tensor(h).node)
@@ -54,7 +54,7 @@ def grad_fn(h):
 def leaf_now(h):
     """Whether a tensor has no history of ops, after a view has caught up with its base. 0, 1 or a failure."""
     enter()
-    status = look(h)
+    status = catch_up(h)
     return status if failed(status) else (1 if is_leaf(h) else 0)
 
 

@@ -15,7 +15,14 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.element_types import BOOL, INT64
-from fastgrad.native.contracts.ops import ACCUMULATES_INT, FLOAT_ONLY, FN_LENGTH, FN_STD, NOT_EMPTY, OUT_BOOL
+from fastgrad.native.contracts.ops import (
+    ACCUMULATES_INT,
+    FLOAT_ONLY,
+    NOT_EMPTY,
+    OUT_BOOL,
+    SHAPE_LENGTH,
+    SHAPE_STD,
+)
 from fastgrad.native.contracts.status import DTYPE_REFUSED, DUPLICATE_DIM, EMPTY_DIM, EMPTY_TENSOR, MEAN_DTYPE
 from fastgrad.native.launch.elementwise import elementwise, number_tensor
 from fastgrad.native.launch.launch import launch_frame, op_record
@@ -285,7 +292,7 @@ def spread(op, kind, n_attrs, attrs, x, outs):
     ins = words(stack_small())
     ins[0] = x
     mean = 0
-    if kind == FN_LENGTH:
+    if kind == SHAPE_LENGTH:
         squares = elementwise(op, 1, ins)
     else:
         mean = summed(x, mask, 1, rt.mean_op)
@@ -314,10 +321,10 @@ def spread_of(squares, kind, mask, attrs):
         return squares
     total = summed(squares, mask, attrs[1], rt.sum_op)
     drop(squares)
-    if kind == FN_LENGTH:
+    if kind == SHAPE_LENGTH:
         return replaced(total, rt.sqrt_op)
     if total <= 0:
         return total
     out = divided(total, float_of(attrs[0]))
     drop(total)
-    return replaced(out, rt.sqrt_op) if kind == FN_STD else out
+    return replaced(out, rt.sqrt_op) if kind == SHAPE_STD else out

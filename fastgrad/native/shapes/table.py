@@ -1,62 +1,62 @@
-"""Which function of this package an op of kind FUNCTION calls, and with what: by family, the most frequent first."""
+"""Which function of this package an op of kind STRUCTURED calls, and with what: by family, the most frequent first."""
 
 from __future__ import annotations
 
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import address_of, float_of, native_once, tensor, words
 from fastgrad.native.contracts.ops import (
-    FN_ADAPTIVE_POOL,
-    FN_ADDMM,
-    FN_ATTENTION,
-    FN_ATTENTION_BACKWARD,
-    FN_AVG_POOL,
-    FN_CAST,
-    FN_CAT,
-    FN_CLONE,
-    FN_CONV,
-    FN_CONV_WEIGHT,
-    FN_DOT,
-    FN_EACH,
-    FN_EXPAND_BACK,
-    FN_EXPAND_MEAN,
-    FN_EXPAND_MEAN_BACK,
-    FN_EXPAND_META,
-    FN_FRAMED,
-    FN_GATHER,
-    FN_INDEX,
-    FN_INDEX_BACKWARD,
-    FN_INDEX_PUT,
-    FN_LENGTH,
-    FN_MATMUL,
-    FN_MAX_POOL,
-    FN_MV,
-    FN_NLL,
-    FN_NLL_BACKWARD,
-    FN_NUMBER,
-    FN_PAD,
-    FN_PAD_BACKWARD,
-    FN_PLACE_ROWS,
-    FN_PLACE_STRIDED,
-    FN_POOL_GATHER,
-    FN_POOL_SCATTER,
-    FN_REDUCE_LIKE,
-    FN_REDUCED,
-    FN_RESHAPE,
-    FN_RESHAPE_TO,
-    FN_RESTORE,
-    FN_SCATTER_ADD,
-    FN_SELECT_ROWS,
-    FN_SPLIT_BACKWARD,
-    FN_STACK,
-    FN_STD,
-    FN_SUM_TO,
-    FN_TAKE_STRIDED,
-    FN_TRIANGLE,
-    FN_UNBIND_BACKWARD,
-    FN_VAR,
-    FN_VIEW_BACKWARD,
-    FN_ZERO_STRIDED,
-    FN_ZEROS,
+    SHAPE_ADAPTIVE_POOL,
+    SHAPE_ADDMM,
+    SHAPE_ATTENTION,
+    SHAPE_ATTENTION_BACKWARD,
+    SHAPE_AVG_POOL,
+    SHAPE_CAST,
+    SHAPE_CAT,
+    SHAPE_CLONE,
+    SHAPE_CONV,
+    SHAPE_CONV_WEIGHT,
+    SHAPE_DOT,
+    SHAPE_EACH,
+    SHAPE_EXPAND_BACK,
+    SHAPE_EXPAND_MEAN,
+    SHAPE_EXPAND_MEAN_BACK,
+    SHAPE_EXPAND_META,
+    SHAPE_FRAMED,
+    SHAPE_GATHER,
+    SHAPE_INDEX,
+    SHAPE_INDEX_BACKWARD,
+    SHAPE_INDEX_PUT,
+    SHAPE_LENGTH,
+    SHAPE_MATMUL,
+    SHAPE_MAX_POOL,
+    SHAPE_MV,
+    SHAPE_NLL,
+    SHAPE_NLL_BACKWARD,
+    SHAPE_NUMBER,
+    SHAPE_PAD,
+    SHAPE_PAD_BACKWARD,
+    SHAPE_PLACE_ROWS,
+    SHAPE_PLACE_STRIDED,
+    SHAPE_POOL_GATHER,
+    SHAPE_POOL_SCATTER,
+    SHAPE_REDUCE_LIKE,
+    SHAPE_REDUCED,
+    SHAPE_RESHAPE,
+    SHAPE_RESHAPE_TO,
+    SHAPE_RESTORE,
+    SHAPE_SCATTER_ADD,
+    SHAPE_SELECT_ROWS,
+    SHAPE_SPLIT_BACKWARD,
+    SHAPE_STACK,
+    SHAPE_STD,
+    SHAPE_SUM_TO,
+    SHAPE_TAKE_STRIDED,
+    SHAPE_TRIANGLE,
+    SHAPE_UNBIND_BACKWARD,
+    SHAPE_VAR,
+    SHAPE_VIEW_BACKWARD,
+    SHAPE_ZERO_STRIDED,
+    SHAPE_ZEROS,
 )
 from fastgrad.native.contracts.status import INTERNAL
 from fastgrad.native.launch.elementwise import cast, number_tensor
@@ -99,24 +99,24 @@ from fastgrad.native.shapes.training import nll_backward, nll_forward
 def run_image(op, kind, n, ins, n_attrs, attrs, outs):
     """Functions of images."""
     out = 0
-    if kind >= FN_CONV and kind <= FN_CONV_WEIGHT:
-        out = convolution(op, kind - FN_CONV, n, ins, attrs)
-    elif kind == FN_MAX_POOL:
+    if kind >= SHAPE_CONV and kind <= SHAPE_CONV_WEIGHT:
+        out = convolution(op, kind - SHAPE_CONV, n, ins, attrs)
+    elif kind == SHAPE_MAX_POOL:
         return max_pool(op, ins[0], 8, attrs, outs)
-    elif kind == FN_AVG_POOL:
+    elif kind == SHAPE_AVG_POOL:
         out = pool(op, ins[0], 8, attrs)
-    elif kind == FN_ADAPTIVE_POOL:
+    elif kind == SHAPE_ADAPTIVE_POOL:
         out = pool(op, ins[0], 0, attrs)
-    elif kind == FN_POOL_SCATTER:
+    elif kind == SHAPE_POOL_SCATTER:
         out = pool_at(op, ins[0], ins[1], attrs[0], words(address_of(attrs) + 8))
-    elif kind == FN_POOL_GATHER:
+    elif kind == SHAPE_POOL_GATHER:
         out = pool_at(op, ins[0], ins[1], 0, attrs)
-    elif kind == FN_PAD:
+    elif kind == SHAPE_PAD:
         # attrs: mode, value, the plan, which has the sizes of the result
         plan = words(address_of(attrs) + 16)
         target = words(address_of(plan) + (1 + plan[0]) * 8)
         out = pad(op, ins[0], attrs[0], attrs[1], plan, target[0], words(address_of(target) + 8), 0)
-    elif kind == FN_PAD_BACKWARD:
+    elif kind == SHAPE_PAD_BACKWARD:
         # attrs: mode, the plan, rank and sizes of the result
         plan = words(address_of(attrs) + 8)
         target = words(address_of(plan) + (2 + 2 * plan[0]) * 8)
@@ -131,26 +131,26 @@ def run_image(op, kind, n, ins, n_attrs, attrs, outs):
 def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
     """Functions of training: losses, normalisation, attention, steps of optimizers."""
     out = 0
-    if kind == FN_EACH:
+    if kind == SHAPE_EACH:
         out = each(op, n, ins, n_attrs, attrs)
-    elif kind == FN_REDUCED:
+    elif kind == SHAPE_REDUCED:
         out = reduced_loss(op, n, ins, attrs[0])
-    elif kind == FN_FRAMED:
+    elif kind == SHAPE_FRAMED:
         return framed(op, n, ins, n_attrs, attrs, outs)
-    elif kind == FN_ADDMM:
+    elif kind == SHAPE_ADDMM:
         out = matmul_add(ins[0], ins[1], ins[2])
-    elif kind == FN_NUMBER:
+    elif kind == SHAPE_NUMBER:
         t = tensor(ins[0])
         out = number_tensor(1, float_of(attrs[0]), 0, t.dtype, t.device)
-    elif kind == FN_VAR or kind == FN_STD or kind == FN_LENGTH:
+    elif kind == SHAPE_VAR or kind == SHAPE_STD or kind == SHAPE_LENGTH:
         return spread(op, kind, n_attrs, attrs, ins[0], outs)
-    elif kind == FN_NLL:
+    elif kind == SHAPE_NLL:
         return nll_forward(op, n, ins, attrs, outs)
-    elif kind == FN_NLL_BACKWARD:
+    elif kind == SHAPE_NLL_BACKWARD:
         out = nll_backward(op, n, ins, attrs)
-    elif kind == FN_ATTENTION:
+    elif kind == SHAPE_ATTENTION:
         return attention_forward(op, n, ins, attrs, outs)
-    elif kind == FN_ATTENTION_BACKWARD:
+    elif kind == SHAPE_ATTENTION_BACKWARD:
         return attention_backward(op, ins, attrs, outs)
     else:
         return run_image(op, kind, n, ins, n_attrs, attrs, outs)
@@ -162,33 +162,33 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
 def run_part(op, kind, n, ins, n_attrs, attrs, outs):
     """Functions of parts of tensors: indices, and gradients of views."""
     out = 0
-    if kind == FN_VIEW_BACKWARD:
+    if kind == SHAPE_VIEW_BACKWARD:
         # attrs: view kind, number of its integers, those, ndim, sizes
         at = address_of(attrs)
         count = attrs[1]
         out = view_backward(
             ins[0], attrs[0], count, words(at + 16), attrs[2 + count], words(at + (3 + count) * 8)
         )
-    elif kind == FN_ZERO_STRIDED:
+    elif kind == SHAPE_ZERO_STRIDED:
         out = zero_strided(ins[0], attrs)
-    elif kind == FN_TAKE_STRIDED:
+    elif kind == SHAPE_TAKE_STRIDED:
         out = take_strided(ins[0], attrs)
-    elif kind == FN_PLACE_STRIDED:
+    elif kind == SHAPE_PLACE_STRIDED:
         out = place_strided(ins[0], attrs)
-    elif kind == FN_UNBIND_BACKWARD:
+    elif kind == SHAPE_UNBIND_BACKWARD:
         out = scatter_views(n, ins, 0, attrs, attrs[1], words(address_of(attrs) + 16))
-    elif kind == FN_SPLIT_BACKWARD:
+    elif kind == SHAPE_SPLIT_BACKWARD:
         # attrs: dim, n lengths, ndim, sizes
         out = scatter_views(n, ins, 1, attrs, attrs[1 + n], words(address_of(attrs) + (2 + n) * 8))
-    elif kind == FN_GATHER:
+    elif kind == SHAPE_GATHER:
         out = gather(op, ins[0], ins[1], attrs[0])
-    elif kind == FN_SCATTER_ADD:
+    elif kind == SHAPE_SCATTER_ADD:
         out = scatter_add(op, ins[0], ins[1], ins[2], attrs[0])
-    elif kind == FN_INDEX:
+    elif kind == SHAPE_INDEX:
         out = index(op, n, ins, attrs[0])
-    elif kind == FN_INDEX_PUT:
+    elif kind == SHAPE_INDEX_PUT:
         out = index_put(op, n, ins, attrs[0], attrs[1])
-    elif kind == FN_INDEX_BACKWARD:
+    elif kind == SHAPE_INDEX_BACKWARD:
         at = address_of(attrs)
         out = index_backward(
             op, ins[0], n - 1, words(address_of(ins) + 8), attrs[0], attrs[1], words(at + 16)
@@ -201,49 +201,49 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
 
 @native_once
 def run_function(op, kind, n, ins, n_attrs, attrs, outs):
-    """An op of kind FUNCTION; returns the number of outputs or a negative status."""
+    """An op of kind STRUCTURED; returns the number of outputs or a negative status."""
     out = 0
-    if kind == FN_MATMUL:
+    if kind == SHAPE_MATMUL:
         out = matmul(ins[0], ins[1])
-    elif kind == FN_MV:
+    elif kind == SHAPE_MV:
         out = matrix_vector(ins[0], ins[1])
-    elif kind == FN_DOT:
+    elif kind == SHAPE_DOT:
         out = inner_product(ins[0], ins[1])
-    elif kind == FN_CAST:
+    elif kind == SHAPE_CAST:
         out = cast(ins[0], attrs[0])
-    elif kind == FN_CLONE:
+    elif kind == SHAPE_CLONE:
         out = cast(ins[0], tensor(ins[0]).dtype)
-    elif kind == FN_SUM_TO:
+    elif kind == SHAPE_SUM_TO:
         out = sum_to(ins[0], attrs[0], words(address_of(attrs) + 8))
-    elif kind == FN_CAT:
+    elif kind == SHAPE_CAT:
         out = join(n, ins, attrs[0], 0, ins[0])
-    elif kind == FN_STACK:
+    elif kind == SHAPE_STACK:
         out = join(n, ins, attrs[0], 1, ins[0])
-    elif kind == FN_RESHAPE:
+    elif kind == SHAPE_RESHAPE:
         out = reshape_or_copy(ins[0], n_attrs, attrs)
-    elif kind == FN_RESHAPE_TO:
+    elif kind == SHAPE_RESHAPE_TO:
         out = reshape_or_copy(ins[0], attrs[0], words(address_of(attrs) + 8))
-    elif kind == FN_ZEROS:
+    elif kind == SHAPE_ZEROS:
         t = tensor(ins[0])
         out = zeros(t.dtype, t.device, attrs[0], words(address_of(attrs) + 8))
-    elif kind == FN_RESTORE:
+    elif kind == SHAPE_RESTORE:
         out = restore_reduced(ins[0], n_attrs, attrs)
-    elif kind == FN_EXPAND_META:
+    elif kind == SHAPE_EXPAND_META:
         out = expand_reduced(ins[0], n_attrs, attrs, 0)
-    elif kind == FN_EXPAND_MEAN:
+    elif kind == SHAPE_EXPAND_MEAN:
         out = expand_reduced(ins[0], n_attrs, attrs, 1)
-    elif kind == FN_EXPAND_BACK or kind == FN_EXPAND_MEAN_BACK:
+    elif kind == SHAPE_EXPAND_BACK or kind == SHAPE_EXPAND_MEAN_BACK:
         # the plan's first part is the shape of the input; the rest is that of expand_reduced
         skip = 1 + attrs[0]
         rest = words(address_of(attrs) + skip * 8)
-        out = expand_reduced(ins[0], n_attrs - skip, rest, 1 if kind == FN_EXPAND_MEAN_BACK else 0)
-    elif kind == FN_REDUCE_LIKE:
+        out = expand_reduced(ins[0], n_attrs - skip, rest, 1 if kind == SHAPE_EXPAND_MEAN_BACK else 0)
+    elif kind == SHAPE_REDUCE_LIKE:
         out = reduce_like(ins[0], n_attrs, attrs)
-    elif kind == FN_SELECT_ROWS:
+    elif kind == SHAPE_SELECT_ROWS:
         out = select_rows(ins[0], ins[1], attrs[0], attrs[1])
-    elif kind == FN_PLACE_ROWS:
+    elif kind == SHAPE_PLACE_ROWS:
         out = place_rows(ins[0], ins[1], attrs[0], attrs[2], words(address_of(attrs) + 24))
-    elif kind == FN_TRIANGLE:
+    elif kind == SHAPE_TRIANGLE:
         out = triangle(op, ins[0], attrs[0])
     else:
         return run_part(op, kind, n, ins, n_attrs, attrs, outs)
