@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fastgrad import dtypes
-from fastgrad.errors import raise_status
 from fastgrad.functions.arguments import is_tensor
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import TENSOR
@@ -42,12 +40,8 @@ def values_of(tensor: Any) -> np.ndarray:
     """
     plain = rt.detach(tensor)
     if rt.field(plain, _DEVICE) != _HOST:
-        sizes = rt.sizes(plain)
-        words = (ctypes.c_int64 * (len(sizes) + 1))(*sizes)
-        arrived = rt.new(rt.field(plain, _DTYPE), _HOST, len(sizes), ctypes.addressof(words))
-        status = rt.copy(arrived, plain)
-        if status < 0:
-            raise_status(-status, "copy_", (arrived, plain))
+        arrived = rt.new(rt.field(plain, _DTYPE), _HOST, rt.sizes(plain))
+        rt.copy(arrived, plain)
         plain = arrived
     return np.asarray(_Memory(plain))
 

@@ -80,22 +80,6 @@ def _(g, v, x, beta, threshold):
     return m.where(x * beta > threshold, c(0), g * v * beta * s * (c(1) - s))
 
 
-@elementwise("softplus.one", rule=PROMOTE_FLOAT, node="SoftplusBackward0")
-def softplus_one(x):
-    return m.softplus(x)
-
-
-@softplus_one.partial("x", node="SoftplusBackwardBackward0")
-def softplus_one_backward(x):
-    return m.sigmoid(x)
-
-
-@softplus_one_backward.elementwise_vjp("x")
-def _(g, v, x):
-    s = m.sigmoid(x)
-    return g * v * s * (c(1) - s)
-
-
 @elementwise("log_sigmoid", rule=PROMOTE_FLOAT, called="logsigmoid")
 def log_sigmoid(x):
     return c(0) - m.softplus(-x)  # zero, not minus zero, at infinity

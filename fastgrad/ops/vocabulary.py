@@ -69,7 +69,6 @@ def _double(value: float, op: registry.Op) -> Any:
 _OP_NAMES = {
     "floor_div": "div_floor",
     "trunc_div": "div_trunc",
-    "softplus": "softplus.one",
     "sign": "sign.sgn",
     "whole_power": "pow",
 }

@@ -451,14 +451,27 @@ LIBM = {"sin", "cos", "pow", "fmod"}
 
 
 def _arity(name):
-    pairs = ("copysign", "maximum", "minimum", "pow", "fmod", "remainder", "floor_div", "trunc_div")
+    pairs = (
+        "copysign",
+        "maximum",
+        "minimum",
+        "pow",
+        "fmod",
+        "remainder",
+        "floor_div",
+        "trunc_div",
+        "xlogy",
+        "of_dtype",
+    )
     return {"fma": 3}.get(name, 2 if name in pairs else 1)
 
 
+NOT_OF_FLOATS = ("where", "isnan", "isinf", "isfinite", "masked_fill", "logical_and", "whole_power")
+"""What takes or gives a condition or a whole number."""
+
+
 @FLOATS
-@pytest.mark.parametrize(
-    "name", [n for n in sorted(words(F32)) if n not in ("where", "isnan", "isinf", "isfinite")]
-)
+@pytest.mark.parametrize("name", [n for n in sorted(words(F32)) if n not in NOT_OF_FLOATS])
 def test_generated_code(name, dtype):
     text = loop_of(getattr(SPACES[dtype], name), dtype, _arity(name)).ir
     called = set(re.findall(r"^declare [^@]*@\"?([\w.]+)", text, re.MULTILINE))

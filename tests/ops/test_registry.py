@@ -139,8 +139,11 @@ idle = [k.name for k in KERNELS if not any(runtime_get("kernels", k.id * cells +
 print(json.dumps([bench_ops.Forward.params, bench_ops.Gradients.params, idle]))
 """
 
-# Copies from dtypes that no tensor has yet.
-UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in SUPPORTED_DTYPES}
+# Copies from dtypes that no tensor has yet; what brings bytes to a device and back.
+UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in SUPPORTED_DTYPES} | {
+    "upload",
+    "download",
+}
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,6 @@ from fastgrad.native.base.pyapi import (
 from fastgrad.native.contracts.flags import CONTIGUOUS, DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import (
-    BAD_HANDLE,
     BEYOND_STORAGE,
     INTERNAL,
     NEGATIVE_STRIDED,
@@ -49,7 +48,7 @@ from fastgrad.native.launch.launch import launch_frame
 from fastgrad.native.memory.launches import replay, wait_for_flights
 from fastgrad.native.memory.references import drain, drop, leave_node, retain, unlink_retained
 from fastgrad.native.objects.collector import collection_begins, collection_ends
-from fastgrad.native.objects.handles import object_handle, type_of
+from fastgrad.native.objects.handles import never_made, object_handle, type_of
 from fastgrad.native.python.arguments import integers
 from fastgrad.native.tensors import elements, tensors
 from fastgrad.native.tensors.overlap import overlap as memory_overlap
@@ -333,7 +332,8 @@ def set_data(o, given):
     h = object_handle(o)  # now, and not before others ran
     source = object_handle(given)
     if h == 0 or source == 0:
-        return BAD_HANDLE
+        never_made()
+        return RAISED
     tensors.stand_for(h, source)
     if tensor(h).accumulator != 0:
         write_meta(words(node(tensor(h).accumulator).metas), h)
