@@ -19,6 +19,7 @@ from fastgrad.native.contracts.record import Record
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE, REASONS, Fact
 from fastgrad.native.host import devices
+from fastgrad.native.host.tables import BY_NAME, OPS
 
 NO_NAME = "the runtime"  # of an entry that stands for no op
 
@@ -75,8 +76,6 @@ class _Facts(dict[str, str]):
         return _KINDS[fact.kind](value)
 
     def _place(self, k: int) -> str:
-        from fastgrad.ops.registry import BY_NAME
-
         op: Any = BY_NAME[self._op]
         return str(op.tensors[k])
 
@@ -170,8 +169,6 @@ OUTPUT_NR = _fields(TENSOR, "output_nr")
 
 def op_failed(_: int, status: int, facts: tuple[Any, ...], arguments: tuple[Any, ...]) -> NoReturn:
     """Called by a failing `rt.apply` with facts and its arguments; raises what the status stands for."""
-    from fastgrad.ops.registry import OPS
-
     if len(arguments) < 3 or not all(isinstance(a, int) for a in arguments[:3]):
         raise TypeError("a call of an op begins with three integers")
     number, n, n_outs, *rest = arguments

@@ -50,8 +50,8 @@ from fastgrad.native.contracts.flags import (
 from fastgrad.native.contracts.ops import BINARY_OPERATORS, INPLACE_OPERATORS, OPERATORS, UNARY_OPERATORS
 from fastgrad.native.contracts.records import STORAGE, TENSOR
 from fastgrad.native.host import devices
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
-from fastgrad.ops.registry import BY_NAME
 
 
 class Size(tuple):  # type: ignore[type-arg]

@@ -19,7 +19,7 @@ from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.autograd.saved import saved_attribute
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.records import NODE, TENSOR
-from fastgrad.ops.registry import OPS
+from fastgrad.native.host.tables import OPS
 
 _OP, _SEQ, _N_IN, _N_OUT, _VARIABLE = (NODE.fields[n][0] for n in ("op", "seq", "n_in", "n_out", "variable"))
 _OUTPUT_NR = TENSOR.fields["output_nr"][0]

@@ -13,7 +13,8 @@ from fastgrad.native.contracts.flags import IN_VIEW, PACKED, POST_HOOKS, SAVED_F
 from fastgrad.native.contracts.limits import RULES, SAVED_INPUTS
 from fastgrad.native.contracts.ops import EVERY_GRADIENT
 from fastgrad.native.contracts.records import NODE, TENSOR
-from fastgrad.ops.registry import OPS, Op
+from fastgrad.native.host.tables import OPS
+from fastgrad.ops.registry import Op
 from fastgrad.ops.saving import OUTPUTS
 from fastgrad.ops.shape import copy_slices
 

@@ -15,7 +15,7 @@ from fastgrad.native.build.loader import ContextBase, TensorBase, rt, runtime_se
 from fastgrad.native.contracts.flags import PYTHON_APPLY, REFUSAL_SETTING, SAVED_FREED, SAVED_SETTING
 from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.records import NODE, TENSOR
-from fastgrad.ops.registry import OPS
+from fastgrad.native.host.tables import OPS
 
 Pack: TypeAlias = Callable[[Any], Any]
 Unpack: TypeAlias = Callable[[Any], Any]

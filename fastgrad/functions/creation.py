@@ -19,8 +19,8 @@ from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.host import devices
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import float_bits
-from fastgrad.ops.registry import BY_NAME
 
 _CAST = BY_NAME["cast"].id
 

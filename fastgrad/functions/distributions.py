@@ -17,7 +17,7 @@ from fastgrad.functions.creation import allocate, empty, from_numpy, number_part
 from fastgrad.functions.data import values_of
 from fastgrad.functions.public import public
 from fastgrad.native.contracts.element_types import BOOL, FLOAT64
-from fastgrad.ops.registry import BY_NAME
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.random import Generator, fill_integers, fill_normal, fill_uniform, integer_range
 
 

@@ -12,8 +12,9 @@ from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import full
 from fastgrad.functions.public import public
+from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.call import apply, as_number, invoke
-from fastgrad.ops.registry import BY_NAME, OPS, Op
+from fastgrad.ops.registry import Op
 
 _ADD, _SUB = BY_NAME["add"], BY_NAME["sub"]
 _CLAMPS = {

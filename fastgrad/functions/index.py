@@ -25,8 +25,8 @@ from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import PARTIAL_OVERLAP
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import DEVICE_FIELD, apply, invoke
-from fastgrad.ops.registry import BY_NAME
 
 _SELECT, _SLICE = BY_NAME["select"].id, BY_NAME["slice"].id
 _END = (1 << 63) - 1

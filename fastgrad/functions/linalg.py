@@ -8,8 +8,8 @@ from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, reshape, t, transpose, unsafe_view, unsqueeze
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
-from fastgrad.ops.registry import BY_NAME
 
 _MM, _BMM, _MV, _DOT = (BY_NAME[n].id for n in ("mm", "bmm", "mv", "dot"))
 _SQUEEZED = BY_NAME["reshape_copy.squeezed"].id

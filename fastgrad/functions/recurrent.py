@@ -10,8 +10,8 @@ from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.linalg import addmm, linear, mm
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import chunk, split, t
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
-from fastgrad.ops.registry import BY_NAME
 
 _LSTM_STATE, _LSTM_OUTPUT, _GRU_CANDIDATE, _GRU_STATE = (
     BY_NAME[n].id for n in ("lstm_state", "lstm_output", "gru_candidate", "gru_state")

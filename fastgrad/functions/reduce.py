@@ -9,8 +9,9 @@ from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tens
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import joined_dims
 from fastgrad.native.contracts.limits import ALL_DIMS
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import BY_NAME, Op
+from fastgrad.ops.registry import Op
 
 _SUM, _SUM_DIM, _MEAN, _MEAN_DIM = (BY_NAME[n] for n in ("sum", "sum.dim", "mean", "mean.dim"))
 

@@ -9,8 +9,8 @@ from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import ValuesIndices
 from fastgrad.functions.shape import wrapped
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import BY_NAME
 
 
 def _first(name: str, input: Any, dim: Any, k: int | None, largest: bool) -> ValuesIndices:

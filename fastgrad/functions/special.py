@@ -9,8 +9,8 @@ from fastgrad import dtypes
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.functions.public import public
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import BY_NAME
 
 
 def _whole(name: str) -> Callable[[Any], Any]:

@@ -13,8 +13,8 @@ from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.functions.shape import wrapped
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import float_bits, invoke
-from fastgrad.ops.registry import BY_NAME
 
 
 def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:

@@ -19,8 +19,8 @@ from fastgrad.functions.data import values_of
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import STORAGE, TENSOR
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke, write_bytes
-from fastgrad.ops.registry import BY_NAME
 
 _STORAGE = TENSOR.fields["storage"][0]
 _NBYTES = STORAGE.fields["nbytes"][0]

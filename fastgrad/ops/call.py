@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.records import TENSOR
+from fastgrad.native.host.tables import BY_NAME
 
 if TYPE_CHECKING:
     from fastgrad.ops.registry import Op
@@ -73,8 +74,6 @@ class AllGradients:
 
 
 def _arithmetic(name: str, *operands: Any) -> Any:
-    from fastgrad.ops.registry import BY_NAME
-
     return invoke(BY_NAME[name], operands)
 
 

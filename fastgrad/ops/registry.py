@@ -47,6 +47,7 @@ from fastgrad.native.contracts.ops import (
     SUMMED,
 )
 from fastgrad.native.contracts.records import OPINFO
+from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.rules import Trace, anywhere, call_of, install, taking, trace
 from fastgrad.ops.saving import OUTPUTS, Saving
@@ -426,8 +427,6 @@ _ARGUMENTS = {
     "x": "input", "a": "input", "v": "input", "b": "other", "number": "other", "source": "other",
     "low": "min", "high": "max",
 }  # fmt: skip
-OPS: list[Op] = []
-BY_NAME: dict[str, Op] = {}
 
 
 def elementwise(

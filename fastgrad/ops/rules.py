@@ -28,6 +28,7 @@ from fastgrad.native.contracts.ops import (
     SOURCE_META,
     SOURCE_PREFIX,
 )
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import AllGradients, Symbol, invoke
 from fastgrad.ops.saving import OUTPUTS
 
@@ -145,7 +146,6 @@ def _argument(op: Op, k: int, name: str, t: Trace) -> Any:
 
 def anywhere(rule: Callable[..., Any], times_g: bool, inner: Op) -> Callable[..., Any]:
     """A derivative of an elementwise op on tensors. In a rule that is being traced it is the compiled loop, `inner`."""
-    from fastgrad.ops.registry import BY_NAME
 
     def apply(g: Any, **saved: Any) -> Any:
         if isinstance(g, Symbol):

@@ -6,13 +6,16 @@ the loop's dtype; on tensors, when a derivative is itself differentiated, they a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.ops import registry
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import as_number, invoke
+
+if TYPE_CHECKING:
+    from fastgrad.ops.registry import Op
 
 _DTYPE = TENSOR.fields["dtype"][0]
 
@@ -24,7 +27,7 @@ class _TensorMath:
     """
 
     def __getattr__(self, name: str) -> Any:
-        op = registry.BY_NAME.get(_OP_NAMES.get(name, name))
+        op = BY_NAME.get(_OP_NAMES.get(name, name))
         if op is None:
             raise AttributeError(f"no op named {name!r}")
 
@@ -40,30 +43,26 @@ class _TensorMath:
         """A choice; a condition of numbers alone is decided at once."""
         if _is_number(condition):
             return a if condition else b
-        return invoke(registry.BY_NAME["where"], (a, b, condition))
+        return invoke(BY_NAME["where"], (a, b, condition))
 
     def of_dtype(self, x: Any, other: Any) -> Any:
         """`x` in the dtype of another operand, where a function would compute in another one."""
         dtype = rt.field(other, _DTYPE)
-        return (
-            x
-            if _is_number(x) or rt.field(x, _DTYPE) == dtype
-            else invoke(registry.BY_NAME["cast"], (x,), dtype)
-        )
+        return x if _is_number(x) or rt.field(x, _DTYPE) == dtype else invoke(BY_NAME["cast"], (x,), dtype)
 
     def logical_and(self, first: Any, second: Any) -> Any:
         """Whether two conditions hold; one of numbers alone is decided at once."""
         if _is_number(first):
             return second if first else False
-        return invoke(registry.BY_NAME["logical_and"], (first, second))
+        return invoke(BY_NAME["logical_and"], (first, second))
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float))
 
 
-def _double(value: float, op: registry.Op) -> Any:
-    return invoke(registry.BY_NAME["cast"], (as_number(value, (), op),), FLOAT64)
+def _double(value: float, op: Op) -> Any:
+    return invoke(BY_NAME["cast"], (as_number(value, (), op),), FLOAT64)
 
 
 _OP_NAMES = {

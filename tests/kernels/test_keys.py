@@ -21,9 +21,10 @@ from fastgrad.kernels.compile import compile_kernel, unit_name
 from fastgrad.kernels.keys import by_value, globals_read, need_values
 from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, NUMBERS
 from fastgrad.native.contracts.frames import FLAT, STRIDED
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops import activations, registry
 from fastgrad.ops.kernel_table import KERNELS, Kernel
-from fastgrad.ops.registry import BY_NAME, elementwise
+from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
 
 PACKAGE = Path(fg.__file__).parent

@@ -15,7 +15,8 @@ import pytest
 from op_cases import OP_CASES
 
 from fastgrad.native.contracts.element_types import DTYPES, SUPPORTED_DTYPES
-from fastgrad.ops.registry import OPS, Op
+from fastgrad.native.host.tables import OPS
+from fastgrad.ops.registry import Op
 
 ROWS = {case.name.partition(".")[0] for case in OP_CASES}
 

@@ -9,7 +9,7 @@ import pytest
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt
-from fastgrad.ops.registry import BY_NAME
+from fastgrad.native.host.tables import BY_NAME
 from tests.runtime.test_safety import run_program
 
 

@@ -13,8 +13,8 @@ from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOATS, INT64
 from fastgrad.native.contracts.frames import FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.host import devices
+from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.kernel_table import KERNELS
-from fastgrad.ops.registry import BY_NAME, OPS
 from tests.runtime.test_cache import seed
 
 ROWS = {kernel.name: kernel for kernel in KERNELS}

@@ -8,8 +8,8 @@ from typing import Any
 from fastgrad.functions import elementwise, reduce
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.shape import reshape
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, invoke
-from fastgrad.ops.registry import BY_NAME
 
 _RELU, _GELU, _GELU_TANH = (BY_NAME[name].id for name in ("relu", "gelu", "gelu_tanh"))
 

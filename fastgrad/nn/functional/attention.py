@@ -11,9 +11,9 @@ from fastgrad.functions.creation import ones
 from fastgrad.functions.index import where
 from fastgrad.functions.linalg import matmul
 from fastgrad.functions.shape import expand, reshape, transpose, tril, unsqueeze
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.dropout import dropout
 from fastgrad.ops.call import apply, float_bits, invoke
-from fastgrad.ops.registry import BY_NAME
 
 _ATTENTION = BY_NAME["scaled_dot_product_attention"].id
 _SAFE_SOFTMAX = BY_NAME["safe_softmax"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.padding import pad
 from fastgrad.nn.functional.windows import at_least, each_dim, with_rows
 from fastgrad.ops.call import apply
-from fastgrad.ops.registry import BY_NAME
 
 _OPS = {name: BY_NAME[name].id for name in ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import ones
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
-from fastgrad.ops.registry import BY_NAME
 from fastgrad.random import take_blocks
 
 _DROPOUT = BY_NAME["dropout"].id

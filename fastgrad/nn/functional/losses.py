@@ -7,10 +7,10 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_optional, need_tensor
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.activations import log_softmax
 from fastgrad.nn.functional.reduction import REDUCTIONS, chosen_reduction
 from fastgrad.ops.call import apply
-from fastgrad.ops.registry import BY_NAME
 
 _NLL = BY_NAME["nll_loss"].id
 _LOG_SOFTMAX = BY_NAME["log_softmax"].id

@@ -12,8 +12,8 @@ from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.elementwise import clamp
 from fastgrad.functions.shape import expand_as
 from fastgrad.functions.statistics import norm
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
-from fastgrad.ops.registry import BY_NAME
 
 # With and without weight; the kernels' integers are eps and four extents, see `kernels.normalization`.
 _LAYER, _RMS, _GROUP, _BATCH, _FIXED = (

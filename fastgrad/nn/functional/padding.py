@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.pooling import PAD_MODES
-from fastgrad.ops.registry import BY_NAME
 
 
 def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:

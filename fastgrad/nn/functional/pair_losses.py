@@ -8,10 +8,10 @@ from typing import Any
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import need_optional, need_tensor
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.activations import logsigmoid
 from fastgrad.nn.functional.reduction import chosen_reduction
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import BY_NAME
 
 
 def _need_pair(name: str, input: Any, target: Any, stacklevel: int = 3) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.windows import at_least, each_dim, with_rows
 from fastgrad.ops.call import apply
-from fastgrad.ops.registry import BY_NAME
 
 _MAX, _AVG, _ADAPTIVE = (BY_NAME[name].id for name in ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d"))
 

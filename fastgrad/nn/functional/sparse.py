@@ -10,8 +10,8 @@ from fastgrad.functions.creation import arange, ones, zeros
 from fastgrad.functions.index import index_select, scatter_add, where
 from fastgrad.functions.shape import unsqueeze
 from fastgrad.functions.statistics import norm
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
-from fastgrad.ops.registry import BY_NAME
 
 _EMBEDDING = BY_NAME["embedding"].id
 
