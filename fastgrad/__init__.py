@@ -27,7 +27,7 @@ from fastgrad.dtypes import (
 )
 from fastgrad.tensor import Size, Tensor
 from fastgrad.formatting import set_printoptions
-from fastgrad.functions.creation import device
+from fastgrad.functions.device import device
 from fastgrad.functions.public import PACKAGE
 from fastgrad import autograd, debug, linalg, nn, optim, serialization, utils
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled

@@ -34,8 +34,8 @@ from fastgrad.functions import (  # noqa: F401 - some only for the methods that 
 )
 from fastgrad.functions.arguments import as_index, is_number, need_tensor, need_type
 from fastgrad.functions.conversion import parse_to
-from fastgrad.functions.creation import device as Device  # noqa: N812
 from fastgrad.functions.data import values_of
+from fastgrad.functions.device import device as Device  # noqa: N812
 from fastgrad.functions.public import METHODS
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import (

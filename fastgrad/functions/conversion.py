@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.dtypes import as_dtype, dtype
-from fastgrad.functions.creation import device as Device  # noqa: N812
+from fastgrad.functions.device import device as Device  # noqa: N812
 from fastgrad.native.build.loader import TensorBase
 
 _FORMS = (

@@ -13,65 +13,16 @@ from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor, product
 from fastgrad.functions.data import array_of
+from fastgrad.functions.device import device
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
-from fastgrad.native.host import devices
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import float_bits
 
 _CAST = BY_NAME["cast"].id
-
-
-class device:  # noqa: N801 - PyTorch's name
-    """A place where tensors live, such as ``fastgrad.device("cpu")``."""
-
-    __slots__ = ("index", "type")
-
-    type: str
-    index: int | None
-
-    def __init__(self, type: Any, index: int | None = None) -> None:
-        if isinstance(type, device):
-            type, index = type.type, type.index
-        if not isinstance(type, str):
-            raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
-        name, colon, number = type.partition(":")
-        if colon and not (number.isdecimal() and number.isascii() and str(int(number)) == number):
-            raise RuntimeError(f"Invalid device string: '{type}'")
-        if colon and index is not None:
-            raise RuntimeError(
-                f"type (string) must not include an index because index was passed explicitly: {type}"
-            )
-        if index is not None and index < 0:
-            raise RuntimeError("Device index must not be negative")
-        if name not in devices.NAMES:
-            known = ", ".join(sorted(devices.NAMES))
-            raise RuntimeError(f"Expected one of {known} device type at start of device string: {name}")
-        self.type = name
-        self.index = int(number) if number else index
-
-    @property
-    def code(self) -> int:
-        """The device's column of the kernel table."""
-        return devices.NAMES[self.type]
-
-    def __repr__(self) -> str:
-        return f"device(type='{self.type}'" + (f", index={self.index})" if self.index is not None else ")")
-
-    def __str__(self) -> str:
-        return self.type if self.index is None else f"{self.type}:{self.index}"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
-
-    def __hash__(self) -> int:
-        return hash((self.type, self.index))
-
-    def __reduce__(self) -> Any:
-        return (device, (self.type, self.index))
 
 
 def _code(where: Any) -> int:

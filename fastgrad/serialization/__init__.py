@@ -12,7 +12,7 @@ import pickle
 from collections.abc import Callable
 from typing import IO, Any
 
-from fastgrad.functions.creation import device
+from fastgrad.functions.device import device
 from fastgrad.functions.storage import Storage
 from fastgrad.serialization import archive, restricted, tensors
 from fastgrad.serialization.files import is_path, replacing

@@ -16,7 +16,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions import storage
-from fastgrad.functions.creation import device
+from fastgrad.functions.device import device
 from fastgrad.nn.parameter import Buffer, Parameter
 from fastgrad.tensor import Size, Tensor
 
@@ -78,6 +78,7 @@ _CALLABLE: list[tuple[Any, Callable[..., Any]]] = [
     (storage.rebuild, storage.rebuild),
 ]
 _KNOWN = {name_of(obj): obj for obj in (*_FACTORIES, Tensor, Parameter, Buffer, *(c for c, _ in _CALLABLE))}
+_KNOWN["fastgrad.functions.creation.device"] = device  # in files that are older than its module
 _CONSTRUCTORS = {id(obj): make for obj, make in _CALLABLE}
 
 # --- what users add --------------------------------------------------------------------------------------------

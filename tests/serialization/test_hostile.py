@@ -163,6 +163,7 @@ def test_arguments_of_allowed_calls():
         ("builtins.bytearray", op("BININT") + struct.pack("<i", 2**30), "cannot take"),
         ("fastgrad.tensor.Size", text("ab"), "tuple of integers"),
         ("fastgrad.dtypes.of_name", text("float3"), "name of a dtype"),
+        ("fastgrad.functions.device.device", text("cpu"), "cannot take"),
         ("fastgrad.functions.creation.device", text("cpu"), "cannot take"),
     ]
     for name, argument, message in rows:

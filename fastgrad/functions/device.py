@@ -1,0 +1,77 @@
+"""Devices as PyTorch names them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad.native.host import devices
+
+
+class device:  # noqa: N801 - PyTorch's name
+    """A place where tensors live.
+
+    Parameters
+    ----------
+    type : str or device
+        The kind of device, with an index behind a colon or without one.
+    index : int, optional
+        Which of its kind.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no such device, or the index stands twice.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.device("cpu:1")
+    device(type='cpu', index=1)
+    >>> fg.device("cpu", 1) == fg.device("cpu:1")
+    True
+    """
+
+    __slots__ = ("index", "type")
+
+    type: str
+    index: int | None
+
+    def __init__(self, type: Any, index: int | None = None) -> None:
+        if isinstance(type, device):
+            type, index = type.type, type.index
+        if not isinstance(type, str):
+            raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
+        name, colon, number = type.partition(":")
+        if colon and not (number.isdecimal() and number.isascii() and str(int(number)) == number):
+            raise RuntimeError(f"Invalid device string: '{type}'")
+        if colon and index is not None:
+            raise RuntimeError(
+                f"type (string) must not include an index because index was passed explicitly: {type}"
+            )
+        if index is not None and index < 0:
+            raise RuntimeError("Device index must not be negative")
+        if name not in devices.NAMES:
+            known = ", ".join(sorted(devices.NAMES))
+            raise RuntimeError(f"Expected one of {known} device type at start of device string: {name}")
+        self.type = name
+        self.index = int(number) if number else index
+
+    @property
+    def code(self) -> int:
+        """The device's column of the kernel table."""
+        return devices.NAMES[self.type]
+
+    def __repr__(self) -> str:
+        return f"device(type='{self.type}'" + (f", index={self.index})" if self.index is not None else ")")
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> Any:
+        return (device, (self.type, self.index))
