@@ -22,7 +22,7 @@ from fastgrad.kernels.keys import by_value, globals_read, need_values
 from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, NUMBERS
 from fastgrad.native.contracts.frames import FLAT, STRIDED
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops import activations, registry
+from fastgrad.ops import activations, kernel_table
 from fastgrad.ops.kernel_table import KERNELS, Kernel
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
@@ -44,7 +44,7 @@ def formula(x, by=4.0):
 def row(formula: Callable[..., Any], **options: Any) -> Kernel:
     """A row for a formula of x, in a table of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "KERNELS", [])
+        patch.setattr(kernel_table, "KERNELS", [])
         return Kernel("probe", "elementwise:build", formula, inputs=("x",), **options)
 
 
