@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # op_cases and op_testing, in every import mode
 pytest.register_assert_rewrite("op_testing")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what runs in the background like this
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests draw the same examples every time, and take as long as the machine needs.
 settings.register_profile("fastgrad", derandomize=True, deadline=None)

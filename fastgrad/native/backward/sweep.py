@@ -21,7 +21,7 @@ from fastgrad.native.backward.passes import restore_settings
 from fastgrad.native.backward.slots import find_slot, grads_of, is_wanted, pop_ready, push_ready, slot_at
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import address_of, capture, native, node, runtime, task, tensor, words
-from fastgrad.native.base.modes import enter
+from fastgrad.native.base.modes import enter, is_running
 from fastgrad.native.base.pyapi import (
     py_decref,
     py_integer,
@@ -206,8 +206,11 @@ def arrive(t):
 
 @native
 def accumulate_alone(t, n, g):
-    """Add a gradient to a leaf when no other thread is in the middle of that; a status."""
-    while n.busy != 0 and n.busy != runtime().thread:
+    """Add a gradient to a leaf when no other thread is in the middle of that; a status.
+
+    A thread that was in the middle of it when another one forked does not exist in the child.
+    """
+    while n.busy != 0 and n.busy != runtime().thread and is_running(n.busy):
         give_way()
         enter_pass(t)
     before = n.busy

@@ -163,11 +163,11 @@ def _announce(what: str, folder: Path | None, reason: str) -> None:
 
 # --- getting code ----------------------------------------------------------------------------------------------
 
-_compiling = threading.RLock()
-# Numba has a lock of its own, and a state that is between two others while it compiles. A child that was forked then
-# could never compile, so a fork waits.
+COMPILING = threading.RLock()
+# Numba and llvmlite have locks of their own, and a state that is between two others while they work. A child that was
+# forked then could never compile, nor load what is compiled, so a fork waits.
 os.register_at_fork(
-    before=_compiling.acquire, after_in_parent=_compiling.release, after_in_child=_compiling.release
+    before=COMPILING.acquire, after_in_parent=COMPILING.release, after_in_child=COMPILING.release
 )
 
 
@@ -194,7 +194,7 @@ def get(name: str, what: str, compile_code: Callable[[], bytes]) -> Unit:
     folder, reason = place()
     if folder is None:
         _announce(what, None, reason)
-        with _compiling:
+        with COMPILING:
             return Unit(compile_code(), True, reason)
     path, key = folder / f"{name}.o", f"{environment_key()}/{name}"
     with sealed.Draft(path) as draft:
@@ -206,7 +206,7 @@ def get(name: str, what: str, compile_code: Callable[[], bytes]) -> Unit:
             return Unit(code)
         reason = draft.trouble
         _announce(what, folder, reason)
-        with _compiling:
+        with COMPILING:
             code = compile_code()
         draft.keep(sealed.seal(key, code))
         if draft.trouble and not reason:

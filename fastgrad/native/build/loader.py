@@ -28,13 +28,15 @@ _keep: list[Any] = []  # definitions that CPython refers to
 
 def load_object(code: bytes) -> Callable[[str], int]:
     """Load object code; returns the function that gives the address of a symbol."""
-    engine = _new_engine()
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    _engines.append(engine)
+    with cache.COMPILING:
+        engine = _new_engine()
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        _engines.append(engine)
 
     def address(symbol: str) -> int:
-        found: int = engine.get_function_address(symbol)
+        with cache.COMPILING:
+            found: int = engine.get_function_address(symbol)
         if not found:
             raise RuntimeError(
                 f"compiled code lacks {symbol}; remove the folder {cache.root()} and try again"
