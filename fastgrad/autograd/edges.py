@@ -44,6 +44,8 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     ------
     RuntimeError
         If the tensor does not require grad.
+    AssertionError
+        If it requires grad as the view of a tensor that does, made without gradients.
 
     Examples
     --------
@@ -61,9 +63,9 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
         )
     node = rt.gradient_node(tensor)
     if node is None:
-        raise RuntimeError(
-            "It is not possible to get the gradient edge for a view that was made without gradients: it requires grad "
-            "because its base does, but has no history"
+        raise AssertionError(
+            "Expected gradient function to be set: a view that was made without gradients requires grad because its "
+            "base does, but has no history"
         )
     return GradientEdge(node, rt.field(tensor, _OUTPUT_NR))
 

@@ -14,7 +14,7 @@ from fastgrad import dtypes
 from fastgrad.autograd.edges import GradientEdge, check_edge
 from fastgrad.autograd.recorded_rules import apply_rules
 from fastgrad.autograd.threads import on_another_thread
-from fastgrad.errors import raise_status
+from fastgrad.errors import NO_NAME, raise_status
 from fastgrad.functions.creation import full, full_like
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import (
@@ -175,9 +175,6 @@ def backward(
             )
         grad_tensors = grad_variables
     wanted = None if inputs is None else _inputs_of(inputs, "backward")
-    for t in wanted or ():
-        if isinstance(t, TensorBase):
-            rt.retain_grad(t)
     if create_graph:
         warnings.warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and "
@@ -412,7 +409,7 @@ def _apply_rules(task: int, node: Any, grads: tuple[Any, ...]) -> tuple[Any, ...
 
 
 def _pass_failed(node: Any, status: int, facts: tuple[Any, ...]) -> None:
-    raise_status(status, "backward" if node is None else node.name(), facts=facts)
+    raise_status(status, NO_NAME if node is None else node.name(), facts=facts)
 
 
 runtime_set_object("edge_type", GradientEdge)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +13,7 @@ from fastgrad.native.contracts.ops import EVERY_GRADIENT
 from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.registry import Op
-from fastgrad.ops.saving import OUTPUTS
+from fastgrad.ops.rules import argument, parameters
 from fastgrad.ops.shape import copy_slices
 
 _OP, _N_IN, _FLAGS = (NODE.fields[n][0] for n in ("op", "n_in", "flags"))
@@ -38,12 +36,11 @@ def apply_rules(
         rt.check_saved(node)
     if undefined and flags & IN_VIEW:
         return
-    saved = _unpacked(node, op)
+    source = _Node(node, op, grads)
     if undefined:
         return
     if op.joint:
-        rule = op.rules[0]
-        results = rule(**{name: _argument(op, node, 0, name, grads, saved) for name in _parameters(rule)})
+        results = source.call(op.rules[0])
         yield from ((k, results[k]) for k in range(len(results)) if rt.node_output(node, k) >= 0)
         return
     flags = rt.node_field(node, _FLAGS)
@@ -56,31 +53,75 @@ def apply_rules(
             raise NotImplementedError(
                 f"the derivative of {op.name} with regard to input {k} is not implemented"
             )
+        source.k = k
         if isinstance(rule, tuple):
-            yield k, _summed(op, node, k, rule, grads, saved)
-        elif grads[0] is not None or "gs" in _parameters(rule):
-            yield k, rule(**{name: _argument(op, node, k, name, grads, saved) for name in _parameters(rule)})
+            yield k, source.summed(rule)
+        elif grads[0] is not None or "gs" in parameters(rule):
+            yield k, source.call(rule)
 
 
-def _summed(
-    op: Op, node: Any, k: int, rules: tuple[Any, ...], grads: tuple[Any, ...], saved: dict[int, Any]
-) -> Any:
-    """The sum of what the rules of outputs give for input `k`, of those with a gradient."""
-    total = None
-    for g, rule in zip(grads, rules, strict=True):
-        if g is not None:
-            part = rule(**{name: _argument(op, node, k, name, (g,), saved) for name in _parameters(rule)})
-            total = part if total is None else total + part
-    return total
+class _Node:
+    """What the rules of a node read; see `ops.rules.Source`.
 
+    What hooks have packed is unpacked when this is made: once, in the op's order.
 
-def _unpacked(node: Any, op: Op) -> dict[int, Any]:
-    """What a node saved, by places, if hooks have some of it: that is unpacked, once, in the op's order."""
-    if not rt.node_field(node, _FLAGS) & PACKED:
-        return {}
-    packed = [place for place in op.saving.places if is_packed(node, place)]
-    values = {place: _saved(node, place) for place in op.saving.places if place not in packed}
-    return values | {place: _saved(node, place) for place in packed}
+    Attributes
+    ----------
+    k : int
+        The number of the input whose gradient is computed.
+    """
+
+    def __init__(self, node: Any, op: Op, grads: tuple[Any, ...]) -> None:
+        self.k = 0
+        self._node, self._op, self._grads, self._first = node, op, grads, grads[0]
+        self._saved: dict[int, Any] = {}
+        if rt.node_field(node, _FLAGS) & PACKED:
+            packed = [place for place in op.saving.places if is_packed(node, place)]
+            self._saved = {place: _saved(node, place) for place in op.saving.places if place not in packed}
+            self._saved |= {place: _saved(node, place) for place in packed}
+
+    def call(self, rule: Callable[..., Any]) -> Any:
+        """What a rule gives."""
+        return rule(**{name: argument(self._op, name, self) for name in parameters(rule)})
+
+    def summed(self, rules: tuple[Callable[..., Any], ...]) -> Any:
+        """The sum of what the rules of outputs give, of those with a gradient."""
+        total = None
+        for g, rule in zip(self._grads, rules, strict=True):
+            if g is not None:
+                self._first = g
+                part = self.call(rule)
+                total = part if total is None else total + part
+        self._first = self._grads[0]
+        return total
+
+    def gradient(self) -> Any:
+        return self._first
+
+    def gradients(self) -> tuple[Any, ...]:
+        return self._grads
+
+    def saved(self, place: int) -> Any:
+        return self._saved[place] if place in self._saved else _saved(self._node, place)
+
+    def sizes(self) -> tuple[int, ...]:
+        meta = rt.input_meta(self._node, self.k)
+        return (len(meta) - 2, *meta[2:])
+
+    def position(self) -> int:
+        return self.k
+
+    def before(self, star: int) -> int:
+        return sum(rt.node_attr(self._node, star + i) for i in range(self.k))
+
+    def own(self, star: int) -> int:
+        return rt.node_attr(self._node, star + self.k)  # type: ignore[no-any-return]
+
+    def integer(self, index: int) -> int:
+        return rt.node_attr(self._node, index) if index < rt.node_field(self._node, _N_ATTRS) else 0
+
+    def integers(self, index: int) -> tuple[int, ...]:
+        return tuple(rt.node_attr(self._node, i) for i in range(index, rt.node_field(self._node, _N_ATTRS)))
 
 
 def _saved(node: Any, place: int) -> Any:
@@ -96,39 +137,7 @@ def _saved(node: Any, place: int) -> Any:
     return rt.attach_output(node, 0, value) if value is not None and place == SAVED_INPUTS else value
 
 
-@functools.cache
-def _parameters(rule: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(inspect.signature(rule).parameters)
-
-
 def _saves(node: Any, op: Op) -> bool:
     """Whether a node saves tensors at all, or did before they were freed."""
     edges = range(rt.node_field(node, _N_IN))
     return any(rt.node_output(node, k) >= 0 and op.saved_for(min(k, RULES - 1)) for k in edges)
-
-
-def _argument(op: Op, node: Any, k: int, name: str, grads: tuple[Any, ...], saved: dict[int, Any]) -> Any:
-    inputs = [n.lstrip("*") for n in op.inputs]
-    attrs = [n.lstrip("*") for n in op.attrs]
-    if name == "g":
-        return grads[0]
-    if name == "gs":
-        return grads
-    if name in OUTPUTS or name in inputs:
-        place = inputs.index(name) if name in inputs else SAVED_INPUTS + OUTPUTS.index(name)
-        return saved[place] if place in saved else _saved(node, place)
-    star = len(attrs) - 1
-    count = rt.node_field(node, _N_ATTRS)
-    if name == "sizes":
-        meta = rt.input_meta(node, k)
-        return (len(meta) - 2, *meta[2:])
-    if name == "position":
-        return k
-    if name == "before":
-        return sum(rt.node_attr(node, star + i) for i in range(k))
-    if name == "own":
-        return rt.node_attr(node, star + k)
-    index = attrs.index(name)
-    if op.attrs[index].startswith("*"):
-        return tuple(rt.node_attr(node, i) for i in range(index, count))
-    return rt.node_attr(node, index) if index < count else 0

@@ -394,12 +394,12 @@ def maximum(a, b):
 
 @maximum.elementwise_vjp("a")
 def _(g, a, b):
-    return m.where(a == b, g / c(2), m.where(a < b, c(0), g))
+    return m.where(a < b, c(0), m.where(a == b, g / c(2), g))
 
 
 @maximum.elementwise_vjp("b")
 def _(g, a, b):
-    return m.where(a == b, g / c(2), m.where(a > b, c(0), g))
+    return m.where(a > b, c(0), m.where(a == b, g / c(2), g))
 
 
 @elementwise("minimum")
@@ -409,12 +409,12 @@ def minimum(a, b):
 
 @minimum.elementwise_vjp("a")
 def _(g, a, b):
-    return m.where(a == b, g / c(2), m.where(a > b, c(0), g))
+    return m.where(a > b, c(0), m.where(a == b, g / c(2), g))
 
 
 @minimum.elementwise_vjp("b")
 def _(g, a, b):
-    return m.where(a == b, g / c(2), m.where(a < b, c(0), g))
+    return m.where(a < b, c(0), m.where(a == b, g / c(2), g))
 
 
 @elementwise("clamp_min", node="ClampBackward0", called="clamp", saved_as="self min")

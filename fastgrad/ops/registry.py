@@ -49,7 +49,7 @@ from fastgrad.native.contracts.ops import (
 from fastgrad.native.contracts.records import OPINFO
 from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.kernel_table import Kernel
-from fastgrad.ops.rules import Trace, anywhere, call_of, install, taking, trace
+from fastgrad.ops.rules import Trace, anywhere, call_of, install, parameters, taking, trace
 from fastgrad.ops.saving import OUTPUTS, Saving
 
 
@@ -238,7 +238,7 @@ class Op:
         return names.index(name)
 
     def _save_mask(self, rule: Callable[..., Any]) -> int:
-        return self._mask_of(inspect.signature(rule).parameters)
+        return self._mask_of(parameters(rule))
 
     def _mask_of(self, names: Iterable[str]) -> int:
         """The bits of the places of what is named: see Note [Saved places] in `native.contracts.ops`."""
@@ -284,7 +284,7 @@ class Op:
     def _elementwise_rule(self, name: str, times_g: bool, node: str) -> Callable[[Callable[..., Any]], Any]:
         def declare(rule: Callable[..., Any]) -> Any:
             k = self._position(name)
-            names = [p for p in inspect.signature(rule).parameters if p != "g"]
+            names = [p for p in parameters(rule) if p != "g"]
             order = [*self.inputs, *OUTPUTS]
             if sorted(names, key=order.index) != names:
                 raise ValueError(
@@ -325,13 +325,13 @@ class Op:
 
         def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
             k = self._position(name)
-            if self.facts["flags"] & EVERY_GRADIENT and "sizes" in inspect.signature(rule).parameters:
+            if self.facts["flags"] & EVERY_GRADIENT and "sizes" in parameters(rule):
                 raise ValueError(
                     f"derivatives of {self.name} must do without the sizes of inputs that need none"
                 )
             self.rules[k] = rule
             self._write_masks(self._save_mask(rule), k)
-            program = trace(self, k, rule)
+            program = trace(self, rule)
             fused = self._one_kernel(program, rule)
             self._write("grad", fused if fused is not None else program.install(), k)
             self._write("grad_kind", FUSED if fused is not None else PROGRAM, k)
@@ -352,8 +352,8 @@ class Op:
         """
         k = self._position(name)
         self.rules[k] = rules
-        self._write_masks(self._mask_of(n for rule in rules for n in inspect.signature(rule).parameters), k)
-        self._write("grad", install([trace(self, k, rule).install() for rule in rules]), k)
+        self._write_masks(self._mask_of(n for rule in rules for n in parameters(rule)), k)
+        self._write("grad", install([trace(self, rule).install() for rule in rules]), k)
         self._write("grad_kind", SUMMED, k)
 
     def joint_vjp(self, *names: str, by: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -8,17 +8,18 @@ instruction. The program holds no shapes: sizes and dimensions are read from the
 from __future__ import annotations
 
 import ctypes
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.ops import (
     ALL_GRADS,
     ENV_GRADS,
-    ENV_INPUTS,
-    ENV_OUTPUTS,
     ENV_RESULTS,
+    ENV_SAVED,
     ENV_WORDS,
     SOURCE_ATTR,
     SOURCE_ATTRS,
@@ -100,45 +101,115 @@ def install(words: Sequence[int]) -> int:
     return ctypes.addressof(program)
 
 
-def trace(op: Op, k: int, rule: Callable[..., Any]) -> Trace:
-    """Trace the rule for input `k`."""
+class Source(Protocol):
+    """Where the parameters of a rule come from: a trace, or a node whose rule is called on tensors."""
+
+    def gradient(self) -> Any:
+        """What a rule calls `g`: the gradient of the output."""
+
+    def gradients(self) -> Any:
+        """`gs`: those of all outputs."""
+
+    def saved(self, place: int) -> Any:
+        """What the node saved in a place."""
+
+    def sizes(self) -> Any:
+        """`sizes`: rank and sizes of the input."""
+
+    def position(self) -> Any:
+        """`position`: the number of the input."""
+
+    def before(self, star: int) -> Any:
+        """`before`: the sum of the integers from `star` on that belong to the inputs before this one."""
+
+    def own(self, star: int) -> Any:
+        """`own`: of the integers from `star` on, that of this input."""
+
+    def integer(self, index: int) -> Any:
+        """The integer of the call with a number."""
+
+    def integers(self, index: int) -> Any:
+        """All integers of the call from a number on."""
+
+
+def argument(op: Op, name: str, source: Source) -> Any:
+    """The value of a parameter of a rule of `op`, by its name."""
+    inputs = [n.lstrip("*") for n in op.inputs]
+    attrs = [n.lstrip("*") for n in op.attrs]
+    star = len(attrs) - 1
+    if name == "g":
+        return source.gradient()
+    if name == "gs":
+        return source.gradients()
+    if name in inputs:  # also if it is called like an output: the derivative of another op takes that one's
+        return source.saved(inputs.index(name))
+    if name in OUTPUTS:
+        return source.saved(SAVED_INPUTS + OUTPUTS.index(name))
+    if name == "sizes":
+        return source.sizes()
+    if name == "position":
+        return source.position()
+    if name == "before":
+        return source.before(star)
+    if name == "own":
+        return source.own(star)
+    if name in attrs:
+        index = attrs.index(name)
+        return source.integers(index) if op.attrs[index].startswith("*") else source.integer(index)
+    raise ValueError(
+        f"the rule of {op.name} asks for {name!r}, which is no input, output or integer of the op"
+    )
+
+
+@functools.cache
+def parameters(rule: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of what a rule reads."""
+    return tuple(inspect.signature(rule).parameters)
+
+
+class _Symbols:
+    """What the parameters of a rule stand for while it is traced."""
+
+    def __init__(self, t: Trace) -> None:
+        self._trace = t
+
+    def gradient(self) -> Symbol:
+        return Symbol(self._trace, ENV_GRADS)
+
+    def gradients(self) -> AllGradients:
+        return AllGradients(self._trace)
+
+    def saved(self, place: int) -> Symbol:
+        return Symbol(self._trace, ENV_SAVED + place)
+
+    def sizes(self) -> Integer:
+        return Integer(SOURCE_META, -1)
+
+    def position(self) -> Integer:
+        return Integer(SOURCE_INPUT, 0)
+
+    def before(self, star: int) -> Integer:
+        return Integer(SOURCE_PREFIX, star)
+
+    def own(self, star: int) -> Integer:
+        return Integer(SOURCE_INDEXED, star)
+
+    def integer(self, index: int) -> Integer:
+        return Integer(SOURCE_ATTR, index)
+
+    def integers(self, index: int) -> Integer:
+        return Integer(SOURCE_ATTRS, index)
+
+
+def trace(op: Op, rule: Callable[..., Any]) -> Trace:
+    """Trace a rule of `op`."""
     t = Trace()
-    arguments: dict[str, Any] = {}
-    for name in inspect.signature(rule).parameters:
-        arguments[name] = _argument(op, k, name, t)
-    result = rule(**arguments)
+    symbols = _Symbols(t)
+    result = rule(**{name: argument(op, name, symbols) for name in parameters(rule)})
     if not isinstance(result, Symbol):
         raise TypeError(f"the rule of {op.name} must return a tensor, but returned {type(result).__name__}")
     t.result = result.slot
     return t
-
-
-def _argument(op: Op, k: int, name: str, t: Trace) -> Any:
-    inputs = [n.lstrip("*") for n in op.inputs]
-    attrs = [n.lstrip("*") for n in op.attrs]
-    if name == "g":
-        return Symbol(t, ENV_GRADS)
-    if name == "gs":
-        return AllGradients(t)
-    if name in inputs:  # also if it is called like an output: the derivative of another op takes that one's
-        return Symbol(t, ENV_INPUTS + inputs.index(name))
-    if name in OUTPUTS:
-        return Symbol(t, ENV_OUTPUTS + OUTPUTS.index(name))
-    if name == "sizes":
-        return Integer(SOURCE_META, -1)
-    if name == "position":
-        return Integer(SOURCE_INPUT, 0)
-    star = len(attrs) - 1
-    if name == "before":
-        return Integer(SOURCE_PREFIX, star)
-    if name == "own":
-        return Integer(SOURCE_INDEXED, star)
-    if name in attrs:
-        index = attrs.index(name)
-        return Integer(SOURCE_ATTRS if op.attrs[index].startswith("*") else SOURCE_ATTR, index)
-    raise ValueError(
-        f"the rule of {op.name} asks for {name!r}, which is no input, output or integer of the op"
-    )
 
 
 # --- rules made of formulas and of other rules -------------------------------------------------------------------

@@ -606,3 +606,14 @@ def test_a_saved_tensor_that_is_changed_with_what_was_made_of_it_is_freed(change
     assert y is same
     del x, y, same
     assert fg.debug.live() == before
+
+
+def test_a_pass_that_does_not_begin_leaves_its_inputs_alone(lib: Any):
+    x = lib.ones(2, requires_grad=True)
+    y = x * 1
+    with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
+        y.backward(inputs=[y])
+    assert not y.retains_grad
+    y.backward(lib.ones(2), inputs=[y])
+    assert y.retains_grad
+    assert y.grad.tolist() == [1, 1]

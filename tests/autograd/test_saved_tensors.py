@@ -1113,3 +1113,18 @@ def test_cycles_through_packed_values_are_collected(make: Callable[[Box], None])
     gc.collect()
     assert reference() is None
     assert fg.debug.live() == before
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_the_masks_of_a_recorded_extremum_are_packed_in_one_order(lib: ModuleType, name: str):
+    """First where the operands are equal, then where the other one is taken."""
+    a = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    b = lib.tensor([2.0, 2.0, 2.0])
+    g = lib.ones(3, requires_grad=True)
+    out = getattr(lib, name)(a, b)
+    log: list[Any] = []
+    with lib.autograd.graph.saved_tensors_hooks(lambda t: (log.append(t.tolist()), t)[1], lambda t: t):
+        lib.autograd.grad(out, a, g, create_graph=True)
+    masks = [value for value in log if isinstance(value[0], bool)]
+    lost = [True, False, False] if name == "maximum" else [False, False, True]
+    assert masks == [[False, True, False], lost]

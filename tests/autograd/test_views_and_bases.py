@@ -316,3 +316,46 @@ def test_the_old_memory_of_a_tensor_goes_with_its_last_reader():
     assert with_view - without_view >= 4 << 16
     assert without_view - before < 4 << 16
     assert x._version == 0
+
+
+# --- what a view without history is used for ---------------------------------------------------------------------
+
+READERS: dict[str, tuple[Callable[[Any, Any], Any], list[Any]]] = {
+    "exp": (lambda a, b: a.exp(), [[1.0, 1.0]]),
+    "product": (lambda a, b: a * b, []),
+    "quotient": (lambda a, b: b / a, [[0.0, 0.0]]),
+    "power": (lambda a, b: a**b, [[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]),
+    "sum": (lambda a, b: a.sum(), []),
+    "minimum": (lambda a, b: a.minimum(b), [[0.0, 0.0], [0.0, 0.0]]),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_every_derivative_reads_is_packed_where_no_gradient_arrives(lib: Any, name: str):
+    use, packed = READERS[name]
+    x = lib.zeros(2, 2, requires_grad=True)
+    with lib.no_grad():
+        a, b = x.unbind(0)
+    log: list[Any] = []
+    with lib.autograd.graph.saved_tensors_hooks(lambda t: (log.append(t.tolist()), t)[1], lambda t: t):
+        out = use(a, b)
+    assert log == packed
+    assert out.requires_grad
+    out.backward(lib.ones_like(out))
+    assert x.grad is None
+
+
+def test_a_view_without_history_has_no_edge(lib: Any):
+    x = lib.ones(2, requires_grad=True)
+    with lib.no_grad():
+        view = x[0]
+    with pytest.raises(AssertionError, match="Expected gradient function to be set"):
+        lib.autograd.graph.get_gradient_edge(view)
+
+
+def test_a_root_that_its_base_has_left_behind(lib: Any):
+    x = base(lib)
+    root = x.unbind(0)[1]
+    x.mul_(2)
+    with pytest.raises(RuntimeError, match=r"^Output 1 of Unbind"):
+        lib.autograd.backward([root], [lib.ones(2)])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -185,6 +187,40 @@ def test_both_threads_add_to_a_gradient(gate):
     for t in threads:
         t.join()
     assert (x.grad == 40).all()
+
+
+def test_a_forked_child_knows_of_no_launch_of_a_thread_that_it_lacks(gate):
+    """Memory that such a launch works on is freed there at once, and nobody waits for its end."""
+    x = ones()
+    address = x.data_ptr()
+    inside, over = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        inside.set()
+        assert over.wait(60)
+
+    x.exp_()
+    gate.inside = wait
+    thread = threading.Thread(target=x.exp_)
+    thread.start()
+    assert inside.wait(60)
+    assert runtime_get("n_flights") == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+        child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            forgotten = not runtime_get("n_flights")
+            x.data = ones(4)
+            seen = [ones().data_ptr() for _ in range(4)]
+            code = 0 if forgotten and address in seen else 2
+        finally:
+            os._exit(code)
+    over.set()
+    thread.join(60)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not runtime_get("n_flights")
 
 
 # --- at any moment -------------------------------------------------------------------------------------------------

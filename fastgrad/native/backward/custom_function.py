@@ -10,6 +10,7 @@ differentiable go to `autograd.function.finish_function`.
 from __future__ import annotations
 
 from fastgrad.native.backward.hooks import optional_object
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
@@ -71,14 +72,7 @@ from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.records import META_BYTES, META_OFFSET
 from fastgrad.native.memory.references import drop, drop_node, leave_node, release_place, retain
 from fastgrad.native.memory.storages import version_of
-from fastgrad.native.objects.handles import (
-    call_python,
-    never_made,
-    object_handle,
-    optional_handle,
-    wrap,
-    wrap_node_as,
-)
+from fastgrad.native.objects.handles import never_made, object_handle, optional_handle, wrap, wrap_node_as
 from fastgrad.native.objects.held import exact_tuple, is_tuple
 from fastgrad.native.tensors.tensors import alias, bump_version, finished, new_tensor, set_history
 

@@ -10,6 +10,7 @@ object, a tensor of the same dtype and sizes.
 from __future__ import annotations
 
 from fastgrad.native.backward.hook_dicts import leaf_hooks
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.clock import nanoseconds
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
@@ -50,14 +51,7 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.memory.references import drop, retain
-from fastgrad.native.objects.handles import (
-    call_python,
-    object_handle,
-    type_of,
-    wrap,
-    wrap_node,
-    wrap_optional,
-)
+from fastgrad.native.objects.handles import object_handle, type_of, wrap, wrap_node, wrap_optional
 from fastgrad.native.objects.held import exact_tuple, is_tuple
 from fastgrad.native.tensors.tensors import alias, same_shape
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from fastgrad.native.backward.hooks import optional_object
 from fastgrad.native.backward.passes import add_root, add_wanted, discover, task_end, task_new, task_start
 from fastgrad.native.backward.sweep import sweep
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     address_of,
@@ -56,14 +57,14 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.records import CAPTURE_WORDS
 from fastgrad.native.contracts.status import NESTED_TOO_DEEP, OK, RAISED, UNUSUAL
-from fastgrad.native.graph.graph import gradient_edge, requires_grad
+from fastgrad.native.graph.graph import gradient_edge, requires_grad, retain_gradient
 from fastgrad.native.graph.packing import new_reference
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
 from fastgrad.native.objects.failures import facts_of
-from fastgrad.native.objects.handles import call_python, node_handle, object_handle, type_of, wrap_node
+from fastgrad.native.objects.handles import is_tensor, node_handle, object_handle, type_of, wrap_node
 from fastgrad.native.tensors.tensors import finished, new_tensor
 
 # --- arguments -------------------------------------------------------------------------------------------------
@@ -183,6 +184,8 @@ def want(handle, o):
     place = words(stack_small())
     result = find_place(o, place)
     if not failed(result):
+        if task(handle).flags & ACCUMULATE and is_tensor(o):
+            retain_gradient(object_handle(o))
         result = add_wanted(handle, place[0], place[1])
         if place[0] != 0:
             drop_node(place[0])

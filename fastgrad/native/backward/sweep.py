@@ -19,6 +19,7 @@ from fastgrad.native.backward.hooks import (
 )
 from fastgrad.native.backward.passes import restore_settings
 from fastgrad.native.backward.slots import find_slot, grads_of, is_wanted, pop_ready, push_ready, slot_at
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import address_of, capture, native, node, runtime, task, tensor, words
 from fastgrad.native.base.modes import enter, is_running
@@ -55,7 +56,7 @@ from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.launches import give_way
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drain, release_reference, release_saved, retain
-from fastgrad.native.objects.handles import call_python, object_handle, wrap_node
+from fastgrad.native.objects.handles import object_handle, wrap_node
 
 SKIP = 2
 

@@ -13,7 +13,7 @@ takes them as they come.
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.limits import SAVED_INPUTS, SAVED_SLOTS
+from fastgrad.native.contracts.limits import SAVED_SLOTS
 
 ANY_NUMBER = 1 << 40
 """Of operands: an op that takes a list of tensors."""
@@ -83,8 +83,7 @@ NO_GRAD, IDENTITY, FUSED, PROGRAM, JOINT, SUMMED = range(6)
 SOURCE_CONST, SOURCE_ATTR, SOURCE_ATTRS, SOURCE_META, SOURCE_INPUT, SOURCE_PREFIX, SOURCE_INDEXED = range(7)
 
 # Slots of a program's environment: gradients of the outputs, what was saved by places, results.
-ENV_GRADS, ENV_SAVED, ENV_WORDS = 0, 2, 64
-ENV_INPUTS, ENV_OUTPUTS, ENV_RESULTS = ENV_SAVED, ENV_SAVED + SAVED_INPUTS, ENV_SAVED + SAVED_SLOTS
+ENV_GRADS, ENV_SAVED, ENV_RESULTS, ENV_WORDS = 0, 2, 2 + SAVED_SLOTS, 64
 ALL_GRADS = -1
 
 # Op flags.

@@ -45,11 +45,12 @@ from fastgrad.native.contracts.flags import (
 from fastgrad.native.contracts.limits import (
     ATTR_WORDS,
     INLINE_EDGES,
+    RULES,
     SAVED_INPUTS,
     SAVED_OUTPUTS,
     SAVED_SLOTS,
 )
-from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
+from fastgrad.native.contracts.ops import NO_GRAD, NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
 from fastgrad.native.contracts.records import NODE_KIND
 from fastgrad.native.contracts.status import (
     FREED_GRAPH,
@@ -247,6 +248,17 @@ def edge_of(handle):
 
 
 @native
+def retain_gradient(handle):
+    """Let a pass write the gradient of a tensor with history, which has caught up, to its `grad`."""
+    t = tensor(handle)
+    if not t.flags & RETAINS_GRAD and not is_leaf(handle):
+        t.flags |= RETAINS_GRAD
+        n = node(t.node)
+        t.retain_next = n.retains
+        n.retains = handle
+
+
+@native
 def gradient_edge(handle):
     """Like `edge_of`, for a tensor that may be a view which its base has left behind."""
     status = catch_up(handle)
@@ -412,6 +424,16 @@ def catch_up_all(n, ins):
 
 
 @native_once
+def saved_anyway(info, n_edges):
+    """What a node saves whose operands are views without history: what every one of its derivatives reads."""
+    mask = (1 << SAVED_SLOTS) - 1
+    for k in range(min(n_edges, RULES)):
+        if info.grad_kind[k] != NO_GRAD:
+            mask &= info.save[k]
+    return mask
+
+
+@native_once
 def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
     """The node of a call whose inputs require grad and were looked at; returns its handle or a failure.
 
@@ -433,6 +455,7 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         for k in range(n_attrs, 8):
             words(record.attrs)[k] = 0
     mask = 0
+    histories = False
     for k in range(n_edges):
         if ins[k] == 0 or not tensor(ins[k]).flags & REQUIRES_GRAD:
             continue
@@ -443,6 +466,9 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         edges[2 * k] = edge
         edges[2 * k + 1] = tensor(ins[k]).output_nr
         mask |= info.save[rule_of(k)]
+        histories = histories or edge != 0
+    if not histories:
+        mask = saved_anyway(info, n_edges)
     for k in range(min(n, SAVED_INPUTS)):
         if mask & (1 << k) and ins[k] != 0:
             if tensor(ins[k]).flags & INFERENCE:

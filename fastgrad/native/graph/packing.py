@@ -6,6 +6,7 @@ the node, from within `unpack` or in another thread, asks for its own.
 
 from __future__ import annotations
 
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_inline, native_once, node, runtime, words
 from fastgrad.native.base.modes import enter, put_back
@@ -14,7 +15,7 @@ from fastgrad.native.contracts.flags import GRAD_ENABLED, IS_PACKED, MUTATION_HO
 from fastgrad.native.contracts.limits import SAVED_SLOTS
 from fastgrad.native.contracts.status import FREED_GRAPH, OK, RAISED
 from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
-from fastgrad.native.objects.handles import call_python, never_made, object_handle, wrap, wrap_node
+from fastgrad.native.objects.handles import never_made, object_handle, wrap, wrap_node
 from fastgrad.native.tensors.tensors import own_memory
 
 

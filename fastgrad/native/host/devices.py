@@ -4,10 +4,11 @@ one is missing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fastgrad.native.build.loader import runtime_set, runtime_set_object
+from fastgrad.native.build.loader import rt, runtime_set, runtime_set_object
 from fastgrad.native.contracts.limits import MAX_KERNELS, N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.records import DEVICE
 
@@ -76,9 +77,10 @@ def place(cell: int) -> tuple[Any, int, int, int]:
 
 
 def install(kernels: list[Any]) -> None:
-    """Let the runtime ask for kernels that are missing from its table."""
+    """Let the runtime ask for kernels that are missing from its table, and know when it is a forked one."""
     global _kernels
     _kernels = kernels
+    os.register_at_fork(after_in_child=rt.forget_others)
     runtime_set_object("resolve", _resolve)
 
 

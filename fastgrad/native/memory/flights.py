@@ -6,7 +6,8 @@ frame stands on the list of flights, memory to which a word of the frame points 
 over (`references.bury_storage`). Small launches, which nobody can interrupt, pay nothing for this.
 
 The frames on the list are copies: a thread may end in the middle of a launch, when the interpreter does or because
-another one forked, and its stack with it. Where the list is full, nothing is freed until the launch is over.
+another one forked, and its stack with it. A forked child forgets the launches of threads that it lacks. Where the list
+is full, nothing is freed until the launch is over.
 
 Memory is one matter, sizes are another. An op may launch several kernels, and between them read sizes and strides of
 its operands again. Whoever gives a tensor another layout waits until no other thread is in the middle of a launch
@@ -16,7 +17,7 @@ its operands again. Whoever gives a tensor another layout waits until no other t
 from __future__ import annotations
 
 from fastgrad.native.base.intrinsics import caster, native, native_once, nth, runtime, runtime_address, words
-from fastgrad.native.base.modes import is_running
+from fastgrad.native.base.modes import enter, is_running
 from fastgrad.native.contracts.records import FLIGHT, N_FLIGHTS, RUNTIME
 
 FLIGHTS_OFFSET = RUNTIME.offset("flights")
@@ -98,3 +99,17 @@ def mark_own(waits):
         f = nth_flight(k)
         if f.thread == runtime().thread:
             f.waits = waits
+
+
+@native
+def forget_others():
+    """Take the launches of other threads off the list: in a forked child, which has only the thread that forked.
+
+    What stands on no list stays counted, so that its memory is never freed.
+    """
+    enter()
+    rt = runtime()
+    for k in range(N_FLIGHTS):
+        f = nth_flight(k)
+        if f.thread != 0 and f.thread != rt.thread:
+            land(k)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastgrad.flags import DEBUG
 from fastgrad.native.base import frames
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.clock import usleep
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
@@ -27,7 +28,6 @@ from fastgrad.native.base.pyapi import (
     py_integer_value,
     py_restore_thread,
     py_save_thread,
-    py_vectorcall,
 )
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.frame import FINE, INDEX_OUTSIDE, REPORT
@@ -109,10 +109,7 @@ def resolve(cell):
     number = py_integer(cell)
     if number == 0:
         return RAISED
-    arguments = words(stack_small())
-    arguments[0] = number
-    answer = py_vectorcall(runtime().resolve, address_of(arguments), 1, 0)
-    enter()
+    answer = call_python(runtime().resolve, 1, number, 0, 0)
     py_decref(number)
     if answer == 0:
         return RAISED
@@ -190,9 +187,9 @@ def run_first(cell, frame, n_words, work):
 
 @native_inline
 def launch(kernel, device, dtype, layout_class, frame, n_words, work):
-    """Find a kernel and run it over `frame`: the single point that every launch passes, and so the one that a capture
+    """Find a kernel and run it over `frame`: the single point that every launch passes. A status.
 
-    records. Returns a status.
+    So it is also the one that a capture records.
     """
     cell = cell_of(kernel, device, dtype, layout_class)
     address = runtime().kernels[cell]
@@ -224,13 +221,12 @@ def fetch_report(device, address, r):
     f.out = address_of(r)
     f.x = address
     f.nbytes = REPORT_BYTES
-    cell = cell_of(runtime().download_kernel, device, BOOL, FLAT)
     place = depart(address_of(f), words_of(f))
-    kernel = runtime().kernels[cell] if runtime().kernels[cell] != 0 else resolve(cell)
-    if not failed(kernel):
-        call_kernel(kernel, address_of(f))
+    address = find_kernel(runtime().download_kernel, device, BOOL, FLAT)
+    if not failed(address):
+        call_kernel(address, address_of(f))
     arrive(place)
-    return kernel if failed(kernel) else OK
+    return address if failed(address) else OK
 
 
 # --- replays ---------------------------------------------------------------------------------------------------

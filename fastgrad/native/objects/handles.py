@@ -1,23 +1,20 @@
-"""From Python objects to handles and back, and calling Python."""
+"""From Python objects to handles and back."""
 
 from __future__ import annotations
 
 from fastgrad.flags import DEBUG
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.intrinsics import (
-    address_of,
     native,
     native_inline,
     native_once,
     node,
     node_object,
     runtime,
-    stack_small,
     task,
     tensor,
     tensor_object,
-    words,
 )
-from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import (
     int_type,
     none,
@@ -27,27 +24,11 @@ from fastgrad.native.base.pyapi import (
     py_integer,
     py_integer_value,
     py_is_subtype,
-    py_vectorcall,
     raises,
     type_error,
     type_type,
 )
 from fastgrad.native.memory.references import drop, living_object, release_node, retain_node
-
-# --- calling Python --------------------------------------------------------------------------------------------
-
-
-@native
-def call_python(function, n, a, b, c):
-    """Call a function with up to three arguments; the result, or zero with an exception set."""
-    arguments = words(stack_small())
-    arguments[0] = a
-    arguments[1] = b
-    arguments[2] = c
-    answer = py_vectorcall(function, address_of(arguments), n, 0)
-    enter()
-    return answer
-
 
 never_made = raises(type_error, "expected a Tensor, but got one that was never made, or is gone")
 

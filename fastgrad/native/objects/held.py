@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_inline, native_once, runtime, words
 from fastgrad.native.base.pyapi import (
@@ -17,7 +18,7 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.python_types import DICT, HELD, NODE_OBJECT
 from fastgrad.native.contracts.status import OK, RAISED
-from fastgrad.native.objects.handles import call_python, type_of
+from fastgrad.native.objects.handles import type_of
 
 KINDS = tuple(held.kind for held in HELD)
 PLACES = tuple(NODE_OBJECT.fields[held.field][0] if held.field else 0 for held in HELD)

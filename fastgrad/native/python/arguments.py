@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.intrinsics import native, native_once, node, runtime, words
 from fastgrad.native.base.pyapi import (
     list_type,
@@ -21,7 +22,7 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.entries import MOST_SIZES
 from fastgrad.native.contracts.status import RAISED
-from fastgrad.native.objects.handles import call_python, node_handle, type_of
+from fastgrad.native.objects.handles import node_handle, type_of
 from fastgrad.native.objects.held import is_dict, is_tuple
 
 

@@ -41,7 +41,7 @@ from fastgrad.native.contracts.status import (
     RAISED,
     TOO_MANY_DIMS,
 )
-from fastgrad.native.graph.graph import catch_up, is_leaf, requires_grad, write_meta
+from fastgrad.native.graph.graph import catch_up, requires_grad, retain_gradient, write_meta
 from fastgrad.native.graph.packing import about_to_change
 from fastgrad.native.launch.elementwise import copy_into, fill_scalar, lasting_number, number_tensor
 from fastgrad.native.launch.launch import launch_frame
@@ -206,17 +206,10 @@ def retain_grad(h):
     enter()
     if not requires_grad(h):
         return 0
-    t = tensor(h)
-    if t.node == 0:
-        return 1
-    status = catch_up(h)
+    status = catch_up(h) if tensor(h).node != 0 else OK
     if failed(status):
         return status
-    if not t.flags & RETAINS_GRAD and not is_leaf(h):
-        t.flags |= RETAINS_GRAD
-        n = node(t.node)
-        t.retain_next = n.retains
-        n.retains = h
+    retain_gradient(h)
     return 1
 
 

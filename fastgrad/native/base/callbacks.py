@@ -1,0 +1,19 @@
+"""Calling Python from compiled code."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import address_of, native, stack_small, words
+from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import py_vectorcall
+
+
+@native
+def call_python(function, n, a, b, c):
+    """Call a function with up to three arguments; the result, or zero with an exception set. Any code may run."""
+    arguments = words(stack_small())
+    arguments[0] = a
+    arguments[1] = b
+    arguments[2] = c
+    answer = py_vectorcall(function, address_of(arguments), n, 0)
+    enter()
+    return answer
