@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fastgrad.autograd.edges import get_gradient_edge
 from fastgrad.autograd.engine import kept_by_pass
 from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.functions.arguments import need_tensors
@@ -50,7 +51,7 @@ def _finder(tensor: Any) -> Callable[[], Any]:
     A non-leaf's node is not held: its hooks lead here, and a graph behind it may have saved its tensor where the
     garbage collector does not look. A leaf's node would be lost, since the leaf does not hold it either.
     """
-    node = rt.gradient_node(tensor)
+    node = get_gradient_edge(tensor).node
     return (lambda: node) if tensor.is_leaf else weakref.ref(node)
 
 
@@ -114,7 +115,7 @@ def register_multi_grad_hook(
     ValueError
         For another mode.
     AssertionError
-        In mode "all", if a tensor does not require grad.
+        In mode "all", if a tensor does not require grad, or no gradient can arrive at it.
 
     Examples
     --------

@@ -170,7 +170,8 @@ def _folded(a: Any, b: Any) -> Any:
     rows = reshape(a, -1 if a.numel() else _rows(shape), shape[-1])
     if b.ndim == 1:
         return unsafe_view(apply(_MV, 2, 0, rows, b), *shape[:-1])
-    out = unsafe_view(apply(_MM, 2, 0, rows, b), *shape[:-1], b.shape[1])
+    product = _MM_TRANSPOSED if b.stride() == (1, b.shape[0]) else _MM
+    out = unsafe_view(apply(product, 2, 0, rows, b), *shape[:-1], b.shape[1])
     return transpose(out, -2, -1).contiguous() if swapped else out
 
 

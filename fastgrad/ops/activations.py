@@ -139,8 +139,6 @@ def prelu_weight_backward(g, x):
 
 prelu.also_saves("weight", "weight")
 flat(prelu_backward, "x")
-for _name in prelu_backward.inputs:
-    prelu_backward.also_saves(_name, *prelu_backward.inputs)
 
 
 @prelu_backward.elementwise_vjp("weight")

@@ -374,9 +374,7 @@ def _(g, s):
     return invoke(threshold_backward, (g, s))
 
 
-@threshold_backward.vjp("s")
-def _(g, sizes):
-    return invoke(zeros_of, (g,), sizes)
+flat(threshold_backward, "s")
 
 
 @relu.vjp("x")

@@ -12,7 +12,9 @@ of the integers that belong to the inputs before it and ``own`` its own integer.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -251,9 +253,17 @@ class Op:
         return mask
 
     def _write_masks(self, mask: int, k: int) -> None:
-        """What the derivative of input `k` reads, which is what a node saves for it unless more is asked for."""
+        """What the derivative of input `k` reads, which is what a node saves for it unless more is asked for.
+
+        A derivative that is a node of its own saves all that its own derivatives read, as PyTorch's do, whichever of
+        its inputs require grad.
+        """
         for field in ("reads", "save"):
             self._write(field, mask, k)
+        if "BackwardBackward" in self.node:
+            masks = [self._read("reads", other) for other in self.rules]
+            for other in self.rules:
+                self._write("save", functools.reduce(operator.or_, masks), other)
 
     def identity(self, name: str) -> None:
         """The gradient with regard to input `name` is the gradient of the output (broadcasting aside)."""

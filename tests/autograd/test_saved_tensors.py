@@ -1128,3 +1128,34 @@ def test_the_masks_of_a_recorded_extremum_are_packed_in_one_order(lib: ModuleTyp
     masks = [value for value in log if isinstance(value[0], bool)]
     lost = [True, False, False] if name == "maximum" else [False, False, True]
     assert masks == [[False, True, False], lost]
+
+
+RECORDED: dict[str, Callable[[ModuleType, Any], Any]] = {
+    "relu": lambda lib, x: x.relu(),
+    "leaky_relu": lambda lib, x: lib.nn.functional.leaky_relu(x),
+    "hardtanh": lambda lib, x: lib.nn.functional.hardtanh(x),
+    "elu": lambda lib, x: lib.nn.functional.elu(x),
+    "sigmoid": lambda lib, x: x.sigmoid(),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_recorded_derivative_packs_what_its_derivatives_read(lib: ModuleType, name: str):
+    """Also where the gradient that it is given needs none."""
+    x = lib.tensor([0.5, -2.0], requires_grad=True) * 1
+    out = RECORDED[name](lib, x)
+    log: list[Any] = []
+    with lib.autograd.graph.saved_tensors_hooks(lambda t: (log.append(t.tolist()), t)[1], lambda t: t):
+        lib.autograd.grad(out, x, lib.ones(2), create_graph=True)
+    kept = (out if name in ("relu", "sigmoid") else x).tolist()
+    assert log == ([kept] if name in ("relu", "leaky_relu", "hardtanh") else [[1.0, 1.0], kept])
+
+
+def test_a_recorded_product_of_a_matrix_and_a_batch(lib: ModuleType):
+    """It is the product of a tall matrix and the transposed matrix, and so is its derivative."""
+    a, b = lib.ones(2, 3, requires_grad=True), lib.ones(4, 3, 5, requires_grad=True)
+    out = a @ b
+    log: list[Any] = []
+    with lib.autograd.graph.saved_tensors_hooks(lambda t: (log.append(tuple(t.shape)), t)[1], lambda t: t):
+        lib.autograd.grad(out, (a, b), lib.ones(4, 2, 5, requires_grad=True), create_graph=True)
+    assert log == [(20, 3), (2, 20), (2, 3), (20, 2)]

@@ -359,3 +359,11 @@ def test_a_root_that_its_base_has_left_behind(lib: Any):
     x.mul_(2)
     with pytest.raises(RuntimeError, match=r"^Output 1 of Unbind"):
         lib.autograd.backward([root], [lib.ones(2)])
+
+
+def test_no_hook_over_several_tensors_goes_where_no_gradient_arrives(lib: Any):
+    x = lib.ones(2, requires_grad=True)
+    with lib.no_grad():
+        view = x[0]
+    with pytest.raises(AssertionError, match="Expected gradient function to be set"):
+        lib.autograd.graph.register_multi_grad_hook((x, view), lambda grads: None)

@@ -6,7 +6,8 @@ from fastgrad.flags import DEBUG
 from fastgrad.native.contracts.entries import Entry, row
 
 _HOOKS, _FUNCTIONS = "backward.hook_dicts", "backward.custom_function"
-_NODES, _PASSES, _CONTEXTS = "python.node_entries", "backward.passes", "objects.contexts"
+_NODES, _OPERATORS = "python.node_entries", "python.operator_slots"
+_PASSES, _CONTEXTS = "backward.passes", "objects.contexts"
 _HANDLES, _COLLECTOR, _HELD, _ARGUMENTS = (
     "objects.handles", "objects.collector", "objects.held", "python.arguments",
 )  # fmt: skip
@@ -106,9 +107,11 @@ ENTRIES: tuple[Entry, ...] = (
     row("tape_words", "context", "object"),
     row("replay", "context", "count", "python.entries:replay_tape"),
     # the slots of Python types
-    row("binary_operator", "int, int, int", "inner", "dispatch.operators"),
-    row("unary_operator", "int, int", "inner", "dispatch.operators"),
-    row("scalar_operator", "int, int, int, float, int, int", "inner", "dispatch.operators"),
+    row("operator", "int, int, int", "inner", _OPERATORS),
+    row("operator_of_one", "int, int", "inner", _OPERATORS),
+    row("operator_in_python", "int, int, int", "inner", _OPERATORS),
+    row("comparison", "int, int, int", "inner", _OPERATORS),
+    row("hash_of", "int", "inner", _OPERATORS),
     row("no_new_tensor", "", "inner", _HANDLES),
     row("no_new_node", "", "inner", _HANDLES),
     row("context_enter", "int", "inner", _CONTEXTS),
@@ -140,7 +143,6 @@ ENTRIES: tuple[Entry, ...] = (
     row("chain_of", "int", "inner", _ARGUMENTS),
     row("sizes_of", "int, int", "inner", _ARGUMENTS),
     row("integers", "int, int", "inner", _ARGUMENTS),
-    row("wrap", "int", "inner", _HANDLES),
     row("wrap_optional", "int", "inner", _HANDLES),
     row("argument_refused", "int, int, int, int", "inner", _ARGUMENTS),
     row("entry_refused", "int, int, int, int", "inner", "objects.failures"),

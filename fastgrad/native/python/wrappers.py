@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastgrad.native.contracts.entries import BOUNDS, MOST_SIZES, Argument, Entry
 from fastgrad.native.contracts.entry_table import ENTRIES
 from fastgrad.native.contracts.records import NODE, RUNTIME
-from fastgrad.native.python.type_slots import object_ir
+from fastgrad.native.python.type_slots import shims
 
 # What turns an object into what the compiled function gets, and what that answers for anything of another kind.
 CONVERSIONS = {
@@ -31,7 +31,7 @@ def wrappers(symbols: list[str]) -> str:
             lines.append(_VECTOR.format(name=entry.name, symbol=symbol))
         elif entry.is_public:
             lines.append(_entry(number, entry, symbol))
-    lines.append(object_ir({e.name: s for e, s in zip(ENTRIES, symbols, strict=True)}))
+    lines.append(shims({e.name: s for e, s in zip(ENTRIES, symbols, strict=True)}))
     return "\n".join(lines)
 
 
