@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 from fastgrad.kernels import vecmath
 from fastgrad.kernels.keys import VOCABULARY, cells_of, globals_read
 from fastgrad.native.base.intrinsics import _pointer_to
-from fastgrad.native.base.pipeline import NoaliasCompiler, RuntimeCompiler
+from fastgrad.native.base.pipeline import KernelCompiler, NoaliasCompiler
 from fastgrad.native.contracts.element_types import (
     BOOL,
     DTYPES,
@@ -30,7 +30,7 @@ from fastgrad.native.contracts.element_types import (
 BASE: dict[str, Any] = {
     "error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
 }  # fmt: skip
-KERNEL: dict[str, Any] = {**BASE, "fastmath": {"contract"}, "pipeline_class": RuntimeCompiler}
+KERNEL: dict[str, Any] = {**BASE, "fastmath": {"contract"}, "pipeline_class": KernelCompiler}
 """Numba options of a kernel: contraction to fma is allowed, nothing else that changes results."""
 LOOP: dict[str, Any] = {**KERNEL, "pipeline_class": NoaliasCompiler}
 """The same for an inner loop whose pointers never overlap."""

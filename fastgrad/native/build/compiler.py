@@ -19,6 +19,9 @@ from fastgrad.native.base.intrinsics import NATIVE, OUT_OF_LINE
 from fastgrad.native.base.pipeline import link
 from fastgrad.native.contracts.entries import Export
 
+MANY = (
+    1 << 20
+)  # new objects that are collected at once: the collector would walk over them once for each generation
 NUMBA_TYPES = {"i": types.int64, "d": types.float64, "v": types.void}
 
 
@@ -31,6 +34,8 @@ def _collector_off() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            if gc.get_count()[0] > MANY:
+                gc.collect()
             gc.enable()
 
 
