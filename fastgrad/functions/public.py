@@ -1,8 +1,8 @@
 """Under which names programs find a function: in the package, as a method of `Tensor`, or both.
 
-`public` says it where a function is written; `fastgrad/__init__.py` and `tensor.py` read the tables. Functions that do
-nothing but call an elementwise op, and the in-place forms of such ops, follow from the op's declaration alone (see
-`functions.elementwise`).
+`public` says it where a function is written; `fastgrad/__init__.py` and `tensor/__init__.py` read the tables. Functions
+that do nothing but call an elementwise op, and the in-place forms of such ops, follow from the op's declaration alone
+(see `functions.elementwise`).
 """
 
 from __future__ import annotations

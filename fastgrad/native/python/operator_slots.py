@@ -1,8 +1,8 @@
 """The operators of Python as slots of the tensor type: `a * b` reaches the compiled dispatch without a Python frame.
 
 Two tensors, a tensor and an int or float: compiled. Everything else, and whatever failed, goes to `_operator` in
-`tensor.py`, which repeats the call the long way: that call raises the exception, if there is one. `k` is the number of
-an operator in `contracts.ops.OPERATORS`. All answer with a new reference, or zero with an exception set.
+`tensor/operators.py`, which repeats the call the long way: that call raises the exception, if there is one. `k` is the
+number of an operator in `contracts.ops.OPERATORS`. All answer with a new reference, or zero with an exception set.
 """
 
 from __future__ import annotations

@@ -1,0 +1,74 @@
+"""The `Tensor`: a thin Python object over a native record, put together from classes of methods.
+
+`facts` say what it is, `history` is its place in the graph, `values` are its elements as Python reads them; `copies`,
+`operators` and `changes` in place are ops. Functions that are methods as well come from `functions.public.METHODS`.
+Most operators are compiled: see `native.python.operator_slots`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad import dtypes
+from fastgrad.functions import (  # noqa: F401 - most only for the methods that they offer
+    creation,
+    distributions,
+    elementwise,
+    index,
+    linalg,
+    promotion,
+    reduce,
+    repetition,
+    sampling,
+    shape,
+    sorting,
+    special,
+    statistics,
+    storage,
+)
+from fastgrad.functions.public import METHODS
+from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
+from fastgrad.tensor.changes import Changes
+from fastgrad.tensor.copies import Copies
+from fastgrad.tensor.facts import Facts
+from fastgrad.tensor.history import History
+from fastgrad.tensor.operators import Operators
+from fastgrad.tensor.size import Size
+from fastgrad.tensor.values import Values
+
+__all__ = ["Size", "Tensor"]
+
+
+class Tensor(Facts, History, Values, Copies, Operators, Changes, TensorBase):
+    """An array of numbers that remembers how it was computed.
+
+    Tensors are made by `fastgrad.tensor`, `zeros`, `randn` and so on, and by ops on tensors. The methods are those
+    of PyTorch's class of the same name.
+
+    Parameters
+    ----------
+    data : sequence or numpy.ndarray
+        Copied, as float32.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4., 6.])
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Any = ()) -> Tensor:
+        """A tensor of data, of this class."""
+        plain = creation.tensor(data, dtype=dtypes.get_default_dtype())
+        return plain if cls is Tensor else rt.adopt(cls, plain)
+
+
+runtime_set_object("tensor_type", Tensor)
+runtime_set_object("tensor_base", TensorBase)
+
+for _name, _function in METHODS.items():
+    setattr(Tensor, _name, _function)

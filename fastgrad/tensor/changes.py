@@ -1,0 +1,101 @@
+"""Changes in place that take more than the op's operands."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from fastgrad.functions import elementwise
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.records import TENSOR
+from fastgrad.native.host.tables import BY_NAME
+from fastgrad.tensor.methods import Methods
+
+_DTYPE, _DEVICE = (TENSOR.fields[n][0] for n in ("dtype", "device"))
+_ADD, _SUB = BY_NAME["add"], BY_NAME["sub"]
+_field = rt.field
+
+
+class Changes(Methods):
+    """Changes in place."""
+
+    __slots__ = ()
+
+    def add_(self, other: Any, *, alpha: builtins.float = 1) -> Any:
+        """``self += alpha * other``."""
+        if alpha == 1:
+            return elementwise.inplace(_ADD, self, other)
+        op, operands = elementwise.scaled("add", self, other, alpha)
+        return elementwise.inplace(op, *operands)
+
+    def sub_(self, other: Any, *, alpha: builtins.float = 1) -> Any:
+        """``self -= alpha * other``."""
+        elementwise._no_bool_sub(self, other)
+        if alpha == 1:
+            return elementwise.inplace(_SUB, self, other)
+        op, operands = elementwise.scaled("sub", self, other, alpha)
+        return elementwise.inplace(op, *operands)
+
+    def div_(self, other: Any, *, rounding_mode: str | None = None) -> Any:
+        """``self /= other``, rounded if asked for."""
+        if rounding_mode is None:
+            return elementwise.inplace(BY_NAME["div"], self, other)
+        op = elementwise.rounded(rounding_mode)
+        elementwise.need_divisor("div_", self, other)
+        return elementwise.inplace(op, self, other)
+
+    def floor_divide_(self, other: Any) -> Any:
+        """``self //= other``."""
+        elementwise.need_divisor("floor_divide_", self, other)
+        return elementwise.inplace(BY_NAME["floor_divide"], self, other)
+
+    def remainder_(self, other: Any) -> Any:
+        """``self %= other``."""
+        elementwise.need_divisor("remainder_", self, other)
+        op = BY_NAME["remainder" if isinstance(other, TensorBase) else "remainder.number"]
+        return elementwise.inplace(op, self, other)
+
+    def clamp_(self, min: Any = None, max: Any = None) -> Any:
+        """Bound the elements, in place."""
+        elementwise.need_bounds("clamp_", min, max)
+        op, bounds = elementwise.bounded(min, max)
+        return elementwise.inplace(op, self, *bounds)
+
+    clip_ = clamp_
+
+    def fill_(self, value: Any) -> Any:
+        """Set all elements to a number."""
+        if isinstance(value, TensorBase) and value.ndim != 0:
+            raise RuntimeError(
+                f"fill_(): only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+            )
+        op = BY_NAME["assign.fill" if isinstance(value, TensorBase) else "assign.number"]
+        return elementwise.write("fill_", op, self, elementwise.fill_value("fill_", value, self))
+
+    def zero_(self) -> Any:
+        """Set all elements to zero."""
+        return elementwise.write(
+            "zero_", BY_NAME["assign.zero"], self, elementwise.fill_value("zero_", 0, self)
+        )
+
+    def copy_(self, source: Any) -> Any:
+        """Copy the elements of another tensor, broadcast and cast."""
+        if not isinstance(source, TensorBase):
+            raise TypeError(
+                f"copy_(): argument 'other' (position 1) must be Tensor, not {type(source).__name__}"
+            )
+        if _field(source, _DEVICE) != _field(self, _DEVICE):
+            source = source.to(device=self.device)
+        if _field(source, _DTYPE) != _field(self, _DTYPE):
+            source = source.to(self.dtype)
+        return elementwise.inplace(BY_NAME["assign"], self, source)
+
+    def pow_(self, exponent: Any) -> Any:
+        """``self **= exponent``."""
+        op = BY_NAME["pow" if isinstance(exponent, TensorBase) else "pow.number"]
+        return elementwise.inplace(op, self, exponent)
+
+    def masked_fill_(self, mask: Any, value: Any) -> Any:
+        """Set the elements where the mask holds to a number."""
+        op, filling = elementwise.filled("masked_fill_", self, mask, value)
+        return elementwise.inplace(op, self, filling, mask)

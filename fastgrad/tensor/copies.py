@@ -1,0 +1,208 @@
+"""Copies: of other dtypes, on other devices, of the same kind; what `copy` and `pickle` make."""
+
+from __future__ import annotations
+
+import builtins
+import copy as copy_module
+from typing import TYPE_CHECKING, Any
+
+from fastgrad import dtypes
+from fastgrad.autograd import hooks as hooks_
+from fastgrad.functions import creation, storage
+from fastgrad.functions.arguments import need_tensor, need_type
+from fastgrad.functions.conversion import parse_to
+from fastgrad.functions.device import device as Device  # noqa: N812
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.records import TENSOR
+from fastgrad.native.host.tables import BY_NAME
+from fastgrad.ops.call import apply
+from fastgrad.tensor.methods import Methods
+
+if TYPE_CHECKING:
+    from fastgrad.tensor import Tensor
+
+_DTYPE, _DEVICE = (TENSOR.fields[n][0] for n in ("dtype", "device"))
+_CAST, _CLONE = (BY_NAME[n].id for n in ("cast", "clone"))
+_field = rt.field
+_PRIVATE = hooks_.LEAF_HOOK_DICTS
+
+
+class Copies(Methods):
+    """Copies and conversions."""
+
+    __slots__ = ()
+
+    def clone(self) -> Tensor:
+        """A copy with history."""
+        return apply(_CLONE, 1, 0, self)  # type: ignore[no-any-return]
+
+    def contiguous(self) -> Tensor:
+        """The tensor itself if it is contiguous, else a copy that is."""
+        return self if self.is_contiguous() else apply(_CLONE, 1, 0, self)
+
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The tensor in another dtype or on another device; itself if nothing changes.
+
+        ``to(dtype, non_blocking=False, copy=False)``, ``to(device=None, dtype=None, non_blocking=False, copy=False)``
+        or ``to(tensor, non_blocking=False, copy=False)`` for the dtype and device of another tensor.
+
+        Parameters
+        ----------
+        dtype : dtype, optional
+        device : device or str, optional
+        tensor : Tensor
+        non_blocking : bool
+            Without effect: copies are done when the method returns.
+        copy : bool
+            Make a copy in any case.
+
+        Raises
+        ------
+        TypeError
+            If the arguments are of none of these forms.
+
+        Examples
+        --------
+        >>> import fastgrad as fg
+        >>> fg.ones(2).to(fg.int64)
+        tensor([1, 1])
+        """
+        device, dtype, _, copy = parse_to(args, kwargs)
+        out = self
+        if device is not None and device.code != _field(self, _DEVICE):
+            out = _to_device(self, device)
+        elif (
+            device is not None and device != self.device
+        ):  # an index of one and the same: a copy, as in PyTorch
+            copy = True
+        if dtype is not None and dtype.code != _field(out, _DTYPE):
+            return _cast(out, dtype)
+        return out.clone() if copy and out is self else out
+
+    def cpu(self) -> Tensor:
+        """The tensor on the CPU."""
+        return self if _field(self, _DEVICE) == 0 else self.to(device="cpu")
+
+    def type(self, dtype: Any = None) -> Any:
+        """The name of the tensor's type, or the tensor in another dtype.
+
+        Parameters
+        ----------
+        dtype : dtype or str, optional
+            A name is one that this method gives, such as "fastgrad.FloatTensor".
+
+        Raises
+        ------
+        ValueError
+            If it is no dtype and no such name.
+        """
+        if dtype is None:
+            return _type_name(self.dtype)
+        found = dtype
+        if isinstance(dtype, str):
+            found = next((d for d in dtypes.SUPPORTED if _type_name(d) == dtype), None)
+        if not isinstance(found, dtypes.dtype):
+            raise ValueError(f"invalid type: {dtype!r}")
+        return _cast(self, found)
+
+    def type_as(self, other: Any) -> Tensor:
+        """The tensor in the dtype of another."""
+        return _cast(self, need_tensor("type_as", other, "other").dtype)
+
+    def float(self) -> Tensor:
+        """The tensor in float32."""
+        return _cast(self, dtypes.float32)
+
+    def double(self) -> Tensor:
+        """The tensor in float64."""
+        return _cast(self, dtypes.float64)
+
+    def long(self) -> Tensor:
+        """The tensor in int64."""
+        return _cast(self, dtypes.int64)
+
+    def int(self) -> Tensor:
+        """The tensor in int32."""
+        return _cast(self, dtypes.int32)
+
+    def byte(self) -> Tensor:
+        """The tensor in uint8."""
+        return _cast(self, dtypes.uint8)
+
+    def bool(self) -> Tensor:
+        """The tensor as truth values."""
+        return _cast(self, dtypes.bool_)
+
+    def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Any:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
+                "the moment. "
+                "Clone and detach the tensor first."
+            )
+        if id(self) in need_type("__deepcopy__", memo, dict, "memo"):
+            return memo[id(self)]
+        out = _rebuild(type(self), self.detach().clone(), self.requires_grad)
+        memo[id(self)] = out
+        if self.grad is not None:
+            out.grad = copy_module.deepcopy(self.grad, memo)
+        for name, value in self.__dict__.items():
+            if name not in _PRIVATE:
+                out.__dict__[name] = copy_module.deepcopy(value, memo)
+        return out
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self._warn_unserializable()
+        return storage.reduced(self)
+
+    def _warn_unserializable(self) -> None:
+        if self._backward_hooks:
+            hooks_.warn_unserializable(self._backward_hooks)
+
+    def new_tensor(self, data: Any, *, dtype: Any = None, requires_grad: builtins.bool = False) -> Tensor:
+        """A tensor of data in this tensor's dtype."""
+        return creation.tensor(
+            data, dtype=dtype or self.dtype, device=self.device, requires_grad=requires_grad
+        )  # type: ignore[no-any-return]
+
+    def new_zeros(self, *size: Any, dtype: Any = None) -> Tensor:
+        """Zeros in this tensor's dtype."""
+        return creation.zeros(*size, dtype=dtype or self.dtype, device=self.device)  # type: ignore[no-any-return]
+
+    def new_ones(self, *size: Any, dtype: Any = None) -> Tensor:
+        """Ones in this tensor's dtype."""
+        return creation.ones(*size, dtype=dtype or self.dtype, device=self.device)  # type: ignore[no-any-return]
+
+    def new_empty(self, *size: Any, dtype: Any = None) -> Tensor:
+        """Elements not set, in this tensor's dtype."""
+        return creation.empty(*size, dtype=dtype or self.dtype, device=self.device)  # type: ignore[no-any-return]
+
+    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+        """One number, in this tensor's dtype."""
+        out: Tensor = creation.full(size, fill_value, dtype=dtype or self.dtype, device=self.device)
+        return out
+
+
+def _type_name(d: dtypes.dtype) -> str:
+    return f"fastgrad.{d.type_name}Tensor"
+
+
+def _cast(x: Any, d: dtypes.dtype) -> Any:
+    """A tensor in a dtype; itself if it has it."""
+    return x if d.code == _field(x, _DTYPE) else apply(_CAST, 1, 0, x, d.code)
+
+
+def _to_device(x: Any, target: Device) -> Any:
+    """A copy on another device."""
+    if x.requires_grad:
+        raise NotImplementedError(
+            "moving a tensor that requires grad to another device is not supported yet; detach it first"
+        )
+    return creation.tensor(x, device=target)
+
+
+def _rebuild(kind: type, tensor: Any, requires_grad: bool) -> Any:
+    out: Any = tensor if kind is type(tensor) else rt.adopt(kind, tensor)
+    if requires_grad:
+        out.requires_grad_()
+    return out

@@ -1,0 +1,171 @@
+"""What a tensor is: sizes, strides, dtype, device, how it prints; views that need no argument of their own."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from fastgrad import dtypes
+from fastgrad.formatting import format_tensor
+from fastgrad.functions import index, shape
+from fastgrad.functions.arguments import as_index, is_number, need_tensor
+from fastgrad.functions.data import values_of
+from fastgrad.functions.device import device as Device  # noqa: N812
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.records import STORAGE, TENSOR
+from fastgrad.native.host import devices
+from fastgrad.tensor.methods import Methods
+from fastgrad.tensor.size import Size
+
+if TYPE_CHECKING:
+    from fastgrad.tensor import Tensor
+
+_DTYPE, _DEVICE, _NDIM, _NUMEL, _FLAGS, _DATA = (
+    TENSOR.fields[n][0] for n in ("dtype", "device", "ndim", "numel", "flags", "data")
+)
+_STORAGE_DATA = STORAGE.fields["data"][0]
+_field, _sizes = rt.field, rt.sizes
+
+
+class Facts(Methods):
+    """What a tensor is."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Size:
+        """The sizes."""
+        return Size(_sizes(self))
+
+    def size(self, dim: int | None = None) -> Any:
+        """The sizes, or the size of one dimension."""
+        sizes = Size(_sizes(self))
+        return (
+            sizes if dim is None else sizes[shape.wrapped("size", as_index("size", "dim", dim), len(sizes))]
+        )
+
+    def stride(self, dim: int | None = None) -> Any:
+        """How many elements apart neighbours along each dimension lie in memory."""
+        steps = rt.steps(self)
+        return steps if dim is None else steps[shape.wrapped("stride", dim, len(steps))]
+
+    def storage_offset(self) -> int:
+        """The first element's place in the storage, in elements."""
+        offset: builtins.int = _field(self, _DATA) - rt.storage_field(self, _STORAGE_DATA)
+        return offset // self.dtype.itemsize
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        """The element type."""
+        return dtypes.ALL[_field(self, _DTYPE)]
+
+    @property
+    def device(self) -> Device:
+        """Where the elements are."""
+        return Device(devices.name_of(_field(self, _DEVICE)))
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return _field(self, _NDIM)  # type: ignore[no-any-return]
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return _field(self, _NDIM)  # type: ignore[no-any-return]
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return _field(self, _NUMEL)  # type: ignore[no-any-return]
+
+    nelement = numel
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.numel() * self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return _field(self, _DATA) if self.numel() else 0  # type: ignore[no-any-return]
+
+    def is_contiguous(self) -> builtins.bool:
+        """Whether elements lie in row-major order without gaps."""
+        return builtins.bool(_field(self, _FLAGS) & CONTIGUOUS)
+
+    def is_floating_point(self) -> builtins.bool:
+        """Whether the dtype is a floating-point one."""
+        return self.dtype.is_floating_point
+
+    @property
+    def _version(self) -> int:
+        return rt.version(self)  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return _sizes(self)[0]  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __contains__(self, value: Any) -> builtins.bool:
+        if not is_number(value):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(value)}"
+            )
+        return bool((self == value).any())
+
+    def __repr__(self) -> str:
+        try:
+            node = self.grad_fn
+            name = None if node is None else type(node).__name__
+        except RuntimeError:  # a view that cannot follow its base
+            name = "Invalid"
+        return format_tensor(
+            values_of(self), dtype_name=self.dtype.name, device=str(self.device),
+            requires_grad=self.requires_grad and name is None, grad_fn_name=name,
+        )  # fmt: skip
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.ndim == 0 else object.__format__(self, spec)
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802
+        """The dimensions in reverse order."""
+        return shape.permute(self, *range(self.ndim - 1, -1, -1))  # type: ignore[no-any-return]
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802
+        """The last two dimensions exchanged."""
+        if self.ndim < 2:
+            raise RuntimeError(
+                f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
+            )
+        return shape.transpose(self, -2, -1)  # type: ignore[no-any-return]
+
+    def view_as(self, other: Any) -> Any:
+        """A view in the sizes of another tensor."""
+        return self.view(need_tensor("view_as", other, "other").shape)
+
+    def reshape_as(self, other: Any) -> Any:
+        """In the sizes of another tensor."""
+        return self.reshape(need_tensor("reshape_as", other, "other").shape)
+
+    def where(self, condition: Any, other: Any) -> Any:
+        """The tensor where the condition holds, else the other."""
+        return index.where(condition, self, other)

@@ -1,0 +1,110 @@
+"""The elements as Python and NumPy read them."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from fastgrad.functions import creation
+from fastgrad.functions.data import values_of
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import GRAD_ENABLED
+from fastgrad.native.contracts.records import TENSOR
+from fastgrad.tensor.methods import Methods
+
+_DEVICE = TENSOR.fields["device"][0]
+_field = rt.field
+
+
+class Values(Methods):
+    """Elements, read."""
+
+    __slots__ = ()
+
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+        if self.numel() != 1:
+            raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+        return values_of(self).item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return values_of(self).tolist()
+
+    def numpy(self, *, force: builtins.bool = False) -> np.ndarray:
+        """A NumPy array over the same memory.
+
+        Parameters
+        ----------
+        force : bool
+            Detach, and copy from another device, where needed.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor requires grad, gradients are on, and `force` is not set.
+        """
+        if force:
+            return values_of(self)
+        if self.requires_grad and rt.get_mode() & GRAD_ENABLED:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
+        if _field(self, _DEVICE) != 0:
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy it first."
+            )
+        return values_of(self)
+
+    def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(
+                    f"a cast from {array.dtype} to {np.dtype(dtype)} needs a copy, but copy=False was given"
+                )
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __array_wrap__(
+        self, array: np.ndarray, context: Any = None, return_scalar: builtins.bool = False
+    ) -> Any:
+        return creation.from_numpy(np.asarray(array))
+
+    __array_priority__ = 1000
+
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        array = self.numpy()
+        # DLPack of a bool array is exported by NumPy as such; read-only memory never arises here.
+        return array.__dlpack__(**{k: v for k, v in options.items() if v is not None})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def _scalar(self, kind: str) -> Any:
+        if self.numel() != 1:
+            if kind == "bool":
+                count = "no values" if self.numel() == 0 else "more than one value"
+                raise RuntimeError(f"Boolean value of Tensor with {count} is ambiguous")
+            raise TypeError(
+                f"only one element tensors can be converted to Python scalars, but this has {self.numel()}"
+            )
+        return self.item()
+
+    def __bool__(self) -> builtins.bool:
+        return builtins.bool(self._scalar("bool"))
+
+    def __float__(self) -> builtins.float:
+        return builtins.float(self._scalar("float"))
+
+    def __int__(self) -> builtins.int:
+        return builtins.int(self._scalar("int"))
+
+    def __index__(self) -> builtins.int:
+        if self.dtype.is_floating_point or self.numel() != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return builtins.int(self.item())
