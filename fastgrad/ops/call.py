@@ -32,8 +32,23 @@ def float_of_bits(bits: int) -> float:
     return _DOUBLE.unpack(_WORD.pack(bits))[0]  # type: ignore[no-any-return]
 
 
-class Symbol:
-    """A tensor of a rule that is being traced (see `ops.rules`)."""
+class Traced:
+    """What stands for a value while a rule is traced (see `ops.rules`): nothing can be decided by it yet."""
+
+    __slots__ = ()
+
+    def _decide(self, *_: object) -> Any:
+        raise TypeError(
+            "a rule is traced once, for all values and sizes, and cannot ask for them: a choice between values is "
+            "m.where, what depends on sizes or integers an op that reads them when it runs"
+        )
+
+    __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = __index__ = _decide
+    __hash__ = object.__hash__
+
+
+class Symbol(Traced):
+    """A tensor of a rule that is being traced."""
 
     __slots__ = ("slot", "trace")
 

@@ -30,7 +30,7 @@ from fastgrad.native.contracts.ops import (
     SOURCE_PREFIX,
 )
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import AllGradients, Symbol, invoke
+from fastgrad.ops.call import AllGradients, Symbol, Traced, invoke
 from fastgrad.ops.saving import OUTPUTS
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _programs: list[Any] = []  # the sweep reads them as long as the process lives
 
 
-class Integer:
+class Integer(Traced):
     """An integer (or a run of integers) that a rule reads from its node."""
 
     def __init__(self, kind: int, value: int) -> None:
