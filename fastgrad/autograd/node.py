@@ -18,12 +18,12 @@ from fastgrad.autograd.function_hook import (
 from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.autograd.saved import saved_attribute
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.limits import LAST
 from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.native.host.tables import OPS
 
 _OP, _SEQ, _N_IN, _N_OUT, _VARIABLE = (NODE.fields[n][0] for n in ("op", "seq", "n_in", "n_out", "variable"))
 _OUTPUT_NR = TENSOR.fields["output_nr"][0]
-LAST = 1 << 62  # what `native.graph` gives AccumulateGrad nodes
 
 
 class Node(NodeBase):
@@ -76,6 +76,12 @@ class Node(NodeBase):
         return 2**64 - 1 if seq == LAST else seq  # type: ignore[no-any-return]
 
     def _set_sequence_nr(self, number: int) -> None:
+        if not isinstance(number, int):
+            raise TypeError(f"_set_sequence_nr(): an integer is required, but got {type(number).__name__}")
+        if not 0 <= number < LAST:
+            raise OverflowError(
+                f"_set_sequence_nr(): a sequence number is from 0 to {LAST - 1}, but got {number}"
+            )
         rt.set_sequence_nr(self, number)
 
     def register_hook(self, fn: Callable[[tuple[Any, ...], tuple[Any, ...]], Any]) -> RemovableHandle:

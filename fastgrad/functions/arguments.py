@@ -79,6 +79,13 @@ def as_index(name: str, argument: str, value: Any) -> int:
     return number
 
 
+def as_flag(name: str, argument: str, value: Any) -> int:
+    """1 or 0 for a bool; TypeError for anything else, a 1 or 0 as well."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}(): argument '{argument}' must be bool, not {type(value).__name__}")
+    return int(value)
+
+
 def as_sizes(name: str, sizes: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
     """Sizes given one by one or as one sequence, as a tuple of integers that fit into 64 bits."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):

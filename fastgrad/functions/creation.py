@@ -52,7 +52,7 @@ def allocate(name: str, code: int, sizes: Sequence[int], where: Any = None) -> A
 
 def _finish(out: Any, requires_grad: bool) -> Any:
     if requires_grad:
-        out.requires_grad_()
+        out.requires_grad_(requires_grad)
     return out
 
 

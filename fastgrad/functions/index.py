@@ -15,7 +15,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd.modes import no_grad
 from fastgrad.errors import raise_status, renamed
-from fastgrad.functions.arguments import as_index, is_number, is_tensor, need_tensor
+from fastgrad.functions.arguments import as_flag, as_index, is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import full, tensor, zeros
 from fastgrad.functions.data import values_of
 from fastgrad.functions.elementwise import fill_value, inplace
@@ -437,7 +437,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     need_tensor("nonzero", input)
     values = values_of(input)
     places = np.nonzero(np.atleast_1d(values))
-    if as_tuple:
+    if as_flag("nonzero", "as_tuple", as_tuple):
         return tuple(tensor(np.ascontiguousarray(p), device=input.device) for p in places)
     if input.dim() == 0:
         return zeros((len(places[0]), 0), dtype=dtypes.int64, device=input.device)

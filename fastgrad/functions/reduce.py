@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastgrad import dtypes
-from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
+from fastgrad.functions.arguments import as_dims, as_flag, as_index, is_tensor, need_tensor
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import joined_dims
 from fastgrad.native.contracts.limits import ALL_DIMS
@@ -25,7 +25,7 @@ class ValuesIndices(NamedTuple):
 
 def _reduce(name: str, op: Op, input: Any, dim: Any, keepdim: bool) -> Any:
     need_tensor(name, input)
-    return invoke(op, (input,), int(keepdim), as_dims(name, dim))
+    return invoke(op, (input,), as_flag(name, "keepdim", keepdim), as_dims(name, dim))
 
 
 @public()
@@ -107,9 +107,10 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
     need_tensor("prod", input)
     if dtype is not None:
         return prod(input.to(dtype), dim, keepdim).to(dtype)
+    keep = as_flag("prod", "keepdim", keepdim)
     if dim is None:
         return invoke(BY_NAME["prod"], (input,), ALL_DIMS, 0)
-    return invoke(BY_NAME["prod.dim"], (input,), as_index("prod", "dim", dim), int(keepdim))
+    return invoke(BY_NAME["prod.dim"], (input,), as_index("prod", "dim", dim), keep)
 
 
 def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:
@@ -117,13 +118,14 @@ def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:
         raise RuntimeError(
             f"{name}(): does not support bool input; convert it with .to(fastgrad.uint8) first"
         )
+    keep = as_flag(name, "keepdim", keepdim)
     if dim is None:
         if input.numel() == 0:
             raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
         flat = input.reshape(-1)
         out = invoke(BY_NAME[name], (flat,), 0, 0)
         return out.reshape([1] * input.dim()) if keepdim else out
-    return invoke(BY_NAME[name], (input,), as_index(name, "dim", dim), int(keepdim))
+    return invoke(BY_NAME[name], (input,), as_index(name, "dim", dim), keep)
 
 
 @public()
@@ -168,7 +170,8 @@ def _extreme(name: str, binary: str, input: Any, dim: Any, keepdim: bool) -> Any
                 "with the 'dim' argument."
             )
         return invoke(BY_NAME[name], (input,), 0)
-    return ValuesIndices(*invoke(BY_NAME[name + "_dim"], (input,), as_index(name, "dim", dim), int(keepdim)))
+    keep = as_flag(name, "keepdim", keepdim)
+    return ValuesIndices(*invoke(BY_NAME[name + "_dim"], (input,), as_index(name, "dim", dim), keep))
 
 
 @public()
@@ -213,11 +216,12 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
     need_tensor("logsumexp", input)
+    keep = as_flag("logsumexp", "keepdim", keepdim)
     if not input.dtype.is_floating_point:
         input = input.to(dtypes.get_default_dtype())
     dims = as_dims("logsumexp", dim)
     if len(dims) == 1:
-        return invoke(BY_NAME["logsumexp"], (input,), dims[0], int(keepdim))
+        return invoke(BY_NAME["logsumexp"], (input,), dims[0], keep)
     return joined_dims("logsumexp", input, dims, keepdim, lambda x: invoke(BY_NAME["logsumexp"], (x,), -1, 0))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor
+from fastgrad.functions.arguments import as_flag, as_index, as_sizes, is_tensor, need_tensor
 from fastgrad.functions.creation import allocate, empty
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import cumsum
@@ -148,6 +148,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
     >>> fg.multinomial(fg.tensor([0.0, 1.0]), 3, replacement=True)
     tensor([1, 1, 1])
     """
+    as_flag("multinomial", "replacement", replacement)
     weights = _checked_weights(input, num_samples, replacement)
     if not replacement:
         # The least of exponential times divided by the weights: draws without replacement (Efraimidis, Spirakis 2006).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.arguments import as_flag, as_index, need_tensor
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import ValuesIndices
 from fastgrad.functions.shape import wrapped
@@ -13,7 +13,7 @@ from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
 
 
-def _first(name: str, input: Any, dim: Any, k: int | None, largest: bool) -> ValuesIndices:
+def _first(name: str, input: Any, dim: Any, k: int | None, largest: int) -> ValuesIndices:
     need_tensor(name, input)
     sizes = list(input.shape)
     d = wrapped(name, as_index(name, "dim", dim), len(sizes))
@@ -28,7 +28,7 @@ def _first(name: str, input: Any, dim: Any, k: int | None, largest: bool) -> Val
         sizes[d] = count
     plan = (len(sizes), *sizes)
     return ValuesIndices(
-        *invoke(BY_NAME[name], (input,), before, length, after, count, int(largest), d, plan, plan)
+        *invoke(BY_NAME[name], (input,), before, length, after, count, largest, d, plan, plan)
     )
 
 
@@ -55,7 +55,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Tru
     >>> fg.sort(fg.tensor([3.0, 1.0, 2.0])).indices
     tensor([1, 2, 0])
     """
-    return _first("sort", input, dim, None, bool(descending))
+    return _first("sort", input, dim, None, as_flag("sort", "descending", descending))
 
 
 @public()
@@ -93,4 +93,4 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     >>> fg.topk(fg.tensor([3.0, 1.0, 2.0]), 2).values
     tensor([3., 2.])
     """
-    return _first("topk", input, dim, k, bool(largest))
+    return _first("topk", input, dim, k, as_flag("topk", "largest", largest))

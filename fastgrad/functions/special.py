@@ -7,7 +7,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.arguments import as_flag, as_index, need_tensor
 from fastgrad.functions.public import public
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
@@ -97,7 +97,7 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
         close = close | (
             elementwise.isfinite(difference) & (difference <= atol + rtol * invoke(BY_NAME["abs"], (y,)))
         )
-    if equal_nan and a.dtype.is_floating_point:
+    if as_flag("isclose", "equal_nan", equal_nan) and a.dtype.is_floating_point:
         close = close | ((a != a) & (b != b))
     return close
 

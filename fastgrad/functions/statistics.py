@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_dims, need_tensor
+from fastgrad.functions.arguments import as_dims, as_flag, need_tensor
 from fastgrad.functions.index import where
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin
@@ -23,6 +23,7 @@ def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, corre
         raise RuntimeError(
             f"{name}(): only support floating point and complex dtypes, but got {input.dtype.name}"
         )
+    keep = as_flag(name, "keepdim", keepdim)
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if correction is None:
@@ -41,7 +42,7 @@ def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, corre
             stacklevel=3,
         )
     divisor = float_bits(float(max(0.0, count - correction)))
-    return invoke(BY_NAME[name], (input,), divisor, int(keepdim), dims)
+    return invoke(BY_NAME[name], (input,), divisor, keep, dims)
 
 
 @public()
@@ -148,9 +149,10 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
         raise RuntimeError(f"{name}(): Expected a floating point tensor as input. Got {x.dtype.type_name}")
     if isinstance(order, (bool, str)) or not isinstance(order, (int, float)):
         raise TypeError(f"{name}(): argument 'ord' must be a number, not {type(order).__name__}")
+    keep = as_flag(name, "keepdim", keepdim)
     dims = as_dims(name, dim)
     if order == 2:
-        return invoke(BY_NAME["euclidean_norm"], (x,), 0, int(keepdim), dims)
+        return invoke(BY_NAME["euclidean_norm"], (x,), 0, keep, dims)
     chosen = dims or None
     if math.isinf(order):
         if x.numel() == 0:

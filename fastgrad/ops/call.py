@@ -144,5 +144,8 @@ def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:
     if isinstance(value, float):
         return rt.wrapped_number(1, value, 0, device)
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
-        return as_number(value.item(), others, op)
+        item = value.item()
+        return as_number(
+            float(item) if type(item) is type(value) else item, others, op
+        )  # a long double is its own
     return value

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastgrad.autograd import engine
 from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.node import Node
+from fastgrad.functions.arguments import as_flag
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import (
     GRAD_ENABLED,
@@ -50,6 +51,7 @@ class History(Methods):
         RuntimeError
             If the dtype is not floating, or for a non-leaf that should not require grad.
         """
+        flag = as_flag("requires_grad_", "requires_grad", requires_grad)
         if requires_grad and not self.dtype.is_floating_point:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if not requires_grad and not self.is_leaf:
@@ -62,7 +64,7 @@ class History(Methods):
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
             )
-        rt.set_requires_grad(self, int(requires_grad))
+        rt.set_requires_grad(self, flag)
         return self
 
     @property

@@ -38,7 +38,7 @@ IN_PLACE = (
     "{t}.mul_(2)", "{t}.add_({u})", "{t} += 1", "{t} *= {u}", "{t}[0] = 1.0", "{t}[0] = {u}[0]", "{t}.zero_()",
     "{t}.copy_({u})", "{t}.fill_(1.5)", "{t}.exp_()", "{t}.detach_()", "{t}.requires_grad_()", "{t}.relu_()",
     "{t}.requires_grad_(False)", "{t}.data = fg.ones(5)", "{t}.data = {u}", "{t}.data.mul_(0)", "{t}.set_(fg.ones(4))",
-    "{t}.data = fg.ones(2, 3, dtype=fg.float64)", "{t}.view(-1)[0] += 1", "{t}.grad = None", "{t}.grad = {u}",
+    "{t}.data = fg.ones(2, 3, dtype=fg.float64)", "{t}.view(-1)[0] += 1", "{t}.grad = None", "{t}.grad = {u}.detach()",
     "{t}.grad = fg.ones(2, 3)", "{t}.grad.mul_(2)", "{t}.masked_fill_({t} > 0, 1.0)", "{t}.index_fill_(0, 0, 1)",
     "{t}.requires_grad = False", "{t}.uniform_()", "{t} -= {t}[0]", "{t}.data = {t}.data[0]", "{t}.t_()",
 )  # fmt: skip

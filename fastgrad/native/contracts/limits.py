@@ -37,3 +37,6 @@ MAX_NESTED = 60
 
 N_BINS = 256
 QUARANTINE = 1024  # freed records wait this long before reuse in debug mode
+
+LAST = 1 << 62
+"""The sequence number of AccumulateGrad nodes: they run as soon as they are ready."""

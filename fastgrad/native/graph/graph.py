@@ -45,6 +45,7 @@ from fastgrad.native.contracts.flags import (
 from fastgrad.native.contracts.limits import (
     ATTR_WORDS,
     INLINE_EDGES,
+    LAST,
     RULES,
     SAVED_INPUTS,
     SAVED_OUTPUTS,
@@ -94,9 +95,6 @@ from fastgrad.native.memory.references import (
 from fastgrad.native.memory.storages import version_of
 from fastgrad.native.tensors.elements import ITEMSIZE_OF
 from fastgrad.native.tensors.tensors import alias, set_history
-
-LAST = 1 << 62  # the sequence number of AccumulateGrad nodes: they run as soon as they are ready
-
 
 # --- nodes -----------------------------------------------------------------------------------------------------
 
