@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
-from fastgrad.native.contracts.frames.framed import EMBEDDING, EMBEDDING_BACKWARD
+from fastgrad.native.contracts.frames.framed import EMBEDDING, EMBEDDING_BACKWARD, ROWS_OF
 from fastgrad.native.contracts.ops import FLOAT_ONLY, SHAPE_FRAMED, STRUCTURED
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
@@ -28,8 +28,14 @@ embedding_transposed = Op(
 )  # fmt: skip
 
 
-def _collected(g, indices, factors, rows, width, padding, sizes):
-    return invoke(embedding_backward, (g, indices, factors), rows, width, padding, 0, sizes)
+_EACH_INDEX = ROWS_OF - 1  # an output with a row for each of the second operand
+
+
+# The sizes of what is written are those of the call: the table may have been given other memory since.
+
+
+def _collected(g, indices, factors, rows, width, padding):
+    return invoke(embedding_backward, (g, indices, factors), rows, width, padding, 0, 2, rows, width)
 
 
 embedding.vjp("weight")(_collected)
@@ -37,5 +43,5 @@ embedding_transposed.vjp("weight")(_collected)
 
 
 @embedding_backward.vjp("v")
-def _(g, indices, factors, rows, width, padding, sizes):
-    return invoke(embedding_transposed, (g, indices, factors), rows, width, padding, 1, sizes)
+def _(g, indices, factors, rows, width, padding):
+    return invoke(embedding_transposed, (g, indices, factors), rows, width, padding, 1, _EACH_INDEX, width)

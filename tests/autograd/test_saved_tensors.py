@@ -1159,3 +1159,46 @@ def test_a_recorded_product_of_a_matrix_and_a_batch(lib: ModuleType):
     with lib.autograd.graph.saved_tensors_hooks(lambda t: (log.append(tuple(t.shape)), t)[1], lambda t: t):
         lib.autograd.grad(out, (a, b), lib.ones(4, 2, 5, requires_grad=True), create_graph=True)
     assert log == [(20, 3), (2, 20), (2, 3), (20, 2)]
+
+
+SMALLER: dict[str, Callable[[ModuleType, Any], Any]] = {
+    "embedding": lambda lib, w: lib.nn.functional.embedding(lib.tensor([[1, 3], [3, 2]]), w),
+    "padding": lambda lib, w: lib.nn.functional.embedding(lib.tensor([1, 3]), w, padding_idx=3),
+    "index_select": lambda lib, w: w.index_select(0, lib.tensor([1, 3])),
+    "gather": lambda lib, w: w.gather(0, lib.tensor([[1, 3]])),
+    "linear": lambda lib, w: lib.nn.functional.linear(lib.ones(2, 64), w),
+    "layer_norm": lambda lib, w: lib.nn.functional.layer_norm(w, (64,)),
+    "sort": lambda lib, w: w.sort(1)[0],
+    "cumsum": lambda lib, w: w.cumsum(0),
+    "max_pool": lambda lib, w: lib.nn.functional.max_pool1d(w, 2),
+}
+
+
+@pytest.mark.parametrize("sizes", [(1, 64), (2, 3), (0,), (8, 64)], ids=str)
+@pytest.mark.parametrize("name", SMALLER)
+def test_a_leaf_of_other_sizes_since_the_call(name: str, sizes: tuple[int, ...]):
+    """Its derivative writes to nothing but its own memory: an error, or a gradient of the sizes that the call saw."""
+    w = fg.ones(4, 64, requires_grad=True)
+    out = SMALLER[name](fg, w)
+    w.data = fg.zeros(*sizes)
+    for create_graph in (False, True):
+        try:
+            found = fg.autograd.grad(out.sum(), w, create_graph=create_graph, retain_graph=True)[0]
+        except (RuntimeError, IndexError):
+            continue
+        assert tuple(found.shape) in ((4, 64), sizes)
+    watched = [fg.zeros(4, 64) for _ in range(8)]
+    assert all((x == 0).all() for x in watched)
+
+
+def test_a_gradient_of_other_sizes_since_an_embedding_was_differentiated():
+    w = fg.ones(4, 64, requires_grad=True)
+    out = fg.nn.functional.embedding(fg.tensor([1, 3]), w)
+    g = fg.ones(2, 64, requires_grad=True)
+    first = fg.autograd.grad(out, w, g, create_graph=True)[0]
+    g.data = fg.zeros(1, 2)
+    try:
+        found = fg.autograd.grad(first.sum(), g)[0]
+    except RuntimeError:
+        return
+    assert tuple(found.shape) in ((2, 64), (1, 2))

@@ -1,9 +1,11 @@
 """Ops that are one kernel over contiguous operands: the call brings the integers and the sizes of what comes out.
 
 Such an op needs no shape rule of its own. Its integers are those that the op declares by name, which the kernel gets,
-and then for each output its rank and sizes; a negative rank ``-1 - k`` stands for the sizes of input k. The kernel
-checks that the operands have as many elements as the integers say (`kernels.framed`), because what a derivative
-gets may come from a saved-tensor hook.
+and then for each output its rank and sizes. A negative rank ``-1 - k`` stands for the sizes of input k, and ``ROWS_OF
+- k``, of the last output, for these and the integer behind it. The sizes of what a kernel writes must follow from what it
+is told to write, never from a tensor that may have been given other memory since. The kernel checks that the operands
+have as many elements as the integers say (`kernels.reports`), because what a derivative gets may come from a
+saved-tensor hook.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.element_types import BOOL, INT64
-from fastgrad.native.contracts.frames.framed import FRAMED, MAX_FRAMED_INPUTS
+from fastgrad.native.contracts.frames.framed import FRAMED, MAX_FRAMED_INPUTS, ROWS_OF
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import FLOAT_ONLY, OUT_INT64, WITH_INDICES, WITH_MASK
 from fastgrad.native.contracts.status import (
@@ -76,6 +78,16 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at):
     if at >= n_attrs:
         return fail(INTERNAL, at, n_attrs)
     rank = attrs[at]
+    if rank <= ROWS_OF:
+        k = ROWS_OF - rank
+        if k >= n or ins[k] == 0 or tensor(ins[k]).ndim == MAX_DIMS or at + 1 >= n_attrs:
+            return fail(INTERNAL, at, rank)
+        like = tensor(ins[k])
+        sizes = words(stack_small())
+        for j in range(like.ndim):
+            sizes[j] = like.shape[j]
+        sizes[like.ndim] = attrs[at + 1]
+        return new_tensor(dtype, first.device, like.ndim + 1, sizes)
     if rank < 0:
         if -rank > n or ins[-1 - rank] == 0:
             return fail(INTERNAL, at, rank)

@@ -15,6 +15,9 @@ from fastgrad.native.contracts.record import Part
 from fastgrad.native.contracts.split import Split
 
 MAX_FRAMED_INPUTS = 6
+ROWS_OF = -1 - MAX_FRAMED_INPUTS
+"""In place of the rank of an output: see `native.shapes.framed`."""
+
 INPUT = Part("input", data=1, numel=1)  # the address is 0 where there is none
 
 # The integers are those that the op declares by name.
