@@ -272,6 +272,9 @@ class Optimizer:
                 grad = get_grad(p)
                 if grad is not None:
                     state = states[p]
+                    if not isinstance(state, dict):
+                        kind = type(state).__name__
+                        raise TypeError(f"the state of a parameter must be a dict, but is a {kind}")
                     if not state:
                         self._init_state(group, p, state)
                     tensors += (p, grad)

@@ -209,7 +209,12 @@ class Cached:
         return self.folder / f"{unit}.o.draft"
 
     def bytes_of(self, unit):
-        return self.path(unit).read_bytes()
+        path = self.path(unit)
+        return path.read_bytes() if path.is_file() else b""  # a device or a pipe may never end
+
+    def put(self, path, data):
+        if path.is_file() or not path.exists():
+            path.write_bytes(data)
 
     def code(self, unit):
         return unit.encode() * 100
@@ -233,7 +238,7 @@ class Cached:
         cache.has(unit)
 
     def damage(self, unit, change):
-        self.path(unit).write_bytes(change(self.bytes_of(unit)))
+        self.put(self.path(unit), change(self.bytes_of(unit)))
 
     def close(self):
         flags.CACHE = self.before

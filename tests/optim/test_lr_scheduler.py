@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import types
 import warnings
 from types import ModuleType
 from typing import Any
@@ -284,6 +286,33 @@ def test_a_step_that_was_overridden(lib):
     optimizer.step()
     with pytest.warns(UserWarning, match="has been overridden after"):
         scheduler.step()
+
+
+@pytest.mark.parametrize("kind", ["calls the old one", "method"])
+def test_a_step_that_was_overridden_and_steps(lib, kind):
+    optimizer = optimizer_of(lib)
+    scheduler = lib.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    old = optimizer.step
+    if kind == "method":
+        optimizer.step = types.MethodType(type(optimizer).step, optimizer)
+    else:
+        optimizer.step = lambda: old()
+    optimizer.step()
+    with pytest.warns(UserWarning, match="has been overridden after") as caught:
+        scheduler.step()
+    assert "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate" in str(caught[0].message)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_step_that_is_no_override(lib):
+    """One that was there before the schedule, and one that says what it wraps."""
+    optimizer = optimizer_of(lib)
+    optimizer.step = types.MethodType(type(optimizer).step, optimizer)
+    scheduler = lib.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    old = optimizer.step
+    optimizer.step = functools.wraps(old)(lambda: old())
+    optimizer.step()
+    scheduler.step()
 
 
 def test_get_lr_is_for_steps(lib):

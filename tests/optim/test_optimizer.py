@@ -465,3 +465,13 @@ def test_a_step_in_backward(lib):
         handle.remove()
     assert [p.tolist() for p in params] == [[0.5, 0.5]] * 3
     assert all(p.grad is None for p in params)
+
+
+def test_a_state_that_is_no_dict():
+    p = fg.ones(2, requires_grad=True)
+    optimizer = fg.optim.Adam([p])
+    p.sum().backward()
+    optimizer.step()
+    optimizer.state[p] = 3
+    with pytest.raises(TypeError, match="the state of a parameter must be a dict, but is a int"):
+        optimizer.step()

@@ -1,10 +1,10 @@
 """Ops that are one kernel over contiguous operands: the call brings the integers and the sizes of what comes out.
 
 Such an op needs no shape rule of its own. Its integers are those that the op declares by name, which the kernel gets,
-and then for each output its rank and sizes. A negative rank ``-1 - k`` stands for the sizes of input k, and ``ROWS_OF
-- k``, of the last output, for these and the integer behind it. The sizes of what a kernel writes must follow from what it
-is told to write, never from a tensor that may have been given other memory since. The kernel checks that the operands
-have as many elements as the integers say (`kernels.reports`), because what a derivative gets may come from a
+and then for each output its rank and sizes. A negative rank ``-1 - k`` stands for the sizes of input k, and for the
+last output ``ROWS_OF - k`` for these and the integer behind it. The sizes of what a kernel writes must follow from
+what it is told to write, never from a tensor that may have been given other memory since. The kernel checks that the
+operands have as many elements as the integers say (`kernels.reports`), because what a derivative gets may come from a
 saved-tensor hook.
 """
 

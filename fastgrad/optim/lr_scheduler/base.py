@@ -107,6 +107,7 @@ class LRScheduler:
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = need_optimizer(optimizer)
+        optimizer._step_of_schedules = vars(optimizer).get("step")  # type: ignore[attr-defined]
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 lr = group["lr"]
@@ -165,21 +166,31 @@ class LRScheduler:
         Warns
         -----
         UserWarning
-            If the optimizer did not step before, or `epoch` is given.
+            If the optimizer did not step before, if its `step` was replaced since, or if `epoch` is given.
         """
-        if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn(self._order_warning(), UserWarning, stacklevel=2)
+        if self._step_count == 1:
+            warning = self._order_warning()
+            if warning:
+                warnings.warn(warning, UserWarning, stacklevel=2)
         self._step_count += 1
         if epoch is not None:
             warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self._update_lr(epoch)
 
     def _order_warning(self) -> str:
-        if "step" in vars(self.optimizer):
+        """What the first step warns of; nothing if all is well."""
+        own = vars(self.optimizer)
+        step, before = own.get("step"), own.get("_step_of_schedules")
+        says_so = getattr(step, "__wrapped__", None) in (
+            before or type(self.optimizer).step.__get__(self.optimizer),
+        )
+        if step is not before and not says_so:
             return (
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. "
                 f"Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_DETAILS}"
             )
+        if own.get("_opt_called", False):
+            return ""
         return (
             "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call them in the opposite "
             "order: `optimizer.step()` before `lr_scheduler.step()`. Failure to do this will result in skipping the "
