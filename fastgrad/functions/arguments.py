@@ -104,6 +104,13 @@ def as_sizes(name: str, sizes: Sequence[Any], argument: str = "size") -> tuple[i
     return found
 
 
+def need_sizes(name: str, given: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
+    """Like `as_sizes`, where something has to be given, if only an empty tuple."""
+    if not given:
+        raise TypeError(f"{name}(): missing required argument '{argument}'")
+    return as_sizes(name, given, argument)
+
+
 def _is_index(value: Any) -> bool:
     try:
         operator.index(value)

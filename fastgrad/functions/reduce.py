@@ -225,12 +225,10 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     return joined_dims("logsumexp", input, dims, keepdim, lambda x: invoke(BY_NAME["logsumexp"], (x,), -1, 0))
 
 
-def _softmax(name: str, input: Any, dim: int | None, dtype: Any) -> Any:
+def _softmax(name: str, input: Any, dim: int, dtype: Any) -> Any:
     need_tensor(name, input)
     if dtype is not None:
         input = input.to(dtype)
-    if dim is None:
-        dim = 0 if input.dim() in (0, 1, 3) else 1
     return invoke(BY_NAME[name], (input,), as_index(name, "dim", dim), 0)
 
 

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from fastgrad import dtypes
-from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, multiplied, need_tensor
+from fastgrad.functions.arguments import (
+    as_dims,
+    as_index,
+    as_sizes,
+    is_tensor,
+    multiplied,
+    need_sizes,
+    need_tensor,
+)
 from fastgrad.functions.creation import arange, from_numpy
 from fastgrad.functions.data import values_of
 from fastgrad.functions.index import index_select
@@ -37,7 +45,7 @@ def repeat(input: Any, *repeats: Any) -> Any:
             [1, 2, 1, 2]])
     """
     need_tensor("repeat", input)
-    times = as_sizes("repeat", repeats, "repeats")
+    times = need_sizes("repeat", repeats, "repeats")
     if len(times) < input.dim():
         raise RuntimeError(
             "repeat(): Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: "
@@ -130,7 +138,7 @@ def flip(input: Any, *dims: Any) -> Any:
     tensor([3, 2, 1])
     """
     need_tensor("flip", input)
-    chosen = [wrapped("flip", d, input.dim()) for d in as_sizes("flip", dims)]
+    chosen = [wrapped("flip", d, input.dim()) for d in need_sizes("flip", dims, "dims")]
     if len(set(chosen)) != len(chosen):
         raise RuntimeError(f"flip(): a dim appears multiple times in the list of dims {list(chosen)}")
     out = input

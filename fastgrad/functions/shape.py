@@ -8,7 +8,7 @@ from typing import Any
 
 from fastgrad.dtypes import promote_types
 from fastgrad.errors import renamed
-from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, need_tensor
+from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, need_sizes, need_tensor
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
@@ -68,7 +68,7 @@ def view(input: Any, *shape: Any) -> Any:
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
-    return apply(_VIEW, 1, 0, input, *as_sizes("view", shape))
+    return apply(_VIEW, 1, 0, input, *need_sizes("view", shape, "shape"))
 
 
 @public()
@@ -81,7 +81,7 @@ def reshape(input: Any, *shape: Any) -> Any:
         If the number of elements differs.
     """
     need_tensor("reshape", input)
-    sizes = as_sizes("reshape", shape)
+    sizes = need_sizes("reshape", shape, "shape")
     try:
         op = _VIEW if rt.field(input, _FLAGS) & CONTIGUOUS else _STRIDED_VIEW
         return apply(op, 1, 0, input, *sizes)
@@ -138,7 +138,7 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
 @public()
 def permute(input: Any, *dims: Any) -> Any:
     """The dimensions in another order."""
-    return apply(_PERMUTE, 1, 0, input, 0, *as_sizes("permute", dims))
+    return apply(_PERMUTE, 1, 0, input, 0, *need_sizes("permute", dims, "dims"))
 
 
 @public("swapaxes", "swapdims")
@@ -199,7 +199,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
 @public(package=False)
 def expand(input: Any, *sizes: Any) -> Any:
     """Dimensions of size 1 repeated without copying; -1 keeps a size."""
-    return apply(_EXPAND, 1, 0, input, *as_sizes("expand", sizes))
+    return apply(_EXPAND, 1, 0, input, *need_sizes("expand", sizes))
 
 
 @public(package=False)

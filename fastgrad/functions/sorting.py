@@ -93,4 +93,4 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     >>> fg.topk(fg.tensor([3.0, 1.0, 2.0]), 2).values
     tensor([3., 2.])
     """
-    return _first("topk", input, dim, k, as_flag("topk", "largest", largest))
+    return _first("topk", input, dim, as_index("topk", "k", k), as_flag("topk", "largest", largest))

@@ -195,3 +195,39 @@ def test_views_go_on_with_their_base(lib):
     assert x.grad.tolist() == [54.0, 54.0, 30.0, 30.0]
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         saved.sum().backward()
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_function_that_changed_a_view_is_not_asked_for_no_gradient(lib: Any, create_graph: bool):
+    """As the derivative of an op that did."""
+    called: list[Any] = []
+
+    class Doubled(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            called.append(g)
+            return g * 2
+
+    class Lost(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return None
+
+    x = lib.ones(2, requires_grad=True)
+    y = x * 1
+    Doubled.apply(y[:1])
+    z = Lost.apply(y)
+    lib.autograd.grad(z.sum(), x, create_graph=create_graph, allow_unused=True, retain_graph=True)
+    assert not called
+    assert lib.autograd.grad(y.sum(), x, create_graph=create_graph)[0].tolist() == [2, 1]
+    assert len(called) == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -132,3 +134,27 @@ def test_print_options_are_refused_as_a_whole(options: dict, kind: type[Exceptio
 def test_print_options_take_any_integer():
     with fg.formatting.printoptions(precision=fg.tensor(2), threshold=float("inf")):
         assert repr(fg.tensor(1.23456)) == "tensor(1.23)"
+
+
+NOTHING: dict[str, Callable[[Any, Any], Any]] = {
+    "softmax": lambda lib, x: x.softmax(None),
+    "log_softmax": lambda lib, x: lib.log_softmax(x, None),
+    "topk": lambda lib, x: x.topk(None),
+    "flip": lambda lib, x: lib.flip(x),
+    "view": lambda lib, x: x.view(),
+    "reshape": lambda lib, x: x.reshape(),
+    "expand": lambda lib, x: x.expand(),
+    "permute": lambda lib, x: x.permute(),
+    "repeat": lambda lib, x: x.repeat(),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_what_has_to_be_given(lib: Any, name: str):
+    with pytest.raises(TypeError):
+        NOTHING[name](lib, lib.ones(()))
+
+
+@pytest.mark.parametrize("name", ["view", "reshape", "expand", "permute", "repeat"])
+def test_an_empty_tuple_is_given(lib: Any, name: str):
+    assert getattr(lib.ones(()), name)(()).shape == ()

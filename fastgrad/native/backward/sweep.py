@@ -37,6 +37,7 @@ from fastgrad.native.contracts.flags import (
     CREATE_GRAPH,
     FILTERED,
     GRAD_ENABLED,
+    IN_VIEW,
     KEEP_GRAPH,
     PACKED,
     PASS_THROUGH,
@@ -244,9 +245,20 @@ def run_leaf(t, n):
 
 
 @native
+def any_defined(grads, n):
+    """Whether one of several gradients is there."""
+    for k in range(n):
+        if grads[k] != 0:
+            return True
+    return False
+
+
+@native
 def run_function(t, n):
     """Run the derivative of a node that is no leaf's, by compiled code or a custom function; a status."""
     if n.flags & PYTHON_APPLY:
+        if n.flags & IN_VIEW and not any_defined(words(t.grads), t.n_grads):
+            return 0
         result = apply_function(t.node, words(t.grads), t.n_grads, words(t.results))
         if failed(result):
             return result

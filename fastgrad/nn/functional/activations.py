@@ -162,16 +162,19 @@ def prelu(input: Any, weight: Any) -> Any:
 
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """``exp(x) / sum(exp(x))`` along a dimension."""
-    return reduce._softmax("softmax", input, _implicit(dim, "softmax", _stacklevel), dtype)
+    return reduce._softmax("softmax", input, _implicit(dim, input, "softmax", _stacklevel), dtype)
 
 
 def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """The logarithm of `softmax`."""
-    return reduce._softmax("log_softmax", input, _implicit(dim, "log_softmax", _stacklevel), dtype)
+    return reduce._softmax("log_softmax", input, _implicit(dim, input, "log_softmax", _stacklevel), dtype)
 
 
-def _implicit(dim: int | None, name: str, level: int) -> int | None:
+def _implicit(dim: int | None, input: Any, name: str, level: int) -> int:
+    """The dimension, or the one of old, with a warning, where none is given."""
     if dim is None:
+        ndim = need_tensor(name, input).dim()
+        dim = 0 if ndim in (0, 1, 3) else 1
         warnings.warn(
             f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
             "argument.",
