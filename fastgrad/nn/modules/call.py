@@ -125,15 +125,21 @@ def _backward_hooks(module: Any, own: dict[str, Any]) -> tuple[Boundaries | None
     inside = own["_backward_hooks_with_containers"] or hooks_._global_backward_hooks_with_containers
     if inside:
         inside = {*own["_backward_hooks_with_containers"], *hooks_._global_backward_hooks_with_containers}
-    kinds: dict[Any, Any] = {True: [], False: [], None: []}
-    kinds[hooks_._global_is_full_backward_hook] += hooks_._global_backward_hooks.items()
-    kinds[own["_is_full_backward_hook"]] += own["_backward_hooks"].items()
-    pre = [*hooks_._global_backward_pre_hooks.items(), *own["_backward_pre_hooks"].items()]
-    boundaries = None
-    if kinds[True] or pre:
-        full, pre = ([(hook, key in inside) for key, hook in hooks] for hooks in (kinds[True], pre))
-        boundaries = Boundaries(module, full, pre)
-    return boundaries, [hook for _, hook in kinds[False]]
+    full: list[tuple[Hook, bool]] = []
+    deprecated: list[Hook] = []
+    for is_full, hooks in (
+        (hooks_._global_is_full_backward_hook, hooks_._global_backward_hooks),
+        (own["_is_full_backward_hook"], own["_backward_hooks"]),
+    ):
+        if is_full:
+            full += [(hook, key in inside) for key, hook in hooks.items()]
+        elif is_full is False:
+            deprecated += hooks.values()
+    pre: list[tuple[Hook, bool]] = []
+    for hooks in (hooks_._global_backward_pre_hooks, own["_backward_pre_hooks"]):
+        if hooks:
+            pre += [(hook, key in inside) for key, hook in hooks.items()]
+    return Boundaries(module, full, pre) if full or pre else None, deprecated
 
 
 def _forward_hooks_with_kwargs(own: dict[str, Any]) -> Collection[int]:
