@@ -367,3 +367,11 @@ def test_no_hook_over_several_tensors_goes_where_no_gradient_arrives(lib: Any):
         view = x[0]
     with pytest.raises(AssertionError, match="Expected gradient function to be set"):
         lib.autograd.graph.register_multi_grad_hook((x, view), lambda grads: None)
+
+
+def test_an_op_on_what_its_base_has_left_behind(lib: Any):
+    x = base(lib)
+    left = x.unbind(0)[0]
+    x.mul_(2)
+    with pytest.raises(RuntimeError, match=r"^Output 0 of Unbind"):
+        left * 2
