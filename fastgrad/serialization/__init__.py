@@ -167,9 +167,11 @@ def _load(file: IO[bytes], placement: archive.Placement, weights_only: bool) -> 
 
 
 def _load_anything(data: bytes, persistent_load: Callable[[Any], Any]) -> Any:
-    unpickler = pickle.Unpickler(io.BytesIO(data))
-    unpickler.persistent_load = persistent_load  # type: ignore[method-assign]
-    return unpickler.load()
+    class Reader(pickle.Unpickler):  # from Python 3.13 on no instance takes a method of its own
+        def persistent_load(self, pid: Any) -> Any:
+            return persistent_load(pid)
+
+    return Reader(io.BytesIO(data)).load()
 
 
 def _need_pickle(name: str, module: Any) -> None:
