@@ -267,8 +267,8 @@ class StateMethods:
         >>> import fastgrad as fg
         >>> m = fg.nn.Module()
         >>> m.w = fg.nn.Parameter(fg.zeros(1))
-        >>> m.state_dict()
-        OrderedDict([('w', tensor([0.]))])
+        >>> dict(m.state_dict())
+        {'w': tensor([0.])}
         """
         if args:
             warnings.warn(
