@@ -59,21 +59,20 @@ class Boundaries:
     module : Module
     hooks, pre_hooks : list of (callable, bool)
         The full backward hooks and the backward pre-hooks; they stay those of this call.
+    inside : bool
+        Whether one of them wants what is in containers.
     """
 
     __slots__ = (
         "hooks", "input_form", "inside", "mixed", "module", "n_inputs", "output_form", "pre_hooks", "single"
     )  # fmt: skip
 
-    def __init__(self, module: Any, hooks: Hooks, pre_hooks: Hooks) -> None:
+    def __init__(self, module: Any, hooks: Hooks, pre_hooks: Hooks, inside: bool) -> None:
         self.module = module
         self.hooks = hooks
         self.pre_hooks = pre_hooks
-        self.inside = self.mixed = False
-        for _, inside in (*hooks, *pre_hooks):
-            self.inside |= inside
-            self.mixed |= not inside
-        self.mixed &= self.inside
+        self.inside = inside
+        self.mixed = inside and not all(wants for _, wants in (*hooks, *pre_hooks))
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """Let the positional arguments in; returns the node, None if nothing requires grad, and the arguments."""
@@ -106,13 +105,14 @@ class Boundaries:
     ) -> tuple[Any, Answers]:
         """Run the hooks of one boundary; what the last one left, unchecked but for its length, and all answers."""
         answers: Answers = []
+        more = () if grad_output is None else (grad_output,)
         for hook, inside in hooks:
-            seen, more = shown, () if grad_output is None else (grad_output,)
             hides = self.mixed and not inside
             if hides:
                 seen = self.outermost(grad_output is None, shown)
-                more = () if grad_output is None else (self.outermost(True, grad_output),)
-            new = hook(self.module, seen, *more)
+                new = hook(self.module, seen, *[self.outermost(True, grads) for grads in more])
+            else:
+                new = hook(self.module, shown, *more)
             if new is None:
                 continue
             _check_number(kind, hook, new, len(shown))
@@ -167,15 +167,16 @@ class _AtOutputs(CheckedHook):
         shown: Any = grads if form is None else tuple([filled(f, grads) for f in form])
         left = None
         answers: Answers = []
+        node = self.input_node
         if call.pre_hooks:
             shown, answers = call.ask(_PRE_HOOK, call.pre_hooks, shown)
             left = grads
-        if call.hooks and self.input_node is None:
+        if call.hooks and node is None:
             call.without_inputs(shown)
             left = grads
         if answers:
             left = _gradients(_PRE_HOOK, answers, form, grads)
-        if call.hooks and self.input_node is not None and rt.will_run(rt.current_pass(), self.input_node, 0):
+        if call.hooks and node is not None and rt.will_run(rt.current_pass(), node, 0):
             kept_by_pass()[call] = shown
         return left
 
@@ -191,7 +192,11 @@ class _AtInputs(CheckedHook):
     def __call__(self, grads: Grads, _: Grads) -> Grads | None:
         """What the full backward hooks make of the gradients; zeros for an argument that got none."""
         call, form = self.boundaries, self.boundaries.input_form
-        left = _with_zeros(grads, form)
+        left = grads
+        for g in grads:
+            if g is None:
+                left = _with_zeros(grads, form)
+                break
         grad_output = kept_by_pass().pop(call, None) if call.hooks else None
         if grad_output is None:  # only pre-hooks, or the pass came from elsewhere than the outputs
             return left
@@ -209,11 +214,6 @@ _PRE_HOOK: _Kind = ("Backward pre hook", "grad_output")
 
 def _with_zeros(grads: Grads, form: Any) -> Grads:
     """Gradients at the boundary of the inputs, zeros for a tensor in no container where there is none."""
-    for g in grads:
-        if g is None:
-            break
-    else:
-        return grads
     node = rt.task_node(rt.current_pass())
     values = list(grads)
     for k in range(len(grads)) if form is None else [f for f in form if isinstance(f, int)]:

@@ -139,7 +139,7 @@ def _backward_hooks(module: Any, own: dict[str, Any]) -> tuple[Boundaries | None
     for hooks in (hooks_._global_backward_pre_hooks, own["_backward_pre_hooks"]):
         if hooks:
             pre += [(hook, key in inside) for key, hook in hooks.items()]
-    return Boundaries(module, full, pre) if full or pre else None, deprecated
+    return Boundaries(module, full, pre, bool(inside)) if full or pre else None, deprecated
 
 
 def _forward_hooks_with_kwargs(own: dict[str, Any]) -> Collection[int]:
