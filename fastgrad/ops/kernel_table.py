@@ -13,7 +13,7 @@ from typing import Any
 from fastgrad.kernels.keys import need_values
 from fastgrad.native.build.loader import runtime_set
 from fastgrad.native.contracts.element_types import BOOL, DTYPES, FLOAT32, INT64, SUPPORTED_DTYPES
-from fastgrad.native.contracts.frame import STATUS, Frame
+from fastgrad.native.contracts.frame import MAX_REACHES, STATUS, Frame
 from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE
 from fastgrad.native.contracts.limits import MAX_INPUTS, MAX_KERNELS, N_LAYOUTS
 
@@ -95,10 +95,13 @@ class Kernel:
             self._describe(form, FORMULA_FRAMES[form] if frame is None else frame)
 
     def _describe(self, form: int, frame: Frame) -> None:
-        """Tell the runtime which words of the frame are addresses, and where the kernel finds that of its report."""
+        """Tell the runtime which words of the frame are addresses and how far they reach, and where its report goes."""
         addresses, report = _roles(frame)
-        runtime_set("addresses", addresses, self.id * N_LAYOUTS + form)
+        at = self.id * N_LAYOUTS + form
+        runtime_set("addresses", addresses, at)
         runtime_set("reports", report, self.id)
+        for k, reach in enumerate(self.frame(form).reaches()):
+            runtime_set("reaches", reach, at * MAX_REACHES + k)
 
     def cells(self) -> list[tuple[int, int]]:
         """All dtypes and layout classes for which it is ever asked."""

@@ -17,7 +17,13 @@ root-mean-square normalisation, ``mean(v)`` and the mean within h are left out.
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
-from fastgrad.native.contracts.frames.framed import NORM, NORM_BACKWARD, NORM_FIXED, NORM_WEIGHT
+from fastgrad.native.contracts.frames.framed import (
+    NORM,
+    NORM_BACKWARD,
+    NORM_CHANNELS,
+    NORM_FIXED,
+    NORM_WEIGHT,
+)
 from fastgrad.native.contracts.ops import FLOAT_ONLY, ONE_DIFFERENTIABLE, SHAPE_FRAMED, STRUCTURED
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
@@ -222,7 +228,7 @@ _normalisation(
 _normalisation(
     "batch_norm",
     "NativeBatchNormBackward0",
-    _kernel("norm_channels", "channels", NORM),
+    _kernel("norm_channels", "channels", NORM_CHANNELS),
     _channels,
     CHANNELS,
 )

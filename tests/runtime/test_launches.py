@@ -20,6 +20,8 @@ from fastgrad.kernels.compile import compile_kernel
 from fastgrad.native.build.loader import rt, runtime_get
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
+from fastgrad.native.host.tables import BY_NAME
+from fastgrad.ops.call import float_bits
 
 N = 1 << 20  # elements: other threads run beside kernels over so many
 SIDE = 1 << 10
@@ -309,6 +311,25 @@ def test_memory_is_taken_away_under_ops(work, take):
     assert not wrong, wrong[0]
 
 
+# --- outputs ---------------------------------------------------------------------------------------------------------
+
+
+def layer_norm_of(rows: int, *statistics: int):
+    x = fg.ones(3, 4)
+    integers = (float_bits(1e-5), rows, 1, 4, 1, -1, len(statistics), *statistics)
+    return rt.apply(BY_NAME["layer_norm.plain"].id, 3, 0, x, None, None, *integers)
+
+
+@pytest.mark.parametrize(
+    ("rows", "statistics"),
+    [(3, (2, 2)), (3, (2, 4)), (3, (5,)), (3, ()), (3, (0, 3)), (2, (2, 2)), (-3, (2, 3))],
+)
+def test_what_a_kernel_writes_is_as_large_as_its_declaration_says(rows: int, statistics: tuple[int, ...]):
+    assert layer_norm_of(3, 2, 3)[1].shape == (2, 3)
+    with pytest.raises(RuntimeError, match=r"invalid argument|another number of elements"):
+        layer_norm_of(rows, *statistics)
+
+
 # --- debug mode ------------------------------------------------------------------------------------------------------
 
 
@@ -330,3 +351,18 @@ def test_a_launch_over_memory_of_nobody_is_refused():
         finally:
             place.value = address
     assert (x * 2).tolist() == [2] * 8
+
+
+@pytest.mark.skipif(not flags.DEBUG, reason="debug mode checks frames")
+def test_a_launch_that_reaches_out_of_its_memory_is_refused():
+    x = fg.ones(8)
+    place = ctypes.c_int64.from_address(rt.handle_of(x) + TENSOR.offset("data"))
+    address = place.value
+    place.value = address + 4  # of eight elements, seven are its own
+    try:
+        for call in (lambda: x * x, lambda: x.cumsum(0), x.exp, x.exp_):
+            with pytest.raises(RuntimeError, match="or reaches out of it"):
+                call()
+    finally:
+        place.value = address
+    assert (x * x).tolist() == [1] * 8

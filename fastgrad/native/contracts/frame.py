@@ -37,6 +37,15 @@ FINE, INDEX_OUTSIDE, WRONG_LENGTH = range(3)
 SUMMED = -1
 """In place of a dtype code: the kernel's dtype, but int64 where that is an integer type."""
 
+MAX_REACHES = 8
+"""Addresses of a frame whose extent is declared, at most."""
+MAX_FACTORS = 6
+OWN_ELEMENT, SUMMED_ELEMENT = 14, 15
+CONSTANT_FACTOR = 0x80
+"""How a word, a *reach*, says how many elements lie behind an address: bytes, from the lowest on, with the place of the
+address plus one, the dtype code of an element (or one of these two), and up to six factors, each the place of a field
+plus one, or a number with this bit."""
+
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -51,9 +60,9 @@ class Field(NamedTuple):
         How many of them follow each other.
     singles : dict
         Names for the single ones, from the first on, and what each is; the field itself then is where they begin.
-    extent : tuple of str
-        For an address: the fields whose product is the number of neighbouring elements behind it; empty where it is
-        not as simple as that.
+    extent : tuple of str or int
+        For an address: the fields and numbers whose product is the number of neighbouring elements behind it; empty
+        where it is not as simple as that.
     element : int, optional
         For an address: the dtype code of what lies there, or `SUMMED`, if it is not that of the kernel.
     part : Part, optional
@@ -63,7 +72,7 @@ class Field(NamedTuple):
     role: str
     count: int = 1
     singles: Mapping[str, Field] = _NONE
-    extent: tuple[str, ...] = ()
+    extent: tuple[str | int, ...] = ()
     element: int | None = None
     part: Part | None = None
 
@@ -78,7 +87,9 @@ class Field(NamedTuple):
 
 
 def _address(role: str) -> Callable[..., Field]:
-    def declare(*extent: str, count: int = 1, element: int | None = None, part: Part | None = None) -> Field:
+    def declare(
+        *extent: str | int, count: int = 1, element: int | None = None, part: Part | None = None
+    ) -> Field:
         return Field(role, count, _NONE, extent, element, part)
 
     return declare
@@ -213,6 +224,27 @@ class Frame(Record):
             if field.role in ADDRESSES:
                 found.update((self.fields[name][0] + k * field.words, name) for k in range(field.count))
         return found
+
+    def reaches(self) -> list[int]:
+        """How far addresses reach, by place (see `MAX_REACHES`), but for those with a length beside them."""
+        found = []
+        for place, name in sorted(self.addresses().items()):
+            field = self.roles[name]
+            if field.extent and not (field.part and "numel" in field.part.fields):
+                found.append(self._reach(place, field))
+        if len(found) > MAX_REACHES:
+            raise ValueError(
+                f"frame {self.name} declares {len(found)} extents, more than the {MAX_REACHES} that fit"
+            )
+        return found
+
+    def _reach(self, place: int, field: Field) -> int:
+        special = {None: OWN_ELEMENT, SUMMED: SUMMED_ELEMENT}
+        code = special[field.element] if field.element in special else field.element
+        factors = [self.place(f) + 1 if isinstance(f, str) else f | CONSTANT_FACTOR for f in field.extent]
+        if len(factors) > MAX_FACTORS:
+            raise ValueError(f"frame {self.name}: an extent of {len(factors)} factors")
+        return int.from_bytes(bytes([place + 1, code, *factors]).ljust(8, b"\0"), "little", signed=True)
 
     def read(self, words: Sequence[int]) -> dict[str, Any]:
         """The words of a frame by the names of its fields."""

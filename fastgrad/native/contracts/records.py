@@ -6,7 +6,7 @@ A handle is the address of a record.
 from __future__ import annotations
 
 from fastgrad.native.contracts.flags import N_SETTINGS, PASS_SETTINGS
-from fastgrad.native.contracts.frame import REPORT
+from fastgrad.native.contracts.frame import MAX_REACHES, REPORT
 from fastgrad.native.contracts.limits import (
     ATTR_WORDS,
     FRAME_WORDS,
@@ -101,10 +101,12 @@ RUNTIME = Record(
     node_classes=MAX_OPS,
     ops=MAX_OPS * OPINFO.words,
     kernels=MAX_KERNELS * N_DEVICES * N_DTYPES * N_LAYOUTS,
-    addresses=MAX_KERNELS * N_LAYOUTS, reports=MAX_KERNELS, devices=N_DEVICES * DEVICE.words,
+    addresses=MAX_KERNELS * N_LAYOUTS, reaches=MAX_KERNELS * N_LAYOUTS * MAX_REACHES,
+    reports=MAX_KERNELS, devices=N_DEVICES * DEVICE.words,
 )  # fmt: skip
-"""`addresses`: which words of the frame of a kernel in a layout class are addresses, a bit for each. `reports`: which
-word of a kernel's frame is the address of its report; 0 if it reports nothing."""
+"""`addresses`: which words of the frame of a kernel in a layout class are addresses, a bit for each. `reaches`: how
+far these reach, see `contracts.frame`. `reports`: which word of a kernel's frame is the address of its report; 0 if it
+reports nothing."""
 assert SLOT.words == SLOT_WORDS
 RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
 

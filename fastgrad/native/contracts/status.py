@@ -232,7 +232,7 @@ REPLAY_RANGE = _reason(
 )
 STRAY_ADDRESS = _reason(
     RuntimeError,
-    "word {word} of the frame of kernel {kernel} is no address in the memory of a tensor",
+    "word {word} of the frame of kernel {kernel} is no address in the memory of a tensor, or reaches out of it",
     "kernel word",
 )
 OPERAND_LENGTH = _reason(

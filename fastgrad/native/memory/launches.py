@@ -29,8 +29,17 @@ from fastgrad.native.base.pyapi import (
     py_restore_thread,
     py_save_thread,
 )
-from fastgrad.native.contracts.element_types import BOOL
-from fastgrad.native.contracts.frame import FINE, INDEX_OUTSIDE, REPORT
+from fastgrad.native.contracts.element_types import BOOL, FLOAT16, INT64, ITEMSIZES
+from fastgrad.native.contracts.frame import (
+    CONSTANT_FACTOR,
+    FINE,
+    INDEX_OUTSIDE,
+    MAX_FACTORS,
+    MAX_REACHES,
+    OWN_ELEMENT,
+    REPORT,
+    SUMMED_ELEMENT,
+)
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.status import (
@@ -149,13 +158,54 @@ def run_beside_others(address, frame, n_words):
     arrive(place)
 
 
+@native
+def address_place(reach):
+    """The place in a frame of the address that a reach belongs to (see `contracts.frame`); -1 if it is none."""
+    return (reach & 0xFF) - 1
+
+
+@native
+def numel_behind(reach, frame):
+    """How many elements lie behind an address, as its frame declares it."""
+    numel = 1
+    for k in range(2, 2 + MAX_FACTORS):
+        factor = reach >> 8 * k & 0xFF
+        if factor == 0:
+            break
+        numel *= factor & ~CONSTANT_FACTOR if factor & CONSTANT_FACTOR else words(frame)[factor - 1]
+    return numel
+
+
+@native
+def bytes_behind(reach, frame, dtype):
+    """How many bytes lie behind an address, for a kernel of this dtype."""
+    element = reach >> 8 & 0xFF
+    if element == SUMMED_ELEMENT and dtype < FLOAT16:
+        dtype = INT64
+    elif element < OWN_ELEMENT:
+        dtype = element
+    return numel_behind(reach, frame) * ITEMSIZES[dtype]
+
+
 @native_once
 def check_frame(cell, frame, n_words):
-    """Whether the addresses in the frame of a launch lie in live storages: a status. Only debug mode asks."""
+    """Whether what the addresses in the frame of a launch stand for lies in live storages: a status.
+
+    Only debug mode asks.
+    """
+    rt = runtime()
     kernel = cell // CELLS
-    addresses = runtime().addresses[kernel * N_LAYOUTS + cell % N_LAYOUTS]
+    row = kernel * N_LAYOUTS + cell % N_LAYOUTS
     for k in range(n_words):
-        if addresses >> k & 1 and words(frame)[k] != 0 and not is_live(words(frame)[k]):
+        if rt.addresses[row] >> k & 1 and words(frame)[k] != 0 and not is_live(words(frame)[k], 0):
+            return fail(STRAY_ADDRESS, kernel, k)
+    for j in range(MAX_REACHES):
+        reach = rt.reaches[row * MAX_REACHES + j]
+        k = address_place(reach)
+        if k < 0:
+            break
+        address = words(frame)[k] if k < n_words else 0
+        if address != 0 and not is_live(address, bytes_behind(reach, frame, cell // N_LAYOUTS % N_DTYPES)):
             return fail(STRAY_ADDRESS, kernel, k)
     return 0
 

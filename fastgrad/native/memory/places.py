@@ -46,22 +46,22 @@ def delist(handle):
 
 
 @native
-def lies_on(k, address):
-    """Whether an address lies in a storage of a list, or right behind it."""
+def lies_on(k, address, nbytes):
+    """Whether so many bytes from an address on lie in a storage of a list; none may also lie right behind it."""
     handle = runtime().places[k]
     while handle != 0:
         s = storage(handle)
-        if s.data <= address <= s.data + s.nbytes:
+        if s.data <= address and address + nbytes <= s.data + s.nbytes:
             return True
         handle = s.next
     return False
 
 
 @native_once
-def is_live(address):
-    """Whether an address lies in a live storage."""
+def is_live(address, nbytes):
+    """Whether so many bytes from an address on lie in one live storage."""
     return (
-        lies_on(LARGE, address)
-        or lies_on(list_of(address, 0), address)
-        or lies_on(list_of(address - PART, 0), address)
+        lies_on(LARGE, address, nbytes)
+        or lies_on(list_of(address, 0), address, nbytes)
+        or lies_on(list_of(address - PART, 0), address, nbytes)
     )

@@ -3,9 +3,9 @@
 Such an op needs no shape rule of its own. Its integers are those that the op declares by name, which the kernel gets,
 and then for each output its rank and sizes. A negative rank ``-1 - k`` stands for the sizes of input k, and for the
 last output ``ROWS_OF - k`` for these and the integer behind it. The sizes of what a kernel writes must follow from
-what it is told to write, never from a tensor that may have been given other memory since. The kernel checks that the
-operands have as many elements as the integers say (`kernels.reports`), because what a derivative gets may come from a
-saved-tensor hook.
+what it is told to write, never from a tensor that may have been given other memory since: they are compared with the
+extents that its frame declares. The kernel checks that the operands have as many elements as the integers say
+(`kernels.reports`), because what a derivative gets may come from a saved-tensor hook.
 """
 
 from __future__ import annotations
@@ -13,27 +13,34 @@ from __future__ import annotations
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
+    address_of,
     advance,
     native,
     nth,
+    runtime,
     stack_frame,
     stack_small,
     tensor,
     words,
 )
 from fastgrad.native.contracts.element_types import BOOL, INT64
+from fastgrad.native.contracts.frame import MAX_REACHES
+from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.framed import FRAMED, MAX_FRAMED_INPUTS, ROWS_OF
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import MAX_DIMS, N_LAYOUTS
 from fastgrad.native.contracts.ops import FLOAT_ONLY, OUT_INT64, WITH_INDICES, WITH_MASK
 from fastgrad.native.contracts.status import (
     DTYPE_REFUSED,
     INTERNAL,
     MIXED_DTYPES,
+    OK,
+    OPERAND_LENGTH,
     ROW_RANGE,
 )
 from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.memory.launches import address_place, numel_behind
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import new_tensor
@@ -99,6 +106,17 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at):
 
 
 @native
+def check_reach(info, k, out, f, rank):
+    """Whether output `k` has as many elements as the kernel will write, by its declaration: a status."""
+    for j in range(min(info.n_out, MAX_REACHES)):
+        reach = runtime().reaches[(info.kernel * N_LAYOUTS + FLAT) * MAX_REACHES + j]
+        numel = tensor(out).numel
+        if address_place(reach) == k and numel_behind(reach, address_of(f)) != numel:
+            return fail(OPERAND_LENGTH, -1 - rank) if ROWS_OF < rank < 0 else fail(INTERNAL, k, numel)
+    return OK
+
+
+@native
 def framed(op, n, ins, n_attrs, attrs, outs):
     """Run such an op; returns the number of outputs or a negative status."""
     info = op_record(op)
@@ -123,9 +141,10 @@ def framed(op, n, ins, n_attrs, attrs, outs):
         if failed(out):
             status = out
             break
-        at += 1 + max(attrs[at], 0)
         outs[count] = out
         f.outputs[count] = tensor(out).data
+        status = check_reach(info, count, out, f, attrs[at])
+        at += 1 + max(attrs[at], 0)
         work += tensor(out).numel
         count += 1
     if not failed(status):

@@ -69,11 +69,14 @@ _EXTENTS = ("n", "groups", "c", "s")
 _NORM = "eps n groups c s"
 _WEIGHTS = {"weight": _in("weight.numel"), "bias": _in("bias.numel")}
 NORM = FRAMED.named(
-    "norm", outputs={"out": writes(*_EXTENTS), "stats": writes()}, inputs={"x": _in(*_EXTENTS), **_WEIGHTS},
-    integers=_NORM,
+    "norm", outputs={"out": writes(*_EXTENTS), "stats": writes(2, "n", "groups")},
+    inputs={"x": _in(*_EXTENTS), **_WEIGHTS}, integers=_NORM,
 )  # fmt: skip
+# Channels have a mean, the reciprocal of a deviation and a variance each.
+_OF_CHANNELS = {"out": writes(*_EXTENTS), "stats": writes(3, "c")}
+NORM_CHANNELS = NORM.variant(outputs=_OF_CHANNELS)
 NORM_FIXED = FRAMED.named(
-    "norm_fixed", outputs={"out": writes(*_EXTENTS), "stats": writes()},
+    "norm_fixed", outputs=_OF_CHANNELS,
     inputs={
         "x": _in(*_EXTENTS), **_WEIGHTS,
         "means": _in("means.numel"), "variances": _in("variances.numel"),
