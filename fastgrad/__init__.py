@@ -41,6 +41,7 @@ from fastgrad.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
+from fastgrad.native.host.threads import get_num_threads, set_num_threads
 from fastgrad.random import (
     Generator,
     default_generator,
@@ -84,6 +85,7 @@ __all__ = [
     "float32",
     "float64",
     "get_default_dtype",
+    "get_num_threads",
     "get_rng_state",
     "hooks",
     "inference_mode",
@@ -111,6 +113,7 @@ __all__ = [
     "serialization",
     "set_default_dtype",
     "set_grad_enabled",
+    "set_num_threads",
     "set_printoptions",
     "set_rng_state",
     "uint8",

@@ -5,6 +5,8 @@ FASTGRAD_DEBUG=1
     buffers.
 FASTGRAD_CACHE=<folder>
     Where compiled code is kept; by default a folder of the user's cache.
+FASTGRAD_NUM_THREADS=<number>
+    On how many threads kernels over many elements run; by default on as many as there are cores.
 """
 
 from __future__ import annotations
@@ -13,3 +15,15 @@ import os
 
 DEBUG: bool = os.environ.get("FASTGRAD_DEBUG", "0") not in ("", "0")
 CACHE: str | None = os.environ.get("FASTGRAD_CACHE") or None
+
+
+def _positive(name: str) -> int | None:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{name} must be a positive number, but is {text!r}")
+    return int(text)
+
+
+NUM_THREADS: int | None = _positive("FASTGRAD_NUM_THREADS")

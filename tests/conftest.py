@@ -46,7 +46,18 @@ def runtime() -> ModuleType | None:
     # What exists by now stays: later collections need not look at it, and take a hundredth of the time.
     gc.collect()
     gc.freeze()
+    smallest_parts()
     return fastgrad
+
+
+def smallest_parts() -> None:
+    """With FASTGRAD_TEST_PARTS=1 every launch that can be divided is: also over two elements, and on five threads."""
+    if os.environ.get("FASTGRAD_TEST_PARTS", "0") not in ("", "0"):
+        import fastgrad
+        from fastgrad.native.build.loader import runtime_set
+
+        runtime_set("part_work", 1)
+        fastgrad.set_num_threads(5)
 
 
 @pytest.fixture(params=["fastgrad", pytest.param("torch", marks=pytest.mark.parity)])

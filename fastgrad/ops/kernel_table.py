@@ -7,6 +7,7 @@ use.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,8 @@ from fastgrad.native.build.loader import runtime_set
 from fastgrad.native.contracts.element_types import BOOL, DTYPES, FLOAT32, INT64, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frame import MAX_REACHES, STATUS, Frame
 from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE
-from fastgrad.native.contracts.limits import MAX_INPUTS, MAX_KERNELS, N_LAYOUTS
+from fastgrad.native.contracts.limits import MAX_INPUTS, MAX_KERNELS, N_LAYOUTS, SPLIT_WORDS
+from fastgrad.native.contracts.split import encoded
 
 Builder = Callable[["Kernel", int, int], "tuple[Callable[..., None], dict[str, Any]]"]
 KERNELS: list[Kernel] = []
@@ -95,13 +97,14 @@ class Kernel:
             self._describe(form, FORMULA_FRAMES[form] if frame is None else frame)
 
     def _describe(self, form: int, frame: Frame) -> None:
-        """Tell the runtime which words of the frame are addresses and how far they reach, and where its report goes."""
+        """Tell the runtime what the words of the frame are: addresses, how far they reach, what may be divided."""
         addresses, report = _roles(frame)
         at = self.id * N_LAYOUTS + form
         runtime_set("addresses", addresses, at)
         runtime_set("reports", report, self.id)
         for k, reach in enumerate(self.frame(form).reaches()):
             runtime_set("reaches", reach, at * MAX_REACHES + k)
+        runtime_set("splits", _place_of_splits(tuple(encoded(self.frame(form)))), at)
 
     def cells(self) -> list[tuple[int, int]]:
         """All dtypes and layout classes for which it is ever asked."""
@@ -140,6 +143,22 @@ def _roles(frame: Frame) -> tuple[int, int]:
     bits = sum(1 << place for place in frame.addresses())
     report = next((frame.place(name) for name, field in frame.declared.items() if field.role == STATUS), 0)
     return (bits - (1 << 64) if bits >> 63 else bits), report
+
+
+_next_split_word = itertools.count(1)
+
+
+@functools.cache
+def _place_of_splits(words: tuple[int, ...]) -> int:
+    """Where the runtime finds these ways to divide a launch, counted from one; 0 if there are none."""
+    places = [next(_next_split_word) for _ in words]
+    if not places:
+        return 0
+    if places[-1] > SPLIT_WORDS:
+        raise RuntimeError(f"the ways to divide launches have more than {SPLIT_WORDS} words")
+    for place, word in zip(places, words, strict=True):
+        runtime_set("split_words", word, place - 1)
+    return places[0]
 
 
 def _check_formula(name: str, formula: Any) -> None:

@@ -2,61 +2,30 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 import pytest
 
 import fastgrad as fg
 import fastgrad.nn.functional as F
-from fastgrad.kernels.compile import compile_kernel
-from fastgrad.native.contracts.element_types import ITEMSIZES
-from fastgrad.native.contracts.frame import ADDRESSES, SCRATCH, Frame, reads, size, writes
+from fastgrad.native.build.loader import runtime_get, runtime_set
+from fastgrad.native.contracts.frame import ADDRESSES, Frame, reads, size, writes
 from fastgrad.native.contracts.frames import FRAMES
-from fastgrad.native.contracts.split import divide, split_of
-from fastgrad.native.host import devices
+from fastgrad.native.contracts.limits import N_LAYOUTS
 from fastgrad.ops.kernel_table import KERNELS, Kernel
 
-_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int64)
-PARTS = 3
+BY_NAME = {kernel.name: kernel for kernel in KERNELS}
+
+THREADS = (1, 2, 5)
 
 
-class Divided:
-    """Kernels of the CPU in a column of their own: every launch that its frame lets divide runs in parts."""
-
-    def __init__(self) -> None:
-        self.divided: set[str] = set()
-        self.keep = []
-
-    def __call__(self, kernel, dtype, form):
-        frame = kernel.frame(form)
-        whole = _FUNCTION(compile_kernel(kernel, dtype, form))
-
-        def run(address):
-            words = list((ctypes.c_int64 * frame.words).from_address(address))
-            # Without its scratch a kernel only says, in the frame itself, how much it needs.
-            asks = any(
-                field.role == SCRATCH and not words[frame.place(n)] for n, field in frame.roles.items()
-            )
-            if asks or split_of(frame, words) is None:
-                return whole(address)
-            parts = divide(frame, words, PARTS, lambda name: ITEMSIZES[frame.element(name, dtype)])
-            if len(parts) > 1:
-                self.divided.add(kernel.name)
-            for part in parts:
-                memory = (ctypes.c_int64 * frame.words)(*part)
-                whole(ctypes.addressof(memory))
-
-        self.keep.append(_FUNCTION(run))
-        return ctypes.cast(self.keep[-1], ctypes.c_void_p).value
-
-
-@pytest.fixture(scope="module")
-def divided():
-    resolver = Divided()
-    devices.register_device("divided", 2, resolver)
-    yield resolver
-    del devices.NAMES["divided"]
+@pytest.fixture
+def small_parts():
+    """Launches over two elements and more are divided, if their frames let them; on so many threads as one asks."""
+    part_work, threads = runtime_get("part_work"), fg.get_num_threads()
+    runtime_set("part_work", 1)
+    yield
+    runtime_set("part_work", part_work)
+    fg.set_num_threads(threads)
 
 
 def numbers(*sizes, dtype=np.float32):
@@ -104,12 +73,17 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_parts_of_a_launch_give_what_the_launch_gives(divided, name):
+def test_parts_of_a_launch_give_what_the_launch_gives(name, request):
     call, *arrays = CALLS[name]
-    expected = call(*(fg.tensor(a) for a in arrays))
-    result = call(*(fg.tensor(a).to("divided") for a in arrays))
-    np.testing.assert_array_equal(result.detach().cpu().numpy(), expected.detach().numpy())
-    assert name in divided.divided
+    expected = call(*(fg.tensor(a) for a in arrays)).detach().numpy()
+    request.getfixturevalue("small_parts")
+    assert runtime_get("splits", BY_NAME[name].id * N_LAYOUTS)
+    for n in THREADS:
+        fg.set_num_threads(n)
+        divided = runtime_get("divided")
+        result = call(*(fg.tensor(a) for a in arrays))
+        assert runtime_get("divided") > divided
+        np.testing.assert_array_equal(result.detach().numpy(), expected)
 
 
 def test_every_field_that_a_declaration_names_exists():

@@ -278,7 +278,7 @@ def _forward(pieces: _Pieces) -> Callable[..., None]:
     def head(f, q, k, v, mask, out, lse):  # type: ignore[no-untyped-def]
         e, row_v, row_o = f.width, f.v.row, f.out.row
         whole = (e + width - 1) // width * width
-        lanes = pointer(f.scratch)
+        lanes = pointer(f.scratch.data)
         best, sums = advance(lanes, CHUNK), advance(lanes, CHUNK + QUERIES)
         s = advance(sums, QUERIES)
         own_o = advance(s, QUERIES * KEYS)
@@ -417,7 +417,7 @@ def _backward_head(pieces: _Pieces) -> Any:
         e, causal, scale = f.width, f.causal, constant(float_of(f.scale))
         row_q, row_g, row_dq = f.q.row, f.grad_out.row, f.grad_q.row
         whole = (e + width - 1) // width * width
-        dots = pointer(f.scratch)
+        dots = pointer(f.scratch.data)
         s = advance(dots, QUERIES)
         ds = advance(s, QUERIES * KEYS)
         own_q = advance(ds, QUERIES * KEYS)
@@ -462,7 +462,7 @@ def _backward(pieces: _Pieces) -> Callable[..., None]:
         e = f.width
         whole = (e + width - 1) // width * width
         room = (f.keys + KEYS - 1) // KEYS * KEYS * whole
-        kt = advance(pointer(f.scratch), QUERIES + 2 * QUERIES * KEYS + 3 * QUERIES * whole)
+        kt = advance(pointer(f.scratch.data), QUERIES + 2 * QUERIES * KEYS + 3 * QUERIES * whole)
         vt = advance(kt, room)
         k, dk, dv = (
             operand(f.k, batch, shared),

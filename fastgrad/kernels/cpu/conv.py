@@ -132,7 +132,7 @@ def _each_group(element: Element, step: Any) -> Any:
                 x = pointer(f.x + (n * groups + g) * channels * plane * size)
                 w = pointer(f.weight + g * outputs * terms * size)
                 y = pointer(f.y + (n * groups + g) * outputs * pixels * size)
-                columns = x if _is_product(f) else pointer(f.scratch)
+                columns = x if _is_product(f) else pointer(f.scratch.data)
                 step(f, x, w, y, columns, outputs, terms, pixels)
 
     return njit(**KERNEL)(run)
@@ -164,8 +164,8 @@ def _forward(dtype: int) -> Callable[..., None]:
             channels * taps, taps, 0,
         ):  # fmt: skip
             return
-        f.wanted = _columns_wanted(f, size)
-        if f.scratch != 0:
+        f.scratch.nbytes = _columns_wanted(f, size)
+        if f.scratch.data != 0:
             for n in range(f.n):
                 fill(pointer(f.y + n * f.o * f.oh * f.ow * size), f.bias, f.o, f.oh * f.ow)
             general(f)
@@ -199,8 +199,8 @@ def _backward_input(dtype: int) -> Callable[..., None]:
             taps, channels * taps, 1,
         ):  # fmt: skip
             return
-        f.wanted = _columns_wanted(f, size)
-        if f.scratch != 0:
+        f.scratch.nbytes = _columns_wanted(f, size)
+        if f.scratch.data != 0:
             for n in range(f.n):
                 fill(pointer(f.x + n * f.c * f.h * f.w * size), f.bias, f.c, f.h * f.w)
             general(f)
@@ -224,10 +224,10 @@ def _backward_weight(dtype: int) -> Callable[..., None]:
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.convolution(frame)
-        f.wanted = _columns_wanted(f, size)
+        f.scratch.nbytes = _columns_wanted(f, size)
         if direct(f, pointer(f.x), pointer(f.weight), pointer(f.y)):
             return
-        if f.scratch != 0:
+        if f.scratch.data != 0:
             fill(pointer(f.weight), 0, f.o, f.c // f.groups * f.kh * f.kw)
             general(f)
 

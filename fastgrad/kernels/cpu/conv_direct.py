@@ -136,10 +136,10 @@ def correlation(dtype: int) -> Any:
         if f.sh != 1 or f.sw != 1 or top < 0 or left < 0 or terms < 4 or pitch > 2 * width:
             return False
         blocks, singles, plane, line, at_weights, at_planes, at_sums = plan(f, inputs, outputs, height, width)
-        if f.scratch == 0:
+        if f.scratch.data == 0:
             return True
         places, weights, planes, sums = (
-            words(f.scratch),
+            words(f.scratch.data),
             pointer(at_weights),
             pointer(at_planes),
             pointer(at_sums),
@@ -180,10 +180,10 @@ def _planner(shape: tuple[int, int, int], size: int) -> Any:
         units = blocks * rows + singles
         plane = _round_up(tall * pitch + reach, lanes)
         line = _round_up(_depth(height, pitch) * pitch + reach, lanes)
-        at_weights = f.scratch + _round_up(terms * 8, LINE)
+        at_weights = f.scratch.data + _round_up(terms * 8, LINE)
         at_planes = at_weights + _round_up(groups * units * terms * size, LINE)
         at_sums = at_planes + _round_up(groups * inputs * plane * size, LINE)
-        f.wanted = at_sums + units * line * size - f.scratch
+        f.scratch.nbytes = at_sums + units * line * size - f.scratch.data
         return blocks, singles, plane, line, at_weights, at_planes, at_sums
 
     return plan
@@ -292,15 +292,15 @@ def weight_correlation(dtype: int) -> Any:
         images = min(max(PIXELS // pixels, 1), f.n)
         chunks, blocks = (terms + vectors - 1) // vectors, (outputs + rows - 1) // rows
         plane = _round_up(tall * pitch + lanes, lanes)
-        at_sums = f.scratch + _round_up(chunks * vectors * 8, LINE)
+        at_sums = f.scratch.data + _round_up(chunks * vectors * 8, LINE)
         at_x = at_sums + _round_up(groups * blocks * rows * chunks * vectors * size, LINE)
         at_y = at_x + _round_up(images * f.c * plane * size, LINE)
         end = at_y + images * groups * blocks * rows * pixels * size
-        f.wanted = max(f.wanted, end - f.scratch)
-        if f.scratch == 0:
+        f.scratch.nbytes = max(f.scratch.nbytes, end - f.scratch.data)
+        if f.scratch.data == 0:
             return False
-        memset(f.scratch, 0, end - f.scratch)
-        places, xs, ys, sums = words(f.scratch), pointer(at_x), pointer(at_y), pointer(at_sums)
+        memset(f.scratch.data, 0, end - f.scratch.data)
+        places, xs, ys, sums = words(f.scratch.data), pointer(at_x), pointer(at_y), pointer(at_sums)
         _find_places(places, f, inputs, pitch, plane)
         for n in range(0, f.n, images):
             count = min(images, f.n - n)

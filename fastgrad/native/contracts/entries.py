@@ -14,7 +14,7 @@ Kinds of results: ``none`` and ``int``; ``count``, an int, negative for a failur
 or a failure; ``object``, a new reference to a Python object, zero if an exception is set, or a failure; ``integers``,
 a tuple of as many ints as the function says, which gets the address of an array as its last argument. ``vector`` is an
 entry that gets the vector of its arguments itself and checks them. A function of kind ``inner`` is called by generated
-code only; its arguments are words (``int`` and ``float``).
+code only; its arguments are words (``int`` and ``float``). One of kind ``thread`` is what a thread begins with.
 
 A failure becomes an exception by a call of `runtime.entry_failed`, a wrong argument by one of `runtime.wrong_argument`.
 Where an exception is set already, that one is raised.
@@ -39,7 +39,7 @@ ARGUMENTS = {
 }  # fmt: skip
 """Kinds of arguments, and what errors call them."""
 
-RESULTS = ("none", "int", "count", "tensor", "object", "integers", "vector", "inner")
+RESULTS = ("none", "int", "count", "tensor", "object", "integers", "vector", "inner", "thread")
 
 MOST_SIZES = 2 * MAX_DIMS
 """Ints that an argument of kind ``sizes`` may have: more than a tensor has, so that errors can name them."""
@@ -93,7 +93,7 @@ class Entry(NamedTuple):
     @property
     def is_public(self) -> bool:
         """Whether Python may call it."""
-        return self.result != "inner"
+        return self.result not in ("inner", "thread")
 
 
 def row(name: str, arguments: str, result: str, place: str = "python.entries", called: str = "") -> Entry:

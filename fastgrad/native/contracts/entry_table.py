@@ -47,6 +47,9 @@ ENTRIES: tuple[Entry, ...] = (
     row("random_fill", "index<random, tensor, int, int, int, int", "count", called="random_fill"),
     row("sequence_fill", "tensor, int, int", "count", called="arange"),
     # threads, modes
+    row("use_threads", "int", "count", "memory.pool"),
+    row("forget_workers", "", "count", "memory.pool"),
+    row("labour", "int", "thread", "memory.pool"),
     row("forget_ended_launches", "", "none", "memory.flights"),
     row("get_mode", "", "int", "base.modes"),
     row("setting", "index<settings", "object"),

@@ -34,6 +34,9 @@ ADDRESSES = (READ, WRITE, UPDATE, SCRATCH)
 REPORT = Part("report", kind=1, first=1, second=1)
 FINE, INDEX_OUTSIDE, WRONG_LENGTH = range(3)
 
+ROOM = Part("room", data=1, nbytes=1, count=1)
+"""Scratch: its address, the bytes of a piece, and how many pieces follow each other."""
+
 SUMMED = -1
 """In place of a dtype code: the kernel's dtype, but int64 where that is an integer type."""
 
@@ -100,8 +103,8 @@ reads, writes, updates = map(_address, (READ, WRITE, UPDATE))
 
 
 def scratch() -> Field:
-    """The address of room that means nothing before the launch and after it; each part of a launch needs its own."""
-    return Field(SCRATCH)
+    """Room that means nothing before the launch and after it: a `ROOM`, one piece for each thread."""
+    return Field(SCRATCH, part=ROOM)
 
 
 def status() -> Field:
@@ -201,6 +204,11 @@ class Frame(Record):
             return dtype if dtype >= FLOAT16 else INT64
         return dtype if code is None else code
 
+    def element_code(self, name: str) -> int:
+        """What lies behind an address, for the runtime: a dtype code, `OWN_ELEMENT` or `SUMMED_ELEMENT`."""
+        code = self.roles[name].element
+        return OWN_ELEMENT if code is None else SUMMED_ELEMENT if code == SUMMED else code
+
     def layout(self) -> str:
         """What code that reads the frame depends on: where its fields lie."""
         return repr((self.fields, {name: part.fields for name, part in self.parts.items()}))
@@ -239,11 +247,10 @@ class Frame(Record):
         return found
 
     def _reach(self, place: int, field: Field) -> int:
-        special = {None: OWN_ELEMENT, SUMMED: SUMMED_ELEMENT}
-        code = special[field.element] if field.element in special else field.element
         factors = [self.place(f) + 1 if isinstance(f, str) else f | CONSTANT_FACTOR for f in field.extent]
         if len(factors) > MAX_FACTORS:
             raise ValueError(f"frame {self.name}: an extent of {len(factors)} factors")
+        code = self.element_code(self.addresses()[place])
         return int.from_bytes(bytes([place + 1, code, *factors]).ljust(8, b"\0"), "little", signed=True)
 
     def read(self, words: Sequence[int]) -> dict[str, Any]:

@@ -36,6 +36,10 @@ MAX_NESTED = 60
 """Passes within passes on one thread: Python bounds the frames of a thread, so deeper ones go to another."""
 
 N_BINS = 256
+MAX_THREADS = 256  # of the pool
+MAX_PARTS = 256  # of a launch
+SPLIT_WORDS = 1 << 14  # of all the ways to divide launches
+CACHE_LINE = 64  # bytes
 QUARANTINE = 1024  # freed records wait this long before reuse in debug mode
 
 LAST = 1 << 62

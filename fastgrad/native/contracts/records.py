@@ -14,6 +14,7 @@ from fastgrad.native.contracts.limits import (
     MAX_DIMS,
     MAX_KERNELS,
     MAX_OPS,
+    MAX_THREADS,
     META_WORDS,
     N_BINS,
     N_DEVICES,
@@ -22,6 +23,7 @@ from fastgrad.native.contracts.limits import (
     N_RANDOM_KERNELS,
     RULES,
     SAVED_SLOTS,
+    SPLIT_WORDS,
 )
 from fastgrad.native.contracts.record import Part, Record
 
@@ -70,6 +72,15 @@ TAPE = Record(
 LAUNCHED = Part("launched", n_words=1, cell=1, work=1)
 """A launch on a tape: how many words its frame has, the cell of the kernel table, its work; then the frame."""
 FLIGHT = Part("flight", thread=1, waits=1, n_words=1, frame=FRAME_WORDS)
+JOB = Part(
+    "job", address=1, frame=1, n_words=1, split=1, dtype=1, n_parts=1, seats=1, report_place=1, reported=1, locked=8,
+    taken=8, next=8,
+)  # fmt: skip
+POOL = Record(
+    "pool", busy=8, news=8, open=8, inside=8, sleeping=8, closing=8, job=1, n_workers=1, mutex=16, condition=16,
+    threads=MAX_THREADS,
+)  # fmt: skip
+"""See Note [The pool] in `memory.pool`. What several threads write stands on cache lines of its own."""
 DEVICE = Part("device", allocate=1, release=1)
 """Addresses of functions of a device that has memory of its own, which are called with an `ALLOCATION`; 0 else."""
 ALLOCATION = Part("allocation", nbytes=1, address=1)
@@ -82,6 +93,7 @@ RUNTIME = Record(
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
     seq=1, task_id=1, current_task=1, thread=1, mode=1, settings=N_SETTINGS, modes=1, n_modes=1, cap_modes=1,
     error_reason=1, error=24, report=REPORT.words, overruns=1, dead=1, draining=1,
+    pool=1, n_threads=1, part_work=1, divided=1, splits=MAX_KERNELS * N_LAYOUTS, split_words=SPLIT_WORDS,
     n_flights=1, uncounted=1, waiters=1, waiting=1, flights=N_FLIGHTS * FLIGHT.words, places=N_PLACES,
     resolve=1, op_failed=1, entry_failed=1, wrong_argument=1,
     context_base=1, type_error=1, system_error=1, operator_fallback=1,
@@ -105,8 +117,9 @@ RUNTIME = Record(
     reports=MAX_KERNELS, devices=N_DEVICES * DEVICE.words,
 )  # fmt: skip
 """`addresses`: which words of the frame of a kernel in a layout class are addresses, a bit for each. `reaches`: how
-far these reach, see `contracts.frame`. `reports`: which word of a kernel's frame is the address of its report; 0 if it
-reports nothing."""
+far these reach, see `contracts.frame`. `splits`: how its launches may be divided, as a place in
+`split_words` counted from one; 0 if they may not. `reports`: which word of a kernel's frame is the address of its
+report; 0 if it reports nothing."""
 assert SLOT.words == SLOT_WORDS
 RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from fastgrad.native.contracts.frame import Frame
+from fastgrad.native.contracts.frame import ROOM, Frame
+from fastgrad.native.contracts.record import Part
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -59,74 +58,67 @@ class Split(NamedTuple):
     unless: Mapping[str, int] = _NOTHING
 
 
-def split_of(frame: Frame, words: Sequence[int]) -> Split | None:
-    """The way to divide a launch with this frame, if there is one."""
-    for split in frame.splits:
-        if any(words[frame.place(name)] != value for name, value in split.where.items()):
-            continue
-        if not any(words[frame.place(name)] == value for name, value in split.unless.items()):
-            return split
-    return None
+# How the ways to divide a launch stand in the runtime, as words: how many there are; then for each one how many words
+# it has, this one among them, and these fields.
+ENCODED = Part(
+    "encoded_split", length=1, room=1, over=1, count=1, grain=1, n_conditions=1, n_scales=1, n_moves=1,
+)  # fmt: skip
+"""`room` is the place of the scratch, -1 where there is none. `over` is the place of the field that counts the steps,
+or with `count` of the first of so many. Behind it stand the conditions (a place, a value, whether it has to be this
+one), the places of what scales, and the moves: each the place of an address, the code of an element (see
+`contracts.frame`), how many factors, and these, or minus the steps after which a number grows by one."""
+CONDITION = Part("condition", place=1, value=1, equal=1)
+MOVE = Part("move", place=1, element=1, n_factors=1)
+FACTOR = Part("factor", kind=1, place=1, count=1)
+A_FIELD, A_LAST, PER_STEP, OWN_FIELD, OWN_LAST = range(5)
+"""Kinds of factors: a field; the last of so many numbers; a field's share of a step; the same of an operand's own."""
 
 
-def divide(frame: Frame, words: Sequence[int], parts: int, itemsize: Callable[[str], int]) -> list[list[int]]:
-    """The frames of up to so many parts of a launch; that of the launch itself where it is one piece.
-
-    Parameters
-    ----------
-    frame : Frame
-        The declaration.
-    words : sequence of int
-        The frame of the launch.
-    parts : int
-    itemsize : callable
-        Bytes of an element behind an address, from the name of its field.
-    """
-    split = split_of(frame, words)
-    if split is None:
-        return [list(words)]
-    steps = words[_place(frame, words, split.over)]
-    grains = max(steps // split.grain, 1)
-    count = min(grains, parts)
-    bounds = [k * grains // count * split.grain for k in range(count)] + [steps]
-    return [_part(frame, split, words, begin, end, itemsize) for begin, end in pairwise(bounds)]
+def encoded(frame: Frame) -> list[int]:
+    """The ways to divide a launch with this frame, for the runtime; nothing where there is none."""
+    words = [word for split in frame.splits for word in _encoded(frame, split)]
+    return [len(frame.splits), *words] if words else []
 
 
-def _part(
-    frame: Frame, split: Split, words: Sequence[int], begin: int, end: int, itemsize: Callable[[str], int]
-) -> list[int]:
-    over = _place(frame, words, split.over)
-    steps, names = max(words[over], 1), frame.addresses()
-    part = list(words)
-    part[over] = end - begin
-    for name in split.scales:
-        part[frame.place(name)] = words[frame.place(name)] // steps * (end - begin)
-    for name, factors in split.moves.items():
-        if isinstance(factors, int):
-            part[frame.place(name)] += begin // factors
-            continue
-        at, length = frame.fields[name]
-        for place in range(at, min(at + length, len(words)), frame.roles[name].words):
-            distance = begin * itemsize(names[place])
-            for factor in factors:
-                distance *= _factor(frame, words, factor, name, place, steps)
-            if words[place] != 0:
-                part[place] += distance
-    return part
+def _encoded(frame: Frame, split: Split) -> list[int]:
+    over, count = (split.over, None) if isinstance(split.over, str) else split.over
+    conditions = [
+        word
+        for values, equal in ((split.where, 1), (split.unless, 0))
+        for name, value in values.items()
+        for word in (frame.place(name), value, equal)
+    ]
+    scales = [frame.place(name) for name in split.scales]
+    moves = [move for name, by in split.moves.items() for move in _moves(frame, name, by)]
+    words = [
+        0, _room(frame), frame.place(over), -1 if count is None else frame.place(count), split.grain,
+        len(conditions) // 3, len(scales), len(moves), *conditions, *scales, *(word for move in moves for word in move),
+    ]  # fmt: skip
+    return [len(words), *words[1:]]
 
 
-def _place(frame: Frame, words: Sequence[int], over: str | Last) -> int:
-    """The place of a field, or of the last of its numbers."""
-    if isinstance(over, str):
-        return frame.place(over)
-    return frame.place(over.field) + words[frame.place(over.count)] - 1
+def _room(frame: Frame) -> int:
+    places = [frame.place(name) for name, field in frame.declared.items() if field.part is ROOM]
+    return places[0] if places else -1
 
 
-def _factor(frame: Frame, words: Sequence[int], factor: Factor, name: str, operand: int, steps: int) -> int:
+def _moves(frame: Frame, name: str, by: tuple[Factor, ...] | int) -> Iterator[list[int]]:
+    if isinstance(by, int):
+        yield [frame.place(name), 0, -by]
+        return
+    names = frame.addresses()
+    at, length = frame.fields[name]
+    for place in range(at, at + length, frame.roles[name].words):
+        factors = [word for factor in by for word in _factor(frame, name, factor)]
+        yield [place, frame.element_code(names[place]), len(by), *factors]
+
+
+def _factor(frame: Frame, name: str, factor: Factor) -> tuple[int, int, int]:
     if isinstance(factor, PerStep):
-        return words[frame.place(factor.field)] // steps
-    field = factor.field if isinstance(factor, Last) else factor
-    if not field.startswith("."):
-        return words[_place(frame, words, factor)]
-    place = operand + frame.parts[name].fields[field[1:]][0]
-    return words[place + words[frame.place(factor.count)] - 1 if isinstance(factor, Last) else place]
+        return PER_STEP, frame.place(factor.field), 0
+    field, count = (factor, None) if isinstance(factor, str) else factor
+    own = field.startswith(".")
+    place = frame.parts[name].fields[field[1:]][0] if own else frame.place(field)
+    if count is None:
+        return OWN_FIELD if own else A_FIELD, place, 0
+    return OWN_LAST if own else A_LAST, place, frame.place(count)

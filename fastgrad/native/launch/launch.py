@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.intrinsics import address_of, native_inline, opinfo, runtime_address, words_of
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    native_inline,
+    opinfo,
+    runtime,
+    runtime_address,
+    words_of,
+)
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import RULES
 from fastgrad.native.contracts.records import OPINFO, RUNTIME
+from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import launch
 
 OPS_OFFSET = RUNTIME.offset("ops")
@@ -22,6 +30,12 @@ def op_record(op):
 def rule_of(k):
     """Which of an op's derivatives is that of input `k`."""
     return k if k < RULES else RULES - 1
+
+
+@native_inline
+def threads_of(device):
+    """On how many threads of this process a launch on a device may run."""
+    return runtime().n_threads if device == HOST else 1
 
 
 @native_inline

@@ -29,16 +29,14 @@ from fastgrad.native.base.pyapi import (
     py_restore_thread,
     py_save_thread,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOAT16, INT64, ITEMSIZES
+from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.frame import (
     CONSTANT_FACTOR,
     FINE,
     INDEX_OUTSIDE,
     MAX_FACTORS,
     MAX_REACHES,
-    OWN_ELEMENT,
     REPORT,
-    SUMMED_ELEMENT,
 )
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
@@ -52,14 +50,23 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.flights import depart, land, mark_own, others_fly
+from fastgrad.native.memory.parts import (
+    CELLS,
+    NO_SPLIT,
+    count_parts,
+    device_of,
+    dtype_of,
+    itemsize_behind,
+    row_of,
+    split_of,
+)
 from fastgrad.native.memory.places import is_live
+from fastgrad.native.memory.pool import run_parts
 from fastgrad.native.memory.references import drain, release_storage
 from fastgrad.native.memory.tapes import HEAD_BYTES, append_launch, launched
 
-RELEASE_GIL = 1 << 16  # elements from which on other Python threads may run beside a kernel
 PATIENCE = 50  # microseconds between two looks
 REPORT_BYTES = REPORT.words * 8
-CELLS = N_DEVICES * N_DTYPES * N_LAYOUTS  # of a kernel
 
 
 # --- waiting ---------------------------------------------------------------------------------------------------
@@ -145,14 +152,18 @@ def find_kernel(kernel, device, dtype, layout_class):
 
 
 @native_once
-def run_beside_others(address, frame, n_words):
+def run_beside_others(address, cell, frame, n_words, work):
     """Run a kernel while other Python threads may run: see Note [Flights]."""
-    if runtime().waiters != 0:
-        call_kernel(address, frame)
+    rt = runtime()
+    split = split_of(cell, frame) if device_of(cell) == HOST else NO_SPLIT
+    n_parts = count_parts(split, frame, work)
+    rt.divided += n_parts > 1
+    if rt.waiters != 0:
+        run_parts(address, cell, frame, n_words, split, n_parts)
         return
     place = depart(frame, n_words)
     state = py_save_thread()
-    call_kernel(address, frame)
+    run_parts(address, cell, frame, n_words, split, n_parts)
     py_restore_thread(state)
     enter()
     arrive(place)
@@ -179,12 +190,7 @@ def numel_behind(reach, frame):
 @native
 def bytes_behind(reach, frame, dtype):
     """How many bytes lie behind an address, for a kernel of this dtype."""
-    element = reach >> 8 & 0xFF
-    if element == SUMMED_ELEMENT and dtype < FLOAT16:
-        dtype = INT64
-    elif element < OWN_ELEMENT:
-        dtype = element
-    return numel_behind(reach, frame) * ITEMSIZES[dtype]
+    return numel_behind(reach, frame) * itemsize_behind(reach >> 8 & 0xFF, dtype)
 
 
 @native_once
@@ -195,7 +201,7 @@ def check_frame(cell, frame, n_words):
     """
     rt = runtime()
     kernel = cell // CELLS
-    row = kernel * N_LAYOUTS + cell % N_LAYOUTS
+    row = row_of(cell)
     for k in range(n_words):
         if rt.addresses[row] >> k & 1 and words(frame)[k] != 0 and not is_live(words(frame)[k], 0):
             return fail(STRAY_ADDRESS, kernel, k)
@@ -205,7 +211,7 @@ def check_frame(cell, frame, n_words):
         if k < 0:
             break
         address = words(frame)[k] if k < n_words else 0
-        if address != 0 and not is_live(address, bytes_behind(reach, frame, cell // N_LAYOUTS % N_DTYPES)):
+        if address != 0 and not is_live(address, bytes_behind(reach, frame, dtype_of(cell))):
             return fail(STRAY_ADDRESS, kernel, k)
     return 0
 
@@ -218,8 +224,8 @@ def run(address, cell, frame, n_words, work):
         if failed(status):
             return status
     runtime().launches += 1
-    if work >= RELEASE_GIL:
-        run_beside_others(address, frame, n_words)
+    if work >= 2 * runtime().part_work:
+        run_beside_others(address, cell, frame, n_words, work)
     else:
         call_kernel(address, frame)
     return 0

@@ -29,6 +29,8 @@ def wrappers(symbols: list[str]) -> str:
         lines.append(f"declare i32 @{symbol}({', '.join(parameters)})")
         if entry.result == "vector":
             lines.append(_VECTOR.format(name=entry.name, symbol=symbol))
+        elif entry.result == "thread":
+            lines.append(_THREAD.format(name=entry.name, symbol=symbol))
         elif entry.is_public:
             lines.append(_entry(number, entry, symbol))
     lines.append(shims({e.name: s for e, s in zip(ENTRIES, symbols, strict=True)}))
@@ -55,6 +57,15 @@ define ptr @fastgrad_{name}(ptr %self, ptr %args, i64 %n) {{
   %value = load i64, ptr %result
   %object = inttoptr i64 %value to ptr
   ret ptr %object
+}}"""
+
+
+_THREAD = """
+define i64 @fastgrad_{name}(i64 %argument) {{
+  %result = alloca i64
+  %info = alloca ptr
+  %code = call i32 @{symbol}(ptr %result, ptr %info, i64 %argument)
+  ret i64 0
 }}"""
 
 

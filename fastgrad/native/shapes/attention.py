@@ -8,6 +8,7 @@ from fastgrad.native.base.intrinsics import (
     native,
     native_inline,
     nth,
+    product,
     stack_frame,
     stack_small,
     tensor,
@@ -17,9 +18,10 @@ from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.frames.attention import KEYS, QUERIES
 from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.elementwise import cast
-from fastgrad.native.launch.launch import launch_frame, op_record
+from fastgrad.native.launch.launch import launch_frame, op_record, threads_of
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.tensors.elements import itemsize
 from fastgrad.native.tensors.tensors import is_contiguous, new_tensor, same_shape
 
 MOST_LANES = 16  # elements of the widest vector; rows are filled up to whole vectors
@@ -105,8 +107,8 @@ def check_operands(operands):
 
 
 @native
-def scratch_for(query, key):
-    """Room for what the kernels keep of a head: a new tensor."""
+def scratch_for(query, key, f):
+    """Room for what the kernels keep of a head, for each thread: a new tensor."""
     q = tensor(query)
     e = q.shape[3]
     width = (e + MOST_LANES - 1) // MOST_LANES * MOST_LANES
@@ -114,6 +116,9 @@ def scratch_for(query, key):
     # What belongs to a block of queries, and two copies of all keys or values: five where rows are filled up.
     size = words(stack_small())
     size[0] = QUERIES * (2 * KEYS + 3 * width + 4) + keys * width * (2 if width == e else 5)
+    f.scratch.nbytes = size[0] * itemsize(q.dtype)
+    f.scratch.count = threads_of(q.device)
+    size[0] = product(size[0], f.scratch.count)
     return new_tensor(q.dtype, q.device, 1, size)
 
 
@@ -130,10 +135,10 @@ def run_attention(op, n, operands, attrs, f):
     f.width = q.shape[3]
     f.causal = attrs[0]
     f.scale = attrs[1]
-    scratch = scratch_for(operands[0], operands[1])
+    scratch = scratch_for(operands[0], operands[1], f)
     if failed(scratch):
         return scratch
-    f.scratch = tensor(scratch).data
+    f.scratch.data = tensor(scratch).data
     owned = words(stack_small())
     count = 0
     status = 0

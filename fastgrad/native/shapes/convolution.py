@@ -9,6 +9,7 @@ from fastgrad.native.base.intrinsics import (
     advance,
     call_kernel,
     native,
+    product,
     stack_small,
     tensor,
     words,
@@ -17,7 +18,7 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.element_types import UINT8
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.status import MISFIT
-from fastgrad.native.launch.launch import launch_frame, op_record
+from fastgrad.native.launch.launch import launch_frame, op_record, threads_of
 from fastgrad.native.memory.flights import depart
 from fastgrad.native.memory.launches import arrive, find_kernel
 from fastgrad.native.memory.references import drop
@@ -78,15 +79,16 @@ def launch_with_scratch(kernel, device, dtype, f, work):
 @native
 def launch_at(address, kernel, device, dtype, f, work):
     """The same with the address of the kernel, and what it works on is held."""
-    f.scratch = 0
-    f.wanted = 0
+    f.scratch.data = 0
+    f.scratch.nbytes = 0
     call_kernel(address, address_of(f))
     size = words(stack_small())
-    size[0] = f.wanted
+    f.scratch.count = threads_of(device)
+    size[0] = product(f.scratch.nbytes, f.scratch.count)
     scratch = new_tensor(UINT8, device, 1, size)
     if failed(scratch):
         return scratch
-    f.scratch = tensor(scratch).data
+    f.scratch.data = tensor(scratch).data
     status = launch_frame(kernel, device, dtype, f, work)
     drop(scratch)
     return status

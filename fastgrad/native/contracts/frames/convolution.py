@@ -1,7 +1,7 @@
 """Convolutions: x (n, c, h, w), weight (o, c / groups, kh, kw) and y (n, o, oh, ow), one computed from the others.
 
-Note [Scratch]: a launch without scratch only writes to `wanted` how many bytes it needs. So what is computed how, which
-decides on that, is known to the kernels alone.
+Note [Scratch]: a launch without scratch only writes into the frame how many bytes a thread needs. So what is computed
+how, which decides on that, is known to the kernels alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _X, _Y = ("n", "c", "h", "w"), ("n", "o", "oh", "ow")
 # `bias` is that of what is computed. What stands twice does so for down and across.
 CONVOLUTION = Frame(
     "convolution",
-    x=reads(*_X), weight=reads(), y=writes(*_Y), bias=reads("o"), scratch=scratch(), wanted=number(),
+    x=reads(*_X), weight=reads(), y=writes(*_Y), bias=reads("o"), scratch=scratch(),
     n=size(), c=size(), size=size("h w"), o=size(), out=size("oh ow"), kernel=size("kh kw"),
     stride=number("sh sw"), padding=number("ph pw"), dilation=number("dh dw"), groups=size(), splits=_IMAGES,
 )  # fmt: skip

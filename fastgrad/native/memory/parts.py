@@ -1,0 +1,170 @@
+"""Dividing a launch into parts that do not depend on each other, as the declaration of its frame says.
+
+A part is a launch with a frame of its own (`contracts.split`). Into how many parts a launch falls depends on its work
+alone, so that no result depends on the number of threads.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    caster,
+    native,
+    native_once,
+    nth,
+    runtime,
+    runtime_address,
+    words,
+    words_of,
+)
+from fastgrad.native.contracts.element_types import FLOAT16, INT64, ITEMSIZES
+from fastgrad.native.contracts.frame import OWN_ELEMENT, ROOM, SUMMED_ELEMENT
+from fastgrad.native.contracts.limits import MAX_PARTS, MAX_THREADS, N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.contracts.records import RUNTIME
+from fastgrad.native.contracts.split import (
+    A_FIELD,
+    A_LAST,
+    CONDITION,
+    ENCODED,
+    FACTOR,
+    MOVE,
+    OWN_FIELD,
+    PER_STEP,
+)
+
+CELLS = N_DEVICES * N_DTYPES * N_LAYOUTS  # of a kernel
+NO_SPLIT = 0
+SPLITS_OFFSET = RUNTIME.offset("split_words") - 8  # places count from one
+
+encoded_split = caster(ENCODED)
+condition, move, factor, room = map(caster, (CONDITION, MOVE, FACTOR, ROOM))
+
+
+@native
+def row_of(cell):
+    """The row of a cell in tables that have one for each kernel and layout class."""
+    return cell // CELLS * N_LAYOUTS + cell % N_LAYOUTS
+
+
+@native
+def device_of(cell):
+    """The number of the device of the kernel in a cell."""
+    return cell // (N_DTYPES * N_LAYOUTS) % N_DEVICES
+
+
+@native
+def dtype_of(cell):
+    """The dtype code of the kernel in a cell."""
+    return cell // N_LAYOUTS % N_DTYPES
+
+
+@native
+def itemsize_behind(element, dtype):
+    """Bytes of an element behind an address, by the code in its declaration, for a kernel of this dtype."""
+    if element == SUMMED_ELEMENT and dtype < FLOAT16:
+        return ITEMSIZES[INT64]
+    return ITEMSIZES[dtype if element >= OWN_ELEMENT else element]
+
+
+@native
+def after_head(split):
+    """The address behind the head of an encoded split."""
+    return address_of(split) + words_of(split) * 8
+
+
+@native
+def split_of(cell, frame):
+    """The way to divide a launch with this frame, as an address, or `NO_SPLIT`."""
+    place = runtime().splits[row_of(cell)]
+    if place == 0:
+        return NO_SPLIT
+    at = runtime_address() + SPLITS_OFFSET + place * 8
+    left = words(at)[0]
+    at += 8
+    while left > 0:
+        s = encoded_split(at)
+        holds = True
+        for k in range(s.n_conditions):
+            c = nth(condition(after_head(s)), k)
+            holds = holds and (words(frame)[c.place] == c.value) == (c.equal != 0)
+        if holds:
+            return at
+        at += s.length * 8
+        left -= 1
+    return NO_SPLIT
+
+
+@native
+def over_place(s, frame):
+    """The place of the field that counts the steps."""
+    return s.over if s.count < 0 else s.over + words(frame)[s.count] - 1
+
+
+@native
+def count_parts(split, frame, work):
+    """Into how many parts a launch falls: as its work says, and as its steps allow."""
+    if split == NO_SPLIT:
+        return 1
+    s = encoded_split(split)
+    if s.room >= 0 and words(frame)[s.room] == 0:  # it only asks for scratch
+        return 1
+    grains = words(frame)[over_place(s, frame)] // s.grain
+    return max(1, min(grains, work // runtime().part_work, MAX_PARTS))
+
+
+@native
+def count_seats(split, frame):
+    """How many threads may take parts of a launch: as many as there are pieces of scratch."""
+    place = encoded_split(split).room
+    return min(room(frame + place * 8).count, MAX_THREADS) if place >= 0 else MAX_THREADS
+
+
+@native
+def value_of(f, place, frame, steps):
+    """What a factor of the operand whose address is at `place` stands for."""
+    kind = f.kind
+    if kind == A_FIELD:
+        return words(frame)[f.place]
+    if kind == A_LAST:
+        return words(frame)[f.place + words(frame)[f.count] - 1]
+    if kind == PER_STEP:
+        return words(frame)[f.place] // steps
+    if kind == OWN_FIELD:
+        return words(frame)[place + f.place]
+    return words(frame)[place + f.place + words(frame)[f.count] - 1]
+
+
+@native_once
+def write_part(split, frame, n_words, dtype, seat, k, count, part):
+    """Write the frame of part `k` of `count` to `part`, for the thread at a seat."""
+    s = encoded_split(split)
+    over = over_place(s, frame)
+    total = words(frame)[over]
+    steps = max(total, 1)
+    grains = total // s.grain
+    begin = k * grains // count * s.grain
+    end = (k + 1) * grains // count * s.grain if k + 1 < count else total
+    for j in range(n_words):
+        words(part)[j] = words(frame)[j]
+    words(part)[over] = end - begin
+    if s.room >= 0:
+        r = room(part + s.room * 8)
+        r.data += seat * r.nbytes
+    at = address_of(nth(condition(after_head(s)), s.n_conditions))
+    for _ in range(s.n_scales):
+        place = words(at)[0]
+        words(part)[place] = words(frame)[place] // steps * (end - begin)
+        at += 8
+    for _ in range(s.n_moves):
+        m = move(at)
+        at += words_of(m) * 8
+        if m.n_factors < 0:
+            words(part)[m.place] += begin // -m.n_factors
+            continue
+        distance = begin * itemsize_behind(m.element, dtype)
+        for j in range(m.n_factors):
+            if m.place < n_words:
+                distance *= value_of(nth(factor(at), j), m.place, frame, steps)
+        at = address_of(nth(factor(at), m.n_factors))
+        if m.place < n_words and words(frame)[m.place] != 0:
+            words(part)[m.place] += distance

@@ -1,0 +1,214 @@
+"""Launches on several threads: the same results on any number of them, and no thread is left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastgrad as fg
+import fastgrad.nn.functional as F
+from fastgrad.native.build.loader import runtime_get, runtime_set
+from fastgrad.native.host import threads
+from tests.threads import in_threads
+
+N = 1 << 18  # elements: a launch over so many is divided
+TASKS = Path("/proc/self/task")
+needs_tasks = pytest.mark.skipif(not TASKS.exists(), reason="the system does not show a process's threads")
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    number = fg.get_num_threads()
+    yield
+    fg.set_num_threads(number)
+
+
+def large_sum(x: fg.Tensor) -> np.ndarray:
+    return (x.exp() * x).softmax(0).numpy()
+
+
+# --- the number of threads -------------------------------------------------------------------------------------
+
+
+def test_the_number_can_be_set():
+    for n in (3, 1, 2):
+        fg.set_num_threads(n)
+        assert fg.get_num_threads() == n
+    fg.set_num_threads(1 << 40)
+    assert fg.get_num_threads() == 256
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "2", 2.5, True, None])
+def test_what_is_no_number_of_threads_is_refused(lib, wrong):
+    before = lib.get_num_threads()
+    with pytest.raises(RuntimeError, match="expects"):
+        lib.set_num_threads(wrong)
+    assert lib.get_num_threads() == before
+
+
+def number_in_a_process(code: str, **environment: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", f"{code}; import fastgrad as fg; print(fg.get_num_threads())"],
+        env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return run.stdout.strip() or run.stderr
+
+
+def test_the_environment_says_how_many():
+    assert number_in_a_process("pass", FASTGRAD_NUM_THREADS="3") == "3"
+    assert "FASTGRAD_NUM_THREADS must be a positive number, but is 'many'" in number_in_a_process(
+        "pass", FASTGRAD_NUM_THREADS="many"
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity")
+def test_by_default_there_are_as_many_as_usable_cores():
+    assert number_in_a_process("pass", FASTGRAD_NUM_THREADS="") == str(threads.usable_cores())
+    one = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
+    assert number_in_a_process(one, FASTGRAD_NUM_THREADS="") == "1"
+
+
+@pytest.mark.parametrize(("quota", "cores"), [(0.5, 1), (1.0, 1), (1.5, 2), (2.0, 2), (float("inf"), 4)])
+def test_a_limit_of_the_control_group_counts(monkeypatch: pytest.MonkeyPatch, quota: float, cores: int):
+    monkeypatch.setattr(threads, "_quota", lambda: quota)
+    monkeypatch.setattr(threads, "_core", lambda cpu: (str(cpu // 2),))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    assert threads.usable_cores() == cores
+
+
+# --- results ---------------------------------------------------------------------------------------------------
+
+
+def test_results_are_the_same_on_any_number_of_threads():
+    x = fg.randn(N)
+    results = []
+    for n in (1, 2, 5):
+        fg.set_num_threads(n)
+        results.append(large_sum(x))
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_of_several_bad_indices_the_first_is_named(n: int):
+    fg.set_num_threads(n)
+    index = fg.zeros(N, dtype=fg.int64)
+    for bad in (N - 1, N // 2, N // 3):
+        index[bad] = bad
+    with pytest.raises((IndexError, RuntimeError), match=str(N // 3)):
+        fg.ones(5, 1)[:, 0].gather(0, index)
+    with pytest.raises((IndexError, RuntimeError), match=str(N // 3)):
+        F.embedding(index, fg.ones(5, 4))
+
+
+def test_several_python_threads_launch_at_once():
+    fg.set_num_threads(3)
+    x = fg.randn(N)
+    expected = large_sum(x)
+
+    def work(k: int) -> None:
+        for _ in range(20):
+            np.testing.assert_array_equal(large_sum(x), expected)
+            if k == 0:
+                fg.set_num_threads(2 + _ % 3)
+
+    in_threads(4, work)
+
+
+# --- threads come and go ---------------------------------------------------------------------------------------
+
+
+def tasks() -> int:
+    return len(list(TASKS.iterdir()))
+
+
+def states() -> list[str]:
+    return [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in TASKS.iterdir()]
+
+
+@needs_tasks
+def test_threads_come_when_they_are_needed_and_go_when_they_are_not():
+    fg.set_num_threads(1)
+    before = tasks()
+    fg.set_num_threads(4)
+    assert tasks() == before
+    fg.ones(2) * 2
+    assert tasks() == before
+    fg.ones(N).exp()
+    assert tasks() == before + 3
+    fg.set_num_threads(1)
+    assert tasks() == before
+
+
+@needs_tasks
+def test_idle_threads_sleep():
+    fg.set_num_threads(4)
+    fg.ones(N).exp()
+    for _ in range(1000):
+        if states().count("R") <= 1:  # this one
+            return
+        time.sleep(0.01)
+    raise AssertionError(states())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_child_has_threads_of_its_own():
+    fg.set_num_threads(3)
+    x = fg.randn(N)
+    expected = large_sum(x)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            same = (large_sum(x) == expected).all() and fg.get_num_threads() == 3
+            code = 0 if same and (not TASKS.exists() or tasks() == 3) else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    np.testing.assert_array_equal(large_sum(x), expected)
+
+
+@pytest.mark.parametrize("ending", ["pass", "raise SystemExit(0)", "import os; os.kill(os.getpid(), 2)"])
+def test_a_process_ends_with_its_threads(ending: str):
+    code = f"""
+import threading, fastgrad as fg
+fg.set_num_threads(4)
+x = fg.ones({N})
+def work():
+    while True:
+        x.exp()
+threading.Thread(target=work, daemon=True).start()
+try:
+    for _ in range(20):
+        x.exp()
+    {ending}
+except KeyboardInterrupt:
+    pass
+print("the end")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_parts_depend_on_the_work_alone():
+    counts = []
+    part_work = runtime_get("part_work")
+    try:
+        for n in (1, 2, 5):
+            fg.set_num_threads(n)
+            runtime_set("part_work", 1000)
+            before = runtime_get("divided")
+            fg.ones(10_000).exp()
+            counts.append(runtime_get("divided") - before)
+    finally:
+        runtime_set("part_work", part_work)
+    assert counts[0] == counts[1] == counts[2] > 0
