@@ -18,6 +18,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.frames.matrices import LARGE_PRODUCT
 
 # Symbols of cblas gemm in the libraries that NumPy may bring, with 64-bit integers, float32 then float64.
 _CANDIDATES = (("scipy_cblas_sgemm64_", "scipy_cblas_dgemm64_"), ("cblas_sgemm64_", "cblas_dgemm64_"))
@@ -66,16 +67,14 @@ def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., Non
         m, n, k = f.m, f.n, f.k
         for i in range(f.batch):
             at_c, at_a, at_b = advance(c, i * f.step_out), advance(a, i * f.step_a), advance(b, i * f.step_b)
-            product(f.a_by_columns, f.b_by_columns, m, n, k, at_a, f.row_a, at_b, f.row_b, 0, at_c, n)
+            product(f.a_by_columns, f.b_by_columns, m, n, k, at_a, f.row_a, at_b, f.row_b, 0, at_c, f.row_out)
 
     return run, KERNEL
 
 
 ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112
 
-# Multiply-adds up to which the tiles are used: threads of BLAS may be faster beyond. Fewer than the least do not pay
-# for transposing a panel.
-MAX_WORK, MIN_TRANSPOSED = 1 << 25, 1 << 14
+MIN_TRANSPOSED = 1 << 14  # fewer multiply-adds do not pay for transposing a panel
 
 
 def matrix_product(dtype: int) -> Any:
@@ -105,7 +104,7 @@ def _tiled_or(blas: Any, dtype: int) -> Callable[..., None]:
     def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
         row_a, col_a = (1, lda) if ta else (lda, 1)
         work = m * n * k
-        if work > MAX_WORK or (tb and n > 1 and work < MIN_TRANSPOSED):
+        if work > LARGE_PRODUCT or (tb and n > 1 and work < MIN_TRANSPOSED):
             blas(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
         elif tb and n > 1:
             by_columns(c, ldc, a, row_a, col_a, b, ldb, m, n, k, accumulate)

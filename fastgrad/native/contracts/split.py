@@ -44,8 +44,8 @@ class Split(NamedTuple):
         that moves, how many steps it takes to grow by one.
     scales : tuple of str
         Fields that grow with the number of steps.
-    grain : int
-        Parts begin at multiples of it; the last one takes what is left.
+    grain : int or str
+        Parts begin at multiples of it, or of what this field says; the last one takes what is left.
     where, unless : dict
         Values that fields must have, or must not have.
     """
@@ -53,7 +53,7 @@ class Split(NamedTuple):
     over: str | Last
     moves: Mapping[str, tuple[Factor, ...] | int]
     scales: tuple[str, ...] = ()
-    grain: int = 1
+    grain: int | str = 1
     where: Mapping[str, int] = _NOTHING
     unless: Mapping[str, int] = _NOTHING
 
@@ -61,10 +61,10 @@ class Split(NamedTuple):
 # How the ways to divide a launch stand in the runtime, as words: how many there are; then for each one how many words
 # it has, this one among them, and these fields.
 ENCODED = Part(
-    "encoded_split", length=1, room=1, over=1, count=1, grain=1, n_conditions=1, n_scales=1, n_moves=1,
+    "encoded_split", length=1, room=1, over=1, count=1, grain=1, own_grain=1, n_conditions=1, n_scales=1, n_moves=1,
 )  # fmt: skip
 """`room` is the place of the scratch, -1 where there is none. `over` is the place of the field that counts the steps,
-or with `count` of the first of so many. Behind it stand the conditions (a place, a value, whether it has to be this
+or with `count` of the first of so many. `grain` is a number, or with `own_grain` a place. Behind it stand the conditions (a place, a value, whether it has to be this
 one), the places of what scales, and the moves: each the place of an address, the code of an element (see
 `contracts.frame`), how many factors, and these, or minus the steps after which a number grows by one."""
 CONDITION = Part("condition", place=1, value=1, equal=1)
@@ -91,7 +91,8 @@ def _encoded(frame: Frame, split: Split) -> list[int]:
     scales = [frame.place(name) for name in split.scales]
     moves = [move for name, by in split.moves.items() for move in _moves(frame, name, by)]
     words = [
-        0, _room(frame), frame.place(over), -1 if count is None else frame.place(count), split.grain,
+        0, _room(frame), frame.place(over), -1 if count is None else frame.place(count),
+        *((frame.place(split.grain), 1) if isinstance(split.grain, str) else (split.grain, 0)),
         len(conditions) // 3, len(scales), len(moves), *conditions, *scales, *(word for move in moves for word in move),
     ]  # fmt: skip
     return [len(words), *words[1:]]

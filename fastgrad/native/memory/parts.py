@@ -101,6 +101,12 @@ def over_place(s, frame):
 
 
 @native
+def grain_of(s, frame):
+    """Of how many steps the parts of a launch have a multiple."""
+    return words(frame)[s.grain] if s.own_grain != 0 else s.grain
+
+
+@native
 def count_parts(split, frame, work):
     """Into how many parts a launch falls: as its work says, and as its steps allow."""
     if split == NO_SPLIT:
@@ -108,7 +114,7 @@ def count_parts(split, frame, work):
     s = encoded_split(split)
     if s.room >= 0 and words(frame)[s.room] == 0:  # it only asks for scratch
         return 1
-    grains = words(frame)[over_place(s, frame)] // s.grain
+    grains = words(frame)[over_place(s, frame)] // grain_of(s, frame)
     return max(1, min(grains, work // runtime().part_work, MAX_PARTS))
 
 
@@ -141,9 +147,10 @@ def write_part(split, frame, n_words, dtype, seat, k, count, part):
     over = over_place(s, frame)
     total = words(frame)[over]
     steps = max(total, 1)
-    grains = total // s.grain
-    begin = k * grains // count * s.grain
-    end = (k + 1) * grains // count * s.grain if k + 1 < count else total
+    grain = grain_of(s, frame)
+    grains = total // grain
+    begin = k * grains // count * grain
+    end = (k + 1) * grains // count * grain if k + 1 < count else total
     for j in range(n_words):
         words(part)[j] = words(frame)[j]
     words(part)[over] = end - begin

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import native, runtime, stack_small, tensor, words
+from fastgrad.native.contracts.frames.matrices import BY_COLUMNS, BY_MATRICES, BY_ROWS, LARGE_PRODUCT
 from fastgrad.native.contracts.ops import VIEW_UNSQUEEZE
 from fastgrad.native.contracts.status import (
     ADDED_SIZES,
@@ -22,6 +23,9 @@ from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import finished, new_tensor
 from fastgrad.native.tensors.views import make_view
+
+SMALL_GRAIN, LARGE_GRAIN = 32, 128  # rows or columns of a part at least
+MOST_PARTS = 16  # of a large product
 
 
 @native
@@ -146,6 +150,20 @@ def inner_product(a, b):
 
 
 @native
+def plan_parts(f):
+    """Decide how a product may be divided: a part reads all of the other operand, and a large one is packed for it."""
+    f.grain = SMALL_GRAIN
+    if f.m * f.n * f.k > LARGE_PRODUCT:
+        f.grain = max(LARGE_GRAIN, max(f.m, f.n) // MOST_PARTS)
+    if f.batch > 1:
+        f.divided = BY_MATRICES
+    elif f.m >= f.n:
+        f.divided = BY_ROWS
+    else:
+        f.divided = BY_COLUMNS
+
+
+@native
 def run_gemm(out, a, b):
     """Launch the product of operands that `gemm_operand` made; returns a status."""
     ta = tensor(a)
@@ -164,9 +182,11 @@ def run_gemm(out, a, b):
     f.row_b = abs(row_b)
     f.b_by_columns = 1 if row_b < 0 else 0
     f.batch = ta.shape[0] if r == 1 else 1
+    f.row_out = f.n
     f.step_out = f.m * f.n
     f.step_a = ta.strides[0] if r == 1 else 0
     f.step_b = tensor(b).strides[0] if r == 1 else 0
+    plan_parts(f)
     work = f.batch * f.m * f.n * max(f.k, 1) // 16
     return launch_frame(runtime().gemm_kernel, ta.device, ta.dtype, f, work)
 

@@ -5,14 +5,30 @@ from __future__ import annotations
 from fastgrad.native.contracts.frame import Frame, number, reads, size, stride, writes
 from fastgrad.native.contracts.split import Split
 
+BY_MATRICES, BY_ROWS, BY_COLUMNS = range(3)
+"""What of a product is divided."""
+
+LARGE_PRODUCT = 1 << 25
+"""Multiply-adds up to which register tiles compute a product, and BLAS beyond."""
+
 # out (m, n) = a (m, k) b (k, n), `batch` times. The rows of an operand are `row_...` apart, or its columns, if it is
-# stored by columns; its matrices `step_...`.
+# stored by columns; its matrices `step_...`. How it is divided, and into parts of a multiple of how many rows or
+# columns, is decided with the sizes, as what each part costs beyond its share depends on them.
 GEMM = Frame(
     "gemm",
     out=writes("batch", "m", "n"), a=reads(), b=reads(), m=size(), n=size(), k=size(),
-    row_a=stride(), a_by_columns=number(), row_b=stride(), b_by_columns=number(),
-    batch=size(), step_out=stride(), step_a=stride(), step_b=stride(),
-    splits=(Split("batch", {"out": ("step_out",), "a": ("step_a",), "b": ("step_b",)}),),
+    row_out=stride(), row_a=stride(), a_by_columns=number(), row_b=stride(), b_by_columns=number(),
+    batch=size(), step_out=stride(), step_a=stride(), step_b=stride(), divided=number(), grain=size(),
+    splits=(
+        Split("batch", {"out": ("step_out",), "a": ("step_a",), "b": ("step_b",)}, where={"divided": BY_MATRICES}),
+        Split(
+            "m", {"out": ("row_out",), "a": ("row_a",)}, grain="grain",
+            where={"divided": BY_ROWS, "a_by_columns": 0},
+        ),
+        Split("m", {"out": ("row_out",), "a": ()}, grain="grain", where={"divided": BY_ROWS, "a_by_columns": 1}),
+        Split("n", {"out": (), "b": ()}, grain="grain", where={"divided": BY_COLUMNS, "b_by_columns": 0}),
+        Split("n", {"out": (), "b": ("row_b",)}, grain="grain", where={"divided": BY_COLUMNS, "b_by_columns": 1}),
+    ),
 )  # fmt: skip
 
 # What lies on one side of a diagonal stays.
