@@ -36,9 +36,8 @@ def raise_status(
     reason = REASONS[status]
     tensors = [t for t in operands if isinstance(t, TensorBase)]
     text = reason.text.format_map(_Facts(reason.facts, facts, name, tensors, attrs))
-    if (
-        name == NO_NAME or "{op}" in reason.text or reason.text.startswith("{view}")
-    ):  # it says what is the matter
+    says_what = "{op}" in reason.text or reason.text.startswith("{view}")
+    if name == NO_NAME or says_what:
         raise reason.exception(text)
     raise reason.exception(f"{name}(): {text}" if name.isidentifier() else f"{name}: {text}")
 

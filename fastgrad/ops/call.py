@@ -145,7 +145,7 @@ def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:
         return rt.wrapped_number(1, value, 0, device)
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
         item = value.item()
-        return as_number(
-            float(item) if type(item) is type(value) else item, others, op
-        )  # a long double is its own
+        if type(item) is type(value):  # a long double is its own
+            item = float(item)
+        return as_number(item, others, op)
     return value

@@ -31,10 +31,8 @@ embedding_transposed = Op(
 _EACH_INDEX = ROWS_OF - 1  # an output with a row for each of the second operand
 
 
-# The sizes of what is written are those of the call: the table may have been given other memory since.
-
-
 def _collected(g, indices, factors, rows, width, padding):
+    # The sizes are those of the call: the table may have been given other memory since.
     return invoke(embedding_backward, (g, indices, factors), rows, width, padding, 0, 2, rows, width)
 
 

@@ -30,7 +30,7 @@ MISSING: dict[str, tuple[Any, str]] = {
     "mul_": (lambda x: x.mul_(None), r"mul_\(\): argument 'other' \(position 1\) must be Tensor, not NoneType"),
     "mul_, nothing": (lambda x: x.mul_(), r"mul_\(\) missing 1 required positional argument: 'other'"),
     "exp_": (lambda x: fg.Tensor.exp_(None), "descriptor 'exp_' for .* doesn't apply to a 'NoneType' object"),
-    "view": (lambda x: fg.Tensor.view(None), r"view\(\): argument 'input' \(position 1\) must be Tensor"),
+    "view": (lambda x: fg.Tensor.view(None, 2), r"view\(\): argument 'input' \(position 1\) must be Tensor"),
     "pow": (lambda x: x.pow(None), r"pow\(\): argument 'exponent' \(position 2\) must be Tensor or Number"),
     "maximum": (lambda x: fg.maximum(x, None), r"maximum\(\): argument 'other' \(position 2\) must be Tensor"),
     "mm": (lambda x: fg.mm(x, None), r"mm\(\): argument 'mat2' \(position 2\) must be Tensor, not NoneType"),

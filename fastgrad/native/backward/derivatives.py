@@ -246,14 +246,21 @@ def apply_input(n, handle, info, k, env, grads):
 
 
 @native
+def any_defined(grads, n):
+    """Whether one of several gradients is there."""
+    for k in range(n):
+        if grads[k] != 0:
+            return True
+    return False
+
+
+@native
 def apply(t):
     """Run the derivative of the current node natively: gradients in, results out. A status."""
     n = node(t.node)
     info = op_record(n.op)
     grads = words(t.grads)
-    defined = False
-    for k in range(n.n_out):
-        defined = defined or grads[k] != 0
+    defined = any_defined(grads, n.n_out)
     if n.flags & SAVED_FREED and (saves(n, info) or (defined and n.op == runtime().copy_slices_op)):
         return FREED_GRAPH
     if not defined and n.flags & IN_VIEW:

@@ -7,7 +7,7 @@ Everything lies in the task, so that Python may run ops, start another pass or r
 from __future__ import annotations
 
 from fastgrad.native.backward.custom_function import apply_function
-from fastgrad.native.backward.derivatives import apply
+from fastgrad.native.backward.derivatives import any_defined, apply
 from fastgrad.native.backward.gradients import accumulate, add_gradient, fit, fit_leaf, write_retained
 from fastgrad.native.backward.hooks import (
     fire_post_accumulate,
@@ -242,15 +242,6 @@ def run_leaf(t, n):
             return RAISED
         enter_pass(t)
     return 0
-
-
-@native
-def any_defined(grads, n):
-    """Whether one of several gradients is there."""
-    for k in range(n):
-        if grads[k] != 0:
-            return True
-    return False
 
 
 @native

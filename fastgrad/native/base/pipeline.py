@@ -148,9 +148,8 @@ def link(libraries: list[Any]) -> llvm.ModuleRef:
             continue
         seen.add(id(library))
         pending.extend(library._linking_libraries)
-        parts = (
-            library.modules if isinstance(library, RawLibrary) else [library._final_module]
-        )  # of Numba's own
+        # Numba's own functions come as libraries of its own.
+        parts = library.modules if isinstance(library, RawLibrary) else [library._final_module]
         for part in [found.clone() for found in parts]:
             for function in part.functions:
                 if not function.is_declaration:

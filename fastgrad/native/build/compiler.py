@@ -19,10 +19,9 @@ from fastgrad.native.base.intrinsics import NATIVE, OUT_OF_LINE
 from fastgrad.native.base.pipeline import link
 from fastgrad.native.contracts.entries import Export
 
-MANY = (
-    1 << 20
-)  # new objects that are collected at once: the collector would walk over them once for each generation
 NUMBA_TYPES = {"i": types.int64, "d": types.float64, "v": types.void}
+MANY = 1 << 20
+"""New objects that are collected at once: the collector would walk over them once for each generation."""
 
 
 @contextlib.contextmanager

@@ -47,7 +47,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("random_fill", "index<random, tensor, int, int, int, int", "count", called="random_fill"),
     row("sequence_fill", "tensor, int, int", "count", called="arange"),
     # threads, modes
-    row("forget_others", "", "none", "memory.flights"),
+    row("forget_ended_launches", "", "none", "memory.flights"),
     row("get_mode", "", "int", "base.modes"),
     row("setting", "index<settings", "object"),
     row("take_over", "int, chain, chain, chain", "none", "base.modes"),

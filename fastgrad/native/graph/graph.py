@@ -83,6 +83,7 @@ from fastgrad.native.memory.references import (
     drop_node,
     enter_node,
     leave_node,
+    link_retained,
     living_object,
     release_node,
     release_place,
@@ -251,9 +252,7 @@ def retain_gradient(handle):
     t = tensor(handle)
     if not t.flags & RETAINS_GRAD and not is_leaf(handle):
         t.flags |= RETAINS_GRAD
-        n = node(t.node)
-        t.retain_next = n.retains
-        n.retains = handle
+        link_retained(handle, t.node)
 
 
 @native
@@ -425,10 +424,12 @@ def catch_up_all(n, ins):
 def saved_anyway(info, n_edges):
     """What a node saves whose operands are views without history: what every one of its derivatives reads."""
     mask = (1 << SAVED_SLOTS) - 1
+    derivatives = 0
     for k in range(min(n_edges, RULES)):
         if info.grad_kind[k] != NO_GRAD:
             mask &= info.save[k]
-    return mask
+            derivatives += 1
+    return mask if derivatives != 0 else 0
 
 
 @native_once
@@ -562,5 +563,4 @@ def rebase(handle, node_handle):
     t.output_nr = 0
     t.flags |= REQUIRES_GRAD
     if keeps:
-        t.retain_next = node(node_handle).retains
-        node(node_handle).retains = handle
+        link_retained(handle, node_handle)

@@ -47,6 +47,7 @@ from fastgrad.native.memory.references import (
     drop_node,
     enter_node,
     forget_leaf,
+    link_retained,
     link_view,
     release_reference,
     retain,
@@ -130,8 +131,7 @@ def reborn(handle):
     if t.flags & RETAINS_GRAD:
         unlink_retained(handle)
         t.flags &= ~RETAINS_GRAD
-        f.retain_next = node(t.node).retains
-        node(t.node).retains = fresh
+        link_retained(fresh, t.node)
     o = t.pyobj
     if o != 0:
         t.pyobj = 0

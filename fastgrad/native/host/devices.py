@@ -80,7 +80,7 @@ def install(kernels: list[Any]) -> None:
     """Let the runtime ask for kernels that are missing from its table, and know when it is a forked one."""
     global _kernels
     _kernels = kernels
-    os.register_at_fork(after_in_child=rt.forget_others)
+    os.register_at_fork(after_in_child=rt.forget_ended_launches)
     runtime_set_object("resolve", _resolve)
 
 

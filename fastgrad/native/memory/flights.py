@@ -17,7 +17,7 @@ its operands again. Whoever gives a tensor another layout waits until no other t
 from __future__ import annotations
 
 from fastgrad.native.base.intrinsics import caster, native, native_once, nth, runtime, runtime_address, words
-from fastgrad.native.base.modes import enter, is_running
+from fastgrad.native.base.modes import is_running
 from fastgrad.native.contracts.records import FLIGHT, N_FLIGHTS, RUNTIME
 
 FLIGHTS_OFFSET = RUNTIME.offset("flights")
@@ -102,14 +102,12 @@ def mark_own(waits):
 
 
 @native
-def forget_others():
-    """Take the launches of other threads off the list: in a forked child, which has only the thread that forked.
+def forget_ended_launches():
+    """Take the launches of threads that are gone off the list: in a forked child, all but the one that forked.
 
     What stands on no list stays counted, so that its memory is never freed.
     """
-    enter()
-    rt = runtime()
     for k in range(N_FLIGHTS):
         f = nth_flight(k)
-        if f.thread != 0 and f.thread != rt.thread:
+        if f.thread != 0 and not is_running(f.thread):
             land(k)

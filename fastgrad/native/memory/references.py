@@ -302,6 +302,13 @@ def unlink_retained(handle):
 
 
 @native
+def link_retained(handle, n):
+    """Put a tensor on the list of a node of those that keep their gradient."""
+    tensor(handle).retain_next = node(n).retains
+    node(n).retains = handle
+
+
+@native
 def bury_tensor(handle):
     """Give back a tensor that nobody holds, and let go of what it holds."""
     t = tensor(handle)
