@@ -6,6 +6,7 @@ What is said of which failure stands in the table of `native.contracts.status`; 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -226,9 +227,24 @@ def wrong_argument(number: int, k: int, value: Any) -> NoReturn:
     if kind == "index":
         raise IndexError(f"{name}(): argument {k + 1} is out of range: {value}")
     got = type(value).__name__
+    method = _method_of(value)
+    if method:
+        raise TypeError(
+            f"descriptor '{method}' for 'fastgrad.Tensor' objects doesn't apply to a '{got}' object"
+        )
     if isinstance(value, TensorBase) and kind in ("tensor", "tensor?"):
         got = "one that was never made, or is gone"
     raise TypeError(f"{name}(): argument {k + 1} must be {ARGUMENTS[kind]}, but got {got}")
+
+
+def _method_of(value: Any) -> str:
+    """The method of `Tensor` that hands its own `self` on, which is no tensor: it was called as a function."""
+    frame = sys._getframe(2)  # who called the entry
+    names = frame.f_code.co_varnames
+    called = (
+        names[:1] == ("self",) and frame.f_locals.get("self") is value and not isinstance(value, TensorBase)
+    )
+    return frame.f_code.co_name if called else ""
 
 
 def wrong_kind(which: int, value: Any) -> NoReturn:

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_flag, as_index, as_sizes, is_tensor, need_tensor
+from fastgrad.functions.arguments import as_flag, as_index, as_sequence, is_tensor, need_tensor
 from fastgrad.functions.creation import allocate, empty
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import cumsum
@@ -83,7 +83,11 @@ def normal(
         raise RuntimeError("normal(): expects all elements of std >= 0.0")
     if not is_tensor(std) and std < 0:
         raise RuntimeError(f"normal(): expects std >= 0.0, but found std {std}")
-    shape = as_sizes("normal", (size,)) if size is not None else tuple(sum(t * 0 for t in tensors).shape)
+    shape = (
+        as_sequence("normal", size, "size", 3)
+        if size is not None
+        else tuple(sum(t * 0 for t in tensors).shape)
+    )
     kind = tensors[0].dtype if tensors else dtypes.as_dtype(dtype or dtypes.get_default_dtype())
     out = allocate("normal", kind.code, shape, tensors[0].device if tensors else None)
     if not tensors:

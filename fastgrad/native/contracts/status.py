@@ -81,6 +81,10 @@ NO_MEMORY = _reason(MemoryError, "not enough memory for the result; {live_bytes}
 NO_KERNEL = _reason(NotImplementedError, "not implemented for {types}{advice}", "advice:kernel")
 BAD_HANDLE = _reason(TypeError, "expected Tensor arguments")
 BAD_CALL = _reason(TypeError, "operands and integers do not fit the op")
+WIDE_INTEGER = _reason(
+    ValueError,
+    "Overflow when unpacking long long: one of the integers {ints} has more than 64 bits",
+)
 INTERNAL = _reason(RuntimeError, "invalid argument ({a}, {b}) of a compiled function", "a b")
 DEVICE_MISMATCH = _reason(
     RuntimeError,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad import dtypes
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import as_sequence, need_tensor
 from fastgrad.functions.elementwise import clamp
 from fastgrad.functions.shape import expand_as
 from fastgrad.functions.statistics import norm
@@ -26,7 +26,8 @@ _EPS = {dtypes.float32: 2.0**-23, dtypes.float64: sys.float_info.epsilon}
 
 def _row_extents(name: str, input: Any, normalized_shape: Sequence[int], *affine: Any) -> tuple[int, int]:
     """How many rows there are, and the number of elements of each; RuntimeError if shapes do not fit."""
-    sizes, last = tuple(need_tensor(name, input).shape), tuple(normalized_shape)
+    sizes = tuple(need_tensor(name, input).shape)
+    last = as_sequence(name, normalized_shape, "normalized_shape", 2)
     k = len(sizes) - len(last)
     if not last or k < 0 or sizes[k:] != last:
         if not last:
