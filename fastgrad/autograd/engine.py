@@ -14,7 +14,7 @@ from fastgrad import dtypes
 from fastgrad.autograd.edges import GradientEdge, check_edge
 from fastgrad.autograd.recorded_rules import apply_rules
 from fastgrad.autograd.threads import on_another_thread
-from fastgrad.errors import NO_NAME, raise_status
+from fastgrad.errors import NO_NAME, noted_call, raise_status
 from fastgrad.functions.creation import full, full_like
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import (
@@ -408,8 +408,9 @@ def _apply_rules(task: int, node: Any, grads: tuple[Any, ...]) -> tuple[Any, ...
     return tuple(results)
 
 
-def _pass_failed(node: Any, status: int, facts: tuple[Any, ...]) -> None:
-    raise_status(status, NO_NAME if node is None else node.name(), facts=facts)
+def _pass_failed(node: Any, status: int, facts: tuple[Any, ...], noted: tuple[int, ...]) -> None:
+    operands, ints = noted_call(noted)
+    raise_status(status, NO_NAME if node is None else node.name(), operands, ints, facts)
 
 
 runtime_set_object("edge_type", GradientEdge)
