@@ -79,11 +79,24 @@ def as_index(name: str, argument: str, value: Any) -> int:
     return number
 
 
+def as_float(name: str, argument: str, value: Any) -> float:
+    """A float, from a number or a tensor of one element; TypeError otherwise."""
+    one = isinstance(value, TensorBase) and value.numel() == 1  # type: ignore[attr-defined]
+    if not one and not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"{name}(): argument '{argument}' must be float, not {type(value).__name__}")
+    return float(value)
+
+
 def as_flag(name: str, argument: str, value: Any) -> int:
     """1 or 0 for a bool; TypeError for anything else, a 1 or 0 as well."""
     if not isinstance(value, bool):
         raise TypeError(f"{name}(): argument '{argument}' must be bool, not {type(value).__name__}")
     return int(value)
+
+
+def as_truth(name: str, argument: str, value: Any) -> bool:
+    """A bool, from a bool or an integer: for what PyTorch takes integers, too. TypeError for anything else."""
+    return value if isinstance(value, bool) else as_index(name, argument, value) != 0
 
 
 def as_sizes(name: str, sizes: Sequence[Any], argument: str = "size") -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.functions.arguments import (
     TOO_LONG,
+    as_float,
     as_index,
     as_sequence,
     as_sizes,
@@ -410,7 +411,9 @@ def arange(
         if not isinstance(v, (int, float, np.number)):
             raise TypeError(f"arange(): argument '{argument}' must be Number, not {type(v).__name__}")
     first, last, by = values
-    if by == 0:
+    for v in values:
+        number_parts(v, "arange")
+    if by == 0 or by != by:
         raise RuntimeError("arange(): step must be nonzero")
     if not (math.isfinite(first) and math.isfinite(last)):
         raise RuntimeError(f"arange(): unsupported range: {first} -> {last}")
@@ -438,8 +441,9 @@ def linspace(
     steps = as_index("linspace", "steps", steps)
     if steps < 0:
         raise RuntimeError(f"linspace(): number of steps must be non-negative, but got {steps}")
+    first, last = as_float("linspace", "start", start), as_float("linspace", "end", end)
     out = allocate("linspace", _dtype_code(dtype), (steps,))
-    np.copyto(out.numpy(), np.linspace(float(start), float(end), steps), casting="unsafe")
+    np.copyto(out.numpy(), np.linspace(first, last, steps), casting="unsafe")
     return _finish(out if device is None else out.to(device), requires_grad)
 
 

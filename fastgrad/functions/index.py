@@ -401,7 +401,11 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
     return invoke(
         BY_NAME["scatter_add"],
-        (need_tensor("scatter_add", input), need_tensor("scatter_add", src, "src", 4), index),
+        (
+            need_tensor("scatter_add", input),
+            need_tensor("scatter_add", src, "src", 4),
+            need_tensor("scatter_add", index, "index", 3),
+        ),
         as_index("scatter_add", "dim", dim),
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_flag, as_index, as_sequence, is_tensor, need_tensor
+from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sequence, is_tensor, need_tensor
 from fastgrad.functions.creation import allocate, empty
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import cumsum
@@ -79,6 +79,14 @@ def normal(
     tensors = [x.detach() for x in (mean, std) if is_tensor(x)]
     if not tensors and size is None:
         raise TypeError("normal(): argument 'size' is required where mean and std are numbers")
+    if size is not None and any(t.dim() for t in tensors):
+        raise TypeError(
+            "normal(): argument 'size' is not taken where mean or std is a tensor with dimensions"
+        )
+    if not is_tensor(mean):
+        mean = as_float("normal", "mean", mean)
+    if not is_tensor(std):
+        std = as_float("normal", "std", std)
     if is_tensor(std) and std.numel() and float(std.detach().amin()) < 0:
         raise RuntimeError("normal(): expects all elements of std >= 0.0")
     if not is_tensor(std) and std < 0:

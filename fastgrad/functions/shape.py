@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 from fastgrad.dtypes import promote_types
@@ -55,6 +56,15 @@ def wrapped(name: str, dim: Any, ndim: int, argument: str = "dim") -> int:
             f"{name}(): Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
         )
     return dim % bound  # type: ignore[no-any-return]
+
+
+def wrapped_dims(name: str, dims: Sequence[Any], ndim: int) -> list[int]:
+    """Dimensions in order, counted from the front; RuntimeError if one is named twice."""
+    found = sorted(wrapped(name, d, ndim) for d in dims)
+    for d, following in pairwise(found):
+        if d == following:
+            raise RuntimeError(f"{name}(): dim {d} appears multiple times in the list of dims {list(dims)}")
+    return found
 
 
 @public(package=False)
@@ -111,10 +121,10 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions from `start_dim` to `end_dim` as one."""
     need_tensor("flatten", input)
     ndim = input.dim()
-    if ndim == 0:
-        return reshape(input, 1)
     start = wrapped("flatten", start_dim, ndim, "start_dim")
     end = wrapped("flatten", end_dim, ndim, "end_dim")
+    if ndim == 0:
+        return reshape(input, 1)
     if start > end:
         raise RuntimeError("flatten(): invalid args: start_dim cannot come after end_dim")
     if start == end:
@@ -194,7 +204,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     need_tensor("squeeze", input)
     if dim is None:
         return invoke(BY_NAME["squeeze"], (input,), MAX_DIMS)
-    dims = {wrapped("squeeze", d, input.dim()) for d in as_dims("squeeze", dim)}
+    dims = wrapped_dims("squeeze", as_dims("squeeze", dim), input.dim())
     if not isinstance(dim, (tuple, list)):
         return invoke(BY_NAME["squeeze.dim"], (input,), *dims)
     sizes = [s for k, s in enumerate(input.shape) if k not in dims or s != 1]
@@ -413,7 +423,7 @@ def joined_dims(
 ) -> Any:
     """Reduce several dimensions with a reduction of one: they are moved to the end and joined."""
     ndim = input.dim()
-    picked = sorted({wrapped(name, d, ndim) for d in dims}) if dims else list(range(ndim))
+    picked = wrapped_dims(name, dims, ndim) if dims else list(range(ndim))
     kept = [d for d in range(ndim) if d not in picked]
     shape = tuple(input.shape)
     out = reduce(reshape(permute(input, (*kept, *picked)), (*[shape[d] for d in kept], -1)))

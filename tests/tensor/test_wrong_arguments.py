@@ -277,3 +277,60 @@ def test_a_tensor_of_no_memory(lib: Any):
         lib.ones(2, requires_grad=True).set_()
     with pytest.raises(TypeError):
         x.set_(None)
+
+
+# Numbers and switches that mean nothing: both libraries refuse them with this class.
+MEANINGLESS: dict[str, tuple[type[Exception], Callable[[Any, Any], Any]]] = {
+    "backward, retain_graph of text": (TypeError, lambda lib, x: x.requires_grad_().sum().backward(None, "a")),
+    "backward, create_graph of a list": (TypeError, lambda lib, x: x.requires_grad_().sum().backward(None, None, [1])),
+    "dropout, training of text": (TypeError, lambda lib, x: lib.nn.functional.dropout(x, 0.5, "yes")),
+    "batch_norm, training of a number": (
+        TypeError, lambda lib, x: lib.nn.functional.batch_norm(x, None, None, training=1),
+    ),
+    "attention, is_causal of a number": (
+        TypeError, lambda lib, x: lib.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=1),
+    ),
+    "layer_norm, eps of text": (TypeError, lambda lib, x: lib.nn.functional.layer_norm(x, (3,), eps="a")),
+    "group_norm, groups of a bool": (TypeError, lambda lib, x: lib.nn.functional.group_norm(x, True)),
+    "leaky_relu, slope of text": (TypeError, lambda lib, x: lib.nn.functional.leaky_relu(x, "a")),
+    "elu, alpha of text": (TypeError, lambda lib, x: lib.nn.functional.elu(x, "a")),
+    "softplus, beta of text": (TypeError, lambda lib, x: lib.nn.functional.softplus(x, "a")),
+    "one_hot, a fraction of classes": (TypeError, lambda lib, x: lib.nn.functional.one_hot(lib.tensor([0]), 1.5)),
+    "linspace from text": (TypeError, lambda lib, x: lib.linspace("a", 1.0, 3)),
+    "arange of a wide int": (OverflowError, lambda lib, x: lib.arange(BIG)),
+    "arange, a step of NaN": (RuntimeError, lambda lib, x: lib.arange(0, 3, float("nan"))),
+    "isclose, a tolerance of NaN": (RuntimeError, lambda lib, x: lib.isclose(x, x, float("nan"))),
+    "normal, sizes of tensors": (TypeError, lambda lib, x: lib.normal(x, 1.0, (2, 3))),
+    "cauchy_ around a list": (TypeError, lambda lib, x: x.cauchy_([1.5])),
+    "uniform_ between tensors": (TypeError, lambda lib, x: x.uniform_(x, 1.0)),
+    "scatter_add at a number": (TypeError, lambda lib, x: lib.scatter_add(x, 0, 0, x)),
+    "lstm_cell, one state": (TypeError, lambda lib, x: lib.lstm_cell(x, x, x, x)),
+    "squeeze, a dimension twice": (RuntimeError, lambda lib, x: x.squeeze((0, 0))),
+    "logsumexp, a dimension twice": (RuntimeError, lambda lib, x: x.logsumexp((1, -1))),
+    "flatten beyond a number": (IndexError, lambda lib, x: lib.ones(()).flatten(0, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MEANINGLESS)
+def test_what_means_nothing_is_refused(lib: Any, what: str):
+    kind, call = MEANINGLESS[what]
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - the class is looked at
+        call(lib, lib.ones(2, 3))
+    assert raised.type is kind
+
+
+@pytest.mark.parametrize("truth", [1, 0])
+def test_the_engine_takes_integers_for_bools(lib: Any, truth: int):
+    x = lib.ones(2, requires_grad=True)
+    y = (x * x).sum()
+    y.backward(retain_graph=truth)
+    if truth:
+        y.backward()
+    assert x.grad.tolist() == [2.0 + 2.0 * truth] * 2
+
+
+def test_tensors_of_one_element_are_numbers(lib: Any):
+    x = lib.ones(2, 3)
+    assert lib.nn.functional.dropout(x, lib.tensor(1.0)).sum() == 0
+    assert lib.normal(lib.tensor(0.0), 1.0, (2, 3)).shape == (2, 3)
+    assert lib.nn.functional.leaky_relu(-x, lib.tensor(0.5)).sum() == -3
