@@ -175,6 +175,10 @@ def backward(
                 "use `grad_tensors`."
             )
         grad_tensors = grad_variables
+    if tensors is None:
+        raise TypeError(
+            "backward(): argument 'tensors' (position 1) must be Tensor or tuple of Tensors, not NoneType"
+        )
     wanted = None if inputs is None else _inputs_of(inputs, "backward")
     create_graph = as_truth("backward", "create_graph", create_graph)
     if create_graph:
@@ -253,6 +257,12 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
+    if inputs is None:
+        raise TypeError(
+            "grad(): argument 'inputs' (position 2) must be Tensor or tuple of Tensors, not NoneType"
+        )
+    if allow_unused is not None:
+        allow_unused = as_truth("grad", "allow_unused", allow_unused)
     create_graph = as_truth("grad", "create_graph", create_graph)
     keep = create_graph if retain_graph is None else as_truth("grad", "retain_graph", retain_graph)
     flags = FILTERED | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)

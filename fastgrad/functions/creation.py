@@ -60,7 +60,7 @@ def allocate(name: str, code: int, sizes: Sequence[int], where: Any = None) -> A
 
 
 def _finish(out: Any, requires_grad: bool) -> Any:
-    if requires_grad:
+    if requires_grad is not False and requires_grad is not None:
         out.requires_grad_(requires_grad)
     return out
 

@@ -283,6 +283,13 @@ def test_a_tensor_of_no_memory(lib: Any):
 MEANINGLESS: dict[str, tuple[type[Exception], Callable[[Any, Any], Any]]] = {
     "backward, retain_graph of text": (TypeError, lambda lib, x: x.requires_grad_().sum().backward(None, "a")),
     "backward, create_graph of a list": (TypeError, lambda lib, x: x.requires_grad_().sum().backward(None, None, [1])),
+    "backward of None": (TypeError, lambda lib, x: lib.autograd.backward(None)),
+    "grad with regard to None": (TypeError, lambda lib, x: lib.autograd.grad(x.requires_grad_().sum(), None)),
+    "grad, allow_unused of text": (
+        TypeError, lambda lib, x: lib.autograd.grad(x.requires_grad_().sum(), x, allow_unused="a"),
+    ),
+    "a device of index 1.5": (TypeError, lambda lib, x: lib.device("cpu", 1.5)),
+    "zeros, requires_grad of a number": (TypeError, lambda lib, x: lib.zeros(2, requires_grad=0)),
     "dropout, training of text": (TypeError, lambda lib, x: lib.nn.functional.dropout(x, 0.5, "yes")),
     "batch_norm, training of a number": (
         TypeError, lambda lib, x: lib.nn.functional.batch_norm(x, None, None, training=1),
