@@ -14,7 +14,8 @@ from fastgrad import dtypes
 from fastgrad.autograd.edges import GradientEdge, check_edge
 from fastgrad.autograd.recorded_rules import apply_rules
 from fastgrad.autograd.threads import on_another_thread
-from fastgrad.errors import NO_NAME, raise_status
+from fastgrad.errors import NO_NAME, noted_call, raise_status
+from fastgrad.functions.arguments import as_truth
 from fastgrad.functions.creation import full, full_like
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import (
@@ -174,7 +175,12 @@ def backward(
                 "use `grad_tensors`."
             )
         grad_tensors = grad_variables
+    if tensors is None:
+        raise TypeError(
+            "backward(): argument 'tensors' (position 1) must be Tensor or tuple of Tensors, not NoneType"
+        )
     wanted = None if inputs is None else _inputs_of(inputs, "backward")
+    create_graph = as_truth("backward", "create_graph", create_graph)
     if create_graph:
         warnings.warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and "
@@ -182,7 +188,7 @@ def backward(
             "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this.",
             stacklevel=3,
         )
-    keep = create_graph if retain_graph is None else retain_graph
+    keep = create_graph if retain_graph is None else as_truth("backward", "retain_graph", retain_graph)
     flags = ACCUMULATE | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)
     if wanted is not None:
         flags |= FILTERED
@@ -251,7 +257,14 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
-    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        raise TypeError(
+            "grad(): argument 'inputs' (position 2) must be Tensor or tuple of Tensors, not NoneType"
+        )
+    if allow_unused is not None:
+        allow_unused = as_truth("grad", "allow_unused", allow_unused)
+    create_graph = as_truth("grad", "create_graph", create_graph)
+    keep = create_graph if retain_graph is None else as_truth("grad", "retain_graph", retain_graph)
     flags = FILTERED | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)
     wanted = inputs
     found = rt.run_pass(outputs, grad_outputs, wanted, flags)
@@ -408,8 +421,9 @@ def _apply_rules(task: int, node: Any, grads: tuple[Any, ...]) -> tuple[Any, ...
     return tuple(results)
 
 
-def _pass_failed(node: Any, status: int, facts: tuple[Any, ...]) -> None:
-    raise_status(status, NO_NAME if node is None else node.name(), facts=facts)
+def _pass_failed(node: Any, status: int, facts: tuple[Any, ...], noted: tuple[int, ...]) -> None:
+    operands, ints = noted_call(noted)
+    raise_status(status, NO_NAME if node is None else node.name(), operands, ints, facts)
 
 
 runtime_set_object("edge_type", GradientEdge)

@@ -1202,3 +1202,29 @@ def test_a_gradient_of_other_sizes_since_an_embedding_was_differentiated():
     except RuntimeError:
         return
     assert tuple(found.shape) in ((2, 64), (1, 2))
+
+
+UNPACKED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "a fused derivative": (lambda a, b: a * b, r"MulBackward0.* \[2, 3\] and \[4, 5\] do not broadcast"),
+    "a program": (lambda a, b: a.var(1), r"VarBackward0.* \[2, 1\] and \[4, 5\] do not broadcast"),
+    "all inputs at once": (lambda a, b: a.softmax(1), r"SoftmaxBackward0.* \[2, 3\] and \[4, 5\] do not fit"),
+    "sizes of a view": (lambda a, b: a.max(1).values, r"MaxBackward0.* shape '\[2, 1\]' is invalid for .* size 20"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNPACKED)
+def test_sizes_that_do_not_fit_stand_in_the_message(what: str):
+    call, message = UNPACKED[what]
+    a, b = fg.ones(2, 3, requires_grad=True), fg.ones(2, 3)
+    with hooks(fg, lambda t: t, lambda t: fg.ones(4, 5, dtype=t.dtype)):
+        out = call(a, b)
+    with pytest.raises((RuntimeError, IndexError), match=message):
+        out.sum().backward()
+
+
+def test_a_gradient_that_cannot_be_added_is_told_by_its_sizes():
+    a = fg.ones(2, requires_grad=True)
+    (a * 2).sum().backward()
+    a.data = fg.ones(5)
+    with pytest.raises(RuntimeError, match=r"AccumulateGrad.* operands \[2\] and \[5\] do not broadcast"):
+        (a * 2).sum().backward()

@@ -24,6 +24,7 @@ from fastgrad.native.contracts.limits import (
     SAVED_SLOTS,
 )
 from fastgrad.native.contracts.record import Part, Record
+from fastgrad.native.contracts.status import NOTED_WORDS
 
 # Every reference-counted record starts alike: compiled code frees them by one loop.
 _HEADER = {"magic": 1, "generation": 1, "refs": 1, "link": 1, "mark": 1}
@@ -81,7 +82,7 @@ RUNTIME = Record(
     free=8, live=8, quarantine=8, quarantine_tail=8, quarantine_n=8,
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
     seq=1, task_id=1, current_task=1, thread=1, mode=1, settings=N_SETTINGS, modes=1, n_modes=1, cap_modes=1,
-    error_reason=1, error=24, report=REPORT.words, overruns=1, dead=1, draining=1,
+    error_reason=1, error=24, failed_call=NOTED_WORDS, report=REPORT.words, overruns=1, dead=1, draining=1,
     n_flights=1, uncounted=1, waiters=1, waiting=1, flights=N_FLIGHTS * FLIGHT.words, places=N_PLACES,
     resolve=1, op_failed=1, entry_failed=1, wrong_argument=1,
     context_base=1, type_error=1, system_error=1, operator_fallback=1,
