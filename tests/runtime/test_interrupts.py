@@ -292,6 +292,7 @@ def interrupt(call: Callable[[], Any], n: int) -> bool:
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return local
 
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 looks whether any frame has it when the tracing begins
     sys.settrace(begin)
     try:
         call()
@@ -315,7 +316,7 @@ def test_interrupted_at_each_moment(name: str):
         assert_nothing_is_under_way(mode)
         if not interrupted:
             break
-    assert n > 2
+    assert n > 5
     assert_nothing_is_left(before)
 
 
