@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
-from fastgrad.native.contracts.ops import PROMOTE_FLOAT
+from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, PROMOTE_FLOAT
 from fastgrad.ops.elementwise import flat
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
@@ -80,14 +80,21 @@ def _(g, v, x, beta, threshold):
     return m.where(x * beta > threshold, c(0), g * v * beta * s * (c(1) - s))
 
 
-@elementwise("log_sigmoid", rule=PROMOTE_FLOAT, called="logsigmoid")
-def log_sigmoid(x):
-    return c(0) - m.softplus(-x)  # zero, not minus zero, at infinity
+# As in PyTorch there is a buffer of exponentials, which the node saves behind what it was given: to PyTorch it is an
+# output.
+@elementwise("log_sigmoid_buffer", rule=PROMOTE_FLOAT, flags=NOT_DIFFERENTIABLE)
+def log_sigmoid_buffer(x):
+    return m.exp(-m.abs(x))
+
+
+@elementwise("log_sigmoid", rule=PROMOTE_FLOAT, edges=1, called="logsigmoid", saved_as="self >buffer")
+def log_sigmoid(x, buffer):
+    return m.minimum(x, c(0)) - m.log1p(buffer)
 
 
 @log_sigmoid.partial("x", node="LogSigmoidBackwardBackward0")
-def log_sigmoid_backward(x):
-    return m.sigmoid(-x)
+def log_sigmoid_backward(x, buffer):
+    return m.where(x < c(0), c(1), buffer) / (c(1) + buffer)
 
 
 @log_sigmoid_backward.elementwise_vjp("x")

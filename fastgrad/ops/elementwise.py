@@ -108,7 +108,8 @@ def _(g, b):
 
 @div.elementwise_vjp("b")
 def _(g, a, b):
-    return -g * ((a / b) / b)
+    slope = (a / b) / b  # before what stands on its left, as in PyTorch
+    return -g * slope
 
 
 @elementwise("reciprocal", rule=PROMOTE_FLOAT, public=True)

@@ -88,7 +88,8 @@ class Op:
     saved_as : str, optional
         What PyTorch calls the inputs, and behind an arrow the outputs: "self index -> values indices". By default
         ``x`` and ``a`` are self, ``b`` is other, ``v`` is grad_output, outputs are result or result0, result1, and
-        anything else is what it is called here.
+        anything else is what it is called here. An input with ``>`` before its name is an output to PyTorch, which is
+        saved behind the inputs.
     derivatives : str, optional
         The inputs in the order in which derivatives are computed, by PyTorch's names, where it is not alphabetical.
     """

@@ -387,13 +387,11 @@ DIFFERENT: dict[str, str] = {
     "F.bilinear(x(), x(3, 2), x(4, 3, 2), x(4))": "two products here, one of three operands there",
     "F.binary_cross_entropy_with_logits(x(), x(constant=True), pos_weight=x(3, constant=True))": "a composition here",
     "F.normalize(x())": "the lower bound has the name of a clamp",
-    "F.cosine_similarity(x(), x())": "lengths are bounded by an op instead of a write to a copy",
     "x().norm(1)": "sums of absolute values are two ops",
     "x().repeat(2, 1)": "views and a copy",
     "x().flip(0)": "a selection of slices",
     "x().roll(1, 0)": "slices joined in another order",
     "x().masked_select(x() > 1)": "an index",
-    "lib.addmm(x(3), x(), x(), beta=2, alpha=3)": "factors are ops of their own",
 }
 
 NO_FUNCTION = "PyTorch's gradient has a history although it is no function of what requires grad"

@@ -57,8 +57,6 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "gru_cell": ("all", SEVERAL),
     "rnn_tanh_cell": ("all", SEVERAL),
     "rnn_relu_cell": ("all", SEVERAL),
-    "logsigmoid": ("all", "PyTorch saves the exponentials as well"),
-    "addmm": ("1 3 5 7", "factors are ops of their own"),
     "layer_norm": ("all", STATISTICS),
     "rms_norm": ("all", SEVERAL),
     "group_norm": ("all", STATISTICS),
@@ -224,6 +222,73 @@ def test_what_is_saved(case: OpCase) -> None:
             continue
         for mine, other in zip(ours, theirs, strict=True):
             assert mine[1] == other[1], f"sample {sample}"
+
+
+
+# Functions of several ops, and ops whose derivative is composed of several: here also the order in which gradients
+# arrive counts, in the first pass and in a pass over what it recorded.
+FUNCTIONS: dict[str, tuple[str, tuple[tuple[int, ...], ...]]] = {
+    "cosine_similarity": ("F.cosine_similarity(a, b)", ((2, 3), (2, 3))),
+    "cosine_similarity, broadcast": ("F.cosine_similarity(a, b)", ((2, 3), (3,))),
+    "cosine_similarity, short": ("F.cosine_similarity(a, b, eps=100.0)", ((2, 3), (2, 3))),
+    "kl_div": ("F.kl_div(a, b, reduction='sum')", ((3,), (3,))),
+    "kl_div, log_target": ("F.kl_div(a, b, reduction='none', log_target=True)", ((3,), (3,))),
+    "logsigmoid": ("F.logsigmoid(a - 2.5)", ((2, 3),)),
+    "addmm": ("lib.addmm(a, b, c, beta=2, alpha=3)", ((2, 2), (2, 3), (3, 2))),
+    "addmm, beta": ("lib.addmm(a, b, c, beta=2)", ((2,), (2, 3), (3, 2))),
+    "addmm, alpha": ("lib.addmm(a, b, c, alpha=3)", ((2, 2), (2, 3), (3, 2))),
+    "addmm, no input": ("lib.addmm(a, b, c, beta=0)", ((2, 2), (2, 3), (3, 2))),
+    "div": ("a / b", ((2, 3), (2, 3))),
+}
+
+
+def seen(tensor: Any) -> tuple[Any, ...]:
+    """Sizes and values of a tensor, and whether it requires grad."""
+    values = [float(f"{v:.6g}") + 0.0 for v in tensor.detach().reshape(-1).tolist()]
+    return tuple(tensor.shape), tensor.requires_grad, values
+
+
+def events(lib: Any, call: str, sizes: Sequence[tuple[int, ...]], grads: Sequence[int]) -> list[Any]:
+    """What hooks of saved tensors and of tensors see in a call, a pass under create_graph, and a pass over that."""
+    rng = np.random.default_rng(0)
+    log: list[Any] = []
+
+    def pack(tensor: Any) -> Any:
+        log.append(("pack", seen(tensor)))
+        return tensor.detach()
+
+    def unpack(tensor: Any) -> Any:
+        log.append(("unpack", seen(tensor)[::2]))
+        return tensor
+
+    def watched(name: str, tensor: Any) -> Any:
+        tensor.requires_grad_().register_hook(lambda g: log.append((name, seen(g))))
+        return tensor
+
+    args = [lib.tensor(rng.integers(1, 5, n).astype(float)) for n in sizes]
+    inputs = [watched(f"input {k}", args[k]) for k in grads]
+    names = {"lib": lib, "F": lib.nn.functional, **dict(zip("abcd", args, strict=False))}
+    with lib.autograd.graph.saved_tensors_hooks(pack, unpack):
+        output = eval(call, names)
+        weight = watched("weight", lib.tensor(rng.integers(1, 4, tuple(output.shape)).astype(float)))
+        log.append("create_graph")
+        first = lib.autograd.grad(output, inputs, weight, create_graph=True)
+    log.append("second")
+    first = [g for g in first if g.requires_grad]
+    weights = [lib.tensor(rng.integers(1, 4, tuple(g.shape)).astype(float)) for g in first]
+    if first:
+        lib.autograd.grad(first, [*inputs, weight], weights, allow_unused=True)
+    return log
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_order_of_events(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    import fastgrad
+
+    call, sizes = FUNCTIONS[name]
+    for grads in subsets(range(len(sizes))):
+        assert events(fastgrad, call, sizes, grads) == events(torch, call, sizes, grads), grads
 
 
 def test_lists_name_cases() -> None:

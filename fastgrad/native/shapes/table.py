@@ -138,7 +138,7 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_FRAMED:
         return framed(op, n, ins, n_attrs, attrs, outs)
     elif kind == SHAPE_ADDMM:
-        out = matmul_add(ins[0], ins[1], ins[2])
+        out = matmul_add(ins[0], ins[1], ins[2], n_attrs, attrs)
     elif kind == SHAPE_NUMBER:
         t = tensor(ins[0])
         out = number_tensor(1, float_of(attrs[0]), 0, t.dtype, t.device)
