@@ -210,7 +210,7 @@ def _batched(a: Any, b: Any) -> Any:
 
 _T, _VIEW = BY_NAME["t"].id, BY_NAME["view"].id
 _ADDMM, _ADDMM_SCALED, _MM_TRANSPOSED, _ADDMM_TRANSPOSED = (
-    BY_NAME[n].id for n in ("addmm", "addmm_scaled", "mm.transposed", "addmm.transposed")
+    BY_NAME[n].id for n in ("addmm", "addmm.scaled", "mm.transposed", "addmm.transposed")
 )
 
 

@@ -83,7 +83,7 @@ _transposed_rules(addmm_transposed)
 
 # With factors, which are integers of the call.
 addmm_scaled = _product(
-    "addmm_scaled", SHAPE_ADDMM, addmm.saved_as, addmm.inputs, addmm.node, ("beta", "alpha"), "addmm"
+    "addmm.scaled", SHAPE_ADDMM, addmm.saved_as, addmm.inputs, addmm.node, ("beta", "alpha"), "addmm"
 )
 
 

@@ -18,12 +18,19 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.framed import NORM, NORM_BACKWARD, NORM_FIXED, NORM_WEIGHT
-from fastgrad.native.contracts.ops import FLOAT_ONLY, ONE_DIFFERENTIABLE, SHAPE_FRAMED, STRUCTURED
+from fastgrad.native.contracts.ops import (
+    FLOAT_ONLY,
+    ONE_DIFFERENTIABLE,
+    SHAPE_FRAMED,
+    SHAPE_GIVEN,
+    STRUCTURED,
+)
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import mean, sum_
 from fastgrad.ops.registry import Op
-from fastgrad.ops.shape import reshape_to, select
+from fastgrad.ops.rules import parameters, taking
+from fastgrad.ops.shape import expand_to, reshape_to, select
 from fastgrad.ops.special import rsqrt
 from fastgrad.ops.spread import number
 
@@ -147,6 +154,44 @@ def _normalisation(name, node, forward, gradients, space):
     def _(g, x, y1, eps, n, groups, c, s):
         return invoke(plain, (g, x, y1), eps, n, groups, c, s, -1)
 
+    return op
+
+
+def _recorded(op, gradients, by_bias):
+    """Recorded, the gradients of `op` are one op, as in PyTorch; that of layers takes the bias as well (`by_bias`).
+
+    The statistics are among its results, for it is an op of four edges, of which one saves nothing.
+    """
+    _, weighted, sums = gradients
+    inputs = ("v", "x", "weight", "bias?")[: 3 + by_bias]
+    both = Op(
+        f"{op.name}_backward", STRUCTURED, (*inputs, "*results"), INTEGERS, forward=SHAPE_GIVEN, n_out=4,
+        edges=len(inputs), node=op.node.replace("Backward0", "BackwardBackward0"),
+        saved_as=f"grad_out input weight {'bias ' * by_bias}results -> result0 statistics result1 result2",
+    )  # fmt: skip
+    read = op.inputs[: len(inputs) - 1]
+    op.recorded_by(both, *read, results=(0, "y1", 1, 2))
+    for name in op.inputs[:3]:  # as in PyTorch, whichever of them requires grad
+        op.also_saves(name, *read, "y1")
+
+    def of_bias(g, n, groups, c, s, sizes):
+        wide = invoke(expand_to, (_wide(g, groups, c),), 4, n, groups, c, s)
+        return invoke(reshape_to, (wide,), sizes)
+
+    def by(op, name):
+        """A derivative of one of the gradients, which finds the statistics among the results."""
+        rule = op.rules[op.inputs.index(name)]
+        names = ["y1" if n == "stats" else n for n in parameters(rule)]
+        return taking(
+            names, lambda y1=None, **saved: rule(**saved, **({"stats": y1} if "y1" in names else {}))
+        )
+
+    both.vjp_sum("v", by(weighted, "v"), None, by(sums, "v"), of_bias)
+    both.vjp_sum("x", by(weighted, "x"), None, by(sums, "x"), None)
+    both.vjp_sum("weight", by(weighted, "weight"), None, None, None)
+    if by_bias:
+        both.vjp_sum("bias", None, None, None, None)
+
 
 def _fixed(name, node, forward, by_weight):
     """Batch normalisation by statistics that are given: a linear function of x."""
@@ -210,7 +255,7 @@ _channels = _derivative_ops(
     _kernel("norm_channels_backward", "channels_backward", NORM_BACKWARD), _BY_CHANNEL, CHANNELS,
 )  # fmt: skip
 
-_normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS)
+_recorded(_normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS), _rows, True)
 _normalisation("group_norm", "NativeGroupNormBackward0", _ROWS, _rows, ROWS)
 _normalisation(
     "rms_norm",
@@ -219,13 +264,14 @@ _normalisation(
     _uncentred,
     UNCENTRED,
 )
-_normalisation(
+_batch_norm = _normalisation(
     "batch_norm",
     "NativeBatchNormBackward0",
     _kernel("norm_channels", "channels", NORM),
     _channels,
     CHANNELS,
 )
+_recorded(_batch_norm, _channels, False)
 _fixed(
     "batch_norm_fixed",
     "NativeBatchNormBackward0",

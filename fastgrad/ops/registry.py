@@ -15,8 +15,8 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from fastgrad.native.build.loader import runtime_get, runtime_set
 from fastgrad.native.contracts.element_types import (
@@ -53,6 +53,14 @@ from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.rules import Trace, anywhere, call_of, install, parameters, taking, trace
 from fastgrad.ops.saving import OUTPUTS, Saving
+
+
+class Recorded(NamedTuple):
+    """The op that stands for the gradients of all inputs of another one: see `Op.recorded_by`."""
+
+    op: Op
+    read: tuple[str, ...]
+    results: tuple[int | str, ...]
 
 
 class Op:
@@ -132,6 +140,7 @@ class Op:
         self.derivatives = derivatives
         self.rules: dict[int, Any] = {}  # of each input a callable, or one for each output
         self.joint = False
+        self.derivative: Recorded | None = None
         self.numbered: Op | None = None
         self.called = called or name.partition(".")[0]
         self.names: tuple[
@@ -183,6 +192,7 @@ class Op:
         )  # fmt: skip
         for field in ("least", "optional"):
             other._write(field, self._read(field, 0))
+        other.derivative = self.derivative
         other.rules = {k: rule for k, rule in self.rules.items() if edges is None or k < edges}
         for k in other.rules:
             for field in _OF_A_RULE:
@@ -355,17 +365,26 @@ class Op:
 
         return declare
 
-    def vjp_sum(self, name: str, *rules: Callable[..., Any]) -> None:
+    def vjp_sum(self, name: str, *rules: Callable[..., Any] | None) -> None:
         """Declare the gradient with regard to input `name` of an op whose outputs may all have a gradient.
 
         It is the sum of one rule for each output, as for `vjp`, in which ``g`` is the gradient of that output; those of
-        outputs without a gradient are left out.
+        outputs without a gradient, and None for one that does not depend on the input, are left out.
         """
         k = self._position(name)
         self.rules[k] = rules
-        self._write_masks(self._mask_of(n for rule in rules for n in parameters(rule)), k)
-        self._write("grad", install([trace(self, rule).install() for rule in rules]), k)
+        self._write_masks(self._mask_of(n for rule in rules if rule for n in parameters(rule)), k)
+        self._write("grad", install([trace(self, rule).install() if rule else 0 for rule in rules]), k)
         self._write("grad_kind", SUMMED, k)
+
+    def recorded_by(self, derivative: Op, *read: str, results: Sequence[int | str]) -> None:
+        """Let the gradients of all inputs have one node where they are recorded, as in PyTorch, that of `derivative`.
+
+        They are computed by the rules of this op. `derivative` takes the gradient, what is `read` of this op (inputs,
+        ``y``, ``y1``), behind that its own `results`, which are gradients of inputs by their numbers or something that
+        this op saved by its name, and the integers of this op. Its derivatives are declared with `vjp_sum`.
+        """
+        self.derivative = Recorded(derivative, read, tuple(results))
 
     def joint_vjp(self, *names: str, by: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the gradients of several inputs, the first ones, as they come from one call of the op `by`.

@@ -398,10 +398,6 @@ NO_FUNCTION = "PyTorch's gradient has a history although it is no function of wh
 
 # Where the gradient has another history, or the second pass another outcome.
 OTHER_HISTORY: dict[str, str] = {
-    "F.conv1d(x(2, 3, 5), x(4, 3, 2), x(4))": NO_FUNCTION,
-    "F.conv2d(x(2, 3, 5, 5), x(4, 3, 2, 2), x(4), stride=2, padding=1)": NO_FUNCTION,
-    "F.conv2d(x(1, 3, 5, 5, constant=True), x(4, 3, 3, 3))": NO_FUNCTION,
-    "F.conv_transpose2d(x(3, 5, 5), x(3, 4, 2, 2), x(4))": NO_FUNCTION,
     "F.max_pool1d(x(3, 6), 2)": NO_FUNCTION,
     "F.max_pool2d(x(1, 1, 6, 6), 2)": NO_FUNCTION,
     "F.max_pool2d(x(1, 6, 6), 2, return_indices=True)[0]": NO_FUNCTION,
