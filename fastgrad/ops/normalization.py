@@ -157,12 +157,12 @@ def _normalisation(name, node, forward, gradients, space):
     return op
 
 
-def _recorded(op, gradients, by_bias):
+def _recorded(op, by_bias, of_x, of_weight):
     """Recorded, the gradients of `op` are one op, as in PyTorch; that of layers takes the bias as well (`by_bias`).
 
-    The statistics are among its results, for it is an op of four edges, of which one saves nothing.
+    `of_x` and `of_weight` are the derivatives of the gradients of x and of the weight, by their names. The statistics
+    are among the results, for it is an op of four edges, of which one saves nothing.
     """
-    _, weighted, sums = gradients
     inputs = ("v", "x", "weight", "bias?")[: 3 + by_bias]
     both = Op(
         f"{op.name}_backward", STRUCTURED, (*inputs, "*results"), INTEGERS, forward=SHAPE_GIVEN, n_out=4,
@@ -178,19 +178,23 @@ def _recorded(op, gradients, by_bias):
         wide = invoke(expand_to, (_wide(g, groups, c),), 4, n, groups, c, s)
         return invoke(reshape_to, (wide,), sizes)
 
-    def by(op, name):
-        """A derivative of one of the gradients, which finds the statistics among the results."""
-        rule = op.rules[op.inputs.index(name)]
+    both.vjp_sum("v", of_x["v"], None, of_weight["v"], of_bias)
+    both.vjp_sum("x", of_x.get("x"), None, of_weight["x"], None)
+    both.vjp_sum("weight", of_x["weight"], None, None, None)
+    if by_bias:
+        both.vjp_sum("bias", None, None, None, None)
+
+
+def _rules_of(op):
+    """The derivatives of an op by the names of its inputs; they find the statistics among results."""
+
+    def renamed(rule):
         names = ["y1" if n == "stats" else n for n in parameters(rule)]
         return taking(
             names, lambda y1=None, **saved: rule(**saved, **({"stats": y1} if "y1" in names else {}))
         )
 
-    both.vjp_sum("v", by(weighted, "v"), None, by(sums, "v"), of_bias)
-    both.vjp_sum("x", by(weighted, "x"), None, by(sums, "x"), None)
-    both.vjp_sum("weight", by(weighted, "weight"), None, None, None)
-    if by_bias:
-        both.vjp_sum("bias", None, None, None, None)
+    return {op.inputs[k]: renamed(rule) for k, rule in op.rules.items()}
 
 
 def _fixed(name, node, forward, by_weight):
@@ -230,6 +234,12 @@ def _fixed(name, node, forward, by_weight):
         scale = row(stats, 1, c) * _wide(g, groups, c)
         return invoke(reshape_to, (_four(v, n, groups, c, s) * scale,), sizes)
 
+    def by_weight(g, v, y1, n, groups, c, s, sizes):
+        each = _four(g, n, groups, c, s) * _four(v, n, groups, c, s)
+        return CHANNELS.total(each * row(y1, 1, c), sizes)
+
+    _recorded(op, False, {"v": op.rules[0], "weight": by_weight}, _rules_of(sums))
+
 
 ROWS, UNCENTRED, CHANNELS = _Space(2, True), _Space(2, False), _Space(0, True)
 
@@ -255,7 +265,8 @@ _channels = _derivative_ops(
     _kernel("norm_channels_backward", "channels_backward", NORM_BACKWARD), _BY_CHANNEL, CHANNELS,
 )  # fmt: skip
 
-_recorded(_normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS), _rows, True)
+_layer_norm = _normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS)
+_recorded(_layer_norm, True, *map(_rules_of, _rows[1:]))
 _normalisation("group_norm", "NativeGroupNormBackward0", _ROWS, _rows, ROWS)
 _normalisation(
     "rms_norm",
@@ -271,7 +282,7 @@ _batch_norm = _normalisation(
     _channels,
     CHANNELS,
 )
-_recorded(_batch_norm, _channels, False)
+_recorded(_batch_norm, False, *map(_rules_of, _channels[1:]))
 _fixed(
     "batch_norm_fixed",
     "NativeBatchNormBackward0",

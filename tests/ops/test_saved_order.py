@@ -252,6 +252,10 @@ NORMALISATIONS = {
     "layer_norm": ("F.layer_norm(a, (3,), b, c)", ((2, 3), (3,), (3,))),
     "layer_norm, no bias": ("F.layer_norm(a, (3,), b)", ((2, 3), (3,))),
     "batch_norm": ("F.batch_norm(a, None, None, b, c, training=True)", ((4, 3), (3,), (3,))),
+    "batch_norm, fixed": (
+        "F.batch_norm(a, a.detach()[0], a.detach()[1], b, c)",
+        ((4, 3), (3,), (3,)),
+    ),
 }
 
 
