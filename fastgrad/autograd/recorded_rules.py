@@ -52,10 +52,16 @@ def apply_rules(
         for k in op.saving.order(rt.node_field(node, _N_IN))
         if every or (rt.node_output(node, k) >= 0 and (wanted is None or wanted(k)))
     ]
-    if op.derivative is not None and all(k in op.rules for k in order):
-        yield from source.together(order, op.derivative)
-        return
+    done: set[int] = set()
     for k in order:
+        if k in done:
+            continue
+        by = op.recorded.get(k)
+        if by is not None:
+            group = [other for other in order if op.recorded.get(other) is by]
+            done.update(group)
+            yield from source.together(group, by)
+            continue
         rule = op.rules.get(min(k, RULES - 1))
         if rule is None:
             raise NotImplementedError(
@@ -105,7 +111,8 @@ class _Node:
             for which in by.results
         ]
         outputs = invoke(by.op, (*operands, *given), self.integers(0))
-        yield from ((k, outputs[by.results.index(k)]) for k in order)
+        for k in order:
+            yield k, outputs[by.results.index(k)] if isinstance(outputs, tuple) else outputs
 
     def summed(self, rules: tuple[Callable[..., Any], ...]) -> Any:
         """The sum of what the rules of outputs give, of those with a gradient."""

@@ -56,7 +56,7 @@ from fastgrad.ops.saving import OUTPUTS, Saving
 
 
 class Recorded(NamedTuple):
-    """The op that stands for the gradients of all inputs of another one: see `Op.recorded_by`."""
+    """The op that stands for gradients of inputs of another one: see `Op.recorded_by`."""
 
     op: Op
     read: tuple[str, ...]
@@ -140,7 +140,7 @@ class Op:
         self.derivatives = derivatives
         self.rules: dict[int, Any] = {}  # of each input a callable, or one for each output
         self.joint = False
-        self.derivative: Recorded | None = None
+        self.recorded: dict[int, Recorded] = {}  # of inputs whose gradients have a node of another op
         self.numbered: Op | None = None
         self.called = called or name.partition(".")[0]
         self.names: tuple[
@@ -192,7 +192,7 @@ class Op:
         )  # fmt: skip
         for field in ("least", "optional"):
             other._write(field, self._read(field, 0))
-        other.derivative = self.derivative
+        other.recorded = {k: by for k, by in self.recorded.items() if k in self.rules}
         other.rules = {k: rule for k, rule in self.rules.items() if edges is None or k < edges}
         for k in other.rules:
             for field in _OF_A_RULE:
@@ -378,13 +378,14 @@ class Op:
         self._write("grad_kind", SUMMED, k)
 
     def recorded_by(self, derivative: Op, *read: str, results: Sequence[int | str]) -> None:
-        """Let the gradients of all inputs have one node where they are recorded, as in PyTorch, that of `derivative`.
+        """Let gradients of inputs have one node where they are recorded, as in PyTorch, that of `derivative`.
 
         They are computed by the rules of this op. `derivative` takes the gradient, what is `read` of this op (inputs,
         ``y``, ``y1``), behind that its own `results`, which are gradients of inputs by their numbers or something that
         this op saved by its name, and the integers of this op. Its derivatives are declared with `vjp_sum`.
         """
-        self.derivative = Recorded(derivative, read, tuple(results))
+        by = Recorded(derivative, read, tuple(results))
+        self.recorded |= {k: by for k in results if isinstance(k, int)}
 
     def joint_vjp(self, *names: str, by: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the gradients of several inputs, the first ones, as they come from one call of the op `by`.

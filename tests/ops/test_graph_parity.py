@@ -399,13 +399,6 @@ NO_FUNCTION = "PyTorch's gradient has a history although it is no function of wh
 # Where the gradient has another history, or the second pass another outcome.
 ROUNDING = "what is zero but for rounding is rounded in another way"
 OTHER_HISTORY: dict[str, str] = {
-    "F.max_pool1d(x(3, 6), 2)": NO_FUNCTION,
-    "F.max_pool2d(x(1, 1, 6, 6), 2)": NO_FUNCTION,
-    "F.max_pool2d(x(1, 6, 6), 2, return_indices=True)[0]": NO_FUNCTION,
-    "F.avg_pool1d(x(1, 3, 6), 2)": NO_FUNCTION,
-    "F.avg_pool2d(x(1, 6, 6), 2)": NO_FUNCTION,
-    "F.adaptive_avg_pool1d(x(1, 3, 6), 4)": NO_FUNCTION,
-    "F.adaptive_avg_pool2d(x(1, 6, 6), 4)": NO_FUNCTION,
     'F.pad(x(), (1, 2), mode="reflect")': NO_FUNCTION,
     'F.pad(x(1, 3, 3), (1, 2, 0, 1), mode="reflect")': NO_FUNCTION,
     'F.pad(x(), (1, 2), mode="replicate")': NO_FUNCTION,

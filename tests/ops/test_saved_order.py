@@ -236,6 +236,17 @@ FUNCTIONS: dict[str, tuple[str, tuple[tuple[int, ...], ...]]] = {
     "conv2d": ("F.conv2d(a, b, c)", ((1, 2, 4, 4), (3, 2, 2, 2), (3,))),
     "conv2d, no bias": ("F.conv2d(a, b, padding=1)", ((1, 2, 3, 3), (3, 2, 2, 2))),
     "conv_transpose2d": ("F.conv_transpose2d(a, b, c)", ((1, 2, 3, 3), (2, 3, 2, 2), (3,))),
+    "remainder": ("a % b", ((2, 3), (2, 3))),
+    "fmod": ("lib.fmod(a, b)", ((2, 3), (2, 3))),
+    "rsqrt": ("a.rsqrt()", ((2, 3),)),
+    "reciprocal": ("a.reciprocal()", ((2, 3),)),
+    "var": ("a.var()", ((2, 3),)),
+    "var, dim": ("a.var(1)", ((2, 3),)),
+    "norm": ("a.norm(2, 1)", ((2, 3),)),
+    "max_pool2d": ("F.max_pool2d(a, 2)", ((1, 1, 4, 4),)),
+    "max_pool1d": ("F.max_pool1d(a, 2)", ((1, 1, 4),)),
+    "avg_pool2d": ("F.avg_pool2d(a, 2)", ((1, 1, 4, 4),)),
+    "adaptive_avg_pool2d": ("F.adaptive_avg_pool2d(a, 2)", ((1, 1, 3, 5),)),
     "prelu": ("F.prelu(a - 2.5, b)", ((2, 3), (3,))),
 }
 

@@ -156,7 +156,8 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_ADDMM:
         out = matmul_add(ins[0], ins[1], ins[2], n_attrs, attrs)
     elif kind == SHAPE_GIVEN:
-        return given(n - op_record(op).n_in, advance(ins, op_record(op).n_in), outs)
+        before = op_record(op).least - 1  # of what is named
+        return given(n - before, advance(ins, before), outs)
     elif kind == SHAPE_NUMBER:
         t = tensor(ins[0])
         out = number_tensor(1, float_of(attrs[0]), 0, t.dtype, t.device)
