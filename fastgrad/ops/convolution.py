@@ -91,8 +91,12 @@ def _declare(rank):
     for op in convolution, transposed:  # as in PyTorch, whichever of them requires grad
         for name in op.inputs:
             op.also_saves(name, *op.inputs[:2])
+    _recorded(rank, convolution, transposed, correlation)
 
-    # Recorded, the gradients of all inputs are one op, as in PyTorch: g is the gradient of one of these gradients.
+
+def _recorded(rank, convolution, transposed, correlation):
+    """Recorded, the gradients of all inputs are one op, as in PyTorch: g is the gradient of one of these gradients."""
+    settings = with_settings(GEOMETRY)
     dims = (0, *range(2, rank + 2))
 
     def of_bias(g, sizes):
