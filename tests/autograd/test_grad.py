@@ -173,7 +173,9 @@ def test_which_of_several_errors_is_raised(lib: ModuleType):
     base.mul_(2)  # leaves the view behind
     ones = lib.ones(2)
     grad = lib.autograd.grad
-    with pytest.raises(RuntimeError, match="implicitly created"):  # gradients first, also those of later roots
+    with pytest.raises(
+        RuntimeError, match="implicitly created"
+    ):  # gradients first, also those of later roots
         grad([left], [left], [None])
     with pytest.raises(RuntimeError, match="implicitly created"):
         grad([left, x], [plain], [ones, None])
