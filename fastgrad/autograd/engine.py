@@ -43,6 +43,10 @@ def _inputs_of(inputs: Any, name: str) -> list[Any]:
     wanted = [inputs] if isinstance(inputs, (TensorBase, GradientEdge)) else list(inputs)
     if not wanted:
         raise RuntimeError(f"`inputs` argument to `{name}()` cannot be empty.")
+    return wanted
+
+
+def _check_inputs(wanted: list[Any]) -> None:
     for k, t in enumerate(wanted):
         if not isinstance(t, (TensorBase, GradientEdge)):
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
@@ -50,7 +54,6 @@ def _inputs_of(inputs: Any, name: str) -> list[Any]:
             check_edge(t)
         if isinstance(t, TensorBase) and not t.requires_grad:  # type: ignore[attr-defined]
             raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
-    return wanted
 
 
 def _sequence(value: Any) -> list[Any]:
@@ -86,12 +89,19 @@ def _no_gradient(index: int) -> RuntimeError:
     return error
 
 
+def _check_root(root: Any, index: int) -> None:
+    """Raise unless a pass may start from it."""
+    if not isinstance(root, TensorBase):
+        check_edge(root)
+    elif not root.requires_grad or rt.gradient_node(root) is None:  # type: ignore[attr-defined]
+        raise _no_gradient(index)  # also for a view made without history
+
+
 def _root_gradient(root: Any, gradient: Any, index: int) -> Any:
+    """The gradient that a root starts with; None if it does not require grad and none is given."""
     if isinstance(root, TensorBase):
-        if not root.requires_grad:
-            raise _no_gradient(index)
-        if rt.gradient_node(root) is None:  # a view made without history
-            raise _no_gradient(index)
+        if gradient is None and not root.requires_grad:  # type: ignore[attr-defined]
+            return None
     else:
         check_edge(root)
     sizes, dtype = _kind_of(root)
@@ -115,7 +125,12 @@ def _root_gradient(root: Any, gradient: Any, index: int) -> Any:
     return gradient if gradient.dtype is dtype else gradient.to(dtype)
 
 
-def _roots(outputs: Any, gradients: Any) -> tuple[list[Any], list[Any]]:
+def _roots(outputs: Any, gradients: Any, wanted: list[Any] | None) -> tuple[list[Any], list[Any]]:
+    """The roots of a pass and their gradients, with `wanted` looked at as well.
+
+    As in PyTorch the gradients of all roots are made or compared with them first, then the roots are looked at, then
+    what gradients are wanted of: this decides which of several errors is raised.
+    """
     roots = _sequence(outputs)
     for t in roots:
         if not isinstance(t, (TensorBase, GradientEdge)):
@@ -123,7 +138,11 @@ def _roots(outputs: Any, gradients: Any) -> tuple[list[Any], list[Any]]:
     grads = _sequence(gradients) if gradients is not None else [None] * len(roots)
     if len(grads) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
-    return roots, [_root_gradient(o, g, k) for k, (o, g) in enumerate(zip(roots, grads, strict=True))]
+    made = [_root_gradient(o, g, k) for k, (o, g) in enumerate(zip(roots, grads, strict=True))]
+    for k, root in enumerate(roots):
+        _check_root(root, k)
+    _check_inputs(wanted or [])
+    return roots, made
 
 
 def backward(
@@ -194,7 +213,7 @@ def backward(
         flags |= FILTERED
     done = rt.run_pass(tensors, grad_tensors, wanted, flags)
     if done is not None:
-        _run_checked(*_roots(tensors, grad_tensors), wanted, flags)
+        _run_checked(*_roots(tensors, grad_tensors, wanted), wanted, flags)
 
 
 def grad(
@@ -270,7 +289,7 @@ def grad(
     found = rt.run_pass(outputs, grad_outputs, wanted, flags)
     if found is NotImplemented or found is Ellipsis:
         wanted = _inputs_of(inputs, "grad")
-        found = _run_checked(*_roots(outputs, grad_outputs), wanted, flags)
+        found = _run_checked(*_roots(outputs, grad_outputs, wanted), wanted, flags)
     for value in found:
         if value is None:
             found = _unused(found, _inputs_of(wanted, "grad"), allow_unused, materialize_grads, create_graph)

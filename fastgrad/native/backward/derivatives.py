@@ -160,13 +160,13 @@ def run_program(address, handle, k, env, grads):
 
 @native_once
 def sum_programs(programs, handle, k, env, grads):
-    """The sum of what the programs of a node's outputs give for input `k`, of those with a gradient.
+    """The sum of what the programs of a node's outputs give for input `k`, of those with both.
 
     A handle, zero if there is none, or a negative status.
     """
     total = 0
     for j in range(node(handle).n_out):
-        if grads[j] == 0:
+        if grads[j] == 0 or programs[j] == 0:
             continue
         env[ENV_GRADS] = grads[j]
         part = run_program(programs[j], handle, k, env, grads)

@@ -159,10 +159,9 @@ def root(handle, o, gradient):
     """Let a pass start from a tensor or an edge, with the object of a gradient or None. OK, UNUSUAL or a failure."""
     place = words(stack_small())
     result = find_place(o, place)
-    if not failed(result) and place[0] == 0:
-        result = UNUSUAL
-    if failed(result):
-        return result
+    if failed(result) or place[0] == 0:
+        # Python raises what is wrong with the gradients of all roots before what is wrong with one of the roots.
+        return result if result == RAISED else UNUSUAL
     meta = words(node(place[0]).metas + place[1] * META_BYTES)
     h = ones_like(meta) if gradient == none() else object_handle(gradient)
     if h > 0 and gradient != none():

@@ -94,7 +94,7 @@ RUNTIME = Record(
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
     note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,
-    operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
+    operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, mul_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, constant_kernel=1,
     upload_kernel=1, download_kernel=1, accumulate_op=1, random_kernels=N_RANDOM_KERNELS, sequence_kernel=1,

@@ -31,7 +31,7 @@ def sigmoid(input: Any) -> Any:
     return elementwise.sigmoid(input)
 
 
-def _activation(name: str, op: str, input: Any, inplace: bool, *numbers: float) -> Any:
+def _activation(name: str, op: str, input: Any, inplace: bool, *numbers: Any) -> Any:
     need_tensor(name, input)
     if inplace:
         return elementwise.write(f"{name}_", BY_NAME[op], input, *numbers)
@@ -96,7 +96,8 @@ def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Any:
 def logsigmoid(input: Any) -> Any:
     """The logarithm of `sigmoid`, without cancellation."""
     _need_floating("logsigmoid", need_tensor("logsigmoid", input))
-    return _activation("logsigmoid", "log_sigmoid", input, False)
+    buffer = invoke(BY_NAME["log_sigmoid_buffer"], (input,))
+    return _activation("logsigmoid", "log_sigmoid", input, False, buffer)
 
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:

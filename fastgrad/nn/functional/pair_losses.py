@@ -191,11 +191,12 @@ def kl_div(
             stacklevel=2,
         )
     kind = chosen_reduction("kl_div", "sum" if by_batch else reduction, size_average, reduce)
-    each = (
-        elementwise.exp(target) * (target - input)
-        if log_target
-        else elementwise.xlogy(target, target) - target * input
-    )
+    if log_target:  # what stands on the right is computed first, as in PyTorch: it is differentiated last
+        difference = target - input
+        each = elementwise.exp(target) * difference
+    else:
+        product = target * input
+        each = elementwise.xlogy(target, target) - product
     out = _reduced(each, kind)
     return out / input.shape[0] if by_batch and input.ndim else out
 
