@@ -391,3 +391,11 @@ FUZZ = """
 def test_entries_bear_any_call_of_the_right_kinds(seed: int):
     out = assert_clean(FUZZ.format(seed=seed, rounds=40))
     assert out == "[2.0, 2.0]\n"
+
+
+@pytest.mark.parametrize("sizes", [((2,), (3,)), ((300,), (3,)), ((2,), (2, 2)), ((1,), (2,)), ((), (2,))])
+def test_what_is_copied_fits(sizes: tuple[tuple[int, ...], tuple[int, ...]]):
+    out, source = fg.ones(*sizes[0]), fg.zeros(*sizes[1])
+    with pytest.raises(RuntimeError, match=r"copy_\(\): "):
+        rt.copy(out, source)
+    assert (out == 1).all()

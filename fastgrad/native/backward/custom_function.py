@@ -49,12 +49,13 @@ from fastgrad.native.contracts.flags import (
     OUTPUT_ALIAS,
     PYTHON_APPLY,
     REQUIRES_GRAD,
+    SAVED_FREED,
     SAVED_HOOKS,
     VIEW_ORIGIN,
     WATCHED,
 )
 from fastgrad.native.contracts.python_types import NO_MATERIALIZE
-from fastgrad.native.contracts.status import INFERENCE_SAVED, INTERNAL, OK, RAISED, SAVED_TWICE
+from fastgrad.native.contracts.status import FREED_GRAPH, INFERENCE_SAVED, INTERNAL, OK, RAISED, SAVED_TWICE
 from fastgrad.native.graph.graph import (
     check_readable,
     gradient_edge,
@@ -381,7 +382,7 @@ def unpack_saved(n, k):
 @native
 def saved_place(n, k):
     """What place `k` of a node holds; None if nothing, a negative status if it was freed or changed."""
-    status = check_readable(n)
+    status = check_readable(n, k)
     return status if failed(status) else unpack_saved(n, k)
 
 
@@ -396,14 +397,13 @@ def pack_now(n, k):
 def saved_tensors(n):
     """What the node of a custom function saved, as a tuple, a negative status, or zero with an exception set."""
     record = node(n)
-    status = check_readable(n)
-    if failed(status):
-        return status
+    if record.flags & SAVED_FREED:
+        return FREED_GRAPH
     values = py_tuple_new(record.n_places if record.n_saved != 0 else 0)
     if values == 0 or record.n_saved == 0:
         return values
     for k in range(record.n_places):
-        h = unpack_saved(n, k)
+        h = saved_place(n, k)
         item = h
         if h == 0:
             item = none()
