@@ -69,7 +69,7 @@ from fastgrad.native.graph.inplace import change_history, check_inplace
 from fastgrad.native.graph.packing import announce, mark_packed, new_reference, pack_place
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
-from fastgrad.native.memory.buffers import allocate, deallocate
+from fastgrad.native.memory.buffers import allocate
 from fastgrad.native.memory.records import META_BYTES, META_OFFSET
 from fastgrad.native.memory.references import drop, drop_node, leave_node, release_place, retain
 from fastgrad.native.memory.storages import version_of
@@ -137,16 +137,14 @@ def function_begin(kind, function, args):
 
 @native
 def set_output_count(n, count):
-    """Room for what a node keeps of its outputs. A status."""
+    """Room for what a node keeps of its outputs, to be said once, before anything leads to one of them. A status."""
     record = node(n)
-    if count < 0 or count > MOST_OUTPUTS:
-        return fail(INTERNAL, n, count)
+    if count < 0 or count > MOST_OUTPUTS or record.n_out != 1 or words(record.metas)[0] != -1:
+        return fail(INTERNAL, record.n_out, count)
     if count > 1:
         metas = allocate(count * META_BYTES)
         if failed(metas):
             return metas
-        if record.metas != n + META_OFFSET:
-            deallocate(record.metas, record.n_out * META_BYTES)
         record.metas = metas
     record.n_out = count
     for k in range(count):
