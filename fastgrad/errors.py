@@ -6,8 +6,9 @@ What is said of which failure stands in the table of `native.contracts.status`; 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from fastgrad import dtypes
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt, runtime_get, runtime_set_object
@@ -17,16 +18,38 @@ from fastgrad.native.contracts.flags import INFERENCE_VIEW, IS_VIEW, NO_GRAD_VIE
 from fastgrad.native.contracts.python_types import HELD, KIND_NAMES
 from fastgrad.native.contracts.record import Record
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE, REASONS, Fact
+from fastgrad.native.contracts.status import (
+    BAD_CALL,
+    BAD_HANDLE,
+    NOTED_OPERANDS,
+    OPERAND_WORDS,
+    REASONS,
+    Fact,
+)
 from fastgrad.native.host import devices
 from fastgrad.native.host.tables import BY_NAME, OPS
 
 NO_NAME = "the runtime"  # of an entry that stands for no op
 
 
+class Operand(NamedTuple):
+    """What is known of an operand of a call that a pass made."""
+
+    dtype: int
+    sizes: tuple[int, ...]
+
+
+def noted_call(words: Sequence[int]) -> tuple[list[Operand], list[int]]:
+    """The operands and the integers of a call, from what was noted of it; see `native.contracts.status`."""
+    n, n_ints, *rest = words
+    places = [rest[k * OPERAND_WORDS :][:OPERAND_WORDS] for k in range(n)]
+    operands = [Operand(dtype, tuple(sizes[:ndim])) for dtype, ndim, *sizes in places if dtype >= 0]
+    return operands, rest[NOTED_OPERANDS * OPERAND_WORDS :][:n_ints]
+
+
 def shape_text(t: Any) -> str:
-    """The sizes of a tensor as messages show them."""
-    return str(list(rt.sizes(t)))
+    """The sizes of a tensor, or of an operand of a call of a pass, as messages show them."""
+    return str(list(t.sizes if isinstance(t, Operand) else rt.sizes(t)))
 
 
 def raise_status(
@@ -34,7 +57,7 @@ def raise_status(
 ) -> NoReturn:
     """Raise the exception that a status of op `name` stands for."""
     reason = REASONS[status]
-    tensors = [t for t in operands if isinstance(t, TensorBase)]
+    tensors = [t for t in operands if isinstance(t, (TensorBase, Operand))]
     text = reason.text.format_map(_Facts(reason.facts, facts, name, tensors, attrs))
     says_what = "{op}" in reason.text or reason.text.startswith("{view}")
     if name == NO_NAME or says_what:
@@ -106,7 +129,7 @@ class _Facts(dict[str, str]):
 
 
 def _dtype(t: Any) -> dtypes.dtype:
-    return dtypes.of_code(rt.field(t, TENSOR_DTYPE))
+    return dtypes.of_code(t.dtype if isinstance(t, Operand) else rt.field(t, TENSOR_DTYPE))
 
 
 def _layout(t: Any) -> str:
@@ -226,9 +249,24 @@ def wrong_argument(number: int, k: int, value: Any) -> NoReturn:
     if kind == "index":
         raise IndexError(f"{name}(): argument {k + 1} is out of range: {value}")
     got = type(value).__name__
+    method = _method_of(value)
+    if method:
+        raise TypeError(
+            f"descriptor '{method}' for 'fastgrad.Tensor' objects doesn't apply to a '{got}' object"
+        )
     if isinstance(value, TensorBase) and kind in ("tensor", "tensor?"):
         got = "one that was never made, or is gone"
     raise TypeError(f"{name}(): argument {k + 1} must be {ARGUMENTS[kind]}, but got {got}")
+
+
+def _method_of(value: Any) -> str:
+    """The method of `Tensor` that hands its own `self` on, which is no tensor: it was called as a function."""
+    frame = sys._getframe(2)  # who called the entry
+    names = frame.f_code.co_varnames
+    called = (
+        names[:1] == ("self",) and frame.f_locals.get("self") is value and not isinstance(value, TensorBase)
+    )
+    return frame.f_code.co_name if called else ""
 
 
 def wrong_kind(which: int, value: Any) -> NoReturn:

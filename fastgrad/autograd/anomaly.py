@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fastgrad.functions.arguments import as_flag
 from fastgrad.functions.data import values_of
 from fastgrad.native.build.loader import ContextBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import ANOMALY, ANOMALY_UNCHECKED, NODE_SETTING
@@ -63,9 +64,10 @@ class node_creation_hook(ContextBase):  # noqa: N801 - the field's name
 # --- anomaly mode ----------------------------------------------------------------------------------------------
 
 
-def _switch(mode: bool, check_nan: bool) -> tuple[int, int]:
-    """The modes that are switched on, and those that are switched off."""
-    on = (ANOMALY if mode else 0) | (0 if check_nan else ANOMALY_UNCHECKED)
+def _switch(name: str, mode: bool, check_nan: bool) -> tuple[int, int]:
+    """The modes that are switched on, and those that are switched off; TypeError if one is no bool."""
+    on = ANOMALY if as_flag(name, "mode", mode) else 0
+    on |= 0 if as_flag(name, "check_nan", check_nan) else ANOMALY_UNCHECKED
     return on, (ANOMALY | ANOMALY_UNCHECKED) & ~on
 
 
@@ -85,7 +87,7 @@ class set_detect_anomaly(ContextBase):  # noqa: N801 - the field's name
 
     def __new__(cls, mode: bool, check_nan: bool = True) -> set_detect_anomaly:
         """The context, whose change has been made."""
-        return rt.apply_context(cls, *_switch(mode, check_nan))  # type: ignore[no-any-return]
+        return rt.apply_context(cls, *_switch("set_detect_anomaly", mode, check_nan))  # type: ignore[no-any-return]
 
 
 class detect_anomaly(ContextBase):  # noqa: N801
@@ -113,7 +115,7 @@ class detect_anomaly(ContextBase):  # noqa: N801
     """
 
     def __init__(self, check_nan: bool = True) -> None:
-        self._on, self._off = _switch(True, check_nan)
+        self._on, self._off = _switch("detect_anomaly", True, check_nan)
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
             "debugging.",

@@ -14,7 +14,8 @@ from fastgrad import dtypes
 from fastgrad.autograd.edges import GradientEdge, check_edge
 from fastgrad.autograd.recorded_rules import apply_rules
 from fastgrad.autograd.threads import on_another_thread
-from fastgrad.errors import NO_NAME, raise_status
+from fastgrad.errors import NO_NAME, noted_call, raise_status
+from fastgrad.functions.arguments import as_truth
 from fastgrad.functions.creation import full, full_like
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import (
@@ -42,6 +43,10 @@ def _inputs_of(inputs: Any, name: str) -> list[Any]:
     wanted = [inputs] if isinstance(inputs, (TensorBase, GradientEdge)) else list(inputs)
     if not wanted:
         raise RuntimeError(f"`inputs` argument to `{name}()` cannot be empty.")
+    return wanted
+
+
+def _check_inputs(wanted: list[Any]) -> None:
     for k, t in enumerate(wanted):
         if not isinstance(t, (TensorBase, GradientEdge)):
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
@@ -49,7 +54,6 @@ def _inputs_of(inputs: Any, name: str) -> list[Any]:
             check_edge(t)
         if isinstance(t, TensorBase) and not t.requires_grad:  # type: ignore[attr-defined]
             raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{k}])")
-    return wanted
 
 
 def _sequence(value: Any) -> list[Any]:
@@ -85,12 +89,19 @@ def _no_gradient(index: int) -> RuntimeError:
     return error
 
 
+def _check_root(root: Any, index: int) -> None:
+    """Raise unless a pass may start from it."""
+    if not isinstance(root, TensorBase):
+        check_edge(root)
+    elif not root.requires_grad or rt.gradient_node(root) is None:  # type: ignore[attr-defined]
+        raise _no_gradient(index)  # also for a view made without history
+
+
 def _root_gradient(root: Any, gradient: Any, index: int) -> Any:
+    """The gradient that a root starts with; None if it does not require grad and none is given."""
     if isinstance(root, TensorBase):
-        if not root.requires_grad:
-            raise _no_gradient(index)
-        if rt.gradient_node(root) is None:  # a view made without history
-            raise _no_gradient(index)
+        if gradient is None and not root.requires_grad:  # type: ignore[attr-defined]
+            return None
     else:
         check_edge(root)
     sizes, dtype = _kind_of(root)
@@ -114,7 +125,12 @@ def _root_gradient(root: Any, gradient: Any, index: int) -> Any:
     return gradient if gradient.dtype is dtype else gradient.to(dtype)
 
 
-def _roots(outputs: Any, gradients: Any) -> tuple[list[Any], list[Any]]:
+def _roots(outputs: Any, gradients: Any, wanted: list[Any] | None) -> tuple[list[Any], list[Any]]:
+    """The roots of a pass and their gradients, with `wanted` looked at as well.
+
+    As in PyTorch the gradients of all roots are made or compared with them first, then the roots are looked at, then
+    what gradients are wanted of: this decides which of several errors is raised.
+    """
     roots = _sequence(outputs)
     for t in roots:
         if not isinstance(t, (TensorBase, GradientEdge)):
@@ -122,7 +138,11 @@ def _roots(outputs: Any, gradients: Any) -> tuple[list[Any], list[Any]]:
     grads = _sequence(gradients) if gradients is not None else [None] * len(roots)
     if len(grads) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
-    return roots, [_root_gradient(o, g, k) for k, (o, g) in enumerate(zip(roots, grads, strict=True))]
+    made = [_root_gradient(o, g, k) for k, (o, g) in enumerate(zip(roots, grads, strict=True))]
+    for k, root in enumerate(roots):
+        _check_root(root, k)
+    _check_inputs(wanted or [])
+    return roots, made
 
 
 def backward(
@@ -174,7 +194,12 @@ def backward(
                 "use `grad_tensors`."
             )
         grad_tensors = grad_variables
+    if tensors is None:
+        raise TypeError(
+            "backward(): argument 'tensors' (position 1) must be Tensor or tuple of Tensors, not NoneType"
+        )
     wanted = None if inputs is None else _inputs_of(inputs, "backward")
+    create_graph = as_truth("backward", "create_graph", create_graph)
     if create_graph:
         warnings.warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and "
@@ -182,13 +207,13 @@ def backward(
             "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this.",
             stacklevel=3,
         )
-    keep = create_graph if retain_graph is None else retain_graph
+    keep = create_graph if retain_graph is None else as_truth("backward", "retain_graph", retain_graph)
     flags = ACCUMULATE | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)
     if wanted is not None:
         flags |= FILTERED
     done = rt.run_pass(tensors, grad_tensors, wanted, flags)
     if done is not None:
-        _run_checked(*_roots(tensors, grad_tensors), wanted, flags)
+        _run_checked(*_roots(tensors, grad_tensors, wanted), wanted, flags)
 
 
 def grad(
@@ -251,13 +276,20 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
-    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        raise TypeError(
+            "grad(): argument 'inputs' (position 2) must be Tensor or tuple of Tensors, not NoneType"
+        )
+    if allow_unused is not None:
+        allow_unused = as_truth("grad", "allow_unused", allow_unused)
+    create_graph = as_truth("grad", "create_graph", create_graph)
+    keep = create_graph if retain_graph is None else as_truth("grad", "retain_graph", retain_graph)
     flags = FILTERED | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)
     wanted = inputs
     found = rt.run_pass(outputs, grad_outputs, wanted, flags)
     if found is NotImplemented or found is Ellipsis:
         wanted = _inputs_of(inputs, "grad")
-        found = _run_checked(*_roots(outputs, grad_outputs), wanted, flags)
+        found = _run_checked(*_roots(outputs, grad_outputs, wanted), wanted, flags)
     for value in found:
         if value is None:
             found = _unused(found, _inputs_of(wanted, "grad"), allow_unused, materialize_grads, create_graph)
@@ -408,8 +440,9 @@ def _apply_rules(task: int, node: Any, grads: tuple[Any, ...]) -> tuple[Any, ...
     return tuple(results)
 
 
-def _pass_failed(node: Any, status: int, facts: tuple[Any, ...]) -> None:
-    raise_status(status, NO_NAME if node is None else node.name(), facts=facts)
+def _pass_failed(node: Any, status: int, facts: tuple[Any, ...], noted: tuple[int, ...]) -> None:
+    operands, ints = noted_call(noted)
+    raise_status(status, NO_NAME if node is None else node.name(), operands, ints, facts)
 
 
 runtime_set_object("edge_type", GradientEdge)

@@ -71,6 +71,17 @@ class FunctionCtx:
         self._options = self._options | option if on else self._options & ~option  # type: ignore[misc]
 
 
+class _Computed:
+    """An attribute that is computed as long as nobody assigns it."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else self._function(owner)
+
+
 class BackwardFunction(Node, FunctionCtx):
     """The node of a call of a custom function; it is the ``ctx`` of the call."""
 
@@ -96,15 +107,25 @@ class BackwardFunction(Node, FunctionCtx):
         rt.saved_tensors(self)  # raises if they were freed
         return tuple(SavedTensor._of(self, f"tensor{k}", k) for k in range(rt.node_field(self, _N_PLACES)))
 
-    @property
+    @_Computed
     def needs_input_grad(self) -> tuple[bool, ...]:
         """For each argument of `forward` whether it is a tensor that requires grad."""
         return tuple(rt.node_attr(self, k) == NEEDS_GRAD for k in range(rt.node_field(self, _N_ATTRS)))
 
     @property
     def to_save(self) -> Any:
-        """What is to be saved when `forward` ends."""
+        """What is to be saved when `forward` ends.
+
+        Raises
+        ------
+        TypeError
+            On assigning something else than a tuple or None.
+        """
         return self._to_save
+
+    @to_save.setter
+    def to_save(self, value: Any) -> None:
+        self._to_save = value
 
     @property
     def materialize_grads(self) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
+from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import zeros
 from fastgrad.native.build.loader import HandleBase, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.records import TENSOR
@@ -210,7 +211,7 @@ def register_post_accumulate_grad_hook(tensor: Any, hook: Callable[[Any], None])
     >>> p
     tensor([-0.5000, -0.5000], requires_grad=True)
     """
-    if not tensor.requires_grad:
+    if not need_tensor("register_post_accumulate_grad_hook", tensor, "tensor").requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not tensor.is_leaf:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")

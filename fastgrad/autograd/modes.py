@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import as_flag, need_tensor
 from fastgrad.native.build.loader import SwitchBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import GRAD_ENABLED, INFERENCE_MODE
 
@@ -110,7 +110,7 @@ class set_grad_enabled(_Mode):  # noqa: N801
 
     def __new__(cls, mode: bool) -> set_grad_enabled:
         """The context, whose change has been made."""
-        on, off = (GRAD_ENABLED, 0) if mode else (0, GRAD_ENABLED)
+        on, off = (GRAD_ENABLED, 0) if as_flag("set_grad_enabled", "mode", mode) else (0, GRAD_ENABLED)
         return rt.apply_context(cls, on, off)  # type: ignore[no-any-return]
 
     @property
@@ -134,7 +134,8 @@ class inference_mode(_Mode):  # noqa: N801
     def __new__(cls, mode: Any = True) -> Any:
         """The mode, or where it is used without parentheses the decorated function."""
         self = super().__new__(cls)
-        self._on, self._off = (INFERENCE_MODE, GRAD_ENABLED) if mode else (GRAD_ENABLED, INFERENCE_MODE)
+        on = callable(mode) or as_flag("inference_mode", "mode", mode)
+        self._on, self._off = (INFERENCE_MODE, GRAD_ENABLED) if on else (GRAD_ENABLED, INFERENCE_MODE)
         return self(mode) if callable(mode) else self
 
     def __init__(self, mode: bool = True) -> None:
@@ -162,7 +163,7 @@ class set_multithreading_enabled:  # noqa: N801
     """
 
     def __init__(self, mode: bool) -> None:
-        self.mode = mode
+        self.mode = bool(as_flag("set_multithreading_enabled", "mode", mode))
 
     def __enter__(self) -> None:
         pass

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from fastgrad.autograd.modes import no_grad
 from fastgrad.autograd.saved import is_packed, saved_value
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import IN_VIEW, PACKED, POST_HOOKS, SAVED_FREED, WRAPPED_NUMBER
@@ -12,7 +13,8 @@ from fastgrad.native.contracts.limits import RULES, SAVED_INPUTS
 from fastgrad.native.contracts.ops import EVERY_GRADIENT
 from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.native.host.tables import OPS
-from fastgrad.ops.registry import Op
+from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import Op, Recorded
 from fastgrad.ops.rules import argument, parameters
 from fastgrad.ops.shape import copy_slices
 
@@ -45,8 +47,20 @@ def apply_rules(
         return
     flags = rt.node_field(node, _FLAGS)
     every = op.facts["flags"] & EVERY_GRADIENT and (wanted is None or flags & POST_HOOKS)
-    for k in op.saving.order(rt.node_field(node, _N_IN)):
-        if not every and (rt.node_output(node, k) < 0 or not (wanted is None or wanted(k))):
+    order = [
+        k
+        for k in op.saving.order(rt.node_field(node, _N_IN))
+        if every or (rt.node_output(node, k) >= 0 and (wanted is None or wanted(k)))
+    ]
+    done: set[int] = set()
+    for k in order:
+        if k in done:
+            continue
+        by = op.recorded.get(k)
+        if by is not None:
+            group = [other for other in order if op.recorded.get(other) is by]
+            done.update(group)
+            yield from source.together(group, by)
             continue
         rule = op.rules.get(min(k, RULES - 1))
         if rule is None:
@@ -84,11 +98,27 @@ class _Node:
         """What a rule gives."""
         return rule(**{name: argument(self._op, name, self) for name in parameters(rule)})
 
+    def together(self, order: Sequence[int], by: Recorded) -> Iterator[tuple[int, Any]]:
+        """Each gradient, all with one node; what is not wanted has the gradient of the output in its place."""
+        made = {}
+        with no_grad():
+            for k in order:
+                self.k = k
+                made[k] = self.call(self._op.rules[k])
+        operands = [self._first, *(argument(self._op, name, self) for name in by.read)]
+        given = [
+            argument(self._op, which, self) if isinstance(which, str) else made.get(which, self._first)
+            for which in by.results
+        ]
+        outputs = invoke(by.op, (*operands, *given), self.integers(0))
+        for k in order:
+            yield k, outputs[by.results.index(k)] if isinstance(outputs, tuple) else outputs
+
     def summed(self, rules: tuple[Callable[..., Any], ...]) -> Any:
         """The sum of what the rules of outputs give, of those with a gradient."""
         total = None
         for g, rule in zip(self._grads, rules, strict=True):
-            if g is not None:
+            if g is not None and rule is not None:
                 self._first = g
                 part = self.call(rule)
                 total = part if total is None else total + part

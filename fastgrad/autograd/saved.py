@@ -20,7 +20,7 @@ from fastgrad.native.host.tables import OPS
 Pack: TypeAlias = Callable[[Any], Any]
 Unpack: TypeAlias = Callable[[Any], Any]
 
-_OP, _NODE_FLAGS, _N_OUT = (NODE.fields[n][0] for n in ("op", "flags", "n_out"))
+_OP, _NODE_FLAGS, _N_IN, _N_OUT = (NODE.fields[n][0] for n in ("op", "flags", "n_in", "n_out"))
 _OUTPUT_NR = TENSOR.fields["output_nr"][0]
 _version = rt.version
 
@@ -30,12 +30,14 @@ class _Packed(NamedTuple):
 
     A derivative that is a rule finds the history of what it reads in the edges of its node. What a custom function
     saved may be anything, so its history is kept here: the node and output number at which its gradient arrives, with
-    None in place of the node that saved it, which would otherwise hold itself.
+    None in place of the node that saved it, which would otherwise hold itself. A view that was made without history
+    requires grad and its gradient arrives nowhere: `unrecorded` says so, and what is unpacked is a leaf that does.
     """
 
     value: Any
     unpack: Unpack
     history: tuple[Any, int] | None
+    unrecorded: bool
 
 
 def pair_in_force() -> tuple[Pack, Unpack] | None:
@@ -164,7 +166,8 @@ def _pack(node: Any, place: int, pair: tuple[Pack, Unpack], tensor: Any, argumen
     kept = node._packed
     if kept is None:
         kept = node._packed = {}
-    kept[place] = _Packed(value, pair[1], _history(node, tensor))
+    unrecorded = tensor.requires_grad and _is_unrecorded(node, place, tensor)
+    kept[place] = _Packed(value, pair[1], None if unrecorded else _history(node, tensor), unrecorded)
 
 
 def _given(pack: Pack, tensor: Any) -> Any:
@@ -178,6 +181,20 @@ def _given(pack: Pack, tensor: Any) -> Any:
             "modified in place; return a changed copy, such as tensor * 2, or clone the tensor first."
         )
     return value
+
+
+def _lacks_edge(node: Any, place: int) -> bool:
+    """Whether a place is that of an input which a node has no edge for."""
+    if place >= SAVED_INPUTS:
+        return False
+    return place >= rt.node_field(node, _N_IN) or rt.node_output(node, place) < 0
+
+
+def _is_unrecorded(node: Any, place: int, tensor: Any) -> bool:
+    """Whether the tensor, which requires grad, is a view made without history."""
+    if not rt.node_field(node, _NODE_FLAGS) & PYTHON_APPLY and not _lacks_edge(node, place):
+        return False
+    return tensor.is_leaf and rt.gradient_node(tensor) is None
 
 
 def _history(node: Any, tensor: Any) -> tuple[Any, int] | None:
@@ -230,8 +247,18 @@ def saved_value(node: Any, place: int, edge: int = -1) -> Any:
     """
     if not is_packed(node, place):
         return rt.saved_place(node, place)
+    packed = node._packed[place]
     value = unpack_saved(node, place)
-    return rt.attach_input(node, edge, value) if edge >= 0 else value
+    if edge < 0:
+        return value
+    return _without_history(value, packed) if _lacks_edge(node, edge) else rt.attach_input(node, edge, value)
+
+
+def _without_history(value: Any, packed: _Packed) -> Any:
+    """What hooks gave back for a tensor whose gradient arrived nowhere: the same object if that is so for it, too."""
+    if packed.unrecorded:
+        return value.detach().requires_grad_()
+    return value.detach() if value.requires_grad else value
 
 
 def saved_by_function(node: Any, place: int) -> Any:
@@ -244,11 +271,11 @@ def saved_by_function(node: Any, place: int) -> Any:
     """
     if not is_packed(node, place):
         return rt.saved_place(node, place)
-    history = node._packed[place].history
+    packed = node._packed[place]
     value = unpack_saved(node, place)
-    if history is None:
-        return value.detach() if value.requires_grad else value
-    target, output_nr = history
+    if packed.history is None:
+        return _without_history(value, packed)
+    target, output_nr = packed.history
     return rt.attach_output(node if target is None else target, output_nr, value)
 
 

@@ -79,6 +79,14 @@ def as_index(name: str, argument: str, value: Any) -> int:
     return number
 
 
+def as_float(name: str, argument: str, value: Any) -> float:
+    """A float, from a number or a tensor of one element; TypeError otherwise."""
+    one = isinstance(value, TensorBase) and value.numel() == 1  # type: ignore[attr-defined]
+    if not one and not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"{name}(): argument '{argument}' must be float, not {type(value).__name__}")
+    return float(value)
+
+
 def as_flag(name: str, argument: str, value: Any) -> int:
     """1 or 0 for a bool; TypeError for anything else, a 1 or 0 as well."""
     if not isinstance(value, bool):
@@ -86,15 +94,25 @@ def as_flag(name: str, argument: str, value: Any) -> int:
     return int(value)
 
 
+def as_truth(name: str, argument: str, value: Any) -> bool:
+    """A bool, from a bool or an integer: for what PyTorch takes integers, too. TypeError for anything else."""
+    return value if isinstance(value, bool) else as_index(name, argument, value) != 0
+
+
 def as_sizes(name: str, sizes: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
-    """Sizes given one by one or as one sequence, as a tuple of integers that fit into 64 bits."""
+    """Sizes given one by one or as one sequence, as a tuple of integers that fit into 64 bits.
+
+    A bool is none. As in PyTorch only the first is asked: ``zeros(2, True)`` runs there.
+    """
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
     try:
         found = tuple(map(operator.index, sizes))
     except TypeError:
-        wrong = next(type(s).__name__ for s in sizes if not hasattr(s, "__index__") or not _is_index(s))
-        raise TypeError(f"{name}(): argument '{argument}' must be tuple of ints, but found {wrong}") from None
+        wrong = next(k for k, s in enumerate(sizes) if not _is_index(s))
+        raise _no_size(name, argument, wrong, sizes) from None
+    if found and isinstance(sizes[0], bool):
+        raise _no_size(name, argument, 0, sizes)
     for k, size in enumerate(found):
         if not -LIMIT <= size < LIMIT:
             raise TypeError(
@@ -104,11 +122,27 @@ def as_sizes(name: str, sizes: Sequence[Any], argument: str = "size") -> tuple[i
     return found
 
 
+def as_sequence(name: str, value: Any, argument: str, position: int) -> tuple[int, ...]:
+    """Integers that fit into 64 bits, from a tuple or list of them; a TypeError naming the argument otherwise."""
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, not {type(value).__name__}"
+        )
+    return as_sizes(name, (value,), argument)
+
+
 def need_sizes(name: str, given: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
     """Like `as_sizes`, where something has to be given, if only an empty tuple."""
     if not given:
         raise TypeError(f"{name}(): missing required argument '{argument}'")
     return as_sizes(name, given, argument)
+
+
+def _no_size(name: str, argument: str, k: int, sizes: Sequence[Any]) -> TypeError:
+    return TypeError(
+        f"{name}(): argument '{argument}' must be tuple of ints, but found element of type {type(sizes[k]).__name__} "
+        f"at pos {k}"
+    )
 
 
 def _is_index(value: Any) -> bool:
@@ -140,5 +174,5 @@ def as_dims(name: str, dim: Any) -> tuple[int, ...]:
     if dim is None:
         return ()
     if isinstance(dim, (tuple, list)):
-        return tuple(as_index(name, "dim", d) for d in dim)
+        return as_sizes(name, (dim,), "dim")
     return (as_index(name, "dim", dim),)

@@ -11,7 +11,16 @@ import numpy as np
 
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
-from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor, product
+from fastgrad.functions.arguments import (
+    TOO_LONG,
+    as_float,
+    as_index,
+    as_sequence,
+    as_sizes,
+    is_tensor,
+    need_tensor,
+    product,
+)
 from fastgrad.functions.data import array_of
 from fastgrad.functions.device import device
 from fastgrad.functions.public import public
@@ -51,7 +60,7 @@ def allocate(name: str, code: int, sizes: Sequence[int], where: Any = None) -> A
 
 
 def _finish(out: Any, requires_grad: bool) -> Any:
-    if requires_grad:
+    if requires_grad is not False and requires_grad is not None:
         out.requires_grad_(requires_grad)
     return out
 
@@ -63,7 +72,7 @@ def number_parts(value: Any, name: str = "full") -> tuple[int, float, int]:
     if isinstance(value, (int, np.integer)):
         value = int(value)
         if not -(1 << 63) <= value < 1 << 63:
-            raise RuntimeError(
+            raise OverflowError(
                 f"{name}(): value {value} cannot be converted to type int64_t without overflow"
             )
         return 0, 0.0, value
@@ -212,7 +221,11 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         return _finish(out, requires_grad)
     if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
         code = {bool: BOOL, int: INT64}.get(type(data), runtime_get("default_dtype"))
-        out = rt.number(*number_parts(data), code if dtype is None else _dtype_code(dtype), _code(device))
+        try:
+            parts = number_parts(data, "tensor")
+        except OverflowError as error:  # of data, PyTorch says so as it does of sizes
+            raise ValueError(f"tensor(): {TOO_LONG}, the number is {data}") from error
+        out = rt.number(*parts, code if dtype is None else _dtype_code(dtype), _code(device))
         return _finish(out, requires_grad)
     array = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
     out = allocate("tensor", dtypes.of_numpy(array.dtype).code, array.shape, device)
@@ -269,7 +282,7 @@ def full(
         code = (INT64, runtime_get("default_dtype"), BOOL)[kind]
     else:
         code = _dtype_code(dtype)
-    sizes = as_sizes("full", (size,) if isinstance(size, (tuple, list)) else size)
+    sizes = as_sequence("full", size, "size", 1)
     return _finish(fill_with(allocate("full", code, sizes, device), fill_value), requires_grad)
 
 
@@ -398,7 +411,9 @@ def arange(
         if not isinstance(v, (int, float, np.number)):
             raise TypeError(f"arange(): argument '{argument}' must be Number, not {type(v).__name__}")
     first, last, by = values
-    if by == 0:
+    for v in values:
+        number_parts(v, "arange")
+    if by == 0 or by != by:
         raise RuntimeError("arange(): step must be nonzero")
     if not (math.isfinite(first) and math.isfinite(last)):
         raise RuntimeError(f"arange(): unsupported range: {first} -> {last}")
@@ -426,8 +441,9 @@ def linspace(
     steps = as_index("linspace", "steps", steps)
     if steps < 0:
         raise RuntimeError(f"linspace(): number of steps must be non-negative, but got {steps}")
+    first, last = as_float("linspace", "start", start), as_float("linspace", "end", end)
     out = allocate("linspace", _dtype_code(dtype), (steps,))
-    np.copyto(out.numpy(), np.linspace(float(start), float(end), steps), casting="unsafe")
+    np.copyto(out.numpy(), np.linspace(first, last, steps), casting="unsafe")
     return _finish(out if device is None else out.to(device), requires_grad)
 
 
@@ -484,7 +500,10 @@ def randint(
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     out = allocate(
-        "randint", INT64 if dtype is None else _dtype_code(dtype), as_sizes("randint", (size,)), device
+        "randint",
+        INT64 if dtype is None else _dtype_code(dtype),
+        as_sequence("randint", size, "size", 2),
+        device,
     )
     fill_integers(out, low, high, generator)
     return _finish(out, requires_grad)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad.functions.arguments import as_index
 from fastgrad.native.host import devices
 
 
@@ -48,7 +49,7 @@ class device:  # noqa: N801 - PyTorch's name
             raise RuntimeError(
                 f"type (string) must not include an index because index was passed explicitly: {type}"
             )
-        if index is not None and index < 0:
+        if index is not None and as_index("device", "index", index) < 0:
             raise RuntimeError("Device index must not be negative")
         if name not in devices.NAMES:
             known = ", ".join(sorted(devices.NAMES))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_index, is_tensor, need_tensor
+from fastgrad.functions.arguments import as_float, as_index, is_tensor, need_tensor
 from fastgrad.functions.creation import allocate, empty, from_numpy, number_parts
 from fastgrad.functions.data import values_of
 from fastgrad.functions.public import public
@@ -54,7 +54,8 @@ def uniform_(input: Any, *bounds: float, generator: Generator | None = None, **n
     """
     interval = {"from": 0.0, "to": 1.0} | _interval("uniform_", ("from", "to"), bounds, named)
     fresh = _fresh("uniform_", input)
-    fill_uniform(fresh, interval["from"], interval["to"], generator)
+    low, high = (as_float("uniform_", name, bound) for name, bound in interval.items())
+    fill_uniform(fresh, low, high, generator)
     return _assign("uniform_", "UniformBackward0", input, fresh)
 
 
@@ -82,7 +83,7 @@ def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Gener
         If the dtype is not floating.
     """
     fresh = _fresh("normal_", input)
-    fill_normal(fresh, mean, std, generator)
+    fill_normal(fresh, as_float("normal_", "mean", mean), as_float("normal_", "std", std), generator)
     return _assign("normal_", "NormalBackward0", input, fresh)
 
 
@@ -201,6 +202,7 @@ def exponential_(input: Any, lambd: float = 1.0, *, generator: Generator | None 
         If `lambd` is not positive, or the dtype is not floating.
     """
     _need_continuous("exponential_", "Exponential", input)
+    lambd = as_float("exponential_", "lambd", lambd)
     _need_positive("exponential_", "lambda", lambd)
     return _assign_numpy(
         "exponential_", "ExponentialBackward0", input, -np.log(1 - _uniform(input, generator)) / lambd
@@ -233,6 +235,7 @@ def geometric_(input: Any, p: float, *, generator: Generator | None = None) -> A
     """
     if need_tensor("geometric_", input).dtype.code == BOOL:
         raise NotImplementedError("geometric_(): not implemented for 'Bool'")
+    p = as_float("geometric_", "p", p)
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_(): expects p to be in (0, 1), but got p={p}")
     trials = np.ceil(np.log(1 - _uniform(input, generator)) / math.log1p(-p))
@@ -266,6 +269,7 @@ def log_normal_(
         If the dtype is not floating.
     """
     _need_floating("log_normal_", input)
+    mean, std = as_float("log_normal_", "mean", mean), as_float("log_normal_", "std", std)
     _need_positive("log_normal_", "std", std)
     exponents = _doubles(input)
     fill_normal(exponents, mean, std, generator)
@@ -298,6 +302,7 @@ def cauchy_(
         If `sigma` is not positive, or the dtype is not floating.
     """
     _need_continuous("cauchy_", "Cauchy", input)
+    median, sigma = as_float("cauchy_", "median", median), as_float("cauchy_", "sigma", sigma)
     _need_positive("cauchy_", "sigma", sigma)
     angles = np.pi * (_uniform(input, generator) - 0.5)
     return _assign_numpy("cauchy_", "CauchyBackward0", input, median + sigma * np.tan(angles))

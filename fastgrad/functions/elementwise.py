@@ -349,17 +349,18 @@ def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
 def fill_value(name: str, value: Any, like: Any) -> Any:
     """A value as a 0-dim tensor of the dtype of the tensor that `name` will write it to."""
     if is_tensor(value):
-        return value.to(like.dtype)
+        return value.to(need_tensor(name, like).dtype)
     if not isinstance(value, (int, float, np.number, np.bool_)):
         raise TypeError(
             f"{name}(): argument 'value' must be a number or a Tensor, not {type(value).__name__}"
         )
-    bounds = {dtypes.uint8: (-255, 255), dtypes.int32: (-(2**31), 2**31 - 1)}.get(like.dtype)
+    kind = need_tensor(name, like).dtype
+    bounds = {dtypes.uint8: (-255, 255), dtypes.int32: (-(2**31), 2**31 - 1)}.get(kind)
     if bounds and not isinstance(value, bool) and not bounds[0] <= value <= bounds[1]:
         raise RuntimeError(
-            f"{name}(): value {value} cannot be converted to type {like.dtype.name} without overflow"
+            f"{name}(): value {value} cannot be converted to type {kind.name} without overflow"
         )
-    return full((), value, dtype=like.dtype)
+    return full((), value, dtype=kind)
 
 
 # --- functions that follow from the declaration of their op ----------------------------------------------------

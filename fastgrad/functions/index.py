@@ -15,9 +15,17 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd.modes import no_grad
 from fastgrad.errors import raise_status, renamed
-from fastgrad.functions.arguments import as_flag, as_index, is_number, is_tensor, need_tensor
+from fastgrad.functions.arguments import (
+    LIMIT,
+    TOO_LONG,
+    as_flag,
+    as_index,
+    is_number,
+    is_tensor,
+    need_tensor,
+)
 from fastgrad.functions.creation import full, tensor, zeros
-from fastgrad.functions.data import values_of
+from fastgrad.functions.data import array_of, values_of
 from fastgrad.functions.elementwise import fill_value, inplace
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
@@ -51,7 +59,7 @@ def getitem(x: Any, index: Any) -> Any:
 def _is_advanced(item: Any) -> bool:
     if is_tensor(item):
         return item.dim() > 0 or item.dtype in (dtypes.bool_, dtypes.uint8)
-    return isinstance(item, (list, tuple)) or (isinstance(item, np.ndarray) and item.ndim > 0)
+    return isinstance(item, (list, tuple, range)) or (isinstance(item, np.ndarray) and item.ndim > 0)
 
 
 def _items(x: Any, index: Any) -> list[Any]:
@@ -135,14 +143,19 @@ def _integer(item: Any) -> int:
                 f"index(): tensors used as indices must be long, int, byte or bool tensors, but got {item.dtype.name}"
             )
         return int(item.item())
+    if isinstance(item, (str, bytes)):
+        raise TypeError(f"index(): invalid data type '{type(item).__name__}'")
     try:
-        return operator.index(item)
+        place = operator.index(item)
     except TypeError:
         raise IndexError(
             "index(): only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
             "indices "
             f"(got {type(item).__name__})"
         ) from None
+    if not -LIMIT <= place < LIMIT:
+        raise ValueError(f"index(): {TOO_LONG}, the index is {place}")
+    return place
 
 
 def _slice(x: Any, dim: int, item: slice) -> Any:
@@ -155,13 +168,28 @@ def _slice(x: Any, dim: int, item: slice) -> Any:
 
 
 def _clamped(value: Any) -> int:
-    return max(min(operator.index(value), _END), -_END)
+    try:
+        return max(min(operator.index(value), _END), -_END)
+    except TypeError:
+        if hasattr(type(value), "__index__"):  # which said what it lacks
+            raise
+        raise TypeError(
+            "slice(): slice indices must be integers or None or have an __index__ method, but got "
+            f"{type(value).__name__}"
+        ) from None
 
 
 def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
     """An index as int64 tensors: one, or for a mask one per dimension of the mask."""
     if not is_tensor(item):
         array = np.asarray(item)
+        if array.dtype.kind in "OUS":  # ints of more than 64 bits, or what no tensor can be made of
+            try:
+                array = array_of(item)
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise renamed(error, "index") from None
+        if array.dtype.kind == "u" and array.max(initial=0) >= LIMIT:
+            raise ValueError(f"index(): {TOO_LONG}, the index is {array.max()}")
         if array.size == 0 and array.dtype != np.bool_:
             array = array.astype(np.int64)
         if array.dtype.kind not in "bui":
@@ -373,7 +401,11 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
     return invoke(
         BY_NAME["scatter_add"],
-        (need_tensor("scatter_add", input), need_tensor("scatter_add", src, "src", 4), index),
+        (
+            need_tensor("scatter_add", input),
+            need_tensor("scatter_add", src, "src", 4),
+            need_tensor("scatter_add", index, "index", 3),
+        ),
         as_index("scatter_add", "dim", dim),
     )
 

@@ -9,7 +9,7 @@ from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, reshape, t, transpose, unsafe_view, unsqueeze
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import apply
+from fastgrad.ops.call import apply, float_bits
 
 _MM, _BMM, _MV, _DOT = (BY_NAME[n].id for n in ("mm", "bmm", "mv", "dot"))
 _SQUEEZED = BY_NAME["reshape_copy.squeezed"].id
@@ -209,8 +209,8 @@ def _batched(a: Any, b: Any) -> Any:
 
 
 _T, _VIEW = BY_NAME["t"].id, BY_NAME["view"].id
-_ADDMM, _MM_TRANSPOSED, _ADDMM_TRANSPOSED = (
-    BY_NAME[n].id for n in ("addmm", "mm.transposed", "addmm.transposed")
+_ADDMM, _ADDMM_SCALED, _MM_TRANSPOSED, _ADDMM_TRANSPOSED = (
+    BY_NAME[n].id for n in ("addmm", "addmm.scaled", "mm.transposed", "addmm.transposed")
 )
 
 
@@ -241,6 +241,8 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     if beta == 1 and alpha == 1:
         # The gradient of `mat2` shall lie in memory as `mat2` does.
         return apply(_ADDMM if mat2.is_contiguous() else _ADDMM_TRANSPOSED, 3, 0, input, mat1, mat2)
+    if mat1.dtype.is_floating_point:
+        return apply(_ADDMM_SCALED, 3, 0, input, mat1, mat2, float_bits(beta), float_bits(alpha))
     product = apply(_MM, 2, 0, mat1, mat2)
     if alpha != 1:
         product = product * alpha

@@ -60,6 +60,10 @@ def lstm_cell(
     >>> h, c
     (tensor([[0.3696]]), tensor([[0.5568]]))
     """
+    if not isinstance(hx, (tuple, list)):
+        raise TypeError(
+            f"lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not {type(hx).__name__}"
+        )
     if len(hx) != 2:
         raise RuntimeError("lstm_cell(): lstm_cell expects two hidden states")
     h, cell = hx

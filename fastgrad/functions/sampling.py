@@ -6,7 +6,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_flag, as_index, as_sizes, is_tensor, need_tensor
+from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sequence, is_tensor, need_tensor
 from fastgrad.functions.creation import allocate, empty
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import cumsum
@@ -79,11 +79,23 @@ def normal(
     tensors = [x.detach() for x in (mean, std) if is_tensor(x)]
     if not tensors and size is None:
         raise TypeError("normal(): argument 'size' is required where mean and std are numbers")
+    if size is not None and any(t.dim() for t in tensors):
+        raise TypeError(
+            "normal(): argument 'size' is not taken where mean or std is a tensor with dimensions"
+        )
+    if not is_tensor(mean):
+        mean = as_float("normal", "mean", mean)
+    if not is_tensor(std):
+        std = as_float("normal", "std", std)
     if is_tensor(std) and std.numel() and float(std.detach().amin()) < 0:
         raise RuntimeError("normal(): expects all elements of std >= 0.0")
     if not is_tensor(std) and std < 0:
         raise RuntimeError(f"normal(): expects std >= 0.0, but found std {std}")
-    shape = as_sizes("normal", (size,)) if size is not None else tuple(sum(t * 0 for t in tensors).shape)
+    shape = (
+        as_sequence("normal", size, "size", 3)
+        if size is not None
+        else tuple(sum(t * 0 for t in tensors).shape)
+    )
     kind = tensors[0].dtype if tensors else dtypes.as_dtype(dtype or dtypes.get_default_dtype())
     out = allocate("normal", kind.code, shape, tensors[0].device if tensors else None)
     if not tensors:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 from fastgrad.dtypes import promote_types
 from fastgrad.errors import renamed
-from fastgrad.functions.arguments import as_dims, as_index, as_sizes, is_tensor, need_sizes, need_tensor
+from fastgrad.functions.arguments import (
+    as_dims,
+    as_index,
+    as_sequence,
+    as_sizes,
+    is_tensor,
+    need_sizes,
+    need_tensor,
+)
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
@@ -36,15 +45,26 @@ def numel(input: Any) -> int:
     return rt.field(need_tensor("numel", input), _NUMEL)  # type: ignore[no-any-return]
 
 
-def wrapped(name: str, dim: int, ndim: int) -> int:
-    """A dimension counted from the front; IndexError if out of range."""
+def wrapped(name: str, dim: Any, ndim: int, argument: str = "dim") -> int:
+    """A dimension counted from the front; IndexError if out of range, TypeError if it is no integer."""
     bound = ndim if ndim > 0 else 1
+    if type(dim) is not int:
+        dim = as_index(name, argument, dim)
     if not -bound <= dim < bound:
-        as_index(name, "dim", dim)
+        as_index(name, argument, dim)
         raise IndexError(
             f"{name}(): Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
         )
-    return dim % bound
+    return dim % bound  # type: ignore[no-any-return]
+
+
+def wrapped_dims(name: str, dims: Sequence[Any], ndim: int) -> list[int]:
+    """Dimensions in order, counted from the front; RuntimeError if one is named twice."""
+    found = sorted(wrapped(name, d, ndim) for d in dims)
+    for d, following in pairwise(found):
+        if d == following:
+            raise RuntimeError(f"{name}(): dim {d} appears multiple times in the list of dims {list(dims)}")
+    return found
 
 
 @public(package=False)
@@ -101,9 +121,10 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions from `start_dim` to `end_dim` as one."""
     need_tensor("flatten", input)
     ndim = input.dim()
+    start = wrapped("flatten", start_dim, ndim, "start_dim")
+    end = wrapped("flatten", end_dim, ndim, "end_dim")
     if ndim == 0:
         return reshape(input, 1)
-    start, end = wrapped("flatten", start_dim, ndim), wrapped("flatten", end_dim, ndim)
     if start > end:
         raise RuntimeError("flatten(): invalid args: start_dim cannot come after end_dim")
     if start == end:
@@ -120,7 +141,7 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """One dimension as several."""
     d = wrapped("unflatten", dim, need_tensor("unflatten", input).dim())
     shape = tuple(input.shape)
-    sizes = as_sizes("unflatten", (tuple(sizes),), "sizes")
+    sizes = as_sequence("unflatten", sizes, "sizes", 3)
     if not sizes:
         raise RuntimeError("unflatten(): sizes must be non-empty")
     known = 1
@@ -183,7 +204,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     need_tensor("squeeze", input)
     if dim is None:
         return invoke(BY_NAME["squeeze"], (input,), MAX_DIMS)
-    dims = {wrapped("squeeze", d, input.dim()) for d in as_dims("squeeze", dim)}
+    dims = wrapped_dims("squeeze", as_dims("squeeze", dim), input.dim())
     if not isinstance(dim, (tuple, list)):
         return invoke(BY_NAME["squeeze.dim"], (input,), *dims)
     sizes = [s for k, s in enumerate(input.shape) if k not in dims or s != 1]
@@ -211,7 +232,7 @@ def expand_as(input: Any, other: Any) -> Any:
 @public()
 def broadcast_to(input: Any, size: Sequence[int]) -> Any:
     """Expanded to sizes."""
-    return expand(input, tuple(size))
+    return expand(input, as_sizes("broadcast_to", (size,)))
 
 
 @public()
@@ -262,11 +283,13 @@ def _triangle(name: str, input: Any, diagonal: int) -> Any:
 # --- joining ---------------------------------------------------------------------------------------------------
 
 
-def _promoted(name: str, tensors: Any) -> list[Any]:
+def _joined(name: str, tensors: Any, dim: Any) -> tuple[list[Any], int]:
+    """The tensors of a join, of one dtype, and the dimension; types are looked at before values."""
     if is_tensor(tensors) or not hasattr(type(tensors), "__iter__"):
         raise TypeError(
             f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}"
         )
+    dim = as_index(name, "dim", dim)
     tensors = list(tensors)
     if not tensors:
         kind = ValueError if name == "cat" else RuntimeError
@@ -280,7 +303,7 @@ def _promoted(name: str, tensors: Any) -> list[Any]:
     if len(kinds) > 1:
         target = reduce(promote_types, kinds)
         tensors = [x.to(target) for x in tensors]
-    return tensors
+    return tensors, dim
 
 
 @public("concat", "concatenate", method=False)
@@ -304,12 +327,12 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     >>> fg.cat([fg.zeros(2), fg.ones(1)])
     tensor([0., 0., 1.])
     """
-    parts = _promoted("cat", tensors)
+    parts, dim = _joined("cat", tensors, dim)
     for k, x in enumerate(parts):
         if x.dim() == 0:
             raise RuntimeError(f"cat(): zero-dimensional tensor (at position {k}) cannot be concatenated")
     first = next((x for x in parts if not _is_nothing(x)), parts[0])
-    d = wrapped("cat", as_index("cat", "dim", dim), first.dim())
+    d = wrapped("cat", dim, first.dim())
     none = [0 if k == d else s for k, s in enumerate(first.shape)]
     used = [reshape(x, none) if _is_nothing(x) and x.dim() != len(none) else x for x in parts]
     lengths = [x.shape[d] if x.dim() > d else 0 for x in used]
@@ -323,8 +346,8 @@ def _is_nothing(x: Any) -> bool:
 @public(method=False)
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape along a new dimension."""
-    parts = _promoted("stack", tensors)
-    d = wrapped("stack", as_index("stack", "dim", dim), parts[0].dim() + 1)
+    parts, dim = _joined("stack", tensors, dim)
+    d = wrapped("stack", dim, parts[0].dim() + 1)
     return apply(BY_NAME["stack"].id, len(parts), 0, *parts, d)
 
 
@@ -400,7 +423,7 @@ def joined_dims(
 ) -> Any:
     """Reduce several dimensions with a reduction of one: they are moved to the end and joined."""
     ndim = input.dim()
-    picked = sorted({wrapped(name, d, ndim) for d in dims}) if dims else list(range(ndim))
+    picked = wrapped_dims(name, dims, ndim) if dims else list(range(ndim))
     kept = [d for d in range(ndim) if d not in picked]
     shape = tuple(input.shape)
     out = reduce(reshape(permute(input, (*kept, *picked)), (*[shape[d] for d in kept], -1)))

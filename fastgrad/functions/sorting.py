@@ -16,7 +16,7 @@ from fastgrad.ops.call import invoke
 def _first(name: str, input: Any, dim: Any, k: int | None, largest: int) -> ValuesIndices:
     need_tensor(name, input)
     sizes = list(input.shape)
-    d = wrapped(name, as_index(name, "dim", dim), len(sizes))
+    d = wrapped(name, dim, len(sizes))
     length = sizes[d] if sizes else 1
     count = length if k is None else as_index(name, "k", k)
     if not 0 <= count <= length:

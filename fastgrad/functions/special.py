@@ -7,7 +7,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_flag, as_index, need_tensor
+from fastgrad.functions.arguments import as_flag, as_float, as_index, need_tensor
 from fastgrad.functions.public import public
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
@@ -88,7 +88,8 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     a, b = need_tensor("isclose", input).detach(), need_tensor("isclose", other, "other").detach()
     if a.dtype is not b.dtype:
         raise RuntimeError(f"isclose(): expected tensors of one dtype, but got {a.dtype} and {b.dtype}")
-    if rtol < 0 or atol < 0:
+    rtol, atol = as_float("isclose", "rtol", rtol), as_float("isclose", "atol", atol)
+    if not (rtol >= 0 and atol >= 0):
         raise RuntimeError(f"isclose(): tolerances must not be negative, but got rtol={rtol} and atol={atol}")
     close = a == b
     if a.dtype.is_floating_point or rtol or atol:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,22 @@ def _function(reference: str) -> Callable[..., Any]:
     return getattr(importlib.import_module(f"fastgrad.kernels.cpu.{module}"), name)  # type: ignore[no-any-return]
 
 
+@contextlib.contextmanager
+def _as_raised() -> Iterator[None]:
+    """LLVM is called by way of ctypes, which makes an ArgumentError of what stops it from reading an argument.
+
+    Where that is no fault of the argument, but a stack that is full or memory that is used up, it is raised as such.
+    """
+    try:
+        yield
+    except ctypes.ArgumentError as error:
+        for kind in (RecursionError, MemoryError):
+            if kind.__name__ in str(error):
+                raise kind(str(error)) from error
+        raise
+
+
+@_as_raised()
 def compile_kernel(kernel: Any, dtype: int, layout_class: int) -> int:
     """The address of a kernel in this process."""
     name, made = unit(kernel, dtype, layout_class)

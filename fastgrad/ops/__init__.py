@@ -49,7 +49,7 @@ def _install() -> None:
     runtime_set("upload_kernel", shape.UPLOAD.id)
     runtime_set("download_kernel", shape.DOWNLOAD.id)
     used = {
-        "add_op": elementwise.add, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,
+        "add_op": elementwise.add, "mul_op": elementwise.mul, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,
         "sum_op": reduce.sum_, "mean_op": reduce.mean,
         "clone_op": shape.clone, "cast_op": shape.cast, "sum_to_op": shape.sum_to,
         "as_strided_op": shape.as_strided, "copy_slices_op": shape.copy_slices,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
-from fastgrad.native.contracts.ops import PROMOTE_FLOAT
+from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, PROMOTE_FLOAT, SHAPE_GIVEN, STRUCTURED
+from fastgrad.ops.call import invoke
 from fastgrad.ops.elementwise import flat
-from fastgrad.ops.registry import elementwise
+from fastgrad.ops.registry import Op, elementwise
+from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
 SQRT_HALF = 0.7071067811865476
@@ -80,14 +82,21 @@ def _(g, v, x, beta, threshold):
     return m.where(x * beta > threshold, c(0), g * v * beta * s * (c(1) - s))
 
 
-@elementwise("log_sigmoid", rule=PROMOTE_FLOAT, called="logsigmoid")
-def log_sigmoid(x):
-    return c(0) - m.softplus(-x)  # zero, not minus zero, at infinity
+# As in PyTorch there is a buffer of exponentials, which the node saves behind what it was given: to PyTorch it is an
+# output.
+@elementwise("log_sigmoid_buffer", rule=PROMOTE_FLOAT, flags=NOT_DIFFERENTIABLE)
+def log_sigmoid_buffer(x):
+    return m.exp(-m.abs(x))
+
+
+@elementwise("log_sigmoid", rule=PROMOTE_FLOAT, edges=1, called="logsigmoid", saved_as="self >buffer")
+def log_sigmoid(x, buffer):
+    return m.minimum(x, c(0)) - m.log1p(buffer)
 
 
 @log_sigmoid.partial("x", node="LogSigmoidBackwardBackward0")
-def log_sigmoid_backward(x):
-    return m.sigmoid(-x)
+def log_sigmoid_backward(x, buffer):
+    return m.where(x < c(0), c(1), buffer) / (c(1) + buffer)
 
 
 @log_sigmoid_backward.elementwise_vjp("x")
@@ -149,6 +158,23 @@ def _(g, v, x):
 @prelu_weight_backward.elementwise_vjp("x")
 def _(g, v, x):
     return m.where(x > c(0), c(0), g * v)
+
+
+# Recorded, both gradients are one op, as in PyTorch.
+prelu_gradients = Op(
+    "prelu_backward", STRUCTURED, ("v", "x", "weight", "*results"), forward=SHAPE_GIVEN, n_out=2, edges=3,
+    node="PreluKernelBackwardBackward0", saved_as="grad_output self weight results",
+)  # fmt: skip
+prelu.recorded_by(prelu_gradients, "x", "weight", results=range(2))
+prelu_gradients.vjp_sum(
+    "v",
+    lambda g, x, weight: invoke(prelu_backward, (g, x, weight)),
+    lambda g, x: invoke(prelu_weight_backward, (g, x)),
+)
+prelu_gradients.vjp_sum("x", prelu_backward.rules[1], prelu_weight_backward.rules[1])
+prelu_gradients.vjp_sum(
+    "weight", prelu_backward.rules[2], lambda g, sizes: invoke(zeros_of, (g,), sizes)
+)  # fmt: skip
 
 
 @elementwise("elu", rule=PROMOTE_FLOAT, edges=1)

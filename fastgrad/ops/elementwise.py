@@ -108,7 +108,8 @@ def _(g, b):
 
 @div.elementwise_vjp("b")
 def _(g, a, b):
-    return -g * ((a / b) / b)
+    slope = (a / b) / b  # before what stands on its left, as in PyTorch
+    return -g * slope
 
 
 @elementwise("reciprocal", rule=PROMOTE_FLOAT, public=True)
@@ -119,7 +120,8 @@ def reciprocal(x):
 
 @reciprocal.elementwise_vjp("x")
 def _(g, y):
-    return -g * (y * y)
+    square = y * y  # here and below: before what stands on its left, as in PyTorch
+    return -g * square
 
 
 add.with_numbers(left=add)
@@ -168,7 +170,8 @@ remainder.identity("a")
 
 @remainder.elementwise_vjp("b")
 def _(g, a, b):
-    return -g * m.floor_div(a, b)
+    quotient = m.floor_div(a, b)
+    return -g * quotient
 
 
 remainder.with_numbers(right=remainder.variant("number", "RemainderBackward0", edges=1))
@@ -184,7 +187,8 @@ fmod.identity("a")
 
 @fmod.elementwise_vjp("b")
 def _(g, a, b):
-    return -g * m.trunc_div(a, b)
+    quotient = m.trunc_div(a, b)
+    return -g * quotient
 
 
 fmod.with_numbers(right=fmod.variant("number", "FmodBackward0", edges=1))

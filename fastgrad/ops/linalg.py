@@ -12,18 +12,20 @@ from fastgrad.native.contracts.ops import (
     SHAPE_MV,
     STRUCTURED,
 )
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import float_of_bits, invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
-from fastgrad.ops.shape import transpose, unsqueeze
+from fastgrad.ops.shape import t, transpose, unsqueeze
+from fastgrad.ops.spread import number
 
 GEMM = Kernel("gemm", "gemm:build", frame=matrices.GEMM, dtypes=NUMBERS, requires="gemm:find_blas")
 
 
-def _product(name, forward, saved_as, inputs=("a", "b"), node=None):
+def _product(name, forward, saved_as, inputs=("a", "b"), node=None, attrs=(), called=""):
     return Op(
-        name, STRUCTURED, inputs, kernel=GEMM, forward=forward, flags=FLOAT_ONLY, node=node, saved_as=saved_as
-    )
+        name, STRUCTURED, inputs, attrs, kernel=GEMM, forward=forward, flags=FLOAT_ONLY, node=node, saved_as=saved_as,
+        called=called,
+    )  # fmt: skip
 
 
 mm = _product("mm", SHAPE_MATMUL, "self mat2")
@@ -33,25 +35,30 @@ dot = _product("dot", SHAPE_DOT, "self tensor")
 
 
 def _swapped(x):
-    return invoke(transpose, (x,), -2, -1)
+    """A matrix transposed, as PyTorch does it for a single one."""
+    return invoke(t, (x,), 0, 1)
 
 
-def _rules(op, product):
+def _swapped_each(x):
+    return invoke(transpose, (x,), 1, 2)
+
+
+def _rules(op, product, swapped):
     @op.vjp("a")
     def _(g, b):
-        return invoke(product, (g, _swapped(b)))
+        return invoke(product, (g, swapped(b)))
 
     @op.vjp("b")
     def _(g, a):
-        return invoke(product, (_swapped(a), g))
+        return invoke(product, (swapped(a), g))
 
 
 addmm = _product("addmm", SHAPE_ADDMM, "self mat1 mat2", ("input", "a", "b"))
 addmm.identity("input")
 
-_rules(mm, mm)
-_rules(bmm, bmm)
-_rules(addmm, mm)
+_rules(mm, mm, _swapped)
+_rules(bmm, bmm, _swapped_each)
+_rules(addmm, mm, _swapped)
 
 # The products with a transposed matrix, as a linear layer has them: the gradient of that operand is made so that it is
 # contiguous once it is transposed back.
@@ -72,6 +79,35 @@ def _transposed_rules(op):
 
 _transposed_rules(mm_transposed)
 _transposed_rules(addmm_transposed)
+
+
+# With factors, which are integers of the call.
+addmm_scaled = _product(
+    "addmm.scaled", SHAPE_ADDMM, addmm.saved_as, addmm.inputs, addmm.node, ("beta", "alpha"), "addmm"
+)
+
+
+def _times(x, bits):
+    """A product with a factor of the call: as in PyTorch not with one, where what is computed is recorded."""
+    if not isinstance(bits, int):
+        return x * invoke(number, (x,), bits)
+    factor = float_of_bits(bits)
+    return x if factor == 1 else x * factor
+
+
+@addmm_scaled.vjp("input")
+def _(g, beta):
+    return _times(g, beta)
+
+
+@addmm_scaled.vjp("a")
+def _(g, b, alpha):
+    return _times(invoke(mm, (g, _swapped(b))), alpha)
+
+
+@addmm_scaled.vjp("b")
+def _(g, a, alpha):
+    return _times(invoke(mm, (_swapped(a), g)), alpha)
 
 
 @mv.vjp("a")

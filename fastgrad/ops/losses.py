@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.losses import NLL, NLL_BACKWARD
 from fastgrad.native.contracts.ops import (
     FIRST,
     ONE_DIFFERENTIABLE,
+    SHAPE_GIVEN,
     SHAPE_NLL,
     SHAPE_NLL_BACKWARD,
     SHAPE_REDUCED,
@@ -16,8 +15,9 @@ from fastgrad.native.contracts.ops import (
 )
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
-from fastgrad.ops.reduce import expand_mean, expand_reduced
+from fastgrad.ops.reduce import expand_mean, expand_reduced, mean, sum_
 from fastgrad.ops.registry import Op, elementwise
+from fastgrad.ops.rules import parameters, taking
 from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
@@ -208,25 +208,54 @@ def _reduced(each, kind, expanded):
         node=each.node, edges=each.edges, saved_as=each.saved_as,
     )  # fmt: skip
     for k, inner in each.rules.items():
-        op.vjp(each.inputs[k])(_expanded_first(inner, expanded))
+        op.vjp(each.inputs[k])(_expanded_first(inner, expanded, "g"))
         op.also_saves(each.inputs[k], *each.saved_for(k))
+    return op
 
 
-def _expanded_first(rule, expanded):
-    """A rule of the loss, given the gradient of its mean or sum."""
+def _expanded_first(rule, expanded, name):
+    """A rule of the loss, given the gradient of its mean or sum, which it calls `name`."""
+    names = parameters(rule)
+    if name not in names:
+        return rule
 
-    def reduced_rule(g, sizes, **saved):
-        return rule(g=invoke(expanded, (g,), sizes), **saved)
+    def reduced_rule(sizes, **given):
+        return rule(**{**given, name: invoke(expanded, (given[name],), sizes)})
 
-    parameters = [*inspect.signature(rule).parameters, "sizes"]
-    reduced_rule.__signature__ = inspect.Signature(
-        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in parameters]
+    return taking((*names, "sizes"), reduced_rule)
+
+
+def _recorded(op, kind, expanded, back, name, read):
+    """Recorded, the gradient of one operand is the op `back`, as in PyTorch, of the gradient before it is expanded.
+
+    `read` is what `back` takes behind the gradient. It is computed as it always is.
+    """
+    reduce = mean if kind == "mean" else sum_
+    both = Op(
+        f"{op.name.partition('.')[0]}_{name}_backward.{kind}", STRUCTURED, (*back.inputs, "*results"), op.attrs,
+        forward=SHAPE_GIVEN, edges=3, node=back.node, saved_as=f"{back.saved_as} results",
+    )  # fmt: skip
+    op.recorded_by(both, *read, results=(op.inputs.index(name),))
+    by_gradient, *by_operands = (back.rules[k] for k in range(3))
+    both.vjp_sum(
+        "v", taking(parameters(by_gradient), lambda **given: invoke(reduce, (by_gradient(**given),), 0))
     )
-    return reduced_rule
+    for operand, rule in zip(back.inputs[1:3], by_operands, strict=True):
+        both.vjp_sum(operand, _expanded_first(rule, expanded, "v"))
 
 
-for _loss in (
-    mse_loss, smooth_l1_loss, huber_loss, binary_cross_entropy, binary_cross_entropy_with_logits,
-):  # fmt: skip
-    _reduced(_loss, "mean", expand_mean)
-    _reduced(_loss, "sum", expand_reduced)
+# What the gradients of a and of b are as ops of PyTorch's, where they are.
+_BACK = {
+    mse_loss: (mse_loss_backward, "ab"),
+    smooth_l1_loss: (smooth_l1_loss_backward, "ab"),
+    huber_loss: (huber_loss_backward, "ab"),
+    binary_cross_entropy: (binary_cross_entropy_backward, "a"),
+    binary_cross_entropy_with_logits: (None, ""),
+}
+
+for _loss, (_back, _names) in _BACK.items():
+    for _kind, _expanded in ("mean", expand_mean), ("sum", expand_reduced):
+        _op = _reduced(_loss, _kind, _expanded)
+        for _name in _names:
+            _read = (_name, "b" if _name == "a" else "a", *_loss.inputs[2:])
+            _recorded(_op, _kind, _expanded, _back, _name, _read)

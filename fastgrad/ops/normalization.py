@@ -24,12 +24,19 @@ from fastgrad.native.contracts.frames.framed import (
     NORM_FIXED,
     NORM_WEIGHT,
 )
-from fastgrad.native.contracts.ops import FLOAT_ONLY, ONE_DIFFERENTIABLE, SHAPE_FRAMED, STRUCTURED
+from fastgrad.native.contracts.ops import (
+    FLOAT_ONLY,
+    ONE_DIFFERENTIABLE,
+    SHAPE_FRAMED,
+    SHAPE_GIVEN,
+    STRUCTURED,
+)
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import mean, sum_
 from fastgrad.ops.registry import Op
-from fastgrad.ops.shape import reshape_to, select
+from fastgrad.ops.rules import parameters, taking
+from fastgrad.ops.shape import expand_to, reshape_to, select
 from fastgrad.ops.special import rsqrt
 from fastgrad.ops.spread import number
 
@@ -153,6 +160,48 @@ def _normalisation(name, node, forward, gradients, space):
     def _(g, x, y1, eps, n, groups, c, s):
         return invoke(plain, (g, x, y1), eps, n, groups, c, s, -1)
 
+    return op
+
+
+def _recorded(op, by_bias, of_x, of_weight):
+    """Recorded, the gradients of `op` are one op, as in PyTorch; that of layers takes the bias as well (`by_bias`).
+
+    `of_x` and `of_weight` are the derivatives of the gradients of x and of the weight, by their names. The statistics
+    are among the results, for it is an op of four edges, of which one saves nothing.
+    """
+    inputs = ("v", "x", "weight", "bias?")[: 3 + by_bias]
+    both = Op(
+        f"{op.name}_backward", STRUCTURED, (*inputs, "*results"), INTEGERS, forward=SHAPE_GIVEN, n_out=4,
+        edges=len(inputs), node=op.node.replace("Backward0", "BackwardBackward0"),
+        saved_as=f"grad_out input weight {'bias ' * by_bias}results -> result0 statistics result1 result2",
+    )  # fmt: skip
+    read = op.inputs[: len(inputs) - 1]
+    op.recorded_by(both, *read, results=(0, "y1", 1, 2))
+    for name in op.inputs[:3]:  # as in PyTorch, whichever of them requires grad
+        op.also_saves(name, *read, "y1")
+
+    def of_bias(g, n, groups, c, s, sizes):
+        wide = invoke(expand_to, (_wide(g, groups, c),), 4, n, groups, c, s)
+        return invoke(reshape_to, (wide,), sizes)
+
+    both.vjp_sum("v", of_x["v"], None, of_weight["v"], of_bias)
+    both.vjp_sum("x", of_x.get("x"), None, of_weight["x"], None)
+    both.vjp_sum("weight", of_x["weight"], None, None, None)
+    if by_bias:
+        both.vjp_sum("bias", None, None, None, None)
+
+
+def _rules_of(op):
+    """The derivatives of an op by the names of its inputs; they find the statistics among results."""
+
+    def renamed(rule):
+        names = ["y1" if n == "stats" else n for n in parameters(rule)]
+        return taking(
+            names, lambda y1=None, **saved: rule(**saved, **({"stats": y1} if "y1" in names else {}))
+        )
+
+    return {op.inputs[k]: renamed(rule) for k, rule in op.rules.items()}
+
 
 def _fixed(name, node, forward, by_weight):
     """Batch normalisation by statistics that are given: a linear function of x."""
@@ -191,6 +240,12 @@ def _fixed(name, node, forward, by_weight):
         scale = row(stats, 1, c) * _wide(g, groups, c)
         return invoke(reshape_to, (_four(v, n, groups, c, s) * scale,), sizes)
 
+    def by_weight(g, v, y1, n, groups, c, s, sizes):
+        each = _four(g, n, groups, c, s) * _four(v, n, groups, c, s)
+        return CHANNELS.total(each * row(y1, 1, c), sizes)
+
+    _recorded(op, False, {"v": op.rules[0], "weight": by_weight}, _rules_of(sums))
+
 
 ROWS, UNCENTRED, CHANNELS = _Space(2, True), _Space(2, False), _Space(0, True)
 
@@ -216,7 +271,8 @@ _channels = _derivative_ops(
     _kernel("norm_channels_backward", "channels_backward", NORM_BACKWARD), _BY_CHANNEL, CHANNELS,
 )  # fmt: skip
 
-_normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS)
+_layer_norm = _normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS)
+_recorded(_layer_norm, True, *map(_rules_of, _rows[1:]))
 _normalisation("group_norm", "NativeGroupNormBackward0", _ROWS, _rows, ROWS)
 _normalisation(
     "rms_norm",
@@ -225,13 +281,14 @@ _normalisation(
     _uncentred,
     UNCENTRED,
 )
-_normalisation(
+_batch_norm = _normalisation(
     "batch_norm",
     "NativeBatchNormBackward0",
     _kernel("norm_channels", "channels", NORM_CHANNELS),
     _channels,
     CHANNELS,
 )
+_recorded(_batch_norm, False, *map(_rules_of, _channels[1:]))
 _fixed(
     "batch_norm_fixed",
     "NativeBatchNormBackward0",

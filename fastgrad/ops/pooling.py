@@ -15,6 +15,7 @@ from fastgrad.native.contracts.ops import (
     ONE_DIFFERENTIABLE,
     SHAPE_ADAPTIVE_POOL,
     SHAPE_AVG_POOL,
+    SHAPE_GIVEN,
     SHAPE_MAX_POOL,
     SHAPE_PAD,
     SHAPE_PAD_BACKWARD,
@@ -26,6 +27,7 @@ from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
 from fastgrad.ops.rules import with_settings
+from fastgrad.ops.shape import zeros_of
 
 
 def _kernel(name, frame, dtypes=NUMBERS, **options):
@@ -56,6 +58,20 @@ def _(g, y1, sizes):
 
 
 max_pool2d.also_saves("x", "x")
+
+
+def _recorded(op, back, by_gradient, read=()):
+    """Recorded, the gradient is a function of the image as well, as in PyTorch: one without slope."""
+    both = Op(
+        f"{op.name}_recorded_backward", STRUCTURED, ("v", "x", *read, "*results"), op.attrs, forward=SHAPE_GIVEN,
+        edges=2, node=back.node, saved_as=f"grad_output self {' '.join(read)} results",
+    )  # fmt: skip
+    op.recorded_by(both, "x", *("y1" for _ in read), results=(0,))
+    both.vjp_sum("v", by_gradient)
+    both.vjp_sum("x", lambda g, sizes: invoke(zeros_of, (g,), sizes))
+
+
+_recorded(max_pool2d, max_pool2d_backward, lambda g, indices: invoke(pool_gather, (g, indices)), ("indices",))
 
 
 @max_pool2d_backward.vjp("v")
@@ -89,10 +105,12 @@ def _mean_pool(name, node, forward, frame, settings, pool):
 
     op.also_saves("x", "x")
 
-    @back.vjp("v")
     @with_settings(settings)
-    def _(g, settings, sizes):
+    def by_gradient(g, settings, sizes):
         return invoke(op, (g,), settings, sizes)
+
+    back.vjp("v")(by_gradient)
+    _recorded(op, back, by_gradient)
 
 
 _mean_pool(

@@ -15,8 +15,8 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from fastgrad.native.build.loader import runtime_get, runtime_set
 from fastgrad.native.contracts.element_types import (
@@ -55,6 +55,14 @@ from fastgrad.ops.rules import Trace, anywhere, call_of, install, parameters, ta
 from fastgrad.ops.saving import OUTPUTS, Saving
 
 
+class Recorded(NamedTuple):
+    """The op that stands for gradients of inputs of another one: see `Op.recorded_by`."""
+
+    op: Op
+    read: tuple[str, ...]
+    results: tuple[int | str, ...]
+
+
 class Op:
     """An entry of the op table.
 
@@ -88,7 +96,8 @@ class Op:
     saved_as : str, optional
         What PyTorch calls the inputs, and behind an arrow the outputs: "self index -> values indices". By default
         ``x`` and ``a`` are self, ``b`` is other, ``v`` is grad_output, outputs are result or result0, result1, and
-        anything else is what it is called here.
+        anything else is what it is called here. An input with ``>`` before its name is an output to PyTorch, which is
+        saved behind the inputs.
     derivatives : str, optional
         The inputs in the order in which derivatives are computed, by PyTorch's names, where it is not alphabetical.
     """
@@ -131,6 +140,7 @@ class Op:
         self.derivatives = derivatives
         self.rules: dict[int, Any] = {}  # of each input a callable, or one for each output
         self.joint = False
+        self.recorded: dict[int, Recorded] = {}  # of inputs whose gradients have a node of another op
         self.numbered: Op | None = None
         self.called = called or name.partition(".")[0]
         self.names: tuple[
@@ -182,6 +192,7 @@ class Op:
         )  # fmt: skip
         for field in ("least", "optional"):
             other._write(field, self._read(field, 0))
+        other.recorded = {k: by for k, by in self.recorded.items() if k in self.rules}
         other.rules = {k: rule for k, rule in self.rules.items() if edges is None or k < edges}
         for k in other.rules:
             for field in _OF_A_RULE:
@@ -354,17 +365,27 @@ class Op:
 
         return declare
 
-    def vjp_sum(self, name: str, *rules: Callable[..., Any]) -> None:
+    def vjp_sum(self, name: str, *rules: Callable[..., Any] | None) -> None:
         """Declare the gradient with regard to input `name` of an op whose outputs may all have a gradient.
 
         It is the sum of one rule for each output, as for `vjp`, in which ``g`` is the gradient of that output; those of
-        outputs without a gradient are left out.
+        outputs without a gradient, and None for one that does not depend on the input, are left out.
         """
         k = self._position(name)
         self.rules[k] = rules
-        self._write_masks(self._mask_of(n for rule in rules for n in parameters(rule)), k)
-        self._write("grad", install([trace(self, rule).install() for rule in rules]), k)
+        self._write_masks(self._mask_of(n for rule in rules if rule for n in parameters(rule)), k)
+        self._write("grad", install([trace(self, rule).install() if rule else 0 for rule in rules]), k)
         self._write("grad_kind", SUMMED, k)
+
+    def recorded_by(self, derivative: Op, *read: str, results: Sequence[int | str]) -> None:
+        """Let gradients of inputs have one node where they are recorded, as in PyTorch, that of `derivative`.
+
+        They are computed by the rules of this op. `derivative` takes the gradient, what is `read` of this op (inputs,
+        ``y``, ``y1``), behind that its own `results`, which are gradients of inputs by their numbers or something that
+        this op saved by its name, and the integers of this op. Its derivatives are declared with `vjp_sum`.
+        """
+        by = Recorded(derivative, read, tuple(results))
+        self.recorded |= {k: by for k in results if isinstance(k, int)}
 
     def joint_vjp(self, *names: str, by: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the gradients of several inputs, the first ones, as they come from one call of the op `by`.

@@ -45,9 +45,15 @@ class Saving:
         outs = made.split() or (["result"] if n_out == 1 else [f"result{k}" for k in range(n_out)])
         if len(ins) != len(inputs) or len(outs) != n_out:
             raise ValueError(f"saved_as must name all inputs, or also all outputs, but is {saved_as!r}")
-        self.names = {place: name.lstrip("*") for place, name in enumerate(ins[:SAVED_INPUTS])}
+        made_before = {place for place, name in enumerate(ins) if name.startswith(">")}
+        self.names = {place: name.lstrip("*>") for place, name in enumerate(ins[:SAVED_INPUTS])}
         self.names |= {SAVED_INPUTS + k: name for k, name in enumerate(outs[:SAVED_OUTPUTS])}
-        self.places = tuple(sorted(self.names, key=lambda place: (place >= SAVED_INPUTS, self.names[place])))
+        self.places = tuple(
+            sorted(
+                self.names,
+                key=lambda place: (place >= SAVED_INPUTS or place in made_before, self.names[place]),
+            )
+        )
         self._derivatives = derivatives.split()
         rest = (place for place in range(SAVED_SLOTS) if place not in self.names)
         self.places_word = _nibbles((*self.places, *rest))

@@ -87,7 +87,8 @@ def rsqrt(x):
 
 @rsqrt.elementwise_vjp("x")
 def _(g, y):
-    return c(-0.5) * g * m.whole_power(y, 3)
+    power = m.whole_power(y, 3)  # before what stands on its left, as in PyTorch
+    return c(-0.5) * g * power
 
 
 @elementwise("xlogy", rule=PROMOTE_FLOAT, public=True)

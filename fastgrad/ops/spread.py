@@ -42,7 +42,9 @@ euclidean_norm = _op(
 
 def _var_back(g, x, divisor, keepdim, dims, sizes):
     factor = m.div(2.0, _number(x, divisor))
-    return factor * restored(g, sizes, keepdim, dims, number=False) * (x - invoke(mean, (x,), 1, dims))
+    g = restored(g, sizes, keepdim, dims, number=False)
+    deviation = x - invoke(mean, (x,), 1, dims)  # before what stands on its left, as in PyTorch
+    return factor * g * deviation
 
 
 def _number(x, bits):
@@ -66,6 +68,7 @@ for _alone, _with_mean, _back in ((var, var_mean, _var_back), (std, std_mean, _s
 
 @euclidean_norm.vjp("x")
 def _(g, x, y, keepdim, dims, sizes):
+    g = restored(g, sizes, keepdim, dims, number=False)
     length = restored(y, sizes, keepdim, dims, number=False)
     direction = m.masked_fill(x / length, 0.0, m.eq(length, 0.0))
-    return restored(g, sizes, keepdim, dims, number=False) * direction
+    return g * direction

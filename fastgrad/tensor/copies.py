@@ -13,6 +13,7 @@ from fastgrad.functions.arguments import need_tensor, need_type
 from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.device import device as Device  # noqa: N812
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
@@ -21,7 +22,7 @@ from fastgrad.tensor.methods import Methods
 if TYPE_CHECKING:
     from fastgrad.tensor import Tensor
 
-_DTYPE, _DEVICE = (TENSOR.fields[n][0] for n in ("dtype", "device"))
+_DTYPE, _DEVICE, _FLAGS = (TENSOR.fields[n][0] for n in ("dtype", "device", "flags"))
 _CAST, _CLONE = (BY_NAME[n].id for n in ("cast", "clone"))
 _field = rt.field
 _PRIVATE = hooks_.LEAF_HOOK_DICTS
@@ -38,7 +39,7 @@ class Copies(Methods):
 
     def contiguous(self) -> Tensor:
         """The tensor itself if it is contiguous, else a copy that is."""
-        return self if self.is_contiguous() else apply(_CLONE, 1, 0, self)
+        return self if _field(self, _FLAGS) & CONTIGUOUS else apply(_CLONE, 1, 0, self)
 
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """The tensor in another dtype or on another device; itself if nothing changes.
@@ -68,8 +69,8 @@ class Copies(Methods):
         tensor([1, 1])
         """
         device, dtype, _, copy = parse_to(args, kwargs)
-        out = self
-        if device is not None and device.code != _field(self, _DEVICE):
+        out, here = self, _field(self, _DEVICE)
+        if device is not None and device.code != here:
             out = _to_device(self, device)
         elif (
             device is not None and device != self.device
@@ -96,8 +97,9 @@ class Copies(Methods):
         ValueError
             If it is no dtype and no such name.
         """
+        own = dtypes.ALL[_field(self, _DTYPE)]
         if dtype is None:
-            return _type_name(self.dtype)
+            return _type_name(own)
         found = dtype
         if isinstance(dtype, str):
             found = next((d for d in dtypes.SUPPORTED if _type_name(d) == dtype), None)
@@ -161,25 +163,31 @@ class Copies(Methods):
 
     def new_tensor(self, data: Any, *, dtype: Any = None, requires_grad: builtins.bool = False) -> Tensor:
         """A tensor of data in this tensor's dtype."""
-        return creation.tensor(
-            data, dtype=dtype or self.dtype, device=self.device, requires_grad=requires_grad
-        )  # type: ignore[no-any-return]
+        own = dtypes.ALL[_field(self, _DTYPE)]
+        made: Tensor = creation.tensor(
+            data, dtype=dtype or own, device=self.device, requires_grad=requires_grad
+        )
+        return made
 
     def new_zeros(self, *size: Any, dtype: Any = None) -> Tensor:
         """Zeros in this tensor's dtype."""
-        return creation.zeros(*size, dtype=dtype or self.dtype, device=self.device)  # type: ignore[no-any-return]
+        own = dtypes.ALL[_field(self, _DTYPE)]
+        return creation.zeros(*size, dtype=dtype or own, device=self.device)  # type: ignore[no-any-return]
 
     def new_ones(self, *size: Any, dtype: Any = None) -> Tensor:
         """Ones in this tensor's dtype."""
-        return creation.ones(*size, dtype=dtype or self.dtype, device=self.device)  # type: ignore[no-any-return]
+        own = dtypes.ALL[_field(self, _DTYPE)]
+        return creation.ones(*size, dtype=dtype or own, device=self.device)  # type: ignore[no-any-return]
 
     def new_empty(self, *size: Any, dtype: Any = None) -> Tensor:
         """Elements not set, in this tensor's dtype."""
-        return creation.empty(*size, dtype=dtype or self.dtype, device=self.device)  # type: ignore[no-any-return]
+        own = dtypes.ALL[_field(self, _DTYPE)]
+        return creation.empty(*size, dtype=dtype or own, device=self.device)  # type: ignore[no-any-return]
 
     def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
         """One number, in this tensor's dtype."""
-        out: Tensor = creation.full(size, fill_value, dtype=dtype or self.dtype, device=self.device)
+        own = dtypes.ALL[_field(self, _DTYPE)]
+        out: Tensor = creation.full(size, fill_value, dtype=dtype or own, device=self.device)
         return out
 
 

@@ -90,7 +90,7 @@ class Facts(Methods):
 
     def element_size(self) -> int:
         """Bytes of an element."""
-        return self.dtype.itemsize
+        return dtypes.ALL[_field(self, _DTYPE)].itemsize
 
     @property
     def nbytes(self) -> int:
@@ -99,7 +99,7 @@ class Facts(Methods):
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        return _field(self, _DATA) if self.numel() else 0  # type: ignore[no-any-return]
+        return _field(self, _DATA) if _field(self, _NUMEL) else 0  # type: ignore[no-any-return]
 
     def is_contiguous(self) -> builtins.bool:
         """Whether elements lie in row-major order without gaps."""
@@ -107,19 +107,19 @@ class Facts(Methods):
 
     def is_floating_point(self) -> builtins.bool:
         """Whether the dtype is a floating-point one."""
-        return self.dtype.is_floating_point
+        return dtypes.ALL[_field(self, _DTYPE)].is_floating_point
 
     @property
     def _version(self) -> int:
         return rt.version(self)  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
-        if self.ndim == 0:
+        if _field(self, _NDIM) == 0:
             raise TypeError("len() of a 0-d tensor")
         return _sizes(self)[0]  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[Any]:
-        if self.ndim == 0:
+        if _field(self, _NDIM) == 0:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
 
@@ -160,11 +160,11 @@ class Facts(Methods):
 
     def view_as(self, other: Any) -> Any:
         """A view in the sizes of another tensor."""
-        return self.view(need_tensor("view_as", other, "other").shape)
+        return shape.view(self, need_tensor("view_as", other, "other").shape)
 
     def reshape_as(self, other: Any) -> Any:
         """In the sizes of another tensor."""
-        return self.reshape(need_tensor("reshape_as", other, "other").shape)
+        return shape.reshape(self, need_tensor("reshape_as", other, "other").shape)
 
     def where(self, condition: Any, other: Any) -> Any:
         """The tensor where the condition holds, else the other."""

@@ -6,10 +6,12 @@ import builtins
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from fastgrad import dtypes
 from fastgrad.autograd import engine
 from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.node import Node
 from fastgrad.functions.arguments import as_flag
+from fastgrad.functions.creation import empty
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import (
     GRAD_ENABLED,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _DTYPE, _FLAGS, _OUTPUT_NR = (TENSOR.fields[n][0] for n in ("dtype", "flags", "output_nr"))
 _field, _sizes = rt.field, rt.sizes
+_NOTHING: Any = object()
 
 
 class History(Methods):
@@ -51,8 +54,9 @@ class History(Methods):
         RuntimeError
             If the dtype is not floating, or for a non-leaf that should not require grad.
         """
+        kind = dtypes.ALL[_field(self, _DTYPE)]
         flag = as_flag("requires_grad_", "requires_grad", requires_grad)
-        if requires_grad and not self.dtype.is_floating_point:
+        if requires_grad and not kind.is_floating_point:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if not requires_grad and not self.is_leaf:
             raise RuntimeError(
@@ -225,8 +229,13 @@ class History(Methods):
             )
         rt.set_data(self, value)
 
-    def set_(self, source: Any) -> Tensor:
+    def set_(self, source: Any = _NOTHING) -> Tensor:
         """Let this tensor stand for the memory of another one, as a change in place.
+
+        Parameters
+        ----------
+        source : Tensor, optional
+            Without it, the tensor has one dimension without elements.
 
         Raises
         ------
@@ -239,9 +248,12 @@ class History(Methods):
         -----
         What was computed of a leaf before has the gradient of another tensor than what is computed of it from then on.
         """
+        dtype = _field(self, _DTYPE)
+        if source is _NOTHING:
+            source = empty(0, dtype=self.dtype, device=self.device)
         if not isinstance(source, TensorBase):
             raise TypeError(f"set_(): argument 'source' must be Tensor, not {type(source).__name__}")
-        if source.dtype is not self.dtype:
+        if _field(source, _DTYPE) != dtype:
             raise RuntimeError(
                 f"set_(): Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}"
             )

@@ -10,11 +10,11 @@ import numpy as np
 from fastgrad.functions import creation
 from fastgrad.functions.data import values_of
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.flags import GRAD_ENABLED
+from fastgrad.native.contracts.flags import GRAD_ENABLED, REQUIRES_GRAD
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.tensor.methods import Methods
 
-_DEVICE = TENSOR.fields["device"][0]
+_DEVICE, _NUMEL = TENSOR.fields["device"][0], TENSOR.fields["numel"][0]
 _field = rt.field
 
 
@@ -25,7 +25,7 @@ class Values(Methods):
 
     def item(self) -> Any:
         """The only element, as a Python number."""
-        if self.numel() != 1:
+        if _field(self, _NUMEL) != 1:
             raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
         return values_of(self).item()
 
@@ -48,7 +48,7 @@ class Values(Methods):
         """
         if force:
             return values_of(self)
-        if self.requires_grad and rt.get_mode() & GRAD_ENABLED:
+        if rt.flags_of(self) & REQUIRES_GRAD and rt.get_mode() & GRAD_ENABLED:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )

@@ -376,6 +376,41 @@ def test_wrong_arguments_for_forward(lib: ModuleType):
     assert log == []
 
 
+def test_what_is_saved_and_who_needs_gradients_can_be_assigned(lib: ModuleType):
+    seen = []
+
+    class Function(lib.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            seen.append(ctx.needs_input_grad)
+            ctx.needs_input_grad = (False, "mine")
+            ctx.to_save = (x,)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            seen.append(ctx.needs_input_grad)
+            (x,) = ctx.saved_tensors
+            return grad * x
+
+    x = lib.full((2,), 3.0, requires_grad=True)
+    Function.apply(x).sum().backward()
+    assert seen == [(True,), (False, "mine")]
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("value", [5, [1]])
+def test_only_a_tuple_can_be_saved(lib: ModuleType, value: Any):
+    class Function(lib.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.to_save = value
+            return x * 2
+
+    with pytest.raises((TypeError, RuntimeError), match=r"to_save .*tuple"):
+        Function.apply(ones(lib))
+
+
 def test_keyword_arguments(lib: ModuleType):
     log: list[Any] = []
     x, b = ones(lib), ones(lib)

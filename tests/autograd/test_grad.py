@@ -166,6 +166,31 @@ def test_wrong_inputs(lib: ModuleType):
                 call(inputs)
 
 
+def test_which_of_several_errors_is_raised(lib: ModuleType):
+    x, plain = lib.ones(2, 2, requires_grad=True), lib.ones(2)
+    base = x * 1
+    _, left = base.unbind(1)
+    base.mul_(2)  # leaves the view behind
+    ones = lib.ones(2)
+    grad = lib.autograd.grad
+    with pytest.raises(
+        RuntimeError, match="implicitly created"
+    ):  # gradients first, also those of later roots
+        grad([left], [left], [None])
+    with pytest.raises(RuntimeError, match="implicitly created"):
+        grad([left, x], [plain], [ones, None])
+    with pytest.raises(RuntimeError, match="Mismatch in shape"):
+        grad([left, plain], [plain], [lib.ones(3), ones])
+    with pytest.raises(RuntimeError, match="Output 1 of Unbind is a view"):  # then roots
+        grad([left], [plain], [ones])
+    with pytest.raises(RuntimeError, match="element 0 of tensors does not require grad"):
+        grad([plain, left], [plain], [None, ones])
+    with pytest.raises(RuntimeError, match="One of the differentiated Tensors does not require grad"):
+        grad([base.sum()], [plain, left])
+    with pytest.raises(RuntimeError, match="Output 1 of Unbind is a view"):
+        grad([base.sum()], [left, plain])
+
+
 def test_deprecated_arguments(lib: ModuleType):
     x = lib.ones(2, requires_grad=True)
     with pytest.warns(FutureWarning, match="only_inputs argument is deprecated"):

@@ -1202,3 +1202,105 @@ def test_a_gradient_of_other_sizes_since_an_embedding_was_differentiated():
     except RuntimeError:
         return
     assert tuple(found.shape) in ((2, 64), (1, 2))
+
+
+UNPACKED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "a fused derivative": (lambda a, b: a * b, r"MulBackward0.* \[2, 3\] and \[4, 5\] do not broadcast"),
+    "a program": (lambda a, b: a.var(1), r"VarBackward0.* \[2, 1\] and \[4, 5\] do not broadcast"),
+    "all inputs at once": (lambda a, b: a.softmax(1), r"SoftmaxBackward0.* \[2, 3\] and \[4, 5\] do not fit"),
+    "sizes of a view": (lambda a, b: a.max(1).values, r"MaxBackward0.* shape '\[2, 1\]' is invalid for .* size 20"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNPACKED)
+def test_sizes_that_do_not_fit_stand_in_the_message(what: str):
+    call, message = UNPACKED[what]
+    a, b = fg.ones(2, 3, requires_grad=True), fg.ones(2, 3)
+    with hooks(fg, lambda t: t, lambda t: fg.ones(4, 5, dtype=t.dtype)):
+        out = call(a, b)
+    with pytest.raises((RuntimeError, IndexError), match=message):
+        out.sum().backward()
+
+
+def test_a_gradient_that_cannot_be_added_is_told_by_its_sizes():
+    a = fg.ones(2, requires_grad=True)
+    (a * 2).sum().backward()
+    a.data = fg.ones(5)
+    with pytest.raises(RuntimeError, match=r"AccumulateGrad.* operands \[2\] and \[5\] do not broadcast"):
+        (a * 2).sum().backward()
+
+
+def test_a_packed_view_without_history_is_a_leaf_that_requires_grad(lib: ModuleType):
+    x = ones(lib)
+    with lib.no_grad():
+        view = x.view(2)
+    product = x * 2
+    with hooks(lib, lambda t: t.tolist(), lib.tensor):
+        y = product * view
+    saved = y.grad_fn._saved_other
+    assert saved.requires_grad
+    assert saved.is_leaf
+    assert not saved._is_view()
+    (g,) = lib.autograd.grad(y, x, lib.ones(2), create_graph=True)
+    assert g.requires_grad
+    g.sum().backward()
+    assert x.grad is None
+    assert view.grad is None
+
+
+def test_a_function_that_packs_a_view_without_history(lib: ModuleType):
+    class Product(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any) -> Any:
+            ctx.save_for_backward(a, b)
+            return a * b
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            _, b = ctx.saved_tensors
+            assert b.requires_grad
+            assert b.is_leaf
+            return g * b, None
+
+    x = ones(lib)
+    with lib.no_grad():
+        view = x.view(2)
+    with hooks(lib, lambda t: t.tolist(), lib.tensor):
+        y = Product.apply(x * 2, view)
+    (g,) = lib.autograd.grad(y, x, lib.ones(2), create_graph=True)
+    g.sum().backward()
+    assert x.grad is None
+    assert view.grad is None
+
+
+def test_what_is_unpacked_for_a_tensor_without_history_is_the_object(lib: ModuleType):
+    x, kept = ones(lib), lib.ones(2)
+    with hooks(lib, lambda t: t, lambda p: kept):
+        y = x * lib.ones(2)
+    assert y.grad_fn._saved_other is kept
+    kept.requires_grad_()
+    assert y.grad_fn._saved_other is not kept
+    assert not y.grad_fn._saved_other.requires_grad
+
+
+def test_other_places_can_be_read_after_a_change_of_one(lib: ModuleType):
+    x = lib.ones(1, 2, requires_grad=True)
+    a = x * 1
+    y = a.amax(0)
+    a.mul_(2)
+    assert y.grad_fn._saved_result.tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.grad_fn._saved_self
+
+
+@pytest.mark.parametrize("other", [0, 1])
+def test_a_saved_view_that_its_base_has_left_behind(lib: ModuleType, other: int):
+    x = lib.ones(1, 2, requires_grad=True)
+    views = x.split(1, 1)
+    y = x * views[other]
+    with lib.no_grad():
+        views[0].fill_(3.0)
+    with pytest.raises(RuntimeError, match=f"Output {other} of Split is a view"):
+        y.backward(lib.ones(1, 2))
+    with pytest.raises(RuntimeError, match=f"Output {other} of Split is a view"):
+        y.grad_fn._saved_other

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections import OrderedDict
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+import fastgrad as fg
 
 
 @pytest.mark.parametrize("kind", ["RNNCell", "GRUCell", "LSTMCell"])
@@ -112,3 +115,52 @@ def test_only_dicts_of_hooks_can_be_set(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(modules, "something_else", 5, raising=False)
     assert modules.something_else == 5
     assert not modules.hooks_.CALL_HOOKS
+
+
+class LongTuple(tuple):
+    """Tells more than it has."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return tuple.__len__(self) + 1
+
+
+class EmptyHanded(tuple):
+    """Iterates over nothing."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+
+def answered(lib: ModuleType, kind: type, values: int, pre: bool) -> Any:
+    """The gradient of the input of a module whose backward hook answers with a tuple of a class."""
+    module = lib.nn.ReLU()
+    if pre:
+        module.register_full_backward_pre_hook(lambda module, grads: kind([grads[0] * 3] * values))
+    else:
+        module.register_full_backward_hook(lambda module, grads, _: kind([grads[0] * 3] * values))
+    x = lib.ones(2, requires_grad=True)
+    module(x).sum().backward()
+    return x.grad.tolist()
+
+
+@pytest.mark.parametrize("pre", [False, True])
+def test_what_a_hook_returns_is_what_its_tuple_holds(lib: ModuleType, pre: bool):
+    assert answered(lib, EmptyHanded, 1, pre) == [3.0, 3.0]
+    with pytest.raises(RuntimeError, match=r"invalid number of grad_(in|out)put, got 2, but expected 1"):
+        answered(lib, LongTuple, 1, pre)
+
+
+@pytest.mark.parametrize("pre", [False, True])
+def test_a_tuple_that_lacks_what_it_tells_is_refused(pre: bool):
+    with pytest.raises(RuntimeError, match=r"invalid number of grad_(in|out)put, got 0, but expected 1"):
+        answered(fg, LongTuple, 0, pre)
+
+
+@pytest.mark.parametrize("prefix", [5, None, {}, [], b"a.", ("a",)])
+def test_a_prefix_is_text(lib: Any, prefix: Any):
+    with pytest.raises(TypeError):
+        lib.nn.Linear(2, 2).state_dict(prefix=prefix)

@@ -40,6 +40,7 @@ SERVING = {
     "expand_reduced": "sum",
     "gru_candidate": "gru_cell",
     "gru_state": "gru_cell",
+    "log_sigmoid_buffer": "logsigmoid",
     "lstm_output": "lstm_cell",
     "lstm_state": "lstm_cell",
     "mean_like": "mean",

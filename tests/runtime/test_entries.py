@@ -391,3 +391,32 @@ FUZZ = """
 def test_entries_bear_any_call_of_the_right_kinds(seed: int):
     out = assert_clean(FUZZ.format(seed=seed, rounds=40))
     assert out == "[2.0, 2.0]\n"
+
+
+@pytest.mark.parametrize("sizes", [((2,), (3,)), ((300,), (3,)), ((2,), (2, 2)), ((1,), (2,)), ((), (2,))])
+def test_what_is_copied_fits(sizes: tuple[tuple[int, ...], tuple[int, ...]]):
+    out, source = fg.ones(*sizes[0]), fg.zeros(*sizes[1])
+    with pytest.raises(RuntimeError, match=r"copy_\(\): "):
+        rt.copy(out, source)
+    assert (out == 1).all()
+
+
+def test_how_many_outputs_a_call_has_is_said_once():
+    """Edges lead to outputs: there cannot be fewer of them later."""
+
+    class Twice(fg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2
+
+    x = fg.ones(2, requires_grad=True)
+    called = Twice.apply(x).grad_fn
+    fresh = rt.function_begin(type(called), Twice, (x,))
+    rt.set_output_count(fresh, 3)
+    for node, count in ((called, 0), (called, 2), (fresh, 1), (fresh, 0), (fresh, 4)):
+        with pytest.raises(RuntimeError, match="invalid argument"):
+            rt.set_output_count(node, count)

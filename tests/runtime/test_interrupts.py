@@ -292,6 +292,9 @@ def interrupt(call: Callable[[], Any], n: int) -> bool:
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return local
 
+    sys._getframe().f_trace_opcodes = (
+        True  # Python 3.12 looks whether any frame has it when the tracing begins
+    )
     sys.settrace(begin)
     try:
         call()

@@ -158,3 +158,186 @@ def test_what_has_to_be_given(lib: Any, name: str):
 @pytest.mark.parametrize("name", ["view", "reshape", "expand", "permute", "repeat"])
 def test_an_empty_tuple_is_given(lib: Any, name: str):
     assert getattr(lib.ones(()), name)(()).shape == ()
+
+
+BIG = 1 << 64
+
+# PyTorch raises the same class for each of them.
+CLASSES: dict[str, tuple[type[Exception], Callable[[Any, Any], Any]]] = {
+    "zeros of a bool": (TypeError, lambda lib, x: lib.zeros(True)),
+    "zeros of a bool in a tuple": (TypeError, lambda lib, x: lib.zeros((True,))),
+    "full, a tensor for sizes": (TypeError, lambda lib, x: lib.full(lib.tensor([2]), 1.0)),
+    "full, a number for sizes": (TypeError, lambda lib, x: lib.full(3, 1.0)),
+    "full of a wide int": (OverflowError, lambda lib, x: lib.full((2,), BIG)),
+    "tensor of a wide int": (ValueError, lambda lib, x: lib.tensor(BIG)),
+    "view, a bool": (TypeError, lambda lib, x: x.view(True, 6)),
+    "permute, a bool": (TypeError, lambda lib, x: x.permute((True, False))),
+    "flatten, a bool": (TypeError, lambda lib, x: x.flatten(True)),
+    "unbind, no integer": (TypeError, lambda lib, x: x.unbind(1.0)),
+    "unflatten, a tensor": (TypeError, lambda lib, x: x.unflatten(1, lib.tensor([3]))),
+    "broadcast_to, a tensor": (TypeError, lambda lib, x: x.broadcast_to(lib.tensor([2, 3]))),
+    "randint, a number for sizes": (TypeError, lambda lib, x: lib.randint(3, 2)),
+    "sum, a wide dimension": (ValueError, lambda lib, x: x.sum(BIG)),
+    "sum, a wide dimension of several": (TypeError, lambda lib, x: x.sum((BIG,))),
+    "layer_norm, a tensor": (TypeError, lambda lib, x: lib.nn.functional.layer_norm(x, lib.tensor([3]))),
+    "layer_norm, a set": (TypeError, lambda lib, x: lib.nn.functional.layer_norm(x, {3})),
+    "layer_norm, text": (TypeError, lambda lib, x: lib.nn.functional.layer_norm(x, "a")),
+    "cat of nothing along None": (TypeError, lambda lib, x: lib.cat((), None)),
+    "stack of nothing along None": (TypeError, lambda lib, x: lib.stack((), None)),
+    "cat of nothing": (ValueError, lambda lib, x: lib.cat(())),
+    "a wide index": (ValueError, lambda lib, x: x[BIG]),
+    "a wide index behind another": (ValueError, lambda lib, x: x[0, -BIG]),
+    "wide indices": (ValueError, lambda lib, x: x[[BIG]]),
+    "an index beyond int64": (ValueError, lambda lib, x: x[[BIG - 1]]),
+    "writing at a wide index": (ValueError, lambda lib, x: x.__setitem__(BIG, 1.0)),
+    "text as index": (TypeError, lambda lib, x: x["a"]),
+    "text in a slice": (TypeError, lambda lib, x: x["a":]),
+    "a wide stride": (ValueError, lambda lib, x: conv(lib, stride=BIG)),
+    "a wide stride of several": (TypeError, lambda lib, x: conv(lib, stride=(BIG,))),
+    "a wide padding": (ValueError, lambda lib, x: conv(lib, padding=BIG)),
+    "a wide dilation": (ValueError, lambda lib, x: conv(lib, dilation=BIG)),
+    "a wide window": (ValueError, lambda lib, x: lib.nn.functional.max_pool1d(lib.ones(1, 1, 3), BIG)),
+    "pad with a wide int": (TypeError, lambda lib, x: lib.nn.functional.pad(x, (BIG, 0))),
+    "pad with None": (TypeError, lambda lib, x: lib.nn.functional.pad(x, None)),
+    "pad beyond all sizes": (RuntimeError, lambda lib, x: lib.nn.functional.pad(x, (2**62, 2**62))),
+    "zero_ of None": (TypeError, lambda lib, x: lib.Tensor.zero_(None)),
+    "requires_grad_ of None": (TypeError, lambda lib, x: lib.Tensor.requires_grad_(None)),
+    "type of None": (TypeError, lambda lib, x: lib.Tensor.type(None)),
+    "view_as of a number": (TypeError, lambda lib, x: lib.Tensor.view_as(1, x)),
+    "set_ of a number": (TypeError, lambda lib, x: lib.Tensor.set_(1, x)),
+    "unbind of a number": (TypeError, lambda lib, x: lib.Tensor.unbind(1)),
+    "item of None": (TypeError, lambda lib, x: lib.Tensor.item(None)),
+    "to of a number": (TypeError, lambda lib, x: lib.Tensor.to(1)),
+    "new_zeros of None": (TypeError, lambda lib, x: lib.Tensor.new_zeros(None, 2)),
+    "set_multithreading_enabled of text": (TypeError, lambda lib, x: lib.autograd.set_multithreading_enabled("x")),
+    "set_grad_enabled of a number": (TypeError, lambda lib, x: lib.set_grad_enabled(1)),
+    "set_detect_anomaly of text": (TypeError, lambda lib, x: lib.autograd.set_detect_anomaly("x")),
+}  # fmt: skip
+
+
+def conv(lib: Any, **settings: Any) -> Any:
+    return lib.nn.functional.conv1d(lib.ones(1, 1, 3), lib.ones(1, 1, 2), **settings)
+
+
+@pytest.mark.parametrize("what", CLASSES)
+def test_the_class_of_the_error_is_that_of_pytorch(lib: Any, what: str):
+    kind, call = CLASSES[what]
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - the class is looked at
+        call(lib, lib.ones(2, 3))
+    assert raised.type is kind
+
+
+WIDE = {
+    "x[BIG]": r"select\(\): Overflow when unpacking long long: one of the integers \[0, 18446744073709551616\]",
+    "x[0, BIG]": r"index\(\): Overflow when unpacking long long, the index is 18446744073709551616",
+    "conv(fg, stride=BIG)": r"conv1d\(\): argument 'stride': Overflow when unpacking long long, the number is",
+    "F.pad(x, (0, BIG))": r"pad\(\): argument 'pad' failed to unpack the object at pos 2",
+    "x.flatten(0, 1.0)": r"flatten\(\): argument 'end_dim' must be int, not float",
+    "fg.zeros(True)": r"zeros\(\): argument 'size' must be tuple of ints, but found element of type bool at pos 0",
+    "F.layer_norm(x, x)": r"layer_norm\(\): argument 'normalized_shape' \(position 2\) must be tuple of ints, not Ten",
+    "fg.Tensor.item('a')": r"descriptor 'item' for 'fastgrad.Tensor' objects doesn't apply to a 'str' object",
+    "fg.Tensor.set_(None)": r"descriptor 'set_' for 'fastgrad.Tensor' objects doesn't apply to a 'NoneType' object",
+    "x['a':]": r"slice\(\): slice indices must be integers or None .*, but got str",
+}
+
+
+@pytest.mark.parametrize("text", WIDE)
+def test_the_error_names_function_and_argument(text: str):
+    with pytest.raises((TypeError, ValueError), match=WIDE[text]):
+        eval(text, {**globals(), "x": fg.ones(2, 3)})
+
+
+def test_methods_called_as_functions_of_no_tensor():
+    """None raises an AttributeError about a part of the library that its caller does not know."""
+    wrong = []
+    for name in dir(fg.Tensor):
+        method = getattr(fg.Tensor, name)
+        if name.startswith("_") or not callable(method):
+            continue
+        for given in ((), (fg.ones(2),), (fg.ones(2), fg.ones(2))):
+            try:
+                method(None, *given)
+            except AttributeError:
+                wrong.append((name, given))
+            except Exception:  # of any other class
+                pass
+    assert not wrong
+
+
+@pytest.mark.parametrize("index", [range(2), [0, 1]])
+def test_a_range_is_an_index_as_a_list_is(lib: Any, index: Any):
+    assert lib.tensor([[1.0], [2.0], [3.0]])[index].tolist() == [[1.0], [2.0]]
+
+
+def test_a_tensor_of_no_memory(lib: Any):
+    x = lib.ones(2, 3)
+    assert x.set_() is x
+    assert (tuple(x.shape), x.stride(), x.numel(), x._version, x.dtype) == ((0,), (1,), 0, 1, lib.float32)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        lib.ones(2, requires_grad=True).set_()
+    with pytest.raises(TypeError):
+        x.set_(None)
+
+
+# Numbers and switches that mean nothing: both libraries refuse them with this class.
+MEANINGLESS: dict[str, tuple[type[Exception], Callable[[Any, Any], Any]]] = {
+    "backward, retain_graph of text": (TypeError, lambda lib, x: x.requires_grad_().sum().backward(None, "a")),
+    "backward, create_graph of a list": (TypeError, lambda lib, x: x.requires_grad_().sum().backward(None, None, [1])),
+    "backward of None": (TypeError, lambda lib, x: lib.autograd.backward(None)),
+    "grad with regard to None": (TypeError, lambda lib, x: lib.autograd.grad(x.requires_grad_().sum(), None)),
+    "grad, allow_unused of text": (
+        TypeError, lambda lib, x: lib.autograd.grad(x.requires_grad_().sum(), x, allow_unused="a"),
+    ),
+    "a device of index 1.5": (TypeError, lambda lib, x: lib.device("cpu", 1.5)),
+    "zeros, requires_grad of a number": (TypeError, lambda lib, x: lib.zeros(2, requires_grad=0)),
+    "dropout, training of text": (TypeError, lambda lib, x: lib.nn.functional.dropout(x, 0.5, "yes")),
+    "batch_norm, training of a number": (
+        TypeError, lambda lib, x: lib.nn.functional.batch_norm(x, None, None, training=1),
+    ),
+    "attention, is_causal of a number": (
+        TypeError, lambda lib, x: lib.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=1),
+    ),
+    "layer_norm, eps of text": (TypeError, lambda lib, x: lib.nn.functional.layer_norm(x, (3,), eps="a")),
+    "group_norm, groups of a bool": (TypeError, lambda lib, x: lib.nn.functional.group_norm(x, True)),
+    "leaky_relu, slope of text": (TypeError, lambda lib, x: lib.nn.functional.leaky_relu(x, "a")),
+    "elu, alpha of text": (TypeError, lambda lib, x: lib.nn.functional.elu(x, "a")),
+    "softplus, beta of text": (TypeError, lambda lib, x: lib.nn.functional.softplus(x, "a")),
+    "one_hot, a fraction of classes": (TypeError, lambda lib, x: lib.nn.functional.one_hot(lib.tensor([0]), 1.5)),
+    "linspace from text": (TypeError, lambda lib, x: lib.linspace("a", 1.0, 3)),
+    "arange of a wide int": (OverflowError, lambda lib, x: lib.arange(BIG)),
+    "arange, a step of NaN": (RuntimeError, lambda lib, x: lib.arange(0, 3, float("nan"))),
+    "isclose, a tolerance of NaN": (RuntimeError, lambda lib, x: lib.isclose(x, x, float("nan"))),
+    "normal, sizes of tensors": (TypeError, lambda lib, x: lib.normal(x, 1.0, (2, 3))),
+    "cauchy_ around a list": (TypeError, lambda lib, x: x.cauchy_([1.5])),
+    "uniform_ between tensors": (TypeError, lambda lib, x: x.uniform_(x, 1.0)),
+    "scatter_add at a number": (TypeError, lambda lib, x: lib.scatter_add(x, 0, 0, x)),
+    "lstm_cell, one state": (TypeError, lambda lib, x: lib.lstm_cell(x, x, x, x)),
+    "squeeze, a dimension twice": (RuntimeError, lambda lib, x: x.squeeze((0, 0))),
+    "logsumexp, a dimension twice": (RuntimeError, lambda lib, x: x.logsumexp((1, -1))),
+    "flatten beyond a number": (IndexError, lambda lib, x: lib.ones(()).flatten(0, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MEANINGLESS)
+def test_what_means_nothing_is_refused(lib: Any, what: str):
+    kind, call = MEANINGLESS[what]
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - the class is looked at
+        call(lib, lib.ones(2, 3))
+    assert raised.type is kind
+
+
+@pytest.mark.parametrize("truth", [1, 0])
+def test_the_engine_takes_integers_for_bools(lib: Any, truth: int):
+    x = lib.ones(2, requires_grad=True)
+    y = (x * x).sum()
+    y.backward(retain_graph=truth)
+    if truth:
+        y.backward()
+    assert x.grad.tolist() == [2.0 + 2.0 * truth] * 2
+
+
+def test_tensors_of_one_element_are_numbers(lib: Any):
+    x = lib.ones(2, 3)
+    assert lib.nn.functional.dropout(x, lib.tensor(1.0)).sum() == 0
+    assert lib.normal(lib.tensor(0.0), 1.0, (2, 3)).shape == (2, 3)
+    assert lib.nn.functional.leaky_relu(-x, lib.tensor(0.5)).sum() == -3

@@ -379,6 +379,13 @@ def test_saved_attributes_can_be_read_again_and_again(lib: ModuleType):
     y.sum().backward()
 
 
+def test_a_saved_attribute_without_history_is_the_object_that_the_function_had(lib: ModuleType):
+    x, factor = leaf(lib), lib.ones(2)
+    y = checkpoint(lib, lambda x: x.exp() * factor, x)
+    assert y.grad_fn._saved_other is factor
+    assert y.grad_fn._saved_other is y.grad_fn._saved_other
+
+
 def test_what_is_not_supported():
     for name in ("checkpoint", "checkpoint_sequential"):
         function = getattr(fg.utils.checkpoint, name)

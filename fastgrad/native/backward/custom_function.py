@@ -49,12 +49,13 @@ from fastgrad.native.contracts.flags import (
     OUTPUT_ALIAS,
     PYTHON_APPLY,
     REQUIRES_GRAD,
+    SAVED_FREED,
     SAVED_HOOKS,
     VIEW_ORIGIN,
     WATCHED,
 )
 from fastgrad.native.contracts.python_types import NO_MATERIALIZE
-from fastgrad.native.contracts.status import INFERENCE_SAVED, INTERNAL, OK, RAISED, SAVED_TWICE
+from fastgrad.native.contracts.status import FREED_GRAPH, INFERENCE_SAVED, INTERNAL, OK, RAISED, SAVED_TWICE
 from fastgrad.native.graph.graph import (
     check_readable,
     gradient_edge,
@@ -68,7 +69,7 @@ from fastgrad.native.graph.inplace import change_history, check_inplace
 from fastgrad.native.graph.packing import announce, mark_packed, new_reference, pack_place
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
-from fastgrad.native.memory.buffers import allocate, deallocate
+from fastgrad.native.memory.buffers import allocate
 from fastgrad.native.memory.records import META_BYTES, META_OFFSET
 from fastgrad.native.memory.references import drop, drop_node, leave_node, release_place, retain
 from fastgrad.native.memory.storages import version_of
@@ -136,16 +137,14 @@ def function_begin(kind, function, args):
 
 @native
 def set_output_count(n, count):
-    """Room for what a node keeps of its outputs. A status."""
+    """Room for what a node keeps of its outputs, to be said once, before anything leads to one of them. A status."""
     record = node(n)
-    if count < 0 or count > MOST_OUTPUTS:
-        return fail(INTERNAL, n, count)
+    if count < 0 or count > MOST_OUTPUTS or record.n_out != 1 or words(record.metas)[0] != -1:
+        return fail(INTERNAL, record.n_out, count)
     if count > 1:
         metas = allocate(count * META_BYTES)
         if failed(metas):
             return metas
-        if record.metas != n + META_OFFSET:
-            deallocate(record.metas, record.n_out * META_BYTES)
         record.metas = metas
     record.n_out = count
     for k in range(count):
@@ -381,7 +380,7 @@ def unpack_saved(n, k):
 @native
 def saved_place(n, k):
     """What place `k` of a node holds; None if nothing, a negative status if it was freed or changed."""
-    status = check_readable(n)
+    status = check_readable(n, k)
     return status if failed(status) else unpack_saved(n, k)
 
 
@@ -396,14 +395,13 @@ def pack_now(n, k):
 def saved_tensors(n):
     """What the node of a custom function saved, as a tuple, a negative status, or zero with an exception set."""
     record = node(n)
-    status = check_readable(n)
-    if failed(status):
-        return status
+    if record.flags & SAVED_FREED:
+        return FREED_GRAPH
     values = py_tuple_new(record.n_places if record.n_saved != 0 else 0)
     if values == 0 or record.n_saved == 0:
         return values
     for k in range(record.n_places):
-        h = unpack_saved(n, k)
+        h = saved_place(n, k)
         item = h
         if h == 0:
             item = none()

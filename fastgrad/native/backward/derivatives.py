@@ -11,7 +11,7 @@ gradient of the output, then what was saved, inputs before outputs, and the inte
 from __future__ import annotations
 
 from fastgrad.native.backward.slots import find_slot, is_wanted, slot_at
-from fastgrad.native.base.failures import fail, failed
+from fastgrad.native.base.failures import fail, failed, noted
 from fastgrad.native.base.intrinsics import (
     address_of,
     advance,
@@ -138,7 +138,7 @@ def run_program(address, handle, k, env, grads):
                 break
             spill = words(room)
         n_attrs = program_attrs(n, k, sources, n_sources, spill)
-        got = call(op, count, operands, n_attrs, spill, outs, 1)
+        got = noted(call(op, count, operands, n_attrs, spill, outs, 1), count, operands, n_attrs, spill)
         if many > 24:
             deallocate(address_of(spill), (many + 24) * 8)
         if got <= 0:
@@ -160,13 +160,13 @@ def run_program(address, handle, k, env, grads):
 
 @native_once
 def sum_programs(programs, handle, k, env, grads):
-    """The sum of what the programs of a node's outputs give for input `k`, of those with a gradient.
+    """The sum of what the programs of a node's outputs give for input `k`, of those with both.
 
     A handle, zero if there is none, or a negative status.
     """
     total = 0
     for j in range(node(handle).n_out):
-        if grads[j] == 0:
+        if grads[j] == 0 or programs[j] == 0:
             continue
         env[ENV_GRADS] = grads[j]
         part = run_program(programs[j], handle, k, env, grads)
@@ -215,7 +215,8 @@ def apply_joint(t, n, info, env, results):
     ins = words(stack_small())
     outs = words(stack_small())
     count = gradient_and_saved(info.reads[0], env, ins)
-    got = call(info.grad[0], count, ins, n.n_attrs, words(n.attrs), outs, 0)
+    attrs = words(n.attrs)
+    got = noted(call(info.grad[0], count, ins, n.n_attrs, attrs, outs, 0), count, ins, n.n_attrs, attrs)
     for k in range(got):
         if runs(t, n, k):
             results[k] = outs[k]
@@ -237,7 +238,8 @@ def apply_input(n, handle, info, k, env, grads):
         if grads[0] == 0:
             return 0
         ins = words(stack_small())
-        return elementwise(info.grad[which], gradient_and_saved(info.reads[which], env, ins), ins)
+        count = gradient_and_saved(info.reads[which], env, ins)
+        return noted(elementwise(info.grad[which], count, ins), count, ins, 0, ins)
     if kind == PROGRAM:
         return run_program(info.grad[which], handle, k, env, grads)
     if kind == SUMMED:

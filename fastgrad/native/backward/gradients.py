@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import failed, note_sizes
+from fastgrad.native.base.failures import failed, note_sizes, noted
 from fastgrad.native.base.intrinsics import (
     address_of,
     advance,
@@ -58,7 +58,7 @@ def add_gradient(t, grads, k, g):
         outs = words(stack_small())
         count = call(add, 2, ins, 0, ins, outs, 1)
         result = outs[0] if count > 0 else count
-    if failed(result):
+    if failed(noted(result, 2, ins, 0, ins)):
         release_reference(g)
         drain()
         return result
@@ -88,7 +88,7 @@ def accumulate(t, n, g):
     ins[1] = g
     retain(before)
     result = elementwise_slow(runtime().add_op, 2, ins, before)
-    if not failed(result):
+    if not failed(noted(result, 2, ins, 0, ins)):
         release_reference(result)
     drop(before)
     return 0 if not failed(result) else result

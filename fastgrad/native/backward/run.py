@@ -47,6 +47,7 @@ from fastgrad.native.base.pyapi import (
     py_tuple_new,
     py_tuple_set,
     py_tuple_size,
+    py_vectorcall,
     tuple_type,
 )
 from fastgrad.native.contracts.flags import (
@@ -63,7 +64,7 @@ from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
-from fastgrad.native.objects.failures import facts_of
+from fastgrad.native.objects.failures import facts_of, noted_call
 from fastgrad.native.objects.handles import is_tensor, node_handle, object_handle, type_of, wrap_node
 from fastgrad.native.tensors.tensors import finished, new_tensor
 
@@ -158,10 +159,9 @@ def root(handle, o, gradient):
     """Let a pass start from a tensor or an edge, with the object of a gradient or None. OK, UNUSUAL or a failure."""
     place = words(stack_small())
     result = find_place(o, place)
-    if not failed(result) and place[0] == 0:
-        result = UNUSUAL
-    if failed(result):
-        return result
+    if failed(result) or place[0] == 0:
+        # Python raises what is wrong with the gradients of all roots before what is wrong with one of the roots.
+        return result if result == RAISED else UNUSUAL
     meta = words(node(place[0]).metas + place[1] * META_BYTES)
     h = ones_like(meta) if gradient == none() else object_handle(gradient)
     if h > 0 and gradient != none():
@@ -246,10 +246,16 @@ def fail_in_python(handle, result):
     number = py_integer(result)
     n = task(handle).node
     o = wrap_node(n) if n != 0 else new_reference(none())
+    noted = noted_call()
     answer = 0
-    if facts != 0 and number != 0 and o != 0:
-        answer = call_python(runtime().pass_failed, 3, o, number, facts)
-    for held in (facts, number, o, answer):
+    if facts != 0 and number != 0 and o != 0 and noted != 0:
+        frame = words(stack_small())
+        frame[0] = o
+        frame[1] = number
+        frame[2] = facts
+        frame[3] = noted
+        answer = py_vectorcall(runtime().pass_failed, address_of(frame), 4, 0)
+    for held in (facts, number, o, noted, answer):
         if held != 0:
             py_decref(held)
 

@@ -26,6 +26,7 @@ from fastgrad.native.contracts.limits import (
     SPLIT_WORDS,
 )
 from fastgrad.native.contracts.record import Part, Record
+from fastgrad.native.contracts.status import NOTED_WORDS
 
 # Every reference-counted record starts alike: compiled code frees them by one loop.
 _HEADER = {"magic": 1, "generation": 1, "refs": 1, "link": 1, "mark": 1}
@@ -92,7 +93,7 @@ RUNTIME = Record(
     free=8, live=8, quarantine=8, quarantine_tail=8, quarantine_n=8,
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
     seq=1, task_id=1, current_task=1, thread=1, mode=1, settings=N_SETTINGS, modes=1, n_modes=1, cap_modes=1,
-    error_reason=1, error=24, report=REPORT.words, overruns=1, dead=1, draining=1,
+    error_reason=1, error=24, failed_call=NOTED_WORDS, report=REPORT.words, overruns=1, dead=1, draining=1,
     pool=1, n_threads=1, part_work=1, divided=1, splits=MAX_KERNELS * N_LAYOUTS, split_words=SPLIT_WORDS,
     n_flights=1, uncounted=1, waiters=1, waiting=1, flights=N_FLIGHTS * FLIGHT.words, places=N_PLACES,
     resolve=1, op_failed=1, entry_failed=1, wrong_argument=1,
@@ -105,7 +106,7 @@ RUNTIME = Record(
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
     note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,
-    operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, sum_op=1, mean_op=1, div_op=1,
+    operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, mul_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, gemm_kernel=1, zero_kernel=1, constant_kernel=1,
     upload_kernel=1, download_kernel=1, accumulate_op=1, random_kernels=N_RANDOM_KERNELS, sequence_kernel=1,

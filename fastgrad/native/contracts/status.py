@@ -11,7 +11,8 @@ dtype; ``view``, a handle and then whether its base has changed, as what is wron
 and origin; ``kernel``, a cell of the kernel table, as what to do without it; ``place``, a number, as the name of that
 place in the groups of tensors of an op; ``sizes``, several.
 Besides, a text may ask for what the failed call was given: ``{operands}``, ``{first}`` and ``{others}`` (sizes),
-``{types}`` (of elements), ``{ints}``, ``{place0}``, ``{live_bytes}``.
+``{types}`` (of elements), ``{ints}``, ``{place0}``, ``{live_bytes}``. A call that a pass makes is given by the pass: it
+leaves them in `runtime.failed_call` (``noted``).
 """
 
 from __future__ import annotations
@@ -51,6 +52,12 @@ class Reason(NamedTuple):
 SIZES_WORDS = 1 + MAX_DIMS
 """Words of a fact of kind ``sizes``."""
 
+NOTED_OPERANDS, NOTED_INTS = 4, 2 * MAX_DIMS
+OPERAND_WORDS = 1 + SIZES_WORDS
+NOTED_WORDS = 2 + NOTED_OPERANDS * OPERAND_WORDS + NOTED_INTS
+"""What is noted of a failed call of a derivative: the numbers of operands and integers; of each operand its dtype, -1
+where there is none, and its sizes; the integers. Of longer calls only the first of them."""
+
 REASONS: dict[int, Reason] = {}
 """The table, by the negative numbers that name the reasons."""
 
@@ -81,6 +88,10 @@ NO_MEMORY = _reason(MemoryError, "not enough memory for the result; {live_bytes}
 NO_KERNEL = _reason(NotImplementedError, "not implemented for {types}{advice}", "advice:kernel")
 BAD_HANDLE = _reason(TypeError, "expected Tensor arguments")
 BAD_CALL = _reason(TypeError, "operands and integers do not fit the op")
+WIDE_INTEGER = _reason(
+    ValueError,
+    "Overflow when unpacking long long: one of the integers {ints} has more than 64 bits",
+)
 INTERNAL = _reason(RuntimeError, "invalid argument ({a}, {b}) of a compiled function", "a b")
 DEVICE_MISMATCH = _reason(
     RuntimeError,
@@ -143,15 +154,21 @@ OUTPUT_SIZES = _reason(
 )
 SEVERAL_UNKNOWN = _reason(
     RuntimeError,
-    "only one dimension can be inferred as -1, and none can be negative otherwise, but the sizes are {ints}",
+    "only one dimension can be inferred as -1, and none can be negative otherwise, but the sizes are {sizes}",
+    "sizes:sizes",
 )
-NEGATIVE_SIZE = _reason(RuntimeError, "invalid shape dimension {size} at position {k} of {ints}", "size k")
+NEGATIVE_SIZE = _reason(
+    RuntimeError, "invalid shape dimension {size} at position {k} of {sizes}", "sizes:sizes size k"
+)
 AMBIGUOUS_SIZE = _reason(
     RuntimeError,
-    "cannot reshape tensor of 0 elements into shape {ints} because the unspecified dimension size -1 can "
+    "cannot reshape tensor of 0 elements into shape {sizes} because the unspecified dimension size -1 can "
     "be any value and is ambiguous",
+    "sizes:sizes",
 )
-RESHAPE_SIZES = _reason(RuntimeError, "shape '{ints}' is invalid for input of size {numel}", "numel")
+RESHAPE_SIZES = _reason(
+    RuntimeError, "shape '{sizes}' is invalid for input of size {numel}", "sizes:sizes numel"
+)
 EXPAND_DIMS = _reason(
     RuntimeError,
     "the number of sizes provided ({n}) must be greater or equal to the number of dimensions in the tensor "

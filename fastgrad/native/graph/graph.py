@@ -264,19 +264,10 @@ def gradient_edge(handle):
 
 @native
 def check_saved(handle):
-    """Whether a derivative may use what a node saved: it is still there and unchanged. A status with the facts."""
-    return check_places(handle, True)
+    """Whether a derivative may use what a node saved: it is still there and unchanged. A status with the facts.
 
-
-@native
-def check_readable(handle):
-    """Whether what a node saved is still there and unchanged, for those who only look at it. A status likewise."""
-    return check_places(handle, False)
-
-
-@native
-def check_places(handle, histories):
-    """The check behind both; for a derivative, inputs must have kept their histories as well."""
+    Inputs must have kept their histories as well.
+    """
     n = node(handle)
     if n.flags & SAVED_FREED:
         return FREED_GRAPH
@@ -284,14 +275,52 @@ def check_places(handle, histories):
         return 0
     for k in range(n.n_places):
         h = words(n.saved)[2 * k]
-        expected = words(n.saved)[2 * k + 1]
         if h == 0:
             continue
-        if histories and tensor(h).flags & DETACHED and lost_history(n, k, h):
+        if tensor(h).flags & DETACHED and lost_history(n, k, h):
             return SAVED_DETACHED
-        if version_of(h) != expected:
-            return fail(SAVED_MODIFIED, h, version_of(h), expected)
+        if version_of(h) != words(n.saved)[2 * k + 1]:
+            return first_changed(n)
     return 0
+
+
+@native_once
+def first_changed(n):
+    """The failure of the first place, in the order in which places are unpacked, whose tensor was changed since."""
+    info = op_record(n.op)
+    for i in range(n.n_places):
+        k = i if n.flags & PYTHON_APPLY else place_at(info, i)
+        status = check_version(n, k) if words(n.saved)[2 * k] != 0 else 0
+        if failed(status):
+            return status
+    return OK
+
+
+@native
+def check_readable(handle, k):
+    """Whether what a node saved in place `k` is still there and unchanged, for those who only look at it."""
+    n = node(handle)
+    if n.flags & SAVED_FREED:
+        return FREED_GRAPH
+    return check_version(n, k) if words(n.saved)[2 * k] != 0 else 0
+
+
+@native
+def check_version(n, k):
+    """Whether the tensor in place `k` of node `n` is unchanged. A status with the facts.
+
+    Where it cannot follow its base, that comes first: whoever reads it asks for its history before its version.
+    """
+    h = words(n.saved)[2 * k]
+    expected = words(n.saved)[2 * k + 1]
+    if version_of(h) == expected:
+        return OK
+    t = tensor(h)
+    if t.flags & VIEW_ORIGIN and t.flags & IS_VIEW and t.base != 0:
+        status = catch_up(h)
+        if failed(status):
+            return status
+    return fail(SAVED_MODIFIED, h, version_of(h), expected)
 
 
 @native

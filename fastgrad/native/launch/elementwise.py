@@ -74,6 +74,29 @@ def broadcast(n, ins, ndim, shape):
 
 
 @native
+def check_sizes(out, ndim, sizes):
+    """Whether `out` has these sizes: a status."""
+    to = tensor(out)
+    if to.ndim != ndim:
+        return OUTPUT_SIZES
+    for d in range(ndim):
+        if to.shape[d] != sizes[d]:
+            return OUTPUT_SIZES
+    return 0
+
+
+@native
+def check_fits(out, source):
+    """Whether a tensor can be broadcast to the sizes of `out`: a status."""
+    ins = words(stack_small())
+    ins[0] = out
+    ins[1] = source
+    sizes = words(stack_small())
+    ndim = broadcast(2, ins, 0, sizes)
+    return ndim if failed(ndim) else check_sizes(out, ndim, sizes)
+
+
+@native
 def strided_frame(f, n, ins, out):
     """Fill the frame of a strided launch: dimensions collapsed over all operands, innermost first."""
     to = tensor(out)
@@ -274,11 +297,9 @@ def elementwise_slow(op, n, ins, out):
             return DEVICE_MISMATCH
         if not can_cast(out_dtype, to.dtype):
             return fail(RESULT_CAST, out_dtype, to.dtype)
-        if to.ndim != ndim:
-            return OUTPUT_SIZES
-        for d in range(ndim):
-            if to.shape[d] != scratch[d]:
-                return OUTPUT_SIZES
+        status = check_sizes(out, ndim, scratch)
+        if failed(status):
+            return status
         if to.dtype != out_dtype:
             target = new_tensor(out_dtype, device, ndim, scratch)
         else:

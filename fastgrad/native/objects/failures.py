@@ -28,7 +28,7 @@ from fastgrad.native.base.pyapi import (
     system_error,
 )
 from fastgrad.native.contracts.records import MAGIC, TENSOR_KIND
-from fastgrad.native.contracts.status import FACT_TENSORS, FACT_WORDS
+from fastgrad.native.contracts.status import FACT_TENSORS, FACT_WORDS, NOTED_WORDS
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.handles import wrap_optional
 
@@ -64,6 +64,23 @@ def facts_of(reason):
         elif values != 0:
             py_decref(values)
             values = 0
+    return values
+
+
+@native_once
+def noted_call():
+    """What was noted of a failed call as a tuple of ints, which is nobody's afterwards; zero with an exception set."""
+    noted = runtime().failed_call
+    values = py_tuple_new(NOTED_WORDS)
+    for k in range(NOTED_WORDS):
+        item = py_integer(noted[k]) if values != 0 else 0
+        if item != 0:
+            py_tuple_set(values, k, item)
+        elif values != 0:
+            py_decref(values)
+            values = 0
+    noted[0] = 0
+    noted[1] = 0
     return values
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import _stack_words, advance, native, native_inline, words
+from fastgrad.native.base.intrinsics import _stack_words, advance, native, native_inline, native_once, words
 from fastgrad.native.base.pyapi import (
+    int_type,
     py_decref,
+    py_err_clear,
     py_err_occurred,
     py_integer_value,
+    py_is_subtype,
     py_tuple_new,
     py_tuple_set,
 )
@@ -20,14 +23,14 @@ from fastgrad.native.contracts.ops import (
     SHAPE_UNBIND,
     STRUCTURED,
 )
-from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE
+from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE, WIDE_INTEGER
 from fastgrad.native.dispatch.call import call_entry
 from fastgrad.native.dispatch.inplace_call import inplace
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.failures import call_refused
-from fastgrad.native.objects.handles import optional_handle, wrap
+from fastgrad.native.objects.handles import optional_handle, type_of, wrap
 
 HEAD = 3  # arguments before the operands: the op, the number of operands, the number of outputs
 IN_PLACE = -1  # in place of the number of outputs
@@ -101,7 +104,7 @@ def apply_with(ins, op, n, n_outs, arguments, count):
     for k in range(n_ints):
         attrs[k] = py_integer_value(given[n + k])
         if attrs[k] == -1 and py_err_occurred() != 0:
-            return 0
+            return integer_refused(given[n + k], arguments, count)
     for k in range(n):
         ins[k] = optional_handle(given[k])
         if ins[k] < 0 or (ins[k] == 0 and not info.optional >> min(k, 63) & 1):
@@ -116,6 +119,15 @@ def apply_with(ins, op, n, n_outs, arguments, count):
     if made <= 0:
         return call_refused(made, arguments, count)
     return wrap(outs[0]) if made == 1 and n_outs == 0 else wrap_all(outs, made)
+
+
+@native_once
+def integer_refused(o, arguments, count):
+    """An integer could not be read: an int that is too large is refused, else what is set stays. Zero."""
+    if py_is_subtype(type_of(o), int_type()) == 0:
+        return 0
+    py_err_clear()
+    return call_refused(WIDE_INTEGER, arguments, count)
 
 
 @native_inline

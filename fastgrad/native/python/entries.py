@@ -43,7 +43,13 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.graph.graph import catch_up, requires_grad, retain_gradient, write_meta
 from fastgrad.native.graph.packing import about_to_change
-from fastgrad.native.launch.elementwise import copy_into, fill_scalar, lasting_number, number_tensor
+from fastgrad.native.launch.elementwise import (
+    check_fits,
+    copy_into,
+    fill_scalar,
+    lasting_number,
+    number_tensor,
+)
 from fastgrad.native.launch.launch import launch_frame
 from fastgrad.native.memory.launches import replay, wait_for_flights
 from fastgrad.native.memory.references import drain, drop, leave_node, retain, unlink_retained
@@ -290,6 +296,9 @@ def fill(h, kind, real, integer):
 def copy(h, source):
     """Copy elements, broadcasting and casting, without history. A status."""
     enter()
+    status = check_fits(h, source)
+    if failed(status):
+        return status
     status = about_to_change(h)
     if failed(status):
         return status

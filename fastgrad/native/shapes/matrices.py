@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
-from fastgrad.native.base.intrinsics import native, runtime, stack_small, tensor, words
+from fastgrad.native.base.intrinsics import float_of, native, runtime, stack_small, tensor, words
 from fastgrad.native.contracts.frames.matrices import BY_COLUMNS, BY_MATRICES, BY_ROWS, LARGE_PRODUCT
 from fastgrad.native.contracts.ops import VIEW_UNSQUEEZE
 from fastgrad.native.contracts.status import (
@@ -17,7 +17,7 @@ from fastgrad.native.contracts.status import (
     VECTOR_DIMS,
     VECTOR_SIZE,
 )
-from fastgrad.native.launch.elementwise import broadcast, cast, run_elementwise
+from fastgrad.native.launch.elementwise import broadcast, cast, number_tensor, run_elementwise
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
@@ -216,8 +216,23 @@ def triangle(op, h, offset):
 
 
 @native
-def matmul_add(c, a, b):
-    """The product of two matrices plus what is broadcast to it."""
+def scaled(h, bits, out):
+    """Write a tensor times a number, given by its bits, to one of its sizes, which may be itself. A status."""
+    t = tensor(h)
+    number = number_tensor(1, float_of(bits), 0, t.dtype, t.device)
+    if failed(number):
+        return number
+    ins = words(stack_small())
+    ins[0] = h
+    ins[1] = number
+    status = run_elementwise(op_record(runtime().mul_op).kernel, t.dtype, 2, ins, out)
+    drop(number)
+    return status
+
+
+@native
+def matmul_add(c, a, b, n_factors, factors):
+    """The product of two matrices plus what is broadcast to it; with factors, first for the latter."""
     out = matmul(a, b)
     if failed(out) or tensor(out).numel == 0:
         return out
@@ -234,4 +249,20 @@ def matmul_add(c, a, b):
         columns = tensor(out).shape[1]
         drop(out)
         return rank if rank < 0 else fail(ADDED_SIZES, m, columns)
-    return finished(out, run_elementwise(op_record(runtime().add_op).kernel, tensor(out).dtype, 2, ins, out))
+    add = op_record(runtime().add_op).kernel
+    if n_factors == 0:
+        return finished(out, run_elementwise(add, tensor(out).dtype, 2, ins, out))
+    status = scaled(out, factors[1], out)
+    if (
+        failed(status) or float_of(factors[0]) == 0.0
+    ):  # then the tensor counts for nothing, not even where it is nan
+        return finished(out, status)
+    t = tensor(c)
+    ins[1] = new_tensor(t.dtype, t.device, t.ndim, t.shape)
+    if failed(ins[1]):
+        return finished(out, ins[1])
+    status = scaled(c, factors[0], ins[1])
+    if not failed(status):
+        status = run_elementwise(add, t.dtype, 2, ins, out)
+    drop(ins[1])
+    return finished(out, status)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base.failures import fail, failed
-from fastgrad.native.base.intrinsics import address_of, float_of, native_once, tensor, words
+from fastgrad.native.base.intrinsics import address_of, advance, float_of, native, native_once, tensor, words
 from fastgrad.native.contracts.ops import (
     SHAPE_ADAPTIVE_POOL,
     SHAPE_ADDMM,
@@ -23,6 +23,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_EXPAND_META,
     SHAPE_FRAMED,
     SHAPE_GATHER,
+    SHAPE_GIVEN,
     SHAPE_INDEX,
     SHAPE_INDEX_BACKWARD,
     SHAPE_INDEX_PUT,
@@ -60,6 +61,8 @@ from fastgrad.native.contracts.ops import (
 )
 from fastgrad.native.contracts.status import INTERNAL
 from fastgrad.native.launch.elementwise import cast, number_tensor
+from fastgrad.native.launch.launch import op_record
+from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.attention import attention_backward, attention_forward
 from fastgrad.native.shapes.convolution import convolution
 from fastgrad.native.shapes.copies import reshape_or_copy, zeros
@@ -93,6 +96,7 @@ from fastgrad.native.shapes.reductions import (
     sum_to,
 )
 from fastgrad.native.shapes.training import nll_backward, nll_forward
+from fastgrad.native.tensors.tensors import alias
 
 
 @native_once
@@ -127,6 +131,18 @@ def run_image(op, kind, n, ins, n_attrs, attrs, outs):
     return 1 if not failed(out) else out
 
 
+@native
+def given(n, results, outs):
+    """What was computed before, as the results of an op: so several computations get one node."""
+    for k in range(n):
+        outs[k] = alias(results[k])
+        if failed(outs[k]):
+            for i in range(k):
+                drop(outs[i])
+            return outs[k]
+    return n
+
+
 @native_once
 def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
     """Functions of training: losses, normalisation, attention, steps of optimizers."""
@@ -138,7 +154,10 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_FRAMED:
         return framed(op, n, ins, n_attrs, attrs, outs)
     elif kind == SHAPE_ADDMM:
-        out = matmul_add(ins[0], ins[1], ins[2])
+        out = matmul_add(ins[0], ins[1], ins[2], n_attrs, attrs)
+    elif kind == SHAPE_GIVEN:
+        before = op_record(op).least - 1  # of what is named
+        return given(n - before, advance(ins, before), outs)
     elif kind == SHAPE_NUMBER:
         t = tensor(ins[0])
         out = number_tensor(1, float_of(attrs[0]), 0, t.dtype, t.device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail, fail_dim, failed
+from fastgrad.native.base.failures import fail, fail_dim, fail_sizes, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
@@ -69,22 +69,22 @@ def infer_sizes(h, n, sizes, out):
         out[k] = sizes[k]
         if sizes[k] == -1:
             if unknown >= 0:
-                return fail(SEVERAL_UNKNOWN)
+                return fail_sizes(SEVERAL_UNKNOWN, n, sizes)
             unknown = k
         elif sizes[k] < 0:
-            return fail(NEGATIVE_SIZE, sizes[k], k)
+            return fail_sizes(NEGATIVE_SIZE, n, sizes, sizes[k], k)
         else:
             known = product(known, sizes[k])
     if known < 0:
-        return fail(RESHAPE_SIZES, t.numel)
+        return fail_sizes(RESHAPE_SIZES, n, sizes, t.numel)
     if unknown >= 0:
         if known == 0:
-            return fail(AMBIGUOUS_SIZE)
+            return fail_sizes(AMBIGUOUS_SIZE, n, sizes)
         if t.numel % known != 0:
-            return fail(RESHAPE_SIZES, t.numel)
+            return fail_sizes(RESHAPE_SIZES, n, sizes, t.numel)
         out[unknown] = t.numel // known
     elif known != t.numel:
-        return fail(RESHAPE_SIZES, t.numel)
+        return fail_sizes(RESHAPE_SIZES, n, sizes, t.numel)
     return n
 
 

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from fastgrad.functions import elementwise, reduce
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import as_float, need_tensor
 from fastgrad.functions.shape import reshape
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, invoke
@@ -31,7 +31,7 @@ def sigmoid(input: Any) -> Any:
     return elementwise.sigmoid(input)
 
 
-def _activation(name: str, op: str, input: Any, inplace: bool, *numbers: float) -> Any:
+def _activation(name: str, op: str, input: Any, inplace: bool, *numbers: Any) -> Any:
     need_tensor(name, input)
     if inplace:
         return elementwise.write(f"{name}_", BY_NAME[op], input, *numbers)
@@ -89,25 +89,28 @@ def mish(input: Any, inplace: bool = False) -> Any:
 def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Any:
     """``log(1 + exp(beta x)) / beta``, and x itself where ``beta x`` is above the threshold."""
     _need_floating("softplus", need_tensor("softplus", input))
-    return _activation("softplus", "softplus", input, False, float(beta), float(threshold))
+    beta, threshold = as_float("softplus", "beta", beta), as_float("softplus", "threshold", threshold)
+    return _activation("softplus", "softplus", input, False, beta, threshold)
 
 
 def logsigmoid(input: Any) -> Any:
     """The logarithm of `sigmoid`, without cancellation."""
     _need_floating("logsigmoid", need_tensor("logsigmoid", input))
-    return _activation("logsigmoid", "log_sigmoid", input, False)
+    buffer = invoke(BY_NAME["log_sigmoid_buffer"], (input,))
+    return _activation("logsigmoid", "log_sigmoid", input, False, buffer)
 
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """X where it is positive, elsewhere ``negative_slope * x``."""
     _need_floating("leaky_relu", need_tensor("leaky_relu", input))
-    return _activation("leaky_relu", "leaky_relu", input, inplace, float(negative_slope))
+    slope = as_float("leaky_relu", "negative_slope", negative_slope)
+    return _activation("leaky_relu", "leaky_relu", input, inplace, slope)
 
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """X where it is positive, elsewhere ``alpha (exp(x) - 1)``."""
     _need_floating("elu", need_tensor("elu", input))
-    return _activation("elu", "elu", input, inplace, float(alpha))
+    return _activation("elu", "elu", input, inplace, as_float("elu", "alpha", alpha))
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:

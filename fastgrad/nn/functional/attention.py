@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fastgrad import dtypes
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import as_flag, need_tensor
 from fastgrad.functions.creation import ones
 from fastgrad.functions.index import where
 from fastgrad.functions.linalg import matmul
@@ -77,6 +77,7 @@ def scaled_dot_product_attention(
             [0.2689, 0.7311]])
     """
     _check_operands(query, key, value, attn_mask, dropout_p, scale)
+    is_causal = bool(as_flag("scaled_dot_product_attention", "is_causal", is_causal))
     factor = (1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0) if scale is None else float(scale)
     if attn_mask is not None and attn_mask.dtype is dtypes.bool_:
         attn_mask = _added(attn_mask, query.dtype)
@@ -84,7 +85,7 @@ def scaled_dot_product_attention(
         operands = (
             (query, key, value) if attn_mask is None else (query, key, value, _whole(attn_mask, query, key))
         )
-        return apply(_ATTENTION, len(operands), 0, *operands, int(bool(is_causal)), float_bits(factor))[0]
+        return apply(_ATTENTION, len(operands), 0, *operands, int(is_causal), float_bits(factor))[0]
     if enable_gqa:
         key, value = _shared(query, key, "key"), _shared(query, value, "value")
     return _composed(query, key, value, attn_mask, dropout_p, is_causal, factor)

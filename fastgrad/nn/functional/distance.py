@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad.autograd.modes import no_grad
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
-from fastgrad.functions.creation import full
-from fastgrad.functions.elementwise import maximum
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.functions.shape import expand
 from fastgrad.functions.statistics import norm
@@ -37,12 +36,14 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
         shape = (a.detach() == b.detach()).shape
     except RuntimeError as error:
         raise renamed(error, "cosine_similarity") from error.__cause__
-    return sum_(_unit(expand(a, shape), dim, eps) * _unit(expand(b, shape), dim, eps), dim)
-
-
-def _unit(x: Any, dim: int, eps: float) -> Any:
-    length = norm(x, 2, dim, keepdim=True)
-    return x / maximum(length, full((), eps, dtype=x.dtype))
+    a, b = (x if tuple(x.shape) == tuple(shape) else expand(x, shape) for x in (a, b))
+    # As in PyTorch gradients pass lengths below `eps`, and what stands on the right is computed first.
+    length, other_length = (norm(x, 2, dim, keepdim=True).clone() for x in (a, b))
+    with no_grad():
+        length.clamp_(min=eps)
+        other_length.clamp_(min=eps)
+    right = b / other_length
+    return sum_(a / length * right, dim)
 
 
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import as_flag, as_float, need_tensor
 from fastgrad.functions.creation import ones
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
@@ -15,9 +15,12 @@ _DROPOUT = BY_NAME["dropout"].id
 _ALL = 1 << 32  # probabilities are counted in units of one over this
 
 
-def _need_probability(p: float) -> None:
-    if not 0.0 <= p <= 1.0:
+def _probability(name: str, p: Any) -> float:
+    """A probability, from a number or a tensor of one element; ValueError if it is none."""
+    chance = as_float(name, "p", p)
+    if not 0.0 <= chance <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    return chance
 
 
 def _dropped(input: Any, p: float) -> Any:
@@ -52,9 +55,9 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     >>> fg.nn.functional.dropout(fg.tensor([1.0, 2.0]), training=False)
     tensor([1., 2.])
     """
-    _need_probability(p)
+    p = _probability("dropout", p)
     need_tensor("dropout", input)
-    if not training or p == 0.0 or input.numel() == 0:
+    if not as_flag("dropout", "training", training) or p == 0.0 or input.numel() == 0:
         return input
     if inplace:
         return input.mul_(_dropped(ones(tuple(input.shape), dtype=input.dtype), p))
@@ -67,7 +70,7 @@ def _channels(input: Any, p: float, training: bool, inplace: bool, leading: int)
         raise RuntimeError(
             f"feature dropout: Feature dropout requires at least 2 dimensions in the input, but got {input.ndim}"
         )
-    if not training or p == 0.0 or input.numel() == 0:
+    if not as_flag("feature_dropout", "training", training) or p == 0.0 or input.numel() == 0:
         return input
     sizes = (*input.shape[:leading], *[1] * (input.ndim - leading))
     noise = _dropped(ones(sizes, dtype=input.dtype), p)
@@ -84,7 +87,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     RuntimeError
         If the input has another number of dimensions.
     """
-    _need_probability(p)
+    p = _probability("dropout1d", p)
     rank = need_tensor("dropout1d", input).ndim
     if rank not in (2, 3):
         raise RuntimeError(
@@ -97,7 +100,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """`dropout` of whole channels of an input of shape (N, C, H, W); see `dropout1d`."""
-    _need_probability(p)
+    p = _probability("dropout2d", p)
     rank = need_tensor("dropout2d", input).ndim
     if rank == 3:
         warnings.warn(

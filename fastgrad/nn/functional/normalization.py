@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad import dtypes
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sequence, need_tensor
 from fastgrad.functions.elementwise import clamp
 from fastgrad.functions.shape import expand_as
 from fastgrad.functions.statistics import norm
@@ -26,7 +26,8 @@ _EPS = {dtypes.float32: 2.0**-23, dtypes.float64: sys.float_info.epsilon}
 
 def _row_extents(name: str, input: Any, normalized_shape: Sequence[int], *affine: Any) -> tuple[int, int]:
     """How many rows there are, and the number of elements of each; RuntimeError if shapes do not fit."""
-    sizes, last = tuple(need_tensor(name, input).shape), tuple(normalized_shape)
+    sizes = tuple(need_tensor(name, input).shape)
+    last = as_sequence(name, normalized_shape, "normalized_shape", 2)
     k = len(sizes) - len(last)
     if not last or k < 0 or sizes[k:] != last:
         if not last:
@@ -78,16 +79,16 @@ def layer_norm(
     tensor([[-1.2247,  0.0000,  1.2247]])
     """
     rows, length = _row_extents("layer_norm", input, normalized_shape, weight, bias)
-    return _run(_LAYER, input, (weight, bias), (), eps, (rows, 1, length, 1), (2, rows))[0]
+    return _run("layer_norm", _LAYER, input, (weight, bias), (), eps, (rows, 1, length, 1), (2, rows))[0]
 
 
 def _run(
-    ops: tuple[int, int], input: Any, affine: tuple[Any, Any], given: tuple[Any, ...], eps: float,
+    name: str, ops: tuple[int, int], input: Any, affine: tuple[Any, Any], given: tuple[Any, ...], eps: float,
     extents: tuple[int, int, int, int], stats: tuple[int, int],
 ) -> tuple[Any, Any]:  # fmt: skip
     """The normalised input and the statistics, by the op without or with weight; a bias alone is added."""
     weight, bias = affine
-    integers = (float_bits(float(eps)), *extents, _LIKE_INPUT, 2, *stats)
+    integers = (float_bits(as_float(name, "eps", eps)), *extents, _LIKE_INPUT, 2, *stats)
     if weight is not None:
         return apply(ops[1], 3 + len(given), 0, input, weight, bias, *given, *integers)  # type: ignore[no-any-return]
     out, statistics = apply(ops[0], 3 + len(given), 0, input, None, None, *given, *integers)
@@ -120,7 +121,7 @@ def rms_norm(
     rows, length = _row_extents("rms_norm", input, normalized_shape, weight)
     if eps is None:
         eps = _EPS.get(input.dtype, 0.0)
-    return _run(_RMS, input, (weight, None), (), eps, (rows, 1, length, 1), (2, rows))[0]
+    return _run("rms_norm", _RMS, input, (weight, None), (), eps, (rows, 1, length, 1), (2, rows))[0]
 
 
 def _need_several(sizes: Sequence[int]) -> None:
@@ -157,6 +158,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
             f"group_norm(): Expected at least 2 dimensions for input tensor but received {len(sizes)}"
         )
     n, channels = sizes[:2]
+    num_groups = as_index("group_norm", "num_groups", num_groups)
     if num_groups <= 0 or channels % num_groups:
         raise RuntimeError(
             "group_norm(): Expected number of channels in input to be divisible by num_groups, but got input of shape "
@@ -165,7 +167,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     _need_several([n * channels // num_groups, num_groups, *sizes[2:]])
     _need_channels("group_norm", channels, 3, weight=weight, bias=bias)
     extents = (n, num_groups, channels // num_groups, math.prod(sizes[2:]))
-    return _run(_GROUP, input, (weight, bias), (), eps, extents, (2, n * num_groups))[0]
+    return _run("group_norm", _GROUP, input, (weight, bias), (), eps, extents, (2, n * num_groups))[0]
 
 
 def _need_channels(name: str, channels: int, position: int, **tensors: Any) -> None:
@@ -214,7 +216,7 @@ def batch_norm(
     if len(sizes) < 2:
         raise RuntimeError(f"batch_norm(): expected input of shape (N, C, ...), but got shape {list(sizes)}")
     n, channels = sizes[:2]
-    if training:
+    if as_flag("batch_norm", "training", training):
         _need_several(sizes)
     elif running_mean is None or running_var is None:
         raise RuntimeError(
@@ -233,8 +235,8 @@ def batch_norm(
     stats = (3, channels)
     if not training:
         given = (running_mean, running_var)
-        return _run(_FIXED, input, (weight, bias), given, eps, extents, stats)[0]
-    out, found = _run(_BATCH, input, (weight, bias), (), eps, extents, stats)
+        return _run("batch_norm", _FIXED, input, (weight, bias), given, eps, extents, stats)[0]
+    out, found = _run("batch_norm", _BATCH, input, (weight, bias), (), eps, extents, stats)
     for running, row in ((running_mean, 0), (running_var, 2)):
         if running is not None:
             running.mul_(1.0 - momentum).add_(found[row], alpha=momentum)

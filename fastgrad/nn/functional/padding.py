@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.arguments import as_sequence, multiplied, need_tensor
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.pooling import PAD_MODES
@@ -47,7 +47,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     tensor([[3, 2, 1, 2]])
     """
     need_tensor("pad", input)
-    sides = [as_index("pad", "pad", n) for n in pad]
+    sides = list(as_sequence("pad", pad, "pad", 2))
     if len(sides) % 2:
         raise RuntimeError(f"pad(): Padding length must be divisible by 2, but got pad={sides}")
     if len(sides) > 2 * input.ndim:
@@ -80,6 +80,7 @@ def _padded(x: Any, sides: list[int], mode: str, value: float) -> Any:
                 f"pad(): the sizes {list(x.shape)} leave too little for padding {sides}: dimension {dim} would have "
                 f"size {sizes[dim]}"
             )
+    multiplied("pad", *filter(None, sizes))
     op = {"constant": "pad", "circular": "pad.circular"}.get(mode, f"pad.{mode}{rank}d")
     fill = float_bits(value) if x.dtype.is_floating_point else int(value)
     return apply(BY_NAME[op].id, 1, 0, x, PAD_MODES.index(mode), fill, x.ndim, *before, x.ndim, *sizes)

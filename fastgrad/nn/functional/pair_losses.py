@@ -7,7 +7,7 @@ from typing import Any
 
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import need_optional, need_tensor
+from fastgrad.functions.arguments import as_float, need_optional, need_tensor
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.activations import logsigmoid
 from fastgrad.nn.functional.reduction import chosen_reduction
@@ -128,12 +128,13 @@ def smooth_l1_loss(
     """
     _need_pair("smooth_l1_loss", input, target)
     kind = chosen_reduction("smooth_l1_loss", reduction, size_average, reduce)
+    beta = as_float("smooth_l1_loss", "beta", beta)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss(): does not support negative values for beta, but got {beta}")
     if beta == 0:
         input, target = _same_sizes("smooth_l1_loss", input, target)
         return _reduced(elementwise.absolute(input - target), kind)
-    return _loss("smooth_l1_loss", input, target, kind, float(beta))
+    return _loss("smooth_l1_loss", input, target, kind, beta)
 
 
 def huber_loss(
@@ -148,11 +149,12 @@ def huber_loss(
     """
     _need_pair("huber_loss", input, target)
     kind = chosen_reduction("huber_loss", reduction)
+    delta = as_float("huber_loss", "delta", delta)
     if delta <= 0:
         raise RuntimeError(f"huber_loss(): does not support non-positive values for delta, but got {delta}")
     if _need_weight("huber_loss", weight, input, 5) is None:
-        return _loss("huber_loss", input, target, kind, float(delta))
-    return _reduced(_loss("huber_loss", input, target, "none", float(delta)) * weight, kind)
+        return _loss("huber_loss", input, target, kind, delta)
+    return _reduced(_loss("huber_loss", input, target, "none", delta) * weight, kind)
 
 
 def kl_div(
@@ -189,11 +191,12 @@ def kl_div(
             stacklevel=2,
         )
     kind = chosen_reduction("kl_div", "sum" if by_batch else reduction, size_average, reduce)
-    each = (
-        elementwise.exp(target) * (target - input)
-        if log_target
-        else elementwise.xlogy(target, target) - target * input
-    )
+    if log_target:  # what stands on the right is computed first, as in PyTorch: it is differentiated last
+        difference = target - input
+        each = elementwise.exp(target) * difference
+    else:
+        product = target * input
+        each = elementwise.xlogy(target, target) - product
     out = _reduced(each, kind)
     return out / input.shape[0] if by_batch and input.ndim else out
 

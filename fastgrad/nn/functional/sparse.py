@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad import dtypes
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.functions.creation import arange, ones, zeros
 from fastgrad.functions.index import index_select, scatter_add, where
 from fastgrad.functions.shape import unsqueeze
@@ -133,6 +133,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
         raise RuntimeError(
             f"one_hot(): one_hot is only applicable to index tensor of type LongTensor, but got {tensor.dtype.name}"
         )
+    num_classes = as_index("one_hot", "num_classes", num_classes)
     if tensor.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError("one_hot(): Can not infer total number of classes from empty tensor.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastgrad.functions.arguments import as_index
+from fastgrad.functions.arguments import as_index, as_sizes
 
 
 def each_dim(name: str, argument: str, value: Any, rank: int) -> tuple[int, ...]:
@@ -18,11 +18,9 @@ def each_dim(name: str, argument: str, value: Any, rank: int) -> tuple[int, ...]
     RuntimeError
         If there are too many or too few.
     """
-    if type(value) is int:
-        return (value,) * rank
     if not isinstance(value, (tuple, list)):
         return (as_index(name, argument, value),) * rank
-    values = tuple(as_index(name, argument, v) for v in value)
+    values = as_sizes(name, (value,), argument)
     if len(values) not in (1, rank):
         raise RuntimeError(
             f"{name}(): {argument} must be a single integer or {rank} of them, one for each dimension, but got "

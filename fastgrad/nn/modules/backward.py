@@ -115,11 +115,12 @@ class Boundaries:
                 new = hook(self.module, shown, *more)
             if new is None:
                 continue
-            _check_number(kind, hook, new, len(shown))
-            if hides and isinstance(new, (tuple, list)):
-                taken = zip(self.outermost(grad_output is None, (True,) * len(new)), new, shown, strict=True)
-                new = tuple([mine if own else before for own, mine, before in taken])
-            answers.append((hook, new))
+            held = _contents(kind, hook, new, len(shown))
+            if hides and isinstance(held, (tuple, list)):
+                own = self.outermost(grad_output is None, (True,) * len(held))
+                taken = zip(own, held, _plain(shown), strict=True)
+                new = held = tuple([mine if is_own else before for is_own, mine, before in taken])
+            answers.append((hook, held))
             shown = new
         return shown, answers
 
@@ -131,7 +132,10 @@ class Boundaries:
         if form is None or not isinstance(values, (tuple, list)):
             return values
         return tuple(
-            [v if f is None or isinstance(f, int) else None for f, v in zip(form, values, strict=True)]
+            [
+                v if f is None or isinstance(f, int) else None
+                for f, v in zip(form, _plain(values), strict=True)
+            ]
         )
 
     def without_inputs(self, grad_output: Grads) -> None:
@@ -222,19 +226,32 @@ def _with_zeros(grads: Grads, form: Any) -> Grads:
     return tuple(values)
 
 
-def _check_number(kind: _Kind, hook: Hook, new: Any, n: int) -> None:
-    """What a hook returned has as many entries as what it was given."""
+def _plain(values: Any) -> Any:
+    """A tuple or list that holds what it says: those of derived classes may tell another length, or hand out others."""
+    if isinstance(values, tuple) and type(values) is not tuple:
+        return tuple.__getitem__(values, slice(None))
+    if isinstance(values, list) and type(values) is not list:
+        return list.__getitem__(values, slice(None))
+    return values
+
+
+def _contents(kind: _Kind, hook: Hook, new: Any, n: int) -> Any:
+    """What a hook returned, which has as many entries as what it was given, as a plain tuple or list if it is one."""
     what, given = kind
     if not hasattr(new, "__len__"):
         raise TypeError(
             f"{what} '{hook_name(hook)}' must return None or a tuple of {n} gradients, but returned "
             f"'{type(new).__name__}'"
         )
-    if isinstance(new, TensorBase) or len(new) != n:
-        got = "a Tensor" if isinstance(new, TensorBase) else len(new)
+    got = "a Tensor" if isinstance(new, TensorBase) else len(new)
+    if got == n and isinstance(new, (tuple, list)):
+        new = _plain(new)
+        got = len(new)
+    if got != n:
         raise RuntimeError(
             f"{what} returned an invalid number of {given}, got {got}, but expected {n} (hook '{hook_name(hook)}')"
         )
+    return new
 
 
 def _gradients(kind: _Kind, answers: Answers, form: Any, old: Grads) -> Grads:

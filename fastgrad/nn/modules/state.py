@@ -278,6 +278,8 @@ class StateMethods:
             destination = given["destination"] if destination is None else destination
             prefix = prefix or given.get("prefix", "")
             keep_vars = keep_vars or given.get("keep_vars", False)
+        if not isinstance(prefix, str):
+            raise TypeError(f"state_dict(): prefix must be a str, not {type(prefix).__name__}")
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()

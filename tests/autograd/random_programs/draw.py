@@ -226,15 +226,17 @@ class Drawing(Scope):
         if "multi grad hook" in self.features:
             kinds += ["multi all", "multi any"]
         kind = self.rng.choice(kinds)
-        if kind.startswith("multi") and "multi hook and grad" not in self.features and target.leaf:
-            kind = "multi any"
+        if kind.startswith("multi") and "multi hook and grad" not in self.features:
+            kind = "multi any" if target.leaf or target.zeros else kind
         if kind == "multi all" and self.nests and "multi hook on the only root" not in self.features:
             kind = "multi any"
         targets = [target]
         if kind.startswith("multi"):
             for _ in range(self.rng.randint(0, 3)):
                 more = self.pick(
-                    lambda v: self.waits(v) and (kind == "multi any" or not v.leaf or target.leaf)
+                    lambda v: (
+                        self.waits(v) and (kind == "multi any" or not (v.leaf or v.zeros) or target.leaf)
+                    )
                 )
                 targets += [more] if more else []
         for v in targets:
@@ -402,6 +404,7 @@ class Drawing(Scope):
                     expanded=True,
                     strided=True,
                     order=1,
+                    zeros=self.statements[-1].materialize,
                 )
                 self.values.append(new)
 

@@ -42,6 +42,7 @@ class Value:
     renewed: bool = False  # its node may be newer than what was made from it, in one of the libraries
     expanded: bool = False
     order: int = 0  # how many times it was differentiated
+    zeros: bool = False  # perhaps zeros in place of a gradient, which are a leaf
     through: bool = False  # a view of it was changed
     last: bool = False  # takes no more hooks after accumulation
     indexed: bool = False  # comes with indices, from the same node
