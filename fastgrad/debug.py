@@ -11,7 +11,7 @@ from fastgrad._version import __version__
 from fastgrad.native.build import cache
 from fastgrad.native.build.loader import rt, runtime_get, runtime_set
 from fastgrad.native.contracts.records import KIND_NAMES
-from fastgrad.native.host import devices
+from fastgrad.native.host import devices, threads
 
 
 def live() -> dict[str, int]:
@@ -93,8 +93,7 @@ def environment() -> dict[str, dict[str, str]]:
         },
         "libraries": {
             "matrix products": describe_blas(),
-            "threads": "kernels run on the calling thread; matrix products use the threads of BLAS",
-            "OPENBLAS_NUM_THREADS": os.environ.get("OPENBLAS_NUM_THREADS", "not set"),
+            "threads": f"{threads.get_num_threads()} for large kernels, of {threads.usable_cores()} usable cores",
         },
         "cache": {
             "folder": str(folder or "none"),

@@ -4,10 +4,15 @@ Products up to a certain size go to the register tiles of `micro`; integers, and
 loops.
 
 Everything is row-major for BLAS; a matrix stored by columns is passed as transposed.
+
+Note [Threads of BLAS]: a large product is divided by the runtime, which decides by sizes alone, so that the result does
+not depend on how many threads there are. BLAS would divide each part again, by its own number of threads. So while
+products run it has one; the number before, which is that of NumPy's user, is put back behind the last of them.
 """
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import os
 import sys
@@ -20,12 +25,30 @@ import numpy as np
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames.matrices import LARGE_PRODUCT
 
-# Symbols of cblas gemm in the libraries that NumPy may bring, with 64-bit integers, float32 then float64.
-_CANDIDATES = (("scipy_cblas_sgemm64_", "scipy_cblas_dgemm64_"), ("cblas_sgemm64_", "cblas_dgemm64_"))
+# Symbols in the libraries that NumPy may bring, with 64-bit integers: cblas gemm in float32 and in float64, what says
+# how many threads there are, and what sets it.
+_CANDIDATES = tuple(
+    (
+        f"{prefix}cblas_sgemm64_", f"{prefix}cblas_dgemm64_",
+        f"{prefix}openblas_get_num_threads64_", f"{prefix}openblas_set_num_threads64_",
+    )
+    for prefix in ("scipy_", "")
+)  # fmt: skip
+
+# A lock, how many products run, and the number of threads before the first of them. It lives as long as the process:
+# kernels know its address.
+_TURN = (ctypes.c_int64 * 3)()
+_TURN_SYMBOL = "fastgrad_blas_turn"
+os.register_at_fork(
+    after_in_child=lambda: ctypes.memset(_TURN, 0, ctypes.sizeof(_TURN))
+)  # whose threads are gone
+ALONE = 1 << 18
+"""Multiply-adds up to which BLAS uses one thread by itself."""
 
 
-def find_blas() -> tuple[str, str] | None:
-    """Names of the gemm functions, made visible to compiled code; None if NumPy has no such library."""
+def find_blas() -> tuple[str, ...] | None:
+    """Names of the functions, made visible to compiled code; None if NumPy has no such library."""
+    llvm.add_symbol(_TURN_SYMBOL, ctypes.addressof(_TURN))
     for symbols in _CANDIDATES:
         if all(llvm.address_of_symbol(s) for s in symbols):
             return symbols
@@ -91,7 +114,7 @@ def matrix_product(dtype: int) -> Any:
     found = find_blas()
     if not found or dtype not in (FLOAT32, FLOAT64):
         return njit(**KERNEL)(_own(dtype))
-    blas = njit(**KERNEL)(_blas(found[0] if dtype == FLOAT32 else found[1], dtype))
+    blas = njit(**KERNEL)(_blas(found, dtype))
     return njit(**KERNEL)(_tiled_or(blas, dtype)) if lanes(dtype) else blas
 
 
@@ -114,23 +137,59 @@ def _tiled_or(blas: Any, dtype: int) -> Callable[..., None]:
     return product
 
 
-def _blas(symbol: str, dtype: int) -> Callable[..., None]:
-    from numba import types
+def _blas(symbols: tuple[str, ...], dtype: int) -> Callable[..., None]:
+    from numba import njit, types
 
-    from fastgrad.kernels.dtypes import ELEMENTS
-    from fastgrad.native.base.intrinsics import address_of
+    from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
+    from fastgrad.native.base.intrinsics import address_of, address_of_variable, words
+    from fastgrad.native.base.threads import atomic_store, atomic_take, pause
 
+    turn = address_of_variable(_TURN_SYMBOL)
+    get_threads = types.ExternalFunction(symbols[2], types.int32())
+    set_threads = types.ExternalFunction(symbols[3], types.void(types.int32))
+
+    @njit(**KERNEL)
+    def lock():  # type: ignore[no-untyped-def]
+        while atomic_take(turn()) != 0:
+            pause()
+
+    @njit(**KERNEL)
+    def begin():  # type: ignore[no-untyped-def]
+        lock()
+        state = words(turn())
+        if state[1] == 0:
+            state[2] = get_threads()
+            if state[2] > 1:
+                set_threads(1)
+        state[1] += 1
+        atomic_store(turn(), 0)
+
+    @njit(**KERNEL)
+    def end():  # type: ignore[no-untyped-def]
+        lock()
+        state = words(turn())
+        state[1] -= 1
+        if state[1] == 0 and state[2] > 1:
+            set_threads(state[2])
+        atomic_store(turn(), 0)
+
+    symbol = symbols[0] if dtype == FLOAT32 else symbols[1]
     scalar = ELEMENTS[dtype].scalar
     i = types.int64
     gemm = types.ExternalFunction(symbol, types.void(i, i, i, i, i, i, scalar, i, i, i, i, scalar, i, i))
     one, zero = ELEMENTS[dtype].constant(1), ELEMENTS[dtype].constant(0)
 
     def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
+        large = m * n * k > ALONE
+        if large:
+            begin()
         # BLAS with k = 0 writes zeros, as beta says.
         gemm(
             ROW_MAJOR, TRANSPOSE if ta else NO_TRANSPOSE, TRANSPOSE if tb else NO_TRANSPOSE, m, n, k, one,
             address_of(a), lda, address_of(b), ldb, one if accumulate else zero, address_of(c), ldc,
         )  # fmt: skip
+        if large:
+            end()
 
     return product
 

@@ -224,6 +224,22 @@ def address_of(context: Any, pointer: Any) -> Any:
     return I64(pointer), codegen
 
 
+def address_of_variable(name: str) -> Any:
+    """The address of a variable by the name that the process knows it by."""
+
+    @intrinsic
+    def address(context: Any) -> Any:
+        def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+            found = builder.module.globals.get(name)
+            if found is None:
+                found = ir.GlobalVariable(builder.module, _LL64, name)
+            return builder.ptrtoint(found, _LL64)
+
+        return I64(), codegen
+
+    return address
+
+
 @intrinsic
 def advance(context: Any, pointer: Any, count: Any) -> Any:
     """The pointer `count` elements further on; unlike an index it never wraps around."""

@@ -12,7 +12,15 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fastgrad.native.base.intrinsics import I64, extern, native_inline, native_once, runtime, words
+from fastgrad.native.base.intrinsics import (
+    I64,
+    address_of_variable,
+    extern,
+    native_inline,
+    native_once,
+    runtime,
+    words,
+)
 
 INT = types.int32
 
@@ -72,36 +80,18 @@ py_err_restore = extern("PyErr_Restore", types.void, I64, I64, I64)
 TP_FREE = 74  # number of the slot in the stable ABI
 
 
-def _object(name: str) -> Any:
-    """The address of an object of CPython's that is a variable.
-
-    Exceptions are variables that point at objects; in a process with Numba their names mean the objects themselves, so
-    the runtime is told the classes that it raises.
-    """
-
-    @intrinsic
-    def address(context: Any) -> Any:
-        def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-            found = builder.module.globals.get(name)
-            if found is None:
-                found = ir.GlobalVariable(builder.module, ir.IntType(64), name)
-            return builder.ptrtoint(found, ir.IntType(64))
-
-        return I64(), codegen
-
-    return address
-
-
-none = _object("_Py_NoneStruct")
-not_implemented = _object("_Py_NotImplementedStruct")
-ellipsis = _object("_Py_EllipsisObject")
-list_type = _object("PyList_Type")
-int_type = _object("PyLong_Type")
-float_type = _object("PyFloat_Type")
-type_type = _object("PyType_Type")
-text_type = _object("PyUnicode_Type")
-tuple_type = _object("PyTuple_Type")
-dict_type = _object("PyDict_Type")
+# Objects of CPython's that are variables. Exceptions are variables that point at objects; in a process with Numba their
+# names mean the objects themselves, so the runtime is told the classes that it raises.
+none = address_of_variable("_Py_NoneStruct")
+not_implemented = address_of_variable("_Py_NotImplementedStruct")
+ellipsis = address_of_variable("_Py_EllipsisObject")
+list_type = address_of_variable("PyList_Type")
+int_type = address_of_variable("PyLong_Type")
+float_type = address_of_variable("PyFloat_Type")
+type_type = address_of_variable("PyType_Type")
+text_type = address_of_variable("PyUnicode_Type")
+tuple_type = address_of_variable("PyTuple_Type")
+dict_type = address_of_variable("PyDict_Type")
 
 
 @native_inline

@@ -64,9 +64,10 @@ ENCODED = Part(
     "encoded_split", length=1, room=1, over=1, count=1, grain=1, own_grain=1, n_conditions=1, n_scales=1, n_moves=1,
 )  # fmt: skip
 """`room` is the place of the scratch, -1 where there is none. `over` is the place of the field that counts the steps,
-or with `count` of the first of so many. `grain` is a number, or with `own_grain` a place. Behind it stand the conditions (a place, a value, whether it has to be this
-one), the places of what scales, and the moves: each the place of an address, the code of an element (see
-`contracts.frame`), how many factors, and these, or minus the steps after which a number grows by one."""
+or with `count` of the first of so many. `grain` is a number, or with `own_grain` a place. Behind it stand the
+conditions (a place, a value, whether it has to be this one), the places of what scales, and the moves: each the place
+of an address, the code of an element (see `contracts.frame`), how many factors, and these, or minus the steps after
+which a number grows by one."""
 CONDITION = Part("condition", place=1, value=1, equal=1)
 MOVE = Part("move", place=1, element=1, n_factors=1)
 FACTOR = Part("factor", kind=1, place=1, count=1)
