@@ -21,6 +21,7 @@ from fastgrad.native.contracts.frames.framed import (
     NORM,
     NORM_BACKWARD,
     NORM_CHANNELS,
+    NORM_CHANNELS_BACKWARD,
     NORM_FIXED,
     NORM_WEIGHT,
 )
@@ -268,7 +269,7 @@ _uncentred = _derivative_ops(
 )  # fmt: skip
 _channels = _derivative_ops(
     "normalized_channels", "NativeBatchNormBackwardBackward0",
-    _kernel("norm_channels_backward", "channels_backward", NORM_BACKWARD), _BY_CHANNEL, CHANNELS,
+    _kernel("norm_channels_backward", "channels_backward", NORM_CHANNELS_BACKWARD), _BY_CHANNEL, CHANNELS,
 )  # fmt: skip
 
 _layer_norm = _normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS)

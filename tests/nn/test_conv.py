@@ -122,7 +122,29 @@ def call_kernel(address: int, shape: tuple[int, ...], arrays: list[np.ndarray]) 
     n, c, h, w, o, kh, kw, s, p, d, groups = shape
     oh, ow = arrays[2].shape[2:]
     frame = np.array(
-        [*(a.ctypes.data for a in arrays), 0, 0, 0, n, c, h, w, o, oh, ow, kh, kw, s, s, p, p, d, d, groups],
+        [
+            *(a.ctypes.data for a in arrays),
+            0,
+            0,
+            0,
+            0,
+            n,
+            c,
+            h,
+            w,
+            o,
+            oh,
+            ow,
+            kh,
+            kw,
+            s,
+            s,
+            p,
+            p,
+            d,
+            d,
+            groups,
+        ],
         np.int64,
     )
     kernel = ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)

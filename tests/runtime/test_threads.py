@@ -25,8 +25,10 @@ needs_tasks = pytest.mark.skipif(not TASKS.exists(), reason="the system does not
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    number = fg.get_num_threads()
+    number, part_work = fg.get_num_threads(), runtime_get("part_work")
+    runtime_set("part_work", threads.PART_WORK)
     yield
+    runtime_set("part_work", part_work)
     fg.set_num_threads(number)
 
 
@@ -201,14 +203,10 @@ print("the end")
 
 def test_parts_depend_on_the_work_alone():
     counts = []
-    part_work = runtime_get("part_work")
-    try:
-        for n in (1, 2, 5):
-            fg.set_num_threads(n)
-            runtime_set("part_work", 1000)
-            before = runtime_get("divided")
-            fg.ones(10_000).exp()
-            counts.append(runtime_get("divided") - before)
-    finally:
-        runtime_set("part_work", part_work)
+    for n in (1, 2, 5):
+        fg.set_num_threads(n)
+        runtime_set("part_work", 1000)
+        before = runtime_get("divided")
+        fg.ones(10_000).exp()
+        counts.append(runtime_get("divided") - before)
     assert counts[0] == counts[1] == counts[2] > 0

@@ -164,8 +164,8 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
             rest = mean - np.float64(shift)
             variance = p.squares(row, row, length, 1, shift) / length - rest * rest
             scale = cast(1.0 / _sqrt(variance + eps))
-            stats[r] = shift
-            stats[n * g + r] = scale
+            stats[2 * r] = shift
+            stats[2 * r + 1] = scale
             first = (r % g) * c
             one_row(
                 advance(out, r * length), row, advance(w, first), advance(b, first), has_w, has_b, c, s, shift,
@@ -218,7 +218,7 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
             )
             target = advance(out, r * length)
             w = advance(pointer(f.weight.data), (r % g) * c)
-            shift, scale = stats[r], stats[n * g + r]
+            shift, scale = stats[2 * r], stats[2 * r + 1]
             first, second = sums(v, x, w, has_w, c, s, shift)
             a = cast(first / length) if centred else zero
             b = cast(second * np.float64(scale) * np.float64(scale) / length)
@@ -311,10 +311,10 @@ def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 width = min(TILE, c - at)
                 first = k * c + at
                 shift = advance(stats, 0 if by_row else at)
-                means = advance(stats, k if by_row else 0)
+                means = advance(stats, 2 * k if by_row else 0)
                 sums(
                     acc, advance(v, first), advance(x, first), n, g * c, width, shift, means,
-                    advance(means, n * g if by_row else 0), g,
+                    advance(means, 1 if by_row else 0), 2 * g,
                 )  # fmt: skip
                 for j in range(width):
                     out[first + j] = cast(acc[j] if by_row else acc[j] * np.float64(stats[c + at + j]))
@@ -340,9 +340,9 @@ def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
             total = np.float64(0)
             for i in range(n):
                 at = (i * g * c + k) * s
-                which = i * g + k // c if by_row else k
-                part = p.products(advance(v, at), advance(x, at), s, 1, stats[which])
-                total += part * np.float64(stats[count + which])
+                mean = 2 * (i * g + k // c) if by_row else k
+                part = p.products(advance(v, at), advance(x, at), s, 1, stats[mean])
+                total += part * np.float64(stats[mean + 1 if by_row else c + k])
             out[k] = cast(total)
 
     return run, KERNEL

@@ -25,7 +25,7 @@ class PerStep(NamedTuple):
     field: str
 
 
-Factor = str | Last | PerStep
+Factor = str | int | Last | PerStep
 
 
 class Split(NamedTuple):
@@ -71,8 +71,9 @@ which a number grows by one."""
 CONDITION = Part("condition", place=1, value=1, equal=1)
 MOVE = Part("move", place=1, element=1, n_factors=1)
 FACTOR = Part("factor", kind=1, place=1, count=1)
-A_FIELD, A_LAST, PER_STEP, OWN_FIELD, OWN_LAST = range(5)
-"""Kinds of factors: a field; the last of so many numbers; a field's share of a step; the same of an operand's own."""
+A_FIELD, A_LAST, PER_STEP, OWN_FIELD, OWN_LAST, A_NUMBER = range(6)
+"""Kinds of factors: a field; the last of so many numbers; a field's share of a step; the first two of an operand's own;
+a number."""
 
 
 def encoded(frame: Frame) -> list[int]:
@@ -116,6 +117,8 @@ def _moves(frame: Frame, name: str, by: tuple[Factor, ...] | int) -> Iterator[li
 
 
 def _factor(frame: Frame, name: str, factor: Factor) -> tuple[int, int, int]:
+    if isinstance(factor, int):
+        return A_NUMBER, factor, 0
     if isinstance(factor, PerStep):
         return PER_STEP, frame.place(factor.field), 0
     field, count = (factor, None) if isinstance(factor, str) else factor

@@ -24,6 +24,7 @@ from fastgrad.native.contracts.records import RUNTIME
 from fastgrad.native.contracts.split import (
     A_FIELD,
     A_LAST,
+    A_NUMBER,
     CONDITION,
     ENCODED,
     FACTOR,
@@ -137,6 +138,8 @@ def value_of(f, place, frame, steps):
         return words(frame)[f.place] // steps
     if kind == OWN_FIELD:
         return words(frame)[place + f.place]
+    if kind == A_NUMBER:
+        return f.place
     return words(frame)[place + f.place + words(frame)[f.count] - 1]
 
 

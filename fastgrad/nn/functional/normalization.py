@@ -79,7 +79,7 @@ def layer_norm(
     tensor([[-1.2247,  0.0000,  1.2247]])
     """
     rows, length = _row_extents("layer_norm", input, normalized_shape, weight, bias)
-    return _run("layer_norm", _LAYER, input, (weight, bias), (), eps, (rows, 1, length, 1), (2, rows))[0]
+    return _run("layer_norm", _LAYER, input, (weight, bias), (), eps, (rows, 1, length, 1), (rows, 2))[0]
 
 
 def _run(
@@ -121,7 +121,7 @@ def rms_norm(
     rows, length = _row_extents("rms_norm", input, normalized_shape, weight)
     if eps is None:
         eps = _EPS.get(input.dtype, 0.0)
-    return _run("rms_norm", _RMS, input, (weight, None), (), eps, (rows, 1, length, 1), (2, rows))[0]
+    return _run("rms_norm", _RMS, input, (weight, None), (), eps, (rows, 1, length, 1), (rows, 2))[0]
 
 
 def _need_several(sizes: Sequence[int]) -> None:
@@ -167,7 +167,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     _need_several([n * channels // num_groups, num_groups, *sizes[2:]])
     _need_channels("group_norm", channels, 3, weight=weight, bias=bias)
     extents = (n, num_groups, channels // num_groups, math.prod(sizes[2:]))
-    return _run("group_norm", _GROUP, input, (weight, bias), (), eps, extents, (2, n * num_groups))[0]
+    return _run("group_norm", _GROUP, input, (weight, bias), (), eps, extents, (n * num_groups, 2))[0]
 
 
 def _need_channels(name: str, channels: int, position: int, **tensors: Any) -> None:

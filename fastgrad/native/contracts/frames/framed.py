@@ -63,18 +63,19 @@ EMBEDDING_BACKWARD = FRAMED.named(
 
 # --- normalisation ---------------------------------------------------------------------------------------------
 
-# The operand is seen as four extents (n, g, c, s): see `kernels.normalization`. The statistics are a matrix whose rows
-# are as long as there are statistics, so that a part of a launch would not find its own there.
+# The operand is seen as four extents (n, g, c, s): see `kernels.cpu.normalization`. A row has its mean and the
+# reciprocal of its deviation side by side; channels have a row of means, one of reciprocals and one of variances.
 _EXTENTS = ("n", "groups", "c", "s")
+_IMAGE, _STATS = _EXTENTS[1:], (2, "groups")
 _NORM = "eps n groups c s"
 _WEIGHTS = {"weight": _in("weight.numel"), "bias": _in("bias.numel")}
 NORM = FRAMED.named(
-    "norm", outputs={"out": writes(*_EXTENTS), "stats": writes(2, "n", "groups")},
+    "norm", outputs={"out": writes(*_EXTENTS), "stats": writes("n", "groups", 2)},
     inputs={"x": _in(*_EXTENTS), **_WEIGHTS}, integers=_NORM,
+    splits=(Split("n", {"out": _IMAGE, "x": _IMAGE, "stats": _STATS}, ("x.numel",)),),
 )  # fmt: skip
-# Channels have a mean, the reciprocal of a deviation and a variance each.
 _OF_CHANNELS = {"out": writes(*_EXTENTS), "stats": writes(3, "c")}
-NORM_CHANNELS = NORM.variant(outputs=_OF_CHANNELS)
+NORM_CHANNELS = NORM.variant(outputs=_OF_CHANNELS, splits=())
 NORM_FIXED = FRAMED.named(
     "norm_fixed", outputs=_OF_CHANNELS,
     inputs={
@@ -86,7 +87,14 @@ _BACK = {"grad": _in(*_EXTENTS), "x": _in(*_EXTENTS), "stats": _in("stats.numel"
 NORM_BACKWARD = FRAMED.named(
     "norm_backward", outputs={"out": writes(*_EXTENTS)}, inputs={**_BACK, "weight": _in("weight.numel")},
     integers=_NORM,
+    splits=(
+        Split(
+            "n", {"out": _IMAGE, "grad": _IMAGE, "x": _IMAGE, "stats": _STATS},
+            ("grad.numel", "x.numel", "stats.numel"),
+        ),
+    ),
 )  # fmt: skip
+NORM_CHANNELS_BACKWARD = NORM_BACKWARD.variant(splits=())
 NORM_WEIGHT = FRAMED.named(
     "norm_weight", outputs={"out": writes("groups", "c")}, inputs=_BACK, integers=_NORM
 )
