@@ -31,6 +31,7 @@ from fastgrad.native.contracts.element_types import (
     UINT8,
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.frames.filling import PER_BLOCK
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits, write_bytes
@@ -255,7 +256,7 @@ def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | No
             f"uniform_: expected low, high and high - low to be finite in the tensor's dtype, but got "
             f"low={low} and high={high}"
         )
-    _fill("uniform_", UNIFORM, tensor, float_bits(low), float_bits(high), generator, _per_block(tensor))
+    _fill("uniform_", UNIFORM, tensor, float_bits(low), float_bits(high), generator)
 
 
 def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | None = None) -> None:
@@ -272,7 +273,7 @@ def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | Non
     """
     if not std >= 0:
         raise RuntimeError(f"normal_: expected std >= 0, but got std={std}")
-    _fill("normal_", NORMAL, tensor, float_bits(mean), float_bits(std), generator, _per_block(tensor))
+    _fill("normal_", NORMAL, tensor, float_bits(mean), float_bits(std), generator)
 
 
 def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None = None) -> None:
@@ -296,28 +297,23 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
             f"random_: expected {first} <= low and high <= {end} for dtype {dtype}, but got "
             f"low={low} and high={high}"
         )
-    _fill("random_", INTEGERS, tensor, _signed(low % _WORD), _signed(high % _WORD), generator, 2)
+    _fill("random_", INTEGERS, tensor, _signed(low % _WORD), _signed(high % _WORD), generator)
 
 
-def _fill(
-    name: str, kernel: Kernel, tensor: Any, a: int, b: int, generator: Generator | None, per_block: int
-) -> None:
+def _fill(name: str, kernel: Kernel, tensor: Any, a: int, b: int, generator: Generator | None) -> None:
     if not rt.field(tensor, _FLAGS) & CONTIGUOUS:
         raise RuntimeError(f"{name}: expected a contiguous tensor; fill a contiguous one and copy from it")
     if generator is None:
         generator = default_generator
     elif not isinstance(generator, Generator):
         raise TypeError(f"{name}: expected generator to be a Generator, but got {type(generator).__name__}")
+    which = RANDOM_KERNELS.index(kernel)
+    per_block = PER_BLOCK[which][rt.field(tensor, _DTYPE) == FLOAT32]
     seed, offset = generator._take(-(-rt.field(tensor, _NUMEL) // per_block))
     try:
-        rt.random_fill(RANDOM_KERNELS.index(kernel), tensor, _signed(seed), _signed(offset), a, b)
+        rt.random_fill(which, tensor, _signed(seed), _signed(offset), a, b)
     except (NotImplementedError, MemoryError) as error:
         raise renamed(error, name) from None
-
-
-def _per_block(tensor: Any) -> int:
-    """How many floats of the tensor's dtype a block gives."""
-    return 4 if rt.field(tensor, _DTYPE) == FLOAT32 else 2
 
 
 def _signed(word: int) -> int:

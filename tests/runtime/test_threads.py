@@ -98,6 +98,53 @@ def test_results_are_the_same_on_any_number_of_threads():
         np.testing.assert_array_equal(result, results[0])
 
 
+REDUCTIONS = {
+    "sum": (fg.Tensor.sum, np.sum), "mean": (fg.Tensor.mean, np.mean), "amax": (fg.Tensor.amax, np.max),
+    "amin": (fg.Tensor.amin, np.min),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", [(N,), (2, 3 * N // 4), (512, 3, 512), (262_147,), (3, 7, 20_011)])
+@pytest.mark.parametrize("which", REDUCTIONS)
+def test_reductions_to_few_numbers(which: str, sizes: tuple[int, ...]):
+    ours, theirs = REDUCTIONS[which]
+    fg.manual_seed(0)
+    x = fg.randn(*sizes) + 1
+    for dims in [tuple(range(len(sizes))), *([(0,), tuple(range(1, len(sizes)))] if len(sizes) > 1 else [])]:
+        results = []
+        for n in (1, 5):
+            fg.set_num_threads(n)
+            results.append(ours(x, dims).numpy())
+        np.testing.assert_array_equal(*results)
+        np.testing.assert_allclose(results[0], theirs(x.numpy().astype(np.float64), dims), rtol=3e-7)
+
+
+@pytest.mark.parametrize("dtype", [fg.bool, fg.uint8, fg.int64])
+def test_reductions_of_integers_to_one_number(dtype: fg.dtype):
+    x = (fg.arange(N) % 251).to(dtype)
+    assert x.sum().item() == x.numpy().sum(dtype=np.int64)
+    assert bool(x.any())
+    assert not bool(x.all())
+    assert not bool((x == 252).any())
+    assert bool((x != 252).all())
+
+
+@pytest.mark.parametrize("dtype", [fg.float32, fg.float64])
+def test_random_numbers_do_not_depend_on_threads(dtype: fg.dtype):
+    drawn = []
+    for n in (1, 2, 5):
+        fg.set_num_threads(n)
+        fg.manual_seed(3)
+        made = (fg.rand(N + 3, dtype=dtype), fg.randn(N + 3, dtype=dtype), fg.randint(0, 1 << 40, (N + 3,)))
+        drawn.append([x.numpy() for x in made])
+    for other in drawn[1:]:
+        for a, b in zip(drawn[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+    runtime_set("part_work", 1 << 40)
+    fg.manual_seed(3)
+    np.testing.assert_array_equal(fg.rand(N + 3, dtype=dtype).numpy(), drawn[0][0])
+
+
 @pytest.mark.parametrize("n", [1, 3])
 def test_of_several_bad_indices_the_first_is_named(n: int):
     fg.set_num_threads(n)

@@ -32,6 +32,7 @@ from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import float_of, memcpy, stack_frame
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, ITEMSIZES
+from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, PER_BLOCK, UNIFORM
 
 Builder = tuple[Callable[..., None], dict[str, Any]]
 
@@ -189,12 +190,12 @@ def _fill_by_two(element: Element, draw: Any) -> Any:
     return loop
 
 
-def _fill(dtype: int, width: int, draw: Any) -> Builder:
-    """A kernel that draws `width` elements from each block.
+def _fill(dtype: int, kind: int, draw: Any) -> Builder:
+    """A kernel that draws elements of one kind from blocks.
 
     What is left after whole chunks is made as a whole chunk too, elsewhere, so that vectors draw every block.
     """
-    element = ELEMENTS[dtype]
+    element, width = ELEMENTS[dtype], PER_BLOCK[kind][dtype == FLOAT32]
     loop = njit(**LOOP)((_fill_by_four if width == 4 else _fill_by_two)(element, draw))
     pointer, itemsize = element.pointer, ITEMSIZES[dtype]
     chunk = 64 // itemsize  # blocks: the lanes of the widest vectors; their elements take at most 256 bytes
@@ -213,23 +214,19 @@ def _fill(dtype: int, width: int, draw: Any) -> Builder:
     return kernel, KERNEL
 
 
-def _floating(dtype: int, narrow: Any, wide: Any) -> Builder:
-    return _fill(dtype, 4, narrow) if dtype == FLOAT32 else _fill(dtype, 2, wide)
-
-
 def uniform(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Uniformly distributed floats in [a, b)."""
-    return _floating(dtype, uniform_32, uniform_64)
+    return _fill(dtype, UNIFORM, uniform_32 if dtype == FLOAT32 else uniform_64)
 
 
 def normal(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Normally distributed floats of mean a and standard deviation b."""
-    return _floating(dtype, normal_32, normal_64)
+    return _fill(dtype, NORMAL, normal_32 if dtype == FLOAT32 else normal_64)
 
 
 def integers(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Uniformly distributed integers in [a, b), stored as any dtype that holds them."""
-    return _fill(dtype, 2, integers_64)
+    return _fill(dtype, INTEGERS, integers_64)
 
 
 def sequence(kernel: Any, dtype: int, layout_class: int) -> Builder:

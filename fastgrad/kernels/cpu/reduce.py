@@ -3,6 +3,7 @@
 Note [Order of sums]: a sum runs over blocks of at most 512 contiguous elements, added in vector lanes, and the
 blocks are added in float64. The order depends on sizes and strides alone, never on threads. Where the kept dimension
 is the contiguous one, eight rows are added at a time, element by element, onto float64 partial sums of 64 columns.
+What is reduced to few numbers arrives in equal blocks (`shapes.reductions`), whose results are reduced in turn.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Split(NamedTuple):
     moves : dict
         For each address that moves, the factors whose product is how many elements a step is long. In a field that
         repeats an operand with strides, a factor that begins with a dot is one of the operand's own. For another field
-        that moves, how many steps it takes to grow by one.
+        that moves, how many steps it takes to grow by one: a number, or the name of a field with it.
     scales : tuple of str
         Fields that grow with the number of steps.
     grain : int or str
@@ -51,7 +51,7 @@ class Split(NamedTuple):
     """
 
     over: str | Last
-    moves: Mapping[str, tuple[Factor, ...] | int]
+    moves: Mapping[str, tuple[Factor, ...] | int | str]
     scales: tuple[str, ...] = ()
     grain: int | str = 1
     where: Mapping[str, int] = _NOTHING
@@ -66,8 +66,8 @@ ENCODED = Part(
 """`room` is the place of the scratch, -1 where there is none. `over` is the place of the field that counts the steps,
 or with `count` of the first of so many. `grain` is a number, or with `own_grain` a place. Behind it stand the
 conditions (a place, a value, whether it has to be this one), the places of what scales, and the moves: each the place
-of an address, the code of an element (see `contracts.frame`), how many factors, and these, or minus the steps after
-which a number grows by one."""
+of an address, the code of an element (see `contracts.frame`), how many factors, and these. Of a number that grows:
+minus the steps after which it does by one, times what stands at the place that the code then is, unless it is -1."""
 CONDITION = Part("condition", place=1, value=1, equal=1)
 MOVE = Part("move", place=1, element=1, n_factors=1)
 FACTOR = Part("factor", kind=1, place=1, count=1)
@@ -105,9 +105,12 @@ def _room(frame: Frame) -> int:
     return places[0] if places else -1
 
 
-def _moves(frame: Frame, name: str, by: tuple[Factor, ...] | int) -> Iterator[list[int]]:
+def _moves(frame: Frame, name: str, by: tuple[Factor, ...] | int | str) -> Iterator[list[int]]:
+    if isinstance(by, str):
+        yield [frame.place(name), frame.place(by), -1]
+        return
     if isinstance(by, int):
-        yield [frame.place(name), 0, -by]
+        yield [frame.place(name), -1, -by]
         return
     names = frame.addresses()
     at, length = frame.fields[name]

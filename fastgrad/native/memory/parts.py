@@ -169,7 +169,8 @@ def write_part(split, frame, n_words, dtype, seat, k, count, part):
         m = move(at)
         at += words_of(m) * 8
         if m.n_factors < 0:
-            words(part)[m.place] += begin // -m.n_factors
+            each = -m.n_factors * (words(frame)[m.element] if m.element >= 0 else 1)
+            words(part)[m.place] += begin // each
             continue
         distance = begin * itemsize_behind(m.element, dtype)
         for j in range(m.n_factors):

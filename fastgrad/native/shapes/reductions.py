@@ -8,6 +8,7 @@ from fastgrad.native.base.intrinsics import (
     advance,
     float_of,
     native,
+    native_once,
     runtime,
     stack_frame,
     stack_small,
@@ -15,6 +16,7 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.element_types import BOOL, INT64
+from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
@@ -31,6 +33,10 @@ from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous, reshape_or_copy
 from fastgrad.native.tensors.tensors import finished, new_tensor, wrap_dim
 from fastgrad.native.tensors.views import view_expand
+
+# A reduction of so much to so few results runs over blocks: neither depends on the number of threads.
+SMALLEST, FEW = 1 << 17, 16
+BLOCK_WORK, MOST_BLOCKS = 1 << 15, 64
 
 
 @native
@@ -93,7 +99,63 @@ def run_reduction(kernel, dtype, h, mask, out):
     f.count = reduced
     if tensor(out).numel == 0:
         return 0
+    blocks = count_blocks(f)
+    if blocks > 1:
+        return reduce_blocks(kernel, dtype, f, blocks, out)
     return launch_frame(kernel, t.device, dtype, f, t.numel + 1)
+
+
+@native
+def count_blocks(f):
+    """Into how many equal blocks the outermost of the reduced dimensions falls, if few results come from much; or 1."""
+    work = f.count * f.results
+    if work < SMALLEST or f.results > FEW or f.kept.rank == MAX_DIMS:
+        return 1
+    size = f.gone.sizes[f.gone.rank - 1]
+    blocks = min(size, work // BLOCK_WORK, MOST_BLOCKS)
+    while blocks > 1 and size % blocks != 0:
+        blocks -= 1
+    return blocks
+
+
+@native_once
+def reduce_blocks(kernel, dtype, f, blocks, out):
+    """Reduce blocks first, which several threads can do, and then what came out of them; a status.
+
+    Blocks are equal, so that the mean of their means is the mean.
+    """
+    to = tensor(out)
+    results = f.results
+    size = words(stack_small())
+    size[0] = blocks * results
+    partial = new_tensor(to.dtype, to.device, 1, size)
+    if failed(partial):
+        return partial
+    last = f.gone.rank - 1
+    length = f.gone.sizes[last] // blocks
+    k = f.kept.rank if f.kept.sizes[f.kept.rank - 1] > 1 else f.kept.rank - 1
+    f.kept.sizes[k] = blocks
+    f.kept.strides[k] = f.gone.strides[last] * length
+    f.kept.rank = k + 1
+    f.gone.sizes[last] = length
+    f.count //= blocks
+    f.results = blocks * results
+    f.out = tensor(partial).data
+    status = launch_frame(kernel, to.device, dtype, f, f.count * f.results + 1)
+    if not failed(status):
+        f.x = tensor(partial).data
+        f.out = to.data
+        f.count = blocks
+        f.results = results
+        f.kept.rank = 1
+        f.kept.sizes[0] = results
+        f.kept.strides[0] = 1
+        f.gone.rank = 1
+        f.gone.sizes[0] = blocks
+        f.gone.strides[0] = results
+        status = launch_frame(kernel, to.device, to.dtype, f, blocks * results + 1)
+    drop(partial)
+    return status
 
 
 @native

@@ -26,9 +26,14 @@ TRANSFER = Frame(
 CONSTANT = Frame("constant", n=size(), out=writes("n"), value=number(), splits=(Split("n", {"out": ()}),))
 
 # Random numbers: `a` and `b` are the bounds of the distribution, or its mean and deviation: bits of float64, or
-# integers. How many elements come from a block of the stream depends on kernel and dtype, so that the offset of a part
-# does, too.
-RANDOM = Frame("random", n=size(), out=writes("n"), seed=number(), offset=number(), a=number(), b=number())
+# integers. A block of the stream gives `per_block` elements.
+RANDOM = Frame(
+    "random", n=size(), out=writes("n"), seed=number(), offset=number(), a=number(), b=number(), per_block=size(),
+    splits=(Split("n", {"out": (), "offset": "per_block"}, grain="per_block"),),
+)  # fmt: skip
+UNIFORM, NORMAL, INTEGERS = range(3)
+PER_BLOCK = ((2, 4), (2, 4), (2, 2))
+"""Of each kind of random numbers: elements from a block, and how many if they are float32."""
 
 # ``start + i step``: bits of float64, or integers. An element is rounded once, from its own number.
 SEQUENCE = Frame("sequence", n=size(), out=writes("n"), start=number(), step=number())
