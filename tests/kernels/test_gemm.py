@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import fastgrad as fg
 from fastgrad.kernels.compile import compile_kernel
-from fastgrad.kernels.cpu.gemm import MAX_WORK, MIN_TRANSPOSED
+from fastgrad.kernels.cpu.gemm import MIN_TRANSPOSED
 from fastgrad.kernels.cpu.micro import PANEL
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.frames.matrices import LARGE_PRODUCT
 from fastgrad.ops.linalg import GEMM
 
 DTYPES = {"float32": FLOAT32, "float64": FLOAT64}
@@ -23,7 +24,7 @@ SIZES = (
     (1, 1, 0), (9, 5, 0), (1, 1, 1), (1, 600, 40), (600, 1, 40), (7, 15, 160), (8, 16, 128), (15, 17, 64),
     (16, 33, 31), (13, 47, PANEL - 1), (5, 31, PANEL), (6, 49, PANEL + 1), (11, 10, 2 * PANEL + 13), (16, 512, 128),
     (512, 128, 16), (64, 64, MIN_TRANSPOSED // 64 // 64 - 1), (64, 64, MIN_TRANSPOSED // 64 // 64),
-    (1 << 8, 1 << 9, (MAX_WORK >> 17) + 1),
+    (1 << 8, 1 << 9, (LARGE_PRODUCT >> 17) + 1),
 )  # fmt: skip
 
 
@@ -38,8 +39,14 @@ def framed(rng, rows, columns, dtype, by_columns):
 
 def run_kernel(out, a, lda, a_by_columns, b, ldb, b_by_columns):
     m, k = a.shape
-    places = [out.ctypes.data, a.ctypes.data, b.ctypes.data, m, b.shape[1], k]
-    frame = np.array([*places, lda, a_by_columns, ldb, b_by_columns, 1, 0, 0, 0], np.int64)
+    n = b.shape[1]
+    declared = GEMM.frame()
+    frame = np.zeros(declared.words, np.int64)
+    for name, value in {
+        "out": out.ctypes.data, "a": a.ctypes.data, "b": b.ctypes.data, "m": m, "n": n, "k": k, "batch": 1,
+        "row_out": n, "row_a": lda, "a_by_columns": a_by_columns, "row_b": ldb, "b_by_columns": b_by_columns,
+    }.items():  # fmt: skip
+        frame[declared.place(name)] = value
     address = compile_kernel(GEMM, DTYPES[out.dtype.name], FLAT)
     ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)(frame.ctypes.data)
 

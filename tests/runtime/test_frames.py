@@ -101,7 +101,7 @@ def test_every_field_that_a_declaration_names_exists():
                 over = split.over if isinstance(split.over, str) else split.over.field
                 for name in (over, *split.moves, *split.scales, *split.where, *split.unless):
                     assert frame.place(name) < frame.words
-                moved = {n for n, by in split.moves.items() if not isinstance(by, int)}
+                moved = {n for n, by in split.moves.items() if not isinstance(by, int | str)}
                 assert all(frame.roles[name].role in ADDRESSES for name in moved)
 
 

@@ -145,6 +145,27 @@ def test_random_numbers_do_not_depend_on_threads(dtype: fg.dtype):
     np.testing.assert_array_equal(fg.rand(N + 3, dtype=dtype).numpy(), drawn[0][0])
 
 
+@pytest.mark.parametrize(
+    "kind", [fg.optim.SGD, fg.optim.Adam, fg.optim.AdamW, fg.optim.RMSprop, fg.optim.Adagrad]
+)
+def test_steps_of_optimizers_do_not_depend_on_threads(kind: type[fg.optim.Optimizer]):
+    fg.manual_seed(0)
+    start, gradient = fg.randn(N), fg.randn(N)
+    results = []
+    for n, part_work in ((1, 1 << 40), (1, threads.PART_WORK), (5, threads.PART_WORK)):
+        fg.set_num_threads(n)
+        runtime_set("part_work", part_work)
+        p = start.clone().requires_grad_()
+        optimizer = kind([p], lr=0.1)
+        for _ in range(3):
+            p.grad = gradient.clone()
+            optimizer.step()
+        assert [s["step"].item() for s in optimizer.state.values() if "step" in s] in ([], [3.0])
+        results.append(p.detach().numpy())
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+
+
 @pytest.mark.parametrize("n", [1, 3])
 def test_of_several_bad_indices_the_first_is_named(n: int):
     fg.set_num_threads(n)

@@ -2,6 +2,7 @@
 
 Note [Steps count themselves]: the number of steps is a tensor of the state. The kernel adds one to it and takes the
 bias corrections from it, so that a step has no number from Python that changes, and a captured step can be replayed.
+A large group is launched twice, first over no elements, which counts, then over all of them, in parts that do not.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ _sqrt = ELEMENTS[FLOAT64].math.sqrt
 
 
 @njit(**INLINE)
-def _count(f, address):  # type: ignore[no-untyped-def]
-    """Add one to the number of steps and return it."""
-    if f.single == FLOAT64:
-        f64s(address)[0] += 1.0
-        return f64s(address)[0]
-    _f32s(address)[0] += np.float32(1)
-    return np.float64(_f32s(address)[0])
-
-
-@njit(**INLINE)
 def _number(f, address):  # type: ignore[no-untyped-def]
     """The single number of a group."""
     return f64s(address)[0] if f.single == FLOAT64 else np.float64(_f32s(address)[0])
+
+
+@njit(**INLINE)
+def _count(f, address):  # type: ignore[no-untyped-def]
+    """Add one to the number of steps, unless that has happened, and return it."""
+    if f.counted == 0 and f.single == FLOAT64:
+        f64s(address)[0] += 1.0
+    elif f.counted == 0:
+        _f32s(address)[0] += np.float32(1)
+    return _number(f, address)
 
 
 def _direction(element: Element) -> Any:

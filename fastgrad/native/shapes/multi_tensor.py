@@ -86,6 +86,7 @@ def run_group(op, group, n_attrs, attrs):
     held = words(stack_small())
     f.n = first.numel
     f.single = first.dtype
+    f.counted = 0
     status = 0
     j = 0
     for k in range(attrs[0]):
@@ -105,8 +106,16 @@ def run_group(op, group, n_attrs, attrs):
     for k in range(4, n_attrs):
         settings[k - 4] = attrs[k]
     n_words = BEFORE_TENSORS + attrs[0] + n_attrs - 4
+    kernel = op_record(op).kernel
     if not failed(status):
-        kernel = op_record(op).kernel
+        if (
+            attrs[2] & attrs[3] and first.numel >= 2 * runtime().part_work
+        ):  # see Note [Steps count themselves]
+            f.n = 0
+            status = launch(kernel, first.device, first.dtype, FLAT, address_of(f), n_words, 0)
+            f.n = first.numel
+            f.counted = 1
+    if not failed(status):
         status = launch(kernel, first.device, first.dtype, FLAT, address_of(f), n_words, first.numel)
     j = 0
     for k in range(attrs[0]):
