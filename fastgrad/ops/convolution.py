@@ -23,7 +23,7 @@ from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import expand_reduced, sum_
 from fastgrad.ops.registry import Op
-from fastgrad.ops.rules import with_settings
+from fastgrad.ops.rules import taking, with_settings
 
 GEOMETRY = ("groups", "stride_h", "stride_w", "padding_h", "padding_w", "dilation_h", "dilation_w")
 CALLED = "input weight bias"  # by PyTorch
@@ -51,37 +51,12 @@ def _declare(rank):
     convolution = declared(f"conv{rank}d", ("x", "w", "bias?"), "v", SHAPE_CONV, CALLED)
     transposed = declared(f"conv_transpose{rank}d", ("v", "w", "bias?"), "x", SHAPE_CONV_INPUT, CALLED)
     correlation = declared(f"conv{rank}d_weight_backward", ("x", "v"), "w", SHAPE_CONV_WEIGHT)
-    settings = with_settings(GEOMETRY)
-
-    @convolution.vjp("x")
-    @settings
-    def _(g, w, settings, sizes):
-        return invoke(transposed, (g, w), settings, sizes)
-
-    @convolution.vjp("w")
-    @settings
-    def _(g, x, settings, sizes):
-        return invoke(correlation, (x, g), settings, sizes)
-
-    @transposed.vjp("v")
-    @settings
-    def _(g, w, settings, sizes):
-        return invoke(convolution, (g, w), settings, sizes)
-
-    @transposed.vjp("w")
-    @settings
-    def _(g, v, settings, sizes):
-        return invoke(correlation, (g, v), settings, sizes)
-
-    @correlation.vjp("x")
-    @settings
-    def _(g, v, settings, sizes):
-        return invoke(transposed, (v, g), settings, sizes)
-
-    @correlation.vjp("v")
-    @settings
-    def _(g, x, settings, sizes):
-        return invoke(convolution, (x, g), settings, sizes)
+    convolution.vjp("x")(_call(transposed, "g", "w"))
+    convolution.vjp("w")(_call(correlation, "x", "g"))
+    transposed.vjp("v")(_call(convolution, "g", "w"))
+    transposed.vjp("w")(_call(correlation, "g", "v"))
+    correlation.vjp("x")(_call(transposed, "v", "g"))
+    correlation.vjp("v")(_call(convolution, "x", "g"))
 
     def over_images(g):
         return invoke(sum_, (g,), 0, 0, *range(2, rank + 2))
@@ -94,66 +69,37 @@ def _declare(rank):
     _recorded(rank, convolution, transposed, correlation)
 
 
+def _call(op, first, second):
+    """The rule that is a call of an op with two of the rule's own parameters."""
+
+    @with_settings(GEOMETRY)
+    def rule(settings, sizes, **operands):
+        return invoke(op, (operands[first], operands[second]), settings, sizes)
+
+    return taking((first, second, *GEOMETRY, "sizes"), rule)
+
+
 def _recorded(rank, convolution, transposed, correlation):
-    """Recorded, the gradients of all inputs are one op, as in PyTorch: g is the gradient of one of these gradients."""
-    settings = with_settings(GEOMETRY)
+    """Recorded, the gradients of all inputs are one op, as in PyTorch: g is the gradient of one of these gradients.
+
+    v is the gradient of the result, and `image` what the op was called with.
+    """
     dims = (0, *range(2, rank + 2))
 
     def of_bias(g, sizes):
         return invoke(expand_reduced, (g,), sizes, dims)
 
-    def derivative(op, image):
+    for op, other, image, x_and_v in (
+        (convolution, transposed, "x", ("g", "v")), (transposed, convolution, "image", ("v", "g")),
+    ):  # fmt: skip
         both = Op(
             f"{op.name}_backward", STRUCTURED, ("v", image, "w", "*results"), op.attrs, forward=SHAPE_GIVEN, n_out=3,
             edges=3, node="ConvolutionBackwardBackward0", saved_as="grad_output input weight results",
         )  # fmt: skip
         op.recorded_by(both, *op.inputs[:2], results=range(3))
-        return both
-
-    both = derivative(convolution, "x")
-
-    @settings
-    def by_v_of_x(g, w, settings, sizes):
-        return invoke(convolution, (g, w), settings, sizes)
-
-    @settings
-    def by_v_of_w(g, x, settings, sizes):
-        return invoke(convolution, (x, g), settings, sizes)
-
-    @settings
-    def by_x_of_w(g, v, settings, sizes):
-        return invoke(transposed, (v, g), settings, sizes)
-
-    @settings
-    def by_w_of_x(g, v, settings, sizes):
-        return invoke(correlation, (g, v), settings, sizes)
-
-    both.vjp_sum("v", by_v_of_x, by_v_of_w, of_bias)
-    both.vjp_sum("x", None, by_x_of_w, None)
-    both.vjp_sum("w", by_w_of_x, None, None)
-
-    # Of the transposed one `v` is the image, and the op's `v` is the image x.
-    both = derivative(transposed, "image")
-
-    @settings
-    def by_x_of_image(g, w, settings, sizes):
-        return invoke(transposed, (g, w), settings, sizes)
-
-    @settings
-    def by_x_of_weight(g, image, settings, sizes):
-        return invoke(transposed, (image, g), settings, sizes)
-
-    @settings
-    def by_image_of_weight(g, v, settings, sizes):
-        return invoke(convolution, (v, g), settings, sizes)
-
-    @settings
-    def by_weight_of_image(g, v, settings, sizes):
-        return invoke(correlation, (v, g), settings, sizes)
-
-    both.vjp_sum("v", by_x_of_image, by_x_of_weight, of_bias)
-    both.vjp_sum("image", None, by_image_of_weight, None)
-    both.vjp_sum("w", by_weight_of_image, None, None)
+        both.vjp_sum("v", _call(op, "g", "w"), _call(op, image, "g"), of_bias)
+        both.vjp_sum(image, None, _call(other, "v", "g"), None)
+        both.vjp_sum("w", _call(correlation, *x_and_v), None, None)
 
 
 _declare(1)
