@@ -69,6 +69,8 @@ _LEFT_TO_LLVM = frozenset({
 """What the runtime does without, too: constants, dead branches, tuples. Formulas of kernels may need them."""
 
 
+AT_ONCE = 24  # modules
+
 _resolved: dict[Any, Any] = {}
 
 
@@ -139,7 +141,7 @@ class NoaliasCompiler(KernelCompiler):
 
 def link(libraries: list[Any]) -> llvm.ModuleRef:
     """One module with the functions of `libraries` and of all that they call."""
-    module: llvm.ModuleRef | None = None
+    modules: list[llvm.ModuleRef] = []
     seen: set[int] = set()
     pending = list(libraries)
     while pending:
@@ -156,10 +158,21 @@ def link(libraries: list[Any]) -> llvm.ModuleRef:
                     function.linkage = (
                         llvm.Linkage.weak_odr
                     )  # linkonce would be left behind where nothing links to it yet
-            if module is None:
-                module = part
-            else:
-                module.link_in(part)
-    assert module is not None
+            modules.append(part)
+    module = _merged(modules)
     module.verify()
     return module
+
+
+def _merged(modules: list[llvm.ModuleRef]) -> llvm.ModuleRef:
+    """One module of many, which are used up.
+
+    LLVM walks over all that there is whenever something is added, so few are put together at a time.
+    """
+    while len(modules) > 1:
+        groups = [modules[k : k + AT_ONCE] for k in range(0, len(modules), AT_ONCE)]
+        for first, *others in groups:
+            for other in others:
+                first.link_in(other)
+        modules = [group[0] for group in groups]
+    return modules[0]
