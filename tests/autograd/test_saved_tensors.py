@@ -1304,3 +1304,28 @@ def test_a_saved_view_that_its_base_has_left_behind(lib: ModuleType, other: int)
         y.backward(lib.ones(1, 2))
     with pytest.raises(RuntimeError, match=f"Output {other} of Split is a view"):
         y.grad_fn._saved_other
+
+
+IN_PLACE: dict[str, Callable[[Any], Any]] = {
+    "relu_": lambda t: t.relu_(), "exp_": lambda t: t.exp_(), "sigmoid_": lambda t: t.sigmoid_(),
+    "of a view": lambda t: t[0].exp_(), "of a view of it": lambda t: t.view(4)[1:].tanh_(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("what", IN_PLACE)
+def test_a_result_that_a_hook_refused_to_keep(lib: ModuleType, what: str, create_graph: bool):
+    """What changed in place has its history, which cannot be followed."""
+
+    def pack(t: Any) -> Any:
+        raise ZeroDivisionError("kept by nobody")
+
+    x = lib.ones(2, 2, requires_grad=True)
+    t = x * 1
+    with pytest.raises(ZeroDivisionError), hooks(lib, pack, lambda t: t):
+        IN_PLACE[what](t)
+    assert t._version == 1
+    assert t.requires_grad
+    with pytest.raises(RuntimeError):
+        lib.autograd.grad(t, x, lib.ones(2, 2), create_graph=create_graph)
+    assert x.grad is None

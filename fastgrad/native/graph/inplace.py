@@ -25,6 +25,7 @@ from fastgrad.native.contracts.flags import (
     IS_VIEW,
     REQUIRES_GRAD,
     RETAINS_GRAD,
+    SAVED_FREED,
     SAVED_HOOKS,
     VIEW_ORIGIN,
 )
@@ -213,6 +214,7 @@ def move_history(result, created):
         out[0] = result
         if runtime().mode & SAVED_HOOKS and failed(pack_outputs(created, out)):
             status = RAISED
+            node(created).flags |= SAVED_FREED  # the history stands, but cannot be followed, as in PyTorch
     drop_node(created)
     if failed(status):
         drop(result)
