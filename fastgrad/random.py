@@ -48,6 +48,12 @@ _DTYPE, _DEVICE, _DATA, _NUMEL, _FLAGS = (
 )
 
 
+_LOCK = threading.RLock()
+"""Held while a generator is read or advanced, and while the process forks: a child finds none in the middle of that."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+
+
 class Generator:
     """A source of random numbers with a seed and a position of its own.
 
@@ -65,7 +71,7 @@ class Generator:
     7
     """
 
-    __slots__ = ("_device", "_lock", "_offset", "_seed")
+    __slots__ = ("_device", "_offset", "_seed")
 
     def __init__(self, device: Any = "cpu") -> None:
         name = str(device)
@@ -74,7 +80,6 @@ class Generator:
             expected = ", ".join(sorted(known))
             raise RuntimeError(f"Generator: expected device to be one of {expected}, but got {name!r}")
         self._device = name
-        self._lock = threading.Lock()
         self._seed = DEFAULT_SEED
         self._offset = 0
 
@@ -111,7 +116,7 @@ class Generator:
 
     def get_state(self) -> Any:
         """Seed and position, as a uint8 tensor of 16 elements."""
-        with self._lock:
+        with _LOCK:
             state = _STATE.pack(self._seed, self._offset)
         tensor = rt.new(UINT8, 0, (_STATE.size,))
         write_bytes(tensor, state)
@@ -133,22 +138,22 @@ class Generator:
                 f"returns it, but got one with {count}"
             )
         state = _STATE.unpack(ctypes.string_at(rt.field(new_state, _DATA), _STATE.size))
-        with self._lock:
+        with _LOCK:
             self._seed, self._offset = state
 
     def _restart(self, seed: int) -> None:
-        with self._lock:
+        with _LOCK:
             self._seed, self._offset = seed, 0
 
     def _take(self, blocks: int) -> tuple[int, int]:
         """Seed and offset for the next so many blocks, which no later call gets."""
-        with self._lock:
+        with _LOCK:
             offset = self._offset
             self._offset = (offset + blocks) % _WORD
             return self._seed, offset
 
     def __reduce__(self) -> tuple[Any, tuple[str, int, int]]:
-        with self._lock:
+        with _LOCK:
             return _restore, (self._device, self._seed, self._offset)
 
     def __repr__(self) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -284,3 +286,29 @@ def test_parts_depend_on_the_work_alone():
         fg.ones(10_000).exp()
         counts.append(runtime_get("divided") - before)
     assert counts[0] == counts[1] == counts[2] > 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_child_draws_whatever_other_threads_drew_when_it_was_forked():
+    stop = threading.Event()
+
+    def draw() -> None:
+        while not stop.is_set():
+            fg.get_rng_state()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=draw)
+    thread.start()
+    try:
+        for _ in range(100):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)  # ends a child that waits for a lock of nobody's
+                fg.rand(2)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(interval)
