@@ -31,12 +31,10 @@ from fastgrad.native.contracts.element_types import (
     UINT8,
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS
-from fastgrad.native.contracts.frames.filling import PER_BLOCK
+from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, PER_BLOCK, UNIFORM
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits, write_bytes
-from fastgrad.ops.kernel_table import Kernel
-from fastgrad.ops.random import INTEGERS, NORMAL, RANDOM_KERNELS, UNIFORM
 
 DEFAULT_SEED = 67280421310721
 """The seed of a new generator, that of PyTorch's."""
@@ -305,14 +303,13 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
     _fill("random_", INTEGERS, tensor, _signed(low % _WORD), _signed(high % _WORD), generator)
 
 
-def _fill(name: str, kernel: Kernel, tensor: Any, a: int, b: int, generator: Generator | None) -> None:
+def _fill(name: str, which: int, tensor: Any, a: int, b: int, generator: Generator | None) -> None:
     if not rt.field(tensor, _FLAGS) & CONTIGUOUS:
         raise RuntimeError(f"{name}: expected a contiguous tensor; fill a contiguous one and copy from it")
     if generator is None:
         generator = default_generator
     elif not isinstance(generator, Generator):
         raise TypeError(f"{name}: expected generator to be a Generator, but got {type(generator).__name__}")
-    which = RANDOM_KERNELS.index(kernel)
     per_block = PER_BLOCK[which][rt.field(tensor, _DTYPE) == FLOAT32]
     seed, offset = generator._take(-(-rt.field(tensor, _NUMEL) // per_block))
     try:

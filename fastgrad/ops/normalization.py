@@ -22,6 +22,7 @@ from fastgrad.native.contracts.frames.framed import (
     NORM_BACKWARD,
     NORM_CHANNELS,
     NORM_CHANNELS_BACKWARD,
+    NORM_CHANNELS_WEIGHT,
     NORM_FIXED,
     NORM_WEIGHT,
 )
@@ -257,7 +258,7 @@ def _kernel(name, builder, frame, **options):
 
 _ROWS = _kernel("norm_rows", "rows", NORM, centred=True)
 _BY_ROW = _kernel("norm_rows_weight", "weight", NORM_WEIGHT, statistics="rows")
-_BY_CHANNEL = _kernel("norm_channels_weight", "weight", NORM_WEIGHT, statistics="channels")
+_BY_CHANNEL = _kernel("norm_channels_weight", "weight", NORM_CHANNELS_WEIGHT, statistics="channels")
 
 _rows = _derivative_ops(
     "normalized_rows", "NativeLayerNormBackwardBackward0",

@@ -128,3 +128,29 @@ def test_the_words_of_a_frame_by_name():
     frame = Frame("named", n=size(), out=writes("n"), inputs=reads("n", count=2)).named("named", inputs="a b")
     assert frame.read([3, 10, 20, 30]) == {"n": 3, "out": 10, "a": 20, "b": 30}
     assert frame.addresses() == {1: "out", 2: "a", 3: "b"}
+
+
+LONGER = {
+    "dropout": (lambda x, w: F.dropout(x, 0.5), fg.bool),
+    "embedding": (lambda x, w: F.embedding(fg.arange(64), x), fg.int64),
+    "layer_norm": (lambda x, w: F.layer_norm(x, (8,), w), fg.float32),
+    "batch_norm": (lambda x, w: F.batch_norm(x, None, None, w, training=True), fg.float32),
+}
+
+
+@pytest.mark.parametrize("more", [1, 5, 64])
+@pytest.mark.parametrize("name", LONGER)
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_longer_operand_is_refused_before_the_launch_is_divided(name, more, threads, small_parts):
+    fg.set_num_threads(threads)
+    function, dtype = LONGER[name]
+
+    def longer(t):
+        row = t.reshape(-1)
+        return fg.cat([row, row[:1].expand(more)]) if t.dtype == dtype else t
+
+    x, w = (fg.tensor(numbers(*sizes)).requires_grad_() for sizes in ((64, 8), (8,)))
+    with fg.autograd.graph.saved_tensors_hooks(lambda t: t.detach(), longer):
+        y = function(x, w)
+    with pytest.raises(RuntimeError, match="has another number of elements"):
+        fg.autograd.grad(y, x, fg.ones_like(y))

@@ -7,7 +7,7 @@ from numba import njit
 
 from fastgrad.kernels.cpu.random import block_words
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
-from fastgrad.kernels.reports import Builder, fits
+from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, float_of, memcpy, stack_frame
 from fastgrad.native.contracts.element_types import BOOL, INT32
@@ -68,8 +68,7 @@ def again(kernel: object, dtype: int, layout_class: int) -> Builder:
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.dropout_again(frame)
-        n = f.x.numel
-        if fits(f, f.mask, n):
-            apply(pointer(f.out), pointer(f.x.data), _bytes(f.mask.data), n, cast(float_of(f.scale)))
+        scale = cast(float_of(f.scale))
+        apply(pointer(f.out), pointer(f.x.data), _bytes(f.mask.data), f.x.numel, scale)
 
     return run, KERNEL

@@ -7,7 +7,7 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
-from fastgrad.kernels.reports import Builder, fits, report_index
+from fastgrad.kernels.reports import Builder, report_index
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, memcpy, memset, words
 from fastgrad.native.contracts.element_types import ITEMSIZES
@@ -27,8 +27,6 @@ def lookup(kernel: Any, dtype: int, layout_class: int) -> Builder:
         rows, width = f.rows, f.width
         n = f.indices.numel
         weighted = f.factors.data != 0
-        if not fits(f, f.table, rows * width) or (weighted and not fits(f, f.factors, n)):
-            return
         indices = words(f.indices.data)
         factors = pointer(f.factors.data)
         size = width * itemsize
@@ -67,8 +65,6 @@ def collect(kernel: Any, dtype: int, layout_class: int) -> Builder:
         rows, width = f.rows, f.width
         n = f.indices.numel
         weighted = f.factors.data != 0
-        if not fits(f, f.grad, n * width) or (weighted and not fits(f, f.factors, n)):
-            return
         indices = words(f.indices.data)
         factors = pointer(f.factors.data)
         memset(f.out, 0, rows * width * itemsize)

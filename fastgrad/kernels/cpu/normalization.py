@@ -26,7 +26,7 @@ from numba import njit
 
 from fastgrad.kernels.cpu.rows import BLOCK, _blocked
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
-from fastgrad.kernels.reports import Builder, fits
+from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import _stack_words, advance, f64s, float_of
 
@@ -117,12 +117,6 @@ def _pieces(dtype: int) -> Pieces:
     return Pieces(*_sums(ELEMENTS[dtype]), fill, fill_scaled, fill_affine, back, back_weighted)
 
 
-@njit(**INLINE)
-def _affine_fits(f, n):  # type: ignore[no-untyped-def]
-    """Whether weight and bias, where they are given, have so many elements."""
-    return (f.weight.data == 0 or fits(f, f.weight, n)) and (f.bias.data == 0 or fits(f, f.bias, n))
-
-
 # --- statistics of rows -----------------------------------------------------------------------------------------
 
 
@@ -150,8 +144,6 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
         n, g, c, s = f.n, f.groups, f.c, f.s
         length = c * s
         has_w, has_b = f.weight.data != 0, f.bias.data != 0
-        if not fits(f, f.x, n * g * length) or not _affine_fits(f, g * c):
-            return
         out, stats = pointer(f.out), pointer(f.stats)
         x, w, b = pointer(f.x.data), pointer(f.weight.data), pointer(f.bias.data)
         eps = float_of(f.eps)
@@ -201,14 +193,6 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
         n, g, c, s = f.n, f.groups, f.c, f.s
         length = c * s
         has_w = f.weight.data != 0
-        if (
-            not fits(f, f.grad, n * g * length)
-            or not fits(f, f.x, n * g * length)
-            or not fits(f, f.stats, 2 * n * g)
-        ):
-            return
-        if has_w and not fits(f, f.weight, g * c):
-            return
         out = pointer(f.out)
         stats = pointer(f.stats.data)
         for r in range(n * g):
@@ -323,14 +307,6 @@ def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.norm_weight(frame)
         n, g, c, s = f.n, f.groups, f.c, f.s
-        numel = n * g * c * s
-        count = n * g if by_row else c
-        if (
-            not fits(f, f.grad, numel)
-            or not fits(f, f.x, numel)
-            or not fits(f, f.stats, (2 if by_row else 3) * count)
-        ):
-            return
         out = pointer(f.out)
         v, x, stats = pointer(f.grad.data), pointer(f.x.data), pointer(f.stats.data)
         if s == 1:
@@ -437,8 +413,6 @@ def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
         f = frames.norm(frame)
         n, c, s = f.n, f.c, f.s
         has_w, has_b = f.weight.data != 0, f.bias.data != 0
-        if not fits(f, f.x, n * c * s) or not _affine_fits(f, c):
-            return
         out, stats, x = pointer(f.out), pointer(f.stats), pointer(f.x.data)
         eps = float_of(f.eps)
         if s == 1:
@@ -479,10 +453,6 @@ def fixed(kernel: Any, dtype: int, layout_class: int) -> Builder:
         f = frames.norm_fixed(frame)
         n, c, s = f.n, f.c, f.s
         has_w, has_b = f.weight.data != 0, f.bias.data != 0
-        if not fits(f, f.x, n * c * s) or not _affine_fits(f, c):
-            return
-        if not fits(f, f.means, c) or not fits(f, f.variances, c):
-            return
         out, stats, x = pointer(f.out), pointer(f.stats), pointer(f.x.data)
         means, variances = pointer(f.means.data), pointer(f.variances.data)
         eps = float_of(f.eps)
@@ -531,10 +501,6 @@ def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
         f = frames.norm_backward(frame)
         n, c, s = f.n, f.c, f.s
         has_w = f.weight.data != 0
-        if not fits(f, f.grad, n * c * s) or not fits(f, f.x, n * c * s) or not fits(f, f.stats, 3 * c):
-            return
-        if has_w and not fits(f, f.weight, c):
-            return
         out, v, x = pointer(f.out), pointer(f.grad.data), pointer(f.x.data)
         stats, w = pointer(f.stats.data), pointer(f.weight.data)
         if s == 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, Element
-from fastgrad.kernels.reports import Builder, fits
+from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, words
 
@@ -81,7 +81,7 @@ def select(kernel: object, dtype: int, layout_class: int) -> Builder:
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.sorting(frame)
         before, n, stride, k = f.before, f.length, f.after, f.k
-        if not fits(f, f.x, before * n * stride) or k == 0:
+        if k == 0:
             return
         values, places = pointer(f.values), words(f.places)
         x = pointer(f.x.data)

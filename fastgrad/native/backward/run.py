@@ -47,7 +47,6 @@ from fastgrad.native.base.pyapi import (
     py_tuple_new,
     py_tuple_set,
     py_tuple_size,
-    py_vectorcall,
     tuple_type,
 )
 from fastgrad.native.contracts.flags import (
@@ -249,12 +248,7 @@ def fail_in_python(handle, result):
     noted = noted_call()
     answer = 0
     if facts != 0 and number != 0 and o != 0 and noted != 0:
-        frame = words(stack_small())
-        frame[0] = o
-        frame[1] = number
-        frame[2] = facts
-        frame[3] = noted
-        answer = py_vectorcall(runtime().pass_failed, address_of(frame), 4, 0)
+        answer = call_python(runtime().pass_failed, 4, o, number, facts, noted)
     for held in (facts, number, o, noted, answer):
         if held != 0:
             py_decref(held)

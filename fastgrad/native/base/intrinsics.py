@@ -145,17 +145,6 @@ def nth(context: Any, record: Any, k: Any) -> Any:
 
 
 @intrinsic
-def position(context: Any, record: Any, first: Any) -> Any:
-    """Which of the records that lie side by side from `first` on a record of this kind is: `nth` the other way."""
-
-    def codegen(_context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        nbytes = ir.Constant(_LL64, signature.args[0].record.words * 8)
-        return builder.sdiv(builder.sub(args[0], args[1]), nbytes)
-
-    return I64(record, record), codegen
-
-
-@intrinsic
 def words_of(context: Any, record: Any) -> Any:
     """How many words a record has."""
 

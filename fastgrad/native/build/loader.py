@@ -140,11 +140,8 @@ def make_type(kind: ObjectType, address: Callable[[str], int], base: type) -> ty
     return new(ctypes.addressof(spec), (base,))  # type: ignore[no-any-return]
 
 
-_RETURNS = {
-    "none": "v",
-    "inner": "x",
-    "thread": "i",
-}  # how functions return, by kinds of results; the others a word
+# How functions return, by kinds of results; the others a word.
+_RETURNS = {"none": "v", "inner": "x"}
 
 
 def _compile_runtime() -> bytes:

@@ -32,7 +32,7 @@ ADDRESSES = (READ, WRITE, UPDATE, SCRATCH)
 
 # What a kernel reports: which of these, and two facts.
 REPORT = Part("report", kind=1, first=1, second=1)
-FINE, INDEX_OUTSIDE, WRONG_LENGTH = range(3)
+FINE, INDEX_OUTSIDE = range(2)
 
 ROOM = Part("room", data=1, nbytes=1, count=1)
 """Scratch: its address, the bytes of a piece, and how many pieces follow each other."""
@@ -234,11 +234,11 @@ class Frame(Record):
         return found
 
     def reaches(self) -> list[int]:
-        """How far addresses reach, by place (see `MAX_REACHES`), but for those with a length beside them."""
+        """How far addresses reach, by place; see `MAX_REACHES`."""
         found = []
         for place, name in sorted(self.addresses().items()):
             field = self.roles[name]
-            if field.extent and not (field.part and "numel" in field.part.fields):
+            if field.extent:
                 found.append(self._reach(place, field))
         if len(found) > MAX_REACHES:
             raise ValueError(

@@ -13,9 +13,8 @@ from fastgrad.native.base.intrinsics import (
     words_of,
 )
 from fastgrad.native.contracts.element_types import BOOL, INT64
-from fastgrad.native.contracts.frame import FINE, WRONG_LENGTH
+from fastgrad.native.contracts.frame import FINE
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.status import OPERAND_LENGTH
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import REPORT_BYTES, fetch_report, launch
 from fastgrad.native.memory.references import drop
@@ -40,8 +39,6 @@ def launch_checked(kernel, device, dtype, f, n_words, work, reason, dim=0, last=
         status = launch_elsewhere(kernel, device, dtype, f, n_words, work, r)
     if failed(status) or r.kind == FINE:
         return status
-    if r.kind == WRONG_LENGTH:
-        return fail(OPERAND_LENGTH, r.first)
     return fail(reason, r.first, r.second, dim, last)
 
 

@@ -33,9 +33,10 @@ def rule_of(k):
 
 
 @native_inline
-def threads_of(device):
-    """On how many threads of this process a launch on a device may run."""
-    return runtime().n_threads if device == HOST else 1
+def most_threads(device, work):
+    """On how many threads of this process a launch of so much work may run at most."""
+    rt = runtime()
+    return max(1, min(rt.n_threads, work // rt.part_work)) if device == HOST else 1
 
 
 @native_inline

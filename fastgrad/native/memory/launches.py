@@ -33,7 +33,6 @@ from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.frame import (
     CONSTANT_FACTOR,
     FINE,
-    INDEX_OUTSIDE,
     MAX_FACTORS,
     MAX_REACHES,
     REPORT,
@@ -43,7 +42,6 @@ from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.status import (
     NO_KERNEL,
     OK,
-    OPERAND_LENGTH,
     RAISED,
     REPLAY_RANGE,
     STRAY_ADDRESS,
@@ -321,6 +319,4 @@ def launch_again(entry, frame):
         status = fetch_report(device, words(frame)[place], report)
     if failed(status) or place == 0 or report.kind == FINE:
         return status
-    if report.kind == INDEX_OUTSIDE:
-        return fail(REPLAY_RANGE, report.first, report.second)
-    return fail(OPERAND_LENGTH, report.first)
+    return fail(REPLAY_RANGE, report.first, report.second)

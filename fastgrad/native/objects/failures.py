@@ -6,8 +6,8 @@ of their own, and only if they are those of the reason.
 
 from __future__ import annotations
 
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.intrinsics import (
-    address_of,
     native,
     native_once,
     runtime,
@@ -15,7 +15,6 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
-from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import (
     py_decref,
     py_err_occurred,
@@ -23,7 +22,6 @@ from fastgrad.native.base.pyapi import (
     py_integer,
     py_tuple_new,
     py_tuple_set,
-    py_vectorcall,
     raises,
     system_error,
 )
@@ -107,14 +105,13 @@ def tell(function, entry, status, arguments, n):
     frame[2] = facts_of(status)
     frame[3] = tuple_of_arguments(arguments, n)
     if frame[0] != 0 and frame[1] != 0 and frame[2] != 0 and frame[3] != 0:
-        answer = py_vectorcall(function, address_of(frame), 4, 0)
+        answer = call_python(function, 4, frame[0], frame[1], frame[2], frame[3])
         if answer != 0:
             py_decref(answer)
             has_not_raised()
     for k in range(4):
         if frame[k] != 0:
             py_decref(frame[k])
-    enter()
     return 0
 
 

@@ -18,7 +18,7 @@ from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.frames.attention import KEYS, QUERIES
 from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.elementwise import cast
-from fastgrad.native.launch.launch import launch_frame, op_record, threads_of
+from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.elements import itemsize
@@ -107,7 +107,7 @@ def check_operands(operands):
 
 
 @native
-def scratch_for(query, key, f):
+def scratch_for(query, key, work, f):
     """Room for what the kernels keep of a head, for each thread: a new tensor."""
     q = tensor(query)
     e = q.shape[3]
@@ -117,7 +117,7 @@ def scratch_for(query, key, f):
     size = words(stack_small())
     size[0] = QUERIES * (2 * KEYS + 3 * width + 4) + keys * width * (2 if width == e else 5)
     f.scratch.nbytes = size[0] * itemsize(q.dtype)
-    f.scratch.count = threads_of(q.device)
+    f.scratch.count = most_threads(q.device, work)
     size[0] = product(size[0], f.scratch.count)
     return new_tensor(q.dtype, q.device, 1, size)
 
@@ -135,7 +135,8 @@ def run_attention(op, n, operands, attrs, f):
     f.width = q.shape[3]
     f.causal = attrs[0]
     f.scale = attrs[1]
-    scratch = scratch_for(operands[0], operands[1], f)
+    work = q.numel * f.keys // 16
+    scratch = scratch_for(operands[0], operands[1], work, f)
     if failed(scratch):
         return scratch
     f.scratch.data = tensor(scratch).data
@@ -150,7 +151,6 @@ def run_attention(op, n, operands, attrs, f):
         write_operand(nth(f.q, count), owned[count])
         count += 1
     if not failed(status):
-        work = q.numel * f.keys // 16
         status = launch_frame(op_record(op).kernel, q.device, q.dtype, f, work)
     for j in range(count):
         if owned[j] != 0:

@@ -18,7 +18,7 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.element_types import UINT8
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.status import MISFIT
-from fastgrad.native.launch.launch import launch_frame, op_record, threads_of
+from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
 from fastgrad.native.memory.flights import depart
 from fastgrad.native.memory.launches import arrive, find_kernel
 from fastgrad.native.memory.references import drop
@@ -83,7 +83,7 @@ def launch_at(address, kernel, device, dtype, f, work):
     f.scratch.nbytes = 0
     call_kernel(address, address_of(f))
     size = words(stack_small())
-    f.scratch.count = threads_of(device)
+    f.scratch.count = most_threads(device, work)
     size[0] = product(f.scratch.nbytes, f.scratch.count)
     scratch = new_tensor(UINT8, device, 1, size)
     if failed(scratch):

@@ -3,9 +3,8 @@
 Such an op needs no shape rule of its own. Its integers are those that the op declares by name, which the kernel gets,
 and then for each output its rank and sizes. A negative rank ``-1 - k`` stands for the sizes of input k, and for the
 last output ``ROWS_OF - k`` for these and the integer behind it. The sizes of what a kernel writes must follow from
-what it is told to write, never from a tensor that may have been given other memory since: they are compared with the
-extents that its frame declares. The kernel checks that the operands have as many elements as the integers say
-(`kernels.reports`), because what a derivative gets may come from a saved-tensor hook.
+what it is told to write, never from a tensor that may have been given other memory since. So these, and those of the
+operands, which a derivative may get from a saved-tensor hook, are compared with the extents that its frame declares.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.frame import MAX_REACHES
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.frames.framed import FRAMED, MAX_FRAMED_INPUTS, ROWS_OF
+from fastgrad.native.contracts.frames.framed import FRAMED, INPUT, MAX_FRAMED_INPUTS, ROWS_OF
 from fastgrad.native.contracts.limits import MAX_DIMS, N_LAYOUTS
 from fastgrad.native.contracts.ops import FLOAT_ONLY, OUT_INT64, WITH_INDICES, WITH_MASK
 from fastgrad.native.contracts.status import (
@@ -45,7 +44,8 @@ from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import new_tensor
 
-BEFORE_INTEGERS = FRAMED.place("integers")  # words
+BEFORE_INPUTS, BEFORE_INTEGERS = FRAMED.place("inputs"), FRAMED.place("integers")  # words
+INPUT_WORDS = INPUT.words
 
 
 @native
@@ -106,13 +106,30 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at):
 
 
 @native
-def check_reach(info, k, out, f, rank):
+def reach_of(info, j):
+    """How far the ``j``-th address reaches that the frame of an op's kernel declares an extent of."""
+    return runtime().reaches[(info.kernel * N_LAYOUTS + FLAT) * MAX_REACHES + j]
+
+
+@native
+def check_inputs(info, n, ins, f):
+    """Whether each operand has as many elements as the kernel will read, by its declaration: a status."""
+    for j in range(MAX_REACHES):
+        reach = reach_of(info, j)
+        k = (address_place(reach) - BEFORE_INPUTS) // INPUT_WORDS
+        if 0 <= k < n and ins[k] != 0 and nth(f.inputs, k).numel != numel_behind(reach, address_of(f)):
+            return fail(OPERAND_LENGTH, k)
+    return OK
+
+
+@native
+def check_output(info, k, out, f):
     """Whether output `k` has as many elements as the kernel will write, by its declaration: a status."""
-    for j in range(min(info.n_out, MAX_REACHES)):
-        reach = runtime().reaches[(info.kernel * N_LAYOUTS + FLAT) * MAX_REACHES + j]
+    for j in range(info.n_out):
+        reach = reach_of(info, j)
         numel = tensor(out).numel
         if address_place(reach) == k and numel_behind(reach, address_of(f)) != numel:
-            return fail(OPERAND_LENGTH, -1 - rank) if ROWS_OF < rank < 0 else fail(INTERNAL, k, numel)
+            return fail(INTERNAL, k, numel)
     return OK
 
 
@@ -133,6 +150,8 @@ def framed(op, n, ins, n_attrs, attrs, outs):
         f.integers[k] = attrs[k]
     made = words(stack_small())
     status = framed_inputs(n, ins, made, f)
+    if not failed(status):
+        status = check_inputs(info, n, ins, f)
     count = 0
     at = info.n_ints
     work = first.numel
@@ -143,7 +162,7 @@ def framed(op, n, ins, n_attrs, attrs, outs):
             break
         outs[count] = out
         f.outputs[count] = tensor(out).data
-        status = check_reach(info, count, out, f, attrs[at])
+        status = check_output(info, count, out, f)
         at += 1 + max(attrs[at], 0)
         work += tensor(out).numel
         count += 1

@@ -1,7 +1,7 @@
 """Ops that are one kernel over contiguous operands, with integers of the call (see `native.shapes.framed`).
 
-A kernel checks that its operands have as many elements as the integers say, because what a derivative gets may come
-from a saved-tensor hook. It reports an operand that has not, and an index that is out of range.
+Each address has its extent declared, and the runtime compares it with what lies there before a launch, because what a
+derivative gets may come from a saved-tensor hook. A kernel reports an index that is out of range.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ DROPOUT = FRAMED.named(
 )  # fmt: skip
 DROPOUT_AGAIN = FRAMED.named(
     "dropout_again", outputs={"out": writes("x.numel")},
-    inputs={"x": _in("x.numel"), "mask": _in("mask.numel", element=BOOL)}, integers="scale",
-    splits=(Split("x.numel", {"out": (), "x": (), "mask": ()}, ("mask.numel",)),),
+    inputs={"x": _in("x.numel"), "mask": _in("x.numel", element=BOOL)}, integers="scale",
+    splits=(Split("x.numel", {"out": (), "x": (), "mask": ()}),),
 )  # fmt: skip
 
 # --- embeddings ------------------------------------------------------------------------------------------------
@@ -49,16 +49,16 @@ DROPOUT_AGAIN = FRAMED.named(
 # Rows of the table, elements of a row, padding index or -1, whether this is the transpose of the gradient: then rows
 # at the padding index are zero, and the factors, one for each index, count. Looking up for its own sake heeds neither.
 _INTEGERS = "rows width padding transposed"
-_INDICES = {"indices": _in("indices.numel", element=INT64), "factors": _in("factors.numel")}
+_INDICES = {"indices": _in("indices.numel", element=INT64), "factors": _in("indices.numel")}
 EMBEDDING = FRAMED.named(
     "embedding", outputs={"out": writes("indices.numel", "width")},
     inputs={"table": _in("rows", "width"), **_INDICES}, integers=_INTEGERS,
-    splits=(Split("indices.numel", {"out": ("width",), "indices": (), "factors": ()}, ("factors.numel",)),),
+    splits=(Split("indices.numel", {"out": ("width",), "indices": (), "factors": ()}),),
 )  # fmt: skip
 # What is added up may belong to one row from anywhere.
 EMBEDDING_BACKWARD = FRAMED.named(
     "embedding_backward", outputs={"out": updates("rows", "width")},
-    inputs={"grad": _in("grad.numel"), **_INDICES}, integers=_INTEGERS,
+    inputs={"grad": _in("indices.numel", "width"), **_INDICES}, integers=_INTEGERS,
 )  # fmt: skip
 
 # --- normalisation ---------------------------------------------------------------------------------------------
@@ -68,36 +68,31 @@ EMBEDDING_BACKWARD = FRAMED.named(
 _EXTENTS = ("n", "groups", "c", "s")
 _IMAGE, _STATS = _EXTENTS[1:], (2, "groups")
 _NORM = "eps n groups c s"
-_WEIGHTS = {"weight": _in("weight.numel"), "bias": _in("bias.numel")}
+_WEIGHTS = {"weight": _in("groups", "c"), "bias": _in("groups", "c")}
+_STATS_OF_CHANNELS = (3, "c")
 NORM = FRAMED.named(
     "norm", outputs={"out": writes(*_EXTENTS), "stats": writes("n", "groups", 2)},
     inputs={"x": _in(*_EXTENTS), **_WEIGHTS}, integers=_NORM,
-    splits=(Split("n", {"out": _IMAGE, "x": _IMAGE, "stats": _STATS}, ("x.numel",)),),
+    splits=(Split("n", {"out": _IMAGE, "x": _IMAGE, "stats": _STATS}),),
 )  # fmt: skip
-_OF_CHANNELS = {"out": writes(*_EXTENTS), "stats": writes(3, "c")}
+_OF_CHANNELS = {"out": writes(*_EXTENTS), "stats": writes(*_STATS_OF_CHANNELS)}
 NORM_CHANNELS = NORM.variant(outputs=_OF_CHANNELS, splits=())
 NORM_FIXED = FRAMED.named(
     "norm_fixed", outputs=_OF_CHANNELS,
-    inputs={
-        "x": _in(*_EXTENTS), **_WEIGHTS,
-        "means": _in("means.numel"), "variances": _in("variances.numel"),
-    }, integers=_NORM,
+    inputs={"x": _in(*_EXTENTS), **_WEIGHTS, "means": _in("c"), "variances": _in("c")}, integers=_NORM,
 )  # fmt: skip
-_BACK = {"grad": _in(*_EXTENTS), "x": _in(*_EXTENTS), "stats": _in("stats.numel")}
+_BACK = {"grad": _in(*_EXTENTS), "x": _in(*_EXTENTS), "stats": _in("n", *_STATS)}
+_BACK_OF_CHANNELS = _BACK | {"stats": _in(*_STATS_OF_CHANNELS)}
+_WEIGHT = {"weight": _in("groups", "c")}
 NORM_BACKWARD = FRAMED.named(
-    "norm_backward", outputs={"out": writes(*_EXTENTS)}, inputs={**_BACK, "weight": _in("weight.numel")},
-    integers=_NORM,
-    splits=(
-        Split(
-            "n", {"out": _IMAGE, "grad": _IMAGE, "x": _IMAGE, "stats": _STATS},
-            ("grad.numel", "x.numel", "stats.numel"),
-        ),
-    ),
+    "norm_backward", outputs={"out": writes(*_EXTENTS)}, inputs=_BACK | _WEIGHT, integers=_NORM,
+    splits=(Split("n", {"out": _IMAGE, "grad": _IMAGE, "x": _IMAGE, "stats": _STATS}),),
 )  # fmt: skip
-NORM_CHANNELS_BACKWARD = NORM_BACKWARD.variant(splits=())
+NORM_CHANNELS_BACKWARD = NORM_BACKWARD.variant(inputs=_BACK_OF_CHANNELS | _WEIGHT, splits=())
 NORM_WEIGHT = FRAMED.named(
     "norm_weight", outputs={"out": writes("groups", "c")}, inputs=_BACK, integers=_NORM
 )
+NORM_CHANNELS_WEIGHT = NORM_WEIGHT.variant(inputs=_BACK_OF_CHANNELS)
 
 # --- sorting ---------------------------------------------------------------------------------------------------
 
@@ -109,8 +104,6 @@ SORTING = FRAMED.named(
     },
     inputs={"x": _in("before", "length", "after")}, integers="before length after k largest",
     splits=(
-        Split(
-            "before", {"values": ("k", "after"), "places": ("k", "after"), "x": ("length", "after")}, ("x.numel",)
-        ),
+        Split("before", {"values": ("k", "after"), "places": ("k", "after"), "x": ("length", "after")}),
     ),
 )  # fmt: skip
