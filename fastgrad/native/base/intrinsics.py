@@ -130,7 +130,8 @@ def caster(record: Record) -> Any:
 
 
 storage, tensor, node, task, slot, capture, opinfo, tape, _runtime = map(caster, RECORDS)
-tensor_object, node_object, handle_object, context_object = map(caster, python_types.OBJECTS)
+tensor_object, node_object, handle_object, context_object, module_object = map(caster, python_types.OBJECTS)
+module_call = caster(python_types.MODULE_CALL)
 
 
 @intrinsic

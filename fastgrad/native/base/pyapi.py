@@ -1,6 +1,7 @@
-"""The functions of CPython's documented API that compiled code calls; an object is its address, 0 a NULL.
+"""The functions of CPython's API that compiled code calls; an object is its address, 0 a NULL.
 
-Names are those of the API. Whether a reference is new or borrowed is as CPython documents it.
+Names are those of the API. Whether a reference is new or borrowed is as CPython documents it; the one function that is
+not documented looks an attribute up, and says nothing where there is none.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ py_dict_size = extern("PyDict_Size", I64, I64)
 py_dict_get = extern("PyDict_GetItem", I64, I64, I64)
 py_dict_get_text = extern("PyDict_GetItemString", I64, I64, I64)
 py_compare_text = extern("PyUnicode_CompareWithASCIIString", INT, I64, I64)
+py_dict_contains = extern("PyDict_Contains", INT, I64, I64)
+py_dict_delete = extern("PyDict_DelItem", INT, I64, I64)
+py_dict_copy = extern("PyDict_Copy", I64, I64)
+py_dict_update = extern("PyDict_Update", INT, I64, I64)
 py_dict_next = extern("PyDict_Next", INT, I64, I64, I64, I64)
 py_keys = extern("PyMapping_Keys", I64, I64)
 py_values = extern("PyMapping_Values", I64, I64)
@@ -51,6 +56,8 @@ py_list_append = extern("PyList_Append", INT, I64, I64)
 py_list_size = extern("PyList_Size", I64, I64)
 py_list_item = extern("PyList_GetItem", I64, I64, I64)
 py_list_set = extern("PyList_SetItem", INT, I64, I64, I64)
+py_generic_attribute = extern("_PyObject_GenericGetAttrWithDict", I64, I64, I64, I64, INT)
+py_size = extern("PyObject_Size", I64, I64)
 py_generic_dict = extern("PyObject_GenericGetDict", I64, I64, I64)
 py_dict_new = extern("PyDict_New", I64)
 py_dict_set = extern("PyDict_SetItem", INT, I64, I64, I64)
@@ -75,9 +82,10 @@ py_err_set_text = extern("PyErr_SetString", types.void, I64, I64)
 py_err_no_memory = extern("PyErr_NoMemory", I64)
 py_err_fetch = extern("PyErr_Fetch", types.void, I64, I64, I64)
 py_err_normalize = extern("PyErr_NormalizeException", types.void, I64, I64, I64)
+py_set_traceback = extern("PyException_SetTraceback", INT, I64, I64)
 py_err_restore = extern("PyErr_Restore", types.void, I64, I64, I64)
 
-TP_FREE = 74  # number of the slot in the stable ABI
+TP_FREE, TP_GETATTRO = 74, 58  # numbers of slots in the stable ABI
 
 
 # Objects of CPython's that are variables. Exceptions are variables that point at objects; in a process with Numba their

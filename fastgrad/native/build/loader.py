@@ -172,6 +172,7 @@ def _load_runtime() -> tuple[types.SimpleNamespace, list[type]]:
     address = load_object(cache.get(name, "the runtime", _compile_runtime).code)
     names = [entry.name for entry in ENTRIES if entry.is_public]
     namespace = types.SimpleNamespace(**{n: make_function(n, address(f"fastgrad_{n}")) for n in names})
+    namespace.set_word(RUNTIME.fields["read_attribute"][0], address("fastgrad_module_getattro"))
     made: dict[str, type] = {}
     for kind in TYPES:
         made[kind.name] = make_type(kind, address, made.get(kind.base, object))
@@ -212,8 +213,11 @@ if TYPE_CHECKING:
     class SwitchBase(ContextBase):
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
+    class ModuleBase:
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
-rt, (TensorBase, NodeBase, HandleBase, ContextBase, SwitchBase) = _load_runtime()  # type: ignore[misc]
+
+rt, (TensorBase, NodeBase, HandleBase, ContextBase, SwitchBase, ModuleBase) = _load_runtime()  # type: ignore[misc]
 
 
 def runtime_get(field: str, index: int = 0) -> int:
@@ -226,11 +230,12 @@ def runtime_set(field: str, value: int, index: int = 0) -> None:
     rt.set_word(RUNTIME.fields[field][0] + index, value)
 
 
-def runtime_set_object(field: str, value: object) -> None:
+def runtime_set_object(field: str, value: object, index: int = 0) -> None:
     """Let the runtime know a Python object, which then lives as long as the process."""
-    rt.set_object(RUNTIME.fields[field][0], value)
+    rt.set_object(RUNTIME.fields[field][0] + index, value)
 
 
 runtime_set_object("context_base", ContextBase)
+runtime_set_object("module_base", ModuleBase)
 runtime_set_object("type_error", TypeError)
 runtime_set_object("system_error", SystemError)

@@ -7,7 +7,7 @@ from fastgrad.native.contracts.entries import Entry, row
 
 _HOOKS, _FUNCTIONS = "backward.hook_dicts", "backward.custom_function"
 _NODES, _OPERATORS = "python.node_entries", "python.operator_slots"
-_PASSES, _CONTEXTS = "backward.passes", "objects.contexts"
+_PASSES, _CONTEXTS, _MODULES = "backward.passes", "objects.contexts", "objects.modules"
 _HANDLES, _COLLECTOR, _HELD, _ARGUMENTS = (
     "objects.handles", "objects.collector", "objects.held", "python.arguments",
 )  # fmt: skip
@@ -56,6 +56,8 @@ ENTRIES: tuple[Entry, ...] = (
     row("take_over", "int, chain, chain, chain", "none", "base.modes"),
     row("apply_context", "context class, int, int", "object", _CONTEXTS),
     row("call_inside", "context, object, tuple, dict", "object", _CONTEXTS),
+    # modules
+    row("read_fast", "module class", "none", _MODULES),
     # objects
     row("collecting", "object, dict", "count"),
     row("adopt", "object, tensor", "object", _HANDLES),
@@ -123,6 +125,8 @@ ENTRIES: tuple[Entry, ...] = (
     row("dealloc_context", "int", "inner", _CONTEXTS),
     row("traverse_context", "int, int, int", "inner", _CONTEXTS),
     row("clear_context", "int", "inner", _CONTEXTS),
+    row("module_call", "int, int, int", "inner", _MODULES),
+    row("module_attribute", "int, int", "inner", _MODULES),
     row("dealloc_tensor", "int", "inner", _COLLECTOR),
     row("traverse_tensor", "int, int, int", "inner", _COLLECTOR),
     row("clear_tensor", "int", "inner", _COLLECTOR),
@@ -143,6 +147,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("dict_of", "int", "inner", _ARGUMENTS),
     row("node_class_of", "int", "inner", _ARGUMENTS),
     row("context_class_of", "int", "inner", _ARGUMENTS),
+    row("module_class_of", "int", "inner", _ARGUMENTS),
     row("chain_of", "int", "inner", _ARGUMENTS),
     row("sizes_of", "int, int", "inner", _ARGUMENTS),
     row("integers", "int, int", "inner", _ARGUMENTS),

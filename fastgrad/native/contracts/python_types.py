@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fastgrad.native.contracts.record import Record
+from fastgrad.native.contracts.record import Part, Record
 
 _HEADER = {"refcount": 1, "type": 1}
 
@@ -35,7 +35,10 @@ CONTEXT_OBJECT = Record(
 `depth`: how often it has been entered and not left; `applied`: whether it took effect when it was made, and has not
 taken that back; `before`: the modes that were in force."""
 
-OBJECTS = (TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT, CONTEXT_OBJECT)
+MODULE_OBJECT = Record("module_object", **_HEADER)
+"""What a module is, it keeps in its `__dict__`."""
+
+OBJECTS = (TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT, CONTEXT_OBJECT, MODULE_OBJECT)
 NODE_FIELDS = (
     "tensor_hooks", "pres", "posts", "metadata",
     "function", "to_save", "dirty", "non_differentiable", "packed",
@@ -62,6 +65,20 @@ HELD = (
     Held("_dirty", TUPLE, "dirty"), Held("_non_differentiable", TUPLE, "non_differentiable"),
 )  # fmt: skip
 HELD_HOOKS, HELD_POST_HOOKS = 0, 1
+
+MODULE_NAMES = (
+    "forward", "_has_hooks", "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks",
+    "_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called",
+    "_global_forward_pre_hooks", "_global_forward_hooks", "_global_backward_pre_hooks", "_global_backward_hooks",
+    "_global_forward_hooks_with_kwargs", "_global_forward_hooks_always_called",
+    "_parameters", "_buffers", "_modules",
+)  # fmt: skip
+"""What compiled code looks up in the `__dict__` of a module, or among the hooks of all modules."""
+MODULE_CALL = Part(
+    "module_call", module=1, own=1, everywhere=1, args=1, kwargs=1, result=1, crossing=1, with_kwargs=1, keys=1, key=1,
+)  # fmt: skip
+"""A call of a module that has hooks: the `__dict__` of the module and the dict of the hooks of all; the arguments; the
+result; what backward hooks need; which hooks want keyword arguments; which hooks run, and the last one that began."""
 
 T_OBJECT, T_LONGLONG, T_PYSSIZET = 6, 17, 19
 READONLY = 1
@@ -113,8 +130,11 @@ class ObjectType:
         self.record = record
         self.symbol = symbol
         self.slots = slots
-        self.members = (("__weaklistoffset__", T_PYSSIZET, "weaklist", READONLY), *members)
-        self.size = record.offset("weaklist") + 8
+        weak = (
+            (("__weaklistoffset__", T_PYSSIZET, "weaklist", READONLY),) if "weaklist" in record.fields else ()
+        )
+        self.members = (*weak, *members)
+        self.size = max(8 * (at + length) for at, length in record.fields.values())
         self.collected = collected
         self.methods = methods
         self.held = held
@@ -154,4 +174,5 @@ TYPES = (
             ("SwitchBase", ("dealloc", "traverse", "clear", "call"), "ContextBase"),
         )
     ),
+    ObjectType("ModuleBase", MODULE_OBJECT, "module_slot", ("call",), (), False),
 )  # fmt: skip

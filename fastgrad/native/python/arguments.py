@@ -72,6 +72,12 @@ def context_class_of(o):
 
 
 @native
+def module_class_of(o):
+    """A class of modules, zero for anything else."""
+    return class_below(o, runtime().module_base)
+
+
+@native
 def chain_of(o):
     """The chain of a setting, cells of a value and the next cell with None at the end; zero for anything else."""
     cell = o

@@ -1,7 +1,7 @@
 """The functions that CPython calls as slots of the runtime's Python types, as LLVM IR: shims around compiled ones.
 
 What the slots do stands in `objects`, that of the operators in `operator_slots`. `Tensor`, `Node` and `RemovableHandle`
-derive from these types; only functions of CPython's documented API are used.
+derive from these types, and so does `Module`.
 """
 
 from __future__ import annotations
@@ -69,6 +69,9 @@ _SHIMS = (
     Shim("context_slot_traverse", "traverse_context", "b", "ppp"),
     Shim("context_slot_clear", "clear_context", "b", "p"),
     Shim("context_slot_call", "context_call", "p", "ppp"),
+    Shim("module_slot_call", "module_call", "p", "ppp"),
+    Shim("module_getattro", "module_attribute", "p", "pp"),
+    Shim("module_class_of", "module_class_of", "i", "p"),
     Shim("context_slot_enter", "context_enter", "p", "p"),
     Shim("context_slot_exit", "context_exit", "p", "p"),
 )

@@ -89,7 +89,7 @@ class Boundaries:
             warnings.warn(
                 "For backward hooks to be called, module output should be a Tensor, or a tuple, list, dict or "
                 f"dataclass with Tensors, but received {type(result)}",
-                stacklevel=4,
+                stacklevel=3,
             )
         values = (result,) if single else tuple(result)
         node, self.output_form, values = cross(values, single or self.inside)
@@ -310,7 +310,7 @@ def deprecated_hooks(module: Any, hooks: list[Hook], args: Any, result: Any) -> 
         node.register_hook(_with_module(hook, module))
     complaint = _complaint(args, result, node)
     if complaint:
-        warnings.warn(f"Using {complaint}.", FutureWarning, stacklevel=4)
+        warnings.warn(f"Using {complaint}.", FutureWarning, stacklevel=3)
 
 
 def _with_module(hook: Hook, module: Any) -> Hook:

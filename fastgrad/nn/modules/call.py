@@ -1,150 +1,24 @@
-"""A module's call with hooks: the order in which they run, what they get and what they may return."""
+"""What Python adds to a module's call with hooks; the order in which they run stands in `native.objects.modules`."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NoReturn
 
+from fastgrad.native.build.loader import runtime_set_object
+from fastgrad.native.contracts.python_types import MODULE_NAMES
 from fastgrad.nn.modules import hooks as hooks_
 from fastgrad.nn.modules.backward import Boundaries, deprecated_hooks
-from fastgrad.nn.modules.hooks import CALL_HOOKS, CALL_STORES, Hook
+from fastgrad.nn.modules.hooks import CALL_HOOKS, Hook
 
 
-def has_hooks(own: dict[str, Any]) -> bool:
-    """Whether a call has to look for hooks: those in a module's `__dict__`, or global ones.
-
-    If there are none the module's ``_has_hooks`` goes, before a second look: what another thread sets meanwhile stays.
-    """
-    if (
-        own["_forward_hooks"]
-        or own["_forward_pre_hooks"]
-        or own["_backward_hooks"]
-        or own["_backward_pre_hooks"]
-    ):
-        return True
-    own.pop("_has_hooks", None)
-    if any(own[name] for name in CALL_STORES):
-        own["_has_hooks"] = True
-    return bool(CALL_HOOKS) or "_has_hooks" in own
-
-
-def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a module that has hooks, or may have.
-
-    Parameters
-    ----------
-    module : Module
-    args, kwargs
-        What it was called with.
-
-    Returns
-    -------
-    object
-        What `forward` returned, or the last hook that replaced it.
-    """
-    own = module.__dict__
-    try:
-        hooked = own["_forward_hooks"]
-        own_pre_hooks = own["_forward_pre_hooks"]
-        hooked = hooked or own_pre_hooks or has_hooks(own)
-    except KeyError as error:
-        raise _not_initialised(module, error) from None
-    if not hooked:
-        return module.forward(*args, **kwargs)
-    result: Any = None
-    boundaries: Boundaries | None = None
-    deprecated: list[Hook] | None = None
-    hooks: Any = ()
-    last = None  # the id of the forward hook that was started last
-    try:
-        if (
-            own["_backward_hooks"] or own["_backward_pre_hooks"]
-            or hooks_._global_backward_hooks or hooks_._global_backward_pre_hooks
-        ):  # fmt: skip
-            boundaries, deprecated = _backward_hooks(module, own)
-        if own_pre_hooks or hooks_._global_forward_pre_hooks:
-            flags = own["_forward_pre_hooks_with_kwargs"]
-            with_kwargs: Collection[int] = {*flags} if flags else ()
-            everywhere = hooks_._global_forward_pre_hooks
-            for key, hook in _both(everywhere, own_pre_hooks) if everywhere else [*own_pre_hooks.items()]:
-                if key in with_kwargs:
-                    new = hook(module, args, kwargs)
-                    if new is not None:
-                        args, kwargs = _new_arguments(new)
-                else:
-                    new = hook(module, args)
-                    if new is not None:
-                        args = new if isinstance(new, tuple) else (new,)
-        if boundaries is not None:
-            node, args = boundaries.enter(args)
-        result = module.forward(*args, **kwargs)
-        if own["_forward_hooks"] or hooks_._global_forward_hooks:
-            flags = own["_forward_hooks_with_kwargs"] or hooks_._global_forward_hooks_with_kwargs
-            with_kwargs = _forward_hooks_with_kwargs(own) if flags else ()
-            everywhere, mine = hooks_._global_forward_hooks, own["_forward_hooks"]
-            hooks = _both(everywhere, mine) if everywhere else [*mine.items()]
-            for last, hook in hooks:
-                if last in with_kwargs:
-                    new = hook(module, args, kwargs, result)
-                else:
-                    new = hook(module, args, result)
-                if new is not None:
-                    result = new
-        if boundaries is not None:
-            result = boundaries.leave(result, node)
-        if deprecated:
-            deprecated_hooks(module, deprecated, args, result)
-        return result
-    except Exception:
-        if own["_forward_hooks_always_called"] or hooks_._global_forward_hooks_always_called:
-            _always_called(module, args, kwargs, result, _until(hooks, last))
-        raise
-
-
-def _not_initialised(module: Any, missing: KeyError) -> AttributeError:
+def _missing_store(module: Any, missing: str) -> NoReturn:
+    """Refuse to call a module without the dicts that ``Module.__init__`` makes."""
     name = type(module).__name__
-    return AttributeError(
-        f"'{name}' object has no attribute {missing}: {name}.__init__ must call super().__init__() first"
+    raise AttributeError(
+        f"'{name}' object has no attribute '{missing}': {name}.__init__ must call super().__init__() first"
     )
-
-
-def _both(everywhere: Any, own: Any) -> list[tuple[int, Hook]]:
-    """The global hooks and then the module's, as they are now, with their ids."""
-    return [*everywhere.items(), *own.items()]
-
-
-def _until(hooks: list[tuple[int, Hook]], last: int | None) -> set[int]:
-    """The ids of hooks up to that of the last one that was started."""
-    keys = [key for key, _ in hooks]
-    return set(keys[: keys.index(last) + 1]) if last is not None else set()
-
-
-def _backward_hooks(module: Any, own: dict[str, Any]) -> tuple[Boundaries | None, list[Hook]]:
-    """What the full backward hooks and the backward pre-hooks of a call need, and the deprecated hooks."""
-    inside = own["_backward_hooks_with_containers"] or hooks_._global_backward_hooks_with_containers
-    if inside:
-        inside = {*own["_backward_hooks_with_containers"], *hooks_._global_backward_hooks_with_containers}
-    full: list[tuple[Hook, bool]] = []
-    deprecated: list[Hook] = []
-    for is_full, hooks in (
-        (hooks_._global_is_full_backward_hook, hooks_._global_backward_hooks),
-        (own["_is_full_backward_hook"], own["_backward_hooks"]),
-    ):
-        if is_full:
-            full += [(hook, key in inside) for key, hook in hooks.items()]
-        elif is_full is False:
-            deprecated += hooks.values()
-    pre: list[tuple[Hook, bool]] = []
-    for hooks in (hooks_._global_backward_pre_hooks, own["_backward_pre_hooks"]):
-        if hooks:
-            pre += [(hook, key in inside) for key, hook in hooks.items()]
-    return Boundaries(module, full, pre, bool(inside)) if full or pre else None, deprecated
-
-
-def _forward_hooks_with_kwargs(own: dict[str, Any]) -> Collection[int]:
-    """The ids of the forward hooks that want keyword arguments, as they are now."""
-    return {*own["_forward_hooks_with_kwargs"], *hooks_._global_forward_hooks_with_kwargs}
 
 
 def _new_arguments(new: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -161,12 +35,76 @@ def _new_arguments(new: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     )
 
 
-def _always_called(
-    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, started: set[int]
+class Crossing:
+    """What the backward hooks of one call need: boundaries for its tensors, and the hooks of the deprecated kind.
+
+    The hooks are those that are there when it is made.
+
+    Parameters
+    ----------
+    module : Module
+    own : dict
+        The `__dict__` of the module.
+    """
+
+    __slots__ = ("args", "boundaries", "deprecated", "module", "node")
+
+    def __init__(self, module: Any, own: dict[str, Any]) -> None:
+        inside = own["_backward_hooks_with_containers"] or hooks_._global_backward_hooks_with_containers
+        if inside:
+            inside = {*own["_backward_hooks_with_containers"], *hooks_._global_backward_hooks_with_containers}
+        full: list[tuple[Hook, bool]] = []
+        self.deprecated: list[Hook] = []
+        for is_full, hooks in (
+            (hooks_._global_is_full_backward_hook, hooks_._global_backward_hooks),
+            (own["_is_full_backward_hook"], own["_backward_hooks"]),
+        ):
+            if is_full:
+                full += [(hook, key in inside) for key, hook in hooks.items()]
+            elif is_full is False:
+                self.deprecated += hooks.values()
+        pre: list[tuple[Hook, bool]] = []
+        for hooks in (hooks_._global_backward_pre_hooks, own["_backward_pre_hooks"]):
+            if hooks:
+                pre += [(hook, key in inside) for key, hook in hooks.items()]
+        self.boundaries = Boundaries(module, full, pre, bool(inside)) if full or pre else None
+        self.module = module
+
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Let the positional arguments in; returns what `forward` gets."""
+        if self.boundaries is not None:
+            self.node, args = self.boundaries.enter(args)
+        self.args = args
+        return args
+
+    def leave(self, result: Any) -> Any:
+        """Let the output out; returns what the caller gets."""
+        if self.boundaries is not None:
+            result = self.boundaries.leave(result, self.node)
+        if self.deprecated:
+            deprecated_hooks(self.module, self.deprecated, self.args, result)
+        return result
+
+
+def _always_called(module: Any, error: BaseException, state: tuple[Any, ...]) -> None:
+    """An exception leaves the call: run those of the hooks with ``always_call`` that have not begun."""
+    if not isinstance(error, Exception):
+        return
+    args, kwargs, result, keys, last = state
+    try:
+        raise error
+    except Exception:  # noqa: BLE001 - hooks see it as the one that is being handled
+        started: Collection[int] = ()
+        if last is not None:
+            started = {last} if keys is None else {*keys[: keys.index(last) + 1]}
+        _run_always(module, args, kwargs or {}, result, started)
+
+
+def _run_always(
+    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, started: Collection[int]
 ) -> None:
-    """An exception leaves the call: run those of the hooks with ``always_call`` that have not been started."""
     own = module.__dict__
-    with_kwargs = _forward_hooks_with_kwargs(own)
+    with_kwargs = {*own["_forward_hooks_with_kwargs"], *hooks_._global_forward_hooks_with_kwargs}
     for hooks, always, what in (
         (
             hooks_._global_forward_hooks,
@@ -184,7 +122,22 @@ def _always_called(
                 warnings.warn(
                     f"{what} with ``always_call=True`` raised an exception that was silenced as another error was "
                     f"raised in forward: {error}",
-                    stacklevel=4,
+                    stacklevel=3,
                 )
             else:
                 result = result if new is None else new
+
+
+def install(missing_attribute: Callable[[Any, str], Any]) -> None:
+    """Let compiled code know what it needs for modules; `missing_attribute` is their `__getattr__`."""
+    for k, name in enumerate(MODULE_NAMES):
+        runtime_set_object("module_names", name, k)
+    runtime_set_object("call_hooks", CALL_HOOKS)
+    runtime_set_object("hooks_everywhere", vars(hooks_))
+    runtime_set_object("missing_store", _missing_store)
+    runtime_set_object("new_arguments", _new_arguments)
+    runtime_set_object("new_crossing", Crossing)
+    runtime_set_object("enter_crossing", Crossing.enter)
+    runtime_set_object("leave_crossing", Crossing.leave)
+    runtime_set_object("always_called", _always_called)
+    runtime_set_object("missing_attribute", missing_attribute)

@@ -9,12 +9,11 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeVar
 
-from fastgrad.native.build.loader import TensorBase
+from fastgrad.native.build.loader import ModuleBase, TensorBase, rt
 from fastgrad.nn.modules import hooks as hooks_
-from fastgrad.nn.modules.call import call_with_hooks
+from fastgrad.nn.modules.call import install
 from fastgrad.nn.modules.convert import ConvertMethods
 from fastgrad.nn.modules.hooks import (
-    CALL_HOOKS,
     CALL_STORES,
     HOOK_STORES,
     HookMethods,
@@ -106,7 +105,7 @@ def typename(value: Any) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-class Module(HookMethods, StateMethods, ConvertMethods, TraverseMethods):
+class Module(HookMethods, StateMethods, ConvertMethods, TraverseMethods, ModuleBase):
     """The base of all layers and models.
 
     A subclass makes its parameters and submodules in ``__init__``, after ``super().__init__()``, as attributes, and
@@ -140,6 +139,10 @@ class Module(HookMethods, StateMethods, ConvertMethods, TraverseMethods):
     ['0.weight', '1.weight']
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        read_fast(cls)
+
     dump_patches = False
     call_super_init = False
     training: bool
@@ -170,12 +173,6 @@ class Module(HookMethods, StateMethods, ConvertMethods, TraverseMethods):
         )
 
     forward: Callable[..., Any] = _forward_unimplemented
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What `forward` returns, or what hooks make of it."""
-        if self._has_hooks or CALL_HOOKS:
-            return call_with_hooks(self, args, kwargs)
-        return self.forward(*args, **kwargs)
 
     # --- registering --------------------------------------------------------------------------------------------
 
@@ -402,6 +399,15 @@ class Module(HookMethods, StateMethods, ConvertMethods, TraverseMethods):
         return block(self._get_name(), lines)
 
 
+def read_fast(kind: type[Module]) -> None:
+    """Let compiled code read attributes, if that is what `Module.__getattr__` would do."""
+    for name, owner in (("__getattr__", Module), ("__getattribute__", object)):
+        first = next(base for base in kind.__mro__ if name in base.__dict__)
+        if first is not owner:
+            return
+    rt.read_fast(kind)
+
+
 def indented(text: str) -> str:
     """A text whose lines but the first stand two columns further to the right."""
     first, *rest = text.split("\n")
@@ -422,6 +428,9 @@ _BUFFER = _Kind(
 _MODULE = _Kind(
     "module", "_modules", lambda value: isinstance(value, Module), "fastgrad.nn.Module",
 )  # fmt: skip
+
+install(Module.__getattr__)
+read_fast(Module)
 
 
 class _WithGlobalHooks(ModuleType):
