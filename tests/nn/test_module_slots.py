@@ -353,3 +353,21 @@ def test_calls_leave_no_references():
     gc.collect()
     after = [sys.getrefcount(thing) for thing in things]
     assert [b - a for a, b in zip(before, after, strict=True) if abs(b - a) > 5] == []
+
+
+def test_always_called_hooks_behind_several_pre_hooks():
+    log = []
+
+    def fail(*_):
+        raise ValueError("no")
+
+    m = Plain()
+    for _ in range(2):
+        m.register_forward_pre_hook(lambda *_: None)
+    m.register_forward_hook(fail, always_call=True)
+    with pytest.raises(ValueError, match="no"):
+        m()
+    m.register_forward_hook(lambda *_: log.append(1), always_call=True)
+    with pytest.raises(ValueError, match="no"):
+        m()
+    assert log == [1]

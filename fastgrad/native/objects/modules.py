@@ -303,6 +303,8 @@ def run_hooks(c, everywhere, mine):
     store = own_store(c, mine)
     if store == 0 or failed(note_flags(c, mine)):
         return RAISED
+    let_go(c.keys)
+    c.keys = 0
     n_everywhere = count_everywhere(c, everywhere)
     if n_everywhere == 0 and is_dict(store) and py_dict_size(store) == 1:
         found = words(stack_small())
@@ -316,7 +318,6 @@ def run_hooks(c, everywhere, mine):
         status = append_hooks(keys, hooks, py_dict_get(c.everywhere, name_of(everywhere)))
     if not failed(status):
         status = append_hooks(keys, hooks, store)
-    let_go(c.keys)
     c.keys = keys
     k = 0
     while not failed(status) and k < min(py_list_size(keys), py_list_size(hooks)):
