@@ -16,6 +16,7 @@ from fastgrad.native.contracts.records import TENSOR
 _NUMBERS = {float, int, bool}  # of Python, that have no dtype of their own
 _DTYPE, _DEVICE, _DATA = (TENSOR.fields[name][0] for name in ("dtype", "device", "data"))
 _HOST = 0
+_FARTHEST = 2**62  # bytes: a stride beyond that is one of a dimension of size 1, where it means nothing
 _DEEPEST = 64  # levels of sequences: one that holds itself has no end
 
 
@@ -29,7 +30,7 @@ class _Memory:
         self._tensor = tensor
         self.__array_interface__ = {
             "shape": rt.sizes(tensor), "typestr": d.numpy.str, "data": (rt.field(tensor, _DATA), False),
-            "strides": tuple(s * d.itemsize for s in rt.steps(tensor)), "version": 3,
+            "strides": tuple(min(s * d.itemsize, _FARTHEST) for s in rt.steps(tensor)), "version": 3,
         }  # fmt: skip
 
 

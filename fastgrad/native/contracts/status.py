@@ -257,6 +257,11 @@ OPERAND_LENGTH = _reason(
     "input {k} has another number of elements than the sizes of the call say",
     "k",
 )
+OPERAND_DTYPE = _reason(
+    RuntimeError,
+    "input {k} is {got}, but the call reads {expected}",
+    "k got:dtype expected:dtype",
+)
 UNLIKE_FIRST = _reason(
     RuntimeError,
     "expected {place} to have {first_of_group}, as {place0} has, but it has {got}",
