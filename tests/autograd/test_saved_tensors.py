@@ -1362,3 +1362,30 @@ def test_index_tensors_of_another_dtype_from_a_hook():
         out = x[fg.tensor([0, 1])]
     with pytest.raises(RuntimeError, match="int64"):
         out.sum().backward()
+
+
+OF_A_LOSS: dict[str, Callable[[], Any]] = {
+    "targets": lambda: fg.zeros(2, dtype=fg.int64),
+    "weights": lambda: fg.ones(2),
+    "weights of another dtype": lambda: fg.ones(3, dtype=fg.float64),
+    "the total": lambda: fg.ones(2),
+}
+
+
+@pytest.mark.parametrize("which", OF_A_LOSS)
+@pytest.mark.parametrize("sizes", [(4, 3), (4, 3, 2), (4, 3, 2, 2)], ids=str)
+def test_what_a_loss_of_classes_gets_from_a_hook(which: str, sizes: tuple[int, ...]):
+    """Its derivative reads no more than there is."""
+    x = fg.ones(*sizes, requires_grad=True)
+    place = {"targets": 1, "the total": 3}.get(which, 2)  # among what the loss packs
+    kept: list[Any] = []
+
+    def pack(t: Any) -> int:
+        kept.append(t.detach())
+        return len(kept) - 1
+
+    with hooks(fg, pack, lambda k: OF_A_LOSS[which]() if k == place else kept[k]):
+        target = fg.zeros(sizes[0], *sizes[2:], dtype=fg.int64)
+        loss = fg.nn.functional.nll_loss(x * 1, target, fg.ones(3))
+    with pytest.raises((RuntimeError, ValueError)):
+        loss.backward()

@@ -22,7 +22,6 @@ SAMPLES = 8  # of a case
 
 POSITIONS = "a mask is saved as the positions it stands for, and more than six index tensors as one"
 SEVERAL = "several ops here, one in PyTorch, or the other way around"
-ROWS = "the input is viewed as a batch of rows first"
 MORE = "PyTorch refuses the call or its derivative"
 SLICES = "the op that wrote to a view is a node behind CopySlices, not within it"
 EXPANDED = "the gradient of a mean or a sum is expanded first, so nodes save one of the operands' sizes"
@@ -41,8 +40,6 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "setitem.many": ("all", SLICES),
     "setitem.mask": ("all", SLICES),
     "setitem.cast": ("3 4", SLICES),
-    "nll_loss": ("1 2 3 5 6", ROWS),
-    "cross_entropy": ("1 2 3 5 6 7", ROWS),
     "scaled_dot_product_attention": (
         "2 3 6 7",
         "a mask is expanded first, and keys of heads that share them are not",
@@ -78,7 +75,6 @@ COMPOSED: dict[str, tuple[str, str]] = {
         "4",
         "PyTorch selects the elements that a single value stands for before it adds them up",
     ),
-    "cross_entropy.probabilities": ("5 6 7", "the last steps are in another order"),
     "group_norm": ("all", SEVERAL),
     "group_norm.half_affine": ("0", SEVERAL),
     "mse_loss.mixed": ("0", "a conversion is a node of its own"),
