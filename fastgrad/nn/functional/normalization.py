@@ -231,7 +231,8 @@ def batch_norm(
         bias=bias,
     )
     extents = (n, 1, channels, math.prod(sizes[2:]))
-    _need_constants("batch_norm", running_mean=running_mean, running_var=running_var)
+    _need_constant("running_mean", running_mean)
+    _need_constant("running_var", running_var)
     settings = (*extents, float_bits(as_float("batch_norm", "momentum", momentum)))
     if not training:
         operands = (input, weight, bias, running_mean, running_var)
@@ -245,13 +246,12 @@ def batch_norm(
     return out
 
 
-def _need_constants(name: str, **tensors: Any) -> None:
+def _need_constant(which: str, running: Any) -> None:
     """Refuse statistics that a gradient is wanted of."""
-    for which, x in tensors.items():
-        if x is not None and x.requires_grad and is_grad_enabled():
-            raise RuntimeError(
-                f"{name}(): the function is not differentiable with respect to argument {which!r}, which requires grad"
-            )
+    if running is not None and running.requires_grad and is_grad_enabled():
+        raise RuntimeError(
+            f"batch_norm(): the function is not differentiable with respect to argument {which!r}, which requires grad"
+        )
 
 
 def _to_write(running: Any) -> Any:
