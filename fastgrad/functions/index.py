@@ -35,6 +35,7 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import PARTIAL_OVERLAP
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import DEVICE_FIELD, apply, invoke
+from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE = BY_NAME["select"].id, BY_NAME["slice"].id
 _END = (1 << 63) - 1
@@ -180,7 +181,7 @@ def _clamped(value: Any) -> int:
 
 
 def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
-    """An index as int64 tensors: one, or for a mask one per dimension of the mask."""
+    """An index as tensors of integers: one, or for a mask one per dimension of the mask."""
     if not is_tensor(item):
         array = np.asarray(item)
         if array.dtype.kind in "OUS":  # ints of more than 64 bits, or what no tensor can be made of
@@ -211,7 +212,15 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
         raise IndexError(
             f"index(): tensors used as indices must be long, int, byte or bool tensors, but got {item.dtype.name}"
         )
-    return [item if item.dtype is dtypes.int64 else item.to(dtypes.int64)]
+    return [item]
+
+
+class _Indices(NamedTuple):
+    """Index tensors of dimensions from `first` on, and the sizes that they have in common."""
+
+    tensors: list[Any]
+    shape: tuple[int, ...]
+    first: int
 
 
 class _Places(NamedTuple):
@@ -231,26 +240,30 @@ class _Places(NamedTuple):
         return (*x.shape[: self.first], *shape, *x.shape[self.first + self.indices.shape[0] :])
 
 
-def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Places]:
-    """Bring the indexed dimensions next to each other and the indices to one contiguous tensor."""
+def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Indices]:
+    """Bring the indexed dimensions next to each other, and the indices to where x lies."""
     dims = [d for d, _ in advanced]
     shape = np.broadcast_shapes(*_same_shapes([i for _, i in advanced]))
     where = rt.field(x, DEVICE_FIELD)
-    indices = [
-        expand(i if rt.field(i, DEVICE_FIELD) == where else i.to(device=x.device), shape) for _, i in advanced
-    ]
-    if len(shape) == MAX_DIMS:
-        indices = [reshape(i, -1) for i in indices]
-    if len(indices) == 1:
-        stacked = invoke(BY_NAME["unsqueeze"], (indices[0].contiguous(),), 0)
-    else:
-        stacked = invoke(BY_NAME["stack"], indices, 0)
+    indices = [i if rt.field(i, DEVICE_FIELD) == where else i.to(device=x.device) for _, i in advanced]
     first = dims[0]
     if dims != list(range(first, first + len(dims))):
         rest = [d for d in range(x.ndim) if d not in dims]
         x = permute(x, (*dims, *rest))
         first = 0
-    return x, _Places(stacked, shape, first)
+    return x, _Indices(indices, shape, first)
+
+
+def _stacked(indices: _Indices) -> _Places:
+    """Indices as one contiguous tensor."""
+    tensors = [expand(i.to(dtypes.int64), indices.shape) for i in indices.tensors]
+    if len(indices.shape) == MAX_DIMS:
+        tensors = [reshape(i, -1) for i in tensors]
+    if len(tensors) == 1:
+        stacked = invoke(BY_NAME["unsqueeze"], (tensors[0].contiguous(),), 0)
+    else:
+        stacked = invoke(BY_NAME["stack"], tensors, 0)
+    return _Places(stacked, indices.shape, indices.first)
 
 
 def _same_shapes(indices: Sequence[Any]) -> list[tuple[int, ...]]:
@@ -266,13 +279,16 @@ def _same_shapes(indices: Sequence[Any]) -> list[tuple[int, ...]]:
 
 
 def _take(x: Any, advanced: list[tuple[int, Any]], op: str = "index") -> Any:
-    x, places = _grouped(x, advanced)
-    out = _read(x, places, op)
-    return reshape(out, places.within(x, places.shape)) if places.flat else out
+    x, indices = _grouped(x, advanced)
+    if len(indices.tensors) > MOST_INDICES:
+        places = _stacked(indices)
+        out = _read(x, places)
+        return reshape(out, places.within(x, places.shape)) if places.flat else out
+    return apply(BY_NAME[op].id, 1 + len(indices.tensors), 0, x, *indices.tensors, indices.first, 0)
 
 
-def _read(x: Any, places: _Places, op: str = "index") -> Any:
-    return apply(BY_NAME[op].id, 2, 0, x, places.indices, places.first)
+def _read(x: Any, places: _Places) -> Any:
+    return apply(BY_NAME["index"].id, 2, 0, x, places.indices, places.first, 1)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------
@@ -317,7 +333,8 @@ def _need_apart(target: Any, index: Any, value: Any) -> None:
 
 
 def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) -> None:
-    view, places = _grouped(target, advanced)
+    view, indices = _grouped(target, advanced)
+    places = _stacked(indices)
     shape = places.within(view, places.shape)
     if not is_tensor(value):
         value = full((), value, dtype=base.dtype)
@@ -365,6 +382,7 @@ def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:
         BY_NAME["index_backward"],
         (value * counts.to(value.dtype), places.indices),
         places.first,
+        1,
         (view.dim(), *view.shape),
     )
     fresh = view * keep.to(view.dtype) + spread
@@ -383,7 +401,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     input : Tensor
     dim : int
     index : Tensor
-        int64, of as many dimensions as `input`.
+        int64 or int32, of as many dimensions as `input`.
 
     Raises
     ------
@@ -391,8 +409,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
         If the dtype, rank or sizes of the index do not fit or an index is out of range.
     """
     need_tensor("gather", input)
-    if need_tensor("gather", index, "index", 3).dtype is dtypes.int32:
-        index = index.to(dtypes.int64)
+    need_tensor("gather", index, "index", 3)
     return invoke(BY_NAME["gather"], (input, index), as_index("gather", "dim", dim))
 
 
@@ -428,15 +445,14 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
             f"index_select(): Expected dtype int32 or int64 for index, but got {index.dtype.name}"
         )
     d = wrapped("index_select", dim, input.dim())
-    flat = reshape(index.to(dtypes.int64), -1)
     if input.dim() == 0:
-        return _take(reshape(input, 1), [(0, flat)], "index.select").reshape(())
-    if flat.numel() and int(flat.amin()) < 0:
+        return _take(reshape(input, 1), [(0, index)], "index.select").reshape(())
+    if index.numel() and int(index.amin()) < 0:
         raise IndexError(
-            f"index_select(): index {int(flat.amin())} is out of range for dimension {d} with size {input.shape[d]}"
+            f"index_select(): index {int(index.amin())} is out of range for dimension {d} with size {input.shape[d]}"
         )
     try:
-        return _take(input, [(d, flat)], "index.select")
+        return _take(input, [(d, index)], "index.select")
     except IndexError as error:
         raise renamed(error, "index_select") from error.__cause__
 

@@ -23,7 +23,7 @@ from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import expand_reduced, sum_
 from fastgrad.ops.registry import Op
-from fastgrad.ops.rules import taking, with_settings
+from fastgrad.ops.rules import gathering, taking
 
 GEOMETRY = ("groups", "stride_h", "stride_w", "padding_h", "padding_w", "dilation_h", "dilation_w")
 CALLED = "input weight bias"  # by PyTorch
@@ -72,7 +72,7 @@ def _declare(rank):
 def _call(op, first, second):
     """The rule that is a call of an op with two of the rule's own parameters."""
 
-    @with_settings(GEOMETRY)
+    @gathering("settings", GEOMETRY)
     def rule(settings, sizes, **operands):
         return invoke(op, (operands[first], operands[second]), settings, sizes)
 

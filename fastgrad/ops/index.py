@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.frames import indexing
+from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.ops import (
     SHAPE_GATHER,
     SHAPE_INDEX,
@@ -14,9 +15,11 @@ from fastgrad.native.contracts.ops import (
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
+from fastgrad.ops.rules import gathering
 from fastgrad.ops.shape import zeros_of
 
 SCATTER = Kernel("scatter_add", "index:scatter_add", frame=indexing.SCATTER)
+INDEX = Kernel("index", "index:index", frame=indexing.INDEX)
 INDEX_PUT = Kernel("index_put", "index:index_put", frame=indexing.INDEX_PUT)
 
 gather = Op(
@@ -54,34 +57,42 @@ def _(g, index, dim):
     return invoke(gather, (g, index), dim)
 
 
-# x[..., i, j, ...] with index tensors over neighbouring dimensions from `first` on; `indices` is their stack.
-index = Op(
-    "index",
-    STRUCTURED,
-    ("x", "indices"),
-    ("first",),
-    kernel=Kernel("index", "index:index", frame=indexing.INDEX),
-    forward=SHAPE_INDEX,
-    edges=1,
+# x[..., i, j, ...] with index tensors over neighbouring dimensions from `first` on. They come as they are, for that is
+# what a node saves, or stacked to one, if there are more than it has places for.
+MOST_INDICES = SAVED_INPUTS - 1
+
+
+def _indexing(name, transposed, nodes, called):
+    """Reading at index tensors and, its transpose, adding to zeros at them; `called` is what PyTorch calls those."""
+    names = (called, *(f"{called}{k}" for k in range(1, MOST_INDICES)))
+    optional = (called, *(f"{name}?" for name in names[1:]))
+    read = Op(
+        name, STRUCTURED, ("x", *optional), ("first", "stacked"), forward=SHAPE_INDEX, node=nodes[0], edges=1,
+        kernel=INDEX,
+    )  # fmt: skip
+    add = Op(
+        transposed, STRUCTURED, ("x", *optional), ("first", "stacked", "*target"), forward=SHAPE_INDEX_BACKWARD,
+        node=nodes[1], edges=1, kernel=INDEX_PUT, saved_as=" ".join(("source", *names)),
+    )  # fmt: skip
+
+    @read.vjp("x")
+    @gathering("indices", names)
+    def _(g, indices, first, stacked, sizes):
+        return invoke(add, (g, *indices), first, stacked, sizes)
+
+    @add.vjp("x")
+    @gathering("indices", names)
+    def _(g, indices, first, stacked):
+        return invoke(read, (g, *indices), first, stacked)
+
+    return add
+
+
+_indexing("index", "index_backward", ("IndexBackward0", "IndexPutBackward0"), "indices")
+_indexing("index.select", "index.add", ("IndexSelectBackward0", "IndexAddBackward0"), "index").also_saves(
+    "x", "x"
 )
-index_backward = Op(
-    "index_backward", STRUCTURED, ("x", "indices"), ("first", "*target"), kernel=INDEX_PUT,
-    forward=SHAPE_INDEX_BACKWARD, node="IndexPutBackward0", edges=1,
-)  # fmt: skip
 index_put = Op(
     "index_put", STRUCTURED, ("x", "v", "indices"), ("first", "accumulate"), kernel=INDEX_PUT,
     forward=SHAPE_INDEX_PUT, edges=2, saved_as="self values indices",
 )  # fmt: skip
-
-
-@index.vjp("x")
-def _(g, indices, first, sizes):
-    return invoke(index_backward, (g, indices), first, sizes)
-
-
-index.variant("select", "IndexSelectBackward0")
-
-
-@index_backward.vjp("x")
-def _(g, indices, first):
-    return invoke(index, (g, indices), first)

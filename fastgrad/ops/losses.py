@@ -23,35 +23,40 @@ from fastgrad.ops.vocabulary import c, m
 
 PAIR = "self target"  # PyTorch's names of what losses of two tensors take
 
-nll_loss = Op(
-    "nll_loss", STRUCTURED, ("x", "target", "weight?"), ("reduction", "ignore_index"), edges=1,
-    kernel=Kernel("nll_loss", "losses:nll", frame=NLL, dtypes=FLOATS), forward=SHAPE_NLL, n_out=2,
-    flags=ONE_DIFFERENTIABLE,
-    saved_as="self target weight -> output total_weight",
-)  # fmt: skip
-nll_loss_backward = Op(
-    "nll_loss_backward", STRUCTURED, ("v", "x", "target", "weight?", "total"),
-    ("reduction", "ignore_index", "*plan"), edges=2,
-    kernel=Kernel("nll_loss_backward", "losses:nll_backward", frame=NLL_BACKWARD, dtypes=FLOATS),
-    forward=SHAPE_NLL_BACKWARD,
-)  # fmt: skip
+_NLL = Kernel("nll_loss", "losses:nll", frame=NLL, dtypes=FLOATS)
+_NLL_BACKWARD = Kernel("nll_loss_backward", "losses:nll_backward", frame=NLL_BACKWARD, dtypes=FLOATS)
 
 
-@nll_loss.vjp("x")
-def _(g, x, target, weight, y1, reduction, ignore_index, sizes):
-    return invoke(nll_loss_backward, (g, x, target, weight, y1), reduction, ignore_index, sizes)
+def _nll(suffix, node):
+    """The loss and its derivative; to PyTorch those of images are ops of their own."""
+    loss = Op(
+        f"nll_loss{suffix}", STRUCTURED, ("x", "target", "weight?"), ("reduction", "ignore_index"), edges=1,
+        kernel=_NLL, forward=SHAPE_NLL, n_out=2, flags=ONE_DIFFERENTIABLE, node=f"{node}Backward0",
+        saved_as="self target weight -> output total_weight",
+    )  # fmt: skip
+    back = Op(
+        f"nll_loss_backward{suffix}", STRUCTURED, ("v", "x", "target", "weight?", "total"),
+        ("reduction", "ignore_index", "*plan"), edges=2, kernel=_NLL_BACKWARD, forward=SHAPE_NLL_BACKWARD,
+        node=f"{node}BackwardBackward0",
+    )  # fmt: skip
+
+    @loss.vjp("x")
+    def _(g, x, target, weight, y1, reduction, ignore_index, sizes):
+        return invoke(back, (g, x, target, weight, y1), reduction, ignore_index, sizes)
+
+    @back.vjp("v")
+    def _(g, target, weight, reduction, ignore_index):
+        # The loss is linear in its input: its derivative applied to a direction is the loss of that direction.
+        found = invoke(loss, (g, target, weight), reduction, ignore_index)
+        return found[0] if isinstance(found, tuple) else found
+
+    @back.vjp("x")
+    def _(g, sizes):
+        return invoke(zeros_of, (g,), sizes)
 
 
-@nll_loss_backward.vjp("v")
-def _(g, target, weight, reduction, ignore_index):
-    # The loss is linear in its input: its derivative applied to a direction is the loss of that direction.
-    loss = invoke(nll_loss, (g, target, weight), reduction, ignore_index)
-    return loss[0] if isinstance(loss, tuple) else loss
-
-
-@nll_loss_backward.vjp("x")
-def _(g, sizes):
-    return invoke(zeros_of, (g,), sizes)
+_nll("", "NllLoss")
+_nll(".images", "NllLoss2D")
 
 
 # --- squared differences ---------------------------------------------------------------------------------------

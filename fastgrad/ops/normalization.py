@@ -24,6 +24,9 @@ from fastgrad.native.contracts.frames.framed import (
     NORM_CHANNELS_BACKWARD,
     NORM_CHANNELS_WEIGHT,
     NORM_FIXED,
+    NORM_UNCENTRED,
+    NORM_UNCENTRED_BACKWARD,
+    NORM_UNCENTRED_WEIGHT,
     NORM_WEIGHT,
 )
 from fastgrad.native.contracts.ops import (
@@ -37,12 +40,15 @@ from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import mean, sum_
 from fastgrad.ops.registry import Op
-from fastgrad.ops.rules import parameters, taking
-from fastgrad.ops.shape import expand_to, reshape_to, select
+from fastgrad.ops.rules import gathering, parameters, taking
+from fastgrad.ops.shape import expand_to, reshape_to
 from fastgrad.ops.special import rsqrt
 from fastgrad.ops.spread import number
 
-INTEGERS = (*NORM.names_of("integers"), "*plan")
+STATISTICS = ("mean", "rstd")
+"""What the derivatives of normalised values read besides the input; their rules take it as one tuple, `stats`."""
+KEPT = ("y1", "y2")
+"""The same among the outputs of a normalisation."""
 
 
 class _Space:
@@ -75,180 +81,223 @@ def _wide(weight, groups, c):
     return invoke(reshape_to, (weight,), 4, 1, groups, c, 1)
 
 
-def _op(name, inputs, kernel, node, n_out=1, edges=None, saved_as=""):
+def _op(name, inputs, kernel, node, edges=None, n_out=1, saved_as=""):
+    integers = kernel.frame().names_of("integers")
     flags = FLOAT_ONLY | (ONE_DIFFERENTIABLE if n_out > 1 else 0)
     return Op(
-        name, STRUCTURED, inputs, INTEGERS, kernel=kernel, forward=SHAPE_FRAMED, flags=flags, n_out=n_out, node=node,
-        edges=edges, saved_as=saved_as,
+        name, STRUCTURED, inputs, (*integers, "*plan"), kernel=kernel, forward=SHAPE_FRAMED, flags=flags, n_out=n_out,
+        node=node, edges=edges, saved_as=saved_as,
     )  # fmt: skip
 
 
-def _derivative_ops(name, node, kernel, by_weight, space):
-    """D(v), D(v weight) and the sum of v h as ops, with their derivatives."""
-    plain = _op(f"{name}_backward.plain", ("v", "x", "stats"), kernel, node)
-    weighted = _op(f"{name}_backward", ("v", "x", "stats", "weight"), kernel, node)
-    sums = _op(f"{name}_weight_backward", ("v", "x", "stats"), by_weight, node)
+def _rule(op, name, stats=STATISTICS):
+    """Declare a derivative that may take statistics as one tuple, its parameter `stats`."""
+    return lambda rule: op.vjp(name)(gathering("stats", stats)(rule))
+
+
+def _derivative_ops(name, node, kernel, by_weight, space, statistics="mean rstd"):
+    """D(v), D(v weight) and the sum of v h as ops, with their derivatives; `statistics` is what PyTorch calls them."""
+    called = f"grad_out input weight {statistics}"
+    plain = _op(
+        f"{name}_backward.plain", ("v", "x", "weight?", *STATISTICS), kernel, node, 3, saved_as=called
+    )
+    weighted = _op(f"{name}_backward", ("v", "x", "weight", *STATISTICS), kernel, node, 3, saved_as=called)
+    sums = _op(
+        f"{name}_weight_backward", ("v", "x", *STATISTICS), by_weight, node, 2,
+        saved_as=f"grad_out input {statistics}",
+    )  # fmt: skip
+
+    def derivative(v, x, stats, eps, extents):
+        return invoke(plain, (v, x, None, *stats), eps, *extents, -1)
 
     def curvature(a, b, x, stats, eps, extents, sizes):
         """The gradient of ``sum(a D(b; x))`` by x; `a` and `b` in four dimensions."""
         x4 = _four(x, *extents)
         r, h = space.parts(x4, eps)
-        da = invoke(plain, (a, x4, stats), eps, *extents, -1)
-        db = invoke(plain, (b, x4, stats), eps, *extents, -1)
+        da = derivative(a, x4, stats, eps, extents)
+        db = derivative(b, x4, stats, eps, extents)
         out = h * space.mean(b * da) + da * space.mean(b * h) + db * space.mean(a * h)
         return invoke(reshape_to, (-(out * r),), sizes)
 
-    @plain.vjp("v")
+    @_rule(plain, "v")
     def _(g, x, stats, eps, n, groups, c, s):
-        return invoke(plain, (g, x, stats), eps, n, groups, c, s, -1)
+        return derivative(g, x, stats, eps, (n, groups, c, s))
 
-    @plain.vjp("x")
+    @_rule(plain, "x")
     def _(g, v, x, stats, eps, n, groups, c, s, sizes):
         extents = (n, groups, c, s)
         return curvature(_four(g, *extents), _four(v, *extents), x, stats, eps, extents, sizes)
 
-    @weighted.vjp("v")
-    def _(g, x, stats, weight, eps, n, groups, c, s, sizes):
-        d = _four(invoke(plain, (g, x, stats), eps, n, groups, c, s, -1), n, groups, c, s)
+    @_rule(weighted, "v")
+    def _(g, x, weight, stats, eps, n, groups, c, s, sizes):
+        d = _four(derivative(g, x, stats, eps, (n, groups, c, s)), n, groups, c, s)
         return invoke(reshape_to, (d * _wide(weight, groups, c),), sizes)
 
-    @weighted.vjp("x")
-    def _(g, v, x, stats, weight, eps, n, groups, c, s, sizes):
+    @_rule(weighted, "x")
+    def _(g, v, x, weight, stats, eps, n, groups, c, s, sizes):
         extents = (n, groups, c, s)
         b = _four(v, *extents) * _wide(weight, groups, c)
         return curvature(_four(g, *extents), b, x, stats, eps, extents, sizes)
 
-    @weighted.vjp("weight")
+    @_rule(weighted, "weight")
     def _(g, v, x, stats, eps, n, groups, c, s, sizes):
-        d = invoke(plain, (g, x, stats), eps, n, groups, c, s, -1)
-        return space.total(_four(d, n, groups, c, s) * _four(v, n, groups, c, s), sizes)
+        extents = (n, groups, c, s)
+        d = derivative(g, x, stats, eps, extents)
+        return space.total(_four(d, *extents) * _four(v, *extents), sizes)
 
-    @sums.vjp("v")
+    @_rule(sums, "v")
     def _(g, x, eps, n, groups, c, s, sizes):
         _, h = space.parts(_four(x, n, groups, c, s), eps)
         return invoke(reshape_to, (h * _wide(g, groups, c),), sizes)
 
-    @sums.vjp("x")
+    @_rule(sums, "x")
     def _(g, v, x, stats, eps, n, groups, c, s):
-        return invoke(weighted, (v, x, stats, g), eps, n, groups, c, s, -1)
+        return invoke(weighted, (v, x, g, *stats), eps, n, groups, c, s, -1)
 
     return plain, weighted, sums
 
 
-def _bias_rule(op, space):
-    @op.vjp("bias")
-    def _(g, n, groups, c, s, sizes):
-        return space.total(_four(g, n, groups, c, s), sizes)
+def _forward_ops(name, node, kernel, space, given=()):
+    """The op of one kind of normalisation, and under ``<name>.plain`` that without weight, with the rule of the bias.
+
+    They take the statistics that are `given` behind the bias; these may be missing, but for those of fixed ones.
+    """
+    called = " ".join(("input weight bias", *(_RUNNING if given else ()), "-> result0 result1 result2"))
+    inputs = (("x", "weight", "bias?", *given), ("x", "weight?", "bias?", *given))
+    op = _op(name, inputs[0], kernel, node, 3, n_out=3, saved_as=called)
+    bare = _op(f"{name}.plain", inputs[1], kernel, node, 3, n_out=3, saved_as=called)
+    for each in op, bare:
+
+        @each.vjp("bias")
+        def _(g, n, groups, c, s, sizes):
+            return space.total(_four(g, n, groups, c, s), sizes)
+
+    return op, bare
 
 
-def _normalisation(name, node, forward, gradients, space):
-    """The op of one kind of normalisation, and under ``<name>.plain`` that without weight and bias."""
-    called = "input weight bias -> result0 result1"
-    op = _op(name, ("x", "weight", "bias?"), forward, node, n_out=2, saved_as=called)
-    bare = _op(f"{name}.plain", ("x", "weight?", "bias?"), forward, node, n_out=2, saved_as=called)
+def _normalisation(name, node, forward, gradients, space, given=()):
+    """The two ops of a normalisation by its own statistics."""
+    op, bare = _forward_ops(name, node, forward, space, given)
     plain, weighted, sums = gradients
 
-    @op.vjp("x")
-    def _(g, x, weight, y1, eps, n, groups, c, s):
-        return invoke(weighted, (g, x, y1, weight), eps, n, groups, c, s, -1)
+    @_rule(op, "x", KEPT)
+    def _(g, x, weight, stats, eps, n, groups, c, s):
+        return invoke(weighted, (g, x, weight, *stats), eps, n, groups, c, s, -1)
 
-    @op.vjp("weight")
-    def _(g, x, y1, eps, n, groups, c, s, sizes):
-        return invoke(sums, (g, x, y1), eps, n, groups, c, s, sizes)
+    @_rule(op, "weight", KEPT)
+    def _(g, x, stats, eps, n, groups, c, s, sizes):
+        return invoke(sums, (g, x, *stats), eps, n, groups, c, s, sizes)
 
-    _bias_rule(op, space)
+    @_rule(bare, "x", KEPT)
+    def _(g, x, stats, eps, n, groups, c, s):
+        return invoke(plain, (g, x, None, *stats), eps, n, groups, c, s, -1)
 
-    @bare.vjp("x")
-    def _(g, x, y1, eps, n, groups, c, s):
-        return invoke(plain, (g, x, y1), eps, n, groups, c, s, -1)
-
-    return op
+    _saves_all(op, bare)
+    return op, bare
 
 
-def _recorded(op, by_bias, of_x, of_weight):
+def _saves_all(*ops):
+    """As in PyTorch, whichever inputs require grad; but for the bias."""
+    for op in ops:
+        for name in op.inputs[:3]:
+            op.also_saves(name, *op.inputs[:2], *op.inputs[3:], *KEPT)
+
+
+def _recorded(op, by_bias, of_x, of_weight, statistics="mean rstd"):
     """Recorded, the gradients of `op` are one op, as in PyTorch; that of layers takes the bias as well (`by_bias`).
 
-    `of_x` and `of_weight` are the derivatives of the gradients of x and of the weight, by their names. The statistics
-    are among the results, for it is an op of four edges, of which one saves nothing.
+    `of_x` and `of_weight` are the derivatives of the gradients of x and of the weight, by their names; the latter is
+    empty where there is no weight.
     """
-    inputs = ("v", "x", "weight", "bias?")[: 3 + by_bias]
+    inputs, given = ("v", "x", "weight?", "bias?")[: 3 + by_bias], op.inputs[3:]
+    operands = (*inputs, *(f"{name}?" for name in given), *STATISTICS, "*results")
+    called = ["grad_out input weight", *["bias"] * by_bias, *(_RUNNING if given else ()), statistics]
     both = Op(
-        f"{op.name}_backward", STRUCTURED, (*inputs, "*results"), INTEGERS, forward=SHAPE_GIVEN, n_out=4,
-        edges=len(inputs), node=op.node.replace("Backward0", "BackwardBackward0"),
-        saved_as=f"grad_out input weight {'bias ' * by_bias}results -> result0 statistics result1 result2",
+        f"{op.name}_backward", STRUCTURED, operands, op.attrs, forward=SHAPE_GIVEN, n_out=3, edges=len(inputs),
+        node=op.node.replace("Backward0", "BackwardBackward0"), saved_as=" ".join((*called, "results")),
     )  # fmt: skip
-    read = op.inputs[: len(inputs) - 1]
-    op.recorded_by(both, *read, results=(0, "y1", 1, 2))
-    for name in op.inputs[:3]:  # as in PyTorch, whichever of them requires grad
-        op.also_saves(name, *read, "y1")
+    op.recorded_by(both, *op.inputs[: len(inputs) - 1], *given, *KEPT, results=range(3))
+    if by_bias:
+        for name in op.inputs[:3]:
+            op.also_saves(name, "bias")
 
     def of_bias(g, n, groups, c, s, sizes):
         wide = invoke(expand_to, (_wide(g, groups, c),), 4, n, groups, c, s)
         return invoke(reshape_to, (wide,), sizes)
 
-    both.vjp_sum("v", of_x["v"], None, of_weight["v"], of_bias)
-    both.vjp_sum("x", of_x.get("x"), None, of_weight["x"], None)
-    both.vjp_sum("weight", of_x["weight"], None, None, None)
+    both.vjp_sum("v", of_x["v"], of_weight.get("v"), of_bias)
+    both.vjp_sum("x", of_x.get("x"), of_weight.get("x"), None)
+    if of_weight:
+        both.vjp_sum("weight", of_x["weight"], None, None)
     if by_bias:
-        both.vjp_sum("bias", None, None, None, None)
+        both.vjp_sum("bias", None, None, None)
+    for name in both.inputs[: len(inputs)]:
+        both.also_saves(name, "v", "x", "weight", *given, *STATISTICS)
 
 
 def _rules_of(op):
-    """The derivatives of an op by the names of its inputs; they find the statistics among results."""
+    """The derivatives of an op by the names of its inputs."""
+    return {op.inputs[k]: rule for k, rule in op.rules.items()}
 
-    def renamed(rule):
-        names = ["y1" if n == "stats" else n for n in parameters(rule)]
-        return taking(
-            names, lambda y1=None, **saved: rule(**saved, **({"stats": y1} if "y1" in names else {}))
-        )
 
-    return {op.inputs[k]: renamed(rule) for k, rule in op.rules.items()}
+def _by_given(rule):
+    """A rule whose `stats` are the means and, from the variances, the reciprocal deviations that the op was given."""
+    others = [name for name in parameters(rule) if name != "stats"]
+
+    def apply(**given):
+        variances = given["variances"]
+        rstd = invoke(rsqrt, (variances + invoke(number, (variances,), given["eps"]),))
+        return rule(stats=(given["means"], rstd), **{name: given[name] for name in others})
+
+    return taking(dict.fromkeys((*others, "means", "variances", "eps")), apply)
 
 
 def _fixed(name, node, forward, by_weight):
     """Batch normalisation by statistics that are given: a linear function of x."""
-    given = ("means", "variances")
-    called = "input weight bias running_mean running_var -> result0 result1"
-    op = _op(name, ("x", "weight", "bias?", *given), forward, node, n_out=2, edges=3, saved_as=called)
-    inputs = ("x", "weight?", "bias?", *given)
-    bare = _op(f"{name}.plain", inputs, forward, node, n_out=2, edges=3, saved_as=called)
-    sums = _op(f"{name}_weight_backward", ("v", "x", "stats"), by_weight, node, edges=2)
+    op, bare = _forward_ops(name, node, forward, CHANNELS, ("means", "variances"))
+    sums = _op(f"{name}_weight_backward", ("v", "x", *STATISTICS), by_weight, node, 2)
 
-    def row(stats, k, c):
-        return invoke(reshape_to, (invoke(select, (stats,), 0, k),), 4, 1, 1, c, 1)
+    def row(of_channels, c):
+        return invoke(reshape_to, (of_channels,), 4, 1, 1, c, 1)
 
     @op.vjp("x")
-    def _(g, weight, y1, n, groups, c, s, sizes):
-        scale = row(y1, 1, c) * _wide(weight, groups, c)
+    @_by_given
+    def _(g, weight, stats, n, groups, c, s, sizes):
+        scale = row(stats[1], c) * _wide(weight, groups, c)
         return invoke(reshape_to, (_four(g, n, groups, c, s) * scale,), sizes)
 
     @op.vjp("weight")
-    def _(g, x, y1, eps, n, groups, c, s, sizes):
-        return invoke(sums, (g, x, y1), eps, n, groups, c, s, sizes)
-
-    _bias_rule(op, CHANNELS)
+    @_by_given
+    def _(g, x, stats, eps, n, groups, c, s, sizes):
+        return invoke(sums, (g, x, *stats), eps, n, groups, c, s, sizes)
 
     @bare.vjp("x")
-    def _(g, y1, n, groups, c, s, sizes):
-        return invoke(reshape_to, (_four(g, n, groups, c, s) * row(y1, 1, c),), sizes)
+    @_by_given
+    def _(g, stats, n, groups, c, s, sizes):
+        return invoke(reshape_to, (_four(g, n, groups, c, s) * row(stats[1], c),), sizes)
 
-    @sums.vjp("v")
-    def _(g, x, stats, n, groups, c, s, sizes):
-        h = (_four(x, n, groups, c, s) - row(stats, 0, c)) * row(stats, 1, c)
+    def sums_by_v(g, x, stats, n, groups, c, s, sizes):
+        h = (_four(x, n, groups, c, s) - row(stats[0], c)) * row(stats[1], c)
         return invoke(reshape_to, (h * _wide(g, groups, c),), sizes)
 
-    @sums.vjp("x")
-    def _(g, v, stats, n, groups, c, s, sizes):
-        scale = row(stats, 1, c) * _wide(g, groups, c)
+    def sums_by_x(g, v, stats, n, groups, c, s, sizes):
+        scale = row(stats[1], c) * _wide(g, groups, c)
         return invoke(reshape_to, (_four(v, n, groups, c, s) * scale,), sizes)
 
-    def by_weight(g, v, y1, n, groups, c, s, sizes):
+    def by_weight_of_x(g, v, stats, n, groups, c, s, sizes):
         each = _four(g, n, groups, c, s) * _four(v, n, groups, c, s)
-        return CHANNELS.total(each * row(y1, 1, c), sizes)
+        return CHANNELS.total(each * row(stats[1], c), sizes)
 
-    _recorded(op, False, {"v": op.rules[0], "weight": by_weight}, _rules_of(sums))
+    _rule(sums, "v")(sums_by_v)
+    _rule(sums, "x")(sums_by_x)
+    _saves_all(op, bare)
+    of_weight = {"v": _by_given(sums_by_v), "x": _by_given(sums_by_x)}
+    _recorded(op, False, {"v": op.rules[0], "weight": _by_given(by_weight_of_x)}, of_weight, _OF_BATCHES)
+    _recorded(bare, False, {"v": bare.rules[0]}, {}, _OF_BATCHES)
 
 
+_RUNNING = ("running_mean", "running_var")  # what PyTorch calls what is given
+_OF_BATCHES = "save_mean save_invstd"  # and the statistics of a batch
 ROWS, UNCENTRED, CHANNELS = _Space(2, True), _Space(2, False), _Space(0, True)
 
 
@@ -257,8 +306,11 @@ def _kernel(name, builder, frame, **options):
 
 
 _ROWS = _kernel("norm_rows", "rows", NORM, centred=True)
-_BY_ROW = _kernel("norm_rows_weight", "weight", NORM_WEIGHT, statistics="rows")
-_BY_CHANNEL = _kernel("norm_channels_weight", "weight", NORM_CHANNELS_WEIGHT, statistics="channels")
+_BY_ROW = _kernel("norm_rows_weight", "weight", NORM_WEIGHT, statistics="rows", centred=True)
+_BY_UNCENTRED = _kernel("rms_rows_weight", "weight", NORM_UNCENTRED_WEIGHT, statistics="rows", centred=False)
+_BY_CHANNEL = _kernel(
+    "norm_channels_weight", "weight", NORM_CHANNELS_WEIGHT, statistics="channels", centred=True
+)
 
 _rows = _derivative_ops(
     "normalized_rows", "NativeLayerNormBackwardBackward0",
@@ -266,31 +318,34 @@ _rows = _derivative_ops(
 )  # fmt: skip
 _uncentred = _derivative_ops(
     "rms_normalized_rows", "FusedRmsNormBackwardBackward0",
-    _kernel("rms_rows_backward", "rows_backward", NORM_BACKWARD, centred=False), _BY_ROW, UNCENTRED,
+    _kernel("rms_rows_backward", "rows_backward", NORM_UNCENTRED_BACKWARD, centred=False), _BY_UNCENTRED, UNCENTRED,
 )  # fmt: skip
 _channels = _derivative_ops(
     "normalized_channels", "NativeBatchNormBackwardBackward0",
-    _kernel("norm_channels_backward", "channels_backward", NORM_CHANNELS_BACKWARD), _BY_CHANNEL, CHANNELS,
+    _kernel("norm_channels_backward", "channels_backward", NORM_CHANNELS_BACKWARD), _BY_CHANNEL, CHANNELS, _OF_BATCHES,
 )  # fmt: skip
 
-_layer_norm = _normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS)
+_layer_norm, _bare_layer_norm = _normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS)
 _recorded(_layer_norm, True, *map(_rules_of, _rows[1:]))
+_recorded(_bare_layer_norm, True, _rules_of(_rows[0]), {})
 _normalisation("group_norm", "NativeGroupNormBackward0", _ROWS, _rows, ROWS)
 _normalisation(
     "rms_norm",
     "FusedRmsNormBackward0",
-    _kernel("rms_rows", "rows", NORM, centred=False),
+    _kernel("rms_rows", "rows", NORM_UNCENTRED, centred=False),
     _uncentred,
     UNCENTRED,
 )
-_batch_norm = _normalisation(
+_batch_norm, _bare_batch_norm = _normalisation(
     "batch_norm",
     "NativeBatchNormBackward0",
     _kernel("norm_channels", "channels", NORM_CHANNELS),
     _channels,
     CHANNELS,
+    ("means?", "variances?"),
 )
-_recorded(_batch_norm, False, *map(_rules_of, _channels[1:]))
+_recorded(_batch_norm, False, *map(_rules_of, _channels[1:]), _OF_BATCHES)
+_recorded(_bare_batch_norm, False, _rules_of(_channels[0]), {}, _OF_BATCHES)
 _fixed(
     "batch_norm_fixed",
     "NativeBatchNormBackward0",

@@ -26,7 +26,7 @@ from fastgrad.native.contracts.ops import (
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
-from fastgrad.ops.rules import with_settings
+from fastgrad.ops.rules import gathering
 from fastgrad.ops.shape import zeros_of
 
 
@@ -99,13 +99,13 @@ def _mean_pool(name, node, forward, frame, settings, pool):
     )  # fmt: skip
 
     @op.vjp("x")
-    @with_settings(settings)
+    @gathering("settings", settings)
     def _(g, settings, sizes):
         return invoke(back, (g,), settings, sizes)
 
     op.also_saves("x", "x")
 
-    @with_settings(settings)
+    @gathering("settings", settings)
     def by_gradient(g, settings, sizes):
         return invoke(op, (g,), settings, sizes)
 

@@ -4,8 +4,8 @@
 with regard to each input. Declaring an op here is all that dispatch, recording and the sweep need.
 
 Note [What a rule says by its parameters]: the names of a derivative's parameters are those of the op's inputs
-(their values are saved), ``y`` or ``y1`` for the op's outputs, ``g`` for the gradient of the output (``gs`` for all
-of several), the op's integers by their declared names, and ``sizes`` for the sizes of the input in question
+(their values are saved), ``y``, ``y1`` or ``y2`` for the op's outputs, ``g`` for the gradient of the output (``gs`` for
+all of several), the op's integers by their declared names, and ``sizes`` for the sizes of the input in question
 (its rank first). In rules of ops with any number of inputs ``position`` is the input's number, ``before`` the sum
 of the integers that belong to the inputs before it and ``own`` its own integer.
 """
@@ -206,7 +206,7 @@ class Op:
         ----------
         name : str
         *saved : str
-            Names of inputs, ``y`` or ``y1``.
+            Names of inputs or outputs.
         """
         k = self._position(name)
         self._write("save", self._read("save", k) | self._mask_of(saved), k)
@@ -381,7 +381,7 @@ class Op:
         """Let gradients of inputs have one node where they are recorded, as in PyTorch, that of `derivative`.
 
         They are computed by the rules of this op. `derivative` takes the gradient, what is `read` of this op (inputs,
-        ``y``, ``y1``), behind that its own `results`, which are gradients of inputs by their numbers or something that
+        outputs), behind that its own `results`, which are gradients of inputs by their numbers or something that
         this op saved by its name, and the integers of this op. Its derivatives are declared with `vjp_sum`.
         """
         by = Recorded(derivative, read, tuple(results))
@@ -390,7 +390,7 @@ class Op:
     def joint_vjp(self, *names: str, by: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the gradients of several inputs, the first ones, as they come from one call of the op `by`.
 
-        A pass calls `by` with the gradient, what its other inputs name (inputs of this op, ``y``, ``y1``, in this
+        A pass calls `by` with the gradient, what its other inputs name (inputs of this op, outputs, in this
         order) and the integers of the call: see Note [Joint gradients] in `native.programs`. The rule itself is called
         on tensors where what it computes is recorded: it returns a tuple and consists of differentiable ops.
         """

@@ -17,6 +17,7 @@ from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.ops import (
     ALL_GRADS,
+    ENV_ABSENT,
     ENV_GRADS,
     ENV_RESULTS,
     ENV_SAVED,
@@ -66,8 +67,7 @@ class Trace:
         if isinstance(tensors[0], AllGradients):
             words = [op.id, ALL_GRADS]
         else:
-            slots = [t.slot if isinstance(t, Symbol) else self.constant(t).slot for t in tensors]
-            words = [op.id, len(slots), *slots]
+            words = [op.id, len(tensors), *map(self._slot, tensors)]
         sources: list[tuple[int, int]] = []
         for attr in attrs:
             if isinstance(attr, Integer):
@@ -85,6 +85,11 @@ class Trace:
         if slot >= ENV_WORDS:
             raise RuntimeError(f"a rule may call at most {ENV_WORDS - ENV_RESULTS} ops")
         return Symbol(self, slot)
+
+    def _slot(self, operand: Any) -> int:
+        if operand is None:
+            return ENV_ABSENT
+        return (operand if isinstance(operand, Symbol) else self.constant(operand)).slot
 
     def install(self) -> int:
         """Write the program down for compiled code; returns its address."""
@@ -243,15 +248,18 @@ def taking(names: Iterable[str], rule: Callable[..., Any]) -> Callable[..., Any]
     return rule
 
 
-def with_settings(names: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a rule take the integers of these names as one tuple, its parameter `settings`."""
+def gathering(parameter: str, names: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a rule take what these names stand for as one tuple, its parameter `parameter`, if it has that."""
 
     def wrap(rule: Callable[..., Any]) -> Callable[..., Any]:
-        def apply(**given: Any) -> Any:
-            settings = tuple(given.pop(name) for name in names)
-            return rule(settings=settings, **given)
+        others = [p for p in parameters(rule) if p != parameter]
+        if len(others) == len(parameters(rule)):
+            return rule
 
-        others = [p for p in inspect.signature(rule).parameters if p != "settings"]
+        def apply(**given: Any) -> Any:
+            gathered = tuple(given.pop(name) for name in names)
+            return rule(**{parameter: gathered}, **given)
+
         return taking((*others, *names), apply)
 
     return wrap

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from fastgrad.native.contracts.limits import RULES, SAVED_INPUTS, SAVED_OUTPUTS, SAVED_SLOTS
 
-OUTPUTS = ("y", "y1")
+OUTPUTS = ("y", "y1", "y2")
 """What rules call the outputs of their op, as far as a node can save them."""
 
 _NAMES = {"x": "self", "a": "self", "b": "other", "v": "grad_output"}

@@ -1389,3 +1389,63 @@ def test_a_result_that_a_hook_refused_to_keep(lib: ModuleType, what: str, create
     with pytest.raises(RuntimeError):
         lib.autograd.grad(t, x, lib.ones(2, 2), create_graph=create_graph)
     assert x.grad is None
+
+
+def test_index_tensors_are_saved_as_they_are(lib: ModuleType):
+    x = lib.ones(3, 4, requires_grad=True)
+    rows, columns = lib.tensor([[0], [2]]), lib.tensor([1, 1, 3], dtype=lib.int32)
+    kept: list[Any] = []
+    with hooks(lib, lambda t: (kept.append(t), t)[1], lambda t: t):
+        out = x[rows, columns]
+    assert [t is i for t, i in zip(kept, (rows, columns), strict=True)] == [True, True]
+    out.sum().backward()
+    assert x.grad.tolist() == [[0, 2, 0, 1], [0, 0, 0, 0], [0, 2, 0, 1]]
+    out = x[rows]
+    rows.add_(0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+@pytest.mark.parametrize("sizes", [(1,), (5,), (2, 2), (0,)], ids=str)
+@pytest.mark.parametrize("count", [1, 2])
+def test_index_tensors_of_other_sizes_from_a_hook(count: int, sizes: tuple[int, ...]):
+    x = fg.ones(3, 4, 5, requires_grad=True)
+    with hooks(fg, lambda t: None, lambda p: fg.zeros(*sizes, dtype=fg.int64)):
+        out = x[(fg.tensor([0, 1, 2]),) * count]
+    with pytest.raises(RuntimeError, match="another number of elements"):
+        out.sum().backward()
+
+
+def test_index_tensors_of_another_dtype_from_a_hook():
+    x = fg.ones(3, 4, requires_grad=True)
+    with hooks(fg, lambda t: None, lambda p: fg.zeros(2)):
+        out = x[fg.tensor([0, 1])]
+    with pytest.raises(RuntimeError, match="int64"):
+        out.sum().backward()
+
+
+OF_A_LOSS: dict[str, Callable[[], Any]] = {
+    "targets": lambda: fg.zeros(2, dtype=fg.int64),
+    "weights": lambda: fg.ones(2),
+    "weights of another dtype": lambda: fg.ones(3, dtype=fg.float64),
+    "the total": lambda: fg.ones(2),
+}
+
+
+@pytest.mark.parametrize("which", OF_A_LOSS)
+@pytest.mark.parametrize("sizes", [(4, 3), (4, 3, 2), (4, 3, 2, 2)], ids=str)
+def test_what_a_loss_of_classes_gets_from_a_hook(which: str, sizes: tuple[int, ...]):
+    """Its derivative reads no more than there is."""
+    x = fg.ones(*sizes, requires_grad=True)
+    place = {"targets": 1, "the total": 3}.get(which, 2)  # among what the loss packs
+    kept: list[Any] = []
+
+    def pack(t: Any) -> int:
+        kept.append(t.detach())
+        return len(kept) - 1
+
+    with hooks(fg, pack, lambda k: OF_A_LOSS[which]() if k == place else kept[k]):
+        target = fg.zeros(sizes[0], *sizes[2:], dtype=fg.int64)
+        loss = fg.nn.functional.nll_loss(x * 1, target, fg.ones(3))
+    with pytest.raises((RuntimeError, ValueError)):
+        loss.backward()

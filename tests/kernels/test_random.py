@@ -36,9 +36,9 @@ from fastgrad.native.contracts.element_types import (
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.ops.random import INTEGERS, NORMAL, SEQUENCE, UNIFORM
+from fastgrad.ops.random import RANDOM_KERNELS, SEQUENCE
 
-ROWS = {row.name: row for row in (UNIFORM, NORMAL, INTEGERS, SEQUENCE)}
+ROWS = {row.name: row for row in (*RANDOM_KERNELS.values(), SEQUENCE)}
 FLOATS = pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=lambda code: DTYPES[code])
 EVERY_KERNEL = [
     *((name, dtype) for name in ("uniform", "normal") for dtype in (FLOAT32, FLOAT64)),

@@ -150,6 +150,33 @@ def test_running_statistics_move(lib):
     assert int(norm.num_batches_tracked) == 0
 
 
+def test_running_statistics_move_unseen(lib):
+    """The versions of running statistics stay, so that several calls may come before the passes over them."""
+    norm = lib.nn.BatchNorm1d(2)
+    x = lib.tensor([[0.0, 1.0], [1.0, 4.0], [2.0, 1.0]], requires_grad=True)
+    versions = norm.running_mean._version, norm.running_var._version
+    losses = [norm(x)[0].sum() for _ in range(2)]
+    assert (norm.running_mean._version, norm.running_var._version) == versions
+    for loss in losses:
+        loss.backward()
+    norm.eval()
+    loss = norm(x)[0].sum()
+    norm.running_var.fill_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_running_statistics_of_any_layout_move(lib):
+    x = lib.tensor([[0.0, 1.0], [2.0, 3.0]])
+    mean, var = lib.zeros(4)[::2], lib.zeros(4)[1::2]
+    lib.nn.functional.batch_norm(x, mean, var, training=True, momentum=0.5)
+    assert mean.tolist() == [0.5, 1.0]
+    assert var.tolist() == [1.0, 1.0]
+    wanted = lib.zeros(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="not differentiable with respect to argument 'running_mean'"):
+        lib.nn.functional.batch_norm(x, wanted, var, training=True)
+
+
 def test_batch_norm_takes_states_that_count_no_batches(lib):
     norm = lib.nn.BatchNorm1d(2)
     state = norm.state_dict()

@@ -6,12 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numba import njit
 
-from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
 from fastgrad.kernels.reports import report_index
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import words
 from fastgrad.native.contracts.frames.losses import EACH, MEAN
+
+
+@njit(**INLINE)
+def place(f, i):  # type: ignore[no-untyped-def]
+    """Where the i-th target's classes begin; most rows have one place."""
+    if f.inner == 1:
+        return i * f.row_stride
+    return i // f.inner * f.row_stride + i % f.inner * f.inner_stride
 
 
 def nll(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
@@ -28,7 +37,7 @@ def nll(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None]
         weights = pointer(f.weights)
         total = np.float64(0)
         weight_sum = np.float64(0)
-        for i in range(f.rows):
+        for i in range(f.rows * f.inner):
             y = targets[i]
             if y == f.ignore_index:
                 if f.reduction == EACH:
@@ -38,7 +47,7 @@ def nll(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None]
                 report_index(f, y, f.classes)
                 return
             w = weights[y] if f.weights != 0 else one
-            value = -w * x[i * f.row_stride + y * f.class_stride]
+            value = -w * x[place(f, i) + y * f.class_stride]
             if f.reduction == EACH:
                 loss[i] = value
             total += value
@@ -64,7 +73,7 @@ def nll_backward(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[.
         scale = one
         if f.reduction == MEAN:
             scale = one / pointer(f.total)[0]
-        for i in range(f.rows):
+        for i in range(f.rows * f.inner):
             y = targets[i]
             if y == f.ignore_index:
                 continue
@@ -72,6 +81,6 @@ def nll_backward(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[.
                 report_index(f, y, f.classes)
                 return
             w = weights[y] if f.weights != 0 else one
-            x[i * f.row_stride + y * f.class_stride] = -w * scale * (g[i] if f.reduction == EACH else g[0])
+            x[place(f, i) + y * f.class_stride] = -w * scale * (g[i] if f.reduction == EACH else g[0])
 
     return run, KERNEL

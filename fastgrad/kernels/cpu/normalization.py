@@ -2,8 +2,8 @@
 
 All see their input as four extents (n, g, c, s). Weight and bias lie over (g, c).
 Statistics are taken over (c, s), one pair for each of the n g *rows*, or over (n, s), one for each of the c *channels*
-(then g is 1). They are kept as a matrix whose rows are the means, the reciprocal deviations and, for channels, the
-unbiased variances.
+(then g is 1). They are kept as means and reciprocal deviations. Those of channels may move others, means and unbiased
+variances.
 
 =================  ==============  =============  ===========================
                    (n, g, c, s)    statistics     a weight belongs to
@@ -45,6 +45,7 @@ class Pieces(NamedTuple):
     fill: Any
     fill_scaled: Any
     fill_affine: Any
+    fill_shifted: Any
     back: Any
     back_weighted: Any
 
@@ -105,6 +106,11 @@ def _pieces(dtype: int) -> Pieces:
             out[i] = (x[i] - shift) * scale * w[i] + b[i]
 
     @njit(**LOOP)
+    def fill_shifted(out, x, b, n, shift, scale):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            out[i] = (x[i] - shift) * scale + b[i]
+
+    @njit(**LOOP)
     def back(out, v, x, n, shift, w, scale, first, second):  # type: ignore[no-untyped-def]
         for i in range(n):
             out[i] = scale * (v[i] * w - first - (x[i] - shift) * second)
@@ -114,7 +120,7 @@ def _pieces(dtype: int) -> Pieces:
         for i in range(n):
             out[i] = scale * (v[i] * w[i] - first - (x[i] - shift) * second)
 
-    return Pieces(*_sums(ELEMENTS[dtype]), fill, fill_scaled, fill_affine, back, back_weighted)
+    return Pieces(*_sums(ELEMENTS[dtype]), fill, fill_scaled, fill_affine, fill_shifted, back, back_weighted)
 
 
 # --- statistics of rows -----------------------------------------------------------------------------------------
@@ -128,12 +134,15 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
     @njit(**KERNEL)
     def one_row(out, x, w, b, has_w, has_b, c, s, shift, scale):  # type: ignore[no-untyped-def]
-        if not has_w:
+        if not has_w and not has_b:
             p.fill(out, x, c * s, shift, scale, zero)
         elif s > 1:
             for k in range(c):
+                factor = scale * w[k] if has_w else scale
                 bias = b[k] if has_b else zero
-                p.fill(advance(out, k * s), advance(x, k * s), s, shift, scale * w[k], bias)
+                p.fill(advance(out, k * s), advance(x, k * s), s, shift, factor, bias)
+        elif not has_w:
+            p.fill_shifted(out, x, b, c, shift, scale)
         elif has_b:
             p.fill_affine(out, x, w, b, c, shift, scale)
         else:
@@ -144,7 +153,7 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
         n, g, c, s = f.n, f.groups, f.c, f.s
         length = c * s
         has_w, has_b = f.weight.data != 0, f.bias.data != 0
-        out, stats = pointer(f.out), pointer(f.stats)
+        out, means, scales = pointer(f.out), pointer(f.mean), pointer(f.rstd)
         x, w, b = pointer(f.x.data), pointer(f.weight.data), pointer(f.bias.data)
         eps = float_of(f.eps)
         for r in range(n * g):
@@ -156,8 +165,9 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
             rest = mean - np.float64(shift)
             variance = p.squares(row, row, length, 1, shift) / length - rest * rest
             scale = cast(1.0 / _sqrt(variance + eps))
-            stats[2 * r] = shift
-            stats[2 * r + 1] = scale
+            if centred:
+                means[r] = shift
+            scales[r] = scale
             first = (r % g) * c
             one_row(
                 advance(out, r * length), row, advance(w, first), advance(b, first), has_w, has_b, c, s, shift,
@@ -194,7 +204,7 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
         length = c * s
         has_w = f.weight.data != 0
         out = pointer(f.out)
-        stats = pointer(f.stats.data)
+        means, scales = pointer(f.mean.data), pointer(f.rstd.data)
         for r in range(n * g):
             v, x = (
                 advance(pointer(f.grad.data), r * length),
@@ -202,7 +212,7 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
             )
             target = advance(out, r * length)
             w = advance(pointer(f.weight.data), (r % g) * c)
-            shift, scale = stats[2 * r], stats[2 * r + 1]
+            shift, scale = means[r] if centred else zero, scales[r]
             first, second = sums(v, x, w, has_w, c, s, shift)
             a = cast(first / length) if centred else zero
             b = cast(second * np.float64(scale) * np.float64(scale) / length)
@@ -221,13 +231,17 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
 # --- columns: matrices whose statistics or weights belong to a column ---------------------------------------------
 
 
-def _column_sums(dtype: int, shifted: bool, by_row: bool) -> Any:
+def _column_sums(dtype: int, shifted: bool, by_row: bool, centred: bool = True) -> Any:
     """Sums over the rows of a tile of columns, onto float64, four rows at a time.
 
     Of ``v (x - mean)`` with the mean of the column or, if `by_row`, of ``v (x - mean) r`` with those of the row; if
-    not `shifted`, of v itself.
+    not `shifted`, of v itself. Means that are not `centred` are zero, and not read.
     """
     zero = ELEMENTS[dtype].constant(0)
+
+    @njit(**INLINE)
+    def shift(means, k):  # type: ignore[no-untyped-def]
+        return means[k] if centred else zero
 
     @njit(**INLINE)
     def term(v, x, j, mean, m, r):  # type: ignore[no-untyped-def]
@@ -262,8 +276,9 @@ def _column_sums(dtype: int, shifted: bool, by_row: bool) -> Any:
             if by_row:
                 k = i * pitch
                 four(
-                    acc, a, b, step, width, mean, means[k], means[k + pitch], means[k + 2 * pitch],
-                    means[k + 3 * pitch], scales[k], scales[k + pitch], scales[k + 2 * pitch], scales[k + 3 * pitch],
+                    acc, a, b, step, width, mean, shift(means, k), shift(means, k + pitch), shift(means, k + 2 * pitch),
+                    shift(means, k + 3 * pitch), scales[k], scales[k + pitch], scales[k + 2 * pitch],
+                    scales[k + 3 * pitch],
                 )  # fmt: skip
             else:
                 four(acc, a, b, step, width, mean, m, m, m, m, m, m, m, m)
@@ -271,7 +286,7 @@ def _column_sums(dtype: int, shifted: bool, by_row: bool) -> Any:
         while i < n:
             a, b = advance(v, i * step), advance(x, i * step)
             if by_row:
-                single(acc, a, b, width, mean, means[i * pitch], scales[i * pitch])
+                single(acc, a, b, width, mean, shift(means, i * pitch), scales[i * pitch])
             else:
                 single(acc, a, b, width, mean, m, m)
             i += 1
@@ -282,43 +297,44 @@ def _column_sums(dtype: int, shifted: bool, by_row: bool) -> Any:
 def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The gradient of the weight: sums of ``v h`` over (n, s), v that of the result, h the normalised x."""
     element, p = ELEMENTS[dtype], _pieces(dtype)
-    pointer, cast = element.pointer, element.constant
-    by_row = kernel.options["statistics"] == "rows"
-    sums = _column_sums(dtype, True, by_row)
+    pointer, cast, zero = element.pointer, element.constant, element.constant(0)
+    by_row, centred = kernel.options["statistics"] == "rows", kernel.options["centred"]
+    sums = _column_sums(dtype, True, by_row, centred)
 
     @njit(**KERNEL)
-    def column(out, v, x, stats, n, g, c):  # type: ignore[no-untyped-def]
+    def column(out, v, x, mean, rstd, n, g, c):  # type: ignore[no-untyped-def]
         acc = f64s(_tile())
         for k in range(g):
             at = 0
             while at < c:
                 width = min(TILE, c - at)
                 first = k * c + at
-                shift = advance(stats, 0 if by_row else at)
-                means = advance(stats, 2 * k if by_row else 0)
+                own = 0 if by_row else at
+                row = k if by_row else 0
                 sums(
-                    acc, advance(v, first), advance(x, first), n, g * c, width, shift, means,
-                    advance(means, 1 if by_row else 0), 2 * g,
+                    acc, advance(v, first), advance(x, first), n, g * c, width, advance(mean, own),
+                    advance(mean, row), advance(rstd, row), g,
                 )  # fmt: skip
                 for j in range(width):
-                    out[first + j] = cast(acc[j] if by_row else acc[j] * np.float64(stats[c + at + j]))
+                    out[first + j] = cast(acc[j] if by_row else acc[j] * np.float64(rstd[at + j]))
                 at += TILE
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.norm_weight(frame)
         n, g, c, s = f.n, f.groups, f.c, f.s
-        out = pointer(f.out)
-        v, x, stats = pointer(f.grad.data), pointer(f.x.data), pointer(f.stats.data)
+        out, v, x = pointer(f.out), pointer(f.grad.data), pointer(f.x.data)
+        mean, rstd = pointer(f.mean.data), pointer(f.rstd.data)
         if s == 1:
-            column(out, v, x, stats, n, g, c)
+            column(out, v, x, mean, rstd, n, g, c)
             return
         for k in range(g * c):
             total = np.float64(0)
             for i in range(n):
                 at = (i * g * c + k) * s
-                mean = 2 * (i * g + k // c) if by_row else k
-                part = p.products(advance(v, at), advance(x, at), s, 1, stats[mean])
-                total += part * np.float64(stats[mean + 1 if by_row else c + k])
+                own = i * g + k // c if by_row else k
+                shift = mean[own] if centred else zero
+                part = p.products(advance(v, at), advance(x, at), s, 1, shift)
+                total += part * np.float64(rstd[own])
             out[k] = cast(total)
 
     return run, KERNEL
@@ -327,10 +343,14 @@ def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
 # --- statistics of channels ---------------------------------------------------------------------------------------
 
 
-def _write_channels(dtype: int, p: Pieces) -> Any:
-    """The result, given the statistics."""
+def _write_channels(dtype: int, p: Pieces, fixed: bool) -> Any:
+    """The result, given means and reciprocal deviations or, if `fixed`, variances."""
     element = ELEMENTS[dtype]
-    pointer, zero, one = element.pointer, element.constant(0), element.constant(1)
+    pointer, cast, zero, one = element.pointer, element.constant, element.constant(0), element.constant(1)
+
+    @njit(**INLINE)
+    def reciprocal(spread, k, eps):  # type: ignore[no-untyped-def]
+        return cast(1.0 / _sqrt(np.float64(spread[k]) + eps)) if fixed else spread[k]
 
     @njit(**LOOP)
     def row(out, x, width, mean, scale, bias):  # type: ignore[no-untyped-def]
@@ -338,63 +358,75 @@ def _write_channels(dtype: int, p: Pieces) -> Any:
             out[j] = (x[j] - mean[j]) * scale[j] + bias[j]
 
     @njit(**KERNEL)
-    def columns(out, x, w, b, has_w, has_b, stats, n, c):  # type: ignore[no-untyped-def]
+    def write(out, x, w, b, has_w, has_b, means, spread, eps, n, c, s):  # type: ignore[no-untyped-def]
         scale, bias = pointer(_tile()), pointer(_tile())
         at = 0
         while at < c:
             width = min(TILE, c - at)
+            mean = advance(means, at)
             for j in range(width):
-                scale[j] = stats[c + at + j] * (w[at + j] if has_w else one)
+                scale[j] = reciprocal(spread, at + j, eps) * (w[at + j] if has_w else one)
                 bias[j] = b[at + j] if has_b else zero
             for i in range(n):
-                row(advance(out, i * c + at), advance(x, i * c + at), width, advance(stats, at), scale, bias)
+                first = (i * c + at) * s
+                target, source = advance(out, first), advance(x, first)
+                if s == 1:
+                    row(target, source, width, mean, scale, bias)
+                else:
+                    for j in range(width):
+                        p.fill(advance(target, j * s), advance(source, j * s), s, mean[j], scale[j], bias[j])
             at += TILE
-
-    @njit(**KERNEL)
-    def write(out, x, w, b, has_w, has_b, stats, n, c, s):  # type: ignore[no-untyped-def]
-        if s == 1:
-            columns(out, x, w, b, has_w, has_b, stats, n, c)
-            return
-        for i in range(n):
-            for k in range(c):
-                at = (i * c + k) * s
-                scale = stats[c + k] * (w[k] if has_w else one)
-                bias = b[k] if has_b else zero
-                p.fill(advance(out, at), advance(x, at), s, stats[k], scale, bias)
 
     return write
 
 
-def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """With statistics of channels: means, reciprocal deviations, variances."""
-    element, p = ELEMENTS[dtype], _pieces(dtype)
-    pointer, cast, zero = element.pointer, element.constant, element.constant(0)
-    write = _write_channels(dtype, p)
-    total, squares = _column_sums(dtype, False, False), _square_columns(dtype)
+def _keep_channels(element: Any) -> Any:
+    """Write the statistics of a channel, and move those of the batches before, if there are any."""
+    pointer, cast = element.pointer, element.constant
 
     @njit(**INLINE)
-    def keep(stats, c, k, variance, count, eps):  # type: ignore[no-untyped-def]
-        stats[c + k] = cast(1.0 / _sqrt(variance + eps))
-        stats[2 * c + k] = cast(variance * count / (count - 1.0))
+    def move(running, k, value, momentum):  # type: ignore[no-untyped-def]
+        running[k] = cast((1.0 - momentum) * np.float64(running[k]) + momentum * value)
+
+    @njit(**INLINE)
+    def keep(f, k, mean, variance, count):  # type: ignore[no-untyped-def]
+        momentum = float_of(f.momentum)
+        pointer(f.mean)[k] = cast(mean)
+        pointer(f.rstd)[k] = cast(1.0 / _sqrt(variance + float_of(f.eps)))
+        if f.means.data != 0:
+            move(pointer(f.means.data), k, mean, momentum)
+        if f.variances.data != 0:
+            move(pointer(f.variances.data), k, variance * count / (count - 1.0), momentum)
+
+    return keep
+
+
+def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """With statistics of channels: means and reciprocal deviations."""
+    element, p = ELEMENTS[dtype], _pieces(dtype)
+    pointer, cast, zero = element.pointer, element.constant, element.constant(0)
+    keep, write = _keep_channels(element), _write_channels(dtype, p, False)
+    total, squares = _column_sums(dtype, False, False), _square_columns(dtype)
 
     @njit(**KERNEL)
-    def columns(x, stats, n, c, eps):  # type: ignore[no-untyped-def]
-        acc = f64s(_tile())
+    def columns(f, x, n, c):  # type: ignore[no-untyped-def]
+        acc, means = f64s(_tile()), f64s(_tile())
         count = np.float64(n)
         at = 0
         while at < c:
             width = min(TILE, c - at)
-            part, mean = advance(x, at), advance(stats, at)
+            part, mean = advance(x, at), advance(pointer(f.mean), at)
             total(acc, part, part, n, c, width, mean, mean, mean, 0)
             for j in range(width):
-                mean[j] = cast(acc[j] / count)
+                means[j] = acc[j] / count
+                mean[j] = cast(means[j])
             squares(acc, part, n, c, width, mean)
             for j in range(width):
-                keep(stats, c, at + j, acc[j] / count, count, eps)
+                keep(f, at + j, means[j], acc[j] / count, count)
             at += TILE
 
     @njit(**KERNEL)
-    def runs(x, stats, n, c, s, eps):  # type: ignore[no-untyped-def]
+    def runs(f, x, n, c, s):  # type: ignore[no-untyped-def]
         count = np.float64(n * s)
         for k in range(c):
             mean, variance = np.float64(0), np.float64(0)
@@ -402,24 +434,23 @@ def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 part = advance(x, (i * c + k) * s)
                 mean += p.total(part, part, s, 1, zero)
             mean /= count
-            stats[k] = cast(mean)
+            shift = cast(mean)
             for i in range(n):
                 part = advance(x, (i * c + k) * s)
-                variance += p.squares(part, part, s, 1, stats[k])
-            rest = mean - np.float64(stats[k])
-            keep(stats, c, k, variance / count - rest * rest, count, eps)
+                variance += p.squares(part, part, s, 1, shift)
+            rest = mean - np.float64(shift)
+            keep(f, k, mean, variance / count - rest * rest, count)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = frames.norm(frame)
+        f = frames.norm_channels(frame)
         n, c, s = f.n, f.c, f.s
         has_w, has_b = f.weight.data != 0, f.bias.data != 0
-        out, stats, x = pointer(f.out), pointer(f.stats), pointer(f.x.data)
-        eps = float_of(f.eps)
+        out, x, w, b = pointer(f.out), pointer(f.x.data), pointer(f.weight.data), pointer(f.bias.data)
         if s == 1:
-            columns(x, stats, n, c, eps)
+            columns(f, x, n, c)
         else:
-            runs(x, stats, n, c, s, eps)
-        write(out, x, pointer(f.weight.data), pointer(f.bias.data), has_w, has_b, stats, n, c, s)
+            runs(f, x, n, c, s)
+        write(out, x, w, b, has_w, has_b, pointer(f.mean), pointer(f.rstd), 0.0, n, c, s)
 
     return run, KERNEL
 
@@ -445,22 +476,16 @@ def _square_columns(dtype: int) -> Any:
 
 def fixed(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """With statistics of channels that are given."""
-    element, p = ELEMENTS[dtype], _pieces(dtype)
-    pointer, cast = element.pointer, element.constant
-    write = _write_channels(dtype, p)
+    p, pointer = _pieces(dtype), ELEMENTS[dtype].pointer
+    write = _write_channels(dtype, p, True)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        f = frames.norm_fixed(frame)
-        n, c, s = f.n, f.c, f.s
+        f = frames.norm_channels(frame)
         has_w, has_b = f.weight.data != 0, f.bias.data != 0
-        out, stats, x = pointer(f.out), pointer(f.stats), pointer(f.x.data)
-        means, variances = pointer(f.means.data), pointer(f.variances.data)
-        eps = float_of(f.eps)
-        for k in range(c):
-            stats[k] = means[k]
-            stats[c + k] = cast(1.0 / _sqrt(np.float64(variances[k]) + eps))
-            stats[2 * c + k] = variances[k]
-        write(out, x, pointer(f.weight.data), pointer(f.bias.data), has_w, has_b, stats, n, c, s)
+        write(
+            pointer(f.out), pointer(f.x.data), pointer(f.weight.data), pointer(f.bias.data), has_w, has_b,
+            pointer(f.means.data), pointer(f.variances.data), float_of(f.eps), f.n, f.c, f.s,
+        )  # fmt: skip
 
     return run, KERNEL
 
@@ -477,13 +502,13 @@ def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
             out[j] = scale[j] * (v[j] - first[j] - (x[j] - mean[j]) * second[j])
 
     @njit(**KERNEL)
-    def columns(out, v, x, stats, w, has_w, n, c):  # type: ignore[no-untyped-def]
+    def columns(out, v, x, means, scales, w, has_w, n, c):  # type: ignore[no-untyped-def]
         acc = f64s(_tile())
         scale, first, second = pointer(_tile()), pointer(_tile()), pointer(_tile())
         at = 0
         while at < c:
             width = min(TILE, c - at)
-            mean, r = advance(stats, at), advance(stats, c + at)
+            mean, r = advance(means, at), advance(scales, at)
             a, b = advance(v, at), advance(x, at)
             total(acc, a, a, n, c, width, mean, mean, mean, 0)
             for j in range(width):
@@ -502,9 +527,9 @@ def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
         n, c, s = f.n, f.c, f.s
         has_w = f.weight.data != 0
         out, v, x = pointer(f.out), pointer(f.grad.data), pointer(f.x.data)
-        stats, w = pointer(f.stats.data), pointer(f.weight.data)
+        means, scales, w = pointer(f.mean.data), pointer(f.rstd.data), pointer(f.weight.data)
         if s == 1:
-            columns(out, v, x, stats, w, has_w, n, c)
+            columns(out, v, x, means, scales, w, has_w, n, c)
             return
         count = np.float64(n * s)
         for k in range(c):
@@ -513,12 +538,12 @@ def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 at = (i * c + k) * s
                 part = advance(v, at)
                 first += p.total(part, part, s, 1, zero)
-                second += p.products(part, advance(x, at), s, 1, stats[k])
-            r = np.float64(stats[c + k])
+                second += p.products(part, advance(x, at), s, 1, means[k])
+            r = np.float64(scales[k])
             a, b = cast(first / count), cast(second * r * r / count)
-            scale = stats[c + k] * (w[k] if has_w else one)
+            scale = scales[k] * (w[k] if has_w else one)
             for i in range(n):
                 at = (i * c + k) * s
-                p.back(advance(out, at), advance(v, at), advance(x, at), s, stats[k], one, scale, a, b)
+                p.back(advance(out, at), advance(v, at), advance(x, at), s, means[k], one, scale, a, b)
 
     return run, KERNEL

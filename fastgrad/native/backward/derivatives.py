@@ -28,6 +28,7 @@ from fastgrad.native.contracts.flags import FILTERED, IN_VIEW, PACKED, POST_HOOK
 from fastgrad.native.contracts.limits import RULES, SAVED_SLOTS
 from fastgrad.native.contracts.ops import (
     ALL_GRADS,
+    ENV_ABSENT,
     ENV_GRADS,
     ENV_RESULTS,
     ENV_SAVED,
@@ -273,6 +274,7 @@ def apply(t):
     env = words(stack_frame())
     for k in range(2):
         env[ENV_GRADS + k] = grads[k] if k < n.n_out else 0
+    env[ENV_ABSENT] = 0
     if n.flags & PACKED:
         return apply_unpacked(t, n, info, env, defined)
     for place in range(SAVED_SLOTS):

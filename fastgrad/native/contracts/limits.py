@@ -23,8 +23,8 @@ ATTR_WORDS = 18
 """Integers that an op call may carry (sizes, dimensions, bit patterns of floats)."""
 
 META_WORDS = 3 + MAX_DIMS  # dtype, device, ndim, shape: what a node knows of one of its outputs
-SAVED_INPUTS = 4
-SAVED_OUTPUTS = 2
+SAVED_INPUTS = 7
+SAVED_OUTPUTS = 3
 SAVED_SLOTS = SAVED_INPUTS + SAVED_OUTPUTS
 """Tensors that a node of an op can save: see Note [Saved places] in `contracts.ops`."""
 

@@ -82,8 +82,8 @@ NO_GRAD, IDENTITY, FUSED, PROGRAM, JOINT, SUMMED = range(6)
 # Where a program's instruction takes an integer from.
 SOURCE_CONST, SOURCE_ATTR, SOURCE_ATTRS, SOURCE_META, SOURCE_INPUT, SOURCE_PREFIX, SOURCE_INDEXED = range(7)
 
-# Slots of a program's environment: gradients of the outputs, what was saved by places, results.
-ENV_GRADS, ENV_SAVED, ENV_RESULTS, ENV_WORDS = 0, 2, 2 + SAVED_SLOTS, 64
+# Slots of a program's environment: gradients of the outputs, what was saved by places, nothing, results.
+ENV_GRADS, ENV_SAVED, ENV_ABSENT, ENV_RESULTS, ENV_WORDS = 0, 2, 2 + SAVED_SLOTS, 3 + SAVED_SLOTS, 64
 ALL_GRADS = -1
 
 # Op flags.

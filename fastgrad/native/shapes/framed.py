@@ -1,10 +1,12 @@
 """Ops that are one kernel over contiguous operands: the call brings the integers and the sizes of what comes out.
 
 Such an op needs no shape rule of its own. Its integers are those that the op declares by name, which the kernel gets,
-and then for each output its rank and sizes. A negative rank ``-1 - k`` stands for the sizes of input k, and for the
-last output ``ROWS_OF - k`` for these and the integer behind it. The sizes of what a kernel writes must follow from
-what it is told to write, never from a tensor that may have been given other memory since. So these, and those of the
-operands, which a derivative may get from a saved-tensor hook, are compared with the extents that its frame declares.
+and then for each output its rank and sizes. A negative rank ``-1 - k`` stands for the sizes of input k, for the last
+output ``ROWS_OF - k`` for these and the integer behind it, and ``AS_BEFORE`` for those of the output before.
+
+The sizes of what a kernel writes must follow from what it is told to write, never from a tensor that may have been
+given other memory since. So these, and those of the operands, which a derivative may get from a saved-tensor hook, are
+compared with the extents that its frame declares.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.frame import MAX_REACHES
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.frames.framed import FRAMED, INPUT, MAX_FRAMED_INPUTS, ROWS_OF
+from fastgrad.native.contracts.frames.framed import AS_BEFORE, FRAMED, INPUT, MAX_FRAMED_INPUTS, ROWS_OF
 from fastgrad.native.contracts.limits import MAX_DIMS, N_LAYOUTS
 from fastgrad.native.contracts.ops import FLOAT_ONLY, OUT_INT64, WITH_INDICES, WITH_MASK
 from fastgrad.native.contracts.status import (
@@ -74,7 +76,7 @@ def framed_inputs(n, ins, made, f):
 
 
 @native
-def framed_output(info, k, n, ins, n_attrs, attrs, at):
+def framed_output(info, k, n, ins, n_attrs, attrs, at, outs):
     """Output `k`, its rank and sizes at ``attrs[at]``."""
     first = tensor(ins[0])
     dtype = first.dtype
@@ -87,6 +89,11 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at):
     if at >= n_attrs:
         return fail(INTERNAL, at, n_attrs)
     rank = attrs[at]
+    if rank == AS_BEFORE:
+        if k == 0:
+            return fail(INTERNAL, at, rank)
+        like = tensor(outs[k - 1])
+        return new_tensor(dtype, first.device, like.ndim, like.shape)
     if rank <= ROWS_OF:
         k = ROWS_OF - rank
         if k >= n or ins[k] == 0 or tensor(ins[k]).ndim == MAX_DIMS or at + 1 >= n_attrs:
@@ -164,7 +171,7 @@ def framed(op, n, ins, n_attrs, attrs, outs):
     at = info.n_ints
     work = first.numel
     while not failed(status) and count < info.n_out:
-        out = framed_output(info, count, n, ins, n_attrs, attrs, at)
+        out = framed_output(info, count, n, ins, n_attrs, attrs, at, outs)
         if failed(out):
             status = out
             break

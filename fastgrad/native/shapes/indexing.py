@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
+    advance,
     native,
     product,
     runtime,
@@ -14,7 +15,7 @@ from fastgrad.native.base.intrinsics import (
     words,
     words_of,
 )
-from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.element_types import INT32, INT64
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import VIEW_SQUEEZE
@@ -26,17 +27,19 @@ from fastgrad.native.contracts.status import (
     INDEX_SIZES,
     INDICES_RANGE,
     INTERNAL,
-    MISFIT,
+    OK,
+    OPERAND_LENGTH,
     SOURCE_DTYPE,
     TOO_MANY_DIMS,
 )
 from fastgrad.native.launch.checked import launch_checked
-from fastgrad.native.launch.elementwise import cast
+from fastgrad.native.launch.elementwise import broadcast, cast
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous, zeros
+from fastgrad.native.shapes.parts import join
 from fastgrad.native.tensors.tensors import bump_version, finished, new_tensor, wrap_dim
-from fastgrad.native.tensors.views import make_view, view_reshape
+from fastgrad.native.tensors.views import make_view, view_expand, view_reshape
 
 # --- gather and scatter ---------------------------------------------------------------------------------
 
@@ -64,11 +67,20 @@ def run_gather(kernel, out, x, index, dim):
 
 
 @native
+def as_int64(index):
+    """An index tensor as int64; the caller gets a reference."""
+    if tensor(index).dtype != INT64:
+        return cast(index, INT64)
+    retain(index)
+    return index
+
+
+@native
 def check_gather(x, dim, index, wide):
     """Whether index and x fit each other: same rank, index no larger than x but along dim."""
     tx = tensor(x)
     ti = tensor(index)
-    if ti.dtype != INT64:
+    if ti.dtype != INT64 and ti.dtype != INT32:
         return fail(INDEX_DTYPE, ti.dtype)
     d = wrap_dim(dim, tx.ndim)
     if d < 0:
@@ -89,10 +101,14 @@ def gather(op, x, index, dim):
         return status
     tx = tensor(x)
     ti = tensor(index)
+    where = as_int64(index)
+    if failed(where):
+        return where
     out = new_tensor(tx.dtype, tx.device, ti.ndim, ti.shape)
-    if failed(out):
-        return out
-    return finished(out, run_gather(op_record(op).kernel, out, x, index, wrap_dim(dim, tx.ndim)))
+    if not failed(out):
+        out = finished(out, run_gather(op_record(op).kernel, out, x, where, wrap_dim(dim, tx.ndim)))
+    drop(where)
+    return out
 
 
 @native
@@ -106,10 +122,14 @@ def scatter_add(op, base, source, index, dim):
     if failed(status):
         return status
     tb = tensor(base)
+    where = as_int64(index)
+    if failed(where):
+        return where
     out = cast(base, tb.dtype)
-    if failed(out):
-        return out
-    return finished(out, run_gather(op_record(op).kernel, source, out, index, wrap_dim(dim, tb.ndim)))
+    if not failed(out):
+        out = finished(out, run_gather(op_record(op).kernel, source, out, where, wrap_dim(dim, tb.ndim)))
+    drop(where)
+    return out
 
 
 # --- one element of each row ----------------------------------------------------------------------------
@@ -180,92 +200,166 @@ def select_rows(x, index, dim, keepdim):
 
 # --- index tensors --------------------------------------------------------------------------------------
 
-# The tensors of an index come as one, stacked: its first dimension counts them. They index neighbouring
-# dimensions.
+# The tensors of an index come as they are, so that a node saves them, or as one, stacked: then its first dimension
+# counts them. They index neighbouring dimensions.
 
 
 @native
-def run_index(kernel, out, x, indices, first, accumulate):
-    """Launch indexing of contiguous `x` into `out`, or the writing of `out` into `x`; returns a status."""
+def index_sizes(n, indices, stacked, sizes):
+    """The sizes that index tensors have in common; returns their number or a failure. One number counts as a vector."""
+    for k in range(n):
+        dtype = tensor(indices[k]).dtype
+        if dtype != INT64 and dtype != INT32:
+            return fail(INDEX_DTYPE, dtype)
+    first = tensor(indices[0])
+    if stacked:
+        if n != 1 or first.ndim == 0:
+            return fail(INTERNAL, n, first.ndim)
+        for d in range(1, first.ndim):
+            sizes[d - 1] = first.shape[d]
+        return first.ndim - 1
+    rank = broadcast(n, indices, 0, sizes)
+    if rank == 0:
+        sizes[0] = 1
+        return 1
+    return rank
+
+
+@native
+def as_places(h):
+    """An index tensor as contiguous int64; the caller gets a reference."""
+    return contiguous(h) if tensor(h).dtype == INT64 else cast(h, INT64)
+
+
+@native
+def joined(n, indices, rank, sizes):
+    """Index tensors of these sizes, one after the other; the caller gets a reference."""
+    if n == 1:
+        return as_places(indices[0])
+    parts = words(stack_small())
+    made = 0
+    status = OK
+    while made < n and not failed(status):
+        wide = view_expand(indices[made], rank, sizes)
+        status = wide
+        if not failed(wide):
+            status = as_places(wide)
+            drop(wide)
+        if not failed(status):
+            parts[made] = status
+            made += 1
+    if not failed(status):
+        status = join(n, parts, 0, 0, parts[0])
+    for k in range(made):
+        drop(parts[k])
+    return status
+
+
+@native
+def run_index(kernel, out, x, places, count, first, accumulate):
+    """Launch indexing of contiguous `x` into `out`, or the writing of `out` into `x`; returns a status.
+
+    `places` is as many index tensors, one after the other.
+    """
     tx = tensor(x)
-    ti = tensor(indices)
-    n = ti.shape[0]
     f = frames.index(stack_frame())
     f.out = tensor(out).data
     f.x = tx.data
-    f.indices = ti.data
-    f.count = n
-    f.n = ti.numel // n
+    f.indices = tensor(places).data
+    f.count = count
+    f.n = tensor(places).numel // count
     f.before = 1
     f.after = 1
     f.accumulate = accumulate
     for d in range(first):
         f.before *= tx.shape[d]
-    for d in range(first + n, tx.ndim):
+    for d in range(first + count, tx.ndim):
         f.after *= tx.shape[d]
-    for k in range(n):
+    for k in range(count):
         f.lengths[k] = tx.shape[first + k]
-    if tensor(out).numel != product(product(f.before, f.n), f.after):
-        return fail(MISFIT)
-    reason = INDEX_RANGE if n == 1 else INDICES_RANGE
+    if tensor(out).numel != product(product(f.before, f.n), f.after):  # a gradient's indices come from a hook
+        return fail(OPERAND_LENGTH, 1)
+    reason = INDEX_RANGE if count == 1 else INDICES_RANGE
     work = tensor(out).numel + 1
-    last = first + n - 1
+    last = first + count - 1
     return launch_checked(kernel, tx.device, tx.dtype, f, words_of(f), work, reason, first, last)
 
 
 @native
-def check_indices(x, indices, first):
-    """Whether the stacked `indices` are contiguous int64 and fit the dimensions of x; a status."""
-    t = tensor(indices)
-    if t.dtype != INT64 or not t.flags & CONTIGUOUS or t.ndim == 0:
-        return fail(INTERNAL, first, t.dtype)
-    if first < 0 or t.shape[0] < 1 or first + t.shape[0] > tensor(x).ndim:
-        return fail(INTERNAL, first, t.shape[0])
-    return 0
+def put(kernel, x, values, n, indices, first, stacked, accumulate):
+    """Write contiguous `values` at index tensors of contiguous `x`, or add them; a status."""
+    sizes = words(stack_small())
+    rank = index_sizes(n, indices, stacked, sizes)
+    if failed(rank):
+        return rank
+    count = tensor(indices[0]).shape[0] if stacked else n
+    if first < 0 or count < 1 or first + count > tensor(x).ndim:
+        return fail(INTERNAL, first, count)
+    places = joined(n, indices, rank, sizes)
+    if failed(places):
+        return places
+    status = OK
+    if tensor(values).numel * tensor(x).numel != 0 or tensor(places).numel != 0:
+        status = run_index(kernel, values, x, places, count, first, accumulate)
+    drop(places)
+    return status
 
 
 @native
-def index(op, n, ins, first):
+def index(op, n, ins, first, stacked):
     """``x[..., i, j, ...]`` with index tensors i, j over neighbouring dimensions from `first` on."""
     x = ins[0]
-    status = check_indices(x, ins[1], first)
-    if failed(status):
-        return status
     tx = tensor(x)
-    ti = tensor(ins[1])
-    rank = tx.ndim - ti.shape[0] + ti.ndim - 1
+    indices = advance(ins, 1)
+    n = present(n - 1, indices)
+    sizes = words(stack_small())
+    common = words(stack_small())
+    between = index_sizes(n, indices, stacked, common)
+    if failed(between):
+        return between
+    count = tensor(indices[0]).shape[0] if stacked else n
+    if first < 0 or count < 1 or first + count > tx.ndim:
+        return fail(INTERNAL, first, count)
+    rank = tx.ndim - count + between
     if rank > MAX_DIMS:
         return fail(TOO_MANY_DIMS, rank)
-    sizes = words(stack_small())
     for d in range(first):
         sizes[d] = tx.shape[d]
-    for d in range(1, ti.ndim):
-        sizes[first + d - 1] = ti.shape[d]
-    for d in range(first + ti.ndim - 1, rank):
+    for d in range(between):
+        sizes[first + d] = common[d]
+    for d in range(first + between, rank):
         sizes[d] = tx.shape[d - rank + tx.ndim]
-    cx = contiguous(x)
-    if failed(cx):
-        return cx
-    out = new_tensor(tx.dtype, tx.device, rank, sizes)
+    places = joined(n, indices, between, common)
+    if failed(places):
+        return places
+    out = contiguous(x)
     if not failed(out):
-        out = finished(out, run_index(op_record(op).kernel, out, cx, ins[1], first, 0))
-    drop(cx)
+        cx = out
+        out = new_tensor(tx.dtype, tx.device, rank, sizes)
+        if not failed(out):
+            out = finished(out, run_index(op_record(op).kernel, out, cx, places, count, first, 0))
+        drop(cx)
+    drop(places)
     return out
 
 
 @native
+def present(n, operands):
+    """How many operands there are without those that are missing at the end."""
+    while n > 1 and operands[n - 1] == 0:
+        n -= 1
+    return n
+
+
+@native
 def index_put(op, n, ins, first, accumulate):
-    """Write `ins[1]` at the indices `ins[2]` of contiguous `ins[0]`, in place; adds if `accumulate`."""
+    """Write `ins[1]` at the stacked indices `ins[2]` of contiguous `ins[0]`, in place; adds if `accumulate`."""
     x = ins[0]
-    status = check_indices(x, ins[2], first)
-    if failed(status):
-        return status
     tx = tensor(x)
     tv = tensor(ins[1])
     if not tx.flags & CONTIGUOUS or not tv.flags & CONTIGUOUS or tv.dtype != tx.dtype:
         return fail(INTERNAL, tv.numel, tx.numel)
-    if tv.numel * tx.numel != 0 or tensor(ins[2]).numel != 0:
-        status = run_index(op_record(op).kernel, ins[1], x, ins[2], first, accumulate)
+    status = put(op_record(op).kernel, x, ins[1], 1, advance(ins, 2), first, 1, accumulate)
     if failed(status):
         return status
     bump_version(x)
@@ -274,20 +368,16 @@ def index_put(op, n, ins, first, accumulate):
 
 
 @native
-def index_backward(op, g, n, ins, first, ndim, sizes):
-    """The gradient of indexing: zeros of the input's sizes, each element of `g` added at its index."""
-    t = tensor(g)
+def index_backward(op, n, ins, first, stacked, ndim, sizes):
+    """The gradient of indexing: zeros of the input's sizes, each element of `ins[0]` added at its index."""
+    t = tensor(ins[0])
     out = zeros(t.dtype, t.device, ndim, sizes)
     if failed(out):
         return out
-    cg = contiguous(g)
-    if cg <= 0:
-        return finished(out, cg)
-    operands = words(stack_small())
-    operands[0] = out
-    operands[1] = cg
-    operands[2] = ins[0]
-    put = index_put(op, 3, operands, first, 1)
-    drop(cg)
-    drop(out)  # index_put added a reference of its own
-    return put
+    g = contiguous(ins[0])
+    if failed(g):
+        return finished(out, g)
+    indices = advance(ins, 1)
+    status = put(op_record(op).kernel, out, g, present(n - 1, indices), indices, first, stacked, 1)
+    drop(g)
+    return finished(out, status)

@@ -204,14 +204,11 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_SCATTER_ADD:
         out = scatter_add(op, ins[0], ins[1], ins[2], attrs[0])
     elif kind == SHAPE_INDEX:
-        out = index(op, n, ins, attrs[0])
+        out = index(op, n, ins, attrs[0], attrs[1])
     elif kind == SHAPE_INDEX_PUT:
         out = index_put(op, n, ins, attrs[0], attrs[1])
     elif kind == SHAPE_INDEX_BACKWARD:
-        at = address_of(attrs)
-        out = index_backward(
-            op, ins[0], n - 1, words(address_of(ins) + 8), attrs[0], attrs[1], words(at + 16)
-        )
+        out = index_backward(op, n, ins, attrs[0], attrs[1], attrs[2], advance(attrs, 3))
     else:
         return run_layer(op, kind, n, ins, n_attrs, attrs, outs)
     outs[0] = out

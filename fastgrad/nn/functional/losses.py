@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fastgrad import dtypes
@@ -12,7 +13,7 @@ from fastgrad.nn.functional.activations import log_softmax
 from fastgrad.nn.functional.reduction import REDUCTIONS, chosen_reduction
 from fastgrad.ops.call import apply
 
-_NLL = BY_NAME["nll_loss"].id
+_NLL, _NLL_IMAGES = BY_NAME["nll_loss"].id, BY_NAME["nll_loss.images"].id
 _LOG_SOFTMAX = BY_NAME["log_softmax"].id
 
 
@@ -88,7 +89,7 @@ def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> 
             raise RuntimeError(
                 f"nll_loss(): for a 1D input the target must be 0D, but it has shape {list(target.shape)}"
             )
-        flat, labels, shape = x.reshape(1, -1), target.reshape(1), ()
+        shape: tuple[int, ...] = ()
     else:
         shape = tuple(target.shape)
         if x.shape[0] != (shape[0] if shape else 0):
@@ -100,11 +101,15 @@ def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> 
             raise RuntimeError(
                 f"nll_loss(): expected target size {[x.shape[0], *x.shape[2:]]}, got {list(shape)}"
             )
-        flat = x if x.ndim == 2 else x.movedim(1, -1).reshape(-1, classes)
-        labels = target if target.ndim == 1 else target.reshape(-1)
-    operands = (flat, labels) if weight is None else (flat, labels, weight)
-    out = apply(_NLL, len(operands), 0, *operands, kind, ignore_index)[0]
-    return out.reshape(shape) if kind == 0 else out
+    op = _NLL
+    if x.ndim > 2:
+        op = _NLL_IMAGES
+        if x.ndim != 4:  # as in PyTorch, it is seen as images of one line
+            places = math.prod(shape[1:])
+            x, target = x.reshape(shape[0], classes, 1, places), target.reshape(shape[0], 1, places)
+    operands = (x, target) if weight is None else (x, target, weight)
+    out = apply(op, len(operands), 0, *operands, kind, ignore_index)[0]
+    return out.reshape(shape) if kind == 0 and tuple(out.shape) != shape else out
 
 
 def cross_entropy(
@@ -182,7 +187,7 @@ def _smoothed(
     spread = spread.masked_fill(ignored, 0.0)
     if kind == "mean":
         if weight is None:
-            spread = spread.sum() / (~ignored).sum().to(x.dtype)
+            spread = spread.sum() / (~ignored).sum()
         else:
             spread = spread.sum() / weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0).sum()
     elif kind == "sum":
@@ -192,9 +197,10 @@ def _smoothed(
 
 def _soft_cross_entropy(x: Any, target: Any, weight: Any, kind: str, smoothing: float, dim: int) -> Any:
     classes = x.shape[dim]
+    logs = log_softmax(x, dim)
     if smoothing:
         target = target * (1.0 - smoothing) + smoothing / classes
-    each = log_softmax(x, dim) * target
+    each = logs * target
     if weight is not None:
         shape = [1] * x.ndim
         shape[dim] = classes

@@ -8,24 +8,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad import dtypes
+from fastgrad.autograd.modes import is_grad_enabled
 from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sequence, need_tensor
 from fastgrad.functions.elementwise import clamp
 from fastgrad.functions.shape import expand_as
 from fastgrad.functions.statistics import norm
+from fastgrad.native.contracts.frames.framed import AS_BEFORE
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
 
-# With and without weight; the kernels' integers are eps and four extents, see `kernels.normalization`.
+# Without and with weight; the kernels' integers are eps and four extents, see `kernels.normalization`.
 _LAYER, _RMS, _GROUP, _BATCH, _FIXED = (
     (BY_NAME[f"{name}.plain"].id, BY_NAME[name].id)
     for name in ("layer_norm", "rms_norm", "group_norm", "batch_norm", "batch_norm_fixed")
 )
 _LIKE_INPUT = -1
+_NONE = (0,)  # sizes of statistics that are not taken
 _EPS = {dtypes.float32: 2.0**-23, dtypes.float64: sys.float_info.epsilon}
 
 
-def _row_extents(name: str, input: Any, normalized_shape: Sequence[int], *affine: Any) -> tuple[int, int]:
-    """How many rows there are, and the number of elements of each; RuntimeError if shapes do not fit."""
+def _row_extents(
+    name: str, input: Any, normalized_shape: Sequence[int], *affine: Any
+) -> tuple[tuple[int, int, int, int], tuple[int, ...]]:
+    """The extents of what consists of rows, and the sizes of their statistics; RuntimeError if shapes do not fit."""
     sizes = tuple(need_tensor(name, input).shape)
     last = as_sequence(name, normalized_shape, "normalized_shape", 2)
     k = len(sizes) - len(last)
@@ -46,7 +51,7 @@ def _row_extents(name: str, input: Any, normalized_shape: Sequence[int], *affine
                 f"{name}(): Expected {which} to be of same shape as normalized_shape, but got {which} of shape "
                 f"{list(x.shape)} and normalized_shape = {list(last)}"
             )
-    return math.prod(sizes[:k]), math.prod(last)
+    return (math.prod(sizes[:k]), 1, math.prod(last), 1), sizes[:k] + (1,) * len(last)
 
 
 def layer_norm(
@@ -78,24 +83,18 @@ def layer_norm(
     >>> fg.nn.functional.layer_norm(fg.tensor([[1.0, 2.0, 3.0]]), (3,))
     tensor([[-1.2247,  0.0000,  1.2247]])
     """
-    rows, length = _row_extents("layer_norm", input, normalized_shape, weight, bias)
-    return _run("layer_norm", _LAYER, input, (weight, bias), (), eps, (rows, 1, length, 1), (rows, 2))[0]
+    extents, rows = _row_extents("layer_norm", input, normalized_shape, weight, bias)
+    return _run("layer_norm", _LAYER, (input, weight, bias), eps, extents, (len(rows), *rows, AS_BEFORE))
 
 
 def _run(
-    name: str, ops: tuple[int, int], input: Any, affine: tuple[Any, Any], given: tuple[Any, ...], eps: float,
-    extents: tuple[int, int, int, int], stats: tuple[int, int],
-) -> tuple[Any, Any]:  # fmt: skip
-    """The normalised input and the statistics, by the op without or with weight; a bias alone is added."""
-    weight, bias = affine
-    integers = (float_bits(as_float(name, "eps", eps)), *extents, _LIKE_INPUT, 2, *stats)
-    if weight is not None:
-        return apply(ops[1], 3 + len(given), 0, input, weight, bias, *given, *integers)  # type: ignore[no-any-return]
-    out, statistics = apply(ops[0], 3 + len(given), 0, input, None, None, *given, *integers)
-    if bias is not None:
-        by_place = ops is _LAYER
-        out = out + (bias if by_place else bias.reshape([1, -1, *[1] * (input.ndim - 2)]))
-    return out, statistics
+    name: str, ops: tuple[int, int], operands: tuple[Any, ...], eps: float, settings: tuple[int, ...],
+    statistics: tuple[int, ...],
+) -> Any:  # fmt: skip
+    """The normalised input, by the op without or with weight; `statistics` is the sizes of means and deviations."""
+    op = ops[operands[1] is not None]
+    integers = (float_bits(as_float(name, "eps", eps)), *settings, _LIKE_INPUT, *statistics)
+    return apply(op, len(operands), 0, *operands, *integers)[0]
 
 
 def rms_norm(
@@ -118,10 +117,10 @@ def rms_norm(
     RuntimeError
         If shapes or dtypes do not fit.
     """
-    rows, length = _row_extents("rms_norm", input, normalized_shape, weight)
+    extents, rows = _row_extents("rms_norm", input, normalized_shape, weight)
     if eps is None:
         eps = _EPS.get(input.dtype, 0.0)
-    return _run("rms_norm", _RMS, input, (weight, None), (), eps, (rows, 1, length, 1), (rows, 2))[0]
+    return _run("rms_norm", _RMS, (input, weight), eps, extents, (1, *_NONE, len(rows), *rows))
 
 
 def _need_several(sizes: Sequence[int]) -> None:
@@ -167,7 +166,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     _need_several([n * channels // num_groups, num_groups, *sizes[2:]])
     _need_channels("group_norm", channels, 3, weight=weight, bias=bias)
     extents = (n, num_groups, channels // num_groups, math.prod(sizes[2:]))
-    return _run("group_norm", _GROUP, input, (weight, bias), (), eps, extents, (n * num_groups, 2))[0]
+    return _run("group_norm", _GROUP, (input, weight, bias), eps, extents, (2, n, num_groups, AS_BEFORE))
 
 
 def _need_channels(name: str, channels: int, position: int, **tensors: Any) -> None:
@@ -232,15 +231,32 @@ def batch_norm(
         bias=bias,
     )
     extents = (n, 1, channels, math.prod(sizes[2:]))
-    stats = (3, channels)
+    _need_constant("running_mean", running_mean)
+    _need_constant("running_var", running_var)
+    settings = (*extents, float_bits(as_float("batch_norm", "momentum", momentum)))
     if not training:
-        given = (running_mean, running_var)
-        return _run("batch_norm", _FIXED, input, (weight, bias), given, eps, extents, stats)[0]
-    out, found = _run("batch_norm", _BATCH, input, (weight, bias), (), eps, extents, stats)
-    for running, row in ((running_mean, 0), (running_var, 2)):
-        if running is not None:
-            running.mul_(1.0 - momentum).add_(found[row], alpha=momentum)
+        operands = (input, weight, bias, running_mean, running_var)
+        return _run("batch_norm", _FIXED, operands, eps, settings, (1, *_NONE, AS_BEFORE))
+    means, variances = _to_write(running_mean), _to_write(running_var)
+    operands = (input, weight, bias, means, variances)
+    out = _run("batch_norm", _BATCH, operands, eps, settings, (1, channels, AS_BEFORE))
+    for running, written in ((running_mean, means), (running_var, variances)):
+        if written is not running:
+            running.copy_(written)
     return out
+
+
+def _need_constant(which: str, running: Any) -> None:
+    """Refuse statistics that a gradient is wanted of."""
+    if running is not None and running.requires_grad and is_grad_enabled():
+        raise RuntimeError(
+            f"batch_norm(): the function is not differentiable with respect to argument {which!r}, which requires grad"
+        )
+
+
+def _to_write(running: Any) -> Any:
+    """Statistics as a kernel can write them: neighbours in memory, in a copy where they are not."""
+    return running if running is None else running.contiguous()
 
 
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:

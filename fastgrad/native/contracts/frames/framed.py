@@ -16,6 +16,7 @@ from fastgrad.native.contracts.split import Split
 
 MAX_FRAMED_INPUTS = 6
 ROWS_OF = -1 - MAX_FRAMED_INPUTS
+AS_BEFORE = ROWS_OF - MAX_FRAMED_INPUTS
 """In place of the rank of an output: see `native.shapes.framed`."""
 
 INPUT = Part("input", data=1, numel=1)  # the address is 0 where there is none
@@ -23,7 +24,7 @@ INPUT = Part("input", data=1, numel=1)  # the address is 0 where there is none
 # The integers are those that the op declares by name.
 FRAMED = Frame(
     "framed",
-    outputs=writes(count=2), inputs=reads(count=MAX_FRAMED_INPUTS, part=INPUT), status=status(),
+    outputs=writes(count=3), inputs=reads(count=MAX_FRAMED_INPUTS, part=INPUT), status=status(),
     integers=number(count=ATTR_WORDS),
 )  # fmt: skip
 
@@ -63,36 +64,60 @@ EMBEDDING_BACKWARD = FRAMED.named(
 
 # --- normalisation ---------------------------------------------------------------------------------------------
 
-# The operand is seen as four extents (n, g, c, s): see `kernels.cpu.normalization`. A row has its mean and the
-# reciprocal of its deviation side by side; channels have a row of means, one of reciprocals and one of variances.
-_EXTENTS = ("n", "groups", "c", "s")
-_IMAGE, _STATS = _EXTENTS[1:], (2, "groups")
+# The operand is seen as four extents (n, g, c, s): see `kernels.cpu.normalization`. Each row or each channel has its
+# mean and the reciprocal of its deviation.
+_EXTENTS, _ROWS = ("n", "groups", "c", "s"), ("n", "groups")
+_IMAGE = _EXTENTS[1:]
 _NORM = "eps n groups c s"
-_WEIGHTS = {"weight": _in("groups", "c"), "bias": _in("groups", "c")}
-_STATS_OF_CHANNELS = (3, "c")
-NORM = FRAMED.named(
-    "norm", outputs={"out": writes(*_EXTENTS), "stats": writes("n", "groups", 2)},
-    inputs={"x": _in(*_EXTENTS), **_WEIGHTS}, integers=_NORM,
-    splits=(Split("n", {"out": _IMAGE, "x": _IMAGE, "stats": _STATS}),),
-)  # fmt: skip
-_OF_CHANNELS = {"out": writes(*_EXTENTS), "stats": writes(*_STATS_OF_CHANNELS)}
-NORM_CHANNELS = NORM.variant(outputs=_OF_CHANNELS, splits=())
-NORM_FIXED = FRAMED.named(
-    "norm_fixed", outputs=_OF_CHANNELS,
-    inputs={"x": _in(*_EXTENTS), **_WEIGHTS, "means": _in("c"), "variances": _in("c")}, integers=_NORM,
-)  # fmt: skip
-_BACK = {"grad": _in(*_EXTENTS), "x": _in(*_EXTENTS), "stats": _in("n", *_STATS)}
-_BACK_OF_CHANNELS = _BACK | {"stats": _in(*_STATS_OF_CHANNELS)}
 _WEIGHT = {"weight": _in("groups", "c")}
-NORM_BACKWARD = FRAMED.named(
-    "norm_backward", outputs={"out": writes(*_EXTENTS)}, inputs=_BACK | _WEIGHT, integers=_NORM,
-    splits=(Split("n", {"out": _IMAGE, "grad": _IMAGE, "x": _IMAGE, "stats": _STATS}),),
-)  # fmt: skip
-NORM_CHANNELS_BACKWARD = NORM_BACKWARD.variant(inputs=_BACK_OF_CHANNELS | _WEIGHT, splits=())
-NORM_WEIGHT = FRAMED.named(
-    "norm_weight", outputs={"out": writes("groups", "c")}, inputs=_BACK, integers=_NORM
+_WEIGHTS = _WEIGHT | {"bias": _in("groups", "c")}
+_OF_IMAGES, _OF_ROWS = (
+    dict.fromkeys(("out", "grad", "x"), _IMAGE),
+    dict.fromkeys(("mean", "rstd"), ("groups",)),
 )
-NORM_CHANNELS_WEIGHT = NORM_WEIGHT.variant(inputs=_BACK_OF_CHANNELS)
+
+
+def _by_row(*names: str) -> tuple[Split, ...]:
+    """The way to divide a launch over the images, if these move along."""
+    return (Split("n", {name: (_OF_IMAGES | _OF_ROWS)[name] for name in names}),)
+
+
+NORM = FRAMED.named(
+    "norm", outputs={"out": writes(*_EXTENTS), "mean": writes(*_ROWS), "rstd": writes(*_ROWS)},
+    inputs={"x": _in(*_EXTENTS), **_WEIGHTS}, integers=_NORM, splits=_by_row("out", "x", "mean", "rstd"),
+)  # fmt: skip
+# Without centring the means are empty.
+NORM_UNCENTRED = NORM.variant(
+    outputs={"out": writes(*_EXTENTS), "mean": writes(0), "rstd": writes(*_ROWS)},
+    splits=_by_row("out", "x", "rstd"),
+)
+# Statistics that move with those of each batch are inputs that are written.
+_moves = partial(updates, part=INPUT)
+NORM_CHANNELS = FRAMED.named(
+    "norm_channels", outputs={"out": writes(*_EXTENTS), "mean": writes("c"), "rstd": writes("c")},
+    inputs={"x": _in(*_EXTENTS), **_WEIGHTS, "means": _moves("c"), "variances": _moves("c")},
+    integers=f"{_NORM} momentum",
+)  # fmt: skip
+NORM_FIXED = NORM_CHANNELS.variant(
+    outputs={"out": writes(*_EXTENTS), "mean": writes(0), "rstd": writes(0)},
+    inputs={"x": _in(*_EXTENTS), **_WEIGHTS, "means": _in("c"), "variances": _in("c")},
+)
+_BACK, _STATISTICS = {"grad": _in(*_EXTENTS), "x": _in(*_EXTENTS)}, {"mean": _in(*_ROWS), "rstd": _in(*_ROWS)}
+_UNCENTRED = _STATISTICS | {"mean": _in(0)}
+_OF_CHANNELS = {"mean": _in("c"), "rstd": _in("c")}
+NORM_BACKWARD = FRAMED.named(
+    "norm_backward", outputs={"out": writes(*_EXTENTS)}, inputs=_BACK | _WEIGHT | _STATISTICS, integers=_NORM,
+    splits=_by_row("out", "grad", "x", "mean", "rstd"),
+)  # fmt: skip
+NORM_UNCENTRED_BACKWARD = NORM_BACKWARD.variant(
+    inputs=_BACK | _WEIGHT | _UNCENTRED, splits=_by_row("out", "grad", "x", "rstd")
+)
+NORM_CHANNELS_BACKWARD = NORM_BACKWARD.variant(inputs=_BACK | _WEIGHT | _OF_CHANNELS, splits=())
+NORM_WEIGHT = FRAMED.named(
+    "norm_weight", outputs={"out": writes("groups", "c")}, inputs=_BACK | _STATISTICS, integers=_NORM
+)
+NORM_UNCENTRED_WEIGHT = NORM_WEIGHT.variant(inputs=_BACK | _UNCENTRED)
+NORM_CHANNELS_WEIGHT = NORM_WEIGHT.variant(inputs=_BACK | _OF_CHANNELS)
 
 # --- sorting ---------------------------------------------------------------------------------------------------
 

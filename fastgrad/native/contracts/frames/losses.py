@@ -9,20 +9,22 @@ from fastgrad.native.contracts.split import Split
 # How losses of rows are put together.
 EACH, MEAN = 0, 1
 
-# One loss for each row, or one for all; `total` is the sum of the weights that count.
+# Each of `rows` has classes for each of `inner` places. One loss for each place, or one for all; `total` is the sum of
+# the weights that count.
 NLL = Frame(
     "nll",
-    loss=writes(), total=writes(), x=reads(), targets=reads("rows", element=INT64), weights=reads("classes"),
-    rows=size(), classes=size(), row_stride=stride(), class_stride=stride(),
+    loss=writes(), total=writes(), x=reads(), targets=reads("rows", "inner", element=INT64),
+    weights=reads("classes"), rows=size(), classes=size(), inner=size(),
+    row_stride=stride(), class_stride=stride(), inner_stride=stride(),
     reduction=number(), ignore_index=number(), status=status(),
 )  # fmt: skip
 
 # The same with the gradient of the loss in its place, and that of x, which is zero before, in the place of x.
-_ROW = {"x": ("row_stride",), "targets": ()}
+_ROW = {"x": ("row_stride",), "targets": ("inner",)}
 NLL_BACKWARD = NLL.variant(
     loss=reads(), total=reads(), x=updates(),
     splits=(
-        Split("rows", {**_ROW, "loss": ()}, where={"reduction": EACH}),
+        Split("rows", {**_ROW, "loss": ("inner",)}, where={"reduction": EACH}),
         Split("rows", _ROW, unless={"reduction": EACH}),
     ),
 )  # fmt: skip
