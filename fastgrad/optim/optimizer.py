@@ -537,12 +537,17 @@ def _split_names(group: dict[str, Any]) -> None:
             "will change between runs. Please use a list instead."
         )
     entries = [params] if isinstance(params, TensorBase) else list(params)
-    names = [entry[0] for entry in entries if isinstance(entry, tuple)]
-    if names and len(names) != len(entries):
+    pairs = [entry for entry in entries if isinstance(entry, tuple)]
+    if pairs and len(pairs) != len(entries):
         raise ValueError("all optimizer params should be with/without names. Some param names are missing")
-    group["params"] = [entry[1] for entry in entries] if names else entries
-    if names:
-        group["param_names"] = names
+    for pair in pairs:
+        if len(pair) != 2:
+            raise TypeError(
+                f"a parameter with a name must be a pair (str, Tensor), but got {len(pair)} items"
+            )
+    group["params"] = [param for _, param in pairs] if pairs else entries
+    if pairs:
+        group["param_names"] = [name for name, _ in pairs]
 
 
 def _converted(param: Any, value: Any, key: Hashable = None) -> Any:

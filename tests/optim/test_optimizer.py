@@ -89,12 +89,19 @@ def test_representation(lib):
         (lambda lib, p: [{"params": {p}}], TypeError, "ordered collections"),
         (lambda lib, p: [{"params": [p]}, {"params": [p]}], ValueError, "more than one parameter group"),
         (lambda lib, p: [{"params": [p]}, p], TypeError, "must be a dict"),
+        (lambda lib, p: [("a", 1)], TypeError, "can only optimize Tensors"),
     ],
 )
 def test_bad_parameters(lib, params, kind, text):
     p = lib.ones(2, requires_grad=True)
     with pytest.raises(kind, match=text):
         lib.optim.SGD(params(lib, p))
+
+
+@pytest.mark.parametrize("entry", [(), ("a",), ("a", 1, 2)])
+def test_a_name_and_a_parameter_are_a_pair(entry):
+    with pytest.raises(TypeError, match=rf"must be a pair \(str, Tensor\), but got {len(entry)} items"):
+        fg.optim.Adam([entry])
 
 
 def test_parameters_twice_in_a_group(lib):
