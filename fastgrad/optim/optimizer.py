@@ -396,6 +396,7 @@ class Optimizer:
         for key in ("param_groups", "state"):
             if key not in state_dict:
                 raise KeyError(f"{key}: the state dict of an optimizer must have this key")
+        need_type("load_state_dict", state_dict["state"], Mapping, "state_dict['state']")
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
         if len(groups) != len(saved):
             raise ValueError(
@@ -403,6 +404,7 @@ class Optimizer:
                 f"has {len(groups)}"
             )
         for i, (ours, theirs) in enumerate(zip(groups, saved, strict=True)):
+            _need_params(need_type("load_state_dict", theirs, dict, f"state_dict['param_groups'][{i}]"))
             if len(ours["params"]) != len(theirs["params"]):
                 raise ValueError(
                     "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
@@ -526,10 +528,14 @@ def _new_arguments(step: Callable[..., Any], result: Any) -> tuple[Any, Any]:
     return result
 
 
-def _split_names(group: dict[str, Any]) -> None:
-    """Make the parameters of a new group a list of tensors, and keep names that came with them."""
+def _need_params(group: dict[str, Any]) -> None:
     if "params" not in group:
         raise KeyError("params: a parameter group must have its parameters under this key")
+
+
+def _split_names(group: dict[str, Any]) -> None:
+    """Make the parameters of a new group a list of tensors, and keep names that came with them."""
+    _need_params(group)
     params = group["params"]
     if isinstance(params, set):
         raise TypeError(

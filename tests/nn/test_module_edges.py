@@ -170,3 +170,11 @@ def test_names_of_a_module_that_was_never_made(nn: Any):
     half = nn.Module.__new__(nn.Module)
     with pytest.raises(AttributeError, match="no attribute '_parameters'"):
         del half.x
+
+
+@pytest.mark.parametrize("key", [1, None, b"weight"])
+def test_keys_of_a_state_dict_are_texts(key: Any):
+    with pytest.raises(
+        TypeError, match=r"load_state_dict\(\): argument 'a key of state_dict' .* must be str"
+    ):
+        fg.nn.Linear(2, 2).load_state_dict({key: fg.ones(1)}, strict=False)

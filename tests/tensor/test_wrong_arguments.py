@@ -366,3 +366,20 @@ def test_a_dimension_of_a_number_is_named(call: Any):
 def test_a_code_of_no_dtype(code: Any):
     with pytest.raises(ValueError, match="expected the code of a dtype"):
         fg.dtypes.of_code(code)
+
+
+def test_a_list_that_changes_while_it_is_read():
+    class Clears:
+        def __index__(self) -> int:
+            sizes.clear()
+            return 2
+
+    sizes: list[Any] = []
+    for call in (fg.zeros, fg.ones(8).view, fg.ones(8).reshape, fg.Size):
+        sizes[:] = [Clears(), 2, 2]
+        assert call(sizes) is not None
+
+
+def test_a_number_too_large_for_a_float():
+    with pytest.raises(OverflowError, match=r"linspace\(\): argument 'end' is too large for a float"):
+        fg.linspace(0, 2**1100, 3)
