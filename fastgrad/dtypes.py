@@ -39,14 +39,16 @@ class dtype:  # noqa: N801 - the name that PyTorch's users write
     """
 
     __slots__ = ("code", "is_complex", "is_floating_point", "itemsize", "name", "numpy")
+    code: int
+    is_complex: bool
+    is_floating_point: bool
+    itemsize: int
+    name: str
+    numpy: np.dtype | None
 
-    def __init__(self, code: int) -> None:
-        self.code = code
-        self.name = DTYPES[code]
-        self.itemsize = ITEMSIZES[code]
-        self.is_floating_point = FLOAT16 <= code <= FLOAT64
-        self.is_complex = code > FLOAT64
-        self.numpy = np.dtype(_NUMPY[self.name]) if self.name in _NUMPY else None
+    def __new__(cls, *_: object, **__: object) -> dtype:
+        """Refuse: none but those of this module are known."""
+        raise TypeError("cannot create 'fastgrad.dtype' instances: there is one for each element type")
 
     @property
     def type_name(self) -> str:
@@ -60,12 +62,25 @@ class dtype:  # noqa: N801 - the name that PyTorch's users write
         return (of_name, (self.name,))
 
 
-ALL = tuple(dtype(code) for code in range(len(DTYPES)))
+def _made(code: int) -> dtype:
+    d: dtype = object.__new__(dtype)
+    d.code = code
+    d.name = DTYPES[code]
+    d.itemsize = ITEMSIZES[code]
+    d.is_floating_point = FLOAT16 <= code <= FLOAT64
+    d.is_complex = code > FLOAT64
+    d.numpy = np.dtype(_NUMPY[d.name]) if d.name in _NUMPY else None
+    return d
+
+
+ALL = tuple(_made(code) for code in range(len(DTYPES)))
 """Every dtype by code; those that no kernel supports yet are not exported."""
 
 
 def of_code(code: int) -> dtype:
-    """The dtype object of a code."""
+    """The dtype object of a code; ValueError where there is none."""
+    if type(code) is not int or not 0 <= code < len(ALL):
+        raise ValueError(f"expected the code of a dtype, 0 to {len(ALL) - 1}, but got {code!r}")
     return ALL[code]
 
 

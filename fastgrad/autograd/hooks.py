@@ -232,15 +232,25 @@ def leaf_hook_dict(tensor: Any, name: str) -> Any:
 
 
 def _need_hooks(name: str, hooks: Any) -> Any:
-    """A dict of hooks as handles can refer to it, or None."""
+    """The hooks, if they are a dict or None."""
     if hooks is not None and not isinstance(hooks, dict):
         raise TypeError(f"{name} of a tensor must be a dict of hooks or None, not {type(hooks).__name__}")
+    return hooks
+
+
+def _referable(hooks: Any) -> Any:
+    """A dict of hooks as handles can refer to it, or None."""
     return OrderedDict(hooks) if type(hooks) is dict else hooks
+
+
+def leaf_hooks(tensor: Any, name: str) -> Any:
+    """The hooks of one kind of a leaf, or None; TypeError for what somebody else put in their place."""
+    return _need_hooks(name, tensor.__dict__.get(name))
 
 
 def set_leaf_hooks(tensor: Any, name: str, hooks: Any) -> None:
     """Let the hooks of one kind of a leaf be those of a dict, from now on; None for none."""
-    hooks = _need_hooks(name, hooks)
+    hooks = _referable(_need_hooks(name, hooks))
     if hooks is not None:
         leaf_hook_dict(tensor, name)  # a leaf that has hooks is known by it
         tensor.__dict__[name] = hooks
@@ -250,7 +260,7 @@ def set_leaf_hooks(tensor: Any, name: str, hooks: Any) -> None:
 
 def set_output_hooks(tensor: Any, hooks: Any) -> None:
     """Let the hooks of a non-leaf be those of a dict; if it has hooks they are replaced in the dict that it has."""
-    hooks = _need_hooks(TENSOR_HOOKS, hooks)
+    hooks = _referable(_need_hooks(TENSOR_HOOKS, hooks))
     present = rt.output_hooks(tensor)
     if present is not None:
         new = dict(hooks or {})

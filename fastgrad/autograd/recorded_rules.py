@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 from fastgrad.autograd.modes import no_grad
@@ -89,6 +90,7 @@ class _Node:
         self.k = 0
         self._node, self._op, self._grads, self._first = node, op, grads, grads[0]
         self._saved: dict[int, Any] = {}
+        self._sums: tuple[int, ...] | None = None  # of the integers that belong to the inputs, one by one
         if rt.node_field(node, _FLAGS) & PACKED:
             packed = [place for place in op.saving.places if is_packed(node, place)]
             self._saved = {place: _saved(node, place) for place in op.saving.places if place not in packed}
@@ -142,7 +144,9 @@ class _Node:
         return self.k
 
     def before(self, star: int) -> int:
-        return sum(rt.node_attr(self._node, star + i) for i in range(self.k))
+        if self._sums is None:
+            self._sums = tuple(accumulate(self.integers(star), initial=0))
+        return self._sums[self.k]
 
     def own(self, star: int) -> int:
         return rt.node_attr(self._node, star + self.k)  # type: ignore[no-any-return]

@@ -84,7 +84,10 @@ def as_float(name: str, argument: str, value: Any) -> float:
     one = isinstance(value, TensorBase) and value.numel() == 1  # type: ignore[attr-defined]
     if not one and not isinstance(value, (int, float, np.number)):
         raise TypeError(f"{name}(): argument '{argument}' must be float, not {type(value).__name__}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise OverflowError(f"{name}(): argument '{argument}' is too large for a float") from None
 
 
 def as_flag(name: str, argument: str, value: Any) -> int:
@@ -105,7 +108,9 @@ def as_sizes(name: str, sizes: Sequence[Any], argument: str = "size") -> tuple[i
     A bool is none. As in PyTorch only the first is asked: ``zeros(2, True)`` runs there.
     """
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
-        sizes = sizes[0]
+        sizes = tuple(
+            sizes[0]
+        )  # what it holds now: an element that is asked for its index may change the list
     try:
         found = tuple(map(operator.index, sizes))
     except TypeError:

@@ -20,7 +20,7 @@ from fastgrad.functions.creation import arange, from_numpy
 from fastgrad.functions.data import values_of
 from fastgrad.functions.index import index_select
 from fastgrad.functions.public import public
-from fastgrad.functions.shape import cat, expand, narrow, reshape, wrapped
+from fastgrad.functions.shape import cat, existing, expand, narrow, reshape, wrapped
 
 
 @public(package=False)
@@ -97,8 +97,8 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, outpu
     need_tensor("repeat_interleave", input)
     if dim is None:
         input, dim = reshape(input, -1), 0
-    d = wrapped("repeat_interleave", dim, input.dim())
-    n = input.shape[d] if input.dim() else 1
+    d = existing("repeat_interleave", dim, input.dim())
+    n = input.shape[d]
     counts = _counts(repeats, n)
     if counts.size and int(counts.min()) < 0:
         raise RuntimeError("repeat_interleave(): Repeats must be non-negative")
@@ -178,7 +178,7 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
         )
     out = input
     for step, dim in zip(steps, chosen, strict=True):
-        d = wrapped("roll", dim, input.dim())
+        d = existing("roll", dim, input.dim())
         n = input.shape[d]
         cut = (n - as_index("roll", "shifts", step) % n) % n if n else 0
         out = cat([narrow(out, d, cut, n - cut), narrow(out, d, 0, cut)], d)

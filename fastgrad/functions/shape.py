@@ -58,6 +58,14 @@ def wrapped(name: str, dim: Any, ndim: int, argument: str = "dim") -> int:
     return dim % bound  # type: ignore[no-any-return]
 
 
+def existing(name: str, dim: Any, ndim: int) -> int:
+    """Like `wrapped`, for what a tensor without dimensions does not have."""
+    d = wrapped(name, dim, ndim)
+    if ndim == 0:
+        raise IndexError(f"{name}(): dimension specified as {dim} but tensor has no dimensions")
+    return d
+
+
 def wrapped_dims(name: str, dims: Sequence[Any], ndim: int) -> list[int]:
     """Dimensions in order, counted from the front; RuntimeError if one is named twice."""
     found = sorted(wrapped(name, d, ndim) for d in dims)
@@ -140,6 +148,8 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """One dimension as several."""
     d = wrapped("unflatten", dim, need_tensor("unflatten", input).dim())
+    if input.dim() == 0:
+        raise RuntimeError("unflatten(): expects at least a 1-dimensional tensor")
     shape = tuple(input.shape)
     sizes = as_sequence("unflatten", sizes, "sizes", 3)
     if not sizes:
@@ -357,10 +367,7 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 @public()
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """All slices along a dimension, as views."""
-    need_tensor("unbind", input)
-    if input.dim() == 0:
-        raise IndexError("unbind(): dimension specified as 0 but tensor has no dimensions")
-    d = wrapped("unbind", dim, input.dim())
+    d = existing("unbind", dim, need_tensor("unbind", input).dim())
     n = input.shape[d]
     return apply(BY_NAME["unbind"].id, 1, n, input, d) if n else ()
 

@@ -86,10 +86,14 @@ def _view(flat: Any, offset: int, sizes: tuple[int, ...], strides: tuple[int, ..
 
 
 def reduced(tensor: Any) -> Any:
-    """What `__reduce_ex__` of a tensor returns; attributes go along, hooks and ``grad`` do not."""
+    """What `__reduce_ex__` of a tensor returns; attributes go along, hooks and ``grad`` do not.
+
+    Attributes are the state, which is read when the tensor is there: they may lead back to it.
+    """
     attributes = {name: value for name, value in tensor.__dict__.items() if name not in LEAF_HOOK_DICTS}
     where = (tensor.storage_offset(), tuple(rt.sizes(tensor)), tuple(rt.steps(tensor)))
-    return rebuild, (type(tensor), Storage.of(tensor), *where, tensor.requires_grad, attributes)
+    made: tuple[Any, ...] = (type(tensor), Storage.of(tensor), *where, tensor.requires_grad, {})
+    return (rebuild, made, attributes) if attributes else (rebuild, made)
 
 
 def rebuild(
@@ -104,6 +108,7 @@ def rebuild(
     """The tensor that `reduced` took apart: a leaf of class `kind`.
 
     Arguments may come from a file that somebody tampered with, so nothing about them is taken for granted.
+    Attributes stand among them in older files only.
 
     Raises
     ------
@@ -133,16 +138,30 @@ def rebuild(
         raise ValueError(
             f"sizes {list(sizes)}, strides {list(strides)} and offset {offset} leave a memory of {held} elements"
         )
-    if type(requires_grad) is not bool or type(attributes) is not dict:
-        raise TypeError("expected requires_grad to be a bool and the attributes to be a dict")
-    for name in attributes:
-        if type(name) is not str or name in LEAF_HOOK_DICTS:
-            raise ValueError(f"a tensor cannot have the attribute {name!r} restored")
+    if type(requires_grad) is not bool:
+        raise TypeError(f"expected requires_grad to be a bool, but got {type(requires_grad).__name__}")
     out = _view(storage.flat, offset, sizes, strides)
     if kind is not type(out):
         out = rt.adopt(kind, out)
     if requires_grad:
         out.requires_grad_()
-    if attributes:
-        out.__dict__.update(attributes)
+    restore(out, attributes)
     return out
+
+
+def restore(tensor: Any, attributes: Any) -> None:
+    """Give a tensor that `rebuild` made its attributes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are no dict, or one is none that `reduced` takes along.
+    """
+    if type(attributes) is not dict:
+        raise TypeError(
+            f"expected the attributes of a tensor to be a dict, but got {type(attributes).__name__}"
+        )
+    for name in attributes:
+        if type(name) is not str or name in LEAF_HOOK_DICTS:
+            raise ValueError(f"a tensor cannot have the attribute {name!r} restored")
+    tensor.__dict__.update(attributes)

@@ -16,7 +16,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd.modes import no_grad
 from fastgrad.functions import creation
-from fastgrad.functions.arguments import need_tensor, need_type
+from fastgrad.functions.arguments import as_index, need_tensor, need_type
 from fastgrad.random import Generator
 
 _LINEAR = {
@@ -239,8 +239,10 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
     if tensor.ndim not in (3, 4, 5):
         raise ValueError("dirac_(): Only tensors with 3, 4, or 5 dimensions are supported")
     outputs, inputs, *kernel = tensor.shape
-    if outputs % groups:
-        raise ValueError("dirac_(): dim 0 must be divisible by groups")
+    if as_index("dirac_", "groups", groups) < 1 or outputs % groups:
+        raise ValueError(
+            f"dirac_(): dim 0 must be divisible by groups, but has {outputs} for groups={groups}"
+        )
     per_group = outputs // groups
     values = np.zeros(tuple(tensor.shape), tensor.dtype.numpy)
     middle = tuple(size // 2 for size in kernel)

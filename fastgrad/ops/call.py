@@ -131,21 +131,23 @@ def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:
 
     Whatever is no number stays what it is: the call of the op refuses it.
     """
-    device = 0
-    for other in others:
-        if isinstance(other, TensorBase):
-            device = rt.field(other, DEVICE_FIELD)
     if isinstance(value, bool):
-        return rt.wrapped_number(2, 0.0, int(value), device)
+        return rt.wrapped_number(2, 0.0, int(value), _device_of(others))
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 63:
             raise OverflowError(f"{op.called}(): Python int {value} is too large for int64")
-        return rt.wrapped_number(0, 0.0, value, device)
+        return rt.wrapped_number(0, 0.0, value, _device_of(others))
     if isinstance(value, float):
-        return rt.wrapped_number(1, value, 0, device)
+        return rt.wrapped_number(1, value, 0, _device_of(others))
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
         item = value.item()
         if type(item) is type(value):  # a long double is its own
             item = float(item)
         return as_number(item, others, op)
     return value
+
+
+def _device_of(operands: Sequence[Any]) -> int:
+    """The device of the last tensor among operands; the CPU if there is none."""
+    last = next((t for t in reversed(operands) if isinstance(t, TensorBase)), None)
+    return 0 if last is None else rt.field(last, DEVICE_FIELD)  # type: ignore[no-any-return]

@@ -396,6 +396,7 @@ class Optimizer:
         for key in ("param_groups", "state"):
             if key not in state_dict:
                 raise KeyError(f"{key}: the state dict of an optimizer must have this key")
+        need_type("load_state_dict", state_dict["state"], Mapping, "state_dict['state']")
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
         if len(groups) != len(saved):
             raise ValueError(
@@ -403,6 +404,7 @@ class Optimizer:
                 f"has {len(groups)}"
             )
         for i, (ours, theirs) in enumerate(zip(groups, saved, strict=True)):
+            _need_params(need_type("load_state_dict", theirs, dict, f"state_dict['param_groups'][{i}]"))
             if len(ours["params"]) != len(theirs["params"]):
                 raise ValueError(
                     "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
@@ -526,10 +528,14 @@ def _new_arguments(step: Callable[..., Any], result: Any) -> tuple[Any, Any]:
     return result
 
 
-def _split_names(group: dict[str, Any]) -> None:
-    """Make the parameters of a new group a list of tensors, and keep names that came with them."""
+def _need_params(group: dict[str, Any]) -> None:
     if "params" not in group:
         raise KeyError("params: a parameter group must have its parameters under this key")
+
+
+def _split_names(group: dict[str, Any]) -> None:
+    """Make the parameters of a new group a list of tensors, and keep names that came with them."""
+    _need_params(group)
     params = group["params"]
     if isinstance(params, set):
         raise TypeError(
@@ -537,12 +543,17 @@ def _split_names(group: dict[str, Any]) -> None:
             "will change between runs. Please use a list instead."
         )
     entries = [params] if isinstance(params, TensorBase) else list(params)
-    names = [entry[0] for entry in entries if isinstance(entry, tuple)]
-    if names and len(names) != len(entries):
+    pairs = [entry for entry in entries if isinstance(entry, tuple)]
+    if pairs and len(pairs) != len(entries):
         raise ValueError("all optimizer params should be with/without names. Some param names are missing")
-    group["params"] = [entry[1] for entry in entries] if names else entries
-    if names:
-        group["param_names"] = names
+    for pair in pairs:
+        if len(pair) != 2:
+            raise TypeError(
+                f"a parameter with a name must be a pair (str, Tensor), but got {len(pair)} items"
+            )
+    group["params"] = [param for _, param in pairs] if pairs else entries
+    if pairs:
+        group["param_names"] = [name for name, _ in pairs]
 
 
 def _converted(param: Any, value: Any, key: Hashable = None) -> Any:

@@ -12,6 +12,8 @@ from fastgrad.optim.optimizer import Optimizer
 
 def scalar(value: Any) -> float:
     """An option that may be a tensor of one element as a number."""
+    if isinstance(value, (str, bytes, bytearray)):  # `float` would read them
+        raise TypeError(f"expected a number, but got {type(value).__name__}")
     return float(value.item()) if isinstance(value, TensorBase) else float(value)
 
 

@@ -274,6 +274,9 @@ class _Machine:
                 raise TypeError("the attributes of an OrderedDict are no dict of texts")
             target.__dict__.update(state)
             return
+        if isinstance(target, Tensor) and not hasattr(target, "__setstate__"):
+            storage.restore(target, state)
+            return
         if not self.is_trusted(type(target)):
             raise pickle.UnpicklingError(f"sets the state of {_shown(target)}, which is not allowed")
         if hasattr(target, "__setstate__"):

@@ -43,13 +43,13 @@ class Facts(Methods):
         """The sizes, or the size of one dimension."""
         sizes = Size(_sizes(self))
         return (
-            sizes if dim is None else sizes[shape.wrapped("size", as_index("size", "dim", dim), len(sizes))]
+            sizes if dim is None else sizes[shape.existing("size", as_index("size", "dim", dim), len(sizes))]
         )
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements apart neighbours along each dimension lie in memory."""
         steps = rt.steps(self)
-        return steps if dim is None else steps[shape.wrapped("stride", dim, len(steps))]
+        return steps if dim is None else steps[shape.existing("stride", dim, len(steps))]
 
     def storage_offset(self) -> int:
         """The first element's place in the storage, in elements."""

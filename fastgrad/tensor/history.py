@@ -154,7 +154,7 @@ class History(Methods):
 
     @property
     def _post_accumulate_grad_hooks(self) -> Any:
-        return self.__dict__.get(hooks_.POST_HOOKS)
+        return hooks_.leaf_hooks(self, hooks_.POST_HOOKS)
 
     @_post_accumulate_grad_hooks.setter
     def _post_accumulate_grad_hooks(self, hooks: Any) -> None:
@@ -166,7 +166,7 @@ class History(Methods):
 
     @property
     def _backward_hooks(self) -> Any:
-        return self.__dict__.get(hooks_.TENSOR_HOOKS) if self.is_leaf else rt.output_hooks(self)
+        return hooks_.leaf_hooks(self, hooks_.TENSOR_HOOKS) if self.is_leaf else rt.output_hooks(self)
 
     @_backward_hooks.setter
     def _backward_hooks(self, hooks: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from types import ModuleType
@@ -492,3 +493,31 @@ def test_three_orders_as_torch(name: str):
         min(len(ours), len(theirs)) :
     ]:  # one side knew that nothing depends on the inputs any more
         assert all(not g.any() for g in extra)
+
+
+def calls(function) -> int:
+    """How many functions, Python's and others, are called."""
+    count = 0
+
+    def profile(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(profile)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("join", [False, True])
+def test_recorded_derivatives_of_many_pieces_take_time_in_proportion(join: bool):
+    def recorded(n: int):
+        x = fg.ones(n, 2, requires_grad=True)
+        pieces = x.split(1)
+        y = fg.cat(pieces) if join else pieces[0]
+        return lambda: grad(y.sum(), x, create_graph=True)
+
+    calls(recorded(10))
+    assert calls(recorded(400)) < 3 * calls(recorded(200))

@@ -93,7 +93,8 @@ def interrupted(function, seconds):
                 function()
     except KeyboardInterrupt:
         pass
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def at_depth(depth, function):

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.ma
 
 import fastgrad as fg
 from tests.fuzz import judge

@@ -231,3 +231,9 @@ def test_old_names_warn(lib: ModuleType, name: str):
         FutureWarning, match=f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`"
     ):
         assert getattr(lib.nn.init, name)(w) is w
+
+
+@pytest.mark.parametrize("groups", [0, -2, 3])
+def test_dirac_in_groups_that_do_not_fit(groups):
+    with pytest.raises(ValueError, match="dim 0 must be divisible by groups"):
+        fastgrad.nn.init.dirac_(fastgrad.ones(2, 2, 1), groups)

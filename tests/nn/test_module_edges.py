@@ -164,3 +164,17 @@ def test_a_tuple_that_lacks_what_it_tells_is_refused(pre: bool):
 def test_a_prefix_is_text(lib: Any, prefix: Any):
     with pytest.raises(TypeError):
         lib.nn.Linear(2, 2).state_dict(prefix=prefix)
+
+
+def test_names_of_a_module_that_was_never_made(nn: Any):
+    half = nn.Module.__new__(nn.Module)
+    with pytest.raises(AttributeError, match="no attribute '_parameters'"):
+        del half.x
+
+
+@pytest.mark.parametrize("key", [1, None, b"weight"])
+def test_keys_of_a_state_dict_are_texts(key: Any):
+    with pytest.raises(
+        TypeError, match=r"load_state_dict\(\): argument 'a key of state_dict' .* must be str"
+    ):
+        fg.nn.Linear(2, 2).load_state_dict({key: fg.ones(1)}, strict=False)

@@ -412,6 +412,11 @@ def test_bad_packs(case, lib):
     assert type(caught.value) is kind
 
 
+def test_a_pack_of_no_tensor():
+    with pytest.raises(TypeError, match=r"to\(\): argument 'data' \(position 1\) must be Tensor, not tuple"):
+        nn.utils.rnn.PackedSequence((2, 3), fg.ones(2)).to(fg.float64)
+
+
 def test_lengths_beyond_the_input_are_refused():
     """In torch they read what lies behind."""
     with pytest.raises(RuntimeError, match="length of 5 is more than the 4 steps"):

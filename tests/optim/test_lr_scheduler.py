@@ -411,3 +411,31 @@ def test_groups_added_to_a_plateau(lib):
         else:
             with pytest.raises(RuntimeError, match="The number of param groups"):
                 scheduler.step(2.0)
+
+
+ZEROS = {
+    "step_size": lambda s, o: s.StepLR(o, step_size=0),
+    "T_max": lambda s, o: s.CosineAnnealingLR(o, T_max=0),
+    "div_factor": lambda s, o: s.OneCycleLR(o, 1.0, total_steps=3, cycle_momentum=False, div_factor=0),
+    "final_div_factor": lambda s, o: s.OneCycleLR(
+        o, 1.0, total_steps=3, cycle_momentum=False, final_div_factor=0.0
+    ),
+}
+
+
+@pytest.mark.parametrize("argument", ZEROS)
+def test_what_rates_are_divided_by(lib, argument):
+    optimizer = lib.optim.SGD([lib.ones(1, requires_grad=True)], lr=0.1)
+    with pytest.raises(ZeroDivisionError) as caught:  # noqa: PT012 - PyTorch notices later
+        scheduler = ZEROS[argument](lib.optim.lr_scheduler, optimizer)
+        optimizer.step()
+        scheduler.step()
+    assert lib.__name__ == "torch" or f"argument '{argument}' must not be 0" in str(caught.value)
+
+
+def test_the_way_from_rate_to_rate_is_a_text(lib):
+    optimizer = lib.optim.SGD([lib.ones(1, requires_grad=True)], lr=0.1)
+    with pytest.raises(ValueError, match="anneal_strategy must be one of"):
+        lib.optim.lr_scheduler.OneCycleLR(
+            optimizer, 1.0, total_steps=3, cycle_momentum=False, anneal_strategy=[]
+        )

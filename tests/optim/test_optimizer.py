@@ -89,12 +89,19 @@ def test_representation(lib):
         (lambda lib, p: [{"params": {p}}], TypeError, "ordered collections"),
         (lambda lib, p: [{"params": [p]}, {"params": [p]}], ValueError, "more than one parameter group"),
         (lambda lib, p: [{"params": [p]}, p], TypeError, "must be a dict"),
+        (lambda lib, p: [("a", 1)], TypeError, "can only optimize Tensors"),
     ],
 )
 def test_bad_parameters(lib, params, kind, text):
     p = lib.ones(2, requires_grad=True)
     with pytest.raises(kind, match=text):
         lib.optim.SGD(params(lib, p))
+
+
+@pytest.mark.parametrize("entry", [(), ("a",), ("a", 1, 2)])
+def test_a_name_and_a_parameter_are_a_pair(entry):
+    with pytest.raises(TypeError, match=rf"must be a pair \(str, Tensor\), but got {len(entry)} items"):
+        fg.optim.Adam([entry])
 
 
 def test_parameters_twice_in_a_group(lib):
@@ -475,3 +482,22 @@ def test_a_state_that_is_no_dict():
     optimizer.state[p] = 3
     with pytest.raises(TypeError, match="the state of a parameter must be a dict, but is a int"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("option", ["lr", "momentum", "weight_decay"])
+def test_a_text_is_no_number(lib, option):
+    with pytest.raises(TypeError):
+        lib.optim.SGD([lib.ones(1, requires_grad=True)], **{"lr": 0.1, option: "1"})
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "text"),
+    [
+        ({"state": 1, "param_groups": [{"params": [0]}]}, TypeError, r"\['state'\]'.* must be Mapping, not int"),
+        ({"state": {}, "param_groups": [1]}, TypeError, r"\['param_groups'\]\[0\]'.* must be dict, not int"),
+        ({"state": {}, "param_groups": [{}]}, KeyError, "params: a parameter group must have its parameters"),
+    ],
+)  # fmt: skip
+def test_what_is_no_state_dict(state, kind, text):
+    with pytest.raises(kind, match=text):
+        fg.optim.SGD([fg.ones(1, requires_grad=True)]).load_state_dict(state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
 import re
@@ -342,6 +343,24 @@ def test_a_unit_that_is_asked_for_while_it_is_compiled():
 
     assert cache.get("unit-1", "a unit", compile_code) == (CODE, True, "")
     assert not get().compiled
+
+
+def test_an_interruption_keeps_no_lock(monkeypatch):
+    """Ctrl-C comes while the lock is given back: the next one in this process gets it all the same."""
+    flock, came = fcntl.flock, []
+
+    def interrupted(file, operation):
+        if operation == fcntl.LOCK_UN and not came:
+            came.append(True)
+            raise KeyboardInterrupt
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", interrupted)
+    with pytest.warns(ResourceWarning, match="unclosed file"), pytest.raises(KeyboardInterrupt):
+        cache.get("unit-1", "a unit", lambda: 1 / 0)
+    begun = time.monotonic()
+    assert get().compiled
+    assert time.monotonic() - begun < sealed.PATIENCE / 2
 
 
 # --- forks -----------------------------------------------------------------------------------------------------

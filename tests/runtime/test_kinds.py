@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import sys
 from collections import OrderedDict, namedtuple
@@ -129,6 +130,9 @@ def test_hooks_of_a_leaf_are_a_dict(use: str, wrong: Any):
     got = type(wrong).__name__
     with pytest.raises(TypeError, match=f"^_backward_hooks must be a dict or None, but got {got}$"):
         LEAF_USES[use](x)
+    for look in (copy.copy, lambda x: x._backward_hooks):
+        with pytest.raises(TypeError, match=f"^_backward_hooks of a tensor must be a dict .*, not {got}$"):
+            look(x)
     x.__dict__["_backward_hooks"] = None
     (x * 2).sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]

@@ -188,12 +188,32 @@ def test_the_state_of_classes_and_functions_stays_as_it_is():
     assert not hasattr(storage.rebuild, "a")
 
 
-@pytest.mark.parametrize(
-    "obj", [fg.ones(2), {"a": 1}, [1], fg.float32, fg.Size([1])], ids=lambda o: type(o).__name__
-)
+@pytest.mark.parametrize("obj", [{"a": 1}, [1], fg.float32, fg.Size([1])], ids=lambda o: type(o).__name__)
 def test_the_state_of_instances(obj: Any):
     data, storages = parts_of(obj)
     refuses(data[:-1] + DICT + BUILD + STOP, "sets the state of", storages)
+
+
+class Restored:
+    """Pickles as a tensor that gets any state."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def __reduce__(self) -> Any:
+        return (*storage.reduced(fg.ones(2)), self.state)
+
+
+@pytest.mark.parametrize(
+    "state", [[1], {1: 2}, {"_backward_hooks": 5}, {"_post_accumulate_grad_hooks": {}}], ids=str
+)
+def test_the_state_of_a_tensor(state: Any):
+    data, storages = parts_of(Restored(state))
+    refuses(data, "attribute", storages)
+
+
+def test_attributes_in_older_files():
+    assert fg.load(archive_of(*parts_of(Layout(attributes={"tag": 1})))).tag == 1
 
 
 def test_the_state_of_an_ordered_dict():

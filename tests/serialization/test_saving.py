@@ -132,6 +132,15 @@ def test_parameters_and_attributes(lib: ModuleType, way: Any):
 
 
 @WAYS
+def test_a_tensor_that_holds_itself(way: Any):
+    x = fg.ones(2)
+    x.me = [x]
+    y = way(x, fg)
+    assert y is not x
+    assert y.me[0] is y
+
+
+@WAYS
 def test_hooks_are_not_saved(lib: ModuleType, way: Any):
     x = lib.ones(2, requires_grad=True)
     x.register_hook(lambda g: g)

@@ -315,6 +315,16 @@ MEANINGLESS: dict[str, tuple[type[Exception], Callable[[Any, Any], Any]]] = {
     "squeeze, a dimension twice": (RuntimeError, lambda lib, x: x.squeeze((0, 0))),
     "logsumexp, a dimension twice": (RuntimeError, lambda lib, x: x.logsumexp((1, -1))),
     "flatten beyond a number": (IndexError, lambda lib, x: lib.ones(()).flatten(0, 1)),
+    "unflatten of a number": (RuntimeError, lambda lib, x: lib.ones(()).unflatten(0, (1,))),
+    "roll of a number": (IndexError, lambda lib, x: lib.ones(()).roll(1, 0)),
+    "unbind of a number": (IndexError, lambda lib, x: lib.ones(()).unbind()),
+    "repeat_interleave of a number": (IndexError, lambda lib, x: lib.ones(()).repeat_interleave(2, 0)),
+    "a size of a number": (IndexError, lambda lib, x: lib.ones(()).size(0)),
+    "a stride of a number": (IndexError, lambda lib, x: lib.ones(()).stride(0)),
+    "rows of a number": (IndexError, lambda lib, x: lib.utils.data.TensorDataset(lib.ones(()))),
+    "a sequence that is a number": (IndexError, lambda lib, x: lib.nn.utils.rnn.pack_sequence([lib.ones(())])),
+    "a dtype made": (TypeError, lambda lib, x: lib.dtype(1)),
+    "an encoder of no layers": (TypeError, lambda lib, x: lib.nn.TransformerEncoder(2**70, 2)),
 }  # fmt: skip
 
 
@@ -341,3 +351,35 @@ def test_tensors_of_one_element_are_numbers(lib: Any):
     assert lib.nn.functional.dropout(x, lib.tensor(1.0)).sum() == 0
     assert lib.normal(lib.tensor(0.0), 1.0, (2, 3)).shape == (2, 3)
     assert lib.nn.functional.leaky_relu(-x, lib.tensor(0.5)).sum() == -3
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.size(0), lambda x: x.stride(0), lambda x: x.roll(1, 0), lambda x: x.unbind(0),
+    lambda x: x.repeat_interleave(2, 0), lambda x: fg.nn.utils.rnn.pad_sequence([x]),
+])  # fmt: skip
+def test_a_dimension_of_a_number_is_named(call: Any):
+    with pytest.raises(IndexError, match=r"^\w+\(\): dimension specified as 0 but tensor has no dimensions$"):
+        call(fg.ones(()))
+
+
+@pytest.mark.parametrize("code", [-1, len(fg.dtypes.ALL), 2**70, "float32", None])
+def test_a_code_of_no_dtype(code: Any):
+    with pytest.raises(ValueError, match="expected the code of a dtype"):
+        fg.dtypes.of_code(code)
+
+
+def test_a_list_that_changes_while_it_is_read():
+    class Clears:
+        def __index__(self) -> int:
+            sizes.clear()
+            return 2
+
+    sizes: list[Any] = []
+    for call in (fg.zeros, fg.ones(8).view, fg.ones(8).reshape, fg.Size):
+        sizes[:] = [Clears(), 2, 2]
+        assert call(sizes) is not None
+
+
+def test_a_number_too_large_for_a_float():
+    with pytest.raises(OverflowError, match=r"linspace\(\): argument 'end' is too large for a float"):
+        fg.linspace(0, 2**1100, 3)

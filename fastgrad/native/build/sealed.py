@@ -17,11 +17,13 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import io
 import os
 import stat
 import struct
 import threading
 import time
+import weakref
 from pathlib import Path
 from types import TracebackType
 
@@ -142,7 +144,7 @@ class Draft:
         self.path = target.with_name(f"{target.name}.draft")
         self.mine = False
         self.trouble = ""
-        self._descriptor = -1
+        self._file: io.FileIO | None = None  # no number: what Ctrl-C keeps from being closed closes itself
         self._thread = threading.get_ident()
         self._begun = time.monotonic()
 
@@ -154,9 +156,8 @@ class Draft:
     def take(self) -> None:
         """Try to get the turn; if it is another process's, wait for a moment."""
         try:
-            if self._descriptor < 0:
-                self._open(self.path, os.O_CREAT)
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file = self._file or self._open(self.path, os.O_CREAT)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if self.waited > PATIENCE or self._is_within_itself():
                 self._work_alone()
@@ -165,23 +166,23 @@ class Draft:
         except OSError:
             self._work_alone()
         else:
-            if self._has_its_name():
+            if self._has_its_name(file):
                 self.mine = True
             else:
                 self._close()
 
     def keep(self, data: bytes) -> None:
         """Make a file with `data` of it; `trouble` says why not, if not."""
-        if self._descriptor < 0 and not self.trouble:  # a fork has separated it from the lock
+        if self._file is None and not self.trouble:  # a fork has separated it from the lock
             self._work_alone()
-        if self.trouble:
+        if self.trouble or self._file is None:
             return
         try:
-            with open(self._descriptor, "wb", closefd=False) as file:
+            with open(self._file.fileno(), "wb", closefd=False) as file:
                 file.truncate()
                 file.write(data)
                 file.flush()
-                os.fsync(self._descriptor)
+                os.fsync(file)
             os.replace(self.path, self.target)
         except OSError as error:
             self.trouble = str(error)
@@ -198,32 +199,35 @@ class Draft:
         except OSError as error:
             self.trouble = str(error)
 
-    def _open(self, path: Path, flags: int) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | _PLAIN | flags, 0o644)
-        _open_drafts.add(self)
-        status = os.fstat(self._descriptor)
+    def _open(self, path: Path, flags: int) -> io.FileIO:
+        self._file = io.FileIO(
+            path, "r+", opener=lambda name, _: os.open(name, os.O_RDWR | _PLAIN | flags, 0o644)
+        )
+        _open_drafts[id(self)] = self
+        status = os.fstat(self._file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             raise OSError(errno.EPERM, "not a file of this user", os.fspath(path))
+        return self._file
 
     def _is_within_itself(self) -> bool:
         """Whether this very thread has the turn already: a signal or a finalizer came while it was compiling."""
-        mine = [draft for draft in _open_drafts if draft.mine and draft._thread == self._thread]
+        mine = [draft for draft in _drafts() if draft.mine and draft._thread == self._thread]
         return any(draft.target == self.target for draft in mine)
 
-    def _has_its_name(self) -> bool:
+    def _has_its_name(self, file: io.FileIO) -> bool:
         try:
-            return os.path.samestat(os.fstat(self._descriptor), os.lstat(self.path))
+            return os.path.samestat(os.fstat(file.fileno()), os.lstat(self.path))
         except FileNotFoundError:
             return False
 
     def _close(self) -> None:
-        if self._descriptor >= 0:
-            _open_drafts.discard(self)
+        if self._file is not None:
+            _open_drafts.pop(id(self), None)
             # Not by closing alone: a child forked in between has the lock as well.
             with contextlib.suppress(OSError):
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-            os.close(self._descriptor)
-            self._descriptor = -1
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+            self._file.close()
+            self._file = None
 
     def __enter__(self) -> Draft:
         return self
@@ -231,20 +235,26 @@ class Draft:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.mine and self._descriptor >= 0:
+        if self.mine and self._file is not None:
             with contextlib.suppress(OSError):
                 self.path.unlink()
         self._close()
 
 
-_open_drafts: set[Draft] = set()
+_open_drafts: weakref.WeakValueDictionary[int, Draft] = weakref.WeakValueDictionary()
+
+
+def _drafts() -> list[Draft]:
+    """All that are open, at one moment: other threads open and close theirs."""
+    return [draft for held in _open_drafts.valuerefs() if (draft := held()) is not None]
 
 
 def _leave_to_the_parent() -> None:
     """A child has no part in its parent's locks: closed here, they end when the parent does."""
-    for draft in _open_drafts:
-        os.close(draft._descriptor)
-        draft._descriptor = -1
+    for draft in _drafts():
+        if draft._file is not None:
+            draft._file.close()
+            draft._file = None
     _open_drafts.clear()
 
 

@@ -345,9 +345,9 @@ class Module(HookMethods, StateMethods, ConvertMethods, TraverseMethods, ModuleB
         own["_non_persistent_buffers_set"].discard(name)
 
     def __delattr__(self, name: str) -> None:
-        for store in ("_parameters", "_buffers", "_modules"):
-            if name in self.__dict__[store]:
-                del self.__dict__[store][name]
+        for store in (self._parameters, self._buffers, self._modules):
+            if name in store:
+                del store[name]
                 self._non_persistent_buffers_set.discard(name)
                 return
         super().__delattr__(name)

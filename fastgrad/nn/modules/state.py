@@ -11,6 +11,7 @@ from weakref import ref
 
 from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.autograd.modes import no_grad
+from fastgrad.functions.arguments import need_type
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.nn.modules.hooks import Hook, add
 from fastgrad.nn.parameter import Parameter
@@ -340,6 +341,8 @@ class StateMethods:
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         metadata = getattr(state_dict, "_metadata", None)
         copy: Any = OrderedDict(state_dict)
+        for key in copy:
+            need_type("load_state_dict", key, str, "a key of state_dict")
         if metadata is not None:
             copy._metadata = metadata
         task = _Load(metadata, assign)

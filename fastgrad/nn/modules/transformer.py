@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from fastgrad.functions.arguments import need_type
 from fastgrad.functions.creation import full
 from fastgrad.functions.shape import triu
 from fastgrad.nn.functional.activations import gelu, relu
@@ -164,6 +165,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
+        need_type("TransformerEncoder", encoder_layer, Module, "encoder_layer")
         self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
         self.num_layers = num_layers
         self.norm = norm

@@ -40,7 +40,7 @@ class PackedSequence(NamedTuple):
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The sequences with another dtype or device; see `Tensor.to`."""
-        return self._replace(data=self.data.to(*args, **kwargs))
+        return self._replace(data=need_tensor("to", self.data, "data").to(*args, **kwargs))
 
 
 def invert_permutation(permutation: Any) -> Any:
@@ -202,10 +202,10 @@ def pad_sequence(
         raise RuntimeError("received an empty list of sequences")
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
-    longest = max(x.shape[0] for x in parts)
+    longest = max(x.size(0) for x in parts)
     padded = []
     for x in parts:
-        missing = (longest - x.shape[0], *x.shape[1:])
+        missing = (longest - x.size(0), *x.shape[1:])
         if missing[0]:
             fill = full(missing, padding_value, dtype=x.dtype, device=x.device)
             x = cat([x, fill] if padding_side == "right" else [fill, x], 0)
@@ -224,7 +224,7 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
 def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
     """`pack_padded_sequence` of tensors of different lengths."""
     parts = need_tensors("pack_sequence", sequences, "sequences")
-    lengths = [x.shape[0] for x in parts]
+    lengths = [x.size(0) for x in parts]
     return pack_padded_sequence(pad_sequence(parts), lengths, enforce_sorted=enforce_sorted)
 
 

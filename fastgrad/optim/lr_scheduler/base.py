@@ -25,6 +25,13 @@ def need_optimizer(optimizer: Any) -> Optimizer:
     return optimizer
 
 
+def need_nonzero(name: str, argument: str, value: Any) -> Any:
+    """The value, if it is no zero: rates are divided by it."""
+    if isinstance(value, (int, float)) and value == 0:
+        raise ZeroDivisionError(f"{name}(): argument '{argument}' must not be 0")
+    return value
+
+
 def values_of(optimizer: Optimizer, key: str) -> list[Any]:
     """An option of every group; of a tensor a copy, which later changes leave alone."""
     values = [group[key] for group in optimizer.param_groups]

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from fastgrad.optim.lr_scheduler.base import LRScheduler, per_group, state_of_callable
+from fastgrad.optim.lr_scheduler.base import LRScheduler, need_nonzero, per_group, state_of_callable
 from fastgrad.optim.optimizer import Optimizer
 
 
@@ -96,7 +96,7 @@ class StepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.step_size = step_size
+        self.step_size = need_nonzero("StepLR", "step_size", step_size)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
@@ -337,7 +337,7 @@ class CosineAnnealingLR(LRScheduler):
         eta_min: float = 0.0,
         last_epoch: int = -1,
     ) -> None:
-        self.T_max = T_max
+        self.T_max = need_nonzero("CosineAnnealingLR", "T_max", T_max)
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 

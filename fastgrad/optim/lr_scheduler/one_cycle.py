@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 from typing import Any
 
-from fastgrad.optim.lr_scheduler.base import LRScheduler, need_optimizer, per_group
+from fastgrad.optim.lr_scheduler.base import LRScheduler, need_nonzero, need_optimizer, per_group
 from fastgrad.optim.optimizer import Optimizer
 
 
@@ -88,11 +88,13 @@ class OneCycleLR(LRScheduler):
         self.total_steps = _total(total_steps, epochs, steps_per_epoch)
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
-        if anneal_strategy not in _ANNEAL:
+        if anneal_strategy not in tuple(_ANNEAL):
             raise ValueError(
                 f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
             )
         self._anneal_func_type = anneal_strategy
+        need_nonzero("OneCycleLR", "div_factor", div_factor)
+        need_nonzero("OneCycleLR", "final_div_factor", final_div_factor)
         # Each phase ends at a step, with a rate and a momentum; it begins with those of the one before.
         up = pct_start * self.total_steps
         ends: list[tuple[float, str, str]] = [

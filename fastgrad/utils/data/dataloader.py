@@ -91,7 +91,8 @@ class DataLoader:
         if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_sampler = batch_sampler
-        self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
+        usual = default_convert if batch_sampler is None else default_collate
+        self.collate_fn = usual if collate_fn is None else collate_fn
 
     def __iter__(self) -> Iterator[Any]:
         if self.iterable:

@@ -55,10 +55,8 @@ class TensorDataset(Dataset):
 
     def __init__(self, *tensors: Any) -> None:
         need_tensors("TensorDataset", tensors)
-        if any(t.shape[0] != tensors[0].shape[0] for t in tensors):
-            raise AssertionError(
-                f"Size mismatch between tensors: first sizes {[t.shape[0] for t in tensors]}"
-            )
+        if any(t.size(0) != tensors[0].size(0) for t in tensors):
+            raise AssertionError(f"Size mismatch between tensors: first sizes {[t.size(0) for t in tensors]}")
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Any, ...]:
