@@ -106,6 +106,14 @@ def as_sizes(name: str, sizes: Sequence[Any], argument: str = "size") -> tuple[i
     """
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
+    for size in sizes:
+        if type(size) is not int or not -LIMIT <= size < LIMIT:
+            return _unusual_sizes(name, sizes, argument)
+    return tuple(sizes)
+
+
+def _unusual_sizes(name: str, sizes: Sequence[Any], argument: str) -> tuple[int, ...]:
+    """Sizes that are not plain integers of 64 bits, or not all of them."""
     try:
         found = tuple(map(operator.index, sizes))
     except TypeError:

@@ -257,6 +257,11 @@ OPERAND_LENGTH = _reason(
     "input {k} has another number of elements than the sizes of the call say",
     "k",
 )
+NOT_ONE_ELEMENT = _reason(
+    RuntimeError,
+    "a Tensor with {numel} elements cannot be converted to Scalar",
+    "numel",
+)
 UNLIKE_FIRST = _reason(
     RuntimeError,
     "expected {place} to have {first_of_group}, as {place0} has, but it has {got}",
