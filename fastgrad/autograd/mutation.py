@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
@@ -70,6 +71,11 @@ class _Kept:
         return self.tensor
 
 
+def _layout(tensor: Any) -> tuple[Any, ...]:
+    """What besides the address says which elements are those of a tensor; of another object at the place of one."""
+    return tensor.dtype, tensor.shape, tensor.stride()
+
+
 class _Copies:
     """What was saved in a context in which saved tensors may change, by the memory that they share."""
 
@@ -79,10 +85,14 @@ class _Copies:
         self.handles: WeakValueDictionary[tuple[int, int, int], _Kept] = WeakValueDictionary()
 
     def pack(self, tensor: Any) -> _Kept:
-        """Keep a tensor."""
+        """Keep a tensor; if that was done before, and it has not changed since, there is one handle for both."""
+        identity = (id(tensor), tensor.data_ptr(), tensor._version)
+        known = self.handles.get(identity)
+        if known is not None and _layout(known.tensor) == _layout(tensor):
+            return known
         kept = _Kept(tensor.detach())
         self.kept.setdefault(rt.field(tensor, _STORAGE), WeakSet()).add(kept)
-        self.handles[id(kept.tensor), tensor.data_ptr(), kept.version] = kept
+        self.handles[identity] = kept
         return kept
 
     def copy(self, storage: int) -> None:
@@ -93,7 +103,7 @@ class _Copies:
 
     def clear(self) -> None:
         """Forget all that was saved."""
-        for kept in list(self.handles.values()):
+        for kept in (*self.handles.values(), *self.cloned, *chain.from_iterable(self.kept.values())):
             kept.tensor = None
         self.kept.clear()
         self.cloned.clear()
@@ -102,9 +112,9 @@ class _Copies:
 
 def _active() -> _Copies | None:
     """Of the innermost such context that this thread is in."""
-    chain = rt.setting(SAVED_SETTING)
-    while chain is not None:
-        (pack, _), chain = chain
+    pairs = rt.setting(SAVED_SETTING)
+    while pairs is not None:
+        (pack, _), pairs = pairs
         owner = getattr(pack, "__self__", None)
         if type(owner) is _Copies:
             return owner

@@ -467,9 +467,11 @@ def linspace(
     if steps < 0:
         raise RuntimeError(f"linspace(): number of steps must be non-negative, but got {steps}")
     first, last = as_float("linspace", "start", start), as_float("linspace", "end", end)
-    out = allocate("linspace", _dtype_code(dtype), (steps,))
-    np.copyto(out.numpy(), np.linspace(first, last, steps), casting="unsafe")
-    return _finish(out if device is None else out.to(device), requires_grad)
+    code = _dtype_code(dtype)
+    out = allocate("linspace", code, (steps,), device)
+    values = np.linspace(first, last, steps).astype(dtypes.of_code(code).numpy, copy=False)
+    rt.write(out, values.ctypes.data)
+    return _finish(out, requires_grad)
 
 
 # --- random ----------------------------------------------------------------------------------------------------

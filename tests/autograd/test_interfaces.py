@@ -227,6 +227,20 @@ def test_what_the_context_of_changes_knows(lib: ModuleType):
             w.sum().backward()
 
 
+def test_what_is_saved_twice_is_copied_once(lib: ModuleType):
+    x = lib.tensor([2.0, 3.0], requires_grad=True)
+    with lib.autograd.graph.allow_mutation_on_saved_tensors() as context:
+        y = x.clone()
+        z = (y * y).sum() + y.exp().log().sum() * 0 + y.pow(3).sum()
+        assert len(context.tid_to_weakhandle) == 2  # y, and the result of exp
+        y.mul_(2)
+        assert [c.tolist() for c in context.cloned.values()] == [[2.0, 3.0]]
+        w = (y * y).sum()
+        assert len(context.cloned) == 1
+        (z + w).backward()
+    assert x.grad.tolist() == [4 + 12 + 16, 6 + 27 + 24]
+
+
 def test_saved_tensors_are_made_by_nodes_alone(lib: ModuleType):
     with pytest.raises(RuntimeError, match="Trying to create a SavedTensor object from Python is forbidden"):
         lib.autograd.SavedTensor()

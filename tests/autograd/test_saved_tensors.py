@@ -1222,6 +1222,66 @@ def test_sizes_that_do_not_fit_stand_in_the_message(what: str):
         out.sum().backward()
 
 
+def _nll(lib: ModuleType, x: Any, **kwargs: Any) -> Any:
+    return lib.nn.functional.nll_loss(x.log_softmax(1), lib.tensor([1, 2, 3, 0]), **kwargs)
+
+
+READING: dict[str, Callable[[ModuleType, Any], Any]] = {
+    "nll_loss": _nll,
+    "nll_loss of rows": lambda lib, x: _nll(lib, x, reduction="none"),
+    "nll_loss with weights": lambda lib, x: _nll(lib, x, weight=lib.ones(6, dtype=x.dtype)),
+    "embedding": lambda lib, x: lib.nn.functional.embedding(lib.tensor([1, 3]), x),
+    "dropout": lambda lib, x: lib.nn.functional.dropout(x, 0.5, True),
+    "layer_norm": lambda lib, x: lib.nn.functional.layer_norm(x, (6,)),
+    "max_pool": lambda lib, x: lib.nn.functional.max_pool1d(x, 2),
+    "max": lambda lib, x: x.max(1)[0],
+    "sort": lambda lib, x: x.sort(1)[0],
+    "gather": lambda lib, x: x.gather(1, lib.zeros(4, 1, dtype=lib.int64)),
+    "one index": lambda lib, x: x[lib.tensor([1, 2])],
+    "two indices": lambda lib, x: x[lib.tensor([1, 2]), lib.tensor([1, 2])],
+    "mask": lambda lib, x: x[x > -10],
+}  # fmt: skip
+"""Ops whose derivatives read memory that indices, a mask or integers of the call lead to."""
+
+
+@pytest.mark.parametrize("name", READING)
+def test_a_derivative_reads_elements_of_the_dtype_of_the_call(name: str):
+    """In release, too: where a kernel would read another number of bytes, there is an error before it runs."""
+
+    def narrower(t: Any) -> Any:
+        return t.float() if t.is_floating_point() else t.int()
+
+    x = fg.ones(4, 6, dtype=fg.float64, requires_grad=True)
+    with hooks(fg, lambda t: t, narrower):
+        out = READING[name](fg, x)
+    with pytest.raises(RuntimeError) as caught:
+        out.sum().backward()
+    assert "no address" not in str(caught.value)  # what debug mode says of a launch that others would make
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1,), (0,), (2, 30)], ids=str)
+@pytest.mark.parametrize("name", READING)
+def test_a_derivative_reads_within_what_is_unpacked(name: str, sizes: tuple[int, ...]):
+    x = fg.ones(4, 6, requires_grad=True)
+    with hooks(fg, lambda t: t, lambda t: fg.zeros(sizes, dtype=t.dtype)):
+        out = READING[name](fg, x)
+    found = fails(lambda: out.sum().backward())
+    assert found[0] in ("", "RuntimeError", "IndexError", "ValueError")
+    assert "no address" not in found[1]
+    assert "out of bounds" not in found[1]  # zeros are indices of any tensor: this was read elsewhere
+    assert found[0] or x.grad.shape == (4, 6)
+
+
+def test_targets_that_have_other_memory_since_the_loss():
+    x, target = fg.ones(4, 6, requires_grad=True), fg.tensor([1, 2, 3, 0])
+    for other in (fg.zeros(1, dtype=fg.int64), fg.zeros(4, dtype=fg.int32), fg.zeros(4)):
+        out = fg.nn.functional.nll_loss(x, target)
+        before, target.data = target.data, other
+        with pytest.raises((RuntimeError, ValueError), match=r"NllLossBackward0.*(batch_size|type Long)"):
+            out.backward()
+        target.data = before
+
+
 def test_a_gradient_that_cannot_be_added_is_told_by_its_sizes():
     a = fg.ones(2, requires_grad=True)
     (a * 2).sum().backward()

@@ -99,7 +99,17 @@ CASES = [
                 RuntimeError,
                 functional("binary_cross_entropy"),
                 (2 * ones(2), ones(2)),
-                ("between 0 and 1",),
+                ("elements of input", "between 0 and 1"),
+            ),
+            *(
+                ErrorCase(
+                    f"target {value}",
+                    RuntimeError,
+                    functional("binary_cross_entropy"),
+                    (ones(2), value * ones(2)),
+                    ("elements of target", "between 0 and 1"),
+                )
+                for value in (2, -1, np.nan)
             ),
         ],
     ),

@@ -91,6 +91,7 @@ CALLS: dict[str, Any] = {
     "nothing": lambda x: rt.apply(),
     "too little": lambda x: rt.apply(NUMBER["exp"], 1),
     "no number of an op": lambda x: rt.apply("exp", 1, 0, x),
+    "no numbers, but what Python code reads as one": lambda x: rt.apply("exp", x, x),
     "a number of no op": lambda x: rt.apply(100_000, 1, 0, x),
     "a free row of the table": lambda x: rt.apply(511, 1, 0, x),
     "a negative number": lambda x: rt.apply(-1, 1, 0, x),

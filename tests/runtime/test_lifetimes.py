@@ -408,3 +408,34 @@ def test_destructors_in_a_cycle_may_walk_the_graph(collector_off: None):
     nodes.clear()
     del junk
     gc.collect()
+
+
+@pytest.mark.parametrize("kind", ["register_hook", "register_prehook", "of a result", "of a leaf"])
+def test_a_hook_that_a_destructor_registers_while_another_is_registered(kind: str):
+    """The collector may run when the dict of the first hook is made, before it is in its place."""
+    limits = gc.get_threshold()
+    for moment in range(1, 30):
+        leaf = fg.ones(2, requires_grad=True)
+        y = leaf * 2
+        node = y.grad_fn
+        log: list[str] = []
+
+        def register(word: str, node=node, y=y, leaf=leaf, log=log) -> None:
+            owner = {"of a result": y, "of a leaf": leaf}.get(kind, node)
+            method = kind if owner is node else "register_hook"
+            getattr(owner, method)(lambda *_: log.append(word))
+
+        class Last:
+            def __del__(self, register=register) -> None:
+                register("destructor")
+
+        gc.collect()
+        last = Last()
+        last.me = last
+        gc.set_threshold(moment, 10, 10)
+        del last
+        register("program")
+        gc.set_threshold(*limits)
+        gc.collect()
+        y.sum().backward()
+        assert sorted(log) == ["destructor", "program"], moment

@@ -149,7 +149,8 @@ def test_what_the_host_writes_is_written_again():
         number = fg.tensor(4.0).add_(x.sum())
         state = fg.Generator().manual_seed(3).get_state().to(fg.float32)[:3].mul_(x)
         filled = fg.full((3,), 7.0).sub_(x)
-        return fg.cat([values.add_(values), number.view(1), state, filled, fg.zeros(2).add_(x[:2])])
+        spaced = fg.linspace(0, 1, 3).add_(x)
+        return fg.cat([values.add_(values), number.view(1), state, filled, spaced, fg.zeros(2).add_(x[:2])])
 
     assert_replays_as_called(step, fg.ones(3))
 

@@ -61,14 +61,15 @@ PRES, POSTS = (NODE_OBJECT.fields[name][0] for name in ("pres", "posts"))
 def add_hook(hooks, function):
     """Put a callable into a dict of hooks; returns the new handle, or zero with an exception set."""
     rt = runtime()
-    key = py_integer(rt.hook_id)
+    number = rt.hook_id
+    rt.hook_id += 1  # now: the collector may run below, and a destructor add a hook
+    key = py_integer(number)
     if key == 0:
         return 0
     o = py_alloc(rt.handle_type, 0)
     if o != 0:
         handle = handle_object(o)
-        handle.id = rt.hook_id
-        rt.hook_id += 1
+        handle.id = number
         handle.hooks = py_weakref(hooks, 0)
         if handle.hooks == 0 or py_set_item(hooks, key, function) != 0:
             py_decref(o)
@@ -177,12 +178,14 @@ def register_hook(h, function):
         return 0
     hooks = find_output_hooks(o, t.output_nr)
     if hooks == 0:
-        hooks = py_call(runtime().hooks_type)
-        if hooks != 0:
-            held = hold_output_hooks(o, t.output_nr, hooks)
-            py_decref(hooks)
-            if not held:
-                hooks = 0
+        fresh = py_call(runtime().hooks_type)
+        if fresh != 0:
+            hooks = find_output_hooks(
+                o, t.output_nr
+            )  # the collector may have run, and a destructor been faster
+            if hooks == 0 and hold_output_hooks(o, t.output_nr, fresh):
+                hooks = fresh
+            py_decref(fresh)
     handle = add_hook(hooks, function) if hooks != 0 else 0
     py_decref(o)
     return handle
@@ -195,10 +198,15 @@ def register_node_hook(n, post, function):
     which = POSTS if post != 0 else PRES
     hooks = words(o)[which]
     if hooks == 0:
-        hooks = py_call(runtime().hooks_type)
-        if hooks == 0:
+        fresh = py_call(runtime().hooks_type)
+        if fresh == 0:
             return 0
-        words(o)[which] = hooks
+        hooks = words(o)[which]  # the collector may have run, and a destructor been faster
+        if hooks == 0:
+            words(o)[which] = fresh
+            hooks = fresh
+        else:
+            py_decref(fresh)
     node(n).flags |= POST_HOOKS if post != 0 else PRE_HOOKS
     return add_hook(hooks, function)
 
@@ -256,10 +264,15 @@ def leaf_hook_dict(h, post):
         py_incref(hooks)
     elif hooks == 0:
         name = rt.post_accumulate_name if post != 0 else rt.hooks_name
-        hooks = py_call(rt.hooks_type)
-        if hooks != 0 and py_dict_set(attributes, name, hooks) != 0:
-            py_decref(hooks)
-            hooks = 0
+        fresh = py_call(rt.hooks_type)
+        hooks = hooks_in(attributes, post) if fresh != 0 else 0  # a destructor may have been faster
+        if hooks > 0:
+            py_incref(hooks)
+        elif hooks == 0 and fresh != 0 and py_dict_set(attributes, name, fresh) == 0:
+            py_incref(fresh)
+            hooks = fresh
+        if fresh != 0:
+            py_decref(fresh)
     py_decref(attributes)
     if hooks <= 0:
         return hooks

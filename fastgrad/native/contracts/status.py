@@ -262,6 +262,11 @@ NOT_ONE_ELEMENT = _reason(
     "a Tensor with {numel} elements cannot be converted to Scalar",
     "numel",
 )
+OPERAND_DTYPE = _reason(
+    RuntimeError,
+    "input {k} is {got}, but the call reads {expected}",
+    "k got:dtype expected:dtype",
+)
 UNLIKE_FIRST = _reason(
     RuntimeError,
     "expected {place} to have {first_of_group}, as {place0} has, but it has {got}",

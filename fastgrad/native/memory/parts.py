@@ -60,11 +60,17 @@ def dtype_of(cell):
 
 
 @native
+def dtype_behind(element, dtype):
+    """The dtype code of an element behind an address, by the code in its declaration, for a kernel of this dtype."""
+    if element == SUMMED_ELEMENT and dtype < FLOAT16:
+        return INT64
+    return dtype if element >= OWN_ELEMENT else element
+
+
+@native
 def itemsize_behind(element, dtype):
     """Bytes of an element behind an address, by the code in its declaration, for a kernel of this dtype."""
-    if element == SUMMED_ELEMENT and dtype < FLOAT16:
-        return ITEMSIZES[INT64]
-    return ITEMSIZES[dtype if element >= OWN_ELEMENT else element]
+    return ITEMSIZES[dtype_behind(element, dtype)]
 
 
 @native

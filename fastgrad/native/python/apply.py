@@ -51,9 +51,13 @@ def apply(arguments, count):
     if count < HEAD:
         return call_refused(BAD_CALL, arguments, count)
     op = py_integer_value(given[0])
+    if op < 0 and py_err_occurred() != 0:  # before the next is read, whose `__index__` would run with it
+        return 0
     n = py_integer_value(given[1])
+    if n < 0 and py_err_occurred() != 0:
+        return 0
     n_outs = py_integer_value(given[2])
-    if (op < 0 or n < 0 or n_outs < 0) and py_err_occurred() != 0:
+    if n_outs < 0 and py_err_occurred() != 0:
         return 0
     if not fits(op, n, n_outs, count - HEAD - n):
         return call_refused(BAD_CALL, arguments, count)

@@ -252,6 +252,7 @@ NATIVE_ORDER, NO_ORDER = ord("="), ord("|")
 
 TYPE_NUMBERS = (0, 2, 1, 3, 5, 7, 23, -1, 11, 12, 14, 15)
 """NumPy's numbers of the element types, by dtype code."""
+FARTHEST = 1 << 62  # bytes: a stride beyond that is one of a dimension of size 1, where it means nothing
 LONG_LONG = 9  # another name of int64
 
 
@@ -303,7 +304,7 @@ def array_over(h):
     sizes, steps = words(stack_small()), words(stack_small())
     for k in range(ndim):
         sizes[k] = t.shape[k]
-        steps[k] = t.strides[k] * itemsize(t.dtype)
+        steps[k] = min(t.strides[k], FARTHEST // itemsize(t.dtype)) * itemsize(t.dtype)
     owner = wrap(handle)
     if owner == 0:
         return 0

@@ -33,6 +33,7 @@ from fastgrad.native.contracts.status import (
     INTERNAL,
     MIXED_DTYPES,
     OK,
+    OPERAND_DTYPE,
     OPERAND_LENGTH,
     ROW_RANGE,
 )
@@ -40,6 +41,7 @@ from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.launches import address_place, numel_behind
+from fastgrad.native.memory.parts import dtype_behind
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import new_tensor
@@ -113,12 +115,18 @@ def reach_of(info, j):
 
 @native
 def check_inputs(info, n, ins, f):
-    """Whether each operand has as many elements as the kernel will read, by its declaration: a status."""
+    """Whether each operand has the elements that the kernel will read, by its declaration: a status."""
+    dtype = tensor(ins[0]).dtype
     for j in range(MAX_REACHES):
         reach = reach_of(info, j)
         k = (address_place(reach) - BEFORE_INPUTS) // INPUT_WORDS
-        if 0 <= k < n and ins[k] != 0 and nth(f.inputs, k).numel != numel_behind(reach, address_of(f)):
-            return fail(OPERAND_LENGTH, k)
+        if 0 <= k < n and ins[k] != 0:
+            t = tensor(ins[k])
+            expected = dtype_behind(reach >> 8 & 0xFF, dtype)
+            if t.dtype != expected:
+                return fail(OPERAND_DTYPE, k, t.dtype, expected)
+            if t.numel != numel_behind(reach, address_of(f)):
+                return fail(OPERAND_LENGTH, k)
     return OK
 
 

@@ -6,6 +6,7 @@ from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
     native,
+    product,
     runtime,
     stack_frame,
     stack_small,
@@ -25,6 +26,7 @@ from fastgrad.native.contracts.status import (
     INDEX_SIZES,
     INDICES_RANGE,
     INTERNAL,
+    MISFIT,
     SOURCE_DTYPE,
     TOO_MANY_DIMS,
 )
@@ -126,6 +128,8 @@ def row_shape(h, dim, ndim, sizes):
 def put_rows(out, g, index, dim):
     """Write each element of contiguous `g` at the place along `dim` that `index` names; returns a status."""
     t = tensor(out)
+    if tensor(index).dtype != INT64:
+        return fail(INDEX_DTYPE, tensor(index).dtype)
     kept = row_shape(g, dim, t.ndim, t.shape)
     if failed(kept):
         return kept
@@ -201,6 +205,8 @@ def run_index(kernel, out, x, indices, first, accumulate):
         f.after *= tx.shape[d]
     for k in range(n):
         f.lengths[k] = tx.shape[first + k]
+    if tensor(out).numel != product(product(f.before, f.n), f.after):
+        return fail(MISFIT)
     reason = INDEX_RANGE if n == 1 else INDICES_RANGE
     work = tensor(out).numel + 1
     last = first + n - 1

@@ -6,7 +6,8 @@ from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import advance, native, stack_small, tensor, words, words_of
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.status import TARGET_DTYPE, TARGET_RANGE, TARGET_SIZES
+from fastgrad.native.contracts.frames.losses import EACH
+from fastgrad.native.contracts.status import MISFIT, OK, TARGET_DTYPE, TARGET_RANGE, TARGET_SIZES
 from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop
@@ -15,20 +16,32 @@ from fastgrad.native.tensors.tensors import finished, new_tensor
 
 
 @native
+def check_nll(n, ins):
+    """Whether log-probabilities, targets and weights fit: a status. Hooks may give back others than were saved."""
+    x = tensor(ins[0])
+    y = tensor(ins[1])
+    if x.ndim != 2 or y.ndim != 1 or x.shape[0] != y.shape[0]:
+        return fail(TARGET_SIZES, x.shape[0] if x.ndim > 0 else 0, y.shape[0] if y.ndim > 0 else 0)
+    if y.dtype != INT64:
+        return fail(TARGET_DTYPE, y.dtype)
+    if n > 2 and ins[2] != 0 and (tensor(ins[2]).numel != x.shape[1] or tensor(ins[2]).dtype != x.dtype):
+        return fail(MISFIT)
+    return OK
+
+
+@native
 def nll_forward(op, n, ins, attrs, outs):
     """The loss and the total weight, both kept for the gradient.
 
     `ins`: log-probabilities (N, C), targets (N,), weights (C,) or absent; `attrs`: reduction, ignore_index.
     """
+    status = check_nll(n, ins)
+    if failed(status):
+        return status
     x = tensor(ins[0])
-    y = tensor(ins[1])
-    if x.ndim != 2 or y.ndim != 1 or x.shape[0] != y.shape[0]:
-        return fail(TARGET_SIZES, x.shape[0], y.shape[0] if y.ndim > 0 else 0)
-    if y.dtype != INT64:
-        return fail(TARGET_DTYPE, y.dtype)
     sizes = words(stack_small())
     sizes[0] = x.shape[0]
-    loss = new_tensor(x.dtype, x.device, 1 if attrs[0] == 0 else 0, sizes)
+    loss = new_tensor(x.dtype, x.device, 1 if attrs[0] == EACH else 0, sizes)
     if loss <= 0:
         return loss
     total = new_tensor(x.dtype, x.device, 0, sizes)
@@ -86,6 +99,9 @@ def nll_backward(op, n, ins, attrs):
     ignore_index, sizes.
     """
     t = tensor(ins[0])
+    total = tensor(ins[4])
+    if total.numel != 1 or total.dtype != t.dtype or t.numel != (attrs[3] if attrs[0] == EACH else 1):
+        return fail(MISFIT)
     out = zeros(t.dtype, t.device, attrs[2], advance(attrs, 3))
     if failed(out):
         return out
@@ -96,9 +112,11 @@ def nll_backward(op, n, ins, attrs):
     operands[0] = out  # the kernel writes where the loss read x
     operands[1] = ins[2]
     operands[2] = ins[3]
-    f = frames.nll(stack_small())
-    f.loss = tensor(cg).data
-    f.total = tensor(ins[4]).data
-    status = run_nll(f, op, 3, operands, attrs, 1)
+    status = check_nll(3, operands)
+    if not failed(status):
+        f = frames.nll(stack_small())
+        f.loss = tensor(cg).data
+        f.total = total.data
+        status = run_nll(f, op, 3, operands, attrs, 1)
     drop(cg)
     return finished(out, status)

@@ -216,7 +216,7 @@ def binary_cross_entropy(
     input : Tensor
         Probabilities, from 0 to 1.
     target : Tensor
-        Of the same size and dtype.
+        Probabilities, of the same size and dtype.
     weight : Tensor, optional
         A factor that broadcasts.
     reduction : "none", "mean" or "sum"
@@ -226,7 +226,7 @@ def binary_cross_entropy(
     ValueError
         If sizes differ or `reduction` is unknown.
     RuntimeError
-        If dtypes differ or an element of `input` is no probability.
+        If dtypes differ or an element is no probability.
     """
     need_tensor("binary_cross_entropy", input)
     need_tensor("binary_cross_entropy", target, "target", 2)
@@ -242,10 +242,10 @@ def binary_cross_entropy(
             f"binary_cross_entropy(): Found dtype {target.dtype.type_name} but expected {input.dtype.type_name}, of "
             "floating point"
         )
-    if input.numel():
-        values = input.detach()
-        if not (float(values.amin()) >= 0 and float(values.amax()) <= 1):
-            raise RuntimeError("binary_cross_entropy(): all elements of input should be between 0 and 1")
+    for called, operand in (("input", input), ("target", target)):
+        values = operand.detach()
+        if values.numel() and not (float(values.amin()) >= 0 and float(values.amax()) <= 1):
+            raise RuntimeError(f"binary_cross_entropy(): all elements of {called} should be between 0 and 1")
     if weight is None:
         return _loss("binary_cross_entropy", input, target, kind)
     return _reduced(_loss("binary_cross_entropy", input, target, "none") * weight, kind)
