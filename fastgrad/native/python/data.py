@@ -55,7 +55,7 @@ from fastgrad.native.base.pyapi import (
     py_tuple_size,
     tuple_type,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT8
+from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import NOT_ONE_ELEMENT
 from fastgrad.native.memory.devices import HOST
@@ -227,7 +227,7 @@ def from_list(data, dtype):
     found = runtime().default_dtype
     if kinds != 0 and not kinds & FLOATS:
         found = INT64 if kinds & INTEGERS else BOOL
-    if dtype >= 0 and dtype != found and not FLOAT16 <= dtype:
+    if dtype >= 0 and dtype != found and dtype != FLOAT32 and dtype != FLOAT64:
         return left_to_python()
     out = new_tensor(found if dtype < 0 else dtype, HOST, n, sizes)
     if failed(out):
