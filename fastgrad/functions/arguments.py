@@ -108,9 +108,16 @@ def as_sizes(name: str, sizes: Sequence[Any], argument: str = "size") -> tuple[i
     A bool is none. As in PyTorch only the first is asked: ``zeros(2, True)`` runs there.
     """
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
-        sizes = tuple(
-            sizes[0]
-        )  # what it holds now: an element that is asked for its index may change the list
+        sizes = sizes[0]
+    found = tuple(sizes)  # as they are now: an element that is asked for its index may change a list
+    for size in found:
+        if type(size) is not int or not -LIMIT <= size < LIMIT:
+            return _unusual_sizes(name, found, argument)
+    return found
+
+
+def _unusual_sizes(name: str, sizes: tuple[Any, ...], argument: str) -> tuple[int, ...]:
+    """Sizes that are not plain integers of 64 bits, or not all of them."""
     try:
         found = tuple(map(operator.index, sizes))
     except TypeError:

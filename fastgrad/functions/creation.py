@@ -28,9 +28,12 @@ from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.records import RUNTIME
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import float_bits
 
+_DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
+_word = rt.word
 _CAST = BY_NAME["cast"].id
 
 
@@ -39,24 +42,34 @@ def _code(where: Any) -> int:
 
 
 def _dtype_code(d: Any) -> int:
-    return runtime_get("default_dtype") if d is None else dtypes.as_dtype(d).code
+    return _word(_DEFAULT_DTYPE) if d is None else dtypes.as_dtype(d).code  # type: ignore[no-any-return]
 
 
 def allocate(name: str, code: int, sizes: Sequence[int], where: Any = None) -> Any:
     """A tensor whose elements are not set; `name` is the function that answers for the sizes."""
+    try:
+        return rt.new(code, _code(where), tuple(sizes))
+    except (RuntimeError, TypeError):
+        _refuse(name, code, sizes)
+        raise
+
+
+def _refuse(name: str, code: int, sizes: Sequence[int]) -> None:
+    """Say what is wrong with sizes, if something is."""
     for s in sizes:
         if s < 0:
             raise RuntimeError(
                 f"{name}(): Trying to create tensor with negative dimension {s}: {list(sizes)}"
-            )
+            ) from None
     if len(sizes) > MAX_DIMS:
         raise RuntimeError(
             f"{name}(): a tensor has at most {MAX_DIMS} dimensions in fastgrad, but got {len(sizes)}: "
             f"{list(sizes)}"
-        )
+        ) from None
     if product(dtypes.of_code(code).itemsize, *filter(None, sizes)) < 0:
-        raise RuntimeError(f"{name}(): Storage size calculation overflowed with sizes={list(sizes)}")
-    return rt.new(code, _code(where), tuple(sizes))
+        raise RuntimeError(
+            f"{name}(): Storage size calculation overflowed with sizes={list(sizes)}"
+        ) from None
 
 
 def _finish(out: Any, requires_grad: bool) -> Any:
@@ -117,6 +130,9 @@ def from_numpy(ndarray: np.ndarray) -> Any:
     >>> t
     tensor([1., 0.])
     """
+    made = rt.over_array(ndarray)
+    if made is not NotImplemented:
+        return made
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     d = dtypes.of_numpy(ndarray.dtype)
@@ -227,6 +243,10 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             raise ValueError(f"tensor(): {TOO_LONG}, the number is {data}") from error
         out = rt.number(*parts, code if dtype is None else _dtype_code(dtype), _code(device))
         return _finish(out, requires_grad)
+    if device is None:
+        out = rt.from_list(data, -1 if dtype is None else _dtype_code(dtype))
+        if out is not NotImplemented:
+            return _finish(out, requires_grad)
     array = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
     out = allocate("tensor", dtypes.of_numpy(array.dtype).code, array.shape, device)
     rt.write(out, array.ctypes.data)
@@ -286,9 +306,14 @@ def full(
     return _finish(fill_with(allocate("full", code, sizes, device), fill_value), requires_grad)
 
 
-def _filled(name: str, size: Sequence[Any], value: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
-    out = allocate(name, _dtype_code(dtype), as_sizes(name, size), device)
-    return _finish(fill_with(out, value), requires_grad)
+def _filled(name: str, size: Sequence[Any], value: int, dtype: Any, device: Any, requires_grad: bool) -> Any:
+    code, sizes = _dtype_code(dtype), as_sizes(name, size)
+    try:
+        out = rt.filled(code, 0 if device is None else _code(device), sizes, 0, 0.0, value)
+    except (RuntimeError, TypeError):
+        _refuse(name, code, sizes)
+        raise
+    return out if requires_grad is False else _finish(out, requires_grad)
 
 
 @public(method=False)

@@ -14,24 +14,9 @@ from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import TENSOR
 
 _NUMBERS = {float, int, bool}  # of Python, that have no dtype of their own
-_DTYPE, _DEVICE, _DATA = (TENSOR.fields[name][0] for name in ("dtype", "device", "data"))
+_DTYPE, _DEVICE = (TENSOR.fields[name][0] for name in ("dtype", "device"))
 _HOST = 0
-_FARTHEST = 2**62  # bytes: a stride beyond that is one of a dimension of size 1, where it means nothing
 _DEEPEST = 64  # levels of sequences: one that holds itself has no end
-
-
-class _Memory:
-    """What NumPy needs to know of a tensor's memory; an array over it keeps this object, and so the tensor."""
-
-    __slots__ = ("__array_interface__", "_tensor")
-
-    def __init__(self, tensor: Any) -> None:
-        d: Any = dtypes.of_code(rt.field(tensor, _DTYPE))
-        self._tensor = tensor
-        self.__array_interface__ = {
-            "shape": rt.sizes(tensor), "typestr": d.numpy.str, "data": (rt.field(tensor, _DATA), False),
-            "strides": tuple(min(s * d.itemsize, _FARTHEST) for s in rt.steps(tensor)), "version": 3,
-        }  # fmt: skip
 
 
 def values_of(tensor: Any) -> np.ndarray:
@@ -39,12 +24,11 @@ def values_of(tensor: Any) -> np.ndarray:
 
     All that the host reads of tensors it reads here.
     """
-    plain = rt.detach(tensor)
-    if rt.field(plain, _DEVICE) != _HOST:
-        arrived = rt.new(rt.field(plain, _DTYPE), _HOST, rt.sizes(plain))
-        rt.copy(arrived, plain)
-        plain = arrived
-    return np.asarray(_Memory(plain))
+    if rt.field(tensor, _DEVICE) != _HOST:
+        arrived = rt.new(rt.field(tensor, _DTYPE), _HOST, rt.sizes(tensor))
+        rt.copy(arrived, rt.detach(tensor))
+        tensor = arrived
+    return rt.array_over(tensor)  # type: ignore[no-any-return]
 
 
 def array_of(data: Any, wanted: dtypes.dtype | None = None) -> np.ndarray:

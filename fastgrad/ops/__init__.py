@@ -5,7 +5,7 @@ from fastgrad.native.build.loader import runtime_set
 from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.ops import OPERATORS
-from fastgrad.native.host import devices, threads
+from fastgrad.native.host import arrays, devices, threads
 from fastgrad.ops import (
     activations,
     attention,
@@ -36,6 +36,7 @@ def _install() -> None:
     """Tell the runtime which ops it uses itself, and which ops the operators of Python are."""
     devices.register_device("cpu", 0, compile_kernel)
     devices.install(kernel_table.KERNELS)
+    arrays.install()
     threads.install()
     runtime_set("default_dtype", FLOAT32)
     runtime_set("mode", GRAD_ENABLED)

@@ -15,7 +15,7 @@ from fastgrad.native.contracts.records import TENSOR
 from fastgrad.tensor.methods import Methods
 
 _DEVICE, _NUMEL = TENSOR.fields["device"][0], TENSOR.fields["numel"][0]
-_field = rt.field
+_field, _item = rt.field, rt.item
 
 
 class Values(Methods):
@@ -25,9 +25,7 @@ class Values(Methods):
 
     def item(self) -> Any:
         """The only element, as a Python number."""
-        if _field(self, _NUMEL) != 1:
-            raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-        return values_of(self).item()
+        return _item(self)
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
@@ -85,24 +83,24 @@ class Values(Methods):
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
-    def _scalar(self, kind: str) -> Any:
-        if self.numel() != 1:
-            if kind == "bool":
-                count = "no values" if self.numel() == 0 else "more than one value"
-                raise RuntimeError(f"Boolean value of Tensor with {count} is ambiguous")
+    def _scalar(self) -> Any:
+        if _field(self, _NUMEL) != 1:
             raise TypeError(
                 f"only one element tensors can be converted to Python scalars, but this has {self.numel()}"
             )
-        return self.item()
+        return _item(self)
 
     def __bool__(self) -> builtins.bool:
-        return builtins.bool(self._scalar("bool"))
+        if _field(self, _NUMEL) != 1:
+            count = "no values" if self.numel() == 0 else "more than one value"
+            raise RuntimeError(f"Boolean value of Tensor with {count} is ambiguous")
+        return _item(self) != 0  # type: ignore[no-any-return]
 
     def __float__(self) -> builtins.float:
-        return builtins.float(self._scalar("float"))
+        return builtins.float(self._scalar())
 
     def __int__(self) -> builtins.int:
-        return builtins.int(self._scalar("int"))
+        return builtins.int(self._scalar())
 
     def __index__(self) -> builtins.int:
         if self.dtype.is_floating_point or self.numel() != 1:

@@ -202,6 +202,9 @@ def _pointer_to(element: types.Type) -> Any:
 
 words = _pointer_to(types.int64)
 f64s = _pointer_to(types.float64)
+f32s = _pointer_to(types.float32)
+i32s = _pointer_to(types.int32)
+u8s = _pointer_to(types.uint8)
 
 
 @intrinsic

@@ -8,6 +8,7 @@ from fastgrad.native.contracts.entries import Entry, row
 _HOOKS, _FUNCTIONS = "backward.hook_dicts", "backward.custom_function"
 _NODES, _OPERATORS = "python.node_entries", "python.operator_slots"
 _PASSES, _CONTEXTS, _MODULES = "backward.passes", "objects.contexts", "objects.modules"
+_DATA = "python.data"
 _HANDLES, _COLLECTOR, _HELD, _ARGUMENTS = (
     "objects.handles", "objects.collector", "objects.held", "python.arguments",
 )  # fmt: skip
@@ -44,6 +45,11 @@ ENTRIES: tuple[Entry, ...] = (
     row("data_of", "tensor", "tensor"),
     row("set_data", "object, object", "count", called="set_data"),
     row("part_from_node", "tensor", "none"),
+    row("filled", "index<dtypes, index<devices, sizes, int, float, int", "tensor", _DATA),
+    row("item", "tensor", "object", _DATA),
+    row("from_list", "object, int", "object", _DATA),
+    row("array_over", "tensor", "object", _DATA),
+    row("over_array", "object", "object", _DATA),
     row("random_fill", "index<random, tensor, int, int, int, int", "count", called="random_fill"),
     row("sequence_fill", "tensor, int, int", "count", called="arange"),
     # threads, modes

@@ -257,6 +257,11 @@ OPERAND_LENGTH = _reason(
     "input {k} has another number of elements than the sizes of the call say",
     "k",
 )
+NOT_ONE_ELEMENT = _reason(
+    RuntimeError,
+    "a Tensor with {numel} elements cannot be converted to Scalar",
+    "numel",
+)
 OPERAND_DTYPE = _reason(
     RuntimeError,
     "input {k} is {got}, but the call reads {expected}",
