@@ -71,7 +71,7 @@ def as_index(name: str, argument: str, value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError(f"{name}(): argument '{argument}' must be int, not bool")
     try:
-        number = operator.index(value)
+        number = value if type(value) is int else operator.index(value)
     except TypeError:
         raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(value).__name__}") from None
     if not -LIMIT <= number < LIMIT:
@@ -92,9 +92,11 @@ def as_float(name: str, argument: str, value: Any) -> float:
 
 def as_flag(name: str, argument: str, value: Any) -> int:
     """1 or 0 for a bool; TypeError for anything else, a 1 or 0 as well."""
-    if not isinstance(value, bool):
+    if value is False:
+        return 0
+    if value is not True:
         raise TypeError(f"{name}(): argument '{argument}' must be bool, not {type(value).__name__}")
-    return int(value)
+    return 1
 
 
 def as_truth(name: str, argument: str, value: Any) -> bool:

@@ -25,7 +25,8 @@ class ValuesIndices(NamedTuple):
 
 def _reduce(name: str, op: Op, input: Any, dim: Any, keepdim: bool) -> Any:
     need_tensor(name, input)
-    return invoke(op, (input,), as_flag(name, "keepdim", keepdim), as_dims(name, dim))
+    keep = as_flag(name, "keepdim", keepdim)
+    return invoke(op, (input,), keep) if dim is None else invoke(op, (input,), keep, as_dims(name, dim))
 
 
 @public()

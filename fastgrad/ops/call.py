@@ -103,6 +103,17 @@ def invoke(op: Op, tensors: Sequence[Any], *attrs: Any, n_outs: int = 0) -> Any:
     n_outs : int
         Number of outputs for ops where the call says so (split, unbind); the result is then a tuple.
     """
+    for t in tensors:
+        if not isinstance(t, TensorBase):
+            return _invoke_on_others(op, tensors, attrs, n_outs)
+    for a in attrs:
+        if type(a) is not int:
+            return apply(op.id, len(tensors), n_outs, *tensors, *_flat(attrs))
+    return apply(op.id, len(tensors), n_outs, *tensors, *attrs)
+
+
+def _invoke_on_others(op: Op, tensors: Sequence[Any], attrs: tuple[Any, ...], n_outs: int) -> Any:
+    """The same with numbers among the tensors, or with what stands for tensors in a rule."""
     if len(tensors) == 1 and isinstance(
         tensors[0], tuple
     ):  # all gradients of a node, where a rule takes `gs`
@@ -110,14 +121,19 @@ def invoke(op: Op, tensors: Sequence[Any], *attrs: Any, n_outs: int = 0) -> Any:
     for t in tensors:
         if isinstance(t, (Symbol, AllGradients)):
             return t.trace.call(op, tensors, attrs)
+    operands = [t if isinstance(t, TensorBase) else as_number(t, tensors, op) for t in tensors]
+    return apply(op.id, len(operands), n_outs, *operands, *_flat(attrs))
+
+
+def _flat(attrs: tuple[Any, ...]) -> list[int]:
+    """Integers and tuples of integers as one list."""
     flat: list[int] = []
     for a in attrs:
         if isinstance(a, int):
             flat.append(a)
         else:
             flat.extend(a)
-    operands = [t if isinstance(t, TensorBase) else as_number(t, tensors, op) for t in tensors]
-    return apply(op.id, len(operands), n_outs, *operands, *flat)
+    return flat
 
 
 def write_bytes(tensor: Any, data: bytes) -> None:
