@@ -238,3 +238,16 @@ def test_a_warm_start_imports_no_compiler():
         timeout=240,
     )
     assert result.stdout == "\n", result.stdout + result.stderr
+
+
+def test_python_is_called_in_one_place():
+    """Behind a call any code may have run: `base.callbacks` sees to it."""
+    calls = {"py_vectorcall", "py_call_tuple"}
+    found = [
+        f"{name}: {node.id}"
+        for name in FILES
+        if name.startswith("native/") and name not in ("native/base/callbacks.py", "native/base/pyapi.py")
+        for node in ast.walk(tree(name))
+        if isinstance(node, ast.Name) and node.id in calls
+    ]
+    assert not found, "call Python by a function of base.callbacks"

@@ -9,8 +9,8 @@ differentiable go to `autograd.function.finish_function`.
 
 from __future__ import annotations
 
-from fastgrad.native.backward.hooks import optional_object
-from fastgrad.native.base.callbacks import call_python
+from fastgrad.native.backward.hook_calls import optional_object
+from fastgrad.native.base.callbacks import call_python, call_tuple, call_vector
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
@@ -27,7 +27,6 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.base.modes import enter, put_back
 from fastgrad.native.base.pyapi import (
     none,
-    py_call_tuple,
     py_decref,
     py_get_attribute,
     py_incref,
@@ -35,7 +34,6 @@ from fastgrad.native.base.pyapi import (
     py_tuple_new,
     py_tuple_set,
     py_tuple_size,
-    py_vectorcall,
 )
 from fastgrad.native.contracts.flags import (
     A_TENSOR,
@@ -236,10 +234,9 @@ def function_apply(kind, function, forward, args):
         frame[0] = o
         for k in range(n):
             frame[1 + k] = py_tuple_item(args, k)
-        result = py_vectorcall(forward, address_of(frame), n + 1, 0)
+        result = call_vector(forward, address_of(frame), n + 1)
     else:
         result = call_with(forward, o, args)
-    enter()
     if result != 0:
         finished = function_finish(node_object(o).handle, args, result)
         py_decref(result)
@@ -263,7 +260,7 @@ def call_with(forward, o, args):
         item = py_tuple_item(args, k)
         py_incref(item)
         py_tuple_set(longer, k + 1, item)
-    result = py_call_tuple(forward, longer, 0)
+    result = call_tuple(forward, longer)
     py_decref(longer)
     return result
 
@@ -322,7 +319,7 @@ def save_given(o, given):
 @native_once
 def save_refused(o, given):
     """Let Python say what among the things to save is no tensor. RAISED."""
-    answer = call_python(runtime().save_others, 2, o, given, 0)
+    answer = call_python(runtime().save_others, 2, o, given)
     if answer != 0:
         py_decref(answer)
         never_made()
@@ -458,8 +455,7 @@ def apply_function(handle, grads, n_grads, results):
         else:
             py_tuple_set(values, k + 1, item)
     if not failed(status):
-        result = py_call_tuple(backward, values, 0)
-        enter()
+        result = call_tuple(backward, values)
         status = RAISED
         if result != 0:
             status = take_gradients(o, result, results)
@@ -496,7 +492,7 @@ def take_gradients(o, result, results):
     if good:
         return OK
     values = exact_tuple(result) if several else new_reference(result)
-    answer = call_python(runtime().check_gradients, 2, o, values, 0) if values != 0 else 0
+    answer = call_python(runtime().check_gradients, 2, o, values) if values != 0 else 0
     if answer != 0:  # a tensor without a record
         py_decref(answer)
         never_made()

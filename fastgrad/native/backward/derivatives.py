@@ -146,8 +146,8 @@ def run_program(address, handle, k, env, grads):
             status = got
             break
         env[ENV_RESULTS + i] = outs[0]
-        if got > 1:
-            drop(outs[1])
+        for j in range(1, got):
+            drop(outs[j])
         made = i + 1
     result = status
     if not failed(status):

@@ -7,6 +7,7 @@ kind is an ordered dict from the handle's id to the callable.
 
 from __future__ import annotations
 
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     handle_object,
@@ -22,7 +23,6 @@ from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import (
     none,
     py_alloc,
-    py_call,
     py_decref,
     py_dict_get,
     py_dict_set,
@@ -178,7 +178,7 @@ def register_hook(h, function):
         return 0
     hooks = find_output_hooks(o, t.output_nr)
     if hooks == 0:
-        fresh = py_call(runtime().hooks_type)
+        fresh = call_python(runtime().hooks_type, 0)
         if fresh != 0:
             hooks = find_output_hooks(
                 o, t.output_nr
@@ -198,7 +198,7 @@ def register_node_hook(n, post, function):
     which = POSTS if post != 0 else PRES
     hooks = words(o)[which]
     if hooks == 0:
-        fresh = py_call(runtime().hooks_type)
+        fresh = call_python(runtime().hooks_type, 0)
         if fresh == 0:
             return 0
         hooks = words(o)[which]  # the collector may have run, and a destructor been faster
@@ -264,7 +264,7 @@ def leaf_hook_dict(h, post):
         py_incref(hooks)
     elif hooks == 0:
         name = rt.post_accumulate_name if post != 0 else rt.hooks_name
-        fresh = py_call(rt.hooks_type)
+        fresh = call_python(rt.hooks_type, 0)
         hooks = hooks_in(attributes, post) if fresh != 0 else 0  # a destructor may have been faster
         if hooks > 0:
             py_incref(hooks)

@@ -8,7 +8,7 @@ something raised. Python is asked before anything begins where arguments are not
 
 from __future__ import annotations
 
-from fastgrad.native.backward.hooks import optional_object
+from fastgrad.native.backward.hook_calls import optional_object
 from fastgrad.native.backward.passes import add_root, add_wanted, discover, task_end, task_new, task_start
 from fastgrad.native.backward.sweep import sweep
 from fastgrad.native.base.callbacks import call_python
@@ -264,7 +264,7 @@ def end_failed(handle, mode):
     if runtime().mode & ANOMALY and n != 0:
         py_err_normalize(at, at + 8, at + 16)
         o = wrap_node(n)
-        answer = call_python(runtime().explain_failure, 2, o, error[1], 0) if o != 0 else 0
+        answer = call_python(runtime().explain_failure, 2, o, error[1]) if o != 0 else 0
         for held in (o, answer):
             if held != 0:
                 py_decref(held)
@@ -300,7 +300,7 @@ def run_pass(outputs, gradients, wanted, flags):
     if not failed(result):
         result = sweep(handle)
     if not failed(result) and t.kept != 0:
-        done = call_python(rt.run_callbacks, 1, t.kept, 0, 0)
+        done = call_python(rt.run_callbacks, 1, t.kept)
         if done == 0:
             result = RAISED
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fastgrad.native.backward.custom_function import apply_function
 from fastgrad.native.backward.derivatives import any_defined, apply
 from fastgrad.native.backward.gradients import accumulate, add_gradient, fit, fit_leaf, write_retained
-from fastgrad.native.backward.hooks import (
+from fastgrad.native.backward.hook_calls import (
     fire_post_accumulate,
     fire_post_hooks,
     fire_pre_hooks,
@@ -245,7 +245,7 @@ def run_leaf(t, n):
 
 
 @native
-def run_function(t, n):
+def run_derivative(t, n):
     """Run the derivative of a node that is no leaf's, by compiled code or a custom function; a status."""
     if n.flags & PYTHON_APPLY:
         if n.flags & IN_VIEW and not any_defined(words(t.grads), t.n_grads):
@@ -349,7 +349,7 @@ def run_node(t):
         return pass_through(t)
     if t.flags & CREATE_GRAPH and not n.flags & PYTHON_APPLY:
         return run_recorded(t)
-    return run_function(t, n)
+    return run_derivative(t, n)
 
 
 @native

@@ -197,15 +197,20 @@ def get(name: str, what: str, compile_code: Callable[[], bytes]) -> Unit:
         with COMPILING:
             return Unit(compile_code(), True, reason)
     path, key = folder / f"{name}.o", f"{environment_key()}/{name}"
+    damage = ""
     with sealed.Draft(path) as draft:
-        while (code := _read(path, key)) is None and not draft.mine:
+        while (found := _read(path, key)).code is None and not draft.mine:
+            damage = found.damage or damage
             draft.take()
             if not draft.mine and draft.waited > 1:
                 _say_progress(f"waiting for another process, which compiles {what}", _WAITING)
-        if code is not None:
-            return Unit(code)
+        if found.code is not None:
+            return Unit(found.code)
         reason = draft.trouble
-        _announce(what, folder, reason)
+        if damage:
+            _say_once(f"{path} is not used: {damage}; compiling {what} anew")
+        else:
+            _announce(what, folder, reason)
         with COMPILING:
             code = compile_code()
         draft.keep(sealed.seal(key, code))
@@ -217,12 +222,18 @@ def get(name: str, what: str, compile_code: Callable[[], bytes]) -> Unit:
 def has(name: str) -> bool:
     """Whether the cache has the code of a unit."""
     folder = place().folder
-    return folder is not None and _read(folder / f"{name}.o", f"{environment_key()}/{name}") is not None
+    return folder is not None and _read(folder / f"{name}.o", f"{environment_key()}/{name}").code is not None
 
 
-def _read(path: Path, key: str) -> bytes | None:
+class _Kept(NamedTuple):
+    """What is kept of a unit: its code, or None and perhaps what is wrong with the file."""
+
+    code: bytes | None
+    damage: str = ""
+
+
+def _read(path: Path, key: str) -> _Kept:
     try:
-        return sealed.read(path, key)
+        return _Kept(sealed.read(path, key))
     except sealed.UnusableError as reason:
-        _say_once(f"{path} is not used: {reason}; compiling it anew")
-        return None
+        return _Kept(None, str(reason))

@@ -17,11 +17,11 @@ from fastgrad.native.contracts.ops import (
     VIEW_SLICE,
 )
 from fastgrad.native.contracts.status import DEVICE_MISMATCH
-from fastgrad.native.graph.graph import record
+from fastgrad.native.graph.recording import record
 from fastgrad.native.launch.elementwise import elementwise
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop
-from fastgrad.native.shapes import reduction, rowwise, run_function
+from fastgrad.native.shapes import reduction, rowwise, run_forward
 from fastgrad.native.tensors.tensors import mark_view, on_one_device
 from fastgrad.native.tensors.views import make_view
 
@@ -79,7 +79,7 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
     elif info.forward == SHAPE_UNBIND or info.forward == SHAPE_SPLIT:
         count = run_splits(info.forward, ins[0], attrs, n_outs, outs)
     else:
-        count = run_function(op, info.forward, n, ins, n_attrs, attrs, outs)
+        count = run_forward(op, info.forward, n, ins, n_attrs, attrs, outs)
     if count <= 0:
         return count
     if runtime().mode & GRAD_ENABLED:

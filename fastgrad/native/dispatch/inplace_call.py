@@ -27,7 +27,7 @@ from fastgrad.native.graph.packing import show_tensor
 from fastgrad.native.launch.elementwise import elementwise_slow
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop, drop_node
-from fastgrad.native.shapes import run_function
+from fastgrad.native.shapes import run_forward
 from fastgrad.native.tensors.overlap import PARTLY, overlap, overlaps_itself
 from fastgrad.native.tensors.tensors import on_one_device, own_memory
 
@@ -83,7 +83,7 @@ def inplace(op, n, ins, n_attrs, attrs):
             return fail(NOT_RECORDABLE)
         if not on_one_device(n, ins):
             return DEVICE_MISMATCH
-        count = run_function(op, info.forward, n, ins, n_attrs, attrs, out)
+        count = run_forward(op, info.forward, n, ins, n_attrs, attrs, out)
         return out[0] if count > 0 else count
     if not needs:
         return elementwise_slow(op, n, ins, ins[0])

@@ -6,7 +6,8 @@ from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_inline, runtime, stack_small, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.flags import GRAD_ENABLED
-from fastgrad.native.graph.graph import any_requires_grad, record
+from fastgrad.native.graph.graph import any_requires_grad
+from fastgrad.native.graph.recording import record
 from fastgrad.native.launch.elementwise import elementwise, number_tensor
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import dtype_with_number

@@ -24,7 +24,6 @@ from fastgrad.native.base.pyapi import is_going, py_incref
 from fastgrad.native.contracts.flags import (
     DETACHED,
     FUNCTION_VIEW,
-    GRAD_ENABLED,
     INFERENCE,
     IS_VIEW,
     LEAF_HOOKS,
@@ -40,7 +39,6 @@ from fastgrad.native.contracts.flags import (
     TENSOR_HOOKS,
     VIEW_ORIGIN,
     WATCHED,
-    WRAPPED_NUMBER,
 )
 from fastgrad.native.contracts.limits import (
     ATTR_WORDS,
@@ -51,7 +49,7 @@ from fastgrad.native.contracts.limits import (
     SAVED_OUTPUTS,
     SAVED_SLOTS,
 )
-from fastgrad.native.contracts.ops import NO_GRAD, NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
+from fastgrad.native.contracts.ops import NO_GRAD, ONE_DIFFERENTIABLE
 from fastgrad.native.contracts.records import NODE_KIND
 from fastgrad.native.contracts.status import (
     FREED_GRAPH,
@@ -66,9 +64,8 @@ from fastgrad.native.contracts.status import (
     SAVED_DETACHED,
     SAVED_MODIFIED,
 )
-from fastgrad.native.graph.packing import announce, pack_place, place_at
+from fastgrad.native.graph.packing import announce, pack_inputs, place_at
 from fastgrad.native.launch.launch import op_record, rule_of
-from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.buffers import allocate
 from fastgrad.native.memory.records import (
     ATTRS_OFFSET,
@@ -85,8 +82,6 @@ from fastgrad.native.memory.references import (
     leave_node,
     link_retained,
     living_object,
-    release_node,
-    release_place,
     release_reference,
     retain,
     retain_node,
@@ -95,7 +90,7 @@ from fastgrad.native.memory.references import (
 )
 from fastgrad.native.memory.storages import version_of
 from fastgrad.native.tensors.elements import ITEMSIZE_OF
-from fastgrad.native.tensors.tensors import alias, set_history
+from fastgrad.native.tensors.tensors import alias
 
 # --- nodes -----------------------------------------------------------------------------------------------------
 
@@ -521,63 +516,6 @@ def create_node(op, n, ins, n_out, outs, n_attrs, attrs):
         drop_node(handle)
         return RAISED
     return handle
-
-
-@native
-def record(op, n, ins, n_out, outs, n_attrs, attrs):
-    """Give the outputs of a call their history, if gradients are on and an input asks for them."""
-    info = op_record(op)
-    if not runtime().mode & GRAD_ENABLED or not any_requires_grad(min(n, info.n_in), ins):
-        return 0
-    if info.flags & NOT_DIFFERENTIABLE or not is_floating(tensor(outs[0]).dtype):
-        return 0
-    status = catch_up_all(min(n, info.n_in), ins)
-    if failed(status):
-        return status
-    handle = create_node(op, n, ins, n_out, outs, n_attrs, attrs)
-    if failed(handle):
-        return handle
-    for k in range(n_out):
-        if is_floating(tensor(outs[k]).dtype):
-            set_history(outs[k], handle, k)
-        if info.flags & ONE_DIFFERENTIABLE:
-            break
-    status = pack_outputs(handle, outs) if runtime().mode & SAVED_HOOKS else 0
-    release_node(handle)
-    if failed(status):
-        return RAISED
-    return 0
-
-
-@native_once
-def pack_inputs(handle, info, ins):
-    """Let the saved-tensor hooks have the inputs that a node saved, but for numbers: see Note [One order] in
-    `contracts.ops`. OK or RAISED.
-    """
-    saved = words(node(handle).saved)
-    for i in range(SAVED_SLOTS):
-        place = place_at(info, i)
-        if place >= SAVED_INPUTS or saved[2 * place] == 0 or tensor(ins[place]).flags & WRAPPED_NUMBER:
-            continue
-        release_place(saved, place)
-        if failed(pack_place(handle, place, ins[place])):
-            return RAISED
-    return OK
-
-
-@native_once
-def pack_outputs(handle, outs):
-    """Let the saved-tensor hooks have the outputs that a node saved. OK or RAISED."""
-    info = op_record(node(handle).op)
-    saved = words(node(handle).saved)
-    for i in range(SAVED_SLOTS):
-        place = place_at(info, i)
-        if place < SAVED_INPUTS or saved[2 * place] == 0:
-            continue
-        release_place(saved, place)
-        if failed(pack_place(handle, place, outs[place - SAVED_INPUTS])):
-            return RAISED
-    return OK
 
 
 @native

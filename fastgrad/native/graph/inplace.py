@@ -35,12 +35,12 @@ from fastgrad.native.graph.graph import (
     create_node,
     follow_base,
     is_leaf,
-    pack_outputs,
     rebase,
     refuse_view,
     requires_grad,
     strided_plan,
 )
+from fastgrad.native.graph.packing import pack_outputs
 from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.launch import rule_of
 from fastgrad.native.memory.references import (

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import native, native_inline, native_once, node, runtime, words
+from fastgrad.native.base.intrinsics import native, native_inline, native_once, node, runtime, tensor, words
 from fastgrad.native.base.modes import enter, put_back
 from fastgrad.native.base.pyapi import none, py_decref, py_incref, py_integer
-from fastgrad.native.contracts.flags import GRAD_ENABLED, IS_PACKED, MUTATION_HOOKS, PACKED, SAVED_FREED
-from fastgrad.native.contracts.limits import SAVED_SLOTS
+from fastgrad.native.contracts.flags import (
+    GRAD_ENABLED,
+    IS_PACKED,
+    MUTATION_HOOKS,
+    PACKED,
+    SAVED_FREED,
+    WRAPPED_NUMBER,
+)
+from fastgrad.native.contracts.limits import SAVED_INPUTS, SAVED_SLOTS
 from fastgrad.native.contracts.status import FREED_GRAPH, OK, RAISED
-from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
+from fastgrad.native.launch.launch import op_record
+from fastgrad.native.memory.references import drop, drop_node, release_place, retain, retain_node
 from fastgrad.native.objects.handles import never_made, object_handle, wrap, wrap_node
 from fastgrad.native.tensors.tensors import own_memory
 
@@ -45,7 +53,7 @@ def show_tensor(function, h):
     """Call ``function(tensor)``. OK or RAISED."""
     retain(h)
     o = wrap(h)
-    answer = call_python(function, 1, o, 0, 0) if o != 0 else 0
+    answer = call_python(function, 1, o) if o != 0 else 0
     if o != 0:
         py_decref(o)
     if answer == 0:
@@ -160,3 +168,34 @@ def new_reference(o):
     """A new reference to an object."""
     py_incref(o)
     return o
+
+
+@native_once
+def pack_inputs(handle, info, ins):
+    """Let the saved-tensor hooks have the inputs that a node saved, but for numbers: see Note [One order] in
+    `contracts.ops`. OK or RAISED.
+    """
+    saved = words(node(handle).saved)
+    for i in range(SAVED_SLOTS):
+        place = place_at(info, i)
+        if place >= SAVED_INPUTS or saved[2 * place] == 0 or tensor(ins[place]).flags & WRAPPED_NUMBER:
+            continue
+        release_place(saved, place)
+        if failed(pack_place(handle, place, ins[place])):
+            return RAISED
+    return OK
+
+
+@native_once
+def pack_outputs(handle, outs):
+    """Let the saved-tensor hooks have the outputs that a node saved. OK or RAISED."""
+    info = op_record(node(handle).op)
+    saved = words(node(handle).saved)
+    for i in range(SAVED_SLOTS):
+        place = place_at(info, i)
+        if place < SAVED_INPUTS or saved[2 * place] == 0:
+            continue
+        release_place(saved, place)
+        if failed(pack_place(handle, place, outs[place - SAVED_INPUTS])):
+            return RAISED
+    return OK

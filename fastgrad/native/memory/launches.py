@@ -123,7 +123,7 @@ def resolve(cell):
     number = py_integer(cell)
     if number == 0:
         return RAISED
-    answer = call_python(runtime().resolve, 1, number, 0, 0)
+    answer = call_python(runtime().resolve, 1, number)
     py_decref(number)
     if answer == 0:
         return RAISED

@@ -12,6 +12,7 @@ way, and takes the change back as it goes.
 
 from __future__ import annotations
 
+from fastgrad.native.base.callbacks import call_python, call_tuple
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import context_object, native, runtime
 from fastgrad.native.base.modes import enter, forget_ended_threads, put_back, set_setting
@@ -19,8 +20,6 @@ from fastgrad.native.base.pyapi import (
     call_visit,
     none,
     py_alloc,
-    py_call,
-    py_call_tuple,
     py_clear_weakrefs,
     py_decref,
     py_dict_size,
@@ -159,7 +158,7 @@ def enter_context(o):
         ask = py_get_attribute(o, runtime().entering_name)
         if ask == 0:
             return RAISED
-        value = py_call(ask)
+        value = call_python(ask, 0)
         py_decref(ask)
         if value == 0:
             return RAISED
@@ -232,7 +231,7 @@ def context_call(o, args, kwargs):
     decorate = py_get_attribute(o, runtime().decorate_name)
     if decorate == 0:
         return 0
-    answer = py_call_tuple(decorate, args, kwargs)
+    answer = call_tuple(decorate, args, kwargs)
     py_decref(decorate)
     return answer
 
@@ -242,7 +241,7 @@ def call_inside(o, function, args, kwargs):
     """Call a function with a tuple and a dict of arguments inside of a context: what it returns, or zero."""
     if failed(enter_context(o)):
         return 0
-    answer = py_call_tuple(function, args, kwargs if py_dict_size(kwargs) > 0 else 0)
+    answer = call_tuple(function, args, kwargs if py_dict_size(kwargs) > 0 else 0)
     leave_context(o)
     return answer
 

@@ -172,7 +172,7 @@ def wrap_first(handle):
     retain_node(handle)
     op = node(handle).op
     number = py_integer(op)
-    kind = call_python(rt.make_node_class, 1, number, 0, 0) if number != 0 else 0
+    kind = call_python(rt.make_node_class, 1, number) if number != 0 else 0
     if number != 0:
         py_decref(number)
     o = 0

@@ -52,7 +52,7 @@ def refuse_kind(which, o):
     """Let Python raise the TypeError of an object that is not what is held under a name. RAISED."""
     number = py_integer(which)
     if number != 0:
-        answer = call_python(runtime().wrong_kind, 2, number, o, 0)
+        answer = call_python(runtime().wrong_kind, 2, number, o)
         if answer != 0:
             py_decref(answer)
         py_decref(number)

@@ -14,7 +14,7 @@ references are held to what is used.
 
 from __future__ import annotations
 
-from fastgrad.native.base.callbacks import call_python
+from fastgrad.native.base.callbacks import call_python, call_tuple
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     address_of,
@@ -30,7 +30,6 @@ from fastgrad.native.base.pyapi import (
     TP_GETATTRO,
     dict_type,
     none,
-    py_call_tuple,
     py_decref,
     py_dict_contains,
     py_dict_copy,
@@ -134,7 +133,7 @@ def module_attribute(o, name):
     if found > 0:
         py_incref(found)
     py_decref(own)
-    return found if found > 0 else call_python(runtime().missing_attribute, 2, o, name, 0)
+    return found if found > 0 else call_python(runtime().missing_attribute, 2, o, name)
 
 
 # --- calls -----------------------------------------------------------------------------------------------------
@@ -159,7 +158,7 @@ def call_forward(o, args, kwargs):
     forward = py_get_attribute(o, name_of(FORWARD))
     if forward == 0:
         return 0
-    answer = py_call_tuple(forward, args, kwargs)
+    answer = call_tuple(forward, args, kwargs)
     py_decref(forward)
     return answer
 
@@ -207,13 +206,13 @@ def call_with_hooks(c):
         return RAISED
     n_backward += more + count_everywhere(c, ALL_BACKWARD_PRE_HOOKS) + count_everywhere(c, ALL_BACKWARD_HOOKS)
     if n_backward > 0:
-        c.crossing = call_python(runtime().new_crossing, 2, c.module, c.own, 0)
+        c.crossing = call_python(runtime().new_crossing, 2, c.module, c.own)
         if c.crossing == 0:
             return RAISED
     if n_pre + count_everywhere(c, ALL_PRE_HOOKS) > 0 and failed(run_hooks(c, ALL_PRE_HOOKS, PRE_HOOKS)):
         return RAISED
     if c.crossing != 0:
-        inside = call_python(runtime().enter_crossing, 2, c.crossing, c.args, 0)
+        inside = call_python(runtime().enter_crossing, 2, c.crossing, c.args)
         if inside == 0:
             return RAISED
         exchange_args(c, inside)
@@ -228,7 +227,7 @@ def call_with_hooks(c):
     if n_post + count_everywhere(c, ALL_HOOKS) > 0 and failed(run_hooks(c, ALL_HOOKS, HOOKS)):
         return RAISED
     if c.crossing != 0:
-        outside = call_python(runtime().leave_crossing, 2, c.crossing, c.result, 0)
+        outside = call_python(runtime().leave_crossing, 2, c.crossing, c.result)
         if outside == 0:
             return RAISED
         exchange_result(c, outside)
@@ -256,7 +255,7 @@ def own_store(c, k):
     """What the module has under a name that every module has, borrowed; zero with an exception set if it has not."""
     store = py_dict_get(c.own, name_of(k))
     if store == 0:
-        let_go(call_python(runtime().missing_store, 2, c.module, name_of(k), 0))
+        let_go(call_python(runtime().missing_store, 2, c.module, name_of(k)))
     return store
 
 
@@ -407,7 +406,7 @@ def run_hook(c, mine, key, hook):
 def take_arguments(c, new, wants):
     """Take what a pre-hook returned, whose reference it takes over. OK or RAISED."""
     if wants == 1:
-        both = call_python(runtime().new_arguments, 1, new, 0, 0)
+        both = call_python(runtime().new_arguments, 1, new)
         py_decref(new)
         if both == 0:
             return RAISED

@@ -101,7 +101,7 @@ def node_output(n, k):
 @native
 def node_meta(n, k, out):
     """What a node knows of its output `k`: dtype, device, sizes."""
-    return write_meta(words(node(n).metas + k * META_BYTES), out)
+    return read_meta(words(node(n).metas + k * META_BYTES), out)
 
 
 @native
@@ -110,11 +110,11 @@ def input_meta(n, k, out):
     edges = words(node(n).edges)
     if edges[2 * k] == 0:
         return fail(INTERNAL, n, k)
-    return write_meta(words(node(edges[2 * k]).metas + edges[2 * k + 1] * META_BYTES), out)
+    return read_meta(words(node(edges[2 * k]).metas + edges[2 * k + 1] * META_BYTES), out)
 
 
 @native
-def write_meta(meta, out):
+def read_meta(meta, out):
     """Write what is known of an output, dtype, device and sizes, to an array; returns the number of words."""
     words(out)[0] = meta[0]
     words(out)[1] = meta[1]

@@ -6,6 +6,6 @@ frames that they fill are described at the kernels.
 
 from fastgrad.native.shapes.reductions import reduction
 from fastgrad.native.shapes.rows import rowwise
-from fastgrad.native.shapes.table import run_function
+from fastgrad.native.shapes.table import run_forward
 
-__all__ = ["reduction", "rowwise", "run_function"]
+__all__ = ["reduction", "rowwise", "run_forward"]

@@ -216,7 +216,7 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
 
 
 @native_once
-def run_function(op, kind, n, ins, n_attrs, attrs, outs):
+def run_forward(op, kind, n, ins, n_attrs, attrs, outs):
     """An op of kind STRUCTURED; returns the number of outputs or a negative status."""
     out = 0
     if kind == SHAPE_MATMUL:

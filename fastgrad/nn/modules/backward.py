@@ -20,7 +20,7 @@ from fastgrad.autograd.boundary import boundary, zeros_at
 from fastgrad.autograd.engine import kept_by_pass
 from fastgrad.autograd.hooks import CheckedHook, check_replacement, hook_name
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.nn.modules.hooks import Hook
+from fastgrad.nn.modules.module_hooks import Hook
 from fastgrad.nn.modules.pytree import children, filled, form_of, is_container, picked, rebuilt
 
 Grads = tuple[Any, ...]

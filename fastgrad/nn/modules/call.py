@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 from fastgrad.native.build.loader import runtime_set_object
 from fastgrad.native.contracts.python_types import MODULE_NAMES
-from fastgrad.nn.modules import hooks as hooks_
+from fastgrad.nn.modules import module_hooks as hooks_
 from fastgrad.nn.modules.backward import Boundaries, deprecated_hooks
-from fastgrad.nn.modules.hooks import CALL_HOOKS, Hook
+from fastgrad.nn.modules.module_hooks import CALL_HOOKS, Hook
 
 
 def _missing_store(module: Any, missing: str) -> NoReturn:

@@ -10,10 +10,10 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from fastgrad.native.build.loader import ModuleBase, TensorBase, rt
-from fastgrad.nn.modules import hooks as hooks_
+from fastgrad.nn.modules import module_hooks as hooks_
 from fastgrad.nn.modules.call import install
 from fastgrad.nn.modules.convert import ConvertMethods
-from fastgrad.nn.modules.hooks import (
+from fastgrad.nn.modules.module_hooks import (
     CALL_STORES,
     HOOK_STORES,
     HookMethods,
@@ -434,7 +434,7 @@ read_fast(Module)
 
 
 class _WithGlobalHooks(ModuleType):
-    """The class of the module that has the global hooks of ``nn.modules.hooks``, to read and to set."""
+    """The class of the module that has the global hooks of ``nn.modules.module_hooks``, to read and to set."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_global_"):

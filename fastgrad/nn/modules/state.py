@@ -13,7 +13,7 @@ from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.autograd.modes import no_grad
 from fastgrad.functions.arguments import need_type
 from fastgrad.native.build.loader import TensorBase
-from fastgrad.nn.modules.hooks import Hook, add
+from fastgrad.nn.modules.module_hooks import Hook, add
 from fastgrad.nn.parameter import Parameter
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"

@@ -148,7 +148,7 @@ def call_hook(run, i, n, a, b):
     result = call_python(hook_at(run, i), n, a, b, 0)
     if keys != 0 and result != 0 and i < py_list_size(keys):
         took = py_integer(nanoseconds() - start)
-        answer = call_python(runtime().note_hook, 2, py_list_item(keys, i), took, 0) if took != 0 else 0
+        answer = call_python(runtime().note_hook, 2, py_list_item(keys, i), took) if took != 0 else 0
         if took != 0:
             py_decref(took)
         if answer == 0:
@@ -359,7 +359,7 @@ def show_values(function, n, array, count):
     """Call ``function(node, gradients)``. OK or RAISED."""
     values = tuple_of(array, count)
     o = wrap_node(n)
-    answer = call_python(function, 2, o, values, 0) if values != 0 and o != 0 else 0
+    answer = call_python(function, 2, o, values) if values != 0 and o != 0 else 0
     for held in (values, o, answer):
         if held != 0:
             py_decref(held)
@@ -421,7 +421,7 @@ def fire_post_accumulate(t):
             status = RAISED
             break
         if result != none() and result != o:
-            answer = call_python(runtime().check_post_accumulate, 2, hook_at(run, i), result, 0)
+            answer = call_python(runtime().check_post_accumulate, 2, hook_at(run, i), result)
             if answer != 0:
                 py_decref(answer)
             else:
