@@ -12,6 +12,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.functions.arguments import (
+    LIMIT,
     TOO_LONG,
     as_float,
     as_index,
@@ -28,10 +29,11 @@ from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
-from fastgrad.native.contracts.records import RUNTIME
+from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import float_bits
 
+_DTYPE, _DEVICE = (TENSOR.fields[name][0] for name in ("dtype", "device"))
 _DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
 _word = rt.word
 _CAST = BY_NAME["cast"].id
@@ -335,6 +337,12 @@ def _like(name: str, input: Any, dtype: Any, device: Any) -> Any:
 
 
 def _filled_like(name: str, input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
+    if type(value) is int and -LIMIT <= value < LIMIT and device is None:
+        need_tensor(name, input)
+        code = rt.field(input, _DTYPE) if dtype is None else _dtype_code(dtype)
+        return _finish(
+            rt.filled(code, rt.field(input, _DEVICE), rt.sizes(input), 0, 0.0, value), requires_grad
+        )
     return _finish(fill_with(_like(name, input, dtype, device), value), requires_grad)
 
 

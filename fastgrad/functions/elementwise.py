@@ -12,11 +12,12 @@ from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import full
 from fastgrad.functions.public import public
+from fastgrad.native.build.loader import TensorBase
 from fastgrad.native.host.tables import BY_NAME, OPS
-from fastgrad.ops.call import apply, as_number, invoke
+from fastgrad.ops.call import apply, as_number, invoke, invoke_with
 from fastgrad.ops.registry import Op
 
-_ADD, _SUB = BY_NAME["add"], BY_NAME["sub"]
+_ADD, _SUB, _POW = BY_NAME["add"], BY_NAME["sub"], BY_NAME["pow.number"]
 _CLAMPS = {
     (side, number): BY_NAME[f"clamp{side}.number" if number else f"clamp{side}"]
     for side in ("", "_min", "_max")
@@ -79,8 +80,11 @@ def pow(input: Any, exponent: Any) -> Any:
     RuntimeError
         If an integer tensor shall be raised to a negative integer.
     """
-    if not is_tensor(exponent):
-        need_tensor("pow", input)
+    if not isinstance(exponent, TensorBase):
+        if not isinstance(input, TensorBase):
+            need_tensor("pow", input)
+        if type(exponent) is float or (type(exponent) is int and exponent >= 0):
+            return invoke_with(_POW, input, exponent)
         if not is_number(exponent):
             raise TypeError(
                 f"pow(): argument 'exponent' (position 2) must be Tensor or Number, not {type(exponent).__name__}"
@@ -91,7 +95,7 @@ def pow(input: Any, exponent: Any) -> Any:
                 "convert the "
                 f"{input.dtype.name} tensor to a floating-point dtype first"
             )
-        return invoke(BY_NAME["pow.number"], (input, exponent))
+        return invoke_with(_POW, input, exponent)
     if not is_tensor(input):
         return invoke(BY_NAME["rpow"], (exponent, input))
     return invoke(BY_NAME["pow"], (input, exponent))
@@ -292,7 +296,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     need_tensor("clamp", input)
     need_bounds("clamp", min, max)
     op, bounds = bounded(min, max)
-    return invoke(op, (input, *bounds))
+    return invoke_with(op, input, *bounds)
 
 
 def bounded(min: Any, max: Any) -> tuple[Op, tuple[Any, ...]]:

@@ -32,24 +32,27 @@ from fastgrad.functions.shape import expand, permute, reshape, wrapped
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.contracts.status import PARTIAL_OVERLAP
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import DEVICE_FIELD, apply, invoke
 from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE = BY_NAME["select"].id, BY_NAME["slice"].id
+_NDIM = TENSOR.fields["ndim"][0]
+_field = rt.field
 _END = (1 << 63) - 1
 
 
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]``: a view for integers and slices, a copy where an index is a tensor, a list or a mask."""
     if type(index) is int:
-        if x.ndim == 0:
+        if _field(x, _NDIM) == 0:
             raise IndexError(
                 "index(): invalid index of a 0-dim tensor. Use `tensor.item()` to convert it to a number"
             )
         return apply(_SELECT, 1, 0, x, 0, index)
-    if type(index) is slice and x.ndim > 0:
+    if type(index) is slice and _field(x, _NDIM) > 0:
         return _slice(x, 0, index)
     out, advanced = _views(x, index)
     if advanced:
@@ -160,15 +163,18 @@ def _integer(item: Any) -> int:
 
 
 def _slice(x: Any, dim: int, item: slice) -> Any:
-    step = 1 if item.step is None else _clamped(item.step)
+    start, stop, step = item.start, item.stop, item.step
+    step = 1 if step is None else _clamped(step)
     if step <= 0:
         raise ValueError(f"slice(): step must be greater than zero, but got {step}")
-    start = 0 if item.start is None else _clamped(item.start)
-    stop = _END if item.stop is None else _clamped(item.stop)
+    start = 0 if start is None else _clamped(start)
+    stop = _END if stop is None else _clamped(stop)
     return apply(_SLICE, 1, 0, x, dim, start, stop, step)
 
 
 def _clamped(value: Any) -> int:
+    if type(value) is int and -_END <= value <= _END:
+        return value
     try:
         return max(min(operator.index(value), _END), -_END)
     except TypeError:

@@ -8,11 +8,14 @@ from fastgrad import dtypes
 from fastgrad.functions.arguments import as_dims, as_flag, as_index, is_tensor, need_tensor
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import joined_dims
+from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.limits import ALL_DIMS
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import Op
 
+_NUMEL = TENSOR.fields["numel"][0]
 _SUM, _SUM_DIM, _MEAN, _MEAN_DIM = (BY_NAME[n] for n in ("sum", "sum.dim", "mean", "mean.dim"))
 
 
@@ -24,9 +27,14 @@ class ValuesIndices(NamedTuple):
 
 
 def _reduce(name: str, op: Op, input: Any, dim: Any, keepdim: bool) -> Any:
-    need_tensor(name, input)
-    keep = as_flag(name, "keepdim", keepdim)
-    return invoke(op, (input,), keep) if dim is None else invoke(op, (input,), keep, as_dims(name, dim))
+    if not isinstance(input, TensorBase):
+        need_tensor(name, input)
+    keep = 0 if keepdim is False else as_flag(name, "keepdim", keepdim)
+    if dim is None:
+        return apply(op.id, 1, 0, input, keep)
+    if type(dim) is int:
+        return apply(op.id, 1, 0, input, keep, as_index(name, "dim", dim))
+    return apply(op.id, 1, 0, input, keep, *as_dims(name, dim))
 
 
 @public()
@@ -123,7 +131,7 @@ def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:
     if dim is None:
         if input.numel() == 0:
             raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
-        flat = input.reshape(-1)
+        flat = input if input.dim() == 1 else input.reshape(-1)
         out = invoke(BY_NAME[name], (flat,), 0, 0)
         return out.reshape([1] * input.dim()) if keepdim else out
     return invoke(BY_NAME[name], (input,), as_index(name, "dim", dim), keep)
@@ -162,15 +170,15 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 def _extreme(name: str, binary: str, input: Any, dim: Any, keepdim: bool) -> Any:
     need_tensor(name, input)
-    if is_tensor(dim):
-        return invoke(BY_NAME[binary], (input, dim))
     if dim is None:
-        if input.numel() == 0:
+        if rt.field(input, _NUMEL) == 0:
             raise RuntimeError(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
                 "with the 'dim' argument."
             )
-        return invoke(BY_NAME[name], (input,), 0)
+        return apply(BY_NAME[name].id, 1, 0, input, 0)
+    if is_tensor(dim):
+        return invoke(BY_NAME[binary], (input, dim))
     keep = as_flag(name, "keepdim", keepdim)
     return ValuesIndices(*invoke(BY_NAME[name + "_dim"], (input,), as_index(name, "dim", dim), keep))
 
@@ -230,7 +238,7 @@ def _softmax(name: str, input: Any, dim: int, dtype: Any) -> Any:
     need_tensor(name, input)
     if dtype is not None:
         input = input.to(dtype)
-    return invoke(BY_NAME[name], (input,), as_index(name, "dim", dim), 0)
+    return apply(BY_NAME[name].id, 1, 0, input, as_index(name, "dim", dim), 0)
 
 
 @public()

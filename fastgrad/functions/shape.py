@@ -28,6 +28,7 @@ from fastgrad.ops.call import apply, invoke
 
 _VIEW, _TRANSPOSE, _T, _PERMUTE = (BY_NAME[n].id for n in ("view", "transpose", "t", "permute"))
 _SELECT, _SLICE, _EXPAND = (BY_NAME[n].id for n in ("select", "slice", "expand"))
+_UNSQUEEZE = BY_NAME["unsqueeze"].id
 _RESHAPE_COPY, _STRIDED_VIEW = BY_NAME["reshape_copy"].id, BY_NAME["view.strided"].id
 _CLONE = BY_NAME["clone"].id
 _FLAGS, _NUMEL = TENSOR.fields["flags"][0], TENSOR.fields["numel"][0]
@@ -224,7 +225,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
 @public()
 def unsqueeze(input: Any, dim: int) -> Any:
     """With a new dimension of size 1."""
-    return invoke(BY_NAME["unsqueeze"], (need_tensor("unsqueeze", input),), as_index("unsqueeze", "dim", dim))
+    return apply(_UNSQUEEZE, 1, 0, need_tensor("unsqueeze", input), as_index("unsqueeze", "dim", dim))
 
 
 @public(package=False)
@@ -338,19 +339,19 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     tensor([0., 0., 1.])
     """
     parts, dim = _joined("cat", tensors, dim)
-    for k, x in enumerate(parts):
-        if x.dim() == 0:
-            raise RuntimeError(f"cat(): zero-dimensional tensor (at position {k}) cannot be concatenated")
-    first = next((x for x in parts if not _is_nothing(x)), parts[0])
-    d = wrapped("cat", dim, first.dim())
-    none = [0 if k == d else s for k, s in enumerate(first.shape)]
-    used = [reshape(x, none) if _is_nothing(x) and x.dim() != len(none) else x for x in parts]
-    lengths = [x.shape[d] if x.dim() > d else 0 for x in used]
-    return apply(BY_NAME["cat"].id, len(used), 0, *used, d, *lengths)
-
-
-def _is_nothing(x: Any) -> bool:
-    return x.dim() == 1 and x.shape[0] == 0  # type: ignore[no-any-return]
+    shapes = [rt.sizes(x) for x in parts]
+    if () in shapes:
+        raise RuntimeError(
+            f"cat(): zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated"
+        )
+    nothing = (0,)
+    first = shapes[0] if shapes[0] != nothing else next((s for s in shapes if s != nothing), nothing)
+    d = wrapped("cat", dim, len(first))
+    if nothing in shapes and len(first) != 1:
+        none = [0 if k == d else s for k, s in enumerate(first)]
+        parts = [reshape(x, none) if s == nothing else x for x, s in zip(parts, shapes, strict=True)]
+    lengths = [s[d] if len(s) > d else 0 for s in shapes]
+    return apply(BY_NAME["cat"].id, len(parts), 0, *parts, d, *lengths)
 
 
 @public(method=False)

@@ -125,6 +125,12 @@ def _invoke_on_others(op: Op, tensors: Sequence[Any], attrs: tuple[Any, ...], n_
     return apply(op.id, len(operands), n_outs, *operands, *_flat(attrs))
 
 
+def invoke_with(op: Op, tensor: Any, *numbers: Any) -> Any:
+    """Call an op on a tensor and then numbers: `invoke` for what is known to be that."""
+    operands = [n if isinstance(n, TensorBase) else as_number(n, (tensor,), op) for n in numbers]
+    return apply(op.id, 1 + len(operands), 0, tensor, *operands)
+
+
 def _flat(attrs: tuple[Any, ...]) -> list[int]:
     """Integers and tuples of integers as one list."""
     flat: list[int] = []
@@ -147,6 +153,8 @@ def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:
 
     Whatever is no number stays what it is: the call of the op refuses it.
     """
+    if type(value) is float:
+        return rt.wrapped_number(1, value, 0, _device_of(others))
     if isinstance(value, bool):
         return rt.wrapped_number(2, 0.0, int(value), _device_of(others))
     if isinstance(value, int):
@@ -165,5 +173,7 @@ def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:
 
 def _device_of(operands: Sequence[Any]) -> int:
     """The device of the last tensor among operands; the CPU if there is none."""
-    last = next((t for t in reversed(operands) if isinstance(t, TensorBase)), None)
-    return 0 if last is None else rt.field(last, DEVICE_FIELD)  # type: ignore[no-any-return]
+    for t in reversed(operands):
+        if isinstance(t, TensorBase):
+            return rt.field(t, DEVICE_FIELD)  # type: ignore[no-any-return]
+    return 0

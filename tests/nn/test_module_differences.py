@@ -19,7 +19,7 @@ import fastgrad as fg
 
 def flags(lib: ModuleType) -> Any:
     """The dict of the ids of global forward hooks with keyword arguments."""
-    where = "hooks" if here(lib) else "module"
+    where = "module_hooks" if here(lib) else "module"
     return importlib.import_module(f"{lib.__name__}.nn.modules.{where}")._global_forward_hooks_with_kwargs
 
 

@@ -371,3 +371,15 @@ def test_always_called_hooks_behind_several_pre_hooks():
     with pytest.raises(ValueError, match="no"):
         m()
     assert log == [1]
+
+
+def test_a_module_that_was_not_made_runs_no_hooks():
+    log = []
+    with nn.modules.module.register_module_forward_hook(log.append, always_call=True):
+        with pytest.raises(AttributeError, match="Plain.__init__ must call super"):
+            nn.Module.__new__(Plain)()
+        m = Plain()
+        del m.__dict__["_forward_pre_hooks"]
+        with pytest.raises(AttributeError, match="_forward_pre_hooks"):
+            m()
+    assert log == []

@@ -75,10 +75,12 @@ MODULE_NAMES = (
 )  # fmt: skip
 """What compiled code looks up in the `__dict__` of a module, or among the hooks of all modules."""
 MODULE_CALL = Part(
-    "module_call", module=1, own=1, everywhere=1, args=1, kwargs=1, result=1, crossing=1, with_kwargs=1, keys=1, key=1,
+    "module_call", module=1, own=1, everywhere=1, n_pre=1, n_backward=1, args=1, kwargs=1, result=1, crossing=1,
+    with_kwargs=1, keys=1, key=1,
 )  # fmt: skip
-"""A call of a module that has hooks: the `__dict__` of the module and the dict of the hooks of all; the arguments; the
-result; what backward hooks need; which hooks want keyword arguments; which hooks run, and the last one that began."""
+"""A call of a module that has hooks: the `__dict__` of the module and the dict of the hooks of all; how many hooks run
+before `forward`, and backward; the arguments; the result; what backward hooks need; which hooks want keyword arguments;
+which hooks run, and the last one that began."""
 
 T_OBJECT, T_LONGLONG, T_PYSSIZET = 6, 17, 19
 READONLY = 1

@@ -183,19 +183,21 @@ def begin_call(o, own, args, kwargs):
         c.kwargs = py_dict_copy(kwargs)
         status = OK if c.kwargs != 0 else RAISED
     if not failed(status):
+        status = count_hooks(c)
+    if not failed(status):
         status = call_with_hooks(c)
-    if failed(status):
-        give_always(c)
-        let_go(c.result)
-        c.result = 0
+        if failed(status):
+            give_always(c)
+            let_go(c.result)
+            c.result = 0
     for held in (c.args, c.kwargs, c.crossing, c.with_kwargs, c.keys, c.key):
         let_go(held)
     return c.result
 
 
 @native
-def call_with_hooks(c):
-    """All that a call runs, in its order. OK or RAISED."""
+def count_hooks(c):
+    """Count the hooks that a call begins with. OK, or RAISED if the module has no place for hooks."""
     n_post = count_own(c, HOOKS)
     n_pre = count_own(c, PRE_HOOKS) if n_post >= 0 else -1
     n_backward = count_own(c, BACKWARD_PRE_HOOKS) if n_pre >= 0 else -1
@@ -204,12 +206,20 @@ def call_with_hooks(c):
         return RAISED
     if n_pre + n_post + n_backward + more == 0 and failed(forget_hooks(c)):
         return RAISED
+    c.n_pre = n_pre + count_everywhere(c, ALL_PRE_HOOKS)
     n_backward += more + count_everywhere(c, ALL_BACKWARD_PRE_HOOKS) + count_everywhere(c, ALL_BACKWARD_HOOKS)
-    if n_backward > 0:
+    c.n_backward = n_backward
+    return OK
+
+
+@native
+def call_with_hooks(c):
+    """All that a call runs, in its order. OK or RAISED."""
+    if c.n_backward > 0:
         c.crossing = call_python(runtime().new_crossing, 2, c.module, c.own)
         if c.crossing == 0:
             return RAISED
-    if n_pre + count_everywhere(c, ALL_PRE_HOOKS) > 0 and failed(run_hooks(c, ALL_PRE_HOOKS, PRE_HOOKS)):
+    if c.n_pre > 0 and failed(run_hooks(c, ALL_PRE_HOOKS, PRE_HOOKS)):
         return RAISED
     if c.crossing != 0:
         inside = call_python(runtime().enter_crossing, 2, c.crossing, c.args)

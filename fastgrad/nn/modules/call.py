@@ -100,18 +100,24 @@ def _always_called(module: Any, error: BaseException, state: tuple[Any, ...]) ->
         _run_always(module, args, kwargs or {}, result, started)
 
 
+_STORES = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+
+
 def _run_always(
     module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, started: Collection[int]
 ) -> None:
     own = module.__dict__
-    with_kwargs = {*own["_forward_hooks_with_kwargs"], *hooks_._global_forward_hooks_with_kwargs}
+    mine: tuple[Any, ...] = tuple(
+        own.get(name) or {} for name in _STORES
+    )  # the call may have failed for want of one
+    with_kwargs = {*mine[1], *hooks_._global_forward_hooks_with_kwargs}
     for hooks, always, what in (
         (
             hooks_._global_forward_hooks,
             hooks_._global_forward_hooks_always_called,
             "global module forward hook",
         ),
-        (own["_forward_hooks"], own["_forward_hooks_always_called"], "module forward hook"),
+        (mine[0], mine[2], "module forward hook"),
     ):
         for key, hook in tuple(hooks.items()):
             if key not in always or key in started:
