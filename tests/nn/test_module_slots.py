@@ -376,7 +376,7 @@ def test_always_called_hooks_behind_several_pre_hooks():
 def test_a_module_that_was_not_made_runs_no_hooks():
     log = []
     with nn.modules.module.register_module_forward_hook(log.append, always_call=True):
-        with pytest.raises(AttributeError, match="Plain.__init__ must call super"):
+        with pytest.raises(AttributeError, match=r"Plain.__init__ must call super"):
             nn.Module.__new__(Plain)()
         m = Plain()
         del m.__dict__["_forward_pre_hooks"]
