@@ -422,3 +422,19 @@ def test_output_size(lib: str):
         layer(x, output_size=(9, 8))
     with pytest.raises(ValueError, match="2 or 4 elements"):
         layer(x, output_size=(8,))
+
+
+def test_a_window_that_reaches_far_beyond_the_image():
+    x = fg.rand(1, 2, 4, 5)
+    for size in (6, 1 << 31, 1 << 62):
+        assert F.max_pool2d(x, size, ceil_mode=True).tolist() == x.amax((2, 3), keepdim=True).tolist()
+        mean = F.avg_pool2d(x, size, ceil_mode=True)
+        assert fg.allclose(mean, x.mean((2, 3), keepdim=True))
+    assert F.max_pool2d(x, 40, 2, 20).shape == (1, 2, 3, 3)
+    assert fg.allclose(F.avg_pool2d(x, 40, 2, 20)[..., 0, 0], x.sum((2, 3)) / 1600)
+
+
+@pytest.mark.parametrize("argument", ["ceil_mode", "count_include_pad"])
+def test_pooling_takes_bools_where_it_says_so(argument):
+    with pytest.raises(TypeError, match=f"argument '{argument}' must be bool, not int"):
+        F.avg_pool2d(fg.ones(1, 1, 4, 4), 2, **{argument: 1})

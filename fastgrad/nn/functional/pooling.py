@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.arguments import as_flag, as_index, need_tensor
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.windows import at_least, each_dim, with_rows
 from fastgrad.ops.call import apply
@@ -222,8 +222,12 @@ def adaptive_avg_pool2d(input: Any, output_size: int | tuple[int | None, ...] | 
 def _windows(
     name: str, rank: int, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """Kernel, strides, padding and dilation of each dimension, and the sizes of the result."""
+    """Kernel, strides, padding and dilation of each dimension, and the sizes of the result.
+
+    Of kernels there is as much as can lie above the padded image.
+    """
     need_tensor(name, x)
+    as_flag(name, "ceil_mode", ceil_mode)
     kernels = each_dim(name, "kernel_size", kernel, rank)
     unset = stride is None or (isinstance(stride, (tuple, list)) and not stride)
     strides = kernels if unset else each_dim(name, "stride", stride, rank)
@@ -258,7 +262,11 @@ def _windows(
                 f"size {out}. Output size is too small"
             )
         sizes.append(out)
-    return (kernels, strides, paddings, dilations), tuple(sizes)
+    above = tuple(
+        min(k, -(-(size + 2 * p) // d))
+        for size, k, p, d in zip(x.shape[-rank:], kernels, paddings, dilations, strict=True)
+    )
+    return (above, strides, paddings, dilations), tuple(sizes)
 
 
 def _max(
@@ -300,7 +308,8 @@ def _avg(
         x = x.unsqueeze(-2)
     lead = x.shape[:-2]
     out = apply(
-        _AVG, 1, 0, x, *settings, int(counts), divisor or 0, x.ndim, *lead, *with_rows(rank, sizes, 1)
+        _AVG, 1, 0, x, *settings, as_flag(name, "count_include_pad", counts), divisor or 0, x.ndim, *lead,
+        *with_rows(rank, sizes, 1),
     )  # fmt: skip
     return out.squeeze(-2) if rank == 1 else out
 

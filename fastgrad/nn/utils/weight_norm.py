@@ -52,7 +52,9 @@ class WeightNorm:
             if isinstance(hook, WeightNorm) and hook.name == name:
                 raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
         hook = WeightNorm(name, dim)
-        weight = getattr(module, name)
+        weight = module._parameters.get(name)
+        if weight is None:
+            raise KeyError(f"weight_norm: {type(module).__name__} has no parameter '{name}'")
         del module._parameters[name]
         module.register_parameter(f"{name}_g", Parameter(norm_except_dim(weight.detach(), hook.dim)))
         module.register_parameter(f"{name}_v", Parameter(weight.detach()))
@@ -93,6 +95,8 @@ def weight_norm(module: _M, name: str = "weight", dim: int | None = 0) -> _M:
     ------
     RuntimeError
         If the weight is normalized already.
+    KeyError
+        If the module has no such parameter.
 
     Notes
     -----
