@@ -102,9 +102,9 @@ class Kernel:
         at = self.id * N_LAYOUTS + form
         runtime_set("addresses", addresses, at)
         runtime_set("reports", report, self.id)
-        for k, reach in enumerate(self.frame(form).reaches()):
+        for k, reach in enumerate(_reaches(self.frame(form))):
             runtime_set("reaches", reach, at * MAX_REACHES + k)
-        runtime_set("splits", _place_of_splits(tuple(encoded(self.frame(form)))), at)
+        runtime_set("splits", _place_of_splits(_encoded(self.frame(form))), at)
 
     def cells(self) -> list[tuple[int, int]]:
         """All dtypes and layout classes for which it is ever asked."""
@@ -115,11 +115,7 @@ class Kernel:
 
     def frame(self, form: int = FLAT) -> Frame:
         """The declaration of what the kernel gets in a layout class."""
-        frame = self._frame
-        if frame is None:
-            frame = FORMULA_FRAMES[form]
-            frame = frame.named(frame.name, splits=frame.splits, inputs=" ".join(self.inputs))
-        return frame.with_elements(self.elements)
+        return _frame(self._frame, form, self.inputs, tuple(self.elements.items()))
 
     def takes(self, dtype: int) -> bool:
         """Whether the kernel exists for a dtype."""
@@ -135,6 +131,31 @@ class Kernel:
             raise NotImplementedError(self.advice(dtype))
         if (dtype, form) not in self.cells():
             raise RuntimeError(f"kernel {self.name!r} is not declared for layout class {form}")
+
+
+# Many kernels get frames that are alike, and all of this happens while the library is imported.
+
+
+@functools.cache
+def _frame(
+    declared: Frame | None, form: int, inputs: tuple[str, ...], elements: tuple[tuple[str, int], ...]
+) -> Frame:
+    """The declaration of what a kernel gets: that of the kernel, or of a formula with operands of these names."""
+    frame = declared
+    if frame is None:
+        frame = FORMULA_FRAMES[form]
+        frame = frame.named(frame.name, splits=frame.splits, inputs=" ".join(inputs))
+    return frame.with_elements(dict(elements))
+
+
+@functools.cache
+def _reaches(frame: Frame) -> tuple[int, ...]:
+    return tuple(frame.reaches())
+
+
+@functools.cache
+def _encoded(frame: Frame) -> tuple[int, ...]:
+    return tuple(encoded(frame))
 
 
 @functools.cache

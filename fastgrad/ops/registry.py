@@ -13,7 +13,6 @@ of the integers that belong to the inputs before it and ``own`` its own integer.
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -488,7 +487,7 @@ def elementwise(
     """
 
     def declare(formula: Callable[..., Any]) -> Op:
-        inputs = tuple(inspect.signature(formula).parameters)
+        inputs = parameters(formula)
         conditions = _conditions(inputs)
         extra = MASK_LAST if conditions else 0
         elements = conditions | ({"out": BOOL} if flags & OUT_BOOL else {})
