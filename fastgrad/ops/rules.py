@@ -170,7 +170,11 @@ def argument(op: Op, name: str, source: Source) -> Any:
 def parameters(rule: Callable[..., Any]) -> tuple[str, ...]:
     """The names of what a rule, or a formula, reads."""
     code = getattr(rule, "__code__", None)
-    if code is None or code.co_kwonlyargcount or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+    if (
+        code is None
+        or code.co_kwonlyargcount
+        or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    ):
         return tuple(inspect.signature(rule).parameters)
     return code.co_varnames[: code.co_argcount]  # type: ignore[no-any-return]
 

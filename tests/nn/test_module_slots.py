@@ -383,3 +383,37 @@ def test_a_module_that_was_not_made_runs_no_hooks():
         with pytest.raises(AttributeError, match="_forward_pre_hooks"):
             m()
     assert log == []
+
+
+def test_stores_that_go_while_they_are_read():
+    class Going(dict):
+        """Forgets itself wherever it stands when it is read."""
+
+        def keys(self):
+            m.__dict__.clear()
+            gc.collect()
+            return [1]
+
+        def __getitem__(self, key):
+            return lambda *_: None
+
+    class Other:
+        def __len__(self):
+            m.__dict__.pop("_forward_hooks", None)
+            gc.collect()
+            return 1
+
+        keys = Going.keys
+        __getitem__ = Going.__getitem__
+
+        def values(self):
+            return [lambda *_: None]
+
+    for name in ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks"):
+        for wrong in (Other(), Going({1: 2})):
+            m = Plain()
+            m.register_forward_hook(lambda *_: None)
+            m.__dict__[name] = wrong
+            del wrong
+            with contextlib.suppress(AttributeError, TypeError, KeyError):
+                m()

@@ -310,8 +310,17 @@ def forget_hooks(c):
 def run_hooks(c, everywhere, mine):
     """Run the hooks of all modules under one name, then the module's own under another. OK or RAISED."""
     store = own_store(c, mine)
-    if store == 0 or failed(note_flags(c, mine)):
+    if store == 0:
         return RAISED
+    py_incref(store)
+    status = run_stored(c, everywhere, mine, store) if not failed(note_flags(c, mine)) else RAISED
+    py_decref(store)
+    return status
+
+
+@native
+def run_stored(c, everywhere, mine, store):
+    """The same for the module's own hooks in a dict."""
     let_go(c.keys)
     c.keys = 0
     n_everywhere = count_everywhere(c, everywhere)
@@ -366,7 +375,12 @@ def note_flags(c, mine):
     if is_dict(flags) and py_dict_size(flags) == 0 and n_everywhere == 0:
         return OK
     c.with_kwargs = py_dict_new()
-    if c.with_kwargs == 0 or py_dict_update(c.with_kwargs, flags) != 0:
+    if c.with_kwargs == 0:
+        return RAISED
+    py_incref(flags)
+    added = py_dict_update(c.with_kwargs, flags)
+    py_decref(flags)
+    if added != 0:
         return RAISED
     if n_everywhere > 0:
         return (

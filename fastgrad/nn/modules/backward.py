@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from fastgrad.autograd.boundary import boundary, zeros_at
-from fastgrad.autograd.engine import kept_by_pass
 from fastgrad.autograd.hooks import CheckedHook, check_replacement, hook_name
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.nn.modules.module_hooks import Hook
@@ -41,7 +40,7 @@ def cross(values: tuple[Any, ...], inside: bool) -> tuple[Any, Any, tuple[Any, .
         if not isinstance(value, TensorBase):
             break
     else:
-        node, out = boundary(values)
+        node, out = rt.boundary(values)
         return node, None, out
     tensors: list[Any] = []
     forms = tuple([form_of(v, tensors) if inside or isinstance(v, TensorBase) else None for v in values])
@@ -79,7 +78,7 @@ class Boundaries:
         self.n_inputs = len(args)
         node, self.input_form, args = cross(args, self.inside)
         if node is not None:
-            node.register_hook(_AtInputs(self))
+            rt.register_node_hook(node, 1, _AtInputs(self))
         return node, args
 
     def leave(self, result: Any, input_node: Any) -> Any:
@@ -95,7 +94,7 @@ class Boundaries:
         node, self.output_form, values = cross(values, single or self.inside)
         if node is None:
             return result
-        node.register_hook(_AtOutputs(self, input_node))
+        rt.register_node_hook(node, 1, _AtOutputs(self, input_node))
         if single:
             return values[0]
         return values if type(result) is tuple else rebuilt(result, values)
@@ -180,8 +179,10 @@ class _AtOutputs(CheckedHook):
             left = grads
         if answers:
             left = _gradients(_PRE_HOOK, answers, form, grads)
-        if call.hooks and node is not None and rt.will_run(rt.current_pass(), node, 0):
-            kept_by_pass()[call] = shown
+        if call.hooks and node is not None:
+            task = rt.current_pass()
+            if rt.will_run(task, node, 0):
+                rt.kept_by_pass(task)[call] = shown
         return left
 
 
@@ -201,7 +202,7 @@ class _AtInputs(CheckedHook):
             if g is None:
                 left = _with_zeros(grads, form)
                 break
-        grad_output = kept_by_pass().pop(call, None) if call.hooks else None
+        grad_output = rt.kept_by_pass(rt.current_pass()).pop(call, None) if call.hooks else None
         if grad_output is None:  # only pre-hooks, or the pass came from elsewhere than the outputs
             return left
         shown = left if form is None else tuple([filled(f, left) for f in form])

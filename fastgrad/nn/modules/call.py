@@ -50,23 +50,22 @@ class Crossing:
     __slots__ = ("args", "boundaries", "deprecated", "module", "node")
 
     def __init__(self, module: Any, own: dict[str, Any]) -> None:
-        inside = own["_backward_hooks_with_containers"] or hooks_._global_backward_hooks_with_containers
-        if inside:
-            inside = {*own["_backward_hooks_with_containers"], *hooks_._global_backward_hooks_with_containers}
+        inside = own["_backward_hooks_with_containers"]
+        places = [(own["_is_full_backward_hook"], own["_backward_hooks"], own["_backward_pre_hooks"])]
+        if CALL_HOOKS:
+            inside = {*inside, *hooks_._global_backward_hooks_with_containers}
+            everywhere = hooks_._global_backward_hooks, hooks_._global_backward_pre_hooks
+            places.insert(0, (hooks_._global_is_full_backward_hook, *everywhere))
         full: list[tuple[Hook, bool]] = []
+        pre: list[tuple[Hook, bool]] = []
         self.deprecated: list[Hook] = []
-        for is_full, hooks in (
-            (hooks_._global_is_full_backward_hook, hooks_._global_backward_hooks),
-            (own["_is_full_backward_hook"], own["_backward_hooks"]),
-        ):
+        for is_full, hooks, pre_hooks in places:
             if is_full:
                 full += [(hook, key in inside) for key, hook in hooks.items()]
             elif is_full is False:
                 self.deprecated += hooks.values()
-        pre: list[tuple[Hook, bool]] = []
-        for hooks in (hooks_._global_backward_pre_hooks, own["_backward_pre_hooks"]):
-            if hooks:
-                pre += [(hook, key in inside) for key, hook in hooks.items()]
+            if pre_hooks:
+                pre += [(hook, key in inside) for key, hook in pre_hooks.items()]
         self.boundaries = Boundaries(module, full, pre, bool(inside)) if full or pre else None
         self.module = module
 
