@@ -28,6 +28,7 @@ from fastgrad.native.base.intrinsics import (
     native_once,
     runtime,
     stack_small,
+    storage,
     tensor,
     u8s,
     words,
@@ -60,6 +61,7 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import NOT_ONE_ELEMENT
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
+from fastgrad.native.memory.storages import new_storage
 from fastgrad.native.objects.handles import type_of, wrap
 from fastgrad.native.python import entries
 from fastgrad.native.tensors.elements import transfer
@@ -101,14 +103,16 @@ def item(h):
     t = tensor(h)
     if t.numel != 1:
         return fail(NOT_ONE_ELEMENT, t.numel)
-    address = t.data
-    room = stack_small()
-    if t.device != HOST:
-        status = transfer(room, HOST, t.data, t.device, itemsize(t.dtype))
-        if failed(status):
-            return status
-        address = room
-    return element_object(t.dtype, address)
+    if t.device == HOST:
+        return element_object(t.dtype, t.data)
+    staged = new_storage(itemsize(t.dtype), t.dtype, HOST)
+    if failed(staged):
+        return staged
+    arrived = storage(staged).data
+    status = transfer(arrived, HOST, t.data, t.device, itemsize(t.dtype))
+    answer = element_object(t.dtype, arrived) if not failed(status) else status
+    drop(staged)
+    return answer
 
 
 # --- lists of numbers ------------------------------------------------------------------------------------------
