@@ -318,7 +318,7 @@ def test_interrupted_at_each_moment(name: str):
         assert_nothing_is_under_way(mode)
         if not interrupted:
             break
-    assert n > 5
+    assert n > 5 or sys.version_info >= (3, 13)  # which does not report every instruction to a tracer
     assert_nothing_is_left(before)
 
 

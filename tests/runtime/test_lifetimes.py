@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -106,7 +107,8 @@ def test_a_leaf_that_goes_is_not_brought_back(go: Callable[..., Any], name: str)
     go(leaves, lambda: kept.append(read()))
     junk = reuse_memory()
     assert kept
-    if name in ("variable", "saved", "hook") and go is not in_a_cycle:
+    lives = go is in_a_cycle or (go is deep_inside and sys.version_info >= (3, 13))  # while the graph is read
+    if name in ("variable", "saved", "hook") and not lives:
         assert type(kept[0]) is fg.Tensor  # another object for the same leaf
     assert kept[0].tolist() == {"backward": [2.0, 2.0], "use": [2.0, 2.0]}.get(name, [1.0, 1.0])
     x = y.grad_fn.next_functions[0][0].variable
