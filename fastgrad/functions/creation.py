@@ -12,7 +12,6 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.functions.arguments import (
-    LIMIT,
     TOO_LONG,
     as_float,
     as_index,
@@ -47,10 +46,19 @@ def _dtype_code(d: Any) -> int:
     return _word(_DEFAULT_DTYPE) if d is None else dtypes.as_dtype(d).code  # type: ignore[no-any-return]
 
 
-def allocate(name: str, code: int, sizes: Sequence[int], where: Any = None) -> Any:
+def allocate(name: str, code: int, sizes: Sequence[int], where: int = 0) -> Any:
     """A tensor whose elements are not set; `name` is the function that answers for the sizes."""
     try:
-        return rt.new(code, _code(where), tuple(sizes))
+        return rt.new(code, where, tuple(sizes))
+    except (RuntimeError, TypeError):
+        _refuse(name, code, sizes)
+        raise
+
+
+def filled(name: str, code: int, sizes: Sequence[int], where: int, kind: int, real: float, whole: int) -> Any:
+    """The same, filled with a number as `number_parts` gives it."""
+    try:
+        return rt.filled(code, where, sizes, kind, real, whole)
     except (RuntimeError, TypeError):
         _refuse(name, code, sizes)
         raise
@@ -96,12 +104,6 @@ def number_parts(value: Any, name: str = "full") -> tuple[int, float, int]:
     if is_tensor(value):
         return number_parts(value.item(), name)
     raise TypeError(f"{name}(): expected a number, but got {type(value).__name__}")
-
-
-def fill_with(out: Any, value: Any) -> Any:
-    """Fill a fresh tensor with a number."""
-    rt.fill(out, *number_parts(value))
-    return out
 
 
 # --- from data -------------------------------------------------------------------------------------------------
@@ -234,7 +236,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         if device is None or _code(device) == source.device.code:
             out = rt.apply(_CAST, 1, 0, source, code)
         else:
-            out = allocate("tensor", code, source.shape, device)
+            out = allocate("tensor", code, source.shape, _code(device))
             _copy(out, source)
         return _finish(out, requires_grad)
     if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
@@ -250,7 +252,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         if out is not NotImplemented:
             return _finish(out, requires_grad)
     array = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
-    out = allocate("tensor", dtypes.of_numpy(array.dtype).code, array.shape, device)
+    out = allocate("tensor", dtypes.of_numpy(array.dtype).code, array.shape, _code(device))
     rt.write(out, array.ctypes.data)
     return _finish(out, requires_grad)
 
@@ -277,7 +279,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
 @public(method=False)
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor whose elements are not set."""
-    return _finish(allocate("empty", _dtype_code(dtype), as_sizes("empty", size), device), requires_grad)
+    return _finish(
+        allocate("empty", _dtype_code(dtype), as_sizes("empty", size), _code(device)), requires_grad
+    )
 
 
 @public(method=False)
@@ -299,57 +303,46 @@ def full(
     >>> fg.full((2,), 7)
     tensor([7, 7])
     """
-    kind = number_parts(fill_value)[0]
+    parts = number_parts(fill_value)
     if dtype is None:
-        code = (INT64, runtime_get("default_dtype"), BOOL)[kind]
+        code = (INT64, runtime_get("default_dtype"), BOOL)[parts[0]]
     else:
         code = _dtype_code(dtype)
     sizes = as_sequence("full", size, "size", 1)
-    return _finish(fill_with(allocate("full", code, sizes, device), fill_value), requires_grad)
+    return _finish(filled("full", code, sizes, _code(device), *parts), requires_grad)
 
 
-def _filled(name: str, size: Sequence[Any], value: int, dtype: Any, device: Any, requires_grad: bool) -> Any:
+def _constant(
+    name: str, size: Sequence[Any], value: int, dtype: Any, device: Any, requires_grad: bool
+) -> Any:
     code, sizes = _dtype_code(dtype), as_sizes(name, size)
-    try:
-        out = rt.filled(code, 0 if device is None else _code(device), sizes, 0, 0.0, value)
-    except (RuntimeError, TypeError):
-        _refuse(name, code, sizes)
-        raise
+    out = filled(name, code, sizes, 0 if device is None else _code(device), 0, 0.0, value)
     return out if requires_grad is False else _finish(out, requires_grad)
 
 
 @public(method=False)
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of zeros."""
-    return _filled("zeros", size, 0, dtype, device, requires_grad)
+    return _constant("zeros", size, 0, dtype, device, requires_grad)
 
 
 @public(method=False)
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of ones."""
-    return _filled("ones", size, 1, dtype, device, requires_grad)
+    return _constant("ones", size, 1, dtype, device, requires_grad)
 
 
-def _like(name: str, input: Any, dtype: Any, device: Any) -> Any:
+def _alike(name: str, input: Any, dtype: Any, device: Any) -> tuple[int, Sequence[int], int]:
+    """Dtype, sizes and device of a tensor that is to be like another."""
     need_tensor(name, input)
-    code = input.dtype.code if dtype is None else _dtype_code(dtype)
-    return allocate(name, code, input.shape, device or input.device)
-
-
-def _filled_like(name: str, input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
-    if type(value) is int and -LIMIT <= value < LIMIT and device is None:
-        need_tensor(name, input)
-        code = rt.field(input, _DTYPE) if dtype is None else _dtype_code(dtype)
-        return _finish(
-            rt.filled(code, rt.field(input, _DEVICE), rt.sizes(input), 0, 0.0, value), requires_grad
-        )
-    return _finish(fill_with(_like(name, input, dtype, device), value), requires_grad)
+    code = rt.field(input, _DTYPE) if dtype is None else _dtype_code(dtype)
+    return code, rt.sizes(input), rt.field(input, _DEVICE) if device is None else _code(device)
 
 
 @public(method=False)
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes whose elements are not set."""
-    return _finish(_like("empty_like", input, dtype, device), requires_grad)
+    return _finish(allocate("empty_like", *_alike("empty_like", input, dtype, device)), requires_grad)
 
 
 @public(method=False)
@@ -357,19 +350,22 @@ def full_like(
     input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """A tensor of the same sizes filled with a number."""
-    return _filled_like("full_like", input, fill_value, dtype, device, requires_grad)
+    like = _alike("full_like", input, dtype, device)
+    return _finish(filled("full_like", *like, *number_parts(fill_value, "full_like")), requires_grad)
 
 
 @public(method=False)
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes filled with zeros."""
-    return _filled_like("zeros_like", input, 0, dtype, device, requires_grad)
+    like = _alike("zeros_like", input, dtype, device)
+    return _finish(filled("zeros_like", *like, 0, 0.0, 0), requires_grad)
 
 
 @public(method=False)
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of the same sizes filled with ones."""
-    return _filled_like("ones_like", input, 1, dtype, device, requires_grad)
+    like = _alike("ones_like", input, dtype, device)
+    return _finish(filled("ones_like", *like, 0, 0.0, 1), requires_grad)
 
 
 @public(method=False)
@@ -381,9 +377,9 @@ def eye(
     m = n if m is None else as_index("eye", "m", m)
     if n < 0 or m < 0:
         raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {n} and {m}")
-    out = _filled("eye", (n, m), 0, dtype, device, False)
+    out = _constant("eye", (n, m), 0, dtype, device, False)
     if out.numel():
-        fill_with(diagonal(out), 1)
+        rt.fill(diagonal(out), *number_parts(1))
     return _finish(out, requires_grad)
 
 
@@ -457,7 +453,9 @@ def arange(
     if dtype is None:
         dtype = dtypes.get_default_dtype() if any(isinstance(v, float) for v in values) else dtypes.int64
     n = max(0, math.ceil((last - first) / by))
-    return _finish(_sequence(allocate("arange", _dtype_code(dtype), (n,), device), first, by), requires_grad)
+    return _finish(
+        _sequence(allocate("arange", _dtype_code(dtype), (n,), _code(device)), first, by), requires_grad
+    )
 
 
 @public(method=False)
@@ -476,7 +474,7 @@ def linspace(
         raise RuntimeError(f"linspace(): number of steps must be non-negative, but got {steps}")
     first, last = as_float("linspace", "start", start), as_float("linspace", "end", end)
     code = _dtype_code(dtype)
-    out = allocate("linspace", code, (steps,), device)
+    out = allocate("linspace", code, (steps,), _code(device))
     values = np.linspace(first, last, steps).astype(dtypes.of_code(code).numpy, copy=False)
     rt.write(out, values.ctypes.data)
     return _finish(out, requires_grad)
@@ -492,7 +490,7 @@ def rand(
     """Random numbers from the uniform distribution on [0, 1)."""
     from fastgrad.random import fill_uniform
 
-    out = _floating("rand", allocate("rand", _dtype_code(dtype), as_sizes("rand", size), device))
+    out = _floating("rand", allocate("rand", _dtype_code(dtype), as_sizes("rand", size), _code(device)))
     fill_uniform(out, 0.0, 1.0, generator)
     return _finish(out, requires_grad)
 
@@ -504,7 +502,7 @@ def randn(
     """Random numbers from the standard normal distribution."""
     from fastgrad.random import fill_normal
 
-    out = _floating("randn", allocate("randn", _dtype_code(dtype), as_sizes("randn", size), device))
+    out = _floating("randn", allocate("randn", _dtype_code(dtype), as_sizes("randn", size), _code(device)))
     fill_normal(out, 0.0, 1.0, generator)
     return _finish(out, requires_grad)
 
@@ -538,7 +536,7 @@ def randint(
         "randint",
         INT64 if dtype is None else _dtype_code(dtype),
         as_sequence("randint", size, "size", 2),
-        device,
+        _code(device),
     )
     fill_integers(out, low, high, generator)
     return _finish(out, requires_grad)

@@ -97,7 +97,7 @@ def normal(
         else tuple(sum(t * 0 for t in tensors).shape)
     )
     kind = tensors[0].dtype if tensors else dtypes.as_dtype(dtype or dtypes.get_default_dtype())
-    out = allocate("normal", kind.code, shape, tensors[0].device if tensors else None)
+    out = allocate("normal", kind.code, shape, tensors[0].device.code if tensors else 0)
     if not tensors:
         fill_normal(out, mean, std, generator)
         return out

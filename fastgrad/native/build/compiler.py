@@ -70,7 +70,7 @@ def compile_unit(
     text = _kernels(exports, symbols) if wrappers is None else wrappers(symbols)
     module.link_in(llvm.parse_assembly(text))
     module.name = name
-    code = _emit(module, 3 if wrappers is None else 2)
+    code = _emit(module, kernels=wrappers is None)
     _check_symbols(module, name)
     return code
 
@@ -99,7 +99,7 @@ def _compile(export: Export, options: dict[str, Any]) -> tuple[str, Any]:
     return result.fndesc.llvm_func_name, result.library
 
 
-def _emit(module: llvm.ModuleRef, level: int) -> bytes:
+def _emit(module: llvm.ModuleRef, *, kernels: bool) -> bytes:
     # Everything but the wrappers becomes private to the unit, so that inlining and constant propagation see
     # that no function ever reports an exception.
     for function in module.functions:
@@ -111,8 +111,9 @@ def _emit(module: llvm.ModuleRef, level: int) -> bytes:
         if not variable.is_declaration:
             variable.linkage = llvm.Linkage.internal
     machine = target_machine()
-    options = llvm.create_pipeline_tuning_options(speed_level=level)
-    options.loop_vectorization = True
+    options = llvm.create_pipeline_tuning_options(speed_level=3 if kernels else 2)
+    # The runtime's loops run over a few dims, operands or hooks: longer code would only take time to compile.
+    options.loop_vectorization = options.loop_unrolling = kernels
     options.slp_vectorization = True
     llvm.create_pass_builder(machine, options).getModulePassManager().run(
         module, llvm.create_pass_builder(machine, options)

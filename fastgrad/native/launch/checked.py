@@ -7,9 +7,11 @@ from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     native,
+    native_once,
     runtime,
     stack_small,
     storage,
+    words,
     words_of,
 )
 from fastgrad.native.contracts.element_types import BOOL, INT64
@@ -22,8 +24,8 @@ from fastgrad.native.memory.storages import new_storage
 
 
 @native
-def launch_checked(kernel, device, dtype, f, n_words, work, reason, dim=0, last=0):
-    """Launch a kernel whose frame has the place of a status; `reason`, `dim` and `last` tell of an index outside.
+def launch_checked(kernel, device, dtype, frame, n_words, work, reason, dim=0, last=0):
+    """Launch a kernel that reports; `frame` is an address, and `reason`, `dim` and `last` tell of an index outside.
 
     Returns a status. The report lies on the stack: another thread may launch while this kernel runs. Only a capture
     needs a place that stays, and another device one in its own memory.
@@ -32,30 +34,31 @@ def launch_checked(kernel, device, dtype, f, n_words, work, reason, dim=0, last=
     if device == HOST:
         if runtime().tape != 0:
             r = frames.report(address_of(runtime().report))
-        f.status = address_of(r)
+        words(frame)[runtime().reports[kernel]] = address_of(r)
         r.kind = FINE
-        status = launch(kernel, device, dtype, FLAT, address_of(f), n_words, work)
+        status = launch(kernel, device, dtype, FLAT, frame, n_words, work)
     else:
-        status = launch_elsewhere(kernel, device, dtype, f, n_words, work, r)
+        status = launch_elsewhere(kernel, device, dtype, frame, n_words, work, r)
     if failed(status) or r.kind == FINE:
         return status
     return fail(reason, r.first, r.second, dim, last)
 
 
-@native
-def launch_elsewhere(kernel, device, dtype, f, n_words, work, r):
+@native_once
+def launch_elsewhere(kernel, device, dtype, frame, n_words, work, r):
     """Launch such a kernel of another device than the host, and bring its report; a status."""
     there = new_storage(REPORT_BYTES, INT64, device)
     if failed(there):
         return there
-    f.status = storage(there).data
+    address = storage(there).data
+    words(frame)[runtime().reports[kernel]] = address
     z = frames.zero(stack_small())
-    z.out = f.status
+    z.out = address
     z.nbytes = REPORT_BYTES
     status = launch(runtime().zero_kernel, device, BOOL, FLAT, address_of(z), words_of(z), REPORT_BYTES)
     if not failed(status):
-        status = launch(kernel, device, dtype, FLAT, address_of(f), n_words, work)
+        status = launch(kernel, device, dtype, FLAT, frame, n_words, work)
     if not failed(status):
-        status = fetch_report(device, f.status, r)
+        status = fetch_report(device, address, r)
     drop(there)
     return status

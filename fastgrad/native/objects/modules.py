@@ -30,6 +30,7 @@ from fastgrad.native.base.pyapi import (
     TP_GETATTRO,
     dict_type,
     none,
+    py_bool,
     py_decref,
     py_dict_contains,
     py_dict_copy,
@@ -283,10 +284,11 @@ def count_everywhere(c, k):
     """How many hooks all modules have under a name."""
     if py_dict_size(runtime().call_hooks) == 0:
         return 0
-    return py_dict_size(py_dict_get(c.everywhere, name_of(k)))
+    store = py_dict_get(c.everywhere, name_of(k))
+    return py_dict_size(store) if store != 0 and is_dict(store) else 0
 
 
-@native
+@native_once
 def forget_hooks(c):
     """A module has no hook: it says so from now on. OK or RAISED.
 
@@ -298,8 +300,14 @@ def forget_hooks(c):
         return RAISED
     for k in (PRE_HOOKS, HOOKS, BACKWARD_PRE_HOOKS, BACKWARD_HOOKS):
         n = count_own(c, k)
-        if n < 0 or (n > 0 and py_dict_set(c.own, name, name) != 0):
+        if n < 0:
             return RAISED
+        if n > 0:
+            yes = py_bool(1)
+            status = py_dict_set(c.own, name, yes)
+            py_decref(yes)
+            if status != 0:
+                return RAISED
     return OK
 
 
@@ -345,7 +353,7 @@ def run_stored(c, everywhere, mine, store):
     return status
 
 
-@native
+@native_once
 def append_hooks(keys, hooks, store):
     """Append the keys of a dict of hooks to one list, and the hooks to another. OK or RAISED."""
     py_incref(store)
@@ -363,7 +371,7 @@ def append_hooks(keys, hooks, store):
     return status
 
 
-@native
+@native_once
 def note_flags(c, mine):
     """Note which hooks want keyword arguments, by their ids: a dict, or zero for none of them. OK or RAISED."""
     let_go(c.with_kwargs)
@@ -426,7 +434,7 @@ def run_hook(c, mine, key, hook):
     return OK
 
 
-@native
+@native_once
 def take_arguments(c, new, wants):
     """Take what a pre-hook returned, whose reference it takes over. OK or RAISED."""
     if wants == 1:

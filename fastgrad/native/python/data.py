@@ -78,7 +78,7 @@ def left_to_python():
 # --- elements --------------------------------------------------------------------------------------------------
 
 
-@native
+@native_once
 def element_object(dtype, address):
     """The Python number that lies at an address of the host's."""
     if dtype == FLOAT32:
@@ -166,7 +166,7 @@ def kind_of(o):
     return BOOLS if kind == bool_type() else 0
 
 
-@native
+@native_once
 def store(o, dtype, address):
     """Write a number to an address; an exception is set if it is too large."""
     if dtype == FLOAT32:
@@ -179,7 +179,7 @@ def store(o, dtype, address):
         u8s(address)[0] = types.uint8(py_integer_value(o))
 
 
-@native
+@native_once
 def walk(data, n, sizes, dtype, address):
     """Go through lists of these sizes; see Note [Lists].
 
@@ -333,7 +333,7 @@ def array_over(h):
     return made
 
 
-@native
+@native_once
 def dtype_of_array(o):
     """The dtype code of an array's elements, -1 for what tensors do not have."""
     description = words(o + ARRAY_DESCRIPTION)[0]

@@ -183,7 +183,9 @@ def framed(op, n, ins, n_attrs, attrs, outs):
         count += 1
     if not failed(status):
         n_words = BEFORE_INTEGERS + info.n_ints
-        status = launch_checked(info.kernel, first.device, first.dtype, f, n_words, work, ROW_RANGE)
+        status = launch_checked(
+            info.kernel, first.device, first.dtype, address_of(f), n_words, work, ROW_RANGE
+        )
     for k in range(n):
         if made[k] != 0:
             drop(made[k])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
+    address_of,
     advance,
     native,
     product,
@@ -63,7 +64,9 @@ def run_gather(kernel, out, x, index, dim):
         f.index_strides[d] = ti.strides[d]
     f.length = tx.shape[dim] if tx.ndim > 0 else 1
     f.dim = dim
-    return launch_checked(kernel, tx.device, tx.dtype, f, words_of(f), ti.numel, ELEMENT_RANGE, dim)
+    return launch_checked(
+        kernel, tx.device, tx.dtype, address_of(f), words_of(f), ti.numel, ELEMENT_RANGE, dim
+    )
 
 
 @native
@@ -282,7 +285,7 @@ def run_index(kernel, out, x, places, count, first, accumulate):
     reason = INDEX_RANGE if count == 1 else INDICES_RANGE
     work = tensor(out).numel + 1
     last = first + count - 1
-    return launch_checked(kernel, tx.device, tx.dtype, f, words_of(f), work, reason, first, last)
+    return launch_checked(kernel, tx.device, tx.dtype, address_of(f), words_of(f), work, reason, first, last)
 
 
 @native

@@ -138,7 +138,13 @@ def pool_at(op, h, indices, ndim, sizes):
         f.indices = tensor(dense).data
         work = max(tensor(out).numel, tensor(x).numel)
         status = launch_checked(
-            op_record(op).kernel, places.device, tensor(h).dtype, f, words_of(f), work, PLACE_RANGE
+            op_record(op).kernel,
+            places.device,
+            tensor(h).dtype,
+            address_of(f),
+            words_of(f),
+            work,
+            PLACE_RANGE,
         )
         drop(dense)
     drop(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
-from fastgrad.native.base.intrinsics import advance, native, stack_frame, tensor, words_of
+from fastgrad.native.base.intrinsics import address_of, advance, native, stack_frame, tensor, words_of
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames.losses import EACH
 from fastgrad.native.contracts.status import (
@@ -112,7 +112,9 @@ def run_nll(f, op, source, target, weight, attrs, back):
     f.reduction = attrs[0]
     f.ignore_index = attrs[1]
     work = f.rows * f.inner * (1 + back * f.classes)
-    status = launch_checked(op_record(op).kernel, x.device, x.dtype, f, words_of(f), work, TARGET_RANGE)
+    status = launch_checked(
+        op_record(op).kernel, x.device, x.dtype, address_of(f), words_of(f), work, TARGET_RANGE
+    )
     drop(cy)
     if cw != 0:
         drop(cw)
