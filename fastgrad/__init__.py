@@ -28,6 +28,13 @@ from fastgrad.dtypes import (
 from fastgrad.tensor import Size, Tensor
 from fastgrad.formatting import set_printoptions
 from fastgrad.functions.device import device
+from fastgrad.functions.memory_format import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+)
 from fastgrad.functions.public import PACKAGE
 from fastgrad import autograd, debug, linalg, nn, optim, serialization, utils
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
@@ -75,6 +82,9 @@ __all__ = [
     "__version__",
     "autograd",
     "bool",
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
     "debug",
     "default_generator",
     "device",
@@ -101,6 +111,8 @@ __all__ = [
     "is_tensor",
     "linalg",
     "load",
+    "memory_format",
+    "preserve_format",
     "long",
     "manual_seed",
     "nn",

@@ -238,7 +238,7 @@ def integer_range(tensor: Any) -> tuple[int, int]:
 
 
 def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | None = None) -> None:
-    """Fill a contiguous tensor with uniformly distributed numbers in [low, high); with low if both are equal.
+    """Fill a tensor without gaps with uniformly distributed numbers in [low, high); with low if both are equal.
 
     This and the other fills leave history and version of the tensor alone: they are the caller's business.
 
@@ -263,7 +263,7 @@ def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | No
 
 
 def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | None = None) -> None:
-    """Fill a contiguous tensor with normally distributed numbers.
+    """Fill a tensor without gaps with normally distributed numbers.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | Non
 
 
 def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None = None) -> None:
-    """Fill a contiguous tensor with integers distributed uniformly in [low, high).
+    """Fill a tensor without gaps with integers distributed uniformly in [low, high).
 
     Parameters
     ----------
@@ -304,8 +304,8 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
 
 
 def _fill(name: str, which: int, tensor: Any, a: int, b: int, generator: Generator | None) -> None:
-    if not rt.field(tensor, _FLAGS) & CONTIGUOUS:
-        raise RuntimeError(f"{name}: expected a contiguous tensor; fill a contiguous one and copy from it")
+    if not rt.field(tensor, _FLAGS) & CONTIGUOUS and not _without_gaps(tensor):
+        raise RuntimeError(f"{name}: expected a tensor without gaps; fill a contiguous one and copy from it")
     if generator is None:
         generator = default_generator
     elif not isinstance(generator, Generator):
@@ -321,3 +321,14 @@ def _fill(name: str, which: int, tensor: Any, a: int, b: int, generator: Generat
 def _signed(word: int) -> int:
     """A word of 64 bits as the int64 that has its bits."""
     return word - _WORD if word >= 1 << 63 else word
+
+
+def _without_gaps(x: Any) -> bool:
+    """Whether a tensor's elements lie one beside the other, in whatever order of dimensions."""
+    expected = 1
+    for stride, size in sorted(zip(rt.steps(x), rt.sizes(x), strict=True)):
+        if size > 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastgrad.dtypes import as_dtype, dtype
 from fastgrad.functions.device import device as Device  # noqa: N812
+from fastgrad.functions.memory_format import memory_format, preserve_format
 from fastgrad.native.build.loader import TensorBase
 
 _FORMS = (
@@ -14,13 +15,24 @@ _FORMS = (
     ("tensor", "non_blocking", "copy"),
 )
 _BOOLS = ("non_blocking", "copy")
+_KEYWORDS = ("memory_format",)
 
 
-def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dtype | None, bool, bool]:
+class Conversion(NamedTuple):
+    """What the arguments of `to` ask for."""
+
+    device: Device | None
+    dtype: dtype | None
+    non_blocking: bool
+    copy: bool
+    memory_format: memory_format
+
+
+def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Conversion:
     """Read the arguments of `to` in one of its forms.
 
     They are ``to(device=None, dtype=None, non_blocking=False, copy=False)``, ``to(dtype, non_blocking=False,
-    copy=False)`` and ``to(tensor, non_blocking=False, copy=False)``.
+    copy=False)`` and ``to(tensor, non_blocking=False, copy=False)``, each with `memory_format` by name.
 
     Parameters
     ----------
@@ -29,8 +41,8 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dtype 
 
     Returns
     -------
-    tuple
-        The device or None, the dtype or None, `non_blocking` and `copy`.
+    Conversion
+        With None for a device or a dtype that was not given.
 
     Raises
     ------
@@ -40,7 +52,7 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dtype 
     first = args[0] if args else kwargs.get("tensor")
     form = _FORMS[2 if isinstance(first, TensorBase) else 1 if isinstance(first, (dtype, type)) else 0]
     given = dict(zip(form, args, strict=False))
-    if len(args) > len(form) or kwargs.keys() & given.keys() or not kwargs.keys() <= set(form):
+    if len(args) > len(form) or kwargs.keys() & given.keys() or not kwargs.keys() <= {*form, *_KEYWORDS}:
         raise _no_form(args, kwargs)
     given |= kwargs
     if "tensor" in given:
@@ -50,9 +62,12 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dtype 
         raise _no_form(args, kwargs)
     if any(not isinstance(given.get(name, False), bool) for name in _BOOLS):
         raise _no_form(args, kwargs)
-    return (
+    layout = given.get("memory_format")
+    if not isinstance(layout, (memory_format, type(None))):
+        raise _no_form(args, kwargs)
+    return Conversion(
         None if where is None else Device(where), None if kind is None else as_dtype(kind),
-        given.get("non_blocking", False), given.get("copy", False),
+        given.get("non_blocking", False), given.get("copy", False), layout or preserve_format,
     )  # fmt: skip
 
 
@@ -60,5 +75,5 @@ def _no_form(args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
     got = [type(a).__name__ for a in args] + [f"{name}={type(a).__name__}" for name, a in kwargs.items()]
     return TypeError(
         f"to() received an invalid combination of arguments - got ({', '.join(got)}), but expected one of: (device, "
-        "dtype, non_blocking, copy), (dtype, non_blocking, copy), (tensor, non_blocking, copy)"
+        "dtype, non_blocking, copy), (dtype, non_blocking, copy), (tensor, non_blocking, copy), each with memory_format"
     )

@@ -23,16 +23,19 @@ from fastgrad.functions.arguments import (
 )
 from fastgrad.functions.data import array_of
 from fastgrad.functions.device import device
+from fastgrad.functions.memory_format import as_format
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, INT64
+from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import float_bits
 
-_DTYPE, _DEVICE = (TENSOR.fields[name][0] for name in ("dtype", "device"))
+_DTYPE, _DEVICE, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "device", "flags"))
 _DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
 _word = rt.word
 _CAST = BY_NAME["cast"].id
@@ -332,40 +335,96 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     return _constant("ones", size, 1, dtype, device, requires_grad)
 
 
-def _alike(name: str, input: Any, dtype: Any, device: Any) -> tuple[int, Sequence[int], int]:
-    """Dtype, sizes and device of a tensor that is to be like another."""
+def _alike(name: str, input: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+    """A tensor that lies in memory like another, or in a memory format, and whose elements are not set."""
     need_tensor(name, input)
     code = rt.field(input, _DTYPE) if dtype is None else _dtype_code(dtype)
-    return code, rt.sizes(input), rt.field(input, _DEVICE) if device is None else _code(device)
+    where = rt.field(input, _DEVICE) if device is None else _code(device)
+    layout = PRESERVE_FORMAT if memory_format is None else as_format(name, memory_format, input.ndim)
+    return rt.like(input, code, where, layout)
+
+
+def _constant_like(
+    name: str,
+    input: Any,
+    parts: tuple[int, float, int],
+    dtype: Any,
+    device: Any,
+    memory_format: Any,
+    requires_grad: bool,
+) -> Any:
+    """The same filled with a number as `number_parts` gives it."""
+    if memory_format is None and device is None and rt.field(need_tensor(name, input), _FLAGS) & CONTIGUOUS:
+        code = rt.field(input, _DTYPE) if dtype is None else _dtype_code(dtype)
+        out = rt.filled(code, rt.field(input, _DEVICE), rt.sizes(input), *parts)
+    else:
+        out = _alike(name, input, dtype, device, memory_format)
+        rt.fill(out, *parts)
+    return out if requires_grad is False else _finish(out, requires_grad)
 
 
 @public(method=False)
-def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """A tensor of the same sizes whose elements are not set."""
-    return _finish(allocate("empty_like", *_alike("empty_like", input, dtype, device)), requires_grad)
+def empty_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor of the same sizes whose elements are not set.
+
+    Parameters
+    ----------
+    input : Tensor
+    dtype, device
+        Those of the tensor if not given.
+    requires_grad : bool
+    memory_format : memory_format, optional
+        In which order its elements lie in memory; like those of the tensor if not given.
+    """
+    return _finish(_alike("empty_like", input, dtype, device, memory_format), requires_grad)
 
 
 @public(method=False)
 def full_like(
-    input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    input: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
 ) -> Any:
-    """A tensor of the same sizes filled with a number."""
-    like = _alike("full_like", input, dtype, device)
-    return _finish(filled("full_like", *like, *number_parts(fill_value, "full_like")), requires_grad)
+    """A tensor of the same sizes filled with a number; see `empty_like`."""
+    parts = number_parts(fill_value, "full_like")
+    return _constant_like("full_like", input, parts, dtype, device, memory_format, requires_grad)
 
 
 @public(method=False)
-def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """A tensor of the same sizes filled with zeros."""
-    like = _alike("zeros_like", input, dtype, device)
-    return _finish(filled("zeros_like", *like, 0, 0.0, 0), requires_grad)
+def zeros_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor of the same sizes filled with zeros; see `empty_like`."""
+    return _constant_like("zeros_like", input, (0, 0.0, 0), dtype, device, memory_format, requires_grad)
 
 
 @public(method=False)
-def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """A tensor of the same sizes filled with ones."""
-    like = _alike("ones_like", input, dtype, device)
-    return _finish(filled("ones_like", *like, 0, 0.0, 1), requires_grad)
+def ones_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor of the same sizes filled with ones; see `empty_like`."""
+    return _constant_like("ones_like", input, (0, 0.0, 1), dtype, device, memory_format, requires_grad)
 
 
 @public(method=False)
@@ -513,6 +572,13 @@ def _floating(name: str, out: Any) -> Any:
     return out
 
 
+def _integer_bounds(name: str, low: Any, high: Any) -> tuple[int, int]:
+    low, high = as_index(name, "low", low), as_index(name, "high", high)
+    if high <= low:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    return low, high
+
+
 @public(method=False)
 def randint(
     low: int,
@@ -529,9 +595,7 @@ def randint(
 
     if size is None:
         low, high, size = 0, low, high
-    low, high = as_index("randint", "low", low), as_index("randint", "high", high)
-    if high <= low:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    low, high = _integer_bounds("randint", low, high)
     out = allocate(
         "randint",
         INT64 if dtype is None else _dtype_code(dtype),
@@ -543,22 +607,53 @@ def randint(
 
 
 @public(method=False)
-def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """Uniform random numbers in the sizes of a tensor."""
-    need_tensor("rand_like", input)
-    return rand(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+def rand_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """Uniform random numbers in the sizes of a tensor; see `empty_like`."""
+    from fastgrad.random import fill_uniform
+
+    out = _floating("rand_like", _alike("rand_like", input, dtype, device, memory_format))
+    fill_uniform(out, 0.0, 1.0)
+    return _finish(out, requires_grad)
 
 
 @public(method=False)
-def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """Normal random numbers in the sizes of a tensor."""
-    need_tensor("randn_like", input)
-    return randn(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+def randn_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """Normal random numbers in the sizes of a tensor; see `empty_like`."""
+    from fastgrad.random import fill_normal
+
+    out = _floating("randn_like", _alike("randn_like", input, dtype, device, memory_format))
+    fill_normal(out, 0.0, 1.0)
+    return _finish(out, requires_grad)
 
 
 @public(method=False)
-def randint_like(input: Any, low: int, high: int | None = None, *, dtype: Any = None) -> Any:
-    """Random integers in the sizes of a tensor."""
-    need_tensor("randint_like", input)
-    bounds = (0, low) if high is None else (low, high)
-    return randint(*bounds, tuple(input.shape), dtype=dtype or input.dtype)
+def randint_like(
+    input: Any,
+    low: int,
+    high: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    memory_format: Any = None,
+) -> Any:
+    """Random integers in the sizes of a tensor; see `empty_like`."""
+    from fastgrad.random import fill_integers
+
+    bounds = _integer_bounds("randint_like", *((0, low) if high is None else (low, high)))
+    out = _alike("randint_like", input, dtype, device, memory_format)
+    fill_integers(out, *bounds)
+    return out

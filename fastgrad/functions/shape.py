@@ -30,14 +30,13 @@ _VIEW, _TRANSPOSE, _T, _PERMUTE = (BY_NAME[n].id for n in ("view", "transpose", 
 _SELECT, _SLICE, _EXPAND = (BY_NAME[n].id for n in ("select", "slice", "expand"))
 _UNSQUEEZE = BY_NAME["unsqueeze"].id
 _RESHAPE_COPY, _STRIDED_VIEW = BY_NAME["reshape_copy"].id, BY_NAME["view.strided"].id
-_CLONE = BY_NAME["clone"].id
 _FLAGS, _NUMEL = TENSOR.fields["flags"][0], TENSOR.fields["numel"][0]
 
 
 @public(method=False)
-def clone(input: Any) -> Any:
-    """A copy of a tensor, with history."""
-    return apply(_CLONE, 1, 0, need_tensor("clone", input))
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """A copy of a tensor, with history; see `Tensor.clone`."""
+    return need_tensor("clone", input).clone(memory_format=memory_format)
 
 
 @public(method=False)

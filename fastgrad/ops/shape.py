@@ -47,10 +47,13 @@ from fastgrad.ops.registry import Op
 
 # --- copies and casts ------------------------------------------------------------------------------------------
 
-clone = Op("clone", STRUCTURED, ("x",), forward=SHAPE_CLONE)
+# The layout of a copy: nothing (like the operand), a memory format, or `GIVEN_STRIDES` and strides.
+clone = Op("clone", STRUCTURED, ("x",), ("*layout",), forward=SHAPE_CLONE)
 clone.identity("x")
 
-cast = Op("cast", STRUCTURED, ("x",), ("dtype",), forward=SHAPE_CAST, node="ToCopyBackward0", called="to")
+cast = Op(
+    "cast", STRUCTURED, ("x",), ("dtype", "*layout"), forward=SHAPE_CAST, node="ToCopyBackward0", called="to"
+)
 cast.identity("x")  # the sweep casts a gradient to the dtype of its input
 
 sum_to = Op("sum_to", STRUCTURED, ("x",), ("*target",), forward=SHAPE_SUM_TO, node="SumBackward1")

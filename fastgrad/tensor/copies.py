@@ -12,8 +12,10 @@ from fastgrad.functions import creation, storage
 from fastgrad.functions.arguments import need_tensor, need_type
 from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.device import device as Device  # noqa: N812
+from fastgrad.functions.memory_format import as_format, contiguous_format, lies_in, preserve_format, suggested
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.formats import CONTIGUOUS_FORMAT, PRESERVE_FORMAT
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
@@ -33,19 +35,35 @@ class Copies(Methods):
 
     __slots__ = ()
 
-    def clone(self) -> Tensor:
-        """A copy with history."""
-        return apply(_CLONE, 1, 0, self)  # type: ignore[no-any-return]
+    def clone(self, *, memory_format: Any = None) -> Tensor:
+        """A copy with history, which lies in memory as the tensor does or in another memory format."""
+        if memory_format is None:
+            return apply(_CLONE, 1, 0, self)  # type: ignore[no-any-return]
+        return apply(_CLONE, 1, 0, self, as_format("clone", memory_format, self.ndim))  # type: ignore[no-any-return]
 
-    def contiguous(self) -> Tensor:
-        """The tensor itself if it is contiguous, else a copy that is."""
-        return self if _field(self, _FLAGS) & CONTIGUOUS else apply(_CLONE, 1, 0, self)
+    def contiguous(self, memory_format: Any = contiguous_format) -> Tensor:
+        """The tensor itself if its elements lie row by row, or in the given memory format, else a copy that does.
+
+        Raises
+        ------
+        RuntimeError
+            If the format is `preserve_format`, or that of tensors with another number of dimensions.
+        """
+        if memory_format is contiguous_format:
+            if _field(self, _FLAGS) & CONTIGUOUS:
+                return self
+            return apply(_CLONE, 1, 0, self, CONTIGUOUS_FORMAT)  # type: ignore[no-any-return]
+        code = as_format("contiguous", memory_format, self.ndim)
+        if code == PRESERVE_FORMAT:
+            raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+        return self if lies_in(self, code) else apply(_CLONE, 1, 0, self, code)
 
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """The tensor in another dtype or on another device; itself if nothing changes.
 
         ``to(dtype, non_blocking=False, copy=False)``, ``to(device=None, dtype=None, non_blocking=False, copy=False)``
-        or ``to(tensor, non_blocking=False, copy=False)`` for the dtype and device of another tensor.
+        or ``to(tensor, non_blocking=False, copy=False)`` for the dtype and device of another tensor, each with
+        `memory_format` by name.
 
         Parameters
         ----------
@@ -56,6 +74,8 @@ class Copies(Methods):
             Without effect: copies are done when the method returns.
         copy : bool
             Make a copy in any case.
+        memory_format : memory_format
+            In which order the elements of a copy lie in memory; like those of the tensor if not given.
 
         Raises
         ------
@@ -68,7 +88,7 @@ class Copies(Methods):
         >>> fg.ones(2).to(fg.int64)
         tensor([1, 1])
         """
-        device, dtype, _, copy = parse_to(args, kwargs)
+        device, dtype, _, copy, layout = parse_to(args, kwargs)
         out, here = self, _field(self, _DEVICE)
         if device is not None and device.code != here:
             out = _to_device(self, device)
@@ -76,8 +96,13 @@ class Copies(Methods):
             device is not None and device != self.device
         ):  # an index of one and the same: a copy, as in PyTorch
             copy = True
-        if dtype is not None and dtype.code != _field(out, _DTYPE):
-            return _cast(out, dtype)
+        code = _field(out, _DTYPE) if dtype is None else dtype.code
+        if layout is not preserve_format:
+            laid_out = as_format("to", layout, self.ndim)
+            if copy or code != _field(out, _DTYPE) or (suggested(out) or CONTIGUOUS_FORMAT) != laid_out:
+                return apply(_CAST, 1, 0, out, code, laid_out)  # type: ignore[no-any-return]
+        if code != _field(out, _DTYPE):
+            return apply(_CAST, 1, 0, out, code)  # type: ignore[no-any-return]
         return out.clone() if copy and out is self else out
 
     def cpu(self) -> Tensor:

@@ -15,11 +15,13 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS, CREATE_GRAPH
+from fastgrad.native.contracts.formats import CONTIGUOUS_FORMAT, GIVEN_STRIDES
 from fastgrad.native.contracts.status import BAD_GRADIENT, SIZES_WORDS
 from fastgrad.native.dispatch.call import call
 from fastgrad.native.launch.elementwise import elementwise, elementwise_slow
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.references import drain, drop, release_reference, retain
+from fastgrad.native.tensors.layouts import obeys, without_gaps
 from fastgrad.native.tensors.tensors import same_shape
 
 
@@ -45,7 +47,7 @@ def add_gradient(t, grads, k, g):
         a = tensor(old)
         b = tensor(g)
         if a.dtype == b.dtype and same_shape(old, g):
-            if owned_alone(old) and a.flags & CONTIGUOUS:
+            if owned_alone(old) and without_gaps(a):
                 result = elementwise_slow(add, 2, ins, old)
                 release_reference(g)
                 drain()
@@ -78,7 +80,7 @@ def accumulate(t, n, g):
         return add_to_grad(n.variable, g)
     if before == 0:
         # The one reference is the pass's own, given up right after.
-        if owned_alone(g) and tensor(g).flags & CONTIGUOUS:
+        if owned_alone(g) and obeys(g, n.variable):
             retain(g)
             leaf.grad = g
             return 0
@@ -95,6 +97,22 @@ def accumulate(t, n, g):
 
 
 @native
+def layout_of(leaf, layout):
+    """Write in which layout the gradient of a leaf is copied: that of the leaf, if it has no gaps. Returns its length.
+
+    So the gradient of a leaf lies in memory as the leaf does, and optimizers run over both from one end to the other.
+    """
+    t = tensor(leaf)
+    layout[0] = CONTIGUOUS_FORMAT
+    if t.flags & CONTIGUOUS or not without_gaps(t):
+        return 1
+    layout[0] = GIVEN_STRIDES
+    for d in range(t.ndim):
+        layout[1 + d] = t.strides[d]
+    return 1 + t.ndim
+
+
+@native
 def add_to_grad(h, g):
     """Make a gradient, or its sum with what is there, the `grad` of a tensor, as a new tensor; a status."""
     rt = runtime()
@@ -103,7 +121,8 @@ def add_to_grad(h, g):
     before = tensor(h).grad
     if before == 0:
         ins[0] = g
-        count = call(rt.clone_op, 1, ins, 0, ins, outs, 1)
+        layout = words(stack_small())
+        count = call(rt.clone_op, 1, ins, layout_of(h, layout), layout, outs, 1)
     else:
         retain(before)
         ins[0] = before

@@ -45,7 +45,6 @@ from fastgrad.native.base.pyapi import (
     tuple_type,
 )
 from fastgrad.native.contracts.flags import (
-    CONTIGUOUS,
     COPY_ON_WRITE,
     REQUIRES_GRAD,
 )
@@ -53,6 +52,7 @@ from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.handles import object_handle, type_of, wrap, wrap_node, wrap_optional
 from fastgrad.native.objects.held import exact_tuple, is_tuple
+from fastgrad.native.tensors.layouts import without_gaps
 from fastgrad.native.tensors.tensors import alias, same_shape
 
 # Words of a run of hooks: the list of the callables, or the callable itself if there is only one; if hooks are measured
@@ -118,7 +118,7 @@ def gradient_object(h):
     if h == 0:
         return wrap_optional(0)
     t = tensor(h)
-    alone = t.refs == 1 and storage(t.storage).refs == 1 and t.flags & CONTIGUOUS != 0
+    alone = t.refs == 1 and storage(t.storage).refs == 1 and without_gaps(t)
     if alone or t.flags & REQUIRES_GRAD:
         retain(h)
         return wrap(h)

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import N_SETTINGS
+from fastgrad.native.contracts.formats import FORMATS
 from fastgrad.native.contracts.limits import MAX_DIMS, N_DEVICES, N_RANDOM_KERNELS
 from fastgrad.native.contracts.records import NODE, RUNTIME, STORAGE, TENSOR
 
@@ -49,6 +50,7 @@ MOST_SIZES = 2 * MAX_DIMS
 BOUNDS = {
     "tensor": TENSOR.words, "storage": STORAGE.words, "node": NODE.words, "runtime": RUNTIME.words,
     "dtypes": len(DTYPES), "devices": N_DEVICES, "settings": N_SETTINGS, "hooks": 2, "random": N_RANDOM_KERNELS,
+    "formats": len(FORMATS),
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("set_object", "index<runtime, object", "none"),
     # tensors
     row("new", "index<dtypes, index<devices, sizes", "tensor"),
+    row("like", "tensor, index<dtypes, index<devices, index<formats", "tensor"),
     row("number", "int, float, int, index<dtypes, index<devices", "tensor"),
     row("wrapped_number", "int, float, int, index<devices", "tensor"),
     row("wrapped_handle", "int, float, int", "count"),

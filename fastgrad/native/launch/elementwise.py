@@ -10,6 +10,7 @@ from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
+    advance,
     f64s,
     native,
     native_inline,
@@ -23,6 +24,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import BOOL, FLOAT64, INT64
 from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
+from fastgrad.native.contracts.formats import GIVEN_STRIDES, PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import MASK_LAST, NO_BOOL, OUT_BOOL, PROMOTE_FLOAT
@@ -30,6 +32,7 @@ from fastgrad.native.contracts.status import (
     CONDITION_DTYPE,
     DEVICE_MISMATCH,
     DTYPE_REFUSED,
+    INTERNAL,
     NO_BROADCAST,
     OUTPUT_SIZES,
     RESULT_CAST,
@@ -50,6 +53,7 @@ from fastgrad.native.tensors.elements import (
     write_bytes,
     write_constant,
 )
+from fastgrad.native.tensors.layouts import lay_out, new_like, new_result, without_gaps
 from fastgrad.native.tensors.tensors import bump_version, finished, new_tensor
 
 # --- layouts ---------------------------------------------------------------------------------------------------
@@ -97,17 +101,39 @@ def check_fits(out, source):
 
 
 @native
+def dims_of(out, order):
+    """Write the dimensions of a tensor that have more than one element to `order`, by strides, the smallest first.
+
+    Returns their number. Dimensions of one stride stay in row-major order.
+    """
+    t = tensor(out)
+    count = 0
+    for d in range(t.ndim - 1, -1, -1):
+        if t.shape[d] == 1:
+            continue
+        place = count
+        while place > 0 and t.strides[order[place - 1]] > t.strides[d]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = d
+        count += 1
+    return count
+
+
+@native
 def strided_frame(f, n, ins, out):
-    """Fill the frame of a strided launch: dimensions collapsed over all operands, innermost first."""
+    """Fill the frame of a strided launch: dimensions in the order of the result, innermost first, and collapsed over
+    all operands.
+    """
     to = tensor(out)
     f.out.data = to.data
     for k in range(n):
         nth(f.inputs, k).data = tensor(ins[k]).data
+    order = words(stack_small())
     rank = 0
-    for d in range(to.ndim - 1, -1, -1):
+    for i in range(dims_of(out, order)):
+        d = order[i]
         size = to.shape[d]
-        if size == 1:
-            continue
         mergeable = rank > 0
         for k in range(-1, n):
             t = tensor(out) if k < 0 else tensor(ins[k])
@@ -132,13 +158,22 @@ def strided_frame(f, n, ins, out):
     f.rank = rank
 
 
+@native_inline
+def one_line(f, n):
+    """Whether the operands of a strided launch all lie in memory from one end to the other, in the same order."""
+    line = f.rank == 1
+    for k in range(n + 1):
+        if nth(f.out, k).strides[0] != 1:
+            line = False
+    return line
+
+
 @native
 def run_elementwise(kernel, dtype, n, ins, out):
     """Launch `kernel` over inputs of one dtype into `out`, which has the broadcast shape."""
     to = tensor(out)
     if to.numel == 0:
         return 0
-    frame = stack_frame()
     flat = to.flags & CONTIGUOUS != 0
     inplace = -1
     for k in range(n):
@@ -147,16 +182,21 @@ def run_elementwise(kernel, dtype, n, ins, out):
             flat = False
         if t.data == to.data:
             inplace = k if inplace < 0 and k == 0 else 99
-    if flat and inplace < 99:
-        f = frames.flat(frame)
-        f.n = to.numel
-        f.out = to.data
-        for k in range(n):
-            f.inputs[k] = tensor(ins[k]).data
-        kind = FLAT if inplace < 0 else INPLACE
-        return launch(kernel, to.device, dtype, kind, frame, FLAT_INPUTS + n, to.numel)
-    strided_frame(frames.strided(frame), n, ins, out)
-    return launch(kernel, to.device, dtype, STRIDED, frame, STRIDED_INPUTS + n * OPERAND_WORDS, to.numel)
+    frame = stack_frame()
+    if not flat or inplace == 99:
+        s = frames.strided(frame)
+        strided_frame(s, n, ins, out)
+        if inplace == 99 or not one_line(s, n):
+            return launch(
+                kernel, to.device, dtype, STRIDED, frame, STRIDED_INPUTS + n * OPERAND_WORDS, to.numel
+            )
+    f = frames.flat(frame)
+    f.n = to.numel
+    f.out = to.data
+    for k in range(n):
+        f.inputs[k] = tensor(ins[k]).data
+    kind = FLAT if inplace < 0 else INPLACE
+    return launch(kernel, to.device, dtype, kind, frame, FLAT_INPUTS + n, to.numel)
 
 
 # --- casts -----------------------------------------------------------------------------------------------------
@@ -212,12 +252,32 @@ def copy_into(out, source):
 
 
 @native
-def cast_on(handle, dtype, device):
-    """A contiguous copy of a tensor in a dtype on a device, without history."""
-    t = tensor(handle)
-    out = new_tensor(dtype, device, t.ndim, t.shape)
+def copy_as(handle, dtype, device, memory_format):
+    """A copy of a tensor in a dtype, on a device and in a memory format, without history."""
+    out = new_like(handle, dtype, device, memory_format)
     if failed(out):
         return out
+    return finished(out, copy_into(out, handle))
+
+
+@native_once
+def copy_laid_out(handle, dtype, n, layout):
+    """A copy of a tensor in a dtype, without history. `layout`: nothing, a memory format, or strides of its own.
+
+    Strides have to leave no gaps.
+    """
+    t = tensor(handle)
+    memory_format = PRESERVE_FORMAT if n == 0 else layout[0]
+    if memory_format != GIVEN_STRIDES:
+        return copy_as(handle, dtype, t.device, memory_format)
+    out = new_tensor(dtype, t.device, t.ndim, t.shape)
+    if failed(out):
+        return out
+    if n == 1 + t.ndim:
+        lay_out(out, advance(layout, 1))
+    if n != 1 + t.ndim or not without_gaps(tensor(out)):
+        drop(out)
+        return fail(INTERNAL, n, t.ndim)
     return finished(out, copy_into(out, handle))
 
 
@@ -301,11 +361,11 @@ def elementwise_slow(op, n, ins, out):
         if failed(status):
             return status
         if to.dtype != out_dtype:
-            target = new_tensor(out_dtype, device, ndim, scratch)
+            target = new_like(out, out_dtype, device, PRESERVE_FORMAT)
         else:
             retain(out)
     else:
-        target = new_tensor(out_dtype, device, ndim, scratch)
+        target = new_result(out_dtype, device, n, ins, ndim, scratch)
     if failed(target):
         return target
     status = 0
@@ -315,7 +375,7 @@ def elementwise_slow(op, n, ins, out):
         t = tensor(ins[k])
         wanted = dtype if k < n_values else t.dtype
         if (t.dtype != wanted or t.device != device) and not failed(status):
-            converted = cast_on(ins[k], wanted, device)
+            converted = copy_as(ins[k], wanted, device, PRESERVE_FORMAT)
             if failed(converted):
                 status = converted
             else:

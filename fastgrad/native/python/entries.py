@@ -59,6 +59,7 @@ from fastgrad.native.objects.collector import collection_begins, collection_ends
 from fastgrad.native.objects.handles import never_made, object_handle, type_of
 from fastgrad.native.python.arguments import integers
 from fastgrad.native.tensors import elements, tensors
+from fastgrad.native.tensors.layouts import new_like, without_gaps
 from fastgrad.native.tensors.overlap import overlap as memory_overlap
 from fastgrad.native.tensors.tensors import alias, itemsize, new_tensor
 
@@ -228,6 +229,13 @@ def new(dtype, device, n, shape):
     if n > MAX_DIMS:
         return fail(TOO_MANY_DIMS, n)
     return new_tensor(dtype, device, n, words(shape))
+
+
+@native
+def like(h, dtype, device, memory_format):
+    """A tensor of the sizes of another whose elements are not set, in a memory format."""
+    enter()
+    return new_like(h, dtype, device, memory_format)
 
 
 @native
@@ -408,10 +416,13 @@ def flags_of(h):
 
 @native
 def random_fill(which, h, seed, offset, a, b):
-    """Fill a contiguous tensor from the counter-based generator; `a`, `b` are bit patterns. A failure or 0."""
+    """Fill a tensor without gaps from the counter-based generator, as it lies in memory. A failure or 0.
+
+    `a`, `b`: bit patterns.
+    """
     enter()
     t = tensor(h)
-    if not t.flags & CONTIGUOUS:
+    if not without_gaps(t):
         return fail(INTERNAL, which, t.ndim)
     if t.numel == 0:
         return 0

@@ -21,6 +21,7 @@ from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.tensors.layouts import lies_like, without_gaps
 from fastgrad.native.tensors.overlap import overlaps_itself
 from fastgrad.native.tensors.tensors import bump_version, same_shape
 
@@ -79,8 +80,23 @@ def check_group(op, group, attrs):
 
 
 @native
+def lie_alike(group, attrs):
+    """Whether the tensors of a group, but for single numbers, lie in memory the same way and without gaps."""
+    first = tensor(group[0])
+    if not without_gaps(first):
+        return False
+    j = 0
+    for k in range(attrs[0]):
+        if attrs[1] >> k & 1:
+            if not attrs[3] >> k & 1 and not lies_like(tensor(group[j]), first.strides):
+                return False
+            j += 1
+    return True
+
+
+@native
 def run_group(op, group, n_attrs, attrs):
-    """Run the kernel over one group, by way of contiguous copies where the memory has gaps; a status."""
+    """Run the kernel over one group, by way of contiguous copies where its tensors do not lie alike; a status."""
     first = tensor(group[0])
     f = frames.group(stack_small())
     held = words(stack_small())
@@ -88,12 +104,18 @@ def run_group(op, group, n_attrs, attrs):
     f.single = first.dtype
     f.counted = 0
     status = 0
+    alike = lie_alike(group, attrs)
     j = 0
     for k in range(attrs[0]):
         f.tensors[k] = 0
         held[k] = 0
         if attrs[1] >> k & 1:
-            h = contiguous(group[j]) if not failed(status) else 0
+            h = 0
+            if not failed(status) and alike:
+                h = group[j]
+                retain(h)
+            elif not failed(status):
+                h = contiguous(group[j])
             j += 1
             if h > 0:
                 held[k] = h

@@ -60,7 +60,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_ZEROS,
 )
 from fastgrad.native.contracts.status import INTERNAL
-from fastgrad.native.launch.elementwise import cast, number_tensor
+from fastgrad.native.launch.elementwise import copy_laid_out, number_tensor
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.attention import attention_backward, attention_forward
@@ -226,9 +226,9 @@ def run_forward(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_DOT:
         out = inner_product(ins[0], ins[1])
     elif kind == SHAPE_CAST:
-        out = cast(ins[0], attrs[0])
+        out = copy_laid_out(ins[0], attrs[0], n_attrs - 1, advance(attrs, 1))
     elif kind == SHAPE_CLONE:
-        out = cast(ins[0], tensor(ins[0]).dtype)
+        out = copy_laid_out(ins[0], tensor(ins[0]).dtype, n_attrs, attrs)
     elif kind == SHAPE_SUM_TO:
         out = sum_to(ins[0], attrs[0], words(address_of(attrs) + 8))
     elif kind == SHAPE_CAT:

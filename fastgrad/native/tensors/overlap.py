@@ -9,6 +9,7 @@ from __future__ import annotations
 from fastgrad.native.base.intrinsics import native, native_once, tensor
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.tensors.elements import itemsize
+from fastgrad.native.tensors.layouts import same_strides, without_gaps
 
 DISJOINT, PARTLY, FULLY = range(3)
 """How two tensors share memory; `DISJOINT` also where that is not easily told."""
@@ -24,32 +25,6 @@ def overlaps_itself(h):
         if t.strides[k] == 0 and t.shape[k] > 1:
             return True
     return False
-
-
-@native
-def without_gaps(t):
-    """Whether a tensor's elements lie one beside the other, in whatever order of dimensions."""
-    if t.flags & CONTIGUOUS:
-        return True
-    length = 1
-    seen = 0
-    for _ in range(t.ndim):
-        for k in range(t.ndim):
-            if not seen >> k & 1 and t.shape[k] > 1 and t.strides[k] == length:
-                seen |= 1 << k
-                length *= t.shape[k]
-    return length == t.numel
-
-
-@native
-def same_strides(a, b):
-    """Whether two tensors have the same number of dimensions and the same strides."""
-    if a.ndim != b.ndim:
-        return False
-    for k in range(a.ndim):
-        if a.strides[k] != b.strides[k]:
-            return False
-    return True
 
 
 @native_once

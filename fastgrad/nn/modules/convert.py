@@ -9,6 +9,8 @@ from fastgrad import dtypes
 from fastgrad.autograd.modes import no_grad
 from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.creation import empty_like
+from fastgrad.functions.memory_format import preserve_format
+from fastgrad.native.contracts.formats import FORMAT_DIMS
 
 Self = TypeVar("Self", bound="ConvertMethods")
 
@@ -55,6 +57,8 @@ class ConvertMethods:
             Stands for its dtype and device.
         non_blocking : bool
             Without effect: copies are done when the method returns.
+        memory_format : memory_format
+            By name; for parameters and buffers with four dimensions (``channels_last``) or five.
 
         Returns
         -------
@@ -76,14 +80,20 @@ class ConvertMethods:
         >>> m.to(fg.float64).w.dtype
         fastgrad.float64
         """
-        device, dtype, _, copy = parse_to(args, kwargs)
+        device, dtype, _, copy, layout = parse_to(args, kwargs)
         if copy:
             raise RuntimeError(".to() does not accept copy argument")
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
-        return self._apply(lambda t: t.to(device, dtype if t.is_floating_point() else None))
+        dims = FORMAT_DIMS[layout.code]  # others than those of the format stay as they are
+
+        def convert(t: Any) -> Any:
+            kind = dtype if t.is_floating_point() else None
+            return t.to(device, kind, memory_format=layout if dims in (0, t.ndim) else preserve_format)
+
+        return self._apply(convert)
 
     def type(self: Self, dst_type: Any) -> Self:
         """Convert all parameters and buffers to a dtype."""

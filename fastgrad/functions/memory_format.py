@@ -1,0 +1,120 @@
+"""Memory formats: in which order the dimensions of a tensor lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.formats import (
+    CHANNELS_LAST,
+    CHANNELS_LAST_3D,
+    FORMAT_DIMS,
+    FORMATS,
+)
+
+
+class memory_format:  # noqa: N801
+    """The order in which a tensor's elements lie in memory.
+
+    There are four: ``contiguous_format``, row by row; ``preserve_format``, like the tensor that is copied;
+    ``channels_last``, where the second of four dimensions is the innermost in memory; and ``channels_last_3d``, the
+    same of five.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.ones(2, 3, 4, 5).contiguous(memory_format=fg.channels_last).stride()
+    (60, 1, 15, 3)
+    """
+
+    __slots__ = ("code",)
+    code: int
+
+    def __new__(cls) -> memory_format:
+        """Refuse: there are no others."""
+        raise TypeError("cannot create 'memory_format' instances; use the four that there are")
+
+    def __repr__(self) -> str:
+        return f"fastgrad.{FORMATS[self.code]}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _of_code, (self.code,)
+
+
+def _make(code: int) -> memory_format:
+    made = object.__new__(memory_format)
+    made.code = code
+    return made
+
+
+_ALL = tuple(map(_make, range(len(FORMATS))))
+contiguous_format, preserve_format, channels_last, channels_last_3d = _ALL
+
+
+def _of_code(code: int) -> memory_format:
+    return _ALL[code]
+
+
+def as_format(name: str, value: Any, ndim: int) -> int:
+    """The number of a memory format that a function got for a tensor of so many dimensions.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
+    RuntimeError
+        If it is one of tensors with another number of dimensions.
+    """
+    if not isinstance(value, memory_format):
+        raise TypeError(
+            f"{name}(): argument 'memory_format' must be fastgrad.memory_format, not {type(value).__name__}"
+        )
+    rank = FORMAT_DIMS[value.code]
+    if rank not in (0, ndim):
+        raise RuntimeError(
+            f"{name}(): required rank {rank} tensor to use {FORMATS[value.code]} format, but got {ndim} dimensions"
+        )
+    return value.code
+
+
+def _inwards(code: int, ndim: int) -> list[int]:
+    """The dimensions from the innermost one outwards."""
+    dims = list(range(ndim - 1, -1, -1))
+    if FORMAT_DIMS[code]:
+        dims.remove(1)
+        dims.insert(0, 1)
+    return dims
+
+
+def lies_in(x: Any, code: int) -> bool:
+    """Whether a tensor lies in memory in a format, without gaps. Sizes of 1 put no demand on their strides."""
+    sizes, strides = rt.sizes(x), rt.steps(x)
+    if FORMAT_DIMS[code] not in (0, len(sizes)):
+        return False
+    expected = 1
+    for d in _inwards(code, len(sizes)):
+        if sizes[d] != 1:
+            if strides[d] != expected:
+                return False
+            expected *= sizes[d]
+    return True
+
+
+def suggested(x: Any) -> int | None:
+    """The format with channels last that the order of a tensor's strides speaks for, if one does."""
+    sizes, strides = rt.sizes(x), rt.steps(x)
+    for code in (CHANNELS_LAST, CHANNELS_LAST_3D):
+        if FORMAT_DIMS[code] == len(sizes) and _speaks_for(code, sizes, strides):
+            return code
+    return None
+
+
+def _speaks_for(code: int, sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether strides grow in the order of a format; what fits both counts as contiguous, as in PyTorch."""
+    least = 0
+    for d in _inwards(code, len(sizes)):
+        if sizes[d] == 0 or strides[d] < least or strides[1] == 0 or (d == 0 and least == strides[1]):
+            return False
+        least = strides[d] * sizes[d] if sizes[d] > 1 else strides[d]
+    return True
