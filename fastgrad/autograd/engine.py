@@ -16,7 +16,8 @@ from fastgrad.autograd.recorded_rules import apply_rules
 from fastgrad.autograd.threads import on_another_thread
 from fastgrad.errors import NO_NAME, noted_call, raise_status
 from fastgrad.functions.arguments import as_truth
-from fastgrad.functions.creation import full, full_like
+from fastgrad.functions.creation import full
+from fastgrad.functions.likeness import full_like
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import (
     ACCUMULATE,

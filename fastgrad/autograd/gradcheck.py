@@ -20,7 +20,8 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd.engine import grad
 from fastgrad.autograd.jacobians import Jacobians, as_tuple, memory_of, requires_grad, tensors
-from fastgrad.functions.creation import from_numpy, tensor, zeros_like
+from fastgrad.functions.creation import from_numpy, tensor
+from fastgrad.functions.likeness import zeros_like
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 

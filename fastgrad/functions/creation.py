@@ -18,18 +18,14 @@ from fastgrad.functions.arguments import (
     as_sequence,
     as_sizes,
     is_tensor,
-    need_tensor,
     product,
 )
 from fastgrad.functions.data import array_of
 from fastgrad.functions.device import device
-from fastgrad.functions.memory_format import as_format
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, INT64
-from fastgrad.native.contracts.flags import CONTIGUOUS
-from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
@@ -41,11 +37,13 @@ _word = rt.word
 _CAST = BY_NAME["cast"].id
 
 
-def _code(where: Any) -> int:
+def device_code(where: Any) -> int:
+    """The number of a device; that of the CPU for None."""
     return 0 if where is None else device(where).code
 
 
-def _dtype_code(d: Any) -> int:
+def dtype_code(d: Any) -> int:
+    """The number of a dtype; that of the default one for None."""
     return _word(_DEFAULT_DTYPE) if d is None else dtypes.as_dtype(d).code  # type: ignore[no-any-return]
 
 
@@ -85,7 +83,8 @@ def _refuse(name: str, code: int, sizes: Sequence[int]) -> None:
         ) from None
 
 
-def _finish(out: Any, requires_grad: bool) -> Any:
+def finish(out: Any, requires_grad: bool) -> Any:
+    """A new tensor, which may be wanted to require a gradient."""
     if requires_grad is not False and requires_grad is not None:
         out.requires_grad_(requires_grad)
     return out
@@ -235,29 +234,29 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     """
     if isinstance(data, TensorBase):
         source = data.detach()
-        code = source.dtype.code if dtype is None else _dtype_code(dtype)
-        if device is None or _code(device) == source.device.code:
+        code = source.dtype.code if dtype is None else dtype_code(dtype)
+        if device is None or device_code(device) == source.device.code:
             out = rt.apply(_CAST, 1, 0, source, code)
         else:
-            out = allocate("tensor", code, source.shape, _code(device))
+            out = allocate("tensor", code, source.shape, device_code(device))
             _copy(out, source)
-        return _finish(out, requires_grad)
+        return finish(out, requires_grad)
     if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
         code = {bool: BOOL, int: INT64}.get(type(data), runtime_get("default_dtype"))
         try:
             parts = number_parts(data, "tensor")
         except OverflowError as error:  # of data, PyTorch says so as it does of sizes
             raise ValueError(f"tensor(): {TOO_LONG}, the number is {data}") from error
-        out = rt.number(*parts, code if dtype is None else _dtype_code(dtype), _code(device))
-        return _finish(out, requires_grad)
+        out = rt.number(*parts, code if dtype is None else dtype_code(dtype), device_code(device))
+        return finish(out, requires_grad)
     if device is None:
-        out = rt.from_list(data, -1 if dtype is None else _dtype_code(dtype))
+        out = rt.from_list(data, -1 if dtype is None else dtype_code(dtype))
         if out is not NotImplemented:
-            return _finish(out, requires_grad)
+            return finish(out, requires_grad)
     array = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
-    out = allocate("tensor", dtypes.of_numpy(array.dtype).code, array.shape, _code(device))
+    out = allocate("tensor", dtypes.of_numpy(array.dtype).code, array.shape, device_code(device))
     rt.write(out, array.ctypes.data)
-    return _finish(out, requires_grad)
+    return finish(out, requires_grad)
 
 
 def _copy(out: Any, source: Any) -> None:
@@ -282,8 +281,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
 @public(method=False)
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor whose elements are not set."""
-    return _finish(
-        allocate("empty", _dtype_code(dtype), as_sizes("empty", size), _code(device)), requires_grad
+    return finish(
+        allocate("empty", dtype_code(dtype), as_sizes("empty", size), device_code(device)), requires_grad
     )
 
 
@@ -310,17 +309,17 @@ def full(
     if dtype is None:
         code = (INT64, runtime_get("default_dtype"), BOOL)[parts[0]]
     else:
-        code = _dtype_code(dtype)
+        code = dtype_code(dtype)
     sizes = as_sequence("full", size, "size", 1)
-    return _finish(filled("full", code, sizes, _code(device), *parts), requires_grad)
+    return finish(filled("full", code, sizes, device_code(device), *parts), requires_grad)
 
 
 def _constant(
     name: str, size: Sequence[Any], value: int, dtype: Any, device: Any, requires_grad: bool
 ) -> Any:
-    code, sizes = _dtype_code(dtype), as_sizes(name, size)
-    out = filled(name, code, sizes, 0 if device is None else _code(device), 0, 0.0, value)
-    return out if requires_grad is False else _finish(out, requires_grad)
+    code, sizes = dtype_code(dtype), as_sizes(name, size)
+    out = filled(name, code, sizes, 0 if device is None else device_code(device), 0, 0.0, value)
+    return out if requires_grad is False else finish(out, requires_grad)
 
 
 @public(method=False)
@@ -335,98 +334,6 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     return _constant("ones", size, 1, dtype, device, requires_grad)
 
 
-def _alike(name: str, input: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
-    """A tensor that lies in memory like another, or in a memory format, and whose elements are not set."""
-    need_tensor(name, input)
-    code = rt.field(input, _DTYPE) if dtype is None else _dtype_code(dtype)
-    where = rt.field(input, _DEVICE) if device is None else _code(device)
-    layout = PRESERVE_FORMAT if memory_format is None else as_format(name, memory_format, input.ndim)
-    return rt.like(input, code, where, layout)
-
-
-def _constant_like(
-    name: str,
-    input: Any,
-    parts: tuple[int, float, int],
-    dtype: Any,
-    device: Any,
-    memory_format: Any,
-    requires_grad: bool,
-) -> Any:
-    """The same filled with a number as `number_parts` gives it."""
-    if memory_format is None and device is None and rt.field(need_tensor(name, input), _FLAGS) & CONTIGUOUS:
-        code = rt.field(input, _DTYPE) if dtype is None else _dtype_code(dtype)
-        out = rt.filled(code, rt.field(input, _DEVICE), rt.sizes(input), *parts)
-    else:
-        out = _alike(name, input, dtype, device, memory_format)
-        rt.fill(out, *parts)
-    return out if requires_grad is False else _finish(out, requires_grad)
-
-
-@public(method=False)
-def empty_like(
-    input: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Any:
-    """A tensor of the same sizes whose elements are not set.
-
-    Parameters
-    ----------
-    input : Tensor
-    dtype, device
-        Those of the tensor if not given.
-    requires_grad : bool
-    memory_format : memory_format, optional
-        In which order its elements lie in memory; like those of the tensor if not given.
-    """
-    return _finish(_alike("empty_like", input, dtype, device, memory_format), requires_grad)
-
-
-@public(method=False)
-def full_like(
-    input: Any,
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Any:
-    """A tensor of the same sizes filled with a number; see `empty_like`."""
-    parts = number_parts(fill_value, "full_like")
-    return _constant_like("full_like", input, parts, dtype, device, memory_format, requires_grad)
-
-
-@public(method=False)
-def zeros_like(
-    input: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Any:
-    """A tensor of the same sizes filled with zeros; see `empty_like`."""
-    return _constant_like("zeros_like", input, (0, 0.0, 0), dtype, device, memory_format, requires_grad)
-
-
-@public(method=False)
-def ones_like(
-    input: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Any:
-    """A tensor of the same sizes filled with ones; see `empty_like`."""
-    return _constant_like("ones_like", input, (0, 0.0, 1), dtype, device, memory_format, requires_grad)
-
-
 @public(method=False)
 def eye(
     n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
@@ -439,7 +346,7 @@ def eye(
     out = _constant("eye", (n, m), 0, dtype, device, False)
     if out.numel():
         rt.fill(diagonal(out), *number_parts(1))
-    return _finish(out, requires_grad)
+    return finish(out, requires_grad)
 
 
 # --- sequences -------------------------------------------------------------------------------------------------
@@ -512,8 +419,8 @@ def arange(
     if dtype is None:
         dtype = dtypes.get_default_dtype() if any(isinstance(v, float) for v in values) else dtypes.int64
     n = max(0, math.ceil((last - first) / by))
-    return _finish(
-        _sequence(allocate("arange", _dtype_code(dtype), (n,), _code(device)), first, by), requires_grad
+    return finish(
+        _sequence(allocate("arange", dtype_code(dtype), (n,), device_code(device)), first, by), requires_grad
     )
 
 
@@ -532,11 +439,11 @@ def linspace(
     if steps < 0:
         raise RuntimeError(f"linspace(): number of steps must be non-negative, but got {steps}")
     first, last = as_float("linspace", "start", start), as_float("linspace", "end", end)
-    code = _dtype_code(dtype)
-    out = allocate("linspace", code, (steps,), _code(device))
+    code = dtype_code(dtype)
+    out = allocate("linspace", code, (steps,), device_code(device))
     values = np.linspace(first, last, steps).astype(dtypes.of_code(code).numpy, copy=False)
     rt.write(out, values.ctypes.data)
-    return _finish(out, requires_grad)
+    return finish(out, requires_grad)
 
 
 # --- random ----------------------------------------------------------------------------------------------------
@@ -549,9 +456,11 @@ def rand(
     """Random numbers from the uniform distribution on [0, 1)."""
     from fastgrad.random import fill_uniform
 
-    out = _floating("rand", allocate("rand", _dtype_code(dtype), as_sizes("rand", size), _code(device)))
+    out = need_floating(
+        "rand", allocate("rand", dtype_code(dtype), as_sizes("rand", size), device_code(device))
+    )
     fill_uniform(out, 0.0, 1.0, generator)
-    return _finish(out, requires_grad)
+    return finish(out, requires_grad)
 
 
 @public(method=False)
@@ -561,18 +470,22 @@ def randn(
     """Random numbers from the standard normal distribution."""
     from fastgrad.random import fill_normal
 
-    out = _floating("randn", allocate("randn", _dtype_code(dtype), as_sizes("randn", size), _code(device)))
+    out = need_floating(
+        "randn", allocate("randn", dtype_code(dtype), as_sizes("randn", size), device_code(device))
+    )
     fill_normal(out, 0.0, 1.0, generator)
-    return _finish(out, requires_grad)
+    return finish(out, requires_grad)
 
 
-def _floating(name: str, out: Any) -> Any:
+def need_floating(name: str, out: Any) -> Any:
+    """The tensor itself; NotImplementedError if it is not floating point."""
     if not out.dtype.is_floating_point:
         raise NotImplementedError(f"\"{name}\" not implemented for '{out.dtype.type_name}'")
     return out
 
 
-def _integer_bounds(name: str, low: Any, high: Any) -> tuple[int, int]:
+def integer_bounds(name: str, low: Any, high: Any) -> tuple[int, int]:
+    """The bounds of random integers, with at least one in between."""
     low, high = as_index(name, "low", low), as_index(name, "high", high)
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
@@ -595,65 +508,12 @@ def randint(
 
     if size is None:
         low, high, size = 0, low, high
-    low, high = _integer_bounds("randint", low, high)
+    low, high = integer_bounds("randint", low, high)
     out = allocate(
         "randint",
-        INT64 if dtype is None else _dtype_code(dtype),
+        INT64 if dtype is None else dtype_code(dtype),
         as_sequence("randint", size, "size", 2),
-        _code(device),
+        device_code(device),
     )
     fill_integers(out, low, high, generator)
-    return _finish(out, requires_grad)
-
-
-@public(method=False)
-def rand_like(
-    input: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Any:
-    """Uniform random numbers in the sizes of a tensor; see `empty_like`."""
-    from fastgrad.random import fill_uniform
-
-    out = _floating("rand_like", _alike("rand_like", input, dtype, device, memory_format))
-    fill_uniform(out, 0.0, 1.0)
-    return _finish(out, requires_grad)
-
-
-@public(method=False)
-def randn_like(
-    input: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Any:
-    """Normal random numbers in the sizes of a tensor; see `empty_like`."""
-    from fastgrad.random import fill_normal
-
-    out = _floating("randn_like", _alike("randn_like", input, dtype, device, memory_format))
-    fill_normal(out, 0.0, 1.0)
-    return _finish(out, requires_grad)
-
-
-@public(method=False)
-def randint_like(
-    input: Any,
-    low: int,
-    high: int | None = None,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    memory_format: Any = None,
-) -> Any:
-    """Random integers in the sizes of a tensor; see `empty_like`."""
-    from fastgrad.random import fill_integers
-
-    bounds = _integer_bounds("randint_like", *((0, low) if high is None else (low, high)))
-    out = _alike("randint_like", input, dtype, device, memory_format)
-    fill_integers(out, *bounds)
-    return out
+    return finish(out, requires_grad)

@@ -56,8 +56,8 @@ def _of_code(code: int) -> memory_format:
     return _ALL[code]
 
 
-def as_format(name: str, value: Any, ndim: int) -> int:
-    """The number of a memory format that a function got for a tensor of so many dimensions.
+def as_format(name: str, value: Any, x: Any) -> int:
+    """The number of a memory format that a function got for a tensor.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def as_format(name: str, value: Any, ndim: int) -> int:
         raise TypeError(
             f"{name}(): argument 'memory_format' must be fastgrad.memory_format, not {type(value).__name__}"
         )
-    rank = FORMAT_DIMS[value.code]
+    rank, ndim = FORMAT_DIMS[value.code], len(rt.sizes(x))
     if rank not in (0, ndim):
         raise RuntimeError(
             f"{name}(): required rank {rank} tensor to use {FORMATS[value.code]} format, but got {ndim} dimensions"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastgrad.functions.creation import full_like
+from fastgrad.functions.likeness import full_like
 from fastgrad.native.contracts.ops import MAXIMIZE
 from fastgrad.ops.optim import adagrad_step
 from fastgrad.optim.optimizer import Optimizer

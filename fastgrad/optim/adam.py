@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastgrad.functions.creation import zeros_like
+from fastgrad.functions.likeness import zeros_like
 from fastgrad.native.contracts.ops import DECOUPLED, MAXIMIZE
 from fastgrad.ops.optim import adam_step
 from fastgrad.optim.optimizer import Optimizer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastgrad.functions.creation import empty_like
+from fastgrad.functions.likeness import empty_like
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.ops import FIRST_STEP, MAXIMIZE, NESTEROV
 from fastgrad.ops.optim import sgd_step

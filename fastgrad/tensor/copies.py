@@ -39,7 +39,7 @@ class Copies(Methods):
         """A copy with history, which lies in memory as the tensor does or in another memory format."""
         if memory_format is None:
             return apply(_CLONE, 1, 0, self)  # type: ignore[no-any-return]
-        return apply(_CLONE, 1, 0, self, as_format("clone", memory_format, self.ndim))  # type: ignore[no-any-return]
+        return apply(_CLONE, 1, 0, self, as_format("clone", memory_format, self))  # type: ignore[no-any-return]
 
     def contiguous(self, memory_format: Any = contiguous_format) -> Tensor:
         """The tensor itself if its elements lie row by row, or in the given memory format, else a copy that does.
@@ -53,7 +53,7 @@ class Copies(Methods):
             if _field(self, _FLAGS) & CONTIGUOUS:
                 return self
             return apply(_CLONE, 1, 0, self, CONTIGUOUS_FORMAT)  # type: ignore[no-any-return]
-        code = as_format("contiguous", memory_format, self.ndim)
+        code = as_format("contiguous", memory_format, self)
         if code == PRESERVE_FORMAT:
             raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
         return self if lies_in(self, code) else apply(_CLONE, 1, 0, self, code)
@@ -98,7 +98,7 @@ class Copies(Methods):
             copy = True
         code = _field(out, _DTYPE) if dtype is None else dtype.code
         if layout is not preserve_format:
-            laid_out = as_format("to", layout, self.ndim)
+            laid_out = as_format("to", layout, self)
             if copy or code != _field(out, _DTYPE) or (suggested(out) or CONTIGUOUS_FORMAT) != laid_out:
                 return apply(_CAST, 1, 0, out, code, laid_out)  # type: ignore[no-any-return]
         if code != _field(out, _DTYPE):

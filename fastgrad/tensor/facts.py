@@ -108,7 +108,7 @@ class Facts(Methods):
         if memory_format is contiguous_format:
             return builtins.bool(_field(self, _FLAGS) & CONTIGUOUS)
         if not isinstance(memory_format, Format):
-            as_format("is_contiguous", memory_format, 0)  # raises
+            as_format("is_contiguous", memory_format, self)  # raises
         if memory_format is preserve_format:
             raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
         return lies_in(self, memory_format.code)

@@ -183,8 +183,8 @@ def test_a_later_offset_continues_the_stream(name, dtype):
 def test_loops_multiply_vectors(monkeypatch, name, dtype):
     emit, texts = _emit, []
 
-    def spy(module, level):
-        code = emit(module, level)
+    def spy(module, **how):
+        code = emit(module, **how)
         texts.append(str(module))
         return code
 

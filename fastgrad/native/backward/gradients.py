@@ -97,14 +97,15 @@ def accumulate(t, n, g):
 
 
 @native
-def layout_of(leaf, layout):
-    """Write in which layout the gradient of a leaf is copied: that of the leaf, if it has no gaps. Returns its length.
+def layout_of(h, layout):
+    """Write in which layout the gradient of a tensor is copied: that of a leaf, if it has no gaps. Returns its length.
 
     So the gradient of a leaf lies in memory as the leaf does, and optimizers run over both from one end to the other.
+    What others retain lies row by row, as in PyTorch.
     """
-    t = tensor(leaf)
+    t = tensor(h)
     layout[0] = CONTIGUOUS_FORMAT
-    if t.flags & CONTIGUOUS or not without_gaps(t):
+    if t.node != 0 or t.flags & CONTIGUOUS or not without_gaps(t):
         return 1
     layout[0] = GIVEN_STRIDES
     for d in range(t.ndim):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from fastgrad import dtypes
 from fastgrad.autograd.modes import no_grad
 from fastgrad.functions.conversion import parse_to
-from fastgrad.functions.creation import empty_like
+from fastgrad.functions.likeness import empty_like
 from fastgrad.functions.memory_format import preserve_format
 from fastgrad.native.contracts.formats import FORMAT_DIMS
 

@@ -1,0 +1,168 @@
+"""Making tensors like others: of the same sizes, and lying in memory the same way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.creation import (
+    device_code,
+    dtype_code,
+    finish,
+    integer_bounds,
+    need_floating,
+    number_parts,
+)
+from fastgrad.functions.memory_format import as_format
+from fastgrad.functions.public import public
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.formats import PRESERVE_FORMAT
+from fastgrad.native.contracts.records import TENSOR
+
+_DTYPE, _DEVICE, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "device", "flags"))
+
+
+def _alike(name: str, input: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+    """A tensor that lies in memory like another, or in a memory format, and whose elements are not set."""
+    need_tensor(name, input)
+    code = rt.field(input, _DTYPE) if dtype is None else dtype_code(dtype)
+    where = rt.field(input, _DEVICE) if device is None else device_code(device)
+    layout = PRESERVE_FORMAT if memory_format is None else as_format(name, memory_format, input)
+    return rt.like(input, code, where, layout)
+
+
+def _constant_like(
+    name: str,
+    input: Any,
+    parts: tuple[int, float, int],
+    dtype: Any,
+    device: Any,
+    memory_format: Any,
+    requires_grad: bool,
+) -> Any:
+    """The same filled with a number as `number_parts` gives it."""
+    if memory_format is None and device is None and rt.field(need_tensor(name, input), _FLAGS) & CONTIGUOUS:
+        code = rt.field(input, _DTYPE) if dtype is None else dtype_code(dtype)
+        out = rt.filled(code, rt.field(input, _DEVICE), rt.sizes(input), *parts)
+    else:
+        out = _alike(name, input, dtype, device, memory_format)
+        rt.fill(out, *parts)
+    return out if requires_grad is False else finish(out, requires_grad)
+
+
+@public(method=False)
+def empty_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor of the same sizes whose elements are not set.
+
+    Parameters
+    ----------
+    input : Tensor
+    dtype, device
+        Those of the tensor if not given.
+    requires_grad : bool
+    memory_format : memory_format, optional
+        In which order its elements lie in memory; like those of the tensor if not given.
+    """
+    return finish(_alike("empty_like", input, dtype, device, memory_format), requires_grad)
+
+
+@public(method=False)
+def full_like(
+    input: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor of the same sizes filled with a number; see `empty_like`."""
+    parts = number_parts(fill_value, "full_like")
+    return _constant_like("full_like", input, parts, dtype, device, memory_format, requires_grad)
+
+
+@public(method=False)
+def zeros_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor of the same sizes filled with zeros; see `empty_like`."""
+    return _constant_like("zeros_like", input, (0, 0.0, 0), dtype, device, memory_format, requires_grad)
+
+
+@public(method=False)
+def ones_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor of the same sizes filled with ones; see `empty_like`."""
+    return _constant_like("ones_like", input, (0, 0.0, 1), dtype, device, memory_format, requires_grad)
+
+
+@public(method=False)
+def rand_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """Uniform random numbers in the sizes of a tensor; see `empty_like`."""
+    from fastgrad.random import fill_uniform
+
+    out = need_floating("rand_like", _alike("rand_like", input, dtype, device, memory_format))
+    fill_uniform(out, 0.0, 1.0)
+    return finish(out, requires_grad)
+
+
+@public(method=False)
+def randn_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """Normal random numbers in the sizes of a tensor; see `empty_like`."""
+    from fastgrad.random import fill_normal
+
+    out = need_floating("randn_like", _alike("randn_like", input, dtype, device, memory_format))
+    fill_normal(out, 0.0, 1.0)
+    return finish(out, requires_grad)
+
+
+@public(method=False)
+def randint_like(
+    input: Any,
+    low: int,
+    high: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    memory_format: Any = None,
+) -> Any:
+    """Random integers in the sizes of a tensor; see `empty_like`."""
+    from fastgrad.random import fill_integers
+
+    bounds = integer_bounds("randint_like", *((0, low) if high is None else (low, high)))
+    out = _alike("randint_like", input, dtype, device, memory_format)
+    fill_integers(out, *bounds)
+    return out
