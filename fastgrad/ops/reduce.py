@@ -21,6 +21,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_EXPAND_MEAN,
     SHAPE_EXPAND_MEAN_BACK,
     SHAPE_EXPAND_META,
+    SHAPE_EXTREMES,
     SHAPE_PLACE_ROWS,
     SHAPE_REDUCE_LIKE,
     SHAPE_RESTORE,
@@ -73,6 +74,21 @@ def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called="", saved_
         called=called,
         saved_as=saved_as,
     )
+
+
+def _extremes(best, smallest):
+    """The ops that give the place of the extreme value of each row, and value and place, by one kernel."""
+    kernel = Kernel(f"{best}_dim", "extremes:build", frame=reductions.EXTREMES, smallest=smallest)
+    arg = Op(
+        f"arg{best}", STRUCTURED, ("x",), ("dim", "keepdim"), kernel=kernel, forward=SHAPE_EXTREMES,
+        flags=NOT_DIFFERENTIABLE | OUT_INT64 | NOT_EMPTY,
+    )  # fmt: skip
+    both = Op(
+        f"{best}_dim", STRUCTURED, ("x",), ("dim", "keepdim"), kernel=kernel, forward=SHAPE_EXTREMES,
+        flags=WITH_INDICES | ONE_DIFFERENTIABLE | NOT_EMPTY, node=f"{best.capitalize()}Backward0", n_out=2,
+        called=best, saved_as="self -> values indices",
+    )  # fmt: skip
+    return arg, both
 
 
 # How a gradient of the result reaches every element it was made from: the reduced dimensions come back.
@@ -167,12 +183,8 @@ softmax = _rowwise("softmax", flags=FLOAT_ONLY)
 safe_softmax = _rowwise("safe_softmax", flags=FLOAT_ONLY)  # zeros for a row of -inf
 log_softmax = _rowwise("log_softmax", flags=FLOAT_ONLY)
 logsumexp = _rowwise("logsumexp", flags=FLOAT_ONLY | REDUCES)
-argmax = _rowwise("argmax", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
-argmin = _rowwise("argmin", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
-WITH_PLACES = "self -> values indices"
-EXTREME = REDUCES | WITH_INDICES | ONE_DIFFERENTIABLE | NOT_EMPTY
-max_dim = _rowwise("max_dim", flags=EXTREME, node="MaxBackward0", n_out=2, called="max", saved_as=WITH_PLACES)
-min_dim = _rowwise("min_dim", flags=EXTREME, node="MinBackward0", n_out=2, called="min", saved_as=WITH_PLACES)
+argmax, max_dim = _extremes("max", False)
+argmin, min_dim = _extremes("min", True)
 prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)  # of all elements
 cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT)
 

@@ -209,30 +209,7 @@ def _softmax_backward(element: Element, result: Element, name: str) -> Callable[
     return _each_row(njit(**INLINE)(row), element, result, False, 2)
 
 
-# --- extremes and sums along a row -----------------------------------------------------------------------------
-
-
-def _extreme(element: Element, result: Element, name: str) -> Callable[..., None]:
-    smallest = name in ("argmin", "min_dim")
-    both = name in ("max_dim", "min_dim")
-
-    def row(out, indices, x, second, n, stride):  # type: ignore[no-untyped-def]
-        best = x[0]
-        place = 0
-        for i in range(n):
-            value = x[i * stride]
-            better = value < best if smallest else value > best
-            # the first NaN wins, and nothing wins over it
-            if (better or value != value) and best == best:
-                best = value
-                place = i
-        if both:
-            out[0] = best
-            indices[0] = place
-        else:
-            out[0] = place
-
-    return _each_row(njit(**INLINE)(row), element, result, True)
+# --- sums and products along a row -----------------------------------------------------------------------------
 
 
 def _cumsum(element: Element, result: Element, name: str) -> Callable[..., None]:
@@ -291,7 +268,6 @@ def _running_product(element: Element, result: Element, name: str) -> Callable[.
 _MAKERS: dict[str, Callable[[Element, Element, str], Callable[..., None]]] = {
     "softmax": _softmax, "safe_softmax": _softmax, "log_softmax": _log_softmax, "logsumexp": _logsumexp,
     "softmax_backward": _softmax_backward, "log_softmax_backward": _softmax_backward,
-    "argmax": _extreme, "argmin": _extreme, "max_dim": _extreme, "min_dim": _extreme,
     "prod": _prod, "products_before": _running_product, "products_after": _running_product,
     "carried_on": _running_product, "carried_back": _running_product,
     "cumsum": _cumsum, "reversed_cumsum": _cumsum,
