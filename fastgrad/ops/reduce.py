@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by name)
-from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64, SUPPORTED_DTYPES
+from fastgrad.native.contracts.element_types import BOOL, FLOATS, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frame import SUMMED
 from fastgrad.native.contracts.frames import reductions
 from fastgrad.native.contracts.ops import (
@@ -13,7 +13,6 @@ from fastgrad.native.contracts.ops import (
     NOT_EMPTY,
     ONE_DIFFERENTIABLE,
     OUT_BOOL,
-    OUT_INT64,
     REDUCES,
     REDUCTION,
     ROWWISE,
@@ -42,8 +41,6 @@ def _dtypes(flags):
 
 def _elements(flags):
     """What a kernel's results are, where they do not have its dtype."""
-    if flags & OUT_INT64:
-        return {"out": INT64}
     if flags & OUT_BOOL:
         return {"out": BOOL}
     return {"out": SUMMED} if flags & ACCUMULATES_INT else {}
@@ -57,23 +54,12 @@ def _reduction(name, flags=0, node=None):
     return Op(name, REDUCTION, ("x",), ("keepdim", "*dims"), kernel=kernel, flags=flags, node=node)
 
 
-def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called="", saved_as=""):
+def _rowwise(name, inputs=("x",), flags=0):
     frame = reductions.REDUCED_ROWS if flags & REDUCES else reductions.ROWS
     kernel = Kernel(
         name, "rows:build", frame=frame, elements=_elements(flags), dtypes=_dtypes(flags), row=name
     )
-    return Op(
-        name,
-        ROWWISE,
-        inputs,
-        ("dim", "keepdim"),
-        kernel=kernel,
-        flags=flags,
-        node=node,
-        n_out=n_out,
-        called=called,
-        saved_as=saved_as,
-    )
+    return Op(name, ROWWISE, inputs, ("dim", "keepdim"), kernel=kernel, flags=flags)
 
 
 def _extremes(best, smallest):
@@ -81,11 +67,11 @@ def _extremes(best, smallest):
     kernel = Kernel(f"{best}_dim", "extremes:build", frame=reductions.EXTREMES, smallest=smallest)
     arg = Op(
         f"arg{best}", STRUCTURED, ("x",), ("dim", "keepdim"), kernel=kernel, forward=SHAPE_EXTREMES,
-        flags=NOT_DIFFERENTIABLE | OUT_INT64 | NOT_EMPTY,
+        flags=NOT_DIFFERENTIABLE,
     )  # fmt: skip
     both = Op(
         f"{best}_dim", STRUCTURED, ("x",), ("dim", "keepdim"), kernel=kernel, forward=SHAPE_EXTREMES,
-        flags=WITH_INDICES | ONE_DIFFERENTIABLE | NOT_EMPTY, node=f"{best.capitalize()}Backward0", n_out=2,
+        flags=WITH_INDICES | ONE_DIFFERENTIABLE, node=f"{best.capitalize()}Backward0", n_out=2,
         called=best, saved_as="self -> values indices",
     )  # fmt: skip
     return arg, both

@@ -27,7 +27,7 @@ REDUCTION = Frame(
 # A row has `length` elements, `after` apart from each other; there are `before` times `after` of them.
 ROWS = Frame(
     "rows",
-    out=writes("before", "length", "after"), indices=writes(element=INT64),
+    out=writes("before", "length", "after"),
     x=reads("before", "length", "after"), second=reads("before", "length", "after"),
     before=size(), length=size(), after=size(),
     splits=(
@@ -35,10 +35,9 @@ ROWS = Frame(
     ),
 )  # fmt: skip
 
-# The same with one result for each row, and perhaps its place in the row.
+# The same with one result for each row.
 REDUCED_ROWS = ROWS.variant(
-    out=writes("before", "after"), indices=writes("before", "after", element=INT64),
-    splits=(Split("before", {"out": ("after",), "indices": ("after",), "x": ("length", "after")}),),
+    out=writes("before", "after"), splits=(Split("before", {"out": ("after",), "x": ("length", "after")}),),
 )  # fmt: skip
 
 # The extreme value of each row and its place. There are `before` times `columns` rows, those of the columns beside each
