@@ -16,7 +16,6 @@ from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
 from fastgrad.ops.rules import gathering
-from fastgrad.ops.shape import zeros_of
 
 SCATTER = Kernel("scatter_add", "index:scatter_add", frame=indexing.SCATTER)
 INDEX = Kernel("index", "index:index", frame=indexing.INDEX)
@@ -31,11 +30,12 @@ gather = Op(
     forward=SHAPE_GATHER,
     edges=1,
 )
+# To a copy of x; without x to zeros of the given sizes.
 scatter_add = Op(
     "scatter_add",
     STRUCTURED,
-    ("x", "source", "index"),
-    ("dim",),
+    ("x?", "source", "index"),
+    ("dim", "*target"),
     kernel=SCATTER,
     forward=SHAPE_SCATTER_ADD,
     edges=2,
@@ -45,7 +45,7 @@ scatter_add = Op(
 
 @gather.vjp("x")
 def _(g, index, dim, sizes):
-    return invoke(scatter_add, (invoke(zeros_of, (g,), sizes), g, index), dim)
+    return invoke(scatter_add, (None, g, index), dim, sizes)
 
 
 gather.also_saves("x", "x")

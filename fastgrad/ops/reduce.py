@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by name)
-from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64, SUPPORTED_DTYPES
+from fastgrad.native.contracts.element_types import BOOL, FLOATS, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frame import SUMMED
 from fastgrad.native.contracts.frames import reductions
 from fastgrad.native.contracts.ops import (
@@ -13,7 +13,6 @@ from fastgrad.native.contracts.ops import (
     NOT_EMPTY,
     ONE_DIFFERENTIABLE,
     OUT_BOOL,
-    OUT_INT64,
     REDUCES,
     REDUCTION,
     ROWWISE,
@@ -21,6 +20,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_EXPAND_MEAN,
     SHAPE_EXPAND_MEAN_BACK,
     SHAPE_EXPAND_META,
+    SHAPE_EXTREMES,
     SHAPE_PLACE_ROWS,
     SHAPE_REDUCE_LIKE,
     SHAPE_RESTORE,
@@ -41,8 +41,6 @@ def _dtypes(flags):
 
 def _elements(flags):
     """What a kernel's results are, where they do not have its dtype."""
-    if flags & OUT_INT64:
-        return {"out": INT64}
     if flags & OUT_BOOL:
         return {"out": BOOL}
     return {"out": SUMMED} if flags & ACCUMULATES_INT else {}
@@ -56,23 +54,27 @@ def _reduction(name, flags=0, node=None):
     return Op(name, REDUCTION, ("x",), ("keepdim", "*dims"), kernel=kernel, flags=flags, node=node)
 
 
-def _rowwise(name, inputs=("x",), flags=0, node=None, n_out=1, called="", saved_as=""):
+def _rowwise(name, inputs=("x",), flags=0):
     frame = reductions.REDUCED_ROWS if flags & REDUCES else reductions.ROWS
     kernel = Kernel(
         name, "rows:build", frame=frame, elements=_elements(flags), dtypes=_dtypes(flags), row=name
     )
-    return Op(
-        name,
-        ROWWISE,
-        inputs,
-        ("dim", "keepdim"),
-        kernel=kernel,
-        flags=flags,
-        node=node,
-        n_out=n_out,
-        called=called,
-        saved_as=saved_as,
-    )
+    return Op(name, ROWWISE, inputs, ("dim", "keepdim"), kernel=kernel, flags=flags)
+
+
+def _extremes(best, smallest):
+    """The ops that give the place of the extreme value of each row, and value and place, by one kernel."""
+    kernel = Kernel(f"{best}_dim", "extremes:build", frame=reductions.EXTREMES, smallest=smallest)
+    arg = Op(
+        f"arg{best}", STRUCTURED, ("x",), ("dim", "keepdim"), kernel=kernel, forward=SHAPE_EXTREMES,
+        flags=NOT_DIFFERENTIABLE,
+    )  # fmt: skip
+    both = Op(
+        f"{best}_dim", STRUCTURED, ("x",), ("dim", "keepdim"), kernel=kernel, forward=SHAPE_EXTREMES,
+        flags=WITH_INDICES | ONE_DIFFERENTIABLE, node=f"{best.capitalize()}Backward0", n_out=2,
+        called=best, saved_as="self -> values indices",
+    )  # fmt: skip
+    return arg, both
 
 
 # How a gradient of the result reaches every element it was made from: the reduced dimensions come back.
@@ -167,12 +169,8 @@ softmax = _rowwise("softmax", flags=FLOAT_ONLY)
 safe_softmax = _rowwise("safe_softmax", flags=FLOAT_ONLY)  # zeros for a row of -inf
 log_softmax = _rowwise("log_softmax", flags=FLOAT_ONLY)
 logsumexp = _rowwise("logsumexp", flags=FLOAT_ONLY | REDUCES)
-argmax = _rowwise("argmax", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
-argmin = _rowwise("argmin", flags=NOT_DIFFERENTIABLE | OUT_INT64 | REDUCES | NOT_EMPTY)
-WITH_PLACES = "self -> values indices"
-EXTREME = REDUCES | WITH_INDICES | ONE_DIFFERENTIABLE | NOT_EMPTY
-max_dim = _rowwise("max_dim", flags=EXTREME, node="MaxBackward0", n_out=2, called="max", saved_as=WITH_PLACES)
-min_dim = _rowwise("min_dim", flags=EXTREME, node="MinBackward0", n_out=2, called="min", saved_as=WITH_PLACES)
+argmax, max_dim = _extremes("max", False)
+argmin, min_dim = _extremes("min", True)
 prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)  # of all elements
 cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT)
 

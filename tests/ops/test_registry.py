@@ -57,7 +57,7 @@ SERVING = {
     "select_rows": "max",
     "sum_to": "expand",
     "unpermute": "permute",
-    "zeros_of": "gather",
+    "zeros_of": "max",
 }
 
 # Ops that no row can call, with what tests them.

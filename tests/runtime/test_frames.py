@@ -47,7 +47,7 @@ CALLS = {
     "mean": (lambda a: a.mean(0), numbers(9, 70)),
     "any": (lambda a: (a > 1).any(1), numbers(7, 5)),
     "softmax": (lambda a: a.softmax(1), numbers(6, 9, 2)),
-    "argmax": (lambda a: a.argmax(1), numbers(6, 9, 2)),
+    "min_dim": (lambda a: a.argmin(0), numbers(9, 300)),
     "max_dim": (lambda a: fg.cat([v.to(fg.float64) for v in a.max(1)]), numbers(6, 9, 2)),
     "cumsum": (lambda a: a.cumsum(1), numbers(6, 9)),
     "gemm": (lambda a, b: a @ b, numbers(4, 3, 5), numbers(4, 5, 6)),

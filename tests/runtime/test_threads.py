@@ -168,6 +168,32 @@ def test_steps_of_optimizers_do_not_depend_on_threads(kind: type[fg.optim.Optimi
         np.testing.assert_array_equal(result, results[0])
 
 
+SELECTIONS = {
+    "argmax of all": lambda x, _: x.argmax(), "argmin of rows": lambda x, _: x.argmin(1),
+    "max of columns": lambda x, _: fg.cat([part.to(fg.float32) for part in x.max(0)]),
+    "few long rows": lambda x, _: x.reshape(2, -1).min(1).indices,
+    "gather from rows": lambda x, i: x.gather(1, i), "gather from columns": lambda x, i: x.gather(0, i),
+    "gather from all": lambda x, i: x.reshape(-1).gather(0, i.reshape(-1)),
+    "scatter to rows": lambda x, i: x.scatter_add(1, i, x), "scatter to columns": lambda x, i: x.scatter_add(0, i, x),
+    "scatter to all": lambda x, i: x.reshape(-1).scatter_add(0, i.reshape(-1), x.reshape(-1)),
+    "one of each row": lambda x, i: x.gather(1, i[:, :1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_what_is_selected_does_not_depend_on_threads(name: str):
+    x, index = fg.randn(512, 512), fg.randint(0, 512, (512, 512))
+    x[3, 5] = x[500, 7] = float("nan")
+    results = []
+    for n in (1, 2, 5):
+        fg.set_num_threads(n)
+        results.append(SELECTIONS[name](x, index).numpy())
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+    runtime_set("part_work", 1 << 40)
+    np.testing.assert_array_equal(SELECTIONS[name](x, index).numpy(), results[0])
+
+
 @pytest.mark.parametrize("n", [1, 3])
 def test_of_several_bad_indices_the_first_is_named(n: int):
     fg.set_num_threads(n)

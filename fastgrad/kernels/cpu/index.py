@@ -5,63 +5,93 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
+import numpy as np
+from numba import njit
+
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
 from fastgrad.kernels.reports import report_index
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import _stack_words, words
+from fastgrad.native.base.intrinsics import _stack_words, advance, words
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.limits import MAX_DIMS
 
 _counters = _stack_words(MAX_DIMS)
 
 
+@njit(**LOOP)
+def _any_outside(index, stride, n, length):  # type: ignore[no-untyped-def]
+    """Whether one of the indices is out of range: then it, or how far it is below the last one, is negative."""
+    signs = np.int64(0)
+    if stride == 1:
+        for j in range(n):
+            signs |= index[j] | (length - 1 - index[j])
+    else:
+        for j in range(n):
+            signs |= index[j * stride] | (length - 1 - index[j * stride])
+    return signs < 0
+
+
+@njit(**INLINE)
+def _report_first(f, index, stride, n):  # type: ignore[no-untyped-def]
+    for j in range(n):
+        k = index[j * stride]
+        if k < 0 or k >= f.length:
+            report_index(f, k, f.length)
+            return
+
+
 def _along(dtype: int, scatter: bool) -> Callable[..., None]:
-    """Gather from x, or add to it what `out` then is."""
-    element = ELEMENTS[dtype]
-    pointer = element.pointer
+    """Gather from x, or add to it what `out` then is; the innermost dimension is one loop."""
+    pointer = ELEMENTS[dtype].pointer
     boolean = dtype == BOOL
+
+    @njit(**INLINE)
+    def move(out, o, x, p):  # type: ignore[no-untyped-def]
+        if scatter:
+            x[p] = x[p] | out[o] if boolean else x[p] + out[o]
+        else:
+            out[o] = x[p]
+
+    @njit(**LOOP)
+    def line(out, x, index, out_stride, x_stride, index_stride, step, n):  # type: ignore[no-untyped-def]
+        if out_stride == 1 and index_stride == 1 and step == 1 and x_stride == 0:
+            for j in range(n):
+                move(out, j, x, index[j])
+        else:
+            for j in range(n):
+                move(out, j * out_stride, x, index[j * index_stride] * step + j * x_stride)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.gather(frame)
-        out = pointer(f.out)
-        x = pointer(f.x)
-        index = words(f.index)
+        out, x, index = pointer(f.out), pointer(f.x), words(f.index)
         at = words(_counters())
-        rank = f.rank
-        total = 1
-        for d in range(rank):
+        last = f.rank - 1
+        lines = 1
+        for d in range(last):
             at[d] = 0
-            total *= f.sizes[d]
-        length = f.length
-        dim = f.dim
-        for _ in range(total):
-            o = 0
-            p = 0
-            q = 0
-            for d in range(rank):
-                o += at[d] * f.out_strides[d]
-                q += at[d] * f.index_strides[d]
-                if d != dim:
-                    p += at[d] * f.x_strides[d]
-            k = index[q]
-            if k < 0 or k >= length:
-                report_index(f, k, length)
+            lines *= f.sizes[d]
+        n, out_stride, x_stride, index_stride = (
+            f.sizes[last], f.out_strides[last], f.x_strides[last], f.index_strides[last],
+        )  # fmt: skip
+        o, p, q = 0, 0, 0
+        for _ in range(lines):
+            where = advance(index, q)
+            if _any_outside(where, index_stride, n, f.length):
+                _report_first(f, where, index_stride, n)
                 return
-            if rank > 0:
-                p += k * f.x_strides[dim]
-            if scatter:
-                if boolean:
-                    x[p] = x[p] | out[o]
-                else:
-                    x[p] += out[o]
-            else:
-                out[o] = x[p]
-            d = rank - 1
+            line(advance(out, o), advance(x, p), where, out_stride, x_stride, index_stride, f.step, n)
+            d = last - 1
             while d >= 0:
                 at[d] += 1
+                o += f.out_strides[d]
+                p += f.x_strides[d]
+                q += f.index_strides[d]
                 if at[d] < f.sizes[d]:
                     break
                 at[d] = 0
+                o -= f.out_strides[d] * f.sizes[d]
+                p -= f.x_strides[d] * f.sizes[d]
+                q -= f.index_strides[d] * f.sizes[d]
                 d -= 1
 
     return run

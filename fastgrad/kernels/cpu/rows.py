@@ -14,7 +14,7 @@ from numba import njit, types
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import advance, words
+from fastgrad.native.base.intrinsics import advance
 from fastgrad.native.contracts.element_types import FLOAT64
 
 BLOCK = 512
@@ -30,13 +30,12 @@ def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., Non
 def _each_row(
     row: Any, element: Element, result: Element, reduces: bool, inputs: int = 1
 ) -> Callable[..., None]:
-    """A kernel that calls ``row(out, indices, x, second, n, stride)`` for every row."""
+    """A kernel that calls ``row(out, x, second, n, stride)`` for every row."""
     pointer, pointer_out = element.pointer, result.pointer
 
     def kernel(frame):  # type: ignore[no-untyped-def]
         f = frames.rows(frame)
         out = pointer_out(f.out)
-        indices = words(f.indices)
         x = pointer(f.x)
         second = pointer(f.second)
         n = f.length
@@ -46,7 +45,7 @@ def _each_row(
                 at = i * n * stride + j
                 to = i * stride + j if reduces else at
                 other = advance(second, at) if inputs == 2 else second
-                row(advance(out, to), advance(indices, to), advance(x, at), other, n, stride)
+                row(advance(out, to), advance(x, at), other, n, stride)
 
     return kernel
 
@@ -134,7 +133,7 @@ def _softmax(element: Element, result: Element, name: str) -> Callable[..., None
 
     fill = njit(**LOOP)(fill)
 
-    def row(out, indices, x, second, n, stride):  # type: ignore[no-untyped-def]
+    def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
         shift = largest(x, n, stride)
         if safe and shift == nothing:
             fill(out, x, n, stride, zero, zero)
@@ -159,7 +158,7 @@ def _log_softmax(element: Element, result: Element, name: str) -> Callable[..., 
 
     fill = njit(**LOOP)(fill)
 
-    def row(out, indices, x, second, n, stride):  # type: ignore[no-untyped-def]
+    def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
         shift = largest(x, n, stride)
         rest = cast(log(exp_sum(x, x, n, stride, shift)))
         fill(out, x, n, stride, shift, rest)
@@ -171,7 +170,7 @@ def _logsumexp(element: Element, result: Element, name: str) -> Callable[..., No
     cast, log = element.constant, ELEMENTS[FLOAT64].math.log
     largest, exp_sum, finite = _maximum(element), _exp_sum(element), _finite_or_zero(element)
 
-    def row(out, indices, x, second, n, stride):  # type: ignore[no-untyped-def]
+    def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
         if n == 0:
             out[0] = cast(-np.inf)
         else:
@@ -203,36 +202,13 @@ def _softmax_backward(element: Element, result: Element, name: str) -> Callable[
 
     fill = njit(**LOOP)(fill)
 
-    def row(out, indices, v, s, n, stride):  # type: ignore[no-untyped-def]
+    def row(out, v, s, n, stride):  # type: ignore[no-untyped-def]
         fill(out, v, s, n, stride, cast(total_of(v, s, n, stride, cast(0))))
 
     return _each_row(njit(**INLINE)(row), element, result, False, 2)
 
 
-# --- extremes and sums along a row -----------------------------------------------------------------------------
-
-
-def _extreme(element: Element, result: Element, name: str) -> Callable[..., None]:
-    smallest = name in ("argmin", "min_dim")
-    both = name in ("max_dim", "min_dim")
-
-    def row(out, indices, x, second, n, stride):  # type: ignore[no-untyped-def]
-        best = x[0]
-        place = 0
-        for i in range(n):
-            value = x[i * stride]
-            better = value < best if smallest else value > best
-            # the first NaN wins, and nothing wins over it
-            if (better or value != value) and best == best:
-                best = value
-                place = i
-        if both:
-            out[0] = best
-            indices[0] = place
-        else:
-            out[0] = place
-
-    return _each_row(njit(**INLINE)(row), element, result, True)
+# --- sums and products along a row -----------------------------------------------------------------------------
 
 
 def _cumsum(element: Element, result: Element, name: str) -> Callable[..., None]:
@@ -241,7 +217,7 @@ def _cumsum(element: Element, result: Element, name: str) -> Callable[..., None]
     start = np.float64(0) if floating else np.int64(0)
     load, store = element.load, result.store
 
-    def row(out, indices, x, second, n, stride):  # type: ignore[no-untyped-def]
+    def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
         total = start
         for i in range(n):
             k = (n - 1 - i) * stride if backwards else i * stride
@@ -256,7 +232,7 @@ def _prod(element: Element, result: Element, name: str) -> Callable[..., None]:
     start = np.float64(1) if floating else np.int64(1)
     load, store = element.load, result.store
 
-    def row(out, indices, x, second, n, stride):  # type: ignore[no-untyped-def]
+    def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
         total = start
         for i in range(n):
             total *= load(x, i * stride)
@@ -275,7 +251,7 @@ def _running_product(element: Element, result: Element, name: str) -> Callable[.
     store = element.store
     start = np.float64(0 if carries else 1)
 
-    def row(out, indices, first, second, n, stride):  # type: ignore[no-untyped-def]
+    def row(out, first, second, n, stride):  # type: ignore[no-untyped-def]
         x = second if carries else first
         total = start
         for i in range(n):
@@ -291,7 +267,6 @@ def _running_product(element: Element, result: Element, name: str) -> Callable[.
 _MAKERS: dict[str, Callable[[Element, Element, str], Callable[..., None]]] = {
     "softmax": _softmax, "safe_softmax": _softmax, "log_softmax": _log_softmax, "logsumexp": _logsumexp,
     "softmax_backward": _softmax_backward, "log_softmax_backward": _softmax_backward,
-    "argmax": _extreme, "argmin": _extreme, "max_dim": _extreme, "min_dim": _extreme,
     "prod": _prod, "products_before": _running_product, "products_after": _running_product,
     "carried_on": _running_product, "carried_back": _running_product,
     "cumsum": _cumsum, "reversed_cumsum": _cumsum,

@@ -75,7 +75,8 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
         outs[0] = reduction(op, ins[0], n_attrs, attrs)
         count = 1 if outs[0] > 0 else outs[0]
     elif kind == ROWWISE:
-        count = rowwise(op, n, ins, attrs, outs)
+        outs[0] = rowwise(op, n, ins, attrs)
+        count = 1 if outs[0] > 0 else outs[0]
     elif info.forward == SHAPE_UNBIND or info.forward == SHAPE_SPLIT:
         count = run_splits(info.forward, ins[0], attrs, n_outs, outs)
     else:

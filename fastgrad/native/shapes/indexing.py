@@ -45,6 +45,9 @@ from fastgrad.native.tensors.views import make_view, view_expand, view_reshape
 # --- gather and scatter ---------------------------------------------------------------------------------
 
 
+SHORT = 4  # too few elements for an innermost loop if there is a longer one
+
+
 @native
 def run_gather(kernel, out, x, index, dim):
     """Launch a gather into `out`, or a scatter of `out` into `x`; returns a status."""
@@ -56,17 +59,54 @@ def run_gather(kernel, out, x, index, dim):
     f.out = tensor(out).data
     f.x = tx.data
     f.index = ti.data
-    f.rank = ti.ndim
-    for d in range(ti.ndim):
-        f.sizes[d] = ti.shape[d]
-        f.out_strides[d] = tensor(out).strides[d]
-        f.x_strides[d] = tx.strides[d]
-        f.index_strides[d] = ti.strides[d]
     f.length = tx.shape[dim] if tx.ndim > 0 else 1
-    f.dim = dim
+    f.step = tx.strides[dim] if tx.ndim > 0 else 0
+    f.along = -1
+    f.rank = 0
+    for d in range(ti.ndim):
+        if ti.shape[d] != 1:
+            add_dim(f, ti.shape[d], tensor(out).strides[d], 0 if d == dim else tx.strides[d], ti.strides[d])
+            if d == dim:
+                f.along = f.rank - 1
+    if f.rank == 0:
+        add_dim(f, 1, 0, 0, 0)
+    last = f.rank - 1
+    if f.sizes[last] < min(SHORT, f.sizes[0]):  # elements of x that differ are added to in any order
+        swap_dims(f, 0, last)
     return launch_checked(
         kernel, tx.device, tx.dtype, address_of(f), words_of(f), ti.numel, ELEMENT_RANGE, dim
     )
+
+
+@native
+def add_dim(f, size, out_stride, x_stride, index_stride):
+    """Add a dimension to a frame, or merge it with the one before."""
+    k = f.rank - 1
+    if (
+        k >= 0
+        and f.out_strides[k] == out_stride * size
+        and f.x_strides[k] == x_stride * size
+        and f.index_strides[k] == index_stride * size
+    ):
+        f.sizes[k] *= size
+    else:
+        k = f.rank
+        f.rank += 1
+        f.sizes[k] = size
+    f.out_strides[k] = out_stride
+    f.x_strides[k] = x_stride
+    f.index_strides[k] = index_stride
+
+
+@native
+def swap_dims(f, j, k):
+    """Let two dimensions of a frame change places."""
+    for words_of_dims in (f.sizes, f.out_strides, f.x_strides, f.index_strides):
+        words_of_dims[j], words_of_dims[k] = words_of_dims[k], words_of_dims[j]
+    if f.along == j:
+        f.along = k
+    elif f.along == k:
+        f.along = j
 
 
 @native
@@ -115,24 +155,27 @@ def gather(op, x, index, dim):
 
 
 @native
-def scatter_add(op, base, source, index, dim):
-    """A copy of `base` with ``out[index[i][j]][j] += source[i][j]`` for dim 0, and so on."""
-    status = check_gather(base, dim, index, 0)
+def scatter_add(op, base, source, index, dim, ndim, sizes):
+    """A copy of `base` with ``out[index[i][j]][j] += source[i][j]`` for dim 0, and so on.
+
+    Without a base, of zeros of the given sizes.
+    """
+    ts = tensor(source)
+    out = cast(base, tensor(base).dtype) if base != 0 else zeros(ts.dtype, ts.device, ndim, sizes)
+    if failed(out):
+        return out
+    status = check_gather(out, dim, index, 0)
     if not failed(status):
         status = check_gather(source, dim, index, 1)
-    if not failed(status) and tensor(source).dtype != tensor(base).dtype:
-        status = fail(SOURCE_DTYPE, tensor(source).dtype)
-    if failed(status):
-        return status
-    tb = tensor(base)
-    where = as_int64(index)
-    if failed(where):
-        return where
-    out = cast(base, tb.dtype)
-    if not failed(out):
-        out = finished(out, run_gather(op_record(op).kernel, source, out, where, wrap_dim(dim, tb.ndim)))
-    drop(where)
-    return out
+    if not failed(status) and ts.dtype != tensor(out).dtype:
+        status = fail(SOURCE_DTYPE, ts.dtype)
+    if not failed(status):
+        status = as_int64(index)
+    if not failed(status):
+        where = status
+        status = run_gather(op_record(op).kernel, source, out, where, wrap_dim(dim, tensor(out).ndim))
+        drop(where)
+    return finished(out, status)
 
 
 # --- one element of each row ----------------------------------------------------------------------------

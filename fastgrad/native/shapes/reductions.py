@@ -99,19 +99,20 @@ def run_reduction(kernel, dtype, h, mask, out):
     f.count = reduced
     if tensor(out).numel == 0:
         return 0
-    blocks = count_blocks(f)
+    blocks = 1
+    if f.kept.rank < MAX_DIMS:
+        blocks = count_blocks(f.gone.sizes[f.gone.rank - 1], reduced, f.results)
     if blocks > 1:
         return reduce_blocks(kernel, dtype, f, blocks, out)
     return launch_frame(kernel, t.device, dtype, f, t.numel + 1)
 
 
 @native
-def count_blocks(f):
-    """Into how many equal blocks the outermost of the reduced dimensions falls, if few results come from much; or 1."""
-    work = f.count * f.results
-    if work < SMALLEST or f.results > FEW or f.kept.rank == MAX_DIMS:
+def count_blocks(size, reduced, results):
+    """Into how many equal blocks a dimension falls, if few results come from so much each; or 1."""
+    work = reduced * results
+    if work < SMALLEST or results > FEW:
         return 1
-    size = f.gone.sizes[f.gone.rank - 1]
     blocks = min(size, work // BLOCK_WORK, MOST_BLOCKS)
     while blocks > 1 and size % blocks != 0:
         blocks -= 1

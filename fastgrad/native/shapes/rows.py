@@ -7,20 +7,13 @@ from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import native, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.limits import ALL_DIMS
-from fastgrad.native.contracts.ops import (
-    ACCUMULATES_INT,
-    FLOAT_ONLY,
-    NOT_EMPTY,
-    OUT_INT64,
-    REDUCES,
-    WITH_INDICES,
-)
-from fastgrad.native.contracts.status import DTYPE_REFUSED, EMPTY_DIM, MISFIT
+from fastgrad.native.contracts.ops import ACCUMULATES_INT, FLOAT_ONLY, REDUCES
+from fastgrad.native.contracts.status import DTYPE_REFUSED, MISFIT
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
-from fastgrad.native.tensors.tensors import new_tensor, wrap_dim
+from fastgrad.native.tensors.tensors import finished, new_tensor, wrap_dim
 
 DIM_GOES, DIM_SHRINKS, DIM_STAYS = 0, 1, 2
 
@@ -87,8 +80,8 @@ def run_rows(op, n, ins, f):
 
 
 @native
-def rowwise(op, n, ins, attrs, outs):
-    """An op over one dimension; `attrs` are dim and keepdim. Returns the number of outputs or a status."""
+def rowwise(op, n, ins, attrs):
+    """An op over one dimension; `attrs` are dim and keepdim."""
     info = op_record(op)
     t = tensor(ins[0])
     dim = attrs[0] if attrs[0] == ALL_DIMS else wrap_dim(attrs[0], t.ndim)
@@ -102,32 +95,12 @@ def rowwise(op, n, ins, attrs, outs):
     f = frames.rows(stack_small())
     sizes = words(stack_small())
     rank = row_sizes(ins[0], dim, fate, f, sizes)
-    if info.flags & NOT_EMPTY and f.length == 0:
-        return fail(EMPTY_DIM)
     dtype = t.dtype
-    if info.flags & OUT_INT64 or (info.flags & ACCUMULATES_INT and not is_floating(dtype)):
+    if info.flags & ACCUMULATES_INT and not is_floating(dtype):
         dtype = INT64
     out = new_tensor(dtype, t.device, rank, sizes)
     if failed(out):
         return out
-    count = 1
-    outs[0] = out
     f.out = tensor(out).data
-    f.indices = 0
     f.second = 0
-    if info.flags & WITH_INDICES:
-        indices = new_tensor(INT64, t.device, rank, sizes)
-        if indices <= 0:
-            drop(out)
-            return indices
-        count = 2
-        outs[1] = indices
-        f.indices = tensor(indices).data
-    if tensor(out).numel == 0:
-        return count
-    status = run_rows(op, n, ins, f)
-    if failed(status):
-        for k in range(count):
-            drop(outs[k])
-        return status
-    return count
+    return finished(out, run_rows(op, n, ins, f) if tensor(out).numel > 0 else 0)

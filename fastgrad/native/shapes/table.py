@@ -21,6 +21,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_EXPAND_MEAN,
     SHAPE_EXPAND_MEAN_BACK,
     SHAPE_EXPAND_META,
+    SHAPE_EXTREMES,
     SHAPE_FRAMED,
     SHAPE_GATHER,
     SHAPE_GIVEN,
@@ -66,6 +67,7 @@ from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.attention import attention_backward, attention_forward
 from fastgrad.native.shapes.convolution import convolution
 from fastgrad.native.shapes.copies import reshape_or_copy, zeros
+from fastgrad.native.shapes.extremes import extremes
 from fastgrad.native.shapes.framed import framed
 from fastgrad.native.shapes.indexing import (
     gather,
@@ -202,7 +204,7 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_GATHER:
         out = gather(op, ins[0], ins[1], attrs[0])
     elif kind == SHAPE_SCATTER_ADD:
-        out = scatter_add(op, ins[0], ins[1], ins[2], attrs[0])
+        out = scatter_add(op, ins[0], ins[1], ins[2], attrs[0], attrs[1], advance(attrs, 2))
     elif kind == SHAPE_INDEX:
         out = index(op, n, ins, attrs[0], attrs[1])
     elif kind == SHAPE_INDEX_PUT:
@@ -255,6 +257,8 @@ def run_forward(op, kind, n, ins, n_attrs, attrs, outs):
         out = expand_reduced(ins[0], n_attrs - skip, rest, 1 if kind == SHAPE_EXPAND_MEAN_BACK else 0)
     elif kind == SHAPE_REDUCE_LIKE:
         out = reduce_like(ins[0], n_attrs, attrs)
+    elif kind == SHAPE_EXTREMES:
+        return extremes(op, ins[0], attrs, outs)
     elif kind == SHAPE_SELECT_ROWS:
         out = select_rows(ins[0], ins[1], attrs[0], attrs[1])
     elif kind == SHAPE_PLACE_ROWS:

@@ -20,6 +20,7 @@ from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
 # What compiled code casts to by name; variants have the name, and the words, of the frame that they vary.
 FRAMES = (
     elementwise.FLAT_FRAME, elementwise.STRIDED_FRAME, reductions.REDUCTION, reductions.ROWS,
+    reductions.EXTREMES,
     matrices.GEMM, matrices.TRIANGLE, indexing.GATHER, indexing.INDEX, losses.NLL,
     windows.PLANES, windows.POOLING, windows.MAX_POOLING, windows.MEAN_POOLING, windows.TO_PLACES, windows.PADDING,
     convolution.CONVOLUTION, attention.ATTENTION, filling.ZERO, filling.TRANSFER,

@@ -5,22 +5,27 @@ from __future__ import annotations
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frame import Frame, number, reads, size, status, stride, updates, writes
 from fastgrad.native.contracts.limits import MAX_DIMS
-from fastgrad.native.contracts.split import Split
+from fastgrad.native.contracts.split import Last, Split
 
-_FIRST = {"out": ("out_strides",), "index": ("index_strides",)}
-_ACROSS = Split("sizes", {**_FIRST, "x": ("x_strides",)}, unless={"dim": 0})
+_STRIDES = {"out": "out_strides", "x": "x_strides", "index": "index_strides"}
+_FIRST = Split("sizes", {name: (strides,) for name, strides in _STRIDES.items()}, unless={"along": 0})
+_LAST = Split(
+    Last("sizes", "rank"), {name: (Last(strides, "rank"),) for name, strides in _STRIDES.items()}, grain=16
+)
 
-# `sizes` are those of the index; along `dim`, where it points, x has `length` elements.
+# `sizes` are those of the index, neighbours merged; at least one. The dimension where it points is the one with number
+# `along`, if it is more than one element long: there x has `length` elements, `step` apart, and its stride is zero.
 GATHER = Frame(
     "gather",
     out=writes(), x=reads(), index=reads(element=INT64), rank=size(), sizes=size(count=MAX_DIMS),
     out_strides=stride(count=MAX_DIMS), x_strides=stride(count=MAX_DIMS), index_strides=stride(count=MAX_DIMS),
-    length=size(), dim=number(), status=status(),
-    splits=(_ACROSS, Split("sizes", _FIRST, unless={"rank": 0})),
+    length=size(), step=stride(), along=number(), status=status(), splits=(_FIRST, _LAST),
 )  # fmt: skip
 
-# The same with what is added to x in the place of the result.
-SCATTER = GATHER.variant(out=reads(), x=updates(), splits=(_ACROSS,))
+# The same with what is added to x in the place of the result. No two parts may add to one element.
+SCATTER = GATHER.variant(
+    out=reads(), x=updates(), splits=(_FIRST, _LAST._replace(unless={"rank": 1})),
+)  # fmt: skip
 
 # `count` index tensors of `n` elements each stand one after the other. They index as many neighbouring dimensions of
 # x, with `before` elements before them and `after` behind. The place of an element in x depends on all of `lengths`, so
