@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.frame import Frame, reads, size, writes
+from fastgrad.native.contracts.frame import Frame, number, reads, size, stride, writes
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.record import Part
 from fastgrad.native.contracts.split import Last, PerStep, Split
@@ -24,19 +24,33 @@ REDUCTION = Frame(
     ),
 )  # fmt: skip
 
-# A row has `length` elements, `after` apart from each other; there are `before` times `after` of them.
+COLUMNS = 64
+"""Rows that lie side by side are worked on in tiles of so many, which parts keep whole."""
+BY_BLOCKS, BY_COLUMNS = range(2)
+"""What of the rows is divided: the blocks one behind the other, or the rows that lie side by side in each."""
+
+# A row has `length` elements, `pitch` apart from each other; `after` rows lie side by side, in each of `before` blocks
+# of `pitch` rows.
+_BLOCK, _SIDE = ("length", "pitch"), ()
+
+
+def _ways(**moves: tuple[str, ...]) -> tuple[Split, ...]:
+    return (
+        Split("before", moves, where={"divided": BY_BLOCKS}),
+        Split("after", dict.fromkeys(moves, _SIDE), grain=COLUMNS, where={"divided": BY_COLUMNS}),
+    )
+
+
 ROWS = Frame(
     "rows",
     out=writes("before", "length", "after"), indices=writes(element=INT64),
     x=reads("before", "length", "after"), second=reads("before", "length", "after"),
-    before=size(), length=size(), after=size(),
-    splits=(
-        Split("before", {"out": ("length", "after"), "x": ("length", "after"), "second": ("length", "after")}),
-    ),
+    before=size(), length=size(), after=size(), pitch=stride(), divided=number(),
+    splits=_ways(out=_BLOCK, x=_BLOCK, second=_BLOCK),
 )  # fmt: skip
 
 # The same with one result for each row, and perhaps its place in the row.
 REDUCED_ROWS = ROWS.variant(
     out=writes("before", "after"), indices=writes("before", "after", element=INT64),
-    splits=(Split("before", {"out": ("after",), "indices": ("after",), "x": ("length", "after")}),),
+    splits=_ways(out=("pitch",), indices=("pitch",), x=_BLOCK),
 )  # fmt: skip
