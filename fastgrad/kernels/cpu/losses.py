@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
 from fastgrad.kernels.reports import report_index
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import words
+from fastgrad.native.base.intrinsics import advance, words
 from fastgrad.native.contracts.frames.losses import EACH, MEAN
 
 
@@ -60,9 +60,14 @@ def nll(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None]
 
 
 def nll_backward(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
-    """``-w[y] * g`` at the targets of a gradient that is zero before."""
+    """``-w[y] * g`` at the targets of each row, which is filled with zeros while it is close."""
     element = ELEMENTS[dtype]
-    pointer, one = element.pointer, element.constant(1)
+    pointer, zero, one = element.pointer, element.constant(0), element.constant(1)
+
+    @njit(**LOOP)
+    def clear(x, n):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            x[i] = zero
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.nll(frame)
@@ -74,6 +79,8 @@ def nll_backward(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[.
         if f.reduction == MEAN:
             scale = one / pointer(f.total)[0]
         for i in range(f.rows * f.inner):
+            if i % f.inner == 0:
+                clear(advance(x, place(f, i)), f.classes * f.inner)
             y = targets[i]
             if y == f.ignore_index:
                 continue

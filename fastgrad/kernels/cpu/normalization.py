@@ -123,6 +123,12 @@ def _pieces(dtype: int) -> Pieces:
     return Pieces(*_sums(ELEMENTS[dtype]), fill, fill_scaled, fill_affine, fill_shifted, back, back_weighted)
 
 
+@njit(**INLINE)
+def image(f):  # type: ignore[no-untyped-def]
+    """The distance between images, of which a part of a launch may have some of the channels or groups only."""
+    return f.x.numel // max(f.n, 1)
+
+
 # --- statistics of rows -----------------------------------------------------------------------------------------
 
 
@@ -302,7 +308,7 @@ def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
     sums = _column_sums(dtype, True, by_row, centred)
 
     @njit(**KERNEL)
-    def column(out, v, x, mean, rstd, n, g, c):  # type: ignore[no-untyped-def]
+    def column(out, v, x, mean, rstd, n, g, c, step, rows):  # type: ignore[no-untyped-def]
         acc = f64s(_tile())
         for k in range(g):
             at = 0
@@ -312,8 +318,8 @@ def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 own = 0 if by_row else at
                 row = k if by_row else 0
                 sums(
-                    acc, advance(v, first), advance(x, first), n, g * c, width, advance(mean, own),
-                    advance(mean, row), advance(rstd, row), g,
+                    acc, advance(v, first), advance(x, first), n, step, width, advance(mean, own),
+                    advance(mean, row), advance(rstd, row), rows,
                 )  # fmt: skip
                 for j in range(width):
                     out[first + j] = cast(acc[j] if by_row else acc[j] * np.float64(rstd[at + j]))
@@ -324,14 +330,15 @@ def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
         n, g, c, s = f.n, f.groups, f.c, f.s
         out, v, x = pointer(f.out), pointer(f.grad.data), pointer(f.x.data)
         mean, rstd = pointer(f.mean.data), pointer(f.rstd.data)
+        step, rows = image(f), f.rstd.numel // max(n, 1)
         if s == 1:
-            column(out, v, x, mean, rstd, n, g, c)
+            column(out, v, x, mean, rstd, n, g, c, step, rows)
             return
         for k in range(g * c):
             total = np.float64(0)
             for i in range(n):
-                at = (i * g * c + k) * s
-                own = i * g + k // c if by_row else k
+                at = i * step + k * s
+                own = i * rows + k // c if by_row else k
                 shift = mean[own] if centred else zero
                 part = p.products(advance(v, at), advance(x, at), s, 1, shift)
                 total += part * np.float64(rstd[own])
@@ -358,7 +365,7 @@ def _write_channels(dtype: int, p: Pieces, fixed: bool) -> Any:
             out[j] = (x[j] - mean[j]) * scale[j] + bias[j]
 
     @njit(**KERNEL)
-    def write(out, x, w, b, has_w, has_b, means, spread, eps, n, c, s):  # type: ignore[no-untyped-def]
+    def write(out, x, w, b, has_w, has_b, means, spread, eps, n, c, s, step):  # type: ignore[no-untyped-def]
         scale, bias = pointer(_tile()), pointer(_tile())
         at = 0
         while at < c:
@@ -368,7 +375,7 @@ def _write_channels(dtype: int, p: Pieces, fixed: bool) -> Any:
                 scale[j] = reciprocal(spread, at + j, eps) * (w[at + j] if has_w else one)
                 bias[j] = b[at + j] if has_b else zero
             for i in range(n):
-                first = (i * c + at) * s
+                first = i * step + at * s
                 target, source = advance(out, first), advance(x, first)
                 if s == 1:
                     row(target, source, width, mean, scale, bias)
@@ -409,34 +416,34 @@ def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
     total, squares = _column_sums(dtype, False, False), _square_columns(dtype)
 
     @njit(**KERNEL)
-    def columns(f, x, n, c):  # type: ignore[no-untyped-def]
+    def columns(f, x, n, c, step):  # type: ignore[no-untyped-def]
         acc, means = f64s(_tile()), f64s(_tile())
         count = np.float64(n)
         at = 0
         while at < c:
             width = min(TILE, c - at)
             part, mean = advance(x, at), advance(pointer(f.mean), at)
-            total(acc, part, part, n, c, width, mean, mean, mean, 0)
+            total(acc, part, part, n, step, width, mean, mean, mean, 0)
             for j in range(width):
                 means[j] = acc[j] / count
                 mean[j] = cast(means[j])
-            squares(acc, part, n, c, width, mean)
+            squares(acc, part, n, step, width, mean)
             for j in range(width):
                 keep(f, at + j, means[j], acc[j] / count, count)
             at += TILE
 
     @njit(**KERNEL)
-    def runs(f, x, n, c, s):  # type: ignore[no-untyped-def]
+    def runs(f, x, n, c, s, step):  # type: ignore[no-untyped-def]
         count = np.float64(n * s)
         for k in range(c):
             mean, variance = np.float64(0), np.float64(0)
             for i in range(n):
-                part = advance(x, (i * c + k) * s)
+                part = advance(x, i * step + k * s)
                 mean += p.total(part, part, s, 1, zero)
             mean /= count
             shift = cast(mean)
             for i in range(n):
-                part = advance(x, (i * c + k) * s)
+                part = advance(x, i * step + k * s)
                 variance += p.squares(part, part, s, 1, shift)
             rest = mean - np.float64(shift)
             keep(f, k, mean, variance / count - rest * rest, count)
@@ -446,11 +453,12 @@ def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
         n, c, s = f.n, f.c, f.s
         has_w, has_b = f.weight.data != 0, f.bias.data != 0
         out, x, w, b = pointer(f.out), pointer(f.x.data), pointer(f.weight.data), pointer(f.bias.data)
+        step = image(f)
         if s == 1:
-            columns(f, x, n, c)
+            columns(f, x, n, c, step)
         else:
-            runs(f, x, n, c, s)
-        write(out, x, w, b, has_w, has_b, pointer(f.mean), pointer(f.rstd), 0.0, n, c, s)
+            runs(f, x, n, c, s, step)
+        write(out, x, w, b, has_w, has_b, pointer(f.mean), pointer(f.rstd), 0.0, n, c, s, step)
 
     return run, KERNEL
 
@@ -484,7 +492,7 @@ def fixed(kernel: Any, dtype: int, layout_class: int) -> Builder:
         has_w, has_b = f.weight.data != 0, f.bias.data != 0
         write(
             pointer(f.out), pointer(f.x.data), pointer(f.weight.data), pointer(f.bias.data), has_w, has_b,
-            pointer(f.means.data), pointer(f.variances.data), float_of(f.eps), f.n, f.c, f.s,
+            pointer(f.means.data), pointer(f.variances.data), float_of(f.eps), f.n, f.c, f.s, image(f),
         )  # fmt: skip
 
     return run, KERNEL
@@ -502,7 +510,7 @@ def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
             out[j] = scale[j] * (v[j] - first[j] - (x[j] - mean[j]) * second[j])
 
     @njit(**KERNEL)
-    def columns(out, v, x, means, scales, w, has_w, n, c):  # type: ignore[no-untyped-def]
+    def columns(out, v, x, means, scales, w, has_w, n, c, step):  # type: ignore[no-untyped-def]
         acc = f64s(_tile())
         scale, first, second = pointer(_tile()), pointer(_tile()), pointer(_tile())
         at = 0
@@ -510,15 +518,15 @@ def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
             width = min(TILE, c - at)
             mean, r = advance(means, at), advance(scales, at)
             a, b = advance(v, at), advance(x, at)
-            total(acc, a, a, n, c, width, mean, mean, mean, 0)
+            total(acc, a, a, n, step, width, mean, mean, mean, 0)
             for j in range(width):
                 first[j] = cast(acc[j] / n)
                 scale[j] = r[j] * (w[at + j] if has_w else one)
-            products(acc, a, b, n, c, width, mean, mean, mean, 0)
+            products(acc, a, b, n, step, width, mean, mean, mean, 0)
             for j in range(width):
                 second[j] = cast(acc[j] * np.float64(r[j]) * np.float64(r[j]) / n)
             for i in range(n):
-                k = i * c
+                k = i * step
                 row(advance(out, k + at), advance(a, k), advance(b, k), width, mean, scale, first, second)
             at += TILE
 
@@ -528,14 +536,15 @@ def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
         has_w = f.weight.data != 0
         out, v, x = pointer(f.out), pointer(f.grad.data), pointer(f.x.data)
         means, scales, w = pointer(f.mean.data), pointer(f.rstd.data), pointer(f.weight.data)
+        step = image(f)
         if s == 1:
-            columns(out, v, x, means, scales, w, has_w, n, c)
+            columns(out, v, x, means, scales, w, has_w, n, c, step)
             return
         count = np.float64(n * s)
         for k in range(c):
             first, second = np.float64(0), np.float64(0)
             for i in range(n):
-                at = (i * c + k) * s
+                at = i * step + k * s
                 part = advance(v, at)
                 first += p.total(part, part, s, 1, zero)
                 second += p.products(part, advance(x, at), s, 1, means[k])
@@ -543,7 +552,7 @@ def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
             a, b = cast(first / count), cast(second * r * r / count)
             scale = scales[k] * (w[k] if has_w else one)
             for i in range(n):
-                at = (i * c + k) * s
+                at = i * step + k * s
                 p.back(advance(out, at), advance(v, at), advance(x, at), s, means[k], one, scale, a, b)
 
     return run, KERNEL

@@ -1,23 +1,28 @@
 """Kernels over the rows of one dimension.
 
-The rows are those of the frame `rows`; a row has stride ``after``. Sums of a row run in float64 where the row is long
-enough to matter; see `reduce`'s Note [Order of sums].
+The rows are those of the frame `rows`; the elements of a row are ``pitch`` apart. Sums of a row run in float64 where
+the row is long enough to matter; see `reduce`'s Note [Order of sums].
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import advance
+from fastgrad.native.base.intrinsics import _stack_words, advance, f64s
 from fastgrad.native.contracts.element_types import FLOAT64
+from fastgrad.native.contracts.frames.reductions import COLUMNS
 
 BLOCK = 512
+ROWS_AT_ONCE = 8
+LEAST_COLUMNS = 16
+"""Rows that lie side by side are worked on together from this many on."""
+_columns = _stack_words(COLUMNS)
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
@@ -27,25 +32,34 @@ def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., Non
     return _MAKERS[name](element, result, name), KERNEL
 
 
-def _each_row(
-    row: Any, element: Element, result: Element, reduces: bool, inputs: int = 1
-) -> Callable[..., None]:
-    """A kernel that calls ``row(out, x, second, n, stride)`` for every row."""
+def _loop_over_rows(row: Any, element: Element, result: Element, reduces: bool, inputs: int) -> Any:
+    """A loop that calls ``row(out, x, second, n, stride)`` for every row of a frame."""
     pointer, pointer_out = element.pointer, result.pointer
 
-    def kernel(frame):  # type: ignore[no-untyped-def]
-        f = frames.rows(frame)
+    def loop(f):  # type: ignore[no-untyped-def]
         out = pointer_out(f.out)
         x = pointer(f.x)
         second = pointer(f.second)
         n = f.length
-        stride = f.after
+        stride = f.pitch
         for i in range(f.before):
-            for j in range(stride):
+            for j in range(f.after):
                 at = i * n * stride + j
                 to = i * stride + j if reduces else at
                 other = advance(second, at) if inputs == 2 else second
                 row(advance(out, to), advance(x, at), other, n, stride)
+
+    return njit(**KERNEL)(loop)
+
+
+def _each_row(
+    row: Any, element: Element, result: Element, reduces: bool, inputs: int = 1
+) -> Callable[..., None]:
+    """A kernel of such a loop."""
+    loop = _loop_over_rows(row, element, result, reduces, inputs)
+
+    def kernel(frame):  # type: ignore[no-untyped-def]
+        loop(frames.rows(frame))
 
     return kernel
 
@@ -54,10 +68,10 @@ def _each_row(
 
 
 def _maximum(element: Element) -> Any:
-    maximum = element.math.maximum
+    maximum, least = element.math.maximum, element.constant(-np.inf)
 
     def largest(x, n, stride):  # type: ignore[no-untyped-def]
-        best = x[0]
+        best = least
         if stride == 1:
             for i in range(n):
                 best = maximum(best, x[i])
@@ -67,6 +81,24 @@ def _maximum(element: Element) -> Any:
         return best
 
     return njit(**KERNEL)(largest)
+
+
+def _column_maxima(element: Element) -> Any:
+    maximum, least = element.math.maximum, element.constant(-np.inf)
+
+    @njit(**LOOP)
+    def row(best, x, width):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            best[j] = maximum(best[j], x[j])
+
+    @njit(**KERNEL)
+    def largest(best, x, n, pitch, width):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            best[j] = least
+        for i in range(n):
+            row(best, advance(x, i * pitch), width)
+
+    return largest
 
 
 def _blocked(term: Any, zero: Any) -> Any:
@@ -95,117 +127,231 @@ def _blocked(term: Any, zero: Any) -> Any:
     return njit(**KERNEL)(whole)
 
 
-def _exp_sum(element: Element) -> Any:
+def _blocked_columns(term: Any) -> Any:
+    """The same for a tile of columns, each with its own shift: eight rows in the dtype, their sums in float64."""
+
+    @njit(**LOOP)
+    def first(part, a, b, shift, width):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            part[j] = term(a, b, j, shift[j])
+
+    @njit(**LOOP)
+    def further(part, a, b, shift, width):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            part[j] += term(a, b, j, shift[j])
+
+    @njit(**LOOP)
+    def gather(totals, part, width):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            totals[j] += np.float64(part[j])
+
+    @njit(**KERNEL)
+    def whole(totals, part, a, b, n, pitch, width, shift):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            totals[j] = 0.0
+        for i in range(n):
+            at = i * pitch
+            if i % ROWS_AT_ONCE == 0:
+                first(part, advance(a, at), advance(b, at), shift, width)
+            else:
+                further(part, advance(a, at), advance(b, at), shift, width)
+            if i % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 or i == n - 1:
+                gather(totals, part, width)
+
+    return whole
+
+
+def _filling(item: Any) -> tuple[Any, Any]:
+    """Loops that call ``item(out, a, b, i, shift, rest)``: over a row, and over a tile of columns."""
+
+    @njit(**LOOP)
+    def row(out, a, b, n, stride, shift, rest):  # type: ignore[no-untyped-def]
+        if stride == 1:
+            for i in range(n):
+                item(out, a, b, i, shift, rest)
+        else:
+            for i in range(n):
+                item(out, a, b, i * stride, shift, rest)
+
+    @njit(**LOOP)
+    def across(out, a, b, width, shift, rest):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            item(out, a, b, j, shift[j], rest[j])
+
+    @njit(**KERNEL)
+    def columns(out, a, b, n, pitch, width, shift, rest):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            at = i * pitch
+            across(advance(out, at), advance(a, at), advance(b, at), width, shift, rest)
+
+    return row, columns
+
+
+# --- softmax and relatives -------------------------------------------------------------------------------------
+
+
+class _Formula(NamedTuple):
+    """What an op does with a row: everything on scalars, so that the same runs along rows and across columns.
+
+    The largest element becomes the shift by `moved` (None: there is no shift); the sum of ``term(a, b, i, shift)``
+    becomes the rest by ``finish(total, shift)``; then ``item(out, a, b, i, shift, rest)`` writes each element, or
+    without `item` the rest is the result. If `keeps`, `term` gets the result in place of `a`, to write to.
+    """
+
+    term: Any
+    finish: Any
+    item: Any = None
+    moved: Any = None
+    keeps: bool = False
+
+
+def _formula_kernel(formula: _Formula, element: Element, inputs: int = 1) -> Callable[..., None]:
+    """A kernel that runs along rows or, where enough of them lie side by side, across tiles of columns."""
+    pointer, zero = element.pointer, element.constant(0)
+    reduces, shifted, keeps = formula.item is None, formula.moved is not None, formula.keeps
+    moved, finish = formula.moved or formula.finish, formula.finish
+    largest, maxima = _maximum(element), _column_maxima(element)
+    total_of, totals_of = _blocked(formula.term, zero), _blocked_columns(formula.term)
+    fill, fill_columns = _filling(formula.item or formula.term)
+
+    @njit(**INLINE)
+    def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
+        shift = zero
+        if shifted:
+            shift = moved(largest(x, n, stride))
+        rest = finish(total_of(out if keeps else x, x if keeps else second, n, stride, shift), shift)
+        if reduces:
+            out[0] = rest
+        else:
+            fill(out, x, second, n, stride, shift, rest)
+
+    @njit(**KERNEL)
+    def tile(out, x, second, n, pitch, width, shift, rest, totals):  # type: ignore[no-untyped-def]
+        if shifted:
+            maxima(shift, x, n, pitch, width)
+            for j in range(width):
+                shift[j] = moved(shift[j])
+        else:
+            for j in range(width):
+                shift[j] = zero
+        totals_of(totals, rest, out if keeps else x, x if keeps else second, n, pitch, width, shift)
+        for j in range(width):
+            rest[j] = finish(totals[j], shift[j])
+        if reduces:
+            for j in range(width):
+                out[j] = rest[j]
+        else:
+            fill_columns(out, x, second, n, pitch, width, shift, rest)
+
+    by_rows = _loop_over_rows(row, element, element, reduces, inputs)
+
+    def kernel(frame):  # type: ignore[no-untyped-def]
+        f = frames.rows(frame)
+        n, pitch = f.length, f.pitch
+        if pitch < LEAST_COLUMNS:
+            by_rows(f)
+            return
+        out, x, second = pointer(f.out), pointer(f.x), pointer(f.second)
+        shift, rest, totals = pointer(_columns()), pointer(_columns()), f64s(_columns())
+        for i in range(f.before):
+            j = 0
+            while j < f.after:
+                at = i * n * pitch + j
+                to = i * pitch + j if reduces else at
+                other = advance(second, at) if inputs == 2 else second
+                width = min(COLUMNS, f.after - j)
+                tile(advance(out, to), advance(x, at), other, n, pitch, width, shift, rest, totals)
+                j += COLUMNS
+
+    return kernel
+
+
+def _exp_term(element: Element) -> Any:
     exp = element.math.exp
 
     @njit(**INLINE)
     def term(a, b, i, shift):  # type: ignore[no-untyped-def]
         return exp(a[i] - shift)
 
-    return _blocked(term, element.constant(0))
-
-
-def _finite_or_zero(element: Element) -> Any:
-    """What to subtract before exp: the maximum, but 0 where it is infinite, so that inf - inf never arises."""
-    largest, zero = element.constant(np.inf), element.constant(0)
-
-    def shift(m):  # type: ignore[no-untyped-def]
-        return zero if (m == largest or m == -largest) else m
-
-    return njit(**INLINE)(shift)
-
-
-# --- softmax and relatives -------------------------------------------------------------------------------------
+    return term
 
 
 def _softmax(element: Element, result: Element, name: str) -> Callable[..., None]:
     exp, cast = element.math.exp, element.constant
-    largest, exp_sum = _maximum(element), _exp_sum(element)
     safe, zero, nothing = name == "safe_softmax", cast(0), cast(-np.inf)
 
-    def fill(out, x, n, stride, shift, scale):  # type: ignore[no-untyped-def]
-        if stride == 1:
-            for i in range(n):
-                out[i] = exp(x[i] - shift) * scale
-        else:
-            for i in range(n):
-                out[i * stride] = exp(x[i * stride] - shift) * scale
+    @njit(**INLINE)
+    def moved(m):  # type: ignore[no-untyped-def]
+        return zero if safe and m == nothing else m
 
-    fill = njit(**LOOP)(fill)
+    @njit(**INLINE)
+    def term(out, x, i, shift):  # type: ignore[no-untyped-def]
+        e = exp(x[i] - shift)
+        out[i] = e
+        return e
 
-    def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
-        shift = largest(x, n, stride)
-        if safe and shift == nothing:
-            fill(out, x, n, stride, zero, zero)
-            return
-        total = exp_sum(x, x, n, stride, shift)
-        fill(out, x, n, stride, shift, cast(1.0 / total))
+    @njit(**INLINE)
+    def finish(total, shift):  # type: ignore[no-untyped-def]
+        return zero if safe and total == 0 else cast(1.0 / total)
 
-    return _each_row(njit(**INLINE)(row), element, result, False)
+    @njit(**INLINE)
+    def item(out, a, b, i, shift, scale):  # type: ignore[no-untyped-def]
+        out[i] *= scale
+
+    return _formula_kernel(_Formula(term, finish, item, moved, keeps=True), element)
 
 
 def _log_softmax(element: Element, result: Element, name: str) -> Callable[..., None]:
     cast, log = element.constant, ELEMENTS[FLOAT64].math.log
-    largest, exp_sum = _maximum(element), _exp_sum(element)
 
-    def fill(out, x, n, stride, shift, rest):  # type: ignore[no-untyped-def]
-        if stride == 1:
-            for i in range(n):
-                out[i] = (x[i] - shift) - rest
-        else:
-            for i in range(n):
-                out[i * stride] = (x[i * stride] - shift) - rest
+    @njit(**INLINE)
+    def moved(m):  # type: ignore[no-untyped-def]
+        return m
 
-    fill = njit(**LOOP)(fill)
+    @njit(**INLINE)
+    def finish(total, shift):  # type: ignore[no-untyped-def]
+        return cast(log(total))
 
-    def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
-        shift = largest(x, n, stride)
-        rest = cast(log(exp_sum(x, x, n, stride, shift)))
-        fill(out, x, n, stride, shift, rest)
+    @njit(**INLINE)
+    def item(out, x, b, i, shift, rest):  # type: ignore[no-untyped-def]
+        out[i] = (x[i] - shift) - rest
 
-    return _each_row(njit(**INLINE)(row), element, result, False)
+    return _formula_kernel(_Formula(_exp_term(element), finish, item, moved), element)
 
 
 def _logsumexp(element: Element, result: Element, name: str) -> Callable[..., None]:
     cast, log = element.constant, ELEMENTS[FLOAT64].math.log
-    largest, exp_sum, finite = _maximum(element), _exp_sum(element), _finite_or_zero(element)
+    infinite, zero = cast(np.inf), cast(0)
 
-    def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
-        if n == 0:
-            out[0] = cast(-np.inf)
-        else:
-            shift = finite(largest(x, n, stride))
-            out[0] = cast(np.float64(shift) + log(exp_sum(x, x, n, stride, shift)))
+    @njit(**INLINE)
+    def moved(m):  # type: ignore[no-untyped-def]
+        """The maximum, but 0 where it is infinite, so that inf - inf never arises."""
+        return zero if (m == infinite or m == -infinite) else m
 
-    return _each_row(njit(**INLINE)(row), element, result, True)
+    @njit(**INLINE)
+    def finish(total, shift):  # type: ignore[no-untyped-def]
+        return cast(np.float64(shift) + log(total))
+
+    return _formula_kernel(_Formula(_exp_term(element), finish, moved=moved), element)
 
 
 def _softmax_backward(element: Element, result: Element, name: str) -> Callable[..., None]:
-    cast = element.constant
+    cast, exp = element.constant, element.math.exp
     logarithmic = name == "log_softmax_backward"
-    exp = element.math.exp
 
     @njit(**INLINE)
-    def term(a, b, i, shift):  # type: ignore[no-untyped-def]
-        return a[i] if logarithmic else a[i] * b[i]
+    def term(v, s, i, shift):  # type: ignore[no-untyped-def]
+        return v[i] if logarithmic else v[i] * s[i]
 
-    total_of = _blocked(term, element.constant(0))
+    @njit(**INLINE)
+    def finish(total, shift):  # type: ignore[no-untyped-def]
+        return cast(total)
 
-    def fill(out, v, s, n, stride, total):  # type: ignore[no-untyped-def]
-        if stride == 1:
-            for i in range(n):
-                out[i] = v[i] - exp(s[i]) * total if logarithmic else s[i] * (v[i] - total)
-        else:
-            for i in range(n):
-                k = i * stride
-                out[k] = v[k] - exp(s[k]) * total if logarithmic else s[k] * (v[k] - total)
+    @njit(**INLINE)
+    def item(out, v, s, i, shift, total):  # type: ignore[no-untyped-def]
+        out[i] = v[i] - exp(s[i]) * total if logarithmic else s[i] * (v[i] - total)
 
-    fill = njit(**LOOP)(fill)
-
-    def row(out, v, s, n, stride):  # type: ignore[no-untyped-def]
-        fill(out, v, s, n, stride, cast(total_of(v, s, n, stride, cast(0))))
-
-    return _each_row(njit(**INLINE)(row), element, result, False, 2)
+    return _formula_kernel(_Formula(term, finish, item), element, 2)
 
 
 # --- sums and products along a row -----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import native, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.frames.reductions import BY_BLOCKS, BY_COLUMNS, COLUMNS
 from fastgrad.native.contracts.limits import ALL_DIMS
 from fastgrad.native.contracts.ops import ACCUMULATES_INT, FLOAT_ONLY, REDUCES
 from fastgrad.native.contracts.status import DTYPE_REFUSED, MISFIT
@@ -95,6 +96,8 @@ def rowwise(op, n, ins, attrs):
     f = frames.rows(stack_small())
     sizes = words(stack_small())
     rank = row_sizes(ins[0], dim, fate, f, sizes)
+    f.pitch = f.after
+    f.divided = BY_COLUMNS if f.after // COLUMNS > f.before else BY_BLOCKS
     dtype = t.dtype
     if info.flags & ACCUMULATES_INT and not is_floating(dtype):
         dtype = INT64

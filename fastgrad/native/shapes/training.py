@@ -18,7 +18,7 @@ from fastgrad.native.contracts.status import (
 from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop, retain
-from fastgrad.native.shapes.copies import contiguous, zeros
+from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import finished, new_tensor
 
 
@@ -133,7 +133,7 @@ def nll_backward(op, n, ins, attrs):
         return fail(OPERAND_LENGTH, 0)
     if tensor(ins[4]).numel != 1 or tensor(ins[4]).dtype != t.dtype:
         return fail(OPERAND_LENGTH, 4)
-    out = zeros(t.dtype, t.device, attrs[2], advance(attrs, 3))
+    out = new_tensor(t.dtype, t.device, attrs[2], advance(attrs, 3))
     if failed(out):
         return out
     cg = contiguous(ins[0])

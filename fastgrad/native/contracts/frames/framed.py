@@ -6,7 +6,9 @@ derivative gets may come from a saved-tensor hook. A kernel reports an index tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.frame import Frame, number, reads, status, updates, writes
@@ -82,6 +84,21 @@ def _by_row(*names: str) -> tuple[Split, ...]:
     return (Split("n", {name: (_OF_IMAGES | _OF_ROWS)[name] for name in names}),)
 
 
+# Channels that lie side by side go to parts by so many, so that a part reads long runs of each row.
+_SIDE_BY_SIDE = 512
+
+
+def _by_channel(
+    images: tuple[str, ...], channels: tuple[str, ...], where: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Split, ...]:
+    """The way to divide a launch over the channels: images are as far apart as they were, ``x.numel // n``."""
+    moves: dict[str, tuple[str, ...]] = {**dict.fromkeys(images, ("s",)), **dict.fromkeys(channels, ())}
+    return (
+        Split("c", moves, grain=_SIDE_BY_SIDE, where={**where, "s": 1}),
+        Split("c", moves, where=where, unless={"s": 1}),
+    )
+
+
 NORM = FRAMED.named(
     "norm", outputs={"out": writes(*_EXTENTS), "mean": writes(*_ROWS), "rstd": writes(*_ROWS)},
     inputs={"x": _in(*_EXTENTS), **_WEIGHTS}, integers=_NORM, splits=_by_row("out", "x", "mean", "rstd"),
@@ -97,10 +114,12 @@ NORM_CHANNELS = FRAMED.named(
     "norm_channels", outputs={"out": writes(*_EXTENTS), "mean": writes("c"), "rstd": writes("c")},
     inputs={"x": _in(*_EXTENTS), **_WEIGHTS, "means": _moves("c"), "variances": _moves("c")},
     integers=f"{_NORM} momentum",
+    splits=_by_channel(("out", "x"), ("mean", "rstd", "weight", "bias", "means", "variances")),
 )  # fmt: skip
 NORM_FIXED = NORM_CHANNELS.variant(
     outputs={"out": writes(*_EXTENTS), "mean": writes(0), "rstd": writes(0)},
     inputs={"x": _in(*_EXTENTS), **_WEIGHTS, "means": _in("c"), "variances": _in("c")},
+    splits=_by_channel(("out", "x"), ("weight", "bias", "means", "variances")),
 )
 _BACK, _STATISTICS = {"grad": _in(*_EXTENTS), "x": _in(*_EXTENTS)}, {"mean": _in(*_ROWS), "rstd": _in(*_ROWS)}
 _UNCENTRED = _STATISTICS | {"mean": _in(0)}
@@ -112,12 +131,29 @@ NORM_BACKWARD = FRAMED.named(
 NORM_UNCENTRED_BACKWARD = NORM_BACKWARD.variant(
     inputs=_BACK | _WEIGHT | _UNCENTRED, splits=_by_row("out", "grad", "x", "rstd")
 )
-NORM_CHANNELS_BACKWARD = NORM_BACKWARD.variant(inputs=_BACK | _WEIGHT | _OF_CHANNELS, splits=())
-NORM_WEIGHT = FRAMED.named(
-    "norm_weight", outputs={"out": writes("groups", "c")}, inputs=_BACK | _STATISTICS, integers=_NORM
+NORM_CHANNELS_BACKWARD = NORM_BACKWARD.variant(
+    inputs=_BACK | _WEIGHT | _OF_CHANNELS,
+    splits=_by_channel(("out", "grad", "x"), ("weight", "mean", "rstd")),
 )
-NORM_UNCENTRED_WEIGHT = NORM_WEIGHT.variant(inputs=_BACK | _UNCENTRED)
-NORM_CHANNELS_WEIGHT = NORM_WEIGHT.variant(inputs=_BACK | _OF_CHANNELS)
+
+
+def _by_weight(*statistics: str) -> tuple[Split, ...]:
+    """The ways to divide the sums for weights of rows: over the groups, or over the channels of the only one."""
+    by_group = {"out": ("c",), "grad": ("c", "s"), "x": ("c", "s"), **dict.fromkeys(statistics, ())}
+    return (
+        *_by_channel(("grad", "x"), ("out",), {"groups": 1}),
+        Split("groups", by_group, unless={"groups": 1}),
+    )
+
+
+NORM_WEIGHT = FRAMED.named(
+    "norm_weight", outputs={"out": writes("groups", "c")}, inputs=_BACK | _STATISTICS, integers=_NORM,
+    splits=_by_weight("mean", "rstd"),
+)  # fmt: skip
+NORM_UNCENTRED_WEIGHT = NORM_WEIGHT.variant(inputs=_BACK | _UNCENTRED, splits=_by_weight("rstd"))
+NORM_CHANNELS_WEIGHT = NORM_WEIGHT.variant(
+    inputs=_BACK | _OF_CHANNELS, splits=_by_channel(("grad", "x"), ("out", "mean", "rstd"))
+)
 
 # --- sorting ---------------------------------------------------------------------------------------------------
 

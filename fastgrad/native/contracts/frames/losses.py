@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.frame import Frame, number, reads, size, status, stride, updates, writes
+from fastgrad.native.contracts.frame import Frame, number, reads, size, status, stride, writes
 from fastgrad.native.contracts.split import Split
 
 # How losses of rows are put together.
@@ -19,10 +19,10 @@ NLL = Frame(
     reduction=number(), ignore_index=number(), status=status(),
 )  # fmt: skip
 
-# The same with the gradient of the loss in its place, and that of x, which is zero before, in the place of x.
+# The same with the gradient of the loss in its place, and that of x, which is contiguous, in the place of x.
 _ROW = {"x": ("row_stride",), "targets": ("inner",)}
 NLL_BACKWARD = NLL.variant(
-    loss=reads(), total=reads(), x=updates(),
+    loss=reads(), total=reads(), x=writes("rows", "classes", "inner"),
     splits=(
         Split("rows", {**_ROW, "loss": ("inner",)}, where={"reduction": EACH}),
         Split("rows", _ROW, unless={"reduction": EACH}),

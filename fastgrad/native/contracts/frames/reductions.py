@@ -24,20 +24,34 @@ REDUCTION = Frame(
     ),
 )  # fmt: skip
 
-# A row has `length` elements, `after` apart from each other; there are `before` times `after` of them.
+COLUMNS = 64
+"""Rows that lie side by side are worked on in tiles of so many, which parts keep whole."""
+BY_BLOCKS, BY_COLUMNS = range(2)
+"""What of the rows is divided: the blocks one behind the other, or the rows that lie side by side in each."""
+
+# A row has `length` elements, `pitch` apart from each other; `after` rows lie side by side, in each of `before` blocks
+# of `pitch` rows.
+_BLOCK, _SIDE = ("length", "pitch"), ()
+
+
+def _ways(**moves: tuple[str, ...]) -> tuple[Split, ...]:
+    return (
+        Split("before", moves, where={"divided": BY_BLOCKS}),
+        Split("after", dict.fromkeys(moves, _SIDE), grain=COLUMNS, where={"divided": BY_COLUMNS}),
+    )
+
+
 ROWS = Frame(
     "rows",
     out=writes("before", "length", "after"),
     x=reads("before", "length", "after"), second=reads("before", "length", "after"),
-    before=size(), length=size(), after=size(),
-    splits=(
-        Split("before", {"out": ("length", "after"), "x": ("length", "after"), "second": ("length", "after")}),
-    ),
+    before=size(), length=size(), after=size(), pitch=stride(), divided=number(),
+    splits=_ways(out=_BLOCK, x=_BLOCK, second=_BLOCK),
 )  # fmt: skip
 
 # The same with one result for each row.
 REDUCED_ROWS = ROWS.variant(
-    out=writes("before", "after"), splits=(Split("before", {"out": ("after",), "x": ("length", "after")}),),
+    out=writes("before", "after"), splits=_ways(out=("pitch",), x=_BLOCK),
 )  # fmt: skip
 
 # The extreme value of each row and its place. There are `before` times `columns` rows, those of the columns beside each
