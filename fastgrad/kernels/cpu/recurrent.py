@@ -70,16 +70,16 @@ def _lstm_step_back(dtype: int) -> Any:
     one, tanh = ELEMENTS[dtype].constant(1), ELEMENTS[dtype].math.tanh
 
     @njit(**LOOP)
-    def step(enter, forget, new, leave, before, cell, grad_h, grad_c, d_e, d_f, d_c, d_l, n):  # type: ignore[no-untyped-def]
+    def step(enter, forget, new, leave, before, cell, d_h, d_s, d_e, d_f, d_c, d_l, n):  # type: ignore[no-untyped-def]
         for i in range(n):
             e, f, c, o = enter[i], forget[i], new[i], leave[i]
-            t, dh = tanh(cell[i]), grad_h[i]
-            dc = grad_c[i] + dh * o * (one - t * t)
+            t, dh = tanh(cell[i]), d_h[i]
+            dc = d_s[i] + dh * o * (one - t * t)
             d_l[i] = dh * t * o * (one - o)
             d_f[i] = dc * before[i] * f * (one - f)
             d_e[i] = dc * c * e * (one - e)
             d_c[i] = dc * e * (one - c * c)
-            grad_c[i] = dc * f
+            d_s[i] = dc * f
 
     return step
 

@@ -126,14 +126,21 @@ class MkldnnRnnLayer(Function):
             LSTM_BACKWARD.id, 5, 0, gates, cells, panels, grad_out, grad_cell, steps, steps + 1, batch, batch, size,
             int(ctx.backwards), wide, -1, 2, batch, size, AS_BEFORE,
         )  # fmt: skip
-        grad_weight = None
-        if ctx.needs_input_grad[3]:  # one product over all steps but the first, and one for that
-            first, others = (steps - 1, 0) if ctx.backwards else (0, 1)
-            later, earlier = narrow(grad_x, 0, others, steps - 1), narrow(output, 0, 1 - others, steps - 1)
-            grad_weight = mm(t(grad_x[first]), h)
-            if steps > 1:
-                grad_weight += mm(t(later.reshape(-1, width)), earlier.reshape(-1, size))
+        grad_weight = _weight_gradient(grad_x, output, h, ctx.backwards) if ctx.needs_input_grad[3] else None
         return grad_x, grad_h, grad_first, grad_weight, None
+
+
+def _weight_gradient(grad_x: Any, output: Any, h: Any, backwards: bool) -> Any:
+    """That of the recurrent weights: one product over all steps but the first, and one for that."""
+    steps, batch, width = grad_x.shape
+    if batch == 0:
+        return mm(t(grad_x.reshape(0, width)), h)  # zeros
+    first, others = (steps - 1, 0) if backwards else (0, 1)
+    total = mm(t(grad_x[first]), h)
+    if steps > 1:
+        later, earlier = narrow(grad_x, 0, others, steps - 1), narrow(output, 0, 1 - others, steps - 1)
+        total += mm(t(later.reshape(-1, width)), earlier.reshape(-1, h.shape[1]))
+    return total
 
 
 def _panels(weight: Any, n: int, k: int, transposed: bool) -> tuple[Any, int]:
