@@ -42,6 +42,7 @@ def _install() -> None:
     runtime_set("mode", GRAD_ENABLED)
     runtime_set("copy_kernel", elementwise.COPY_KERNELS[0].id)
     runtime_set("gemm_kernel", linalg.GEMM.id)
+    runtime_set("gemv_kernel", linalg.GEMV.id)
     runtime_set("zero_kernel", shape.ZERO_FILL.id)
     for k, kernel in random.RANDOM_KERNELS.items():
         runtime_set("random_kernels", kernel.id, k)

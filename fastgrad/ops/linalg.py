@@ -19,6 +19,7 @@ from fastgrad.ops.shape import t, transpose, unsqueeze
 from fastgrad.ops.spread import number
 
 GEMM = Kernel("gemm", "gemm:build", frame=matrices.GEMM, dtypes=NUMBERS, requires="gemm:find_blas")
+GEMV = Kernel("gemv", "gemv:build", frame=matrices.GEMM, dtypes=NUMBERS)
 
 
 def _product(name, forward, saved_as, inputs=("a", "b"), node=None, attrs=(), called=""):

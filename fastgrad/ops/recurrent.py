@@ -6,7 +6,10 @@ The gates come as they leave the matrix products: before the logistic function a
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
-from fastgrad.ops.registry import elementwise
+from fastgrad.native.contracts.frames import recurrent
+from fastgrad.native.contracts.ops import FLOAT_ONLY, SHAPE_FRAMED, STRUCTURED
+from fastgrad.ops.kernel_table import Kernel
+from fastgrad.ops.registry import Op, elementwise
 from fastgrad.ops.vocabulary import c, m
 
 # --- LSTM: the new cell state, and the hidden state that it lets out ------------------------------------------------
@@ -100,3 +103,22 @@ def _(update):
 @gru_state.partial("state")
 def _(update):
     return m.sigmoid(update)
+
+
+# --- whole sequences -------------------------------------------------------------------------------------------------
+# Nodes of their own have none of these: `nn.functional.recurrent` makes one of a layer.
+
+PANELS, LSTM, LSTM_BACKWARD = (
+    Op(
+        frame.name, STRUCTURED, inputs, (*frame.names_of("integers"), "*plan"), n_out=n_out, flags=FLOAT_ONLY,
+        kernel=Kernel(frame.name, builder, frame=frame, dtypes=FLOATS), forward=SHAPE_FRAMED,
+    )
+    for frame, builder, inputs, n_out in (
+        (recurrent.PANELS, "panels:build", ("x",), 1),
+        (recurrent.LSTM, "recurrent:lstm", ("x", "h", "c", "panels"), 3),
+        (
+            recurrent.LSTM_BACKWARD, "recurrent:lstm_backward",
+            ("gates", "cells", "panels", "grad_out?", "grad_cell?"), 3,
+        ),
+    )
+)  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from fastgrad.kernels.cpu.micro import PANEL
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.matrices import LARGE_PRODUCT
+from fastgrad.native.shapes.matrices import STRETCH
 from fastgrad.ops.linalg import GEMM
 
 DTYPES = {"float32": FLOAT32, "float64": FLOAT64}
@@ -118,3 +120,62 @@ def test_gradient_of_addmm_lies_as_its_operand(by_columns):
     (grad,) = fg.autograd.grad(out, b, fg.ones(3, 5))
     assert grad.stride() == b.stride()
     np.testing.assert_allclose(grad.numpy(), a.numpy().T @ np.ones((3, 5), np.float32), 1e-6)
+
+
+# --- with a vector -----------------------------------------------------------------------------------------------
+
+LENGTHS = (0, 1, 7, 33, PANEL + 9, STRETCH - 1, STRETCH + 1, 2 * STRETCH + 70)
+
+
+def of_a_layout(x, layout):
+    """The same elements as a tensor without gaps, stored by columns, or with gaps."""
+    if layout == "columns":
+        return fg.tensor(np.ascontiguousarray(x.T)).t()
+    if layout == "gaps":
+        wide = np.full([2 * n + 1 for n in x.shape], np.nan if x.dtype.kind == "f" else 99, x.dtype)
+        wide[tuple(slice(1, None, 2) for _ in x.shape)] = x
+        return fg.tensor(wide)[tuple(slice(1, None, 2) for _ in x.shape)]
+    return fg.tensor(x)
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "gaps"])
+@pytest.mark.parametrize("of_vector", ["rows", "gaps"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_products_with_a_vector(dtype, layout, of_vector):
+    rng = np.random.default_rng(3)
+    for m, k in itertools.product(LENGTHS, (0, 1, 8, 13, 2 * PANEL + 11)):
+        a, x = rng.standard_normal((m, k)) * 8, rng.standard_normal(k) * 8
+        a, x = a.astype(dtype), x.astype(dtype)
+        expected = a.astype(np.float64) @ x.astype(np.float64)
+        eps = np.finfo(dtype).eps if dtype.startswith("float") else 0
+        bound = 16 * eps * (np.abs(a).astype(np.float64) @ np.abs(x).astype(np.float64))
+        matrix, vector = of_a_layout(a, layout), of_a_layout(x, of_vector)
+        for y in (
+            matrix @ vector, vector @ matrix.t(), (matrix @ vector.unsqueeze(1)).squeeze(1),
+            (vector.unsqueeze(0) @ matrix.t()).squeeze(0),
+            (matrix.unsqueeze(0) @ vector.reshape(1, k, 1)).reshape(m),
+        ):  # fmt: skip
+            assert (np.abs(y.numpy() - expected) <= bound).all()
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_products_with_a_vector_are_the_same_on_any_number_of_threads(by_columns):
+    matrix, vector = fg.randn(1500, 1400), fg.randn(1400)
+    matrix = matrix.t().contiguous().t() if by_columns else matrix
+    before, results = fg.get_num_threads(), []
+    for n in (1, 2, 5):
+        fg.set_num_threads(n)
+        results.append((matrix @ vector).numpy())
+    fg.set_num_threads(before)
+    assert (results[0] == results[1]).all()
+    assert (results[0] == results[2]).all()
+
+
+def test_nan_and_infinities_in_products_with_a_vector():
+    matrix = np.ones((40, 20), np.float32)
+    matrix[3, 4], matrix[5, 6], matrix[7, 8] = np.nan, np.inf, -np.inf
+    for x in (np.ones(20, np.float32), np.zeros(20, np.float32)):
+        with np.errstate(invalid="ignore"):
+            expected = matrix @ x
+        for a in (fg.tensor(matrix), of_a_layout(matrix, "columns")):
+            np.testing.assert_array_equal((a @ fg.tensor(x)).numpy(), expected)

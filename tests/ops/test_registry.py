@@ -68,6 +68,8 @@ ELSEWHERE = {
     "alias": "a view of the whole: what squeeze and others return where nothing is left to do",
     "as_strided": "the history of views of a tensor that was changed in place",
     "copy_slices": "the history of a tensor of which a view was changed in place",
+    "lstm": "the layer: tests/nn/test_rnn.py",
+    "panels": "the weights of that layer, rearranged",
     "place_strided": "derivatives of the two above",
     "sgd_step": "the optimizers: tests/optim",
     "adam_step": "the optimizers: tests/optim",

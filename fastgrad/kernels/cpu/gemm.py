@@ -78,11 +78,16 @@ def describe_blas() -> str:
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The product for one dtype."""
+    return over_batch(matrix_product(dtype), dtype)
+
+
+def over_batch(product: Any, dtype: int) -> tuple[Callable[..., None], dict[str, Any]]:
+    """The kernel that runs a product, as `matrix_product` makes it, for each matrix of a batch."""
     from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
     from fastgrad.native.base import frames
     from fastgrad.native.base.intrinsics import advance
 
-    pointer, product = ELEMENTS[dtype].pointer, matrix_product(dtype)
+    pointer = ELEMENTS[dtype].pointer
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.gemm(frame)
@@ -113,7 +118,7 @@ def matrix_product(dtype: int) -> Any:
 
     found = find_blas()
     if not found or dtype not in (FLOAT32, FLOAT64):
-        return njit(**KERNEL)(_own(dtype))
+        return plain_product(dtype)
     blas = njit(**KERNEL)(_blas(found, dtype))
     return njit(**KERNEL)(_tiled_or(blas, dtype)) if lanes(dtype) else blas
 
@@ -194,12 +199,15 @@ def _blas(symbols: tuple[str, ...], dtype: int) -> Callable[..., None]:
     return product
 
 
-def _own(dtype: int) -> Callable[..., None]:
-    """Plain loops, for integers and for machines without OpenBLAS: rows of b are added, so that LLVM vectorises."""
-    from fastgrad.kernels.dtypes import ELEMENTS
+def plain_product(dtype: int) -> Any:
+    """The same in plain loops, for integers and without OpenBLAS: rows of b are added, so that LLVM vectorises."""
+    from numba import njit
+
+    from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
 
     zero = ELEMENTS[dtype].constant(0)
 
+    @njit(**KERNEL)
     def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
         row_a, col_a = (1, lda) if ta else (lda, 1)
         row_b, col_b = (1, ldb) if tb else (ldb, 1)

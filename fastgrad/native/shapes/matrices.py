@@ -24,8 +24,9 @@ from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import finished, new_tensor
 from fastgrad.native.tensors.views import make_view
 
-SMALL_GRAIN, LARGE_GRAIN = 32, 128  # rows or columns of a part at least
+SMALL_GRAIN, LARGE_GRAIN = 32, 256  # rows or columns of a part at least
 MOST_PARTS = 16  # of a large product
+STRETCH = 512  # elements of a part of a vector to which stored columns are added: what is read of each
 
 
 @native
@@ -51,9 +52,23 @@ def leading_stride(h):
 
 
 @native
+def has_gaps(h):
+    """Whether matrices of one row or of one column have elements that are no neighbours."""
+    t = tensor(h)
+    m = t.shape[t.ndim - 2]
+    n = t.shape[t.ndim - 1]
+    return (n == 1 and m > 1 and t.strides[t.ndim - 2] != 1) or (
+        m == 1 and n > 1 and t.strides[t.ndim - 1] != 1
+    )
+
+
+@native
 def gemm_operand(h):
-    """A matrix whose rows or columns are contiguous: the tensor itself (one more reference) or a copy."""
-    if leading_stride(h) != 0:
+    """A matrix whose rows or columns are contiguous: the tensor itself (one more reference) or a copy.
+
+    Of a vector, as one row or one column, the elements are.
+    """
+    if leading_stride(h) != 0 and not has_gaps(h):
         retain(h)
         return h
     return cast(h, tensor(h).dtype)
@@ -153,10 +168,17 @@ def inner_product(a, b):
 def plan_parts(f):
     """Decide how a product may be divided: a part reads all of the other operand, and a large one is packed for it."""
     f.grain = SMALL_GRAIN
-    if f.m * f.n * f.k > LARGE_PRODUCT:
+    large = f.m * f.n * f.k > LARGE_PRODUCT
+    if (f.n == 1 and f.a_by_columns) or (f.m == 1 and not f.b_by_columns):
+        f.grain = STRETCH
+    elif large:
         f.grain = max(LARGE_GRAIN, max(f.m, f.n) // MOST_PARTS)
     if f.batch > 1:
         f.divided = BY_MATRICES
+    elif (
+        f.b_by_columns and f.n >= 4 * SMALL_GRAIN and not large
+    ):  # each part transposes what it reads of them
+        f.divided = BY_COLUMNS
     elif f.m >= f.n:
         f.divided = BY_ROWS
     else:
@@ -187,8 +209,10 @@ def run_gemm(out, a, b):
     f.step_a = ta.strides[0] if r == 1 else 0
     f.step_b = tensor(b).strides[0] if r == 1 else 0
     plan_parts(f)
-    work = f.batch * f.m * f.n * max(f.k, 1) // 16
-    return launch_frame(runtime().gemm_kernel, ta.device, ta.dtype, f, work)
+    work = f.batch * f.m * f.n * max(f.k, 1)
+    if f.m == 1 or f.n == 1:  # a multiply-add is an element of the matrix that comes from memory
+        return launch_frame(runtime().gemv_kernel, ta.device, ta.dtype, f, work // 4)
+    return launch_frame(runtime().gemm_kernel, ta.device, ta.dtype, f, work // 16)
 
 
 @native

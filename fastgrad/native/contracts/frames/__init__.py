@@ -12,6 +12,7 @@ from fastgrad.native.contracts.frames import (
     losses,
     matrices,
     multi_tensor,
+    recurrent,
     reductions,
     windows,
 )
@@ -29,6 +30,7 @@ FRAMES = (
     multi_tensor.NORM_PART, multi_tensor.SCALE, multi_tensor.CLIP,
     framed.FRAMED, framed.DROPOUT, framed.DROPOUT_AGAIN, framed.EMBEDDING, framed.EMBEDDING_BACKWARD,
     framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT, framed.SORTING,
+    recurrent.PANELS, recurrent.LSTM, recurrent.LSTM_BACKWARD,
 )  # fmt: skip
 
 __all__ = ["FLAT", "FRAMES", "INPLACE", "STRIDED"]
