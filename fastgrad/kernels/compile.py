@@ -16,6 +16,7 @@ from fastgrad.native.build import cache
 from fastgrad.native.build.loader import load_object
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.frame import REPORT
+from fastgrad.native.contracts.frames import FRAMES
 
 # What every kernel is made with; the modules that its builder imports come besides, and of `kernels` theirs.
 _COMMON = (
@@ -77,8 +78,8 @@ def unit(kernel: Any, dtype: int, layout_class: int) -> tuple[str, cache.Unit]:
         function, options = _function(kernel.builder)(kernel, dtype, layout_class)
         CASTS.clear()
         code = compile_unit(name, [Export(symbol(name), function)], options=options)
-        # Its key covers the frame that the row names, and no other.
-        foreign = CASTS - {kernel.frame(layout_class).name, REPORT.name}
+        # Its key covers the frame that the row names, and no other; records of its own stand in its sources.
+        foreign = CASTS & {frame.name for frame in FRAMES} - {kernel.frame(layout_class).name, REPORT.name}
         if foreign:
             raise RuntimeError(f"kernel {kernel.name} reads a frame that its row does not name: {foreign}")
         return code

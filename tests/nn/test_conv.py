@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import fastgrad as fg
-from fastgrad.kernels.cpu import conv, conv_direct
+from fastgrad.kernels.cpu import conv, conv_direct, conv_weight
 from fastgrad.native.build.compiler import compile_unit
-from fastgrad.native.build.loader import load_object
+from fastgrad.native.build.loader import load_object, runtime_get, runtime_set
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.frames.convolution import CONVOLUTION, STAGE, STAGES
 
 F = fg.nn.functional
 
@@ -35,7 +36,7 @@ def drawn(rng: np.random.Generator, *shape: int, dtype: str = "float64") -> np.n
 # --- every way to compute -------------------------------------------------------------------------------
 
 # N, C, H, W, O, KH, KW, stride, padding, dilation, groups: blocks of outputs with and without a rest, single outputs,
-# lines longer than a band, strips of each width, images side by side, columns, products.
+# lines longer than a band, strips of each width, images side by side, phases of planes, columns, products.
 SHAPES = {
     "many": (3, 16, 9, 10, 17, 3, 3, 1, 1, 1, 1),
     "one channel": (2, 1, 12, 12, 9, 3, 3, 1, 1, 1, 1),
@@ -51,6 +52,12 @@ SHAPES = {
     "narrow": (2, 3, 5, 3, 8, 3, 3, 1, 0, 1, 1),
     "stride": (2, 4, 9, 11, 6, 3, 3, 2, 1, 1, 1),
     "stride over all": (1, 4, 9, 11, 6, 2, 2, 4, 1, 2, 2),
+    "stride and even": (3, 6, 14, 14, 8, 4, 4, 2, 1, 1, 1),
+    "stride 3": (2, 6, 20, 21, 8, 5, 3, 3, 2, 2, 2),
+    "stride and much padding": (2, 3, 7, 6, 4, 3, 3, 2, 3, 1, 1),
+    "stride beyond the kernel": (2, 4, 9, 9, 4, 2, 2, 3, 0, 1, 1),
+    "many small images": (67, 20, 4, 4, 18, 3, 3, 1, 1, 1, 1),
+    "small images, stride": (33, 8, 8, 6, 10, 3, 3, 2, 1, 1, 2),
     "products": (3, 5, 6, 7, 9, 1, 1, 1, 0, 1, 1),
     "products of groups": (3, 6, 6, 7, 9, 1, 1, 1, 0, 1, 3),
     "a stride of points": (2, 5, 6, 7, 9, 1, 1, 2, 0, 1, 1),
@@ -114,50 +121,61 @@ def test_results_do_not_depend_on_the_run(dtype: str):
         assert runs[0] == runs[1]
 
 
+@pytest.mark.parametrize(
+    "name", ["many", "depthwise", "images", "many small images", "stride", "products", "far"]
+)
+def test_results_do_not_depend_on_threads(name: str):
+    shape = SHAPES.get(name, (40, 3, 12, 12, 4, 5, 5, 5, 4, 1, 1))  # far: columns
+    x, w, g = operands(shape, "float32")
+    image, weight = fg.tensor(x, requires_grad=True), fg.tensor(w, requires_grad=True)
+    before, part_work, runs = fg.get_num_threads(), runtime_get("part_work"), []
+    try:
+        runtime_set("part_work", 1)
+        for threads in (1, 2, 5):
+            fg.set_num_threads(threads)
+            out = F.conv2d(image, weight, None, *shape[-4:])
+            runs.append([t.tolist() for t in (out, *fg.autograd.grad(out, (image, weight), fg.tensor(g)))])
+    finally:
+        runtime_set("part_work", part_work)
+        fg.set_num_threads(before)
+    assert runs[0] == runs[1] == runs[2]
+
+
 # Tiles of processors with other registers, and none.
 TILES = [(FLOAT32, (4, 3, 8)), (FLOAT64, (8, 3, 2)), (FLOAT32, None)]
 
 
 def call_kernel(address: int, shape: tuple[int, ...], arrays: list[np.ndarray]) -> None:
     n, c, h, w, o, kh, kw, s, p, d, groups = shape
-    oh, ow = arrays[2].shape[2:]
-    frame = np.array(
-        [
-            *(a.ctypes.data for a in arrays),
-            0,
-            0,
-            0,
-            0,
-            n,
-            c,
-            h,
-            w,
-            o,
-            oh,
-            ow,
-            kh,
-            kw,
-            s,
-            s,
-            p,
-            p,
-            d,
-            d,
-            groups,
-        ],
-        np.int64,
-    )
+    frame = np.zeros(CONVOLUTION.words, np.int64)
+    values = {
+        "x": arrays[0].ctypes.data, "weight": arrays[1].ctypes.data, "y": arrays[2].ctypes.data, "n": n, "c": c, "h": h,
+        "w": w, "o": o, "oh": arrays[2].shape[2], "ow": arrays[2].shape[3], "kh": kh, "kw": kw, "sh": s, "sw": s,
+        "ph": p, "pw": p, "dh": d, "dw": d, "groups": groups,
+    }  # fmt: skip
+    for name, value in values.items():
+        frame[CONVOLUTION.place(name)] = value
     kernel = ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)
     kernel(frame.ctypes.data)
-    scratch = np.full(frame[5] + 64, 0xFF, np.uint8)  # what is read and was not written shows as nan
-    frame[4] = (scratch.ctypes.data + 63) // 64 * 64
-    kernel(frame.ctypes.data)
+    room = []
+    for name in ("scratch", "shared"):
+        at = CONVOLUTION.place(name)
+        room.append(
+            np.full(frame[at + 1] + 64, 0xFF, np.uint8)
+        )  # what is read and was not written shows as nan
+        frame[at] = (room[-1].ctypes.data + 63) // 64 * 64
+    for stage in range(STAGES):
+        frame[CONVOLUTION.place("stage")] = stage
+        for step in range(frame[CONVOLUTION.place("stages") + stage * STAGE.words]):  # each for itself
+            frame[CONVOLUTION.place("first")], frame[CONVOLUTION.place("steps")] = step, 1
+            kernel(frame.ctypes.data)
 
 
 @pytest.mark.parametrize("which", range(3), ids=["forward", "input", "weight"])
 @pytest.mark.parametrize(("dtype", "tile"), TILES, ids=["avx2", "neon", "none"])
 def test_other_processors(dtype: int, tile: Any, which: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(conv_direct, "tile_shape", lambda dtype: tile)
+    for module in (conv_direct, conv_weight):
+        monkeypatch.setattr(module, "tile_shape", lambda dtype: tile)
     function, options = conv.build(SimpleNamespace(options={"computes": "vxw"[which]}), dtype, FLAT)
     name = f"conv_test_{which}_{dtype}_{'_'.join(map(str, tile or ()))}"
     address = load_object(compile_unit(name, [Export(name, function)], options=options))(f"fastgrad_{name}")

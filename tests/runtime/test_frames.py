@@ -58,6 +58,11 @@ CALLS = {
     "avg_pool2d": (lambda a: F.avg_pool2d(a, 3, 2), numbers(2, 3, 9, 9)),
     "pad": (lambda a: F.pad(a, (1, 2)), numbers(5, 6)),
     "convolution_v": (lambda a, w: F.conv2d(a, w, stride=2), numbers(4, 3, 9, 9), numbers(5, 3, 3, 3)),
+    "convolution_x": (lambda a, w: F.conv_transpose2d(a, w, stride=2), numbers(4, 5, 6, 6), numbers(5, 3, 3, 3)),
+    "convolution_w": (
+        lambda a, w: fg.autograd.grad(F.conv2d(a, w.requires_grad_(), padding=1).sum(), w)[0],
+        numbers(9, 3, 8, 8), numbers(5, 3, 3, 3),
+    ),
     "norm_rows": (lambda a: F.layer_norm(a, (8,)), numbers(9, 8)),
     "norm_rows_backward": (
         lambda a: fg.autograd.grad((F.group_norm(a.requires_grad_(), 2) * a).sum(), a)[0], numbers(5, 4, 6)

@@ -7,8 +7,8 @@ A convolution ties three tensors together, x (N, C, H, W), w (O, C / groups, KH,
 with zeros outside of x. `forward` computes y; `backward_input` and `backward_weight` are its transposes, which compute
 x or w of the two others.
 
-What has stride 1 is computed where it lies, by `conv_direct`; the rest as matrix products of the weights with columns,
-the matrix (C / groups * KH * KW, OH * OW) of all that each weight meets.
+What has planes not much larger than its images is computed where it lies, by `conv_direct` and `conv_weight`; the rest
+as products of the weights with columns, the matrix (C / groups * KH * KW, OH * OW) of all that each weight meets.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from fastgrad.kernels.cpu.conv_direct import correlation, weight_correlation
+from fastgrad.kernels.cpu.conv_direct import correlation
+from fastgrad.kernels.cpu.conv_planes import LINE, round_up
+from fastgrad.kernels.cpu.conv_weight import images_of_block, weight_correlation
 from fastgrad.kernels.cpu.gemm import matrix_product
 from fastgrad.kernels.cpu.pool import inside
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import advance
+from fastgrad.native.base.intrinsics import advance, nth
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
@@ -118,24 +120,33 @@ def _scatterer() -> Any:
 
 
 def _each_group(element: Element, step: Any) -> Any:
-    """A function that calls ``step(f, x, w, y, columns, outputs, terms, pixels)`` for all images and groups."""
+    """``run(f, weight, low, high)`` calls ``step(f, x, w, y, columns, outputs, terms, pixels)`` for all groups of the
+    images from `low` up to `high`; the weights are at an address."""
     pointer = element.pointer
     size = np.dtype(element.name).itemsize
 
-    def run(f):  # type: ignore[no-untyped-def]
+    def run(f, weight, low, high):  # type: ignore[no-untyped-def]
         groups, channels, outputs = f.groups, f.c // f.groups, f.o // f.groups
         terms, pixels, plane = channels * f.kh * f.kw, f.oh * f.ow, f.h * f.w
         if terms * pixels * outputs == 0:
             return
-        for n in range(f.n):
+        for n in range(low, high):
             for g in range(groups):
                 x = pointer(f.x + (n * groups + g) * channels * plane * size)
-                w = pointer(f.weight + g * outputs * terms * size)
+                w = pointer(weight + g * outputs * terms * size)
                 y = pointer(f.y + (n * groups + g) * outputs * pixels * size)
                 columns = x if _is_product(f) else pointer(f.scratch.data)
                 step(f, x, w, y, columns, outputs, terms, pixels)
 
     return njit(**KERNEL)(run)
+
+
+@njit(**KERNEL)
+def _plan(f, stage, steps, size):  # type: ignore[no-untyped-def]
+    """Write what the general way needs: columns, and a stage of so many steps."""
+    f.scratch.nbytes = max(f.scratch.nbytes, round_up(_columns_wanted(f, size), LINE))
+    s = nth(f.stages, stage)
+    s.steps, s.work = steps, f.n * f.o * f.oh * f.ow * max(f.c // f.groups * f.kh * f.kw // 16, 1)
 
 
 # --- the three kernels -----------------------------------------------------------------------------------------
@@ -145,7 +156,7 @@ def _forward(dtype: int) -> Callable[..., None]:
     element = ELEMENTS[dtype]
     pointer, size = element.pointer, np.dtype(element.name).itemsize
     fill, gather, product = _filler(element), _gatherer(element), matrix_product(dtype)
-    direct = correlation(dtype)
+    direct = correlation(dtype, 0)
 
     @njit(**INLINE)
     def step(f, x, w, y, columns, outputs, terms, pixels):  # type: ignore[no-untyped-def]
@@ -157,18 +168,14 @@ def _forward(dtype: int) -> Callable[..., None]:
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.convolution(frame)
-        taps = f.kh * f.kw
-        channels, outputs = f.c // f.groups, f.o // f.groups
-        if direct(
-            f, pointer(f.x), channels, f.h, f.w, pointer(f.y), outputs, f.oh, f.ow, f.ph, f.pw,
-            channels * taps, taps, 0,
-        ):  # fmt: skip
+        if direct(f, pointer(f.x), pointer(f.y)):
             return
-        f.scratch.nbytes = _columns_wanted(f, size)
-        if f.scratch.data != 0:
-            for n in range(f.n):
-                fill(pointer(f.y + n * f.o * f.oh * f.ow * size), f.bias, f.o, f.oh * f.ow)
-            general(f)
+        if f.scratch.data == 0:
+            _plan(f, 0, f.n, size)
+            return
+        for n in range(f.first, f.first + f.steps):
+            fill(pointer(f.y + n * f.o * f.oh * f.ow * size), f.bias, f.o, f.oh * f.ow)
+        general(f, f.weight, f.first, f.first + f.steps)
 
     return run
 
@@ -177,7 +184,7 @@ def _backward_input(dtype: int) -> Callable[..., None]:
     element = ELEMENTS[dtype]
     pointer, size = element.pointer, np.dtype(element.name).itemsize
     fill, scatter, product = _filler(element), _scatterer(), matrix_product(dtype)
-    direct = correlation(dtype)
+    direct = correlation(dtype, 1)
 
     @njit(**INLINE)
     def step(f, x, w, y, columns, outputs, terms, pixels):  # type: ignore[no-untyped-def]
@@ -191,19 +198,14 @@ def _backward_input(dtype: int) -> Callable[..., None]:
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.convolution(frame)
-        taps = f.kh * f.kw
-        channels, outputs = f.c // f.groups, f.o // f.groups
-        top, left = f.dh * (f.kh - 1) - f.ph, f.dw * (f.kw - 1) - f.pw
-        if direct(
-            f, pointer(f.y), outputs, f.oh, f.ow, pointer(f.x), channels, f.h, f.w, top, left,
-            taps, channels * taps, 1,
-        ):  # fmt: skip
+        if direct(f, pointer(f.y), pointer(f.x)):
             return
-        f.scratch.nbytes = _columns_wanted(f, size)
-        if f.scratch.data != 0:
-            for n in range(f.n):
-                fill(pointer(f.x + n * f.c * f.h * f.w * size), f.bias, f.c, f.h * f.w)
-            general(f)
+        if f.scratch.data == 0:
+            _plan(f, 0, f.n, size)
+            return
+        for n in range(f.first, f.first + f.steps):
+            fill(pointer(f.x + n * f.c * f.h * f.w * size), f.bias, f.c, f.h * f.w)
+        general(f, f.weight, f.first, f.first + f.steps)
 
     return run
 
@@ -212,7 +214,7 @@ def _backward_weight(dtype: int) -> Callable[..., None]:
     element = ELEMENTS[dtype]
     pointer, size = element.pointer, np.dtype(element.name).itemsize
     fill, gather, product = _filler(element), _gatherer(element), matrix_product(dtype)
-    direct = weight_correlation(dtype)
+    direct, zero, add = weight_correlation(dtype), element.constant(0), _adder()
 
     @njit(**INLINE)
     def step(f, x, w, y, columns, outputs, terms, pixels):  # type: ignore[no-untyped-def]
@@ -222,16 +224,50 @@ def _backward_weight(dtype: int) -> Callable[..., None]:
 
     general = _each_group(element, step)
 
+    @njit(**KERNEL)
+    def finite(w, count):  # type: ignore[no-untyped-def]
+        wrong = 0
+        for k in range(count):
+            wrong += 1 if w[k] - w[k] != zero else 0
+        return wrong == 0
+
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.convolution(frame)
-        f.scratch.nbytes = _columns_wanted(f, size)
+        terms = f.c // f.groups * f.kh * f.kw
+        asked, count, nbytes = f.scratch.data == 0, f.o * terms, f.o * terms * size
+        each = images_of_block(f.n, nbytes)
+        steps = (f.n + each - 1) // each
         if direct(f, pointer(f.x), pointer(f.weight), pointer(f.y)):
-            return
-        if f.scratch.data != 0:
-            fill(pointer(f.weight), 0, f.o, f.c // f.groups * f.kh * f.kw)
-            general(f)
+            if asked:
+                f.scratch.nbytes = max(f.scratch.nbytes, round_up(_columns_wanted(f, size), LINE))
+            elif f.stage == 2 and not finite(pointer(f.weight), count):
+                fill(pointer(f.weight), 0, f.o, terms)
+                general(f, f.weight, 0, f.n)
+        elif asked:
+            _plan(f, 0, steps, size)
+            f.shared.nbytes = steps * nbytes
+            adding = nth(f.stages, 1)
+            adding.steps, adding.work = f.o, count * steps
+        elif f.stage == 0:
+            for k in range(f.first, f.first + f.steps):
+                sums = f.shared.data + k * nbytes
+                fill(pointer(sums), 0, f.o, terms)
+                general(f, sums, k * each, min((k + 1) * each, f.n))
+        else:
+            fill(pointer(f.weight + f.first * terms * size), 0, f.steps, terms)
+            for k in range(steps):
+                at = f.first * terms * size
+                add(pointer(f.weight + at), pointer(f.shared.data + k * nbytes + at), f.steps * terms)
 
     return run
+
+
+def _adder() -> Any:
+    def add(out, x, n):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            out[i] += x[i]
+
+    return njit(**LOOP)(add)
 
 
 _MAKERS = {"v": _forward, "x": _backward_input, "w": _backward_weight}

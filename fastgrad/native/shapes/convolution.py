@@ -9,7 +9,9 @@ from fastgrad.native.base.intrinsics import (
     advance,
     call_kernel,
     native,
+    nth,
     product,
+    stack_frame,
     stack_small,
     tensor,
     words,
@@ -17,6 +19,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import UINT8
 from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.frames.convolution import STAGES
 from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
 from fastgrad.native.memory.flights import depart
@@ -67,29 +70,48 @@ def write_geometry(f, rank, x, w, y, attrs):
 
 
 @native
-def launch_with_scratch(kernel, device, dtype, f, work):
-    """Ask a kernel how much scratch it needs, and launch it with as much; returns a status."""
+def launch_stages(kernel, device, dtype, f):
+    """Ask a kernel for its stages and what scratch they need, and launch them with as much; returns a status."""
     place = depart(address_of(f), words_of(f))
     address = find_kernel(kernel, device, dtype, FLAT)
-    status = launch_at(address, kernel, device, dtype, f, work) if not failed(address) else address
+    status = launch_at(address, kernel, device, dtype, f) if not failed(address) else address
     arrive(place)
     return status
 
 
 @native
-def launch_at(address, kernel, device, dtype, f, work):
+def launch_at(address, kernel, device, dtype, f):
     """The same with the address of the kernel, and what it works on is held."""
     f.scratch.data = 0
     f.scratch.nbytes = 0
+    f.shared.data = 0
+    f.shared.nbytes = 0
+    f.stage = 0
+    f.first = 0
+    f.steps = 0
+    for k in range(STAGES):
+        nth(f.stages, k).steps = 0
+        nth(f.stages, k).work = 0
     call_kernel(address, address_of(f))
+    threads = 1
+    for k in range(STAGES):
+        threads = max(threads, most_threads(device, nth(f.stages, k).work))
+    f.scratch.count = threads
+    pieces = product(f.scratch.nbytes, threads)
     size = words(stack_small())
-    f.scratch.count = most_threads(device, work)
-    size[0] = product(f.scratch.nbytes, f.scratch.count)
+    size[0] = pieces + f.shared.nbytes if pieces >= 0 else pieces
     scratch = new_tensor(UINT8, device, 1, size)
     if failed(scratch):
         return scratch
     f.scratch.data = tensor(scratch).data
-    status = launch_frame(kernel, device, dtype, f, work)
+    f.shared.data = tensor(scratch).data + pieces
+    status = 0
+    for k in range(STAGES):
+        stage = nth(f.stages, k)
+        if stage.steps > 0 and not failed(status):
+            f.stage = k
+            f.steps = stage.steps
+            status = launch_frame(kernel, device, dtype, f, stage.work)
     drop(scratch)
     return status
 
@@ -107,7 +129,7 @@ def convolution(op, computes, n, ins, attrs):
     sizes = advance(attrs, GEOMETRY + 1)
     if a.ndim != rank or b.ndim != rank or rank < 3 or rank > 4 or a.dtype != b.dtype:
         return fail(MISFIT)
-    f = frames.convolution(stack_small())
+    f = frames.convolution(stack_frame())
     if computes == 0:
         status = write_geometry(f, rank, a.shape, b.shape, sizes, attrs)
     elif computes == 1:
@@ -142,9 +164,7 @@ def run_convolution(op, computes, f, first, second, bias, out):
         f.weight = o.data if computes == 2 else tensor(b).data
         f.y = o.data if computes == 0 else (tensor(a).data if computes == 1 else tensor(b).data)
         f.bias = tensor(c).data if c != 0 else 0
-        # pixels of y times what each costs
-        work = f.n * f.o * f.oh * f.ow * max(f.c // f.groups * f.kh * f.kw, 1) // 16
-        status = launch_with_scratch(op_record(op).kernel, o.device, o.dtype, f, work)
+        status = launch_stages(op_record(op).kernel, o.device, o.dtype, f)
     drop(a)
     if not failed(b):
         drop(b)

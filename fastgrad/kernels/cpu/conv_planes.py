@@ -1,0 +1,179 @@
+"""Planes: images with their padding, in the order in which the kernels of convolutions read them.
+
+The rows of a plane follow each other at one pitch, so that its pixels form one line. Zeros to the right of a row are
+those to the left of the next one as far as both are there.
+
+By a stride, a weight meets only every so many rows and columns. So a channel has as many planes, its *phases*, as there
+are remainders of row and column: what a weight meets lies side by side in one of them. Where the images are the result,
+those of its rows and columns that have a remainder in common meet the same weights: each phase of the result is a
+convolution by stride 1, of some of the weights.
+
+Note [Places]: result t, along a dimension and in a phase, meets weight k at place ``t + offset`` of a plane. For images
+y from x that is place ``(t * S + k * D) // S`` in the phase of the remainder, which depends on k alone; x begins at its
+padding. For x from y, element ``t * S + begin`` of x meets element ``t + q - k * D // S`` of y, if ``k * D`` has the
+phase as its remainder, where ``q = (begin + P) // S``; y begins where all these are at least zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from fastgrad.kernels.dtypes import INLINE, KERNEL, LOOP
+from fastgrad.native.base.intrinsics import _stack_words, advance, caster
+from fastgrad.native.contracts.record import Part
+
+LINE = 64
+MOST_PHASES = 16
+SMALL = 64  # pixels of images that lie together
+
+PLANES = Part(
+    "convolution_planes", transposed=1, inputs=1, outputs=1, h=1, w=1, height=1, width=1, top=1, left=1,
+    down=1, across=1, step_down=1, step_across=1, tall=1, pitch=1, phase=1, plane=1, together=1,
+)  # fmt: skip
+"""Channels of a group and sizes of the images that lie on planes, and of the others; where the former begin; phases of
+planes, and of results; rows, pitch and elements of a plane, and the elements of all planes of a channel; how many
+images lie together on a plane (`conv_together`), so many elements for each pixel."""
+planes_at = caster(PLANES)
+new_planes = _stack_words(PLANES.words)
+
+
+@njit(**KERNEL)
+def round_up(n, unit):  # type: ignore[no-untyped-def]
+    return (n + unit - 1) // unit * unit
+
+
+@njit(**INLINE)
+def _of_result(stride, padding, phase, size):  # type: ignore[no-untyped-def]
+    """The q of the first element of x in a phase, and how many there are."""
+    first = (padding - phase + stride - 1) // stride
+    return first, (size - 1 + padding - phase + stride) // stride - first
+
+
+@njit(**KERNEL)
+def plan_planes(p, f, transposed, reach, lanes, may_join):  # type: ignore[no-untyped-def]
+    """Fill in the sizes of planes of x, or `transposed` of y, on which small images may be joined.
+
+    Returns whether they are not much larger than the images.
+    """
+    p.transposed = transposed
+    last_row, last_column = f.dh * (f.kh - 1) // f.sh, f.dw * (f.kw - 1) // f.sw
+    if transposed:
+        p.inputs, p.outputs = f.o // f.groups, f.c // f.groups
+        p.h, p.w, p.height, p.width = f.oh, f.ow, f.h, f.w
+        p.down, p.across, p.step_down, p.step_across = 1, 1, f.sh, f.sw
+        p.top, p.left = max(0, last_row - f.ph // f.sh), max(0, last_column - f.pw // f.sw)
+        p.tall, need = (f.h - 1 + f.ph) // f.sh + p.top + 1, (f.w - 1 + f.pw) // f.sw + p.left + 1
+        before, behind, width = p.left, need - p.left - f.ow, (f.w + f.sw - 1) // f.sw
+    else:
+        p.inputs, p.outputs = f.c // f.groups, f.o // f.groups
+        p.h, p.w, p.height, p.width = f.h, f.w, f.oh, f.ow
+        p.down, p.across, p.step_down, p.step_across = f.sh, f.sw, 1, 1
+        p.top, p.left = f.ph, f.pw
+        p.tall, need = f.oh + last_row, f.ow + last_column
+        before, behind, width = f.pw // f.sw, need - 1 - (f.pw + f.w - 1) // f.sw, f.ow
+    p.pitch = need - max(0, min(before, min(behind, need - width)))
+    small = p.width < lanes and p.height * p.width <= SMALL and p.step_down * p.step_across == 1
+    p.together = min(f.n // lanes, 2) * lanes if may_join and small and f.n >= lanes else 1
+    p.phase = round_up((p.tall * p.pitch + need - p.pitch) * p.together + reach, lanes)
+    p.plane = p.phase * p.down * p.across
+    near = p.pitch <= 2 * width and p.tall <= 4 * ((p.height + p.step_down - 1) // p.step_down)
+    return near and f.sh * f.sw <= MOST_PHASES
+
+
+@njit(**INLINE)
+def rows_of(p, f, phase):  # type: ignore[no-untyped-def]
+    """The rows of the results in a phase: the first one, and how many; then their q."""
+    if p.transposed == 0:
+        return 0, f.oh, 0
+    first, count = _of_result(f.sh, f.ph, phase, f.h)
+    return first * f.sh + phase - f.ph, count, first
+
+
+@njit(**INLINE)
+def columns_of(p, f, phase):  # type: ignore[no-untyped-def]
+    """The same of columns."""
+    if p.transposed == 0:
+        return 0, f.ow, 0
+    first, count = _of_result(f.sw, f.pw, phase, f.w)
+    return first * f.sw + phase - f.pw, count, first
+
+
+@njit(**KERNEL)
+def meets(p, stride, reached, phase):  # type: ignore[no-untyped-def]
+    """Whether results in a phase meet a weight that reaches so far."""
+    return p.transposed == 0 or reached % stride == phase
+
+
+@njit(**KERNEL)
+def find_places(places, p, f):  # type: ignore[no-untyped-def]
+    """Where on the planes of a group the weights of one result begin; phase by phase of the results."""
+    at = 0
+    for a in range(p.step_down):
+        for b in range(p.step_across):
+            down, across = rows_of(p, f, a)[2], columns_of(p, f, b)[2]
+            for c in range(p.inputs):
+                for k in range(f.kh):
+                    for j in range(f.kw):
+                        if meets(p, f.sh, k * f.dh, a) and meets(p, f.sw, j * f.dw, b):
+                            places[at] = c * p.plane + _place(p, f, k, j, down, across)
+                            at += 1
+
+
+@njit(**INLINE)
+def _place(p, f, k, j, down, across):  # type: ignore[no-untyped-def]
+    row, column = k * f.dh // f.sh, j * f.dw // f.sw
+    if p.transposed:
+        return ((down + p.top - row) * p.pitch + across + p.left - column) * p.together
+    return (k * f.dh % f.sh * f.sw + j * f.dw % f.sw) * p.phase + (row * p.pitch + column) * p.together
+
+
+@njit(**KERNEL)
+def taps_of(p, f, a, b):  # type: ignore[no-untyped-def]
+    """How many weights of a channel the results in a phase meet."""
+    rows = columns = 0
+    for k in range(f.kh):
+        rows += 1 if meets(p, f.sh, k * f.dh, a) else 0
+    for j in range(f.kw):
+        columns += 1 if meets(p, f.sw, j * f.dw, b) else 0
+    return rows * columns
+
+
+def _row_copier() -> Any:
+    def copy(out, x, stride, n):  # type: ignore[no-untyped-def]
+        if stride == 1:
+            for i in range(n):
+                out[i] = x[i]
+        elif stride == 2:
+            for i in range(n):
+                out[i] = x[2 * i]
+        else:
+            for i in range(n):
+                out[i] = x[i * stride]
+
+    return njit(**LOOP)(copy)
+
+
+def placer() -> Any:
+    """``place(planes, p, source, channels)``: an image into the middle of its planes, which are zero around it."""
+    copy = _row_copier()
+
+    @njit(**KERNEL)
+    def place(planes, p, source, channels):  # type: ignore[no-untyped-def]
+        for c in range(channels):
+            for r in range(p.h):
+                row = (r + p.top) // p.down
+                if row >= p.tall:
+                    break
+                line = advance(
+                    planes, c * p.plane + (r + p.top) % p.down * p.across * p.phase + row * p.pitch
+                )
+                for v in range(p.across):
+                    begin = (v - p.left) % p.across  # the first column that belongs to this phase
+                    column = (begin + p.left) // p.across
+                    count = min((p.w - begin + p.across - 1) // p.across, p.pitch - column)
+                    given = advance(source, (c * p.h + r) * p.w + begin)
+                    copy(advance(line, v * p.phase + column), given, p.across, count)
+
+    return place
