@@ -125,8 +125,8 @@ def _order(a, b, counters, n):  # type: ignore[no-untyped-def]
 # --- rows ------------------------------------------------------------------------------------------------------
 
 
-def _rows(dtype: int, bits: Element) -> Any:
-    """The function that writes the words of the first `k` of a row of `n` to `a`, in order.
+def _words(dtype: int, bits: Element) -> tuple[Any, Any, Any]:
+    """The functions that make the key and the word of an element, and the one that sorts words of a row.
 
     `flip` is -1 where the largest come first, and 0 otherwise.
     """
@@ -166,6 +166,13 @@ def _rows(dtype: int, bits: Element) -> Any:
         _order(a, b, counters, n)
         if halves:
             order_runs(a, b, counters, n, x, flip)
+
+    return key, word, order
+
+
+def _rows(dtype: int, bits: Element) -> Any:
+    """The function that writes the words of the first `k` of a row of `n` to `a`, in order."""
+    key, word, order = _words(dtype, bits)
 
     @njit(**LOOP)
     def fill(a, n, x, flip):  # type: ignore[no-untyped-def]
