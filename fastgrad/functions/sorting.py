@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
@@ -23,13 +22,7 @@ def _first(name: str, input: Any, dim: Any, k: int | None, largest: int) -> Valu
         raise RuntimeError(
             f"{name}(): selected index k out of range: got k={count} for a dimension of size {length}"
         )
-    before, after = math.prod(sizes[:d]), math.prod(sizes[d + 1 :])
-    if sizes:
-        sizes[d] = count
-    plan = (len(sizes), *sizes)
-    return ValuesIndices(
-        *invoke(BY_NAME[name], (input,), before, length, after, count, largest, d, plan, plan)
-    )
+    return ValuesIndices(*invoke(BY_NAME[name], (input,), d, count, largest))
 
 
 @public()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.frames.framed import SORTING
-from fastgrad.native.contracts.ops import ONE_DIFFERENTIABLE, SHAPE_FRAMED, STRUCTURED, WITH_INDICES
+from fastgrad.native.contracts.frames.sorting import SORTING
+from fastgrad.native.contracts.ops import ONE_DIFFERENTIABLE, SHAPE_SORT, STRUCTURED, WITH_INDICES
 from fastgrad.ops.call import invoke
 from fastgrad.ops.index import scatter_add
 from fastgrad.ops.kernel_table import Kernel
@@ -15,8 +15,8 @@ SELECT = Kernel("select_sorted", "sorting:select", frame=SORTING)
 
 def _sorting(name):
     op = Op(
-        name, STRUCTURED, ("x",), (*SORTING.names_of("integers"), "dim", "*plan"), kernel=SELECT,
-        forward=SHAPE_FRAMED, n_out=2, flags=ONE_DIFFERENTIABLE | WITH_INDICES, saved_as="self -> values indices",
+        name, STRUCTURED, ("x",), ("dim", "k", "largest"), kernel=SELECT, forward=SHAPE_SORT,
+        n_out=2, flags=ONE_DIFFERENTIABLE | WITH_INDICES, saved_as="self -> values indices",
     )  # fmt: skip
 
     @op.vjp("x")

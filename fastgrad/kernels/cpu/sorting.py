@@ -1,96 +1,263 @@
 """The k first elements of each row in order, with their places: sorting where k is the length of the row.
 
-A heap of the k best so far, whose root is the worst of them, and then that heap taken apart from its end: in place in
-the outputs, stable, and n log k steps whatever the data.
+Note [Words to sort]: an element becomes a word, its key above its place in the row. Keys are integers in the order of
+the elements: equal ones for equal elements, zeros of both signs among them, the largest for every NaN; from the largest
+on they are complemented. So no two words of a row are equal, their order is the stable one however they are sorted, and
+nothing is compared but integers. A word has room for half a key of 64 bits: the upper half is sorted, then the lower
+half within each run of equal upper ones.
 """
 
 from __future__ import annotations
 
-from numba import njit
+from typing import Any
 
-from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, Element
+import numpy as np
+from numba import njit, types
+
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import advance, words
+from fastgrad.native.base.intrinsics import address_of, advance, words
+from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8
+from fastgrad.native.contracts.frames.sorting import COLUMNS, COUNTERS, PADDING
+
+PLACE = 0xFFFFFFFF  # the lower half of a word
+HALF = 32
+SIGN = -(2**63)
+FEW = 96  # words that are sorted by counting how many precede each
+MANY = 8192  # words from which on three digits of 11 bits are faster than four of eight
+SLACK, BLOCK = 256, 64  # candidates beyond twice k; elements that are compared with the bound at a time
+
+_BITS = {FLOAT32: INT32, FLOAT64: INT64, BOOL: UINT8}  # as what elements move, so that their bits stay
 
 
-def _heap(element: Element):  # type: ignore[no-untyped-def]
-    """The function of one row: values and places to fill, the row, its length, k, stride, whether the largest count."""
-    load, store = element.load, element.store
+def _float_key(scalar: Any, infinity: int) -> Any:
+    largest = np.iinfo(scalar).max
 
     @njit(**INLINE)
-    def precedes(a, i, b, j, largest):  # type: ignore[no-untyped-def]
-        """Whether value `a` at place `i` comes before `b` at `j`: NaN counts as largest, equals keep their order."""
-        nan_a, nan_b = a != a, b != b
-        if nan_a or nan_b:
-            if nan_a and nan_b:
-                return i < j
-            return nan_a if largest else nan_b
-        if a == b:
-            return i < j
-        return a > b if largest else a < b
+    def key(bits):  # type: ignore[no-untyped-def]
+        wide = types.int64(bits)
+        magnitude = wide & largest
+        if magnitude > infinity:
+            magnitude = largest  # NaN of either sign
+        return -magnitude if wide < 0 and magnitude != largest else magnitude
+
+    return key
+
+
+@njit(**INLINE)
+def _integer_key(value):  # type: ignore[no-untyped-def]
+    return types.int64(value)
+
+
+_FLOAT_KEYS = {FLOAT32: _float_key(np.int32, 0x7F80 << 16), FLOAT64: _float_key(np.int64, 0x7FF0 << 48)}
+
+# --- sorting words ---------------------------------------------------------------------------------------------
+
+
+@njit(**LOOP)
+def _by_ranks(a, b, n):  # type: ignore[no-untyped-def]
+    """Sort a few words: each goes to the place that as many precede as are smaller."""
+    for i in range(n):
+        word = a[i]
+        rank = 0
+        for j in range(n):
+            rank += a[j] < word
+        b[rank] = word
+    for i in range(n):
+        a[i] = b[i]
+
+
+def _by_digits(bits: int) -> Any:
+    """The function that sorts words by digits of their upper halves, from the lowest on; where one is the same in all
+    words, nothing moves.
+    """
+    passes, size = -(-HALF // bits), 1 << bits
+    mask = size - 1
 
     @njit(**KERNEL)
-    def sink(values, places, stride, at, n, value, place, largest):  # type: ignore[no-untyped-def]
-        """Put an element into a heap of `n` at `at` or below, so that no parent precedes its child."""
-        while True:
-            child = 2 * at + 1
-            if child >= n:
-                break
-            c = child * stride
-            if child + 1 < n:
-                d = c + stride
-                if precedes(load(values, c), places[c], load(values, d), places[d], largest):
-                    child += 1
-                    c = d
-            if not precedes(value, place, load(values, c), places[c], largest):
-                break
-            store(values, at * stride, load(values, c))
-            places[at * stride] = places[c]
-            at = child
-        store(values, at * stride, value)
-        places[at * stride] = place
+    def sort(a, b, counters, n):  # type: ignore[no-untyped-def]
+        for k in range(passes * size):
+            counters[k] = 0
+        for i in range(n):
+            word = a[i] ^ SIGN
+            for p in range(passes):
+                counters[p * size + (word >> (HALF + p * bits) & mask)] += 1
+        source, target = a, b
+        for p in range(passes):
+            shift = HALF + p * bits
+            starts = advance(counters, p * size)
+            if starts[(source[0] ^ SIGN) >> shift & mask] == n:
+                continue
+            total = 0
+            for k in range(size):
+                count = starts[k]
+                starts[k] = total
+                total += count
+            for i in range(n):
+                word = source[i]
+                digit = (word ^ SIGN) >> shift & mask
+                to = starts[digit]
+                starts[digit] = to + 1
+                target[to] = word
+            source, target = target, source
+        if address_of(source) != address_of(a):
+            for i in range(n):
+                a[i] = b[i]
+
+    return sort
+
+
+_narrow, _wide = _by_digits(8), _by_digits(11)
+
+
+@njit(**KERNEL)
+def _order(a, b, counters, n):  # type: ignore[no-untyped-def]
+    """Sort `n` words in `a`; `b` has room for as many."""
+    if n <= FEW:
+        _by_ranks(a, b, n)
+    elif n < MANY:
+        _narrow(a, b, counters, n)
+    else:
+        _wide(a, b, counters, n)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------
+
+
+def _words(dtype: int, bits: Element) -> tuple[Any, Any, Any]:
+    """The functions that make the key and the word of an element, and the one that sorts words of a row.
+
+    `flip` is -1 where the largest come first, and 0 otherwise.
+    """
+    key_of = _FLOAT_KEYS.get(dtype, _integer_key)
+    load = bits.load
+    halves = bits.scalar == types.int64
+
+    @njit(**INLINE)
+    def key(x, i, flip):  # type: ignore[no-untyped-def]
+        return key_of(load(x, i)) ^ flip
+
+    @njit(**INLINE)
+    def word(x, i, flip):  # type: ignore[no-untyped-def]
+        upper = key(x, i, flip) >> HALF if halves else key(x, i, flip)
+        return upper << HALF | i
 
     @njit(**KERNEL)
-    def row(values, places, x, n, k, stride, largest):  # type: ignore[no-untyped-def]
-        for i in range(k):
-            store(values, i * stride, load(x, i * stride))
-            places[i * stride] = i
-        for i in range(k // 2 - 1, -1, -1):
-            at = i * stride
-            sink(values, places, stride, i, k, load(values, at), places[at], largest)
-        for i in range(k, n):
-            value = load(x, i * stride)
-            if precedes(value, i, load(values, 0), places[0], largest):
-                sink(values, places, stride, 0, k, value, i, largest)
-        for last in range(k - 1, 0, -1):
-            at = last * stride
-            value, place = load(values, at), places[at]
-            store(values, at, load(values, 0))
-            places[at] = places[0]
-            sink(values, places, stride, 0, last, value, place, largest)
+    def order_runs(a, b, counters, n, x, flip):  # type: ignore[no-untyped-def]
+        """Sort each run of words whose keys have the same upper half by the lower one."""
+        begin = 0
+        while begin < n:
+            upper = a[begin] >> HALF
+            end = begin + 1
+            while end < n and a[end] >> HALF == upper:
+                end += 1
+            if end - begin > 1:
+                for i in range(begin, end):
+                    place = a[i] & PLACE
+                    a[i] = (key(x, place, flip) << HALF ^ SIGN) | place
+                _order(advance(a, begin), b, counters, end - begin)
+                for i in range(begin, end):
+                    a[i] = upper << HALF | a[i] & PLACE
+            begin = end
 
-    return row
+    @njit(**KERNEL)
+    def order(a, b, counters, n, x, flip):  # type: ignore[no-untyped-def]
+        _order(a, b, counters, n)
+        if halves:
+            order_runs(a, b, counters, n, x, flip)
+
+    return key, word, order
+
+
+def _rows(dtype: int, bits: Element) -> Any:
+    """The function that writes the words of the first `k` of a row of `n` to `a`, in order."""
+    key, word, order = _words(dtype, bits)
+
+    @njit(**LOOP)
+    def fill(a, n, x, flip):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            a[i] = word(x, i, flip)
+
+    @njit(**LOOP)
+    def count_below(x, begin, end, bound, flip):  # type: ignore[no-untyped-def]
+        count = 0
+        for i in range(begin, end):
+            count += key(x, i, flip) < bound
+        return count
+
+    @njit(**LOOP)
+    def append_below(a, n, x, begin, end, bound, flip):  # type: ignore[no-untyped-def]
+        for i in range(begin, end):
+            a[n] = word(x, i, flip)
+            n += key(x, i, flip) < bound
+        return n
+
+    @njit(**KERNEL)
+    def first(a, b, counters, n, k, x, flip):  # type: ignore[no-untyped-def]
+        most = min(2 * k + SLACK, n)
+        fill(a, most, x, flip)
+        order(a, b, counters, most, x, flip)
+        # Candidates for the first k, the first k of them in order, collect behind what is known to precede the rest.
+        # A later element comes among them only if its key is below that of the last.
+        count, begin = k, most
+        while begin < n:
+            bound = key(x, a[k - 1] & PLACE, flip)
+            while begin < n and count + BLOCK <= most:
+                end = min(begin + BLOCK, n)
+                if count_below(x, begin, end, bound, flip) > 0:
+                    count = append_below(a, count, x, begin, end, bound, flip)
+                begin = end
+            if count > k:
+                order(a, b, counters, count, x, flip)
+                count = k
+
+    return first
 
 
 def select(kernel: object, dtype: int, layout_class: int) -> Builder:
     """The first elements of each row, and their places in it."""
-    element = ELEMENTS[dtype]
-    pointer, row = element.pointer, _heap(element)
+    bits = ELEMENTS[_BITS.get(dtype, dtype)]
+    pointer, load, store, first = bits.pointer, bits.load, bits.store, _rows(dtype, bits)
+
+    @njit(**LOOP)
+    def stage(rows, pitch, x, n, stride, width):  # type: ignore[no-untyped-def]
+        """Copy columns to rows."""
+        for i in range(n):
+            for j in range(width):
+                store(rows, j * pitch + i, load(x, i * stride + j))
+
+    @njit(**LOOP)
+    def emit(values, places, stride, a, rows, pitch, k, width):  # type: ignore[no-untyped-def]
+        """Write values and places of as many columns as there are rows."""
+        for i in range(k):
+            for j in range(width):
+                place = a[j * pitch + i] & PLACE
+                places[i * stride + j] = place
+                store(values, i * stride + j, load(rows, j * pitch + place))
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.sorting(frame)
-        before, n, stride, k = f.before, f.length, f.after, f.k
+        before, n, columns, stride, k = f.before, f.length, f.columns, f.after, f.k
         if k == 0:
             return
-        values, places = pointer(f.values), words(f.places)
-        x = pointer(f.x.data)
+        values, places, x = pointer(f.values), words(f.places), pointer(f.x)
+        flip = -f.largest
+        pitch = n + PADDING
+        counters = words(f.scratch.data)
+        b = advance(counters, COUNTERS)
+        a = advance(b, pitch)
+        staged = pointer(address_of(advance(a, min(columns, COLUMNS) * pitch)))
         for i in range(before):
-            for j in range(stride):
+            for j in range(0, columns, COLUMNS):
+                width = min(COLUMNS, columns - j)
+                rows = advance(x, i * n * stride + j)
                 to = i * k * stride + j
-                row(
-                    advance(values, to), advance(places, to), advance(x, i * n * stride + j), n, k, stride,
-                    f.largest != 0,
-                )  # fmt: skip
+                if stride > 1:
+                    stage(staged, pitch, rows, n, stride, width)
+                    rows = staged
+                for r in range(width):
+                    first(advance(a, r * pitch), b, counters, n, k, advance(rows, r * pitch), flip)
+                emit(advance(values, to), advance(places, to), stride, a, rows, pitch, k, width)
 
     return run, KERNEL

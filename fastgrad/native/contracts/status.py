@@ -202,6 +202,7 @@ NUMEL_OVERFLOW = _reason(
     "numel: integer multiplication overflow with sizes={sizes}",
     "sizes:sizes",
 )
+SORT_LENGTH = _reason(RuntimeError, "a row of {length} elements is too long to be sorted", "length")
 NARROW_LENGTH = _reason(
     RuntimeError,
     "start ({start}) + length ({length}) exceeds dimension size ({size})",

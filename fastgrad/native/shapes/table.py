@@ -48,6 +48,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_RESTORE,
     SHAPE_SCATTER_ADD,
     SHAPE_SELECT_ROWS,
+    SHAPE_SORT,
     SHAPE_SPLIT_BACKWARD,
     SHAPE_STACK,
     SHAPE_STD,
@@ -97,6 +98,7 @@ from fastgrad.native.shapes.reductions import (
     spread,
     sum_to,
 )
+from fastgrad.native.shapes.sorting import select_sorted
 from fastgrad.native.shapes.training import nll_backward, nll_forward
 from fastgrad.native.tensors.tensors import alias
 
@@ -205,6 +207,8 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
         out = gather(op, ins[0], ins[1], attrs[0])
     elif kind == SHAPE_SCATTER_ADD:
         out = scatter_add(op, ins[0], ins[1], ins[2], attrs[0], attrs[1], advance(attrs, 2))
+    elif kind == SHAPE_SORT:
+        return select_sorted(op, ins[0], attrs, outs)
     elif kind == SHAPE_INDEX:
         out = index(op, n, ins, attrs[0], attrs[1])
     elif kind == SHAPE_INDEX_PUT:

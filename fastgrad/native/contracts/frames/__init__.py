@@ -14,6 +14,7 @@ from fastgrad.native.contracts.frames import (
     multi_tensor,
     recurrent,
     reductions,
+    sorting,
     windows,
 )
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
@@ -29,7 +30,7 @@ FRAMES = (
     multi_tensor.GROUP, multi_tensor.SGD, multi_tensor.ADAM, multi_tensor.RMSPROP, multi_tensor.ADAGRAD,
     multi_tensor.NORM_PART, multi_tensor.SCALE, multi_tensor.CLIP,
     framed.FRAMED, framed.DROPOUT, framed.DROPOUT_AGAIN, framed.EMBEDDING, framed.EMBEDDING_BACKWARD,
-    framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT, framed.SORTING,
+    framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT, sorting.SORTING,
     recurrent.PANELS, recurrent.LSTM, recurrent.LSTM_BACKWARD,
 )  # fmt: skip
 

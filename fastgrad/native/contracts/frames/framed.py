@@ -154,17 +154,3 @@ NORM_UNCENTRED_WEIGHT = NORM_WEIGHT.variant(inputs=_BACK | _UNCENTRED, splits=_b
 NORM_CHANNELS_WEIGHT = NORM_WEIGHT.variant(
     inputs=_BACK | _OF_CHANNELS, splits=_by_channel(("grad", "x"), ("out", "mean", "rstd"))
 )
-
-# --- sorting ---------------------------------------------------------------------------------------------------
-
-# The k first of each row in order, with their places in the row.
-SORTING = FRAMED.named(
-    "sorting",
-    outputs={
-        "values": updates("before", "k", "after"), "places": updates("before", "k", "after", element=INT64),
-    },
-    inputs={"x": _in("before", "length", "after")}, integers="before length after k largest",
-    splits=(
-        Split("before", {"values": ("k", "after"), "places": ("k", "after"), "x": ("length", "after")}),
-    ),
-)  # fmt: skip

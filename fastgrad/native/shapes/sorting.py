@@ -1,0 +1,99 @@
+"""Sorting along a dimension: the first elements of rows, and their places."""
+
+from __future__ import annotations
+
+from fastgrad.native.base import frames
+from fastgrad.native.base.failures import fail, failed
+from fastgrad.native.base.intrinsics import native, product, stack_frame, stack_small, tensor, total, words
+from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.frames.sorting import COLUMNS, COUNTERS, MOST_PLACES, PADDING
+from fastgrad.native.contracts.status import INTERNAL, SORT_LENGTH
+from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
+from fastgrad.native.memory.references import drop
+from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.tensors.tensors import new_tensor
+
+WORK = 16  # of sorting an element, in elements of a sum
+
+
+@native
+def scratch_for(x, work, f):
+    """Room for the counters and rows of each thread: a new tensor."""
+    t = tensor(x)
+    size = words(stack_small())
+    # Words of each row, as many to sort by digits, and the elements of each row.
+    rows = product(1 + 2 * min(f.columns, COLUMNS), f.length + PADDING)
+    size[0] = total(rows, COUNTERS)
+    f.scratch.nbytes = size[0] * 8
+    f.scratch.count = most_threads(t.device, work)
+    size[0] = product(size[0], f.scratch.count)
+    return new_tensor(INT64, t.device, 1, size)
+
+
+@native
+def run_select(op, x, values, places, f):
+    """Complete the frame, which has sizes, and launch; a status."""
+    t = tensor(x)
+    if t.numel == 0 or f.k == 0:
+        return 0
+    work = t.numel * WORK
+    scratch = scratch_for(x, work, f)
+    if failed(scratch):
+        return scratch
+    f.scratch.data = tensor(scratch).data
+    f.x = t.data
+    f.values = tensor(values).data
+    f.places = tensor(places).data
+    status = launch_frame(op_record(op).kernel, t.device, t.dtype, f, work)
+    drop(scratch)
+    return status
+
+
+@native
+def select_sorted(op, x, attrs, outs):
+    """The first elements of the rows along a dimension, and their places; attrs: dim, how many, whether the largest.
+
+    Returns the number of outputs or a negative status.
+    """
+    t = tensor(x)
+    dim = attrs[0]
+    if dim < 0 or dim >= max(t.ndim, 1):
+        return fail(INTERNAL, dim, t.ndim)
+    f = frames.sorting(stack_frame())
+    sizes = words(stack_small())
+    f.before = 1
+    f.length = 1
+    f.after = 1
+    for d in range(t.ndim):
+        n = t.shape[d]
+        sizes[d] = n
+        if d < dim:
+            f.before *= n
+        elif d > dim:
+            f.after *= n
+        else:
+            f.length = n
+            sizes[d] = attrs[1]
+    f.columns = f.after
+    f.k = attrs[1]
+    f.largest = attrs[2]
+    if f.k < 0 or f.k > f.length:
+        return fail(INTERNAL, f.k, f.length)
+    if f.length > MOST_PLACES:
+        return fail(SORT_LENGTH, f.length)
+    rows = contiguous(x)
+    if failed(rows):
+        return rows
+    outs[0] = new_tensor(t.dtype, t.device, t.ndim, sizes)
+    status = outs[0]
+    if not failed(status):
+        outs[1] = new_tensor(INT64, t.device, t.ndim, sizes)
+        status = outs[1]
+        if not failed(status):
+            status = run_select(op, rows, outs[0], outs[1], f)
+            if failed(status):
+                drop(outs[1])
+        if failed(status):
+            drop(outs[0])
+    drop(rows)
+    return status if failed(status) else 2
