@@ -461,6 +461,39 @@ def test_a_fork_waits_until_another_thread_has_compiled(empty):
 # --- folders that cannot be used -------------------------------------------------------------------------------
 
 
+# --- what comes with the package -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A unit that the package was built with."""
+    monkeypatch.setattr(cache, "PACKAGED", tmp_path / "compiled")
+    path = cache.PACKAGED / cache.environment_key() / "unit-1.o"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(sealed.seal(f"{cache.environment_key()}/unit-1", CODE))
+    return path
+
+
+def test_what_comes_with_the_package_is_not_compiled(packaged, empty, capsys):
+    assert cache.has("unit-1")
+    assert get() == cache.Unit(CODE)
+    assert not list(empty.rglob("*.o"))
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("fault", ["cut off", "for another machine", "written by others"])
+def test_what_does_not_fit_is_compiled_as_if_it_were_not_there(packaged, fault, monkeypatch):
+    if fault == "cut off":
+        packaged.write_bytes(packaged.read_bytes()[:-1])
+    elif fault == "for another machine":
+        packaged.write_bytes(sealed.seal("another/unit-1", CODE))
+    else:
+        packaged.chmod(0o666)
+    assert not cache.has("unit-1")
+    assert get().compiled
+    assert file_of().is_file()
+
+
 def test_a_cache_that_is_a_file(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(flags, "CACHE", str(tmp_path / "file"))

@@ -2,8 +2,8 @@
 
 The folder is keyed by everything besides the sources that code depends on: the versions of Python, Numba, llvmlite and
 NumPy, and the CPU; a file's name holds a hash of the sources it was compiled from. `sealed` says how files are written,
-checked and locked. A folder in which others can write is not used, and where nothing can be kept, code is compiled for
-the process alone; both are said on stderr, once.
+checked and locked. What a wheel was built with lies in the package and is looked up first. A folder in which others can
+write is not used, and where nothing can be kept, code is compiled for the process alone; both are said on stderr, once.
 """
 
 from __future__ import annotations
@@ -191,6 +191,9 @@ def get(name: str, what: str, compile_code: Callable[[], bytes]) -> Unit:
     compile_code : callable
         Compiles it.
     """
+    built_in = _of_package(name)
+    if built_in is not None:
+        return Unit(built_in)
     folder, reason = place()
     if folder is None:
         _announce(what, None, reason)
@@ -220,7 +223,9 @@ def get(name: str, what: str, compile_code: Callable[[], bytes]) -> Unit:
 
 
 def has(name: str) -> bool:
-    """Whether the cache has the code of a unit."""
+    """Whether the cache, or the package itself, has the code of a unit."""
+    if _of_package(name) is not None:
+        return True
     folder = place().folder
     return folder is not None and _read(folder / f"{name}.o", f"{environment_key()}/{name}").code is not None
 
@@ -230,6 +235,15 @@ class _Kept(NamedTuple):
 
     code: bytes | None
     damage: str = ""
+
+
+PACKAGED = Path(__file__).parents[2] / "compiled"
+"""Code that came with the installation, in folders like those of the cache."""
+
+
+def _of_package(name: str) -> bytes | None:
+    """The code of a unit that was compiled when the package was built, if it fits this machine."""
+    return _read(PACKAGED / environment_key() / f"{name}.o", f"{environment_key()}/{name}").code
 
 
 def _read(path: Path, key: str) -> _Kept:
