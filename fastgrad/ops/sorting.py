@@ -8,7 +8,6 @@ from fastgrad.ops.call import invoke
 from fastgrad.ops.index import scatter_add
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
-from fastgrad.ops.shape import zeros_of
 
 SELECT = Kernel("select_sorted", "sorting:select", frame=SORTING)
 
@@ -21,7 +20,7 @@ def _sorting(name):
 
     @op.vjp("x")
     def _(g, y1, dim, sizes):
-        return invoke(scatter_add, (invoke(zeros_of, (g,), sizes), g, y1), dim)
+        return invoke(scatter_add, (None, g, y1), dim, sizes)
 
     return op
 

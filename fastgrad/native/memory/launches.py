@@ -200,16 +200,21 @@ def check_frame(cell, frame, n_words):
     rt = runtime()
     kernel = cell // CELLS
     row = row_of(cell)
-    for k in range(n_words):
-        if rt.addresses[row] >> k & 1 and words(frame)[k] != 0 and not is_live(words(frame)[k], 0):
-            return fail(STRAY_ADDRESS, kernel, k)
+    nothing = 0  # words behind which no elements lie: a view of an empty tensor may begin anywhere
     for j in range(MAX_REACHES):
         reach = rt.reaches[row * MAX_REACHES + j]
         k = address_place(reach)
         if k < 0:
             break
         address = words(frame)[k] if k < n_words else 0
-        if address != 0 and not is_live(address, bytes_behind(reach, frame, dtype_of(cell))):
+        length = bytes_behind(reach, frame, dtype_of(cell))
+        if length == 0:
+            nothing |= 1 << k
+        elif address != 0 and not is_live(address, length):
+            return fail(STRAY_ADDRESS, kernel, k)
+    for k in range(n_words):
+        named = rt.addresses[row] & ~nothing
+        if named >> k & 1 and words(frame)[k] != 0 and not is_live(words(frame)[k], 0):
             return fail(STRAY_ADDRESS, kernel, k)
     return 0
 

@@ -9,8 +9,10 @@ from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.flags import INFERENCE, INFERENCE_MODE
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.multi_tensor import GROUP
+from fastgrad.native.contracts.limits import N_LAYOUTS
 from fastgrad.native.contracts.status import (
     INFERENCE_INPLACE,
+    INTERNAL,
     NOT_A_NUMBER,
     OVERLAP,
     UNLIKE_FIRST,
@@ -36,9 +38,13 @@ def each(op, n, ins, n_attrs, attrs):
     place: there is a tensor, the kernel writes it, it is a single number of any floating dtype; then the kernel's
     settings. The other tensors of a group have sizes and dtype of its first. Nothing is written unless all fit.
     """
+    places = runtime().addresses[op_record(op).kernel * N_LAYOUTS + FLAT] >> BEFORE_TENSORS
     size = 0
-    for k in range(attrs[0]):
-        size += attrs[1] >> k & 1
+    if attrs[0] > 0 and places == (1 << attrs[0]) - 1:
+        for k in range(attrs[0]):
+            size += attrs[1] >> k & 1
+    if size == 0 or n % size != 0:
+        return fail(INTERNAL, attrs[0], attrs[1])
     for k in range(0, n, size):
         status = check_group(op, advance(ins, k), attrs)
         if failed(status):

@@ -136,8 +136,14 @@ def run_image(op, kind, n, ins, n_attrs, attrs, outs):
 
 
 @native
-def given(n, results, outs):
+def given(op, n, results, outs):
     """What was computed before, as the results of an op: so several computations get one node."""
+    missing = n > op_record(op).n_out
+    for k in range(n):
+        if results[k] == 0:
+            missing = True
+    if missing:
+        return fail(INTERNAL, n, op_record(op).n_out)
     for k in range(n):
         outs[k] = alias(results[k])
         if failed(outs[k]):
@@ -161,7 +167,7 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
         out = matmul_add(ins[0], ins[1], ins[2], n_attrs, attrs)
     elif kind == SHAPE_GIVEN:
         before = op_record(op).least - 1  # of what is named
-        return given(n - before, advance(ins, before), outs)
+        return given(op, n - before, advance(ins, before), outs)
     elif kind == SHAPE_NUMBER:
         t = tensor(ins[0])
         out = number_tensor(1, float_of(attrs[0]), 0, t.dtype, t.device)
