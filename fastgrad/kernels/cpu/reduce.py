@@ -2,8 +2,9 @@
 
 Note [Order of sums]: a sum runs over blocks of at most 512 contiguous elements, added in vector lanes, and the
 blocks are added in float64. The order depends on sizes and strides alone, never on threads. Where the kept dimension
-is the contiguous one, eight rows are added at a time, element by element, onto float64 partial sums of 64 columns.
-What is reduced to few numbers arrives in equal blocks (`shapes.reductions`), whose results are reduced in turn.
+is the contiguous one, eight rows are added at a time, element by element, onto float64 partial sums. What is reduced
+to few numbers, or many rows of columns, arrives in equal blocks (`shapes.reductions`), whose results are reduced in
+turn.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 
 BLOCK = 512
-COLUMNS = 64
+COLUMNS = 512  # pieces of rows that the prefetcher follows, and whose float64 sums stay in the cache
 _columns = _stack_words(COLUMNS)
 _counters = _stack_words(2 * MAX_DIMS)
 

@@ -19,7 +19,7 @@ from fastgrad.native.contracts.status import EMPTY_DIM
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
-from fastgrad.native.shapes.reductions import count_blocks
+from fastgrad.native.shapes.reductions import FEW, count_blocks
 from fastgrad.native.shapes.rows import DIM_GOES, DIM_SHRINKS, row_sizes
 from fastgrad.native.tensors.tensors import finished, new_tensor, wrap_dim
 
@@ -69,7 +69,7 @@ def run_extremes(kernel, h, f):
     f.within = 0
     f.step = 0
     f.columns = f.after
-    blocks = count_blocks(f.length, f.length, product(f.before, f.after))
+    blocks = count_blocks(f.length, f.length, product(f.before, f.after), FEW)
     if blocks > 1:
         status = search_blocks(kernel, t.dtype, t.device, f, blocks)
     else:

@@ -34,8 +34,10 @@ from fastgrad.native.shapes.copies import contiguous, reshape_or_copy
 from fastgrad.native.tensors.tensors import finished, new_tensor, wrap_dim
 from fastgrad.native.tensors.views import view_expand
 
-# A reduction of so much to so few results runs over blocks: neither depends on the number of threads.
+# A reduction of so much to so few results runs over blocks: neither depends on the number of threads. Sums of columns
+# are fast only along pieces of rows, so blocks of rows are what threads share, if each has enough rows.
 SMALLEST, FEW = 1 << 17, 16
+FEW_COLUMNS, LEAST_ROWS = 1 << 12, 64
 BLOCK_WORK, MOST_BLOCKS = 1 << 15, 64
 
 
@@ -101,19 +103,23 @@ def run_reduction(kernel, dtype, h, mask, out):
         return 0
     blocks = 1
     if f.kept.rank < MAX_DIMS:
-        blocks = count_blocks(f.gone.sizes[f.gone.rank - 1], reduced, f.results)
+        columns = f.kept.rank == 1 and f.kept.strides[0] == 1 and f.gone.strides[0] != 1
+        few = FEW_COLUMNS if columns else FEW
+        blocks = count_blocks(f.gone.sizes[f.gone.rank - 1], reduced, f.results, few)
     if blocks > 1:
         return reduce_blocks(kernel, dtype, f, blocks, out)
     return launch_frame(kernel, t.device, dtype, f, t.numel + 1)
 
 
 @native
-def count_blocks(size, reduced, results):
-    """Into how many equal blocks a dimension falls, if few results come from so much each; or 1."""
+def count_blocks(size, reduced, results, few):
+    """Into how many equal blocks a dimension falls, if at most `few` results come from so much each; or 1."""
     work = reduced * results
-    if work < SMALLEST or results > FEW:
+    if work < SMALLEST or results > few:
         return 1
     blocks = min(size, work // BLOCK_WORK, MOST_BLOCKS)
+    if results > FEW:
+        blocks = min(blocks, reduced // LEAST_ROWS)
     while blocks > 1 and size % blocks != 0:
         blocks -= 1
     return blocks
