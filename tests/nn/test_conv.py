@@ -56,6 +56,7 @@ SHAPES = {
     "stride 3": (2, 6, 20, 21, 8, 5, 3, 3, 2, 2, 2),
     "stride and much padding": (2, 3, 7, 6, 4, 3, 3, 2, 3, 1, 1),
     "stride beyond the kernel": (2, 4, 9, 9, 4, 2, 2, 3, 0, 1, 1),
+    "whole vectors of images": (64, 8, 4, 3, 20, 3, 3, 1, 1, 1, 4),
     "many small images": (67, 20, 4, 4, 18, 3, 3, 1, 1, 1, 1),
     "small images, stride": (33, 8, 8, 6, 10, 3, 3, 2, 1, 1, 2),
     "products": (3, 5, 6, 7, 9, 1, 1, 1, 0, 1, 1),
@@ -122,7 +123,17 @@ def test_results_do_not_depend_on_the_run(dtype: str):
 
 
 @pytest.mark.parametrize(
-    "name", ["many", "depthwise", "images", "many small images", "stride", "products", "far"]
+    "name",
+    [
+        "many",
+        "depthwise",
+        "images",
+        "many small images",
+        "whole vectors of images",
+        "stride",
+        "products",
+        "far",
+    ],
 )
 def test_results_do_not_depend_on_threads(name: str):
     shape = SHAPES.get(name, (40, 3, 12, 12, 4, 5, 5, 5, 4, 1, 1))  # far: columns

@@ -180,7 +180,8 @@ def _joined(dtype: int, rows: int, lanes: int) -> Any:
         for step in range(f.first, f.first + f.steps):
             n = step * p.together
             count = min(p.together, f.n - n)
-            place(planes, p, advance(source, n * channels * p.h * p.w), channels, count, memory)
+            between = channels * p.h * p.w
+            place(planes, p, advance(source, n * between), between, channels, count, memory)
             for g in range(f.groups):
                 packed, x = advance(weights, g * units * terms), advance(planes, g * p.inputs * p.plane)
                 for r in range(p.height):

@@ -51,17 +51,17 @@ def _add(out, x, value, n):  # type: ignore[no-untyped-def]
 
 
 def place_together(dtype: int, lanes: int) -> Any:
-    """``place(planes, p, source, channels, count, memory)``: so many images, each with all channels, on planes.
+    """``place(planes, p, source, between, channels, count, memory)``: so many images, `between` apart, on planes.
 
     The memory is of a channel of the images, rounded up to whole vectors.
     """
     transpose, copy = _transposer(dtype, lanes), njit(**LOOP)(_copy)
 
     @njit(**KERNEL)
-    def place(planes, p, source, channels, count, memory):  # type: ignore[no-untyped-def]
+    def place(planes, p, source, between, channels, count, memory):  # type: ignore[no-untyped-def]
         area, together = p.h * p.w, p.together
         for c in range(channels):
-            transpose(memory, together, advance(source, c * area), channels * area, count, area)
+            transpose(memory, together, advance(source, c * area), between, count, area)
             for r in range(min(p.h, p.tall * p.down - p.top)):
                 at = c * p.plane + (r + p.top) % p.down * p.across * p.phase
                 line = advance(planes, at + (r + p.top) // p.down * p.pitch * together)
