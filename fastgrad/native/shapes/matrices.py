@@ -20,7 +20,7 @@ from fastgrad.native.contracts.status import (
 from fastgrad.native.launch.elementwise import broadcast, cast, number_tensor, run_elementwise
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.memory.references import drop, retain
-from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.shapes.copies import contiguous, zero_fill
 from fastgrad.native.tensors.tensors import finished, new_tensor
 from fastgrad.native.tensors.views import make_view
 
@@ -189,6 +189,8 @@ def plan_parts(f):
 def run_gemm(out, a, b):
     """Launch the product of operands that `gemm_operand` made; returns a status."""
     ta = tensor(a)
+    if ta.numel == 0:  # sums of nothing, and nothing to read
+        return zero_fill(out)
     r = ta.ndim - 2
     row_a = leading_stride(a)
     row_b = leading_stride(b)
