@@ -11,6 +11,7 @@ from fastgrad.native.contracts.status import INTERNAL, SORT_LENGTH
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.shapes.rows import DIM_STAYS, row_sizes
 from fastgrad.native.tensors.tensors import new_tensor
 
 WORK = 16  # of sorting an element, in elements of a sum
@@ -61,19 +62,9 @@ def select_sorted(op, x, attrs, outs):
         return fail(INTERNAL, dim, t.ndim)
     f = frames.sorting(stack_frame())
     sizes = words(stack_small())
-    f.before = 1
-    f.length = 1
-    f.after = 1
-    for d in range(t.ndim):
-        n = t.shape[d]
-        sizes[d] = n
-        if d < dim:
-            f.before *= n
-        elif d > dim:
-            f.after *= n
-        else:
-            f.length = n
-            sizes[d] = attrs[1]
+    row_sizes(x, dim, DIM_STAYS, f, sizes)
+    if t.ndim > 0:
+        sizes[dim] = attrs[1]
     f.columns = f.after
     f.k = attrs[1]
     f.largest = attrs[2]
