@@ -31,6 +31,7 @@ from fastgrad.native.contracts.element_types import (
     UINT8,
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, PER_BLOCK, UNIFORM
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
@@ -304,7 +305,7 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
 
 
 def _fill(name: str, which: int, tensor: Any, a: int, b: int, generator: Generator | None) -> None:
-    if not rt.field(tensor, _FLAGS) & CONTIGUOUS and not _without_gaps(tensor):
+    if not rt.lies_in(tensor, PRESERVE_FORMAT):  # in whatever order, but without gaps
         raise RuntimeError(f"{name}: expected a tensor without gaps; fill a contiguous one and copy from it")
     if generator is None:
         generator = default_generator
@@ -321,14 +322,3 @@ def _fill(name: str, which: int, tensor: Any, a: int, b: int, generator: Generat
 def _signed(word: int) -> int:
     """A word of 64 bits as the int64 that has its bits."""
     return word - _WORD if word >= 1 << 63 else word
-
-
-def _without_gaps(x: Any) -> bool:
-    """Whether a tensor's elements lie one beside the other, in whatever order of dimensions."""
-    expected = 1
-    for stride, size in sorted(zip(rt.steps(x), rt.sizes(x), strict=True)):
-        if size > 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return True

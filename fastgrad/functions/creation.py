@@ -27,11 +27,10 @@ from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
-from fastgrad.native.contracts.records import RUNTIME, TENSOR
+from fastgrad.native.contracts.records import RUNTIME
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import float_bits
 
-_DTYPE, _DEVICE, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "device", "flags"))
 _DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
 _word = rt.word
 _CAST = BY_NAME["cast"].id

@@ -11,6 +11,7 @@ from fastgrad.native.contracts.formats import (
     CHANNELS_LAST_3D,
     FORMAT_DIMS,
     FORMATS,
+    PRESERVE_FORMAT,
 )
 
 
@@ -56,6 +57,30 @@ def _of_code(code: int) -> memory_format:
     return _ALL[code]
 
 
+def need_order(name: str, value: Any) -> int:
+    """The number of a memory format that a tensor can be asked to be in, or to be contiguous in.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
+    RuntimeError
+        If it is `preserve_format`.
+    """
+    code = _need_format(name, value)
+    if code == PRESERVE_FORMAT:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    return code
+
+
+def _need_format(name: str, value: Any) -> int:
+    if not isinstance(value, memory_format):
+        raise TypeError(
+            f"{name}(): argument 'memory_format' must be fastgrad.memory_format, not {type(value).__name__}"
+        )
+    return value.code
+
+
 def as_format(name: str, value: Any, x: Any) -> int:
     """The number of a memory format that a function got for a tensor.
 
@@ -66,54 +91,28 @@ def as_format(name: str, value: Any, x: Any) -> int:
     RuntimeError
         If it is one of tensors with another number of dimensions.
     """
-    if not isinstance(value, memory_format):
-        raise TypeError(
-            f"{name}(): argument 'memory_format' must be fastgrad.memory_format, not {type(value).__name__}"
-        )
-    rank, ndim = FORMAT_DIMS[value.code], len(rt.sizes(x))
+    code = _need_format(name, value)
+    rank, ndim = FORMAT_DIMS[code], len(rt.sizes(x))
     if rank not in (0, ndim):
         raise RuntimeError(
-            f"{name}(): required rank {rank} tensor to use {FORMATS[value.code]} format, but got {ndim} dimensions"
+            f"{name}(): required rank {rank} tensor to use {FORMATS[code]} format, but got {ndim} dimensions"
         )
-    return value.code
-
-
-def _inwards(code: int, ndim: int) -> list[int]:
-    """The dimensions from the innermost one outwards."""
-    dims = list(range(ndim - 1, -1, -1))
-    if FORMAT_DIMS[code]:
-        dims.remove(1)
-        dims.insert(0, 1)
-    return dims
-
-
-def lies_in(x: Any, code: int) -> bool:
-    """Whether a tensor lies in memory in a format, without gaps. Sizes of 1 put no demand on their strides."""
-    sizes, strides = rt.sizes(x), rt.steps(x)
-    if FORMAT_DIMS[code] not in (0, len(sizes)):
-        return False
-    expected = 1
-    for d in _inwards(code, len(sizes)):
-        if sizes[d] != 1:
-            if strides[d] != expected:
-                return False
-            expected *= sizes[d]
-    return True
+    return code
 
 
 def suggested(x: Any) -> int | None:
     """The format with channels last that the order of a tensor's strides speaks for, if one does."""
     sizes, strides = rt.sizes(x), rt.steps(x)
     for code in (CHANNELS_LAST, CHANNELS_LAST_3D):
-        if FORMAT_DIMS[code] == len(sizes) and _speaks_for(code, sizes, strides):
+        if FORMAT_DIMS[code] == len(sizes) and _speaks_for_channels_last(sizes, strides):
             return code
     return None
 
 
-def _speaks_for(code: int, sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether strides grow in the order of a format; what fits both counts as contiguous, as in PyTorch."""
+def _speaks_for_channels_last(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether strides grow from the channels on; what fits both counts as contiguous, as in PyTorch."""
     least = 0
-    for d in _inwards(code, len(sizes)):
+    for d in (1, *range(len(sizes) - 1, 1, -1), 0):
         if sizes[d] == 0 or strides[d] < least or strides[1] == 0 or (d == 0 and least == strides[1]):
             return False
         least = strides[d] * sizes[d] if sizes[d] > 1 else strides[d]

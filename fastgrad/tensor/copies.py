@@ -12,10 +12,16 @@ from fastgrad.functions import creation, storage
 from fastgrad.functions.arguments import need_tensor, need_type
 from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.device import device as Device  # noqa: N812
-from fastgrad.functions.memory_format import as_format, contiguous_format, lies_in, preserve_format, suggested
+from fastgrad.functions.memory_format import (
+    as_format,
+    contiguous_format,
+    need_order,
+    preserve_format,
+    suggested,
+)
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
-from fastgrad.native.contracts.formats import CONTIGUOUS_FORMAT, PRESERVE_FORMAT
+from fastgrad.native.contracts.formats import CONTIGUOUS_FORMAT
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
@@ -53,10 +59,9 @@ class Copies(Methods):
             if _field(self, _FLAGS) & CONTIGUOUS:
                 return self
             return apply(_CLONE, 1, 0, self, CONTIGUOUS_FORMAT)  # type: ignore[no-any-return]
+        need_order("contiguous", memory_format)
         code = as_format("contiguous", memory_format, self)
-        if code == PRESERVE_FORMAT:
-            raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
-        return self if lies_in(self, code) else apply(_CLONE, 1, 0, self, code)
+        return self if rt.lies_in(self, code) else apply(_CLONE, 1, 0, self, code)
 
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """The tensor in another dtype or on another device; itself if nothing changes.

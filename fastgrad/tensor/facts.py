@@ -12,8 +12,7 @@ from fastgrad.functions import index, shape
 from fastgrad.functions.arguments import as_index, is_number, need_tensor
 from fastgrad.functions.data import values_of
 from fastgrad.functions.device import device as Device  # noqa: N812
-from fastgrad.functions.memory_format import as_format, contiguous_format, lies_in, preserve_format
-from fastgrad.functions.memory_format import memory_format as Format  # noqa: N812
+from fastgrad.functions.memory_format import contiguous_format, need_order
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.records import STORAGE, TENSOR
@@ -107,11 +106,7 @@ class Facts(Methods):
         """Whether elements lie in row-major order, or in the given memory format, without gaps."""
         if memory_format is contiguous_format:
             return builtins.bool(_field(self, _FLAGS) & CONTIGUOUS)
-        if not isinstance(memory_format, Format):
-            as_format("is_contiguous", memory_format, self)  # raises
-        if memory_format is preserve_format:
-            raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
-        return lies_in(self, memory_format.code)
+        return builtins.bool(rt.lies_in(self, need_order("is_contiguous", memory_format)))
 
     def is_floating_point(self) -> builtins.bool:
         """Whether the dtype is a floating-point one."""

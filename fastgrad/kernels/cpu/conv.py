@@ -152,11 +152,30 @@ def _plan(f, stage, steps, size):  # type: ignore[no-untyped-def]
 # --- the three kernels -----------------------------------------------------------------------------------------
 
 
-def _forward(dtype: int) -> Callable[..., None]:
+def _images(dtype: int, step: Any, back: bool) -> Callable[..., None]:
+    """The kernel that computes images, y from x or `back`, directly or by ``step`` for each image and group."""
     element = ELEMENTS[dtype]
-    pointer, size = element.pointer, np.dtype(element.name).itemsize
-    fill, gather, product = _filler(element), _gatherer(element), matrix_product(dtype)
-    direct = correlation(dtype, 0)
+    pointer, size, fill = element.pointer, np.dtype(element.name).itemsize, _filler(element)
+    direct, general = correlation(dtype, 1 if back else 0), _each_group(element, step)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.convolution(frame)
+        source, target = (f.y, f.x) if back else (f.x, f.y)
+        channels, area = (f.c, f.h * f.w) if back else (f.o, f.oh * f.ow)
+        if direct(f, pointer(source), pointer(target)):
+            return
+        if f.scratch.data == 0:
+            _plan(f, 0, f.n, size)
+            return
+        for n in range(f.first, f.first + f.steps):
+            fill(pointer(target + n * channels * area * size), f.bias, channels, area)
+        general(f, f.weight, f.first, f.first + f.steps)
+
+    return run
+
+
+def _forward(dtype: int) -> Callable[..., None]:
+    gather, product = _gatherer(ELEMENTS[dtype]), matrix_product(dtype)
 
     @njit(**INLINE)
     def step(f, x, w, y, columns, outputs, terms, pixels):  # type: ignore[no-untyped-def]
@@ -164,27 +183,11 @@ def _forward(dtype: int) -> Callable[..., None]:
             gather(f, x, columns)
         product(0, 0, outputs, pixels, terms, w, terms, columns, pixels, 1, y, pixels)
 
-    general = _each_group(element, step)
-
-    def run(frame):  # type: ignore[no-untyped-def]
-        f = frames.convolution(frame)
-        if direct(f, pointer(f.x), pointer(f.y)):
-            return
-        if f.scratch.data == 0:
-            _plan(f, 0, f.n, size)
-            return
-        for n in range(f.first, f.first + f.steps):
-            fill(pointer(f.y + n * f.o * f.oh * f.ow * size), f.bias, f.o, f.oh * f.ow)
-        general(f, f.weight, f.first, f.first + f.steps)
-
-    return run
+    return _images(dtype, step, False)
 
 
 def _backward_input(dtype: int) -> Callable[..., None]:
-    element = ELEMENTS[dtype]
-    pointer, size = element.pointer, np.dtype(element.name).itemsize
-    fill, scatter, product = _filler(element), _scatterer(), matrix_product(dtype)
-    direct = correlation(dtype, 1)
+    scatter, product = _scatterer(), matrix_product(dtype)
 
     @njit(**INLINE)
     def step(f, x, w, y, columns, outputs, terms, pixels):  # type: ignore[no-untyped-def]
@@ -194,20 +197,7 @@ def _backward_input(dtype: int) -> Callable[..., None]:
             product(1, 0, terms, pixels, outputs, w, terms, y, pixels, 0, columns, pixels)
             scatter(f, x, columns)
 
-    general = _each_group(element, step)
-
-    def run(frame):  # type: ignore[no-untyped-def]
-        f = frames.convolution(frame)
-        if direct(f, pointer(f.y), pointer(f.x)):
-            return
-        if f.scratch.data == 0:
-            _plan(f, 0, f.n, size)
-            return
-        for n in range(f.first, f.first + f.steps):
-            fill(pointer(f.x + n * f.c * f.h * f.w * size), f.bias, f.c, f.h * f.w)
-        general(f, f.weight, f.first, f.first + f.steps)
-
-    return run
+    return _images(dtype, step, True)
 
 
 def _backward_weight(dtype: int) -> Callable[..., None]:

@@ -59,7 +59,7 @@ from fastgrad.native.objects.collector import collection_begins, collection_ends
 from fastgrad.native.objects.handles import never_made, object_handle, type_of
 from fastgrad.native.python.arguments import integers
 from fastgrad.native.tensors import elements, tensors
-from fastgrad.native.tensors.layouts import new_like, without_gaps
+from fastgrad.native.tensors.layouts import in_format, new_like, without_gaps
 from fastgrad.native.tensors.overlap import overlap as memory_overlap
 from fastgrad.native.tensors.tensors import alias, itemsize, new_tensor
 
@@ -236,6 +236,12 @@ def like(h, dtype, device, memory_format):
     """A tensor of the sizes of another whose elements are not set, in a memory format."""
     enter()
     return new_like(h, dtype, device, memory_format)
+
+
+@native
+def lies_in(h, memory_format):
+    """Whether a tensor lies in memory in a format, without gaps; in whatever order for `PRESERVE_FORMAT`."""
+    return 1 if in_format(tensor(h), memory_format) else 0
 
 
 @native

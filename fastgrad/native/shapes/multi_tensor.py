@@ -6,7 +6,7 @@ from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import address_of, advance, native, runtime, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
-from fastgrad.native.contracts.flags import INFERENCE, INFERENCE_MODE
+from fastgrad.native.contracts.flags import CONTIGUOUS, INFERENCE, INFERENCE_MODE
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.multi_tensor import GROUP
 from fastgrad.native.contracts.limits import N_LAYOUTS
@@ -110,7 +110,7 @@ def run_group(op, group, n_attrs, attrs):
     f.single = first.dtype
     f.counted = 0
     status = 0
-    alike = lie_alike(group, attrs)
+    alike = not first.flags & CONTIGUOUS and lie_alike(group, attrs)  # what is contiguous is taken as it is
     j = 0
     for k in range(attrs[0]):
         f.tensors[k] = 0

@@ -76,15 +76,12 @@ def select_sorted(op, x, attrs, outs):
     if failed(rows):
         return rows
     outs[0] = new_tensor(t.dtype, t.device, t.ndim, sizes)
-    status = outs[0]
-    if not failed(status):
-        outs[1] = new_tensor(INT64, t.device, t.ndim, sizes)
-        status = outs[1]
-        if not failed(status):
-            status = run_select(op, rows, outs[0], outs[1], f)
-            if failed(status):
-                drop(outs[1])
-        if failed(status):
-            drop(outs[0])
+    outs[1] = outs[0] if failed(outs[0]) else new_tensor(INT64, t.device, t.ndim, sizes)
+    status = outs[1] if failed(outs[1]) else run_select(op, rows, outs[0], outs[1], f)
     drop(rows)
-    return status if failed(status) else 2
+    if not failed(status):
+        return 2
+    for k in range(2):
+        if not failed(outs[k]):
+            drop(outs[k])
+    return status

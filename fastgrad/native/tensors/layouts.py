@@ -88,6 +88,18 @@ def channels_last_strides(ndim, shape, strides):
 
 
 @native
+def in_format(t, memory_format):
+    """Whether a tensor lies in a memory format without gaps; in whatever order, if that is `PRESERVE_FORMAT`."""
+    if memory_format == PRESERVE_FORMAT:
+        return without_gaps(t)
+    if memory_format == CONTIGUOUS_FORMAT or not has_format(t.ndim, memory_format):
+        return memory_format == CONTIGUOUS_FORMAT and t.flags & CONTIGUOUS != 0
+    strides = words(stack_small())
+    channels_last_strides(t.ndim, t.shape, strides)
+    return lies_like(t, strides)
+
+
+@native
 def stride_of(h, dim, ndim, shape):
     """The stride of an operand along a dimension of the result; 0 where it is broadcast."""
     t = tensor(h)
