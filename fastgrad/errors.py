@@ -21,6 +21,7 @@ from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.contracts.status import (
     BAD_CALL,
     BAD_HANDLE,
+    INTERNAL,
     NOTED_OPERANDS,
     OPERAND_WORDS,
     REASONS,
@@ -202,8 +203,10 @@ def op_failed(_: int, status: int, facts: tuple[Any, ...], arguments: tuple[Any,
     if status == BAD_HANDLE:
         raise _not_a_tensor(op, operands, n_outs == _IN_PLACE)
     name = op.called + ("_" if n_outs == _IN_PLACE else "")
-    if status == BAD_CALL:
-        raise TypeError(f"{name}(): {n} operands and {len(attrs)} integers do not fit {op!r}")
+    if status in (BAD_CALL, INTERNAL):
+        raise REASONS[status].exception(
+            f"{name}(): {n} operands and the integers {attrs} do not fit {op!r}; call it by a function of fastgrad"
+        )
     raise_status(status, name, operands, attrs, facts)
 
 

@@ -81,8 +81,8 @@ def from_bytes(dtype: dtypes.dtype, data: bytes) -> Storage:
 
 
 def _view(flat: Any, offset: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Any:
-    """A tensor over the memory of another one that is no view of it."""
-    return rt.detach(invoke(BY_NAME["as_strided"], (flat,), len(sizes), sizes, strides, offset))
+    """A tensor over the memory of another one, which is flat, that is no view of it."""
+    return rt.detach(invoke(BY_NAME["as_strided"], (flat,), len(sizes), sizes, strides, offset, 1, 1))
 
 
 def reduced(tensor: Any) -> Any:

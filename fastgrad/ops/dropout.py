@@ -10,13 +10,13 @@ from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
 
 dropout = Op(
-    "dropout", STRUCTURED, ("x",), (*DROPOUT.names_of("integers"), "*plan"),
+    "dropout", STRUCTURED, ("x",), (*DROPOUT.names_of("integers"), "*outputs"),
     kernel=Kernel("dropout", "dropout:forward", frame=DROPOUT, dtypes=FLOATS), forward=SHAPE_FRAMED, n_out=2,
     saved_as="input -> result0 result1",
     flags=FLOAT_ONLY | ONE_DIFFERENTIABLE | WITH_MASK, node="NativeDropoutBackward0",
 )  # fmt: skip
 dropout_backward = Op(
-    "dropout_backward", STRUCTURED, ("v", "mask"), (*DROPOUT_AGAIN.names_of("integers"), "*plan"),
+    "dropout_backward", STRUCTURED, ("v", "mask"), (*DROPOUT_AGAIN.names_of("integers"), "*outputs"),
     kernel=Kernel("dropout_backward", "dropout:again", frame=DROPOUT_AGAIN, dtypes=FLOATS), forward=SHAPE_FRAMED,
     flags=FLOAT_ONLY, edges=1, node="NativeDropoutBackwardBackward0",
 )  # fmt: skip

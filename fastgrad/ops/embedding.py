@@ -10,7 +10,7 @@ from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
 
 LOOKUP = Kernel("embedding", "embedding:lookup", frame=EMBEDDING, dtypes=FLOATS)
-_INTEGERS = (*EMBEDDING.names_of("integers"), "*plan")
+_INTEGERS = (*EMBEDDING.names_of("integers"), "*outputs")
 
 embedding = Op(
     "embedding", STRUCTURED, ("weight", "indices", "factors?"), _INTEGERS, kernel=LOOKUP, forward=SHAPE_FRAMED,

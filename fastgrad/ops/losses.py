@@ -36,7 +36,7 @@ def _nll(suffix, node):
     )  # fmt: skip
     back = Op(
         f"nll_loss_backward{suffix}", STRUCTURED, ("v", "x", "target", "weight?", "total"),
-        ("reduction", "ignore_index", "*plan"), edges=2, kernel=_NLL_BACKWARD, forward=SHAPE_NLL_BACKWARD,
+        ("reduction", "ignore_index", "*target"), edges=2, kernel=_NLL_BACKWARD, forward=SHAPE_NLL_BACKWARD,
         node=f"{node}BackwardBackward0",
     )  # fmt: skip
 

@@ -85,8 +85,8 @@ def _op(name, inputs, kernel, node, edges=None, n_out=1, saved_as=""):
     integers = kernel.frame().names_of("integers")
     flags = FLOAT_ONLY | (ONE_DIFFERENTIABLE if n_out > 1 else 0)
     return Op(
-        name, STRUCTURED, inputs, (*integers, "*plan"), kernel=kernel, forward=SHAPE_FRAMED, flags=flags, n_out=n_out,
-        node=node, edges=edges, saved_as=saved_as,
+        name, STRUCTURED, inputs, (*integers, "*outputs"), kernel=kernel, forward=SHAPE_FRAMED, flags=flags,
+        n_out=n_out, node=node, edges=edges, saved_as=saved_as,
     )  # fmt: skip
 
 

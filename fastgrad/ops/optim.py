@@ -27,17 +27,22 @@ class MultiTensorOp(Op):
     name : str
     frame : Frame
         What the kernel gets: the tensors of a group and the settings that all groups of a call share.
+    optional : sequence of str
+        Tensors that the groups of a call may lack.
     """
 
-    def __init__(self, name: str, frame: Frame) -> None:
-        tensors = [(n, f) for n, f in frame.declared.items() if f.role in ADDRESSES]
-        self.tensors = tuple(n for n, _ in tensors)
-        self.written = sum(1 << k for k, (_, f) in enumerate(tensors) if f.role == UPDATE)
-        self.single = sum(1 << k for k, (_, f) in enumerate(tensors) if not f.extent)
+    def __init__(self, name: str, frame: Frame, optional: Sequence[str] = ()) -> None:
+        tensors = {n: f for n, f in frame.declared.items() if f.role in ADDRESSES}
+        self.tensors = tuple(tensors)
         settings = frame.names_of("settings") if "settings" in frame.declared else ()
         kernel = Kernel(name, f"optim:{frame.name}", frame=frame, dtypes=FLOATS, hint=_FLOATING)
-        attrs = ("places", "present", "written", "single", *settings)
-        super().__init__(name, STRUCTURED, ("*tensors",), attrs, kernel=kernel, forward=SHAPE_EACH)
+        super().__init__(
+            name, STRUCTURED, ("*tensors",), ("present", *settings), kernel=kernel, forward=SHAPE_EACH
+        )
+        self._write("places", len(tensors))
+        self._write("needed", sum(1 << k for k, n in enumerate(tensors) if n not in optional))
+        self._write("written", sum(1 << k for k, f in enumerate(tensors.values()) if f.role == UPDATE))
+        self._write("single", sum(1 << k for k, f in enumerate(tensors.values()) if not f.extent))
 
     def __call__(
         self, tensors: Sequence[Any], *settings: Any, flags: int | None = None, absent: Sequence[str] = ()
@@ -57,7 +62,7 @@ class MultiTensorOp(Op):
         present = (1 << len(self.tensors)) - 1
         for name in absent:
             present &= ~(1 << self.tensors.index(name))
-        attrs = [len(self.tensors), present, self.written, self.single, *map(float_bits, settings)]
+        attrs = [present, *map(float_bits, settings)]
         if flags is not None:
             attrs.append(flags)
         most = MOST // present.bit_count() * present.bit_count()
@@ -69,9 +74,9 @@ class MultiTensorOp(Op):
                 apply(self.id, len(part), 0, *part, *attrs)
 
 
-sgd_step = MultiTensorOp("sgd_step", SGD)
-adam_step = MultiTensorOp("adam_step", ADAM)
-rmsprop_step = MultiTensorOp("rmsprop_step", RMSPROP)
+sgd_step = MultiTensorOp("sgd_step", SGD, optional=("momentum_buffer",))
+adam_step = MultiTensorOp("adam_step", ADAM, optional=("max_exp_avg_sq",))
+rmsprop_step = MultiTensorOp("rmsprop_step", RMSPROP, optional=("momentum_buffer", "grad_avg"))
 adagrad_step = MultiTensorOp("adagrad_step", ADAGRAD)
 norm_part = MultiTensorOp("norm_part", NORM_PART)
 scale = MultiTensorOp("scale", SCALE)

@@ -126,28 +126,27 @@ _mean_pool(
 )  # fmt: skip
 
 # --- padding ---------------------------------------------------------------------------------------------------
-# The plan is the rank, how far each dimension begins before that of the operand, rank and sizes of the result.
 
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
 
 pad = Op(
-    "pad", STRUCTURED, ("x",), ("mode", "value", "*plan"),
+    "pad", STRUCTURED, ("x",), ("mode", "value", "*padded"),
     kernel=Kernel("pad", "pool:pad", frame=PADDING), forward=SHAPE_PAD, node="ConstantPadNdBackward0",
 )  # fmt: skip
 pad_backward = Op(
-    "pad_backward", STRUCTURED, ("v",), ("mode", "*plan"),
+    "pad_backward", STRUCTURED, ("v",), ("mode", "*cropped"),
     kernel=Kernel("pad_backward", "pool:pad_backward", frame=PADDING), forward=SHAPE_PAD_BACKWARD,
 )  # fmt: skip
 
 
 @pad.vjp("x")
-def _(g, mode, plan, sizes):
-    return invoke(pad_backward, (g,), mode, plan, sizes)
+def _(g, mode, padded, sizes):
+    return invoke(pad_backward, (g,), mode, padded, sizes)
 
 
 @pad_backward.vjp("v")
-def _(g, mode, plan):
-    return invoke(pad, (g,), mode, 0, plan)
+def _(g, mode, cropped):
+    return invoke(pad, (g,), mode, 0, cropped)
 
 
 for _rank in (1, 2, 3):

@@ -110,7 +110,7 @@ def _(update):
 
 PANELS, LSTM, LSTM_BACKWARD = (
     Op(
-        frame.name, STRUCTURED, inputs, (*frame.names_of("integers"), "*plan"), n_out=n_out, flags=FLOAT_ONLY,
+        frame.name, STRUCTURED, inputs, (*frame.names_of("integers"), "*outputs"), n_out=n_out, flags=FLOAT_ONLY,
         kernel=Kernel(frame.name, builder, frame=frame, dtypes=FLOATS), forward=SHAPE_FRAMED,
     )
     for frame, builder, inputs, n_out in (

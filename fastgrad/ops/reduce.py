@@ -79,27 +79,32 @@ def _extremes(best, smallest):
 
 # How a gradient of the result reaches every element it was made from: the reduced dimensions come back.
 expand_reduced = Op(
-    "expand_reduced", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_EXPAND_META, node="ExpandBackward0"
+    "expand_reduced", STRUCTURED, ("x",), ("*reduced",), forward=SHAPE_EXPAND_META, node="ExpandBackward0"
 )
 expand_mean = Op(
-    "expand_mean", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_EXPAND_MEAN, node="ExpandBackward0"
+    "expand_mean", STRUCTURED, ("x",), ("*reduced",), forward=SHAPE_EXPAND_MEAN, node="ExpandBackward0"
 )
 reduce_like = Op(
-    "reduce_like", STRUCTURED, ("x",), ("mean", "*plan"), forward=SHAPE_REDUCE_LIKE, node="SumBackward1"
+    "reduce_like", STRUCTURED, ("x",), ("mean", "*spread"), forward=SHAPE_REDUCE_LIKE, node="SumBackward1"
 )
 mean_like = Op(
-    "mean_like", STRUCTURED, ("x",), ("mean", "*plan"), forward=SHAPE_REDUCE_LIKE, node="MeanBackward1"
+    "mean_like", STRUCTURED, ("x",), ("mean", "*spread"), forward=SHAPE_REDUCE_LIKE, node="MeanBackward1"
 )
 expand_back = Op(
-    "expand_back", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_EXPAND_BACK, node="ExpandBackward0"
+    "expand_back", STRUCTURED, ("x",), ("*spread",), forward=SHAPE_EXPAND_BACK, node="ExpandBackward0"
 )
 expand_mean_back = Op(
-    "expand_mean_back", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_EXPAND_MEAN_BACK, node="ExpandBackward0"
+    "expand_mean_back",
+    STRUCTURED,
+    ("x",),
+    ("*spread",),
+    forward=SHAPE_EXPAND_MEAN_BACK,
+    node="ExpandBackward0",
 )
 
 
 restore = Op(
-    "restore_reduced", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_RESTORE, node="UnsqueezeBackward0"
+    "restore_reduced", STRUCTURED, ("x",), ("*reduced",), forward=SHAPE_RESTORE, node="UnsqueezeBackward0"
 )
 
 
@@ -120,36 +125,36 @@ def _(g, sizes):
 
 
 @expand_reduced.vjp("x")
-def _(g, sizes, plan):
-    return invoke(reduce_like, (g,), 0, sizes, plan)
+def _(g, sizes, reduced):
+    return invoke(reduce_like, (g,), 0, sizes, reduced)
 
 
 @expand_mean.vjp("x")
-def _(g, sizes, plan):
-    return invoke(mean_like, (g,), 1, sizes, plan)
+def _(g, sizes, reduced):
+    return invoke(mean_like, (g,), 1, sizes, reduced)
 
 
-# A plan of reduce_like holds the result's sizes first; its gradient expands by the rest of the plan.
+# What reduce_like gets holds the result's sizes first; its gradient expands by the rest.
 
 
 @reduce_like.vjp("x")
-def _(g, plan):
-    return invoke(expand_back, (g,), plan)
+def _(g, spread):
+    return invoke(expand_back, (g,), spread)
 
 
 @mean_like.vjp("x")
-def _(g, plan):
-    return invoke(expand_mean_back, (g,), plan)
+def _(g, spread):
+    return invoke(expand_mean_back, (g,), spread)
 
 
 @expand_back.vjp("x")
-def _(g, plan):
-    return invoke(reduce_like, (g,), 0, plan)
+def _(g, spread):
+    return invoke(reduce_like, (g,), 0, spread)
 
 
 @expand_mean_back.vjp("x")
-def _(g, plan):
-    return invoke(mean_like, (g,), 1, plan)
+def _(g, spread):
+    return invoke(mean_like, (g,), 1, spread)
 
 
 sum_ = _reduction("sum", ACCUMULATES_INT)
@@ -218,7 +223,7 @@ select_rows = Op(
     "select_rows", STRUCTURED, ("x", "index"), ("dim", "keepdim"), forward=SHAPE_SELECT_ROWS, edges=1
 )
 place_rows = Op(
-    "place_rows", STRUCTURED, ("x", "index"), ("dim", "keepdim", "*plan"), forward=SHAPE_PLACE_ROWS, edges=1
+    "place_rows", STRUCTURED, ("x", "index"), ("dim", "keepdim", "*target"), forward=SHAPE_PLACE_ROWS, edges=1
 )
 
 

@@ -24,6 +24,7 @@ from fastgrad.native.contracts.element_types import (
     SUPPORTED_DTYPES,
 )
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
+from fastgrad.native.contracts.integers import steps_of
 from fastgrad.native.contracts.limits import (
     MAX_OPS,
     RULES,
@@ -75,7 +76,7 @@ class Op:
         Names of the tensor inputs; one name with a star stands for any number. Those with a question mark behind
         them may be None, and at the end also be left out.
     attrs : tuple of str
-        Names of the integers of a call; a last one with a star takes the rest.
+        Names of the integers of a call; a last one with a star takes the rest. See `native.contracts.integers`.
     kernel : Kernel, optional
     forward : int
         Which view or function, for those kinds.
@@ -165,6 +166,7 @@ class Op:
         self._write("optional", -1 if absent and most == ANY_NUMBER else absent)
         self._write("n_ints", sum(not a.startswith("*") for a in attrs))
         self._write("more_ints", int(any(a.startswith("*") for a in attrs)))
+        self._write("integers", steps_of(attrs))
         for k in range(RULES):
             self._write("grad_kind", NO_GRAD, k)
         self._write("saved_order", self.saving.places_word)

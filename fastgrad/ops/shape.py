@@ -10,10 +10,14 @@ from fastgrad.native.contracts.ops import (
     SHAPE_CAST,
     SHAPE_CAT,
     SHAPE_CLONE,
+    SHAPE_DIAGONAL_BACKWARD,
+    SHAPE_NARROW_BACKWARD,
     SHAPE_NONE,
     SHAPE_PLACE_STRIDED,
     SHAPE_RESHAPE,
     SHAPE_RESHAPE_TO,
+    SHAPE_SELECT_BACKWARD,
+    SHAPE_SLICE_BACKWARD,
     SHAPE_SPLIT,
     SHAPE_SPLIT_BACKWARD,
     SHAPE_STACK,
@@ -22,7 +26,6 @@ from fastgrad.native.contracts.ops import (
     SHAPE_TRIANGLE,
     SHAPE_UNBIND,
     SHAPE_UNBIND_BACKWARD,
-    SHAPE_VIEW_BACKWARD,
     SHAPE_ZERO_STRIDED,
     SHAPE_ZEROS,
     STRUCTURED,
@@ -71,12 +74,12 @@ def _(g, sizes):
 
 # --- views -----------------------------------------------------------------------------------------------------
 
-view = Op("view", VIEW, ("x",), ("*target",), forward=VIEW_RESHAPE)
+view = Op("view", VIEW, ("x",), ("*shape",), forward=VIEW_RESHAPE)
 reshape_copy = Op(
     "reshape_copy",
     STRUCTURED,
     ("x",),
-    ("*target",),
+    ("*shape",),
     forward=SHAPE_RESHAPE,
     node="UnsafeViewBackward0",
     called="reshape",
@@ -85,12 +88,12 @@ reshape_to = Op(
     "reshape_to",
     STRUCTURED,
     ("x",),
-    ("rank", "*target"),
+    ("*target",),
     forward=SHAPE_RESHAPE_TO,
     node="ReshapeBackward0",
     called="reshape",
 )
-expand = Op("expand", VIEW, ("x",), ("*target",), forward=VIEW_EXPAND)
+expand = Op("expand", VIEW, ("x",), ("*shape",), forward=VIEW_EXPAND)
 expand.identity("x")  # the sweep sums a gradient down to the sizes of its input
 permute = Op("permute", VIEW, ("x",), ("inverse", "*dims"), forward=VIEW_PERMUTE)
 transpose = Op("transpose", VIEW, ("x",), ("dim0", "dim1"), forward=VIEW_TRANSPOSE)
@@ -102,7 +105,7 @@ unsqueeze = Op("unsqueeze", VIEW, ("x",), ("dim",), forward=VIEW_UNSQUEEZE)
 diagonal = Op("diagonal", VIEW, ("x",), ("offset", "dim1", "dim2"), forward=VIEW_DIAGONAL)
 alias = Op("alias", VIEW, ("x",), forward=VIEW_ALIAS)
 alias.identity("x")
-as_strided = Op("as_strided", VIEW, ("x",), ("*plan",), forward=VIEW_AS_STRIDED)
+as_strided = Op("as_strided", VIEW, ("x",), ("*part",), forward=VIEW_AS_STRIDED)
 
 
 def _reshape_back(g, sizes):
@@ -140,27 +143,27 @@ t.vjp("x")(_transpose_back)
 
 
 # The gradient of a view that leaves elements out: zeros of the input's sizes around the gradient. The integers are
-# the view's kind, the number of its integers, those, and the sizes.
+# those of the view, then the sizes.
 slice_backward = Op(
-    "slice_backward", STRUCTURED, ("x",), ("kind", "n", "dim", "start", "end", "step", "*target"),
-    forward=SHAPE_VIEW_BACKWARD,
+    "slice_backward", STRUCTURED, ("x",), ("dim", "start", "end", "step", "*target"),
+    forward=SHAPE_SLICE_BACKWARD,
 )  # fmt: skip
 select_backward = Op(
     "select_backward",
     STRUCTURED,
     ("x",),
-    ("kind", "n", "dim", "index", "*target"),
-    forward=SHAPE_VIEW_BACKWARD,
+    ("dim", "index", "*target"),
+    forward=SHAPE_SELECT_BACKWARD,
 )
 diagonal_backward = Op(
-    "diagonal_backward", STRUCTURED, ("x",), ("kind", "n", "offset", "dim1", "dim2", "*target"),
-    forward=SHAPE_VIEW_BACKWARD,
+    "diagonal_backward", STRUCTURED, ("x",), ("offset", "dim1", "dim2", "*target"),
+    forward=SHAPE_DIAGONAL_BACKWARD,
 )  # fmt: skip
 
 
 @slice_.vjp("x")
 def _(g, dim, start, end, step, sizes):
-    return invoke(slice_backward, (g,), VIEW_SLICE, 4, dim, start, end, step, sizes)
+    return invoke(slice_backward, (g,), dim, start, end, step, sizes)
 
 
 @slice_backward.vjp("x")
@@ -170,7 +173,7 @@ def _(g, dim, start, end, step):
 
 @select.vjp("x")
 def _(g, dim, index, sizes):
-    return invoke(select_backward, (g,), VIEW_SELECT, 2, dim, index, sizes)
+    return invoke(select_backward, (g,), dim, index, sizes)
 
 
 @select_backward.vjp("x")
@@ -180,7 +183,7 @@ def _(g, dim, index):
 
 @diagonal.vjp("x")
 def _(g, offset, dim1, dim2, sizes):
-    return invoke(diagonal_backward, (g,), VIEW_DIAGONAL, 3, offset, dim1, dim2, sizes)
+    return invoke(diagonal_backward, (g,), offset, dim1, dim2, sizes)
 
 
 @diagonal_backward.vjp("x")
@@ -189,38 +192,38 @@ def _(g, offset, dim1, dim2):
 
 
 # --- histories of views that were changed in place -------------------------------------------------------------
-# A plan says how a view lies in its base; see `native.shapes.parts`.
+# A part says how a view lies in its base; see `native.shapes.parts`.
 
 copy_slices = Op(
     "copy_slices",
     STRUCTURED,
     ("x", "source"),
-    ("*plan",),
+    ("*part",),
     forward=SHAPE_NONE,
     node="torch::autograd::CopySlices",
 )
-zero_strided = Op("zero_strided", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_ZERO_STRIDED)
-take_strided = Op("take_strided", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_TAKE_STRIDED)
-place_strided = Op("place_strided", STRUCTURED, ("x",), ("*plan",), forward=SHAPE_PLACE_STRIDED)
+zero_strided = Op("zero_strided", STRUCTURED, ("x",), ("*part",), forward=SHAPE_ZERO_STRIDED)
+take_strided = Op("take_strided", STRUCTURED, ("x",), ("*part",), forward=SHAPE_TAKE_STRIDED)
+place_strided = Op("place_strided", STRUCTURED, ("x",), ("*placed",), forward=SHAPE_PLACE_STRIDED)
 
 
 @copy_slices.vjp("x")
-def _(g, plan):
-    return invoke(zero_strided, (g,), plan)
+def _(g, part):
+    return invoke(zero_strided, (g,), part)
 
 
 @copy_slices.vjp("source")
-def _(g, plan):
-    return invoke(take_strided, (g,), plan)
+def _(g, part):
+    return invoke(take_strided, (g,), part)
 
 
 @zero_strided.vjp("x")
-def _(g, plan):
-    return invoke(zero_strided, (g,), plan)
+def _(g, part):
+    return invoke(zero_strided, (g,), part)
 
 
-def _place(g, plan, sizes):
-    return invoke(place_strided, (g,), plan, sizes)
+def _place(g, part, sizes):
+    return invoke(place_strided, (g,), part, sizes)
 
 
 as_strided.vjp("x")(_place)
@@ -228,8 +231,8 @@ take_strided.vjp("x")(_place)
 
 
 @place_strided.vjp("x")
-def _(g, plan):
-    return invoke(take_strided, (g,), plan)
+def _(g, placed):
+    return invoke(take_strided, (g,), placed)
 
 
 # --- many outputs, many inputs ---------------------------------------------------------------------------------
@@ -248,11 +251,11 @@ split_backward = Op(
     "split_backward",
     STRUCTURED,
     ("*xs?",),
-    ("dim", "*plan"),
+    ("dim", "*parts"),
     forward=SHAPE_SPLIT_BACKWARD,
     node="CatBackward0",
 )
-cat = Op("cat", STRUCTURED, ("*xs",), ("dim", "*lengths"), forward=SHAPE_CAT, flags=EVERY_GRADIENT)
+cat = Op("cat", STRUCTURED, ("*xs",), ("dim", "*each"), forward=SHAPE_CAT, flags=EVERY_GRADIENT)
 stack = Op("stack", STRUCTURED, ("*xs",), ("dim",), forward=SHAPE_STACK, flags=EVERY_GRADIENT)
 
 
@@ -293,14 +296,14 @@ def _(g, dim, position):
 
 
 narrow_backward = Op(
-    "narrow_backward", STRUCTURED, ("x",), ("kind", "n", "dim", "start", "length", "*target"),
-    forward=SHAPE_VIEW_BACKWARD, node="SliceBackward0",
+    "narrow_backward", STRUCTURED, ("x",), ("dim", "start", "length", "*target"),
+    forward=SHAPE_NARROW_BACKWARD, node="SliceBackward0",
 )  # fmt: skip
 
 
 @narrow.vjp("x")
 def _(g, dim, start, length, sizes):
-    return invoke(narrow_backward, (g,), VIEW_NARROW, 3, dim, start, length, sizes)
+    return invoke(narrow_backward, (g,), dim, start, length, sizes)
 
 
 @narrow_backward.vjp("x")

@@ -9,6 +9,7 @@ import pytest
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt
+from fastgrad.native.contracts.integers import steps_of
 from fastgrad.native.host.tables import BY_NAME
 from tests.runtime.test_safety import run_program
 
@@ -108,6 +109,17 @@ CALLS: dict[str, Any] = {
     "no integer": lambda x: rt.apply(NUMBER["transpose"], 1, 0, x, 0, "a"),
     "several outputs of an op with one": lambda x: rt.apply(NUMBER["exp"], 1, 5, x),
     "other outputs than lengths": lambda x: rt.apply(NUMBER["split"], 1, 3, x, 0, 1, 1),
+    "views that are not counted": lambda x: rt.apply(NUMBER["unbind"], 1, 0, x, 0),
+    "a dtype that is none": lambda x: rt.apply(NUMBER["cast"], 1, 0, x, 200),
+    "a memory format that is none": lambda x: rt.apply(NUMBER["clone"], 1, 0, x, 9),
+    "fewer sizes than their number": lambda x: rt.apply(NUMBER["zeros_of"], 1, 0, x, 3, 2, 2),
+    "more sizes than dimensions": lambda x: rt.apply(NUMBER["sum_to"], 1, 0, x, 1 << 40, 2),
+    "a negative number of sizes": lambda x: rt.apply(NUMBER["restore_reduced"], 1, 0, x, -2, 1),
+    "a negative size": lambda x: rt.apply(NUMBER["zeros_of"], 1, 0, x, 2, 2, -2),
+    "a negative stride": lambda x: rt.apply(NUMBER["as_strided"], 1, 0, x, 1, 2, -1, 0, 1, 1),
+    "a part without the strides of its base": lambda x: rt.apply(NUMBER["take_strided"], 1, 0, x, 1, 2, 1, 0),
+    "lengths of fewer operands": lambda x: rt.apply(NUMBER["cat"], 2, 0, x, x, 0, 2),
+    "padding without sizes": lambda x: rt.apply(NUMBER["pad"], 1, 0, x, 0, 0, 1, -1),
     "a view in place": lambda x: rt.apply(NUMBER["view"], 1, -1, x, 2),
     "a product of matrices in place": lambda x: rt.apply(NUMBER["mm"], 2, -1, x, x),
 }
@@ -117,6 +129,31 @@ CALLS: dict[str, Any] = {
 def test_a_call_that_does_not_fit_the_table_is_refused(what: str):
     with pytest.raises(TypeError):
         CALLS[what](leaf())
+
+
+I = fg.tensor([0])
+MISFITS: dict[str, Any] = {
+    "sizes that are no sum's": lambda x: rt.apply(NUMBER["sum_to"], 1, 0, x, 1, 5),
+    "dimensions that it has not": lambda x: rt.apply(NUMBER["expand_reduced"], 1, 0, x, 1, 2, 7),
+    "a base of another rank": lambda x: rt.apply(NUMBER["zero_strided"], 1, 0, x, 1, 2, 1, 0, 2, 2, 1),
+    "a part beyond its base": lambda x: rt.apply(NUMBER["take_strided"], 1, 0, x, 1, 2, 1, 1 << 50, 1, 1),
+    "no gradient at all": lambda x: rt.apply(NUMBER["unbind_backward"], 2, 0, None, None, 0, 1, 2),
+    "a padding that is none": lambda x: rt.apply(NUMBER["pad"], 1, 0, x, 9, 0, 1, 1, 1, 4),
+    "a missing parameter": lambda x: rt.apply(NUMBER["sgd_step"], 1, 0, x.detach(), 2, 0, 0, 0, 0, 0),
+    "a place that a group has not": lambda x: rt.apply(NUMBER["clip"], 2, 0, x.detach(), x.detach(), 3, 0),
+    "a missing index": lambda x: rt.apply(NUMBER["index"], 4, 0, x, I, None, I, 0, 0),
+}
+
+
+@pytest.mark.parametrize("what", MISFITS)
+def test_a_call_whose_integers_do_not_fit_its_operands_is_refused(what: str):
+    with pytest.raises((RuntimeError, IndexError), match=r"do not fit|out of range|beyond the 8 bytes"):
+        MISFITS[what](leaf())
+
+
+def test_integers_that_an_op_cannot_declare():
+    with pytest.raises(ValueError, match="unchecked ones last"):
+        steps_of(("*rest", "dtype"))
 
 
 def test_calls_of_any_length():

@@ -53,7 +53,15 @@ from fastgrad.native.contracts.flags import (
     WATCHED,
 )
 from fastgrad.native.contracts.python_types import NO_MATERIALIZE
-from fastgrad.native.contracts.status import FREED_GRAPH, INFERENCE_SAVED, INTERNAL, OK, RAISED, SAVED_TWICE
+from fastgrad.native.contracts.status import (
+    FINISHED_TWICE,
+    FREED_GRAPH,
+    INFERENCE_SAVED,
+    INTERNAL,
+    OK,
+    RAISED,
+    SAVED_TWICE,
+)
 from fastgrad.native.graph.graph import (
     check_readable,
     gradient_edge,
@@ -137,7 +145,9 @@ def function_begin(kind, function, args):
 def set_output_count(n, count):
     """Room for what a node keeps of its outputs, to be said once, before anything leads to one of them. A status."""
     record = node(n)
-    if count < 0 or count > MOST_OUTPUTS or record.n_out != 1 or words(record.metas)[0] != -1:
+    if record.n_out != 1 or words(record.metas)[0] != -1:
+        return FINISHED_TWICE
+    if count < 0 or count > MOST_OUTPUTS:
         return fail(INTERNAL, record.n_out, count)
     if count > 1:
         metas = allocate(count * META_BYTES)

@@ -449,6 +449,9 @@ NOT_RECORDABLE = _reason(
 SAVED_TWICE = _reason(
     RuntimeError, "the tensors of a custom function are saved once, when its forward has returned"
 )
+FINISHED_TWICE = _reason(
+    RuntimeError, "a call of a custom function gets its outputs once, when its forward has returned"
+)
 SAVED_MODIFIED = _reason(
     RuntimeError,
     "one of the variables needed for gradient computation has been modified by an inplace operation: "

@@ -14,7 +14,18 @@ from fastgrad.native.base.pyapi import (
     py_tuple_new,
     py_tuple_set,
 )
-from fastgrad.native.contracts.limits import MAX_OPS
+from fastgrad.native.contracts.formats import GIVEN_STRIDES
+from fastgrad.native.contracts.integers import (
+    DTYPE,
+    EACH,
+    END,
+    LAYOUT,
+    NUMBER,
+    OFFSETS,
+    REGION,
+    STEP_BITS,
+)
+from fastgrad.native.contracts.limits import MAX_DIMS, MAX_OPS, N_DTYPES
 from fastgrad.native.contracts.ops import (
     ANY_NUMBER,
     ELEMENTWISE,
@@ -113,6 +124,8 @@ def apply_with(ins, op, n, n_outs, arguments, count):
         ins[k] = optional_handle(given[k])
         if ins[k] < 0 or (ins[k] == 0 and not info.optional >> min(k, 63) & 1):
             return call_refused(BAD_HANDLE, arguments, count)
+    if info.integers != 0 and not integers_fit(info.integers, n, n_ints, attrs):
+        return call_refused(BAD_CALL, arguments, count)
     hold(n, ins)
     if n_outs == IN_PLACE:
         changed = inplace(op, n, ins, n_ints, attrs)
@@ -121,8 +134,43 @@ def apply_with(ins, op, n, n_outs, arguments, count):
     made = call_entry(op, n, ins, n_ints, attrs, outs, n_outs)
     let_go(n, ins)
     if made <= 0:
-        return call_refused(made, arguments, count)
+        return call_refused(made if made < 0 else BAD_CALL, arguments, count)
     return wrap(outs[0]) if made == 1 and n_outs == 0 else wrap_all(outs, made)
+
+
+@native
+def integers_fit(steps, n, n_ints, attrs):
+    """Whether the integers of a call of `n` operands are what the op's word says: see Note [Integers of a call]."""
+    at = 0
+    while steps != END:
+        step = steps & ((1 << STEP_BITS) - 1)
+        steps >>= STEP_BITS
+        if step == EACH:
+            count = n
+        elif step == LAYOUT and at == n_ints:
+            count = 0
+        elif at >= n_ints:
+            return False
+        elif step == NUMBER:
+            at += 1
+            continue
+        elif step == DTYPE or step == LAYOUT:
+            if attrs[at] < 0 or attrs[at] >= (N_DTYPES if step == DTYPE else GIVEN_STRIDES + 1):
+                return False
+            count = 1
+        else:
+            rank = attrs[at]
+            if rank < 0 or rank > MAX_DIMS:
+                return False
+            at += 1
+            count = 1 + 2 * rank if step == REGION else rank
+        if at + count > n_ints:
+            return False
+        for k in range(at, at + count):
+            if attrs[k] < 0 and step != OFFSETS:
+                return False
+        at += count
+    return True
 
 
 @native_once

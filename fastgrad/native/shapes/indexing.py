@@ -254,6 +254,8 @@ def select_rows(x, index, dim, keepdim):
 def index_sizes(n, indices, stacked, sizes):
     """The sizes that index tensors have in common; returns their number or a failure. One number counts as a vector."""
     for k in range(n):
+        if indices[k] == 0:
+            return fail(INTERNAL, n, k)
         dtype = tensor(indices[k]).dtype
         if dtype != INT64 and dtype != INT32:
             return fail(INDEX_DTYPE, dtype)

@@ -9,7 +9,6 @@ from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.flags import CONTIGUOUS, INFERENCE, INFERENCE_MODE
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.multi_tensor import GROUP
-from fastgrad.native.contracts.limits import N_LAYOUTS
 from fastgrad.native.contracts.status import (
     INFERENCE_INPLACE,
     INTERNAL,
@@ -34,23 +33,23 @@ BEFORE_TENSORS = GROUP.place("tensors")  # words
 def each(op, n, ins, n_attrs, attrs):
     """Run the kernel of an op over groups of tensors; returns the first tensor, with a reference.
 
-    `ins`: the groups one after the other. `attrs`: the number of places in a group; three masks with a bit for each
-    place: there is a tensor, the kernel writes it, it is a single number of any floating dtype; then the kernel's
-    settings. The other tensors of a group have sizes and dtype of its first. Nothing is written unless all fit.
+    `ins`: the groups one after the other. `attrs`: a mask of the places that a group has tensors for; then the kernel's
+    settings. What the places are stands in the op's record. Tensors that are no single numbers have sizes and dtype of
+    the group's first. Nothing is written unless all fit.
     """
-    places = runtime().addresses[op_record(op).kernel * N_LAYOUTS + FLAT] >> BEFORE_TENSORS
+    info = op_record(op)
+    present = attrs[0]
     size = 0
-    if attrs[0] > 0 and places == (1 << attrs[0]) - 1:
-        for k in range(attrs[0]):
-            size += attrs[1] >> k & 1
-    if size == 0 or n % size != 0:
-        return fail(INTERNAL, attrs[0], attrs[1])
+    for k in range(info.places):
+        size += present >> k & 1
+    if present & info.needed != info.needed or present >> info.places != 0 or n % size != 0:
+        return fail(INTERNAL, present, n)
     for k in range(0, n, size):
-        status = check_group(op, advance(ins, k), attrs)
+        status = check_group(info, advance(ins, k), present)
         if failed(status):
             return status
     for k in range(0, n, size):
-        status = run_group(op, advance(ins, k), n_attrs, attrs)
+        status = run_group(info, advance(ins, k), n_attrs, attrs)
         if failed(status):
             return status
     retain(ins[0])
@@ -58,23 +57,23 @@ def each(op, n, ins, n_attrs, attrs):
 
 
 @native
-def check_group(op, group, attrs):
+def check_group(info, group, present):
     """Whether the tensors of a group fit together and may change: 0 or a negative status."""
     first = tensor(group[0])
     j = 0
-    for k in range(attrs[0]):
-        if not attrs[1] >> k & 1:
+    for k in range(info.places):
+        if not present >> k & 1:
             continue
         h = group[j]
         j += 1
         t = tensor(h)
-        if attrs[3] >> k & 1:
+        if info.single >> k & 1:
             fits = t.numel == 1 and (t.dtype == FLOAT32 or t.dtype == FLOAT64)
         else:
             fits = same_shape(h, group[0]) and t.dtype == first.dtype
         if not fits:
-            return fail(NOT_A_NUMBER, k, h) if attrs[3] >> k & 1 else fail(UNLIKE_FIRST, k, h, group[0])
-        if attrs[2] >> k & 1:
+            return fail(NOT_A_NUMBER, k, h) if info.single >> k & 1 else fail(UNLIKE_FIRST, k, h, group[0])
+        if info.written >> k & 1:
             if t.flags & INFERENCE and not runtime().mode & INFERENCE_MODE:
                 return fail(INFERENCE_INPLACE)
             status = about_to_change(h)
@@ -86,36 +85,39 @@ def check_group(op, group, attrs):
 
 
 @native
-def lie_alike(group, attrs):
+def lie_alike(info, group, present):
     """Whether the tensors of a group, but for single numbers, lie in memory the same way and without gaps."""
     first = tensor(group[0])
     if not without_gaps(first):
         return False
     j = 0
-    for k in range(attrs[0]):
-        if attrs[1] >> k & 1:
-            if not attrs[3] >> k & 1 and not lies_like(tensor(group[j]), first.strides):
+    for k in range(info.places):
+        if present >> k & 1:
+            if not info.single >> k & 1 and not lies_like(tensor(group[j]), first.strides):
                 return False
             j += 1
     return True
 
 
 @native
-def run_group(op, group, n_attrs, attrs):
+def run_group(info, group, n_attrs, attrs):
     """Run the kernel over one group, by way of contiguous copies where its tensors do not lie alike; a status."""
     first = tensor(group[0])
+    present = attrs[0]
     f = frames.group(stack_small())
     held = words(stack_small())
     f.n = first.numel
     f.single = first.dtype
     f.counted = 0
     status = 0
-    alike = not first.flags & CONTIGUOUS and lie_alike(group, attrs)  # what is contiguous is taken as it is
+    alike = not first.flags & CONTIGUOUS and lie_alike(
+        info, group, present
+    )  # what is contiguous is taken as it is
     j = 0
-    for k in range(attrs[0]):
+    for k in range(info.places):
         f.tensors[k] = 0
         held[k] = 0
-        if attrs[1] >> k & 1:
+        if present >> k & 1:
             h = 0
             if not failed(status) and alike:
                 h = group[j]
@@ -126,18 +128,18 @@ def run_group(op, group, n_attrs, attrs):
             if h > 0:
                 held[k] = h
                 f.tensors[k] = tensor(h).data
-                if attrs[3] >> k & 1:
+                if info.single >> k & 1:
                     f.single = tensor(h).dtype
             elif failed(h):
                 status = h
-    settings = advance(f.tensors, attrs[0])
-    for k in range(4, n_attrs):
-        settings[k - 4] = attrs[k]
-    n_words = BEFORE_TENSORS + attrs[0] + n_attrs - 4
-    kernel = op_record(op).kernel
+    settings = advance(f.tensors, info.places)
+    for k in range(1, n_attrs):
+        settings[k - 1] = attrs[k]
+    n_words = BEFORE_TENSORS + info.places + n_attrs - 1
+    kernel = info.kernel
     if not failed(status):
         if (
-            attrs[2] & attrs[3] and first.numel >= 2 * runtime().part_work
+            info.written & info.single and first.numel >= 2 * runtime().part_work
         ):  # see Note [Steps count themselves]
             f.n = 0
             status = launch(kernel, first.device, first.dtype, FLAT, address_of(f), n_words, 0)
@@ -146,12 +148,12 @@ def run_group(op, group, n_attrs, attrs):
     if not failed(status):
         status = launch(kernel, first.device, first.dtype, FLAT, address_of(f), n_words, first.numel)
     j = 0
-    for k in range(attrs[0]):
+    for k in range(info.places):
         if held[k] != 0:
-            if not failed(status) and attrs[2] >> k & 1:
+            if not failed(status) and info.written >> k & 1:
                 if held[k] != group[j]:
                     status = copy_into(group[j], held[k])
                 bump_version(group[j])
             drop(held[k])
-        j += attrs[1] >> k & 1
+        j += present >> k & 1
     return status

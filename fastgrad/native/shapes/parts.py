@@ -17,6 +17,8 @@ from fastgrad.native.contracts.status import (
     BEYOND_STORAGE,
     CAT_DIMS,
     CAT_SIZES,
+    INTERNAL,
+    MISFIT,
     NO_DIMS,
     OVERLAP,
     STACK_SIZES,
@@ -120,6 +122,8 @@ def scatter_views(n, ins, kind, attrs, ndim, sizes):
     for k in range(n):
         if ins[k] != 0 and first == 0:
             first = ins[k]
+    if first == 0:
+        return fail(INTERNAL, kind, n)
     t = tensor(first)
     out = zeros(t.dtype, t.device, ndim, sizes)
     if failed(out):
@@ -150,14 +154,21 @@ def view_backward(g, kind, n_attrs, attrs, ndim, sizes):
     return finished(out, write_view(out, kind, n_attrs, attrs, g))
 
 
-# A plan says how a view lies in its base: rank, sizes, strides and offset of the view, then rank and strides of the
-# base. The gradient of the base is laid out like the base itself: another layout may have no strides for the view.
+# A part (`plan`) says how a view lies in its base: rank, sizes, strides and offset of the view, then rank and strides
+# of the base. The gradient of the base is laid out like the base itself: another layout may have no strides for the
+# view.
 
 
 @native
 def offset_of(plan):
     """The offset in a plan: elements from the first one of the base to the first one of the view."""
     return plan[1 + 2 * plan[0]]
+
+
+@native
+def base_rank(plan):
+    """The rank of the base in a plan."""
+    return plan[2 + 2 * plan[0]]
 
 
 @native
@@ -218,6 +229,8 @@ def has_strides(t, strides):
 @native
 def zero_strided(g, plan):
     """A copy of `g`, laid out like the base, with zeros in the part that a plan names."""
+    if base_rank(plan) != tensor(g).ndim:
+        return fail(MISFIT)
     out = laid_out(g, base_strides(plan))
     if failed(out):
         return out
@@ -228,6 +241,8 @@ def zero_strided(g, plan):
 def take_strided(g, plan):
     """The part of `g` that a plan names; of a copy if `g` is not laid out like the base."""
     t = tensor(g)
+    if base_rank(plan) != t.ndim:
+        return fail(MISFIT)
     strides = base_strides(plan)
     if has_strides(t, strides) and not may_overlap(t.ndim, t.shape, strides):
         source = g
@@ -259,7 +274,9 @@ def place_strided(g, plan):
     """
     n = plan[0]
     strides = base_strides(plan)
-    target = advance(strides, plan[2 + 2 * n])
+    target = advance(strides, base_rank(plan))
+    if target[0] != base_rank(plan):
+        return fail(MISFIT)
     t = tensor(g)
     out = empty_strided(t.dtype, t.device, target[0], advance(target, 1), strides)
     if failed(out):

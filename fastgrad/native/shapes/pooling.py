@@ -7,7 +7,7 @@ from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import address_of, advance, native, stack_small, tensor, words, words_of
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames.elementwise import FLAT
-from fastgrad.native.contracts.frames.windows import CONSTANT, POOLING
+from fastgrad.native.contracts.frames.windows import CIRCULAR, CONSTANT, POOLING
 from fastgrad.native.contracts.status import MISFIT, PLACE_RANGE
 from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.elementwise import cast
@@ -155,22 +155,25 @@ def pool_at(op, h, indices, ndim, sizes):
 
 
 @native
-def pad(op, h, mode, value, plan, rank, target, back):
+def pad(op, h, mode, value, padded, target, back):
     """Each dimension put into a longer (or shorter) one, or with `back` what came out of that summed up again.
 
-    `plan`: rank, how far each dimension begins before that of the operand, rank and sizes after padding. `target`: the
-    sizes of the result.
+    `padded`: rank, how far each dimension begins before that of the operand, rank and sizes after padding. `target`:
+    rank and sizes of the result.
     """
     t = tensor(h)
-    if plan[0] != t.ndim or rank != t.ndim:
+    rank = t.ndim
+    if padded[0] != rank or target[0] != rank or mode < CONSTANT or mode > CIRCULAR:
         return fail(MISFIT)
     for k in range(rank):
-        if back != 0 and plan[2 + rank + k] != t.shape[k]:
+        if back != 0 and padded[2 + rank + k] != t.shape[k]:
             return fail(MISFIT)
     current = contiguous(h)
     for k in range(rank):
-        if not failed(current) and (plan[1 + k] != 0 or tensor(current).shape[k] != target[k]):
-            following = pad_dim(op, current, k, mode, value, plan[1 + k], target[k], back)
+        begin = padded[1 + k]
+        size = target[1 + k]
+        if not failed(current) and (begin != 0 or tensor(current).shape[k] != size):
+            following = pad_dim(op, current, k, mode, value, begin, size, back)
             drop(current)
             current = following
     if current == h:  # nothing was there to do
@@ -194,7 +197,7 @@ def pad_dim(op, h, dim, mode, value, before, size, back):
             after *= t.shape[k]
     sizes[dim] = size
     short = size if back != 0 else t.shape[dim]
-    if size < 0 or (short == 0 and mode != CONSTANT):
+    if size < 0 or abs(before) >= LARGEST or (short == 0 and mode != CONSTANT):
         return fail(MISFIT)
     out = new_tensor(t.dtype, t.device, t.ndim, sizes)
     if failed(out) or tensor(out).numel == 0:

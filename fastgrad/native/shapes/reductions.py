@@ -25,7 +25,14 @@ from fastgrad.native.contracts.ops import (
     SHAPE_LENGTH,
     SHAPE_STD,
 )
-from fastgrad.native.contracts.status import DTYPE_REFUSED, DUPLICATE_DIM, EMPTY_DIM, EMPTY_TENSOR, MEAN_DTYPE
+from fastgrad.native.contracts.status import (
+    DTYPE_REFUSED,
+    DUPLICATE_DIM,
+    EMPTY_DIM,
+    EMPTY_TENSOR,
+    MEAN_DTYPE,
+    MISFIT,
+)
 from fastgrad.native.launch.elementwise import elementwise, number_tensor
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.launch.promotion import is_floating
@@ -60,10 +67,13 @@ def dims_mask(h, n, dims):
 
 @native
 def listed_mask(ndim, n, dims):
-    """A bit for each listed dimension; all if none is listed."""
+    """A bit for each listed dimension; all if none is listed; negative where one is wrong."""
     mask = (1 << ndim) - 1 if n == 0 else 0
     for k in range(n):
-        mask |= 1 << wrap_dim(dims[k], ndim)
+        dim = wrap_dim(dims[k], ndim)
+        if dim < 0:
+            return fail_dim(dims[k], ndim)
+        mask |= 1 << dim
     return mask
 
 
@@ -76,6 +86,7 @@ def run_reduction(kernel, dtype, h, mask, out):
     f.x = t.data
     f.results = tensor(out).numel
     reduced = 1
+    results = 1
     for part in range(2):
         dims = f.gone if part == 1 else f.kept
         rank = 0
@@ -84,6 +95,8 @@ def run_reduction(kernel, dtype, h, mask, out):
             inside = (mask >> d) & 1
             if inside == part and part == 1:
                 reduced *= size
+            elif inside == part:
+                results *= size
             if inside != part or size == 1:
                 continue
             stride = t.strides[d]
@@ -99,7 +112,9 @@ def run_reduction(kernel, dtype, h, mask, out):
             rank = 1
         dims.rank = rank
     f.count = reduced
-    if tensor(out).numel == 0:
+    if results != f.results:
+        return fail(MISFIT)
+    if results == 0:
         return 0
     blocks = 1
     if f.kept.rank < MAX_DIMS:
@@ -223,6 +238,8 @@ def reduce_like(h, n_attrs, attrs):
     rest = advance(attrs, 2 + rank)
     ndim = rest[0]
     mask = listed_mask(ndim, n_attrs - 3 - rank - ndim, advance(rest, 1 + ndim))
+    if failed(mask):
+        return mask
     op = runtime().mean_op if attrs[0] else runtime().sum_op
     return reduce_into(op_record(op).kernel, t.dtype, h, mask, t.dtype, rank, advance(attrs, 2))
 
@@ -236,6 +253,8 @@ def restore_reduced(h, n_attrs, attrs):
     ndim = attrs[0]
     sizes = advance(attrs, 1)
     mask = listed_mask(ndim, n_attrs - 1 - ndim, advance(attrs, 1 + ndim))
+    if failed(mask):
+        return mask
     kept = words(stack_small())
     for k in range(ndim):
         kept[k] = 1 if mask & (1 << k) else sizes[k]
@@ -256,6 +275,8 @@ def expand_reduced(h, n_attrs, attrs, mean):
         kept = restore_reduced(h, n_attrs, attrs)
     else:
         mask = listed_mask(ndim, n_attrs - 1 - ndim, advance(attrs, 1 + ndim))
+        if failed(mask):
+            return mask
         count = 1
         for k in range(ndim):
             if mask & (1 << k):

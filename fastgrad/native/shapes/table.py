@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base.failures import fail, failed
-from fastgrad.native.base.intrinsics import address_of, advance, float_of, native, native_once, tensor, words
+from fastgrad.native.base.intrinsics import advance, float_of, native, native_inline, native_once, tensor
 from fastgrad.native.contracts.ops import (
     SHAPE_ADAPTIVE_POOL,
     SHAPE_ADDMM,
@@ -15,6 +15,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_CLONE,
     SHAPE_CONV,
     SHAPE_CONV_WEIGHT,
+    SHAPE_DIAGONAL_BACKWARD,
     SHAPE_DOT,
     SHAPE_EACH,
     SHAPE_EXPAND_BACK,
@@ -32,6 +33,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_MATMUL,
     SHAPE_MAX_POOL,
     SHAPE_MV,
+    SHAPE_NARROW_BACKWARD,
     SHAPE_NLL,
     SHAPE_NLL_BACKWARD,
     SHAPE_NUMBER,
@@ -47,7 +49,9 @@ from fastgrad.native.contracts.ops import (
     SHAPE_RESHAPE_TO,
     SHAPE_RESTORE,
     SHAPE_SCATTER_ADD,
+    SHAPE_SELECT_BACKWARD,
     SHAPE_SELECT_ROWS,
+    SHAPE_SLICE_BACKWARD,
     SHAPE_SORT,
     SHAPE_SPLIT_BACKWARD,
     SHAPE_STACK,
@@ -57,11 +61,14 @@ from fastgrad.native.contracts.ops import (
     SHAPE_TRIANGLE,
     SHAPE_UNBIND_BACKWARD,
     SHAPE_VAR,
-    SHAPE_VIEW_BACKWARD,
     SHAPE_ZERO_STRIDED,
     SHAPE_ZEROS,
+    VIEW_DIAGONAL,
+    VIEW_NARROW,
+    VIEW_SELECT,
+    VIEW_SLICE,
 )
-from fastgrad.native.contracts.status import INTERNAL
+from fastgrad.native.contracts.status import INTERNAL, MISFIT
 from fastgrad.native.launch.elementwise import copy_laid_out, number_tensor
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop
@@ -116,19 +123,20 @@ def run_image(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_ADAPTIVE_POOL:
         out = pool(op, ins[0], 0, attrs)
     elif kind == SHAPE_POOL_SCATTER:
-        out = pool_at(op, ins[0], ins[1], attrs[0], words(address_of(attrs) + 8))
+        out = pool_at(op, ins[0], ins[1], attrs[0], advance(attrs, 1))
     elif kind == SHAPE_POOL_GATHER:
         out = pool_at(op, ins[0], ins[1], 0, attrs)
     elif kind == SHAPE_PAD:
-        # attrs: mode, value, the plan, which has the sizes of the result
-        plan = words(address_of(attrs) + 16)
-        target = words(address_of(plan) + (1 + plan[0]) * 8)
-        out = pad(op, ins[0], attrs[0], attrs[1], plan, target[0], words(address_of(target) + 8), 0)
+        # attrs: mode, value, rank and begins, rank and sizes with padding
+        padded = advance(attrs, 2)
+        out = pad(op, ins[0], attrs[0], attrs[1], padded, advance(padded, 1 + padded[0]), 0)
     elif kind == SHAPE_PAD_BACKWARD:
-        # attrs: mode, the plan, rank and sizes of the result
-        plan = words(address_of(attrs) + 8)
-        target = words(address_of(plan) + (2 + 2 * plan[0]) * 8)
-        out = pad(op, ins[0], attrs[0], 0, plan, target[0], words(address_of(target) + 8), 1)
+        # attrs: mode, rank and begins, rank and sizes with padding, rank and sizes of the result
+        padded = advance(attrs, 1)
+        target = advance(padded, 2 + 2 * padded[0])
+        if padded[1 + padded[0]] != padded[0]:
+            return fail(MISFIT)
+        out = pad(op, ins[0], attrs[0], 0, padded, target, 1)
     else:
         return fail(INTERNAL, op, kind)
     outs[0] = out
@@ -187,17 +195,25 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
     return 1 if not failed(out) else out
 
 
+@native_inline
+def view_of(kind):
+    """The view whose gradient an op of this kind is."""
+    if kind == SHAPE_SLICE_BACKWARD:
+        return VIEW_SLICE
+    if kind == SHAPE_SELECT_BACKWARD:
+        return VIEW_SELECT
+    return VIEW_DIAGONAL if kind == SHAPE_DIAGONAL_BACKWARD else VIEW_NARROW
+
+
 @native_once
 def run_part(op, kind, n, ins, n_attrs, attrs, outs):
     """Functions of parts of tensors: indices, and gradients of views."""
     out = 0
-    if kind == SHAPE_VIEW_BACKWARD:
-        # attrs: view kind, number of its integers, those, ndim, sizes
-        at = address_of(attrs)
-        count = attrs[1]
-        out = view_backward(
-            ins[0], attrs[0], count, words(at + 16), attrs[2 + count], words(at + (3 + count) * 8)
-        )
+    if kind >= SHAPE_SLICE_BACKWARD and kind <= SHAPE_NARROW_BACKWARD:
+        # attrs: those of the view, rank and sizes of the result
+        count = op_record(op).n_ints
+        target = advance(attrs, count)
+        out = view_backward(ins[0], view_of(kind), count, attrs, target[0], advance(target, 1))
     elif kind == SHAPE_ZERO_STRIDED:
         out = zero_strided(ins[0], attrs)
     elif kind == SHAPE_TAKE_STRIDED:
@@ -205,10 +221,10 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_PLACE_STRIDED:
         out = place_strided(ins[0], attrs)
     elif kind == SHAPE_UNBIND_BACKWARD:
-        out = scatter_views(n, ins, 0, attrs, attrs[1], words(address_of(attrs) + 16))
+        out = scatter_views(n, ins, 0, attrs, attrs[1], advance(attrs, 2))
     elif kind == SHAPE_SPLIT_BACKWARD:
         # attrs: dim, n lengths, ndim, sizes
-        out = scatter_views(n, ins, 1, attrs, attrs[1 + n], words(address_of(attrs) + (2 + n) * 8))
+        out = scatter_views(n, ins, 1, attrs, attrs[1 + n], advance(attrs, 2 + n))
     elif kind == SHAPE_GATHER:
         out = gather(op, ins[0], ins[1], attrs[0])
     elif kind == SHAPE_SCATTER_ADD:
@@ -242,7 +258,7 @@ def run_forward(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_CLONE:
         out = copy_laid_out(ins[0], tensor(ins[0]).dtype, n_attrs, attrs)
     elif kind == SHAPE_SUM_TO:
-        out = sum_to(ins[0], attrs[0], words(address_of(attrs) + 8))
+        out = sum_to(ins[0], attrs[0], advance(attrs, 1))
     elif kind == SHAPE_CAT:
         out = join(n, ins, attrs[0], 0, ins[0])
     elif kind == SHAPE_STACK:
@@ -250,10 +266,10 @@ def run_forward(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_RESHAPE:
         out = reshape_or_copy(ins[0], n_attrs, attrs)
     elif kind == SHAPE_RESHAPE_TO:
-        out = reshape_or_copy(ins[0], attrs[0], words(address_of(attrs) + 8))
+        out = reshape_or_copy(ins[0], attrs[0], advance(attrs, 1))
     elif kind == SHAPE_ZEROS:
         t = tensor(ins[0])
-        out = zeros(t.dtype, t.device, attrs[0], words(address_of(attrs) + 8))
+        out = zeros(t.dtype, t.device, attrs[0], advance(attrs, 1))
     elif kind == SHAPE_RESTORE:
         out = restore_reduced(ins[0], n_attrs, attrs)
     elif kind == SHAPE_EXPAND_META:
@@ -263,7 +279,7 @@ def run_forward(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_EXPAND_BACK or kind == SHAPE_EXPAND_MEAN_BACK:
         # the plan's first part is the shape of the input; the rest is that of expand_reduced
         skip = 1 + attrs[0]
-        rest = words(address_of(attrs) + skip * 8)
+        rest = advance(attrs, skip)
         out = expand_reduced(ins[0], n_attrs - skip, rest, 1 if kind == SHAPE_EXPAND_MEAN_BACK else 0)
     elif kind == SHAPE_REDUCE_LIKE:
         out = reduce_like(ins[0], n_attrs, attrs)
@@ -272,7 +288,7 @@ def run_forward(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_SELECT_ROWS:
         out = select_rows(ins[0], ins[1], attrs[0], attrs[1])
     elif kind == SHAPE_PLACE_ROWS:
-        out = place_rows(ins[0], ins[1], attrs[0], attrs[2], words(address_of(attrs) + 24))
+        out = place_rows(ins[0], ins[1], attrs[0], attrs[2], advance(attrs, 3))
     elif kind == SHAPE_TRIANGLE:
         out = triangle(op, ins[0], attrs[0])
     else:

@@ -10,6 +10,7 @@ from tests.fuzz.case import Case, valid
 FAMILIES = (
     "arguments",
     "names",
+    "calls",
     "hooks",
     "lifetimes",
     "subclasses",
