@@ -430,6 +430,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
             need_tensor("scatter_add", index, "index", 3),
         ),
         as_index("scatter_add", "dim", dim),
+        0,  # sizes: only zeros would have to be told theirs
     )
 
 
