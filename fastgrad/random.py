@@ -35,7 +35,7 @@ from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, PER_BLOCK, UNIFORM
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
-from fastgrad.ops.call import float_bits, write_bytes
+from fastgrad.ops.call import float_bits
 
 DEFAULT_SEED = 67280421310721
 """The seed of a new generator, that of PyTorch's."""
@@ -118,7 +118,7 @@ class Generator:
         with _LOCK:
             state = _STATE.pack(self._seed, self._offset)
         tensor = rt.new(UINT8, 0, (_STATE.size,))
-        write_bytes(tensor, state)
+        rt.write(tensor, state)
         return tensor
 
     def set_state(self, new_state: Any) -> None:

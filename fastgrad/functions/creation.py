@@ -254,7 +254,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             return finish(out, requires_grad)
     array = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
     out = allocate("tensor", dtypes.of_numpy(array.dtype).code, array.shape, device_code(device))
-    rt.write(out, array.ctypes.data)
+    rt.write(out, array)
     return finish(out, requires_grad)
 
 
@@ -441,7 +441,7 @@ def linspace(
     code = dtype_code(dtype)
     out = allocate("linspace", code, (steps,), device_code(device))
     values = np.linspace(first, last, steps).astype(dtypes.of_code(code).numpy, copy=False)
-    rt.write(out, values.ctypes.data)
+    rt.write(out, values)
     return finish(out, requires_grad)
 
 

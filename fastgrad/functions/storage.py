@@ -20,7 +20,7 @@ from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import STORAGE, TENSOR
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import invoke, write_bytes
+from fastgrad.ops.call import invoke
 
 _STORAGE = TENSOR.fields["storage"][0]
 _NBYTES = STORAGE.fields["nbytes"][0]
@@ -76,7 +76,7 @@ def from_bytes(dtype: dtypes.dtype, data: bytes) -> Storage:
     if len(data) % dtype.itemsize:
         raise ValueError(f"{len(data)} bytes are no whole number of elements of {dtype}")
     out = Storage.empty(dtype, len(data) // dtype.itemsize)
-    write_bytes(out.flat, data)
+    rt.write(out.flat, data)
     return out
 
 

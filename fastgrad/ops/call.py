@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -140,12 +139,6 @@ def _flat(attrs: tuple[Any, ...]) -> list[int]:
         else:
             flat.extend(a)
     return flat
-
-
-def write_bytes(tensor: Any, data: bytes) -> None:
-    """Fill a fresh contiguous tensor with as many bytes as it has."""
-    held = ctypes.create_string_buffer(data, len(data))  # until they are copied
-    rt.write(tensor, ctypes.addressof(held))
 
 
 def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:

@@ -282,8 +282,8 @@ FUZZ = """
     from fastgrad.native.contracts.records import NODE
 
     random.seed({seed})
-    LEFT_OUT = {{"set_word", "set_object", "apply", "foreign", "release_handle", "collecting", "write",
-                "run_pass", "take_over"}}
+    LEFT_OUT = {{"set_word", "set_object", "apply", "foreign", "release_handle", "collecting", "run_pass",
+                "take_over"}}
     entries = [e for e in ENTRIES if e.is_public and e.name not in LEFT_OUT]
 
     class Twice(fg.autograd.Function):
@@ -422,3 +422,32 @@ def test_how_many_outputs_a_call_has_is_said_once():
     for node, count in ((called, 0), (called, 2), (fresh, 1), (fresh, 0), (fresh, 4)):
         with pytest.raises(RuntimeError, match="gets its outputs once"):
             rt.set_output_count(node, count)
+
+
+# --- memory of others ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "error"), [
+    (12, TypeError), (None, TypeError), ("text", TypeError), (b"", ValueError), (b"1234567", ValueError),
+    (bytes(9), ValueError), (memoryview(bytes(32))[::4], BufferError),
+])  # fmt: skip
+def test_only_memory_of_the_right_length_is_written(value: Any, error: type[Exception]):
+    x = fg.zeros(2)
+    with pytest.raises(error):
+        rt.write(x, value)
+    assert x.tolist() == [0.0, 0.0]
+
+
+def test_only_what_is_contiguous_is_written():
+    with pytest.raises(ValueError, match="contiguous"):
+        rt.write(fg.zeros(2, 2).t(), bytes(16))
+
+
+def test_memory_is_let_go_of():
+    data = bytearray(8)
+    x = fg.ones(2)
+    rt.write(x, data)
+    with contextlib.suppress(ValueError):
+        rt.write(x, bytearray(5))
+    data.append(0)  # nobody holds it any more
+    assert x.tolist() == [0.0, 0.0]

@@ -41,7 +41,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("overlap", "tensor, tensor", "int"),
     row("fill", "tensor, int, float, int", "count", called="fill"),
     row("copy", "tensor, tensor", "count", called="copy_"),
-    row("write", "tensor, int", "count"),
+    row("write", "tensor, object", "count"),
     row("bump", "tensor", "none"),
     row("version", "tensor", "int"),
     row("data_of", "tensor", "tensor"),

@@ -192,6 +192,9 @@ NEGATIVE_DIM = _reason(
     "Trying to create tensor with negative dimension {size}: {sizes}",
     "size sizes:sizes",
 )
+BYTES_MISFIT = _reason(
+    ValueError, "{nbytes} bytes do not fill a contiguous tensor of {target}", "nbytes target:layout"
+)
 STORAGE_OVERFLOW = _reason(
     RuntimeError,
     "Storage size calculation overflowed with sizes={sizes}",

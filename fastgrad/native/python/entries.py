@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastgrad.native.base import frames, modes
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
+    address_of,
     context_object,
     native,
     node,
@@ -24,9 +25,11 @@ from fastgrad.native.base.pyapi import (
     py_decref,
     py_dict_get_text,
     py_err_occurred,
+    py_get_buffer,
     py_incref,
     py_integer_value,
     py_is_subtype,
+    py_release_buffer,
     py_tuple_new,
     text,
     text_type,
@@ -37,6 +40,7 @@ from fastgrad.native.contracts.frames.filling import PER_BLOCK
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import (
     BEYOND_STORAGE,
+    BYTES_MISFIT,
     INTERNAL,
     NEGATIVE_STRIDED,
     OK,
@@ -64,6 +68,8 @@ from fastgrad.native.tensors.overlap import overlap as memory_overlap
 from fastgrad.native.tensors.tensors import alias, itemsize, new_tensor
 
 OLDEST = 2  # the generation of a full collection
+PLAIN = 0  # a request for a buffer: bytes without gaps, which may be read
+BUFFER_DATA, BUFFER_LENGTH = 0, 2  # words of a Py_buffer
 GENERATION, START = text("generation"), text("start")
 
 
@@ -328,10 +334,23 @@ def copy(h, source):
 
 
 @native
-def write(h, address):
-    """Fill a fresh contiguous tensor with what lies at an address of the host's. OK or a failure."""
+def write(h, o):
+    """Fill a fresh contiguous tensor with the memory of an object that has the buffer protocol. OK or a failure."""
+    view = words(stack_small())
+    retain(h)  # what gives its memory may be Python
+    if py_get_buffer(o, address_of(view), PLAIN) != 0:
+        drop(h)
+        return RAISED
     enter()
-    return elements.write_bytes(h, address)
+    t = tensor(h)
+    nbytes = view[BUFFER_LENGTH]
+    if t.flags & CONTIGUOUS and nbytes == t.numel * itemsize(t.dtype):
+        status = elements.write_bytes(h, view[BUFFER_DATA])
+    else:
+        status = fail(BYTES_MISFIT, nbytes, h)
+    py_release_buffer(address_of(view))
+    drop(h)
+    return status
 
 
 @native
