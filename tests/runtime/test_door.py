@@ -141,6 +141,9 @@ MISFITS: dict[str, Any] = {
     "a padding that is none": lambda x: rt.apply(NUMBER["pad"], 1, 0, x, 9, 0, 1, 1, 1, 4),
     "a missing parameter": lambda x: rt.apply(NUMBER["sgd_step"], 1, 0, x.detach(), 2, 0, 0, 0, 0, 0),
     "a place that a group has not": lambda x: rt.apply(NUMBER["clip"], 2, 0, x.detach(), x.detach(), 3, 0),
+    "an index beyond the last dimension": lambda x: rt.apply(
+        NUMBER["index_put"], 3, 0, x, x, I, (1 << 63) - 1, 0
+    ),
     "a missing index": lambda x: rt.apply(NUMBER["index"], 4, 0, x, I, None, I, 0, 0),
 }
 

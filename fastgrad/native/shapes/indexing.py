@@ -28,6 +28,7 @@ from fastgrad.native.contracts.status import (
     INDEX_SIZES,
     INDICES_RANGE,
     INTERNAL,
+    MISFIT,
     OK,
     OPERAND_LENGTH,
     SOURCE_DTYPE,
@@ -341,8 +342,8 @@ def put(kernel, x, values, n, indices, first, stacked, accumulate):
     if failed(rank):
         return rank
     count = tensor(indices[0]).shape[0] if stacked else n
-    if first < 0 or count < 1 or first + count > tensor(x).ndim:
-        return fail(INTERNAL, first, count)
+    if first < 0 or count < 1 or first > tensor(x).ndim - count:
+        return fail(MISFIT)
     places = joined(n, indices, rank, sizes)
     if failed(places):
         return places
@@ -366,8 +367,8 @@ def index(op, n, ins, first, stacked):
     if failed(between):
         return between
     count = tensor(indices[0]).shape[0] if stacked else n
-    if first < 0 or count < 1 or first + count > tx.ndim:
-        return fail(INTERNAL, first, count)
+    if first < 0 or count < 1 or first > tx.ndim - count:
+        return fail(MISFIT)
     rank = tx.ndim - count + between
     if rank > MAX_DIMS:
         return fail(TOO_MANY_DIMS, rank)
