@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -96,16 +95,23 @@ def _parser() -> argparse.ArgumentParser:
 
     warmup = commands.add_parser(
         "warmup",
-        help="compile every kernel into the cache",
+        help="compile kernels into the cache",
         description="Compile every kernel that the cache lacks, so that no program has to wait for one.",
     )
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    warmup.add_argument(
+        "--only",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="PATTERN",
+        help="these kernels alone, by their names or those of ops, with * and ? for any letters: "
+        "softmax, 'lstm*', 'mul-float32-*'",
+    )
     warmup.add_argument(
         "--jobs",
         type=_count,
-        default=min(cores, 8),
         metavar="N",
-        help="how many processes compile (default: %(default)s)",
+        help="how many processes compile (default: one for each core)",
     )
     warmup.set_defaults(command=_warmup)
     return parser
@@ -192,8 +198,10 @@ def _doctor(_: argparse.Namespace) -> None:
 
 def _warmup(arguments: argparse.Namespace) -> None:
     import fastgrad as fg
+    from fastgrad.native.host.threads import usable_cores
 
     start = time.perf_counter()
+    settings = {"jobs": arguments.jobs or usable_cores(), "only": arguments.only}
     try:
         if _has("rich"):
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -207,25 +215,27 @@ def _warmup(arguments: argparse.Namespace) -> None:
             with Progress(*columns) as bar:
                 task = bar.add_task("", total=None)
 
-                def show(done: int, total: int, name: str) -> None:
-                    text = f"{_left(start, done, total)}, {name}".replace("[", r"\[")
+                def show(done: int, total: int, name: str, left: float) -> None:
+                    text = f"{_left(left)}, {name}".replace("[", r"\[")
                     bar.update(task, completed=done, total=total, description=text)
 
-                kernels = fg.warmup(show, jobs=arguments.jobs)
+                kernels = fg.warmup(show, **settings)
         else:
 
-            def show(done: int, total: int, name: str) -> None:
-                print(f"{done:>{len(str(total))}}/{total}  {_left(start, done, total)}, {name}", flush=True)
+            def show(done: int, total: int, name: str, left: float) -> None:
+                print(f"{done:>{len(str(total))}}/{total}  {_left(left)}, {name}", flush=True)
 
-            kernels = fg.warmup(show, jobs=arguments.jobs)
+            kernels = fg.warmup(show, **settings)
+    except ValueError as error:
+        raise CommandError(f"--only: {error}", EXIT_USAGE) from error
     except OSError as error:
         raise CommandError(str(error)) from error
+    kinds = f"named {' '.join(arguments.only)}" if arguments.only else "there are"
     print(
-        f"{kernels} kernels were compiled in {time.perf_counter() - start:.1f} s; the cache has all there are"
+        f"{kernels} kernels were compiled in {time.perf_counter() - start:.1f} s; the cache has all {kinds}"
     )
 
 
-def _left(start: float, done: int, total: int) -> str:
-    """How long the rest will take, from how long the first ones took."""
-    seconds = (time.perf_counter() - start) / done * (total - done)
+def _left(seconds: float) -> str:
+    """How long the rest will take, in words."""
     return f"{seconds / 60:.0f} min left" if seconds > 90 else f"{seconds:.0f} s left"

@@ -61,9 +61,13 @@ def unit_name(kernel: Any, dtype: int, layout_class: int) -> str:
         kernel.builder, kernel.inputs, frame.layout(), tuple(sorted(kernel.elements.items())),
         tuple(sorted(kernel.options.items())), required, kernel.formula,
     )  # fmt: skip
-    form = ("flat", "strided", "inplace", "other")[layout_class]
     key = cache.hash_texts(sources_key(kernel.builder.partition(":")[0]), by_value(values))
-    return f"{kernel.name}-{DTYPES[dtype]}-{form}-{key}"
+    return f"{cell_name(kernel, dtype, layout_class)}-{key}"
+
+
+def cell_name(kernel: Any, dtype: int, layout_class: int) -> str:
+    """A kernel for a dtype and a layout class by name, as in ``exp-float32-flat``."""
+    return f"{kernel.name}-{DTYPES[dtype]}-{('flat', 'strided', 'inplace', 'other')[layout_class]}"
 
 
 def unit(kernel: Any, dtype: int, layout_class: int) -> tuple[str, cache.Unit]:

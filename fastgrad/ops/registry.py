@@ -140,6 +140,7 @@ class Op:
         self.derivatives = derivatives
         self.rules: dict[int, Any] = {}  # of each input a callable, or one for each output
         self.joint = False
+        self.calls: set[int] = set()  # the numbers of ops that derivatives call
         self.recorded: dict[int, Recorded] = {}  # of inputs whose gradients have a node of another op
         self.numbered: Op | None = None
         self.called = called or name.partition(".")[0]
@@ -195,6 +196,7 @@ class Op:
             other._write(field, self._read(field, 0))
         other.recorded = {k: by for k, by in self.recorded.items() if k in self.rules}
         other.rules = {k: rule for k, rule in self.rules.items() if edges is None or k < edges}
+        other.calls = self.calls
         for k in other.rules:
             for field in _OF_A_RULE:
                 other._write(field, self._read(field, k), k)
@@ -241,6 +243,11 @@ class Op:
     def commutes(self) -> bool:
         """Whether the operands may change places: with a number on the left the op is called with it on the right."""
         return self._read("reflected", 0) == self.id
+
+    def kernels(self) -> set[Kernel]:
+        """The op's kernel, and those of the ops that its derivatives call."""
+        ops = (self, *(OPS[number] for number in self.calls))
+        return {op.kernel for op in ops if op.kernel is not None}
 
     def _write(self, field: str, value: int, index: int = 0) -> None:
         runtime_set("ops", value, self._word(field) + index)
@@ -319,6 +326,7 @@ class Op:
             inner = self._derivative_op(kernel, name, names, node)
             self.rules[k] = taking(("g", *names), call_of(inner) if node else anywhere(rule, times_g, inner))
             self._write_masks(self._save_mask(rule), k)
+            self.calls.add(inner.id)
             self._write("grad", inner.id, k)
             self._write("grad_kind", FUSED, k)
             return inner if node else rule
@@ -355,6 +363,7 @@ class Op:
             self._write_masks(self._save_mask(rule), k)
             program = trace(self, rule)
             fused = self._one_kernel(program, rule)
+            self.calls.update(program.ops)
             self._write("grad", fused if fused is not None else program.install(), k)
             self._write("grad_kind", FUSED if fused is not None else PROGRAM, k)
             if self.inputs[k].startswith("*"):  # every further input is like this one
@@ -375,7 +384,9 @@ class Op:
         k = self._position(name)
         self.rules[k] = rules
         self._write_masks(self._mask_of(n for rule in rules if rule for n in parameters(rule)), k)
-        self._write("grad", install([trace(self, rule).install() if rule else 0 for rule in rules]), k)
+        programs = [trace(self, rule) if rule else None for rule in rules]
+        self.calls.update(*(program.ops for program in programs if program))
+        self._write("grad", install([program.install() if program else 0 for program in programs]), k)
         self._write("grad_kind", SUMMED, k)
 
     def recorded_by(self, derivative: Op, *read: str, results: Sequence[int | str]) -> None:
@@ -400,6 +411,7 @@ class Op:
             if names != self.inputs[: len(names)]:
                 raise ValueError(f"the joint gradients of {self.name} must be those of its first inputs")
             self.joint = True
+            self.calls.add(by.id)
             for k in range(len(names)):
                 self.rules[k] = rule
                 self._write_masks(self._mask_of(by.inputs[1:]), k)

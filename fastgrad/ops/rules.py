@@ -86,6 +86,11 @@ class Trace:
             raise RuntimeError(f"a rule may call at most {ENV_WORDS - ENV_RESULTS} ops")
         return Symbol(self, slot)
 
+    @property
+    def ops(self) -> set[int]:
+        """The numbers of the ops that are called."""
+        return {instruction[0] for instruction in self.instructions}
+
     def _slot(self, operand: Any) -> int:
         if operand is None:
             return ENV_ABSENT

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import fastgrad as fg
-from fastgrad import cli, flags
+from fastgrad import cli, flags, warm
+from fastgrad.native.host.threads import usable_cores
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -128,10 +129,11 @@ def test_doctor_prints_the_environment(plain, monkeypatch, capsys):
 
 @pytest.mark.parametrize("plain", [False, True], ids=["rich", "plain"])
 def test_warmup_shows_progress(plain, monkeypatch, capsys):
-    def warmup(progress=None, *, jobs):
+    def warmup(progress=None, *, jobs, only):
         assert jobs == 2
+        assert only == []
         for done, name in enumerate(["add", "mul", "take[3]"], 1):
-            progress(done, 3, name)
+            progress(done, 3, name, 3.0 - done)
         return 3
 
     if plain:
@@ -142,15 +144,37 @@ def test_warmup_shows_progress(plain, monkeypatch, capsys):
     assert "3/3" in printed
     assert "0 s left, take[3]" in printed
     assert "3 kernels were compiled in" in printed
+    assert printed.endswith("the cache has all there are\n")
+
+
+def test_warmup_of_some_kernels_on_all_cores(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(fg, "warmup", lambda _, **settings: asked.append(settings) or 0)
+    assert cli.main(["warmup", "--only", "exp", "l*", "--only", "mul"]) == cli.EXIT_OK
+    assert asked == [{"jobs": usable_cores(), "only": ["exp", "l*", "mul"]}]
+    assert capsys.readouterr().out.endswith("the cache has all named exp l* mul\n")
+
+
+def test_warmup_of_an_unknown_kernel(capsys):
+    assert cli.main(["warmup", "--only", "softmx"]) == cli.EXIT_USAGE
+    error = capsys.readouterr().err
+    assert error.startswith("fastgrad: --only: warmup(): no kernel and no op that has one is called 'softmx'")
 
 
 @pytest.mark.parametrize(
-    ("passed", "done", "total", "text"),
-    [(10, 5, 50, "90 s left"), (9, 5, 50, "81 s left"), (60, 10, 110, "10 min left"), (7, 3, 3, "0 s left")],
+    ("seconds", "text"), [(90, "90 s left"), (80.6, "81 s left"), (600, "10 min left"), (0, "0 s left")]
 )
-def test_the_time_that_is_left(passed, done, total, text, monkeypatch):
-    monkeypatch.setattr(cli.time, "perf_counter", lambda: 1000.0 + passed)
-    assert cli._left(1000.0, done, total) == text
+def test_the_time_that_is_left(seconds, text):
+    assert cli._left(seconds) == text
+
+
+def test_the_time_that_is_left_counts_what_runs_at_once(monkeypatch):
+    todo = [(0, 0, form) for form in range(5)]
+    monkeypatch.setattr(warm, "missing", lambda only: todo)
+    monkeypatch.setattr(warm, "_compiled", lambda todo, jobs: [warm._Made(c, "", 1.0 + c[2]) for c in todo])
+    told = []
+    fg.warmup(lambda *of: told.append(of[3]), jobs=2)
+    assert told == [1.0 * 2, 1.5 * 2, 2.0, 2.5, 0.0]
 
 
 def test_warmup_needs_a_cache_that_it_can_write(tmp_path, monkeypatch, capsys):

@@ -117,22 +117,62 @@ def test_warmup_compiles_what_the_cache_lacks(empty, jobs, monkeypatch, capsys):
     cells = [
         (ROWS["exp"].id, FLOAT32, INPLACE), (ROWS["assign"].id, INT64, STRIDED), (ROWS["add"].id, INT64, FLAT),
     ]  # fmt: skip
-    lacking = warm.missing
-    monkeypatch.setattr(warm, "missing", lambda: [cell for cell in lacking() if cell in cells])
+    only = ["exp-float32-inplace", "assign-int64-strided", "add-int64-flat"]
     seen = []
-    assert fg.warmup(lambda *told: seen.append(told), jobs=jobs) == 3
-    assert [done for done, _, _ in seen] == [1, 2, 3]
-    assert {total for _, total, _ in seen} == {3}
-    assert {name for _, _, name in seen} == {"exp", "assign", "add"}
+    assert fg.warmup(lambda *told: seen.append(told), jobs=jobs, only=only) == 3
+    assert [done for done, *_ in seen] == [1, 2, 3]
+    assert {total for _, total, *_ in seen} == {3}
+    assert {name for *_, name, _ in seen} == {"exp", "assign", "add"}
+    left = [seconds for *_, seconds in seen]
+    assert left[0] > 0 == left[-1]
     assert all(cache.has(unit_name(KERNELS[k], dtype, form)) for k, dtype, form in cells)
-    assert fg.warmup(lambda *told: seen.append(told), jobs=jobs) == 0
+    assert sum(not path.name.startswith("runtime") for path in empty.glob("*.o")) == len(cells)
+    assert fg.warmup(lambda *told: seen.append(told), jobs=jobs, only=only) == 0
     assert len(seen) == 3
     assert capsys.readouterr().err == ""
     # A damaged file is lacking, too.
     path = empty / f"{unit_name(ROWS['exp'], FLOAT32, INPLACE)}.o"
     path.write_bytes(b"")
-    assert fg.warmup(jobs=jobs) == 1
+    assert fg.warmup(jobs=jobs, only=only) == 1
     assert path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("only", "kernels"),
+    [
+        (["exp"], {"exp", "exp_dx"}),  # the op, with its derivative
+        (["exp-*"], {"exp"}),
+        (["erf*", "mul_d?"], {"erf", "erf_dx", "mul_da", "mul_db"}),
+        (["softmax"], {"softmax", "softmax_backward"}),
+        (["mm"], {"gemm"}),
+        (["binary_cross_entropy_db"], {"binary_cross_entropy_db"}),  # no derivative is declared of it
+        ("relu", {"relu", "threshold_backward"}),
+    ],
+)
+def test_patterns_name_kernels_and_ops(only, kernels):
+    found = warm.cells(only)
+    assert {KERNELS[kernel].name for kernel, _, _ in found} == kernels
+    assert set(found) <= set(warm.cells())
+
+
+def test_patterns_name_cells():
+    exp = ROWS["exp"].id
+    assert warm.cells(["exp-float32-flat"]) == [(exp, FLOAT32, FLAT)]
+    assert warm.cells(["exp-float32-*"]) == [(exp, FLOAT32, form) for form in (FLAT, STRIDED, INPLACE)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        ("softmx", r"is called 'softmx'; is it 'softmax' or"),
+        ("exp-int64-flat", r"is called 'exp-int64-flat'$"),
+        ("copy_from_2", r"is called 'copy_from_2'; is it 'copy_from_"),  # a row without cells
+        ("", r"is called ''$"),
+    ],
+)
+def test_a_pattern_that_names_nothing(pattern, told):
+    with pytest.raises(ValueError, match=told):
+        fg.warmup(only=["exp", pattern])
 
 
 @pytest.mark.parametrize("jobs", [0, -1])
@@ -149,13 +189,10 @@ def test_warmup_fails_where_nothing_can_be_kept(tmp_path, monkeypatch):
 
 
 def test_warmup_fails_when_the_disk_is_full(empty, monkeypatch):
-    cell = (ROWS["exp"].id, FLOAT32, FLAT)
-    monkeypatch.setattr(warm, "missing", lambda: [cell])
-
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(cache.os, "fsync", full)
     with pytest.raises(OSError, match=r"compiled code cannot be kept.*No space left"):
-        fg.warmup()
+        fg.warmup(only=["exp-float32-flat"])
     assert not cache.has(unit_name(ROWS["exp"], FLOAT32, FLAT))
