@@ -10,9 +10,9 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
-from fastgrad.functions.creation import full
+from fastgrad.functions.creation import number_parts
 from fastgrad.functions.public import public
-from fastgrad.native.build.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.call import apply, as_number, invoke, invoke_with
 from fastgrad.ops.registry import Op
@@ -27,10 +27,8 @@ _CLAMPS = {
 
 def inplace(op: Op, target: Any, *others: Any) -> Any:
     """Run an elementwise op into its first operand; returns that operand."""
-    operands = [target]
-    for other in others:
-        operands.append(other if is_tensor(other) else as_number(other, (target,), op))
-    return apply(op.id, len(operands), -1, *operands)
+    operands = [t if isinstance(t, TensorBase) else as_number(t, (target,), op) for t in others]
+    return apply(op.id, 1 + len(operands), -1, target, *operands)
 
 
 def write(name: str, op: Op, target: Any, *others: Any) -> Any:
@@ -84,7 +82,7 @@ def pow(input: Any, exponent: Any) -> Any:
         if not isinstance(input, TensorBase):
             need_tensor("pow", input)
         if type(exponent) is float or (type(exponent) is int and exponent >= 0):
-            return invoke_with(_POW, input, exponent)
+            return apply(_POW.id, 2, 0, input, as_number(exponent, (input,), _POW))
         if not is_number(exponent):
             raise TypeError(
                 f"pow(): argument 'exponent' (position 2) must be Tensor or Number, not {type(exponent).__name__}"
@@ -350,6 +348,9 @@ def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
     return op, fill_value(name, value, input)
 
 
+_FILL_BOUNDS = {dtypes.uint8: (-255, 255), dtypes.int32: (-(2**31), 2**31 - 1)}
+
+
 def fill_value(name: str, value: Any, like: Any) -> Any:
     """A value as a 0-dim tensor of the dtype of the tensor that `name` will write it to."""
     if is_tensor(value):
@@ -359,12 +360,12 @@ def fill_value(name: str, value: Any, like: Any) -> Any:
             f"{name}(): argument 'value' must be a number or a Tensor, not {type(value).__name__}"
         )
     kind = need_tensor(name, like).dtype
-    bounds = {dtypes.uint8: (-255, 255), dtypes.int32: (-(2**31), 2**31 - 1)}.get(kind)
+    bounds = _FILL_BOUNDS.get(kind)
     if bounds and not isinstance(value, bool) and not bounds[0] <= value <= bounds[1]:
         raise RuntimeError(
             f"{name}(): value {value} cannot be converted to type {kind.name} without overflow"
         )
-    return full((), value, dtype=kind)
+    return rt.number(*number_parts(value, name), kind.code, 0)
 
 
 # --- functions that follow from the declaration of their op ----------------------------------------------------
@@ -374,17 +375,21 @@ def _unary(op: Op) -> Callable[..., Any]:
     name, number = op.name, op.id
 
     def function(input: Any) -> Any:
-        need_tensor(name, input)
+        if not isinstance(input, TensorBase):
+            need_tensor(name, input)
         return apply(number, 1, 0, input)
 
     return function
 
 
 def _binary(op: Op) -> Callable[..., Any]:
-    name, commutes = op.name, op.commutes
+    name, number, commutes = op.name, op.id, op.commutes
 
     def function(input: Any, other: Any) -> Any:
-        if not is_tensor(input):
+        if isinstance(input, TensorBase):
+            if isinstance(other, TensorBase):
+                return apply(number, 2, 0, input, other)
+        else:
             _need_operand(name, input, other)
             if commutes:
                 return invoke(op, (other, input))

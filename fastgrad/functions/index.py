@@ -24,12 +24,13 @@ from fastgrad.functions.arguments import (
     is_tensor,
     need_tensor,
 )
-from fastgrad.functions.creation import full, tensor, zeros
+from fastgrad.functions.creation import from_numpy, full, tensor, zeros
 from fastgrad.functions.data import array_of, values_of
 from fastgrad.functions.elementwise import fill_value, inplace
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
@@ -38,10 +39,12 @@ from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import DEVICE_FIELD, apply, invoke
 from fastgrad.ops.index import MOST_INDICES
 
-_SELECT, _SLICE = BY_NAME["select"].id, BY_NAME["slice"].id
-_NDIM = TENSOR.fields["ndim"][0]
+_SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
+_NDIM, _DTYPE = TENSOR.fields["ndim"][0], TENSOR.fields["dtype"][0]
 _field = rt.field
 _END = (1 << 63) - 1
+_WHOLE = slice(None)
+_PLAIN = frozenset((int, slice))  # what items of an index are most often; each stands for one dimension
 
 
 def getitem(x: Any, index: Any) -> Any:
@@ -54,10 +57,22 @@ def getitem(x: Any, index: Any) -> Any:
         return apply(_SELECT, 1, 0, x, 0, index)
     if type(index) is slice and _field(x, _NDIM) > 0:
         return _slice(x, 0, index)
+    if is_tensor(index) and _is_simple(x, index):
+        return apply(_INDEX, 2, 0, x, index, 0, 0)
     out, advanced = _views(x, index)
     if advanced:
         return _take(out, advanced)
     return invoke(BY_NAME["alias"], (x,)) if out is x else out
+
+
+def _is_simple(x: Any, index: Any) -> bool:
+    """Whether an index is one tensor that picks along the first dimension, as it is."""
+    return (
+        _field(index, _DTYPE) == INT64
+        and _field(index, _NDIM) > 0
+        and _field(x, _NDIM) > 0
+        and _field(index, DEVICE_FIELD) == _field(x, DEVICE_FIELD)
+    )
 
 
 def _is_advanced(item: Any) -> bool:
@@ -69,15 +84,20 @@ def _is_advanced(item: Any) -> bool:
 def _items(x: Any, index: Any) -> list[Any]:
     items = list(index) if isinstance(index, tuple) else [index]
     consumed = 0
+    ellipses = 0
     for item in items:
-        if item is None or item is Ellipsis or _is_truth(item):
-            continue
-        consumed += _mask_rank(item)
-    if sum(1 for i in items if i is Ellipsis) > 1:
+        if type(item) in _PLAIN:
+            consumed += 1
+        elif item is Ellipsis:
+            ellipses += 1
+        elif item is not None and not _is_truth(item):
+            consumed += _mask_rank(item)
+    if ellipses > 1:
         raise IndexError("index(): an index can only have a single ellipsis ('...')")
-    if consumed > x.ndim:
-        raise IndexError(f"index(): too many indices ({consumed}) for tensor of dimension {x.ndim}")
-    rest = [slice(None)] * (x.ndim - consumed)
+    ndim = _field(x, _NDIM)
+    if consumed > ndim:
+        raise IndexError(f"index(): too many indices ({consumed}) for tensor of dimension {ndim}")
+    rest = [_WHOLE] * (ndim - consumed)
     for k, item in enumerate(items):
         if item is Ellipsis:
             return items[:k] + rest + items[k + 1 :]
@@ -113,27 +133,28 @@ def _views(x: Any, index: Any) -> tuple[Any, list[tuple[int, Any]]]:
     source = 0  # the dimension of x that the item stands for
     for item in _items(x, index):
         if item is None:
-            out = invoke(BY_NAME["unsqueeze"], (out,), dim)
-            dim += 1
-        elif _is_truth(item):
-            out = invoke(BY_NAME["unsqueeze"], (out,), dim)
-            advanced.append((dim, tensor([0] if item else [], dtype=dtypes.int64)))
+            out = apply(_UNSQUEEZE, 1, 0, out, dim)
             dim += 1
         elif isinstance(item, slice):
-            if item != slice(None):
+            if item is not _WHOLE and item != _WHOLE:
                 out = _slice(out, dim, item)
             dim += 1
             source += 1
-        elif _is_advanced(item):
-            for part in _index_tensors(item, tuple(out.shape), dim):
+        elif type(item) is not int and _is_truth(item):
+            out = apply(_UNSQUEEZE, 1, 0, out, dim)
+            advanced.append((dim, tensor([0] if item else [], dtype=dtypes.int64)))
+            dim += 1
+        elif type(item) is not int and _is_advanced(item):
+            for part in _index_tensors(item, rt.sizes(out), dim):
                 advanced.append((dim, part))
                 dim += 1
                 source += 1
         else:
             place = _integer(item)
-            if not -out.shape[dim] <= place < out.shape[dim]:
+            size = rt.sizes(out)[dim]
+            if not -size <= place < size:
                 raise IndexError(
-                    f"index(): index {place} is out of bounds for dimension {source} with size {out.shape[dim]}"
+                    f"index(): index {place} is out of bounds for dimension {source} with size {size}"
                 )
             out = apply(_SELECT, 1, 0, out, dim, place)
             source += 1
@@ -213,7 +234,7 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
                     f"tensor {list(shape)} at index {dim + k}"
                 )
         places = np.nonzero(values_of(item)) if item.dim() else ()
-        return [tensor(np.ascontiguousarray(p)) for p in places]
+        return [from_numpy(np.ascontiguousarray(p)) for p in places]
     if item.dtype.is_floating_point:
         raise IndexError(
             f"index(): tensors used as indices must be long, int, byte or bool tensors, but got {item.dtype.name}"
@@ -249,7 +270,9 @@ class _Places(NamedTuple):
 def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Indices]:
     """Bring the indexed dimensions next to each other, and the indices to where x lies."""
     dims = [d for d, _ in advanced]
-    shape = np.broadcast_shapes(*_same_shapes([i for _, i in advanced]))
+    shape = rt.sizes(advanced[0][1])
+    if len(advanced) > 1:
+        shape = np.broadcast_shapes(*_same_shapes([i for _, i in advanced]))
     where = rt.field(x, DEVICE_FIELD)
     indices = [i if rt.field(i, DEVICE_FIELD) == where else i.to(device=x.device) for _, i in advanced]
     first = dims[0]
@@ -454,9 +477,10 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     d = wrapped("index_select", dim, input.dim())
     if input.dim() == 0:
         return _take(reshape(input, 1), [(0, index)], "index.select").reshape(())
-    if index.numel() and int(index.amin()) < 0:
+    least = int(index.amin()) if index.numel() else 0
+    if least < 0:
         raise IndexError(
-            f"index_select(): index {int(index.amin())} is out of range for dimension {d} with size {input.shape[d]}"
+            f"index_select(): index {least} is out of range for dimension {d} with size {input.shape[d]}"
         )
     try:
         return _take(input, [(d, index)], "index.select")

@@ -19,7 +19,7 @@ from fastgrad.functions.arguments import (
     need_tensor,
 )
 from fastgrad.functions.public import public
-from fastgrad.native.build.loader import rt
+from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
@@ -28,9 +28,11 @@ from fastgrad.ops.call import apply, invoke
 
 _VIEW, _TRANSPOSE, _T, _PERMUTE = (BY_NAME[n].id for n in ("view", "transpose", "t", "permute"))
 _SELECT, _SLICE, _EXPAND = (BY_NAME[n].id for n in ("select", "slice", "expand"))
-_UNSQUEEZE = BY_NAME["unsqueeze"].id
+_UNSQUEEZE, _CAT, _STACK = (BY_NAME[n].id for n in ("unsqueeze", "cat", "stack"))
+_SQUEEZE, _SQUEEZE_DIM = (BY_NAME[n].id for n in ("squeeze", "squeeze.dim"))
 _RESHAPE_COPY, _STRIDED_VIEW = BY_NAME["reshape_copy"].id, BY_NAME["view.strided"].id
-_FLAGS, _NUMEL = TENSOR.fields["flags"][0], TENSOR.fields["numel"][0]
+_FLAGS, _NUMEL, _DTYPE, _NDIM = (TENSOR.fields[n][0] for n in ("flags", "numel", "dtype", "ndim"))
+_field, _sizes = rt.field, rt.sizes
 
 
 @public(method=False)
@@ -128,7 +130,8 @@ def unsafe_view(input: Any, *sizes: int) -> Any:
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions from `start_dim` to `end_dim` as one."""
     need_tensor("flatten", input)
-    ndim = input.dim()
+    sizes = _sizes(input)
+    ndim = len(sizes)
     start = wrapped("flatten", start_dim, ndim, "start_dim")
     end = wrapped("flatten", end_dim, ndim, "end_dim")
     if ndim == 0:
@@ -137,11 +140,10 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
         raise RuntimeError("flatten(): invalid args: start_dim cannot come after end_dim")
     if start == end:
         return input
-    shape = tuple(input.shape)
     length = 1
-    for s in shape[start : end + 1]:
+    for s in sizes[start : end + 1]:
         length *= s
-    return reshape(input, (*shape[:start], length, *shape[end + 1 :]))
+    return reshape(input, *sizes[:start], length, *sizes[end + 1 :])
 
 
 @public()
@@ -213,10 +215,12 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     """Without the dimensions of size 1, or without those named that have size 1."""
     need_tensor("squeeze", input)
     if dim is None:
-        return invoke(BY_NAME["squeeze"], (input,), MAX_DIMS)
+        return apply(_SQUEEZE, 1, 0, input, MAX_DIMS)
+    if type(dim) is int:
+        return apply(_SQUEEZE_DIM, 1, 0, input, wrapped("squeeze", dim, _field(input, _NDIM)))
     dims = wrapped_dims("squeeze", as_dims("squeeze", dim), input.dim())
     if not isinstance(dim, (tuple, list)):
-        return invoke(BY_NAME["squeeze.dim"], (input,), *dims)
+        return apply(_SQUEEZE_DIM, 1, 0, input, *dims)
     sizes = [s for k, s in enumerate(input.shape) if k not in dims or s != 1]
     return invoke(BY_NAME["view.squeezed"], (input,), sizes)
 
@@ -295,23 +299,24 @@ def _triangle(name: str, input: Any, diagonal: int) -> Any:
 
 def _joined(name: str, tensors: Any, dim: Any) -> tuple[list[Any], int]:
     """The tensors of a join, of one dtype, and the dimension; types are looked at before values."""
-    if is_tensor(tensors) or not hasattr(type(tensors), "__iter__"):
+    kind = type(tensors)
+    if kind is not list and kind is not tuple and (is_tensor(tensors) or not hasattr(kind, "__iter__")):
         raise TypeError(
-            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}"
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {kind.__name__}"
         )
-    dim = as_index(name, "dim", dim)
+    if type(dim) is not int:
+        dim = as_index(name, "dim", dim)
     tensors = list(tensors)
     if not tensors:
-        kind = ValueError if name == "cat" else RuntimeError
-        raise kind(f"{name}(): expected a non-empty list of Tensors")
+        error = ValueError if name == "cat" else RuntimeError
+        raise error(f"{name}(): expected a non-empty list of Tensors")
     for k, x in enumerate(tensors):
-        if not is_tensor(x):
+        if not isinstance(x, TensorBase):
             raise TypeError(
                 f"{name}(): expected Tensor as element {k} in argument 0, but got {type(x).__name__}"
             )
-    kinds = {x.dtype for x in tensors}
-    if len(kinds) > 1:
-        target = reduce(promote_types, kinds)
+    if len({_field(x, _DTYPE) for x in tensors}) > 1:
+        target = reduce(promote_types, (x.dtype for x in tensors))
         tensors = [x.to(target) for x in tensors]
     return tensors, dim
 
@@ -338,7 +343,7 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     tensor([0., 0., 1.])
     """
     parts, dim = _joined("cat", tensors, dim)
-    shapes = [rt.sizes(x) for x in parts]
+    shapes = [_sizes(x) for x in parts]
     if () in shapes:
         raise RuntimeError(
             f"cat(): zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated"
@@ -350,15 +355,15 @@ def cat(tensors: Any, dim: int = 0) -> Any:
         none = [0 if k == d else s for k, s in enumerate(first)]
         parts = [reshape(x, none) if s == nothing else x for x, s in zip(parts, shapes, strict=True)]
     lengths = [s[d] if len(s) > d else 0 for s in shapes]
-    return apply(BY_NAME["cat"].id, len(parts), 0, *parts, d, *lengths)
+    return apply(_CAT, len(parts), 0, *parts, d, *lengths)
 
 
 @public(method=False)
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape along a new dimension."""
     parts, dim = _joined("stack", tensors, dim)
-    d = wrapped("stack", dim, parts[0].dim() + 1)
-    return apply(BY_NAME["stack"].id, len(parts), 0, *parts, d)
+    d = wrapped("stack", dim, _field(parts[0], _NDIM) + 1)
+    return apply(_STACK, len(parts), 0, *parts, d)
 
 
 # --- splitting -------------------------------------------------------------------------------------------------
@@ -382,10 +387,11 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
         If lengths do not add up to the size of the dimension.
     """
     need_tensor("split", input)
-    if input.dim() == 0:
+    sizes = _sizes(input)
+    if not sizes:
         raise RuntimeError("split(): expects at least a 1-dimensional tensor")
-    d = wrapped("split", dim, input.dim())
-    size = input.shape[d]
+    d = wrapped("split", dim, len(sizes))
+    size = sizes[d]
     op = "split"
     if isinstance(split_size_or_sections, (tuple, list)):
         op = "split.sizes"
@@ -412,13 +418,14 @@ builtin_sum = sum
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most `chunks` views of equal runs of a dimension."""
     need_tensor("chunk", input)
-    if input.dim() == 0:
+    sizes = _sizes(input)
+    if not sizes:
         raise RuntimeError("chunk(): expects at least a 1-dimensional tensor")
     chunks = as_index("chunk", "chunks", chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk(): expects `chunks` to be greater than 0, got: {chunks}")
-    d = wrapped("chunk", dim, input.dim())
-    size = input.shape[d]
+    d = wrapped("chunk", dim, len(sizes))
+    size = sizes[d]
     step = -(-size // chunks)
     if step == 0:
         return split(input, [0] * chunks, d)

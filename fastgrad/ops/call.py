@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from fastgrad.ops.registry import Op
 
 apply = rt.apply
+_field, _wrapped_number = rt.field, rt.wrapped_number
 DEVICE_FIELD = TENSOR.fields["device"][0]
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _DOUBLE, _WORD = struct.Struct("<d"), struct.Struct("<q")
 
 
@@ -126,7 +128,9 @@ def _invoke_on_others(op: Op, tensors: Sequence[Any], attrs: tuple[Any, ...], n_
 
 def invoke_with(op: Op, tensor: Any, *numbers: Any) -> Any:
     """Call an op on a tensor and then numbers: `invoke` for what is known to be that."""
-    operands = [n if isinstance(n, TensorBase) else as_number(n, (tensor,), op) for n in numbers]
+    operands = []
+    for n in numbers:
+        operands.append(n if isinstance(n, TensorBase) else as_number(n, (tensor,), op))
     return apply(op.id, 1 + len(operands), 0, tensor, *operands)
 
 
@@ -147,15 +151,15 @@ def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:
     Whatever is no number stays what it is: the call of the op refuses it.
     """
     if type(value) is float:
-        return rt.wrapped_number(1, value, 0, _device_of(others))
+        return _wrapped_number(1, value, 0, _device_of(others))
     if isinstance(value, bool):
-        return rt.wrapped_number(2, 0.0, int(value), _device_of(others))
+        return _wrapped_number(2, 0.0, int(value), _device_of(others))
     if isinstance(value, int):
-        if not -(1 << 63) <= value < 1 << 63:
+        if not _LEAST <= value <= _MOST:
             raise OverflowError(f"{op.called}(): Python int {value} is too large for int64")
-        return rt.wrapped_number(0, 0.0, value, _device_of(others))
+        return _wrapped_number(0, 0.0, value, _device_of(others))
     if isinstance(value, float):
-        return rt.wrapped_number(1, value, 0, _device_of(others))
+        return _wrapped_number(1, value, 0, _device_of(others))
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
         item = value.item()
         if type(item) is type(value):  # a long double is its own
@@ -166,7 +170,8 @@ def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:
 
 def _device_of(operands: Sequence[Any]) -> int:
     """The device of the last tensor among operands; the CPU if there is none."""
-    for t in reversed(operands):
+    for k in range(len(operands) - 1, -1, -1):
+        t = operands[k]
         if isinstance(t, TensorBase):
-            return rt.field(t, DEVICE_FIELD)  # type: ignore[no-any-return]
+            return _field(t, DEVICE_FIELD)  # type: ignore[no-any-return]
     return 0

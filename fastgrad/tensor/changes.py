@@ -74,9 +74,8 @@ class Changes(Methods):
 
     def zero_(self) -> Any:
         """Set all elements to zero."""
-        return elementwise.write(
-            "zero_", BY_NAME["assign.zero"], self, elementwise.fill_value("zero_", 0, self)
-        )
+        zero = rt.number(0, 0.0, 0, _field(self, _DTYPE), 0)
+        return elementwise.write("zero_", BY_NAME["assign.zero"], self, zero)
 
     def copy_(self, source: Any) -> Any:
         """Copy the elements of another tensor, broadcast and cast."""

@@ -93,6 +93,8 @@ class Copies(Methods):
         >>> fg.ones(2).to(fg.int64)
         tensor([1, 1])
         """
+        if len(args) == 1 and not kwargs and type(args[0]) is dtypes.dtype:
+            return _cast(self, args[0])  # type: ignore[no-any-return]
         device, dtype, _, copy, layout = parse_to(args, kwargs)
         out, here = self, _field(self, _DEVICE)
         if device is not None and device.code != here:

@@ -42,10 +42,12 @@ class Facts(Methods):
 
     def size(self, dim: int | None = None) -> Any:
         """The sizes, or the size of one dimension."""
-        sizes = Size(_sizes(self))
-        return (
-            sizes if dim is None else sizes[shape.existing("size", as_index("size", "dim", dim), len(sizes))]
-        )
+        sizes = _sizes(self)
+        if dim is None:
+            return Size(sizes)
+        if type(dim) is int and -len(sizes) <= dim < len(sizes):
+            return sizes[dim]
+        return sizes[shape.existing("size", as_index("size", "dim", dim), len(sizes))]
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements apart neighbours along each dimension lie in memory."""
@@ -150,7 +152,7 @@ class Facts(Methods):
     @property
     def T(self) -> Tensor:  # noqa: N802
         """The dimensions in reverse order."""
-        return shape.permute(self, *range(self.ndim - 1, -1, -1))  # type: ignore[no-any-return]
+        return shape.permute(self, *range(_field(self, _NDIM) - 1, -1, -1))  # type: ignore[no-any-return]
 
     @property
     def mT(self) -> Tensor:  # noqa: N802

@@ -9,7 +9,7 @@ from fastgrad.functions import elementwise, reduce
 from fastgrad.functions.arguments import as_float, need_tensor
 from fastgrad.functions.shape import reshape
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import apply, invoke
+from fastgrad.ops.call import apply, invoke, invoke_with
 
 _RELU, _GELU, _GELU_TANH = (BY_NAME[name].id for name in ("relu", "gelu", "gelu_tanh"))
 
@@ -35,7 +35,7 @@ def _activation(name: str, op: str, input: Any, inplace: bool, *numbers: Any) ->
     need_tensor(name, input)
     if inplace:
         return elementwise.write(f"{name}_", BY_NAME[op], input, *numbers)
-    return invoke(BY_NAME[op], (input, *numbers))
+    return invoke_with(BY_NAME[op], input, *numbers)
 
 
 def gelu(input: Any, approximate: str = "none") -> Any:
