@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fastgrad as fg
-from fastgrad.kernels.cpu import conv, conv_direct, conv_weight
+from fastgrad.kernels.cpu import conv, conv_direct, conv_taps, conv_weight
 from fastgrad.native.build.compiler import compile_unit
 from fastgrad.native.build.loader import load_object, runtime_get, runtime_set
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
@@ -36,7 +36,8 @@ def drawn(rng: np.random.Generator, *shape: int, dtype: str = "float64") -> np.n
 # --- every way to compute -------------------------------------------------------------------------------
 
 # N, C, H, W, O, KH, KW, stride, padding, dilation, groups: blocks of outputs with and without a rest, single outputs,
-# lines longer than a band, strips of each width, images side by side, phases of planes, columns, products.
+# lines longer than a band, strips of each width, images side by side, phases of planes, columns, products, weights by
+# the places of the window with every rest of channels and outputs.
 SHAPES = {
     "many": (3, 16, 9, 10, 17, 3, 3, 1, 1, 1, 1),
     "one channel": (2, 1, 12, 12, 9, 3, 3, 1, 1, 1, 1),
@@ -62,6 +63,12 @@ SHAPES = {
     "products": (3, 5, 6, 7, 9, 1, 1, 1, 0, 1, 1),
     "products of groups": (3, 6, 6, 7, 9, 1, 1, 1, 0, 1, 3),
     "a stride of points": (2, 5, 6, 7, 9, 1, 1, 2, 0, 1, 1),
+    "small images, dilated": (33, 8, 5, 4, 16, 3, 3, 1, 2, 2, 1),
+    "small images, much padding": (32, 8, 3, 3, 16, 2, 2, 1, 3, 1, 1),
+    "places": (19, 17, 6, 7, 47, 3, 2, 1, 1, 1, 1),
+    "places of groups": (3, 34, 7, 6, 32, 3, 3, 2, 2, 1, 2),
+    "places in bands": (2, 9, 30, 25, 16, 3, 3, 1, 1, 1, 1),
+    "places far apart": (3, 13, 16, 32, 31, 3, 3, 2, 1, 1, 1),
 }
 
 
@@ -132,6 +139,8 @@ def test_results_do_not_depend_on_the_run(dtype: str):
         "whole vectors of images",
         "stride",
         "products",
+        "places",
+        "places far apart",
         "far",
     ],
 )
@@ -185,7 +194,7 @@ def call_kernel(address: int, shape: tuple[int, ...], arrays: list[np.ndarray]) 
 @pytest.mark.parametrize("which", range(3), ids=["forward", "input", "weight"])
 @pytest.mark.parametrize(("dtype", "tile"), TILES, ids=["avx2", "neon", "none"])
 def test_other_processors(dtype: int, tile: Any, which: int, monkeypatch: pytest.MonkeyPatch):
-    for module in (conv_direct, conv_weight):
+    for module in (conv_direct, conv_taps, conv_weight):
         monkeypatch.setattr(module, "tile_shape", lambda dtype: tile)
     function, options = conv.build(SimpleNamespace(options={"computes": "vxw"[which]}), dtype, FLAT)
     name = f"conv_test_{which}_{dtype}_{'_'.join(map(str, tile or ()))}"
@@ -200,10 +209,11 @@ def test_other_processors(dtype: int, tile: Any, which: int, monkeypatch: pytest
         assert_close(arrays[place], wanted)
 
 
+@pytest.mark.parametrize(("channels", "outputs"), [(2, 8), (8, 16)])
 @pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_what_is_not_finite_stays_where_it_belongs(value: float):
+def test_what_is_not_finite_stays_where_it_belongs(value: float, channels: int, outputs: int):
     """An infinite pixel reaches the weights that meet it, and no others."""
-    shape = (1, 2, 6, 6, 8, 3, 3, 1, 0, 1, 1)
+    shape = (1, channels, 6, 6, outputs, 3, 3, 1, 0, 1, 1)
     x, w, g = operands(shape, "float32")
     x[0, 1, 5, 5] = value  # met by the last weight alone
     weight = fg.tensor(w, requires_grad=True)
@@ -215,6 +225,20 @@ def test_what_is_not_finite_stays_where_it_belongs(value: float):
 
 
 # --- derivatives ----------------------------------------------------------------------------------------
+
+
+def test_a_stride_of_rows_alone():
+    """Rows of the gradient that no weight meets are zero, and the others stand where they belong."""
+    rng = np.random.default_rng(0)
+    x, w, g = drawn(rng, 2, 3, 7, 5), drawn(rng, 6, 3, 1, 1), drawn(rng, 2, 6, 4, 5)
+    image, weight = fg.tensor(x, requires_grad=True), fg.tensor(w, requires_grad=True)
+    out = F.conv2d(image, weight, stride=(2, 1))
+    dx, dw = fg.autograd.grad(out, (image, weight), fg.tensor(g))
+    wanted = np.zeros_like(x)
+    wanted[:, :, ::2] = np.einsum("nohw,oc->nchw", g, w[:, :, 0, 0])
+    assert_close(out.detach().numpy(), np.einsum("nchw,oc->nohw", x[:, :, ::2], w[:, :, 0, 0]))
+    assert_close(dx.numpy(), wanted)
+    assert_close(dw.numpy()[:, :, 0, 0], np.einsum("nohw,nchw->oc", g, x[:, :, ::2]))
 
 
 def test_third_derivatives():

@@ -7,8 +7,9 @@ A convolution ties three tensors together, x (N, C, H, W), w (O, C / groups, KH,
 with zeros outside of x. `forward` computes y; `backward_input` and `backward_weight` are its transposes, which compute
 x or w of the two others.
 
-What has planes not much larger than its images is computed where it lies, by `conv_direct` and `conv_weight`; the rest
-as products of the weights with columns, the matrix (C / groups * KH * KW, OH * OW) of all that each weight meets.
+The gradients of weights of many channels and outputs are computed by `conv_taps`. What else has planes not much larger
+than its images is computed where it lies, by `conv_direct` and `conv_weight`; the rest as products of the weights with
+columns, the matrix (C / groups * KH * KW, OH * OW) of all that each weight meets.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import numpy as np
 from numba import njit
 
 from fastgrad.kernels.cpu.conv_direct import correlation
-from fastgrad.kernels.cpu.conv_planes import LINE, round_up
-from fastgrad.kernels.cpu.conv_weight import images_of_block, weight_correlation
+from fastgrad.kernels.cpu.conv_planes import LINE, images_of_block, round_up
+from fastgrad.kernels.cpu.conv_taps import adder, tap_sums
+from fastgrad.kernels.cpu.conv_weight import weight_correlation
 from fastgrad.kernels.cpu.gemm import matrix_product
 from fastgrad.kernels.cpu.pool import inside
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
@@ -204,7 +206,8 @@ def _backward_weight(dtype: int) -> Callable[..., None]:
     element = ELEMENTS[dtype]
     pointer, size = element.pointer, np.dtype(element.name).itemsize
     fill, gather, product = _filler(element), _gatherer(element), matrix_product(dtype)
-    direct, zero, add = weight_correlation(dtype), element.constant(0), _adder()
+    by_taps, direct = tap_sums(dtype), weight_correlation(dtype)
+    zero, add = element.constant(0), adder()
 
     @njit(**INLINE)
     def step(f, x, w, y, columns, outputs, terms, pixels):  # type: ignore[no-untyped-def]
@@ -225,8 +228,10 @@ def _backward_weight(dtype: int) -> Callable[..., None]:
         f = frames.convolution(frame)
         terms = f.c // f.groups * f.kh * f.kw
         asked, count, nbytes = f.scratch.data == 0, f.o * terms, f.o * terms * size
-        each = images_of_block(f.n, nbytes)
+        each = images_of_block(f.n, nbytes, 1)
         steps = (f.n + each - 1) // each
+        if by_taps(f, pointer(f.x), pointer(f.weight), pointer(f.y)):
+            return
         if direct(f, pointer(f.x), pointer(f.weight), pointer(f.y)):
             if asked:
                 f.scratch.nbytes = max(f.scratch.nbytes, round_up(_columns_wanted(f, size), LINE))
@@ -250,14 +255,6 @@ def _backward_weight(dtype: int) -> Callable[..., None]:
                 add(pointer(f.weight + at), pointer(f.shared.data + k * nbytes + at), f.steps * terms)
 
     return run
-
-
-def _adder() -> Any:
-    def add(out, x, n):  # type: ignore[no-untyped-def]
-        for i in range(n):
-            out[i] += x[i]
-
-    return njit(**LOOP)(add)
 
 
 _MAKERS = {"v": _forward, "x": _backward_input, "w": _backward_weight}

@@ -17,18 +17,18 @@ from numba import njit
 
 from fastgrad.kernels.cpu.conv_planes import (
     LINE,
-    columns_of,
     find_places,
     meets,
+    never,
     new_planes,
     placer,
     plan_planes,
     planes_at,
+    results_of,
     round_up,
-    rows_of,
     taps_of,
 )
-from fastgrad.kernels.cpu.conv_together import place_together, unpack_together
+from fastgrad.kernels.cpu.conv_together import images_together, joined, places_together
 from fastgrad.kernels.cpu.micro import tile, tile_shape
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP, Element
 from fastgrad.native.base.intrinsics import advance, memset, nth, words
@@ -53,13 +53,14 @@ def _strip(vectors: int, rows: int, lanes: int, dtype: int) -> Any:
 
 
 def _packer(element: Element, rows: int) -> Any:
-    """``pack(out, w, p, f, units, low, high)``: weights of the outputs from `low` on in the order in which tiles read
-    them, phase by phase; a block of `rows` outputs or a single one. Zeros where a block has more rows than outputs.
+    """``pack(out, w, p, f, units, low, count, by_place)``: weights of the outputs from `low` on in the order in which
+    tiles read them, phase by phase; a block of `rows` outputs or a single one. Zeros where a block has more rows than
+    outputs. They are in order of channels, or `by_place` of the window, which `conv_together` describes.
     """
     zero = element.constant(0)
 
     @njit(**KERNEL)
-    def pack(out, w, p, f, units, low, count):  # type: ignore[no-untyped-def]
+    def pack(out, w, p, f, units, low, count, by_place):  # type: ignore[no-untyped-def]
         taps = f.kh * f.kw
         by_output, by_input = (taps, p.outputs * taps) if p.transposed else (p.inputs * taps, taps)
         begin = 0
@@ -73,9 +74,14 @@ def _packer(element: Element, rows: int) -> Any:
                         for j in range(f.kw):
                             if meets(p, f.sh, k * f.dh, a) and meets(p, f.sw, j * f.dw, b):
                                 source = advance(w, c * by_input + k * f.kw + j)
+                                to = at
+                                if by_place:
+                                    tap = k * f.kw + j
+                                    tap = taps - 1 - tap if p.transposed else tap
+                                    to = low * terms + (tap * p.inputs + c) * count
                                 for r in range(count):
                                     o = low + r
-                                    out[at + r] = source[o * by_output] if o < p.outputs else zero
+                                    out[to + r] = source[o * by_output] if o < p.outputs else zero
                                 at += count
 
     return pack
@@ -89,49 +95,56 @@ def correlation(dtype: int, transposed: int) -> Any:
     """
     shape = tile_shape(dtype)
     if shape is None:
-        return _never
+        return never
     rows, vectors, lanes = shape
     element = ELEMENTS[dtype]
     size, pointer = np.dtype(element.name).itemsize, element.pointer
-    pack, each, joined = _packer(element, rows), _each(dtype, rows, lanes), _joined(dtype, rows, lanes)
+    pack, each, join = _packer(element, rows), _each(dtype, rows, lanes), joined(dtype, rows, lanes)
     reach = vectors * lanes  # tiles read and write beyond the end of a line
 
     @njit(**KERNEL)
     def direct(f, source, target):  # type: ignore[no-untyped-def]
         p = planes_at(new_planes())
-        near = plan_planes(p, f, transposed, reach, lanes, True)
+        near = plan_planes(p, f, transposed, reach, lanes)
+        together = images_together(p, f, lanes)
         groups, terms = f.groups, p.inputs * f.kh * f.kw
-        if not near or terms < 4:
+        if terms < 4 or not (near or together > 1):
             return False
         blocks, singles = p.outputs // rows, p.outputs % rows
         if singles * 3 > rows:  # a last block with fewer outputs is computed one by one
             blocks, singles = blocks + 1, 0
-        units, area = blocks * rows + singles, max(p.height * p.width, p.h * p.w)
-        line = round_up((max(PIXELS, p.pitch) if p.together == 1 else p.together * area) + reach, lanes)
+        units = blocks * rows + singles
+        if together > 1:
+            line, images = p.height * p.width * together, round_up(p.h * p.w, lanes) * p.inputs * together
+        else:
+            line, images = round_up(max(PIXELS, p.pitch) + reach, lanes), groups * p.inputs * p.plane
         of_places = round_up(terms * 8, LINE)
         if f.scratch.data == 0:
             f.shared.nbytes = of_places + groups * units * terms * size
-            memory = p.together * round_up(area, lanes) if p.together > 1 else 0
-            f.scratch.nbytes = round_up((groups * p.inputs * p.plane + units * line + memory) * size, LINE)
+            memory = together * round_up(p.height * p.width, lanes) if together > 1 else 0
+            f.scratch.nbytes = round_up((images + units * line + memory) * size, LINE)
             packing, computing = nth(f.stages, 0), nth(f.stages, 1)
             packing.steps, packing.work = groups * (blocks + singles), groups * units * terms
-            computing.steps = (f.n + p.together - 1) // p.together
+            computing.steps = (f.n + together - 1) // together
             computing.work = f.n * groups * p.outputs * f.oh * f.ow * max(terms // 16, 1)
             return True
         places, weights = words(f.shared.data), pointer(f.shared.data + of_places)
         if f.stage == 0:
-            if f.first == 0:
+            if f.first == 0 and together > 1:
+                places_together(places, p, f, together)
+            elif f.first == 0:
                 find_places(places, p, f)
             for step in range(f.first, f.first + f.steps):
                 g, b = step // (blocks + singles), step % (blocks + singles)
                 given = pointer(f.weight + g * p.inputs * p.outputs * f.kh * f.kw * size)
                 low = b * rows if b < blocks else blocks * rows + b - blocks
-                pack(advance(weights, g * units * terms), given, p, f, units, low, rows if b < blocks else 1)
+                count = rows if b < blocks else 1
+                pack(advance(weights, g * units * terms), given, p, f, units, low, count, together > 1)
             return True
-        memset(f.scratch.data, 0, groups * p.inputs * p.plane * size)
-        if p.together > 1:
-            joined(p, f, source, target, weights, places, blocks, singles, line)
+        if together > 1:
+            join(p, f, source, target, weights, places, blocks, singles, line, together)
         else:
+            memset(f.scratch.data, 0, images * size)
             each(p, f, source, target, weights, places, blocks, singles, line)
         return True
 
@@ -147,10 +160,8 @@ def _each(dtype: int, rows: int, lanes: int) -> Any:
     @njit(**KERNEL)
     def each(p, f, source, target, weights, places, blocks, singles, line):  # type: ignore[no-untyped-def]
         planes, channels = pointer(f.scratch.data), f.groups * p.inputs
-        sums, of_group = (
-            advance(planes, channels * p.plane),
-            (blocks * rows + singles) * p.inputs * f.kh * f.kw,
-        )
+        sums = advance(planes, channels * p.plane)
+        of_group = (blocks * rows + singles) * p.inputs * f.kh * f.kw
         for n in range(f.first, f.first + f.steps):
             place(planes, p, advance(source, n * channels * p.h * p.w), channels)
             for g in range(f.groups):
@@ -160,38 +171,6 @@ def _each(dtype: int, rows: int, lanes: int) -> Any:
                 image(packed, x, places, p, f, sums, line, blocks, singles, out, bias)
 
     return each
-
-
-def _joined(dtype: int, rows: int, lanes: int) -> Any:
-    """Small images, as many at a time as lie together."""
-    element = ELEMENTS[dtype]
-    size, pointer = np.dtype(element.name).itemsize, element.pointer
-    place, band, unpack = (
-        place_together(dtype, lanes),
-        _band(rows, lanes, dtype),
-        unpack_together(dtype, lanes),
-    )
-
-    @njit(**KERNEL)
-    def joined(p, f, source, target, weights, places, blocks, singles, line):  # type: ignore[no-untyped-def]
-        planes, channels, units = pointer(f.scratch.data), f.groups * p.inputs, blocks * rows + singles
-        sums, terms = advance(planes, channels * p.plane), p.inputs * f.kh * f.kw
-        memory, area, width = advance(sums, units * line), p.height * p.width, p.width * p.together
-        for step in range(f.first, f.first + f.steps):
-            n = step * p.together
-            count = min(p.together, f.n - n)
-            between = channels * p.h * p.w
-            place(planes, p, advance(source, n * between), between, channels, count, memory)
-            for g in range(f.groups):
-                packed, x = advance(weights, g * units * terms), advance(planes, g * p.inputs * p.plane)
-                for r in range(p.height):
-                    from_x, to = advance(x, r * p.pitch * p.together), advance(sums, r * width)
-                    band(packed, from_x, places, terms, to, line, blocks, singles, width)
-                bias = f.bias + g * p.outputs * size if f.bias != 0 else 0
-                out = advance(target, (n * f.groups + g) * p.outputs * area)
-                unpack(out, p, sums, line, f.groups * p.outputs, count, bias, memory)
-
-    return joined
 
 
 def _image(element: Element, rows: int, lanes: int, dtype: int) -> Any:
@@ -206,31 +185,21 @@ def _image(element: Element, rows: int, lanes: int, dtype: int) -> Any:
                 terms = p.inputs * taps_of(p, f, a, b)
                 packed, of_phase = advance(weights, begin * units), advance(places, begin)
                 begin += terms
-                (top, height, _), (left, width, _) = rows_of(p, f, a), columns_of(p, f, b)
+                top, height, _ = results_of(p, f.sh, f.ph, a, p.height)
+                left, width, _ = results_of(p, f.sw, f.pw, b, p.width)
                 depth = min(max(PIXELS // p.pitch, 1), height)
                 for row in range(0, height if width > 0 else 0, max(depth, 1)):
                     count = min(depth, height - row)
                     pixels = (count - 1) * p.pitch + width
-                    band(
-                        packed,
-                        advance(planes, row * p.pitch),
-                        of_phase,
-                        terms,
-                        sums,
-                        line,
-                        blocks,
-                        singles,
-                        pixels,
-                    )
+                    from_x = advance(planes, row * p.pitch)
+                    band(packed, from_x, of_phase, terms, sums, line, blocks, singles, pixels)
                     at = advance(out, (top + row * p.step_down) * p.width + left)
-                    unpack(at, p, sums, line, count, width, bias)
+                    if p.pitch == width == p.width and p.step_down == 1:  # the results have no gaps
+                        unpack(at, p, sums, line, 1, pixels, bias)
+                    else:
+                        unpack(at, p, sums, line, count, width, bias)
 
     return image
-
-
-@njit(**KERNEL)
-def _never(*arguments):  # type: ignore[no-untyped-def]
-    return False
 
 
 def _band(rows: int, lanes: int, dtype: int) -> Any:

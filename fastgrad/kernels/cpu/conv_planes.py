@@ -26,15 +26,15 @@ from fastgrad.native.contracts.record import Part
 
 LINE = 64
 MOST_PHASES = 16
-SMALL = 64  # pixels of images that lie together
+SUMS = 1 << 23  # bytes that the sums of all blocks of images may have
+BLOCKS = 16  # of images at most, where the sums of a block are one step
 
 PLANES = Part(
     "convolution_planes", transposed=1, inputs=1, outputs=1, h=1, w=1, height=1, width=1, top=1, left=1,
-    down=1, across=1, step_down=1, step_across=1, tall=1, pitch=1, phase=1, plane=1, together=1,
+    down=1, across=1, step_down=1, step_across=1, tall=1, pitch=1, phase=1, plane=1,
 )  # fmt: skip
 """Channels of a group and sizes of the images that lie on planes, and of the others; where the former begin; phases of
-planes, and of results; rows, pitch and elements of a plane, and the elements of all planes of a channel; how many
-images lie together on a plane (`conv_together`), so many elements for each pixel."""
+planes, and of results; rows, pitch and elements of a plane, and the elements of all planes of a channel."""
 planes_at = caster(PLANES)
 new_planes = _stack_words(PLANES.words)
 
@@ -44,16 +44,22 @@ def round_up(n, unit):  # type: ignore[no-untyped-def]
     return (n + unit - 1) // unit * unit
 
 
-@njit(**INLINE)
-def _of_result(stride, padding, phase, size):  # type: ignore[no-untyped-def]
-    """The q of the first element of x in a phase, and how many there are."""
-    first = (padding - phase + stride - 1) // stride
-    return first, (size - 1 + padding - phase + stride) // stride - first
+@njit(**KERNEL)
+def never(*arguments):  # type: ignore[no-untyped-def]
+    """That this is not the way to compute it: in place of a way that the processor or dtype does not have."""
+    return False
 
 
 @njit(**KERNEL)
-def plan_planes(p, f, transposed, reach, lanes, may_join):  # type: ignore[no-untyped-def]
-    """Fill in the sizes of planes of x, or `transposed` of y, on which small images may be joined.
+def images_of_block(n, nbytes, units):  # type: ignore[no-untyped-def]
+    """How many images have their sums in common, if these have so many bytes and are computed in so many steps."""
+    blocks = max(1, min(min(n, (BLOCKS + units - 1) // units), SUMS // max(nbytes, 1)))
+    return max((n + blocks - 1) // blocks, 1)
+
+
+@njit(**KERNEL)
+def plan_planes(p, f, transposed, reach, lanes):  # type: ignore[no-untyped-def]
+    """Fill in the sizes of planes of x, or `transposed` of y.
 
     Returns whether they are not much larger than the images.
     """
@@ -74,30 +80,20 @@ def plan_planes(p, f, transposed, reach, lanes, may_join):  # type: ignore[no-un
         p.tall, need = f.oh + last_row, f.ow + last_column
         before, behind, width = f.pw // f.sw, need - 1 - (f.pw + f.w - 1) // f.sw, f.ow
     p.pitch = need - max(0, min(before, min(behind, need - width)))
-    small = p.width < lanes and p.height * p.width <= SMALL and p.step_down * p.step_across == 1
-    p.together = min(f.n // lanes, 2) * lanes if may_join and small and f.n >= lanes else 1
-    p.phase = round_up((p.tall * p.pitch + need - p.pitch) * p.together + reach, lanes)
+    p.phase = round_up(p.tall * p.pitch + need - p.pitch + reach, lanes)
     p.plane = p.phase * p.down * p.across
     near = p.pitch <= 2 * width and p.tall <= 4 * ((p.height + p.step_down - 1) // p.step_down)
     return near and f.sh * f.sw <= MOST_PHASES
 
 
 @njit(**INLINE)
-def rows_of(p, f, phase):  # type: ignore[no-untyped-def]
-    """The rows of the results in a phase: the first one, and how many; then their q."""
+def results_of(p, stride, padding, phase, size):  # type: ignore[no-untyped-def]
+    """The results in a phase, along a dimension with so many: the first one, and how many; then their q."""
     if p.transposed == 0:
-        return 0, f.oh, 0
-    first, count = _of_result(f.sh, f.ph, phase, f.h)
-    return first * f.sh + phase - f.ph, count, first
-
-
-@njit(**INLINE)
-def columns_of(p, f, phase):  # type: ignore[no-untyped-def]
-    """The same of columns."""
-    if p.transposed == 0:
-        return 0, f.ow, 0
-    first, count = _of_result(f.sw, f.pw, phase, f.w)
-    return first * f.sw + phase - f.pw, count, first
+        return 0, size, 0
+    first = (padding - phase + stride - 1) // stride
+    count = (size - 1 + padding - phase + stride) // stride - first
+    return first * stride + phase - padding, count, first
 
 
 @njit(**KERNEL)
@@ -112,7 +108,8 @@ def find_places(places, p, f):  # type: ignore[no-untyped-def]
     at = 0
     for a in range(p.step_down):
         for b in range(p.step_across):
-            down, across = rows_of(p, f, a)[2], columns_of(p, f, b)[2]
+            down = results_of(p, f.sh, f.ph, a, p.height)[2]
+            across = results_of(p, f.sw, f.pw, b, p.width)[2]
             for c in range(p.inputs):
                 for k in range(f.kh):
                     for j in range(f.kw):
@@ -125,8 +122,8 @@ def find_places(places, p, f):  # type: ignore[no-untyped-def]
 def _place(p, f, k, j, down, across):  # type: ignore[no-untyped-def]
     row, column = k * f.dh // f.sh, j * f.dw // f.sw
     if p.transposed:
-        return ((down + p.top - row) * p.pitch + across + p.left - column) * p.together
-    return (k * f.dh % f.sh * f.sw + j * f.dw % f.sw) * p.phase + (row * p.pitch + column) * p.together
+        return (down + p.top - row) * p.pitch + across + p.left - column
+    return (k * f.dh % f.sh * f.sw + j * f.dw % f.sw) * p.phase + row * p.pitch + column
 
 
 @njit(**KERNEL)
@@ -161,7 +158,12 @@ def placer() -> Any:
 
     @njit(**KERNEL)
     def place(planes, p, source, channels):  # type: ignore[no-untyped-def]
+        whole = p.down * p.across == 1 and p.pitch == p.w and p.left == 0
         for c in range(channels):
+            if whole:  # rows follow each other as they do in the image
+                size = min(p.h, p.tall - p.top) * p.w
+                copy(advance(planes, c * p.plane + p.top * p.pitch), advance(source, c * p.h * p.w), 1, size)
+                continue
             for r in range(p.h):
                 row = (r + p.top) // p.down
                 if row >= p.tall:

@@ -1,4 +1,4 @@
-"""The gradient of a convolution's weights, as sums over the pixels of planes.
+"""The gradient of a convolution's weights, as sums over the pixels of planes; for groups of few channels or outputs.
 
 It runs over the planes of x (`conv_planes`), and over those of y, whose rows have the same pitch: a tile holds vectors
 of sums over pixels, of some outputs and some weights, and adds up their lanes at the end.
@@ -20,39 +20,30 @@ from numba import njit
 from fastgrad.kernels.cpu.conv_planes import (
     LINE,
     find_places,
+    images_of_block,
+    never,
     new_planes,
     placer,
     plan_planes,
     planes_at,
     round_up,
 )
-from fastgrad.kernels.cpu.conv_together import place_together
 from fastgrad.kernels.cpu.micro import lane_sums, tile_shape
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
 from fastgrad.native.base.intrinsics import _stack_words, advance, caster, memset, nth, words
 from fastgrad.native.contracts.record import Part
 
 PIXELS = 1024  # of a sum before its lanes are added
-SUMS = 1 << 23  # bytes that the sums of all blocks of images may have
-BLOCKS = 16  # of images, at most
 FEW = 2  # outputs of a group for which a tile has one row, and as many vectors as there are registers for
 NARROW = 8  # vectors of such a tile
 
 
-@njit(**KERNEL)
-def images_of_block(n, nbytes):  # type: ignore[no-untyped-def]
-    """How many images have their sums in common, if the sums of a block have so many bytes."""
-    blocks = max(1, min(min(n, BLOCKS), SUMS // max(nbytes, 1)))
-    return max((n + blocks - 1) // blocks, 1)
-
-
 SUM_PLAN = Part(
     "convolution_sums", few=1, high=1, long=1, pixels=1, blocks=1, chunks=1, places=1, sums=1, each=1, images=1, x=1,
-    y=1, memory=1,
+    y=1,
 )  # fmt: skip
 """Whether groups have few outputs; rows and vectors of a tile; of a plane of y; blocks of outputs, chunks of weights;
-bytes of the places; sums of a block of images; images of a block, and on planes at a time; elements of these planes and
-of what lies there while images are joined. A plane counts as one image if several lie together on it."""
+bytes of the places; sums of a block of images; images of a block, and on planes at a time; elements of these planes."""
 _plan_at = caster(SUM_PLAN)
 _new_plan = _stack_words(SUM_PLAN.words)
 
@@ -63,14 +54,12 @@ def _plan_sums(s, f, p, shape, size):  # type: ignore[no-untyped-def]
     rows, vectors, lanes = shape
     terms, s.few = p.inputs * f.kh * f.kw, 1 if p.outputs <= FEW else 0
     s.high, s.long = (1, NARROW) if s.few else (rows, vectors)
-    s.pixels = round_up(((f.oh - 1) * p.pitch + f.ow) * p.together, lanes)
+    s.pixels = round_up((f.oh - 1) * p.pitch + f.ow, lanes)
     s.blocks, s.chunks = (p.outputs + s.high - 1) // s.high, (terms + s.long - 1) // s.long
     s.places = round_up(s.chunks * s.long * 8, LINE)
     s.sums = f.groups * s.blocks * s.high * s.chunks * s.long
-    s.each = images_of_block(f.n // p.together, s.sums * size)
+    s.each = images_of_block(f.n, s.sums * size, 1)
     s.images = min(max(PIXELS // s.pixels, 1), s.each)
-    s.each *= p.together
-    s.memory = p.together * round_up(max(f.h * f.w, f.oh * f.ow), lanes) if p.together > 1 else 0
     s.x, s.y = s.images * f.c * p.plane, s.images * f.groups * s.blocks * s.high * s.pixels
 
 
@@ -81,7 +70,7 @@ def weight_correlation(dtype: int) -> Any:
     """
     shape = tile_shape(dtype)
     if shape is None:
-        return _never
+        return never
     lanes, size = shape[2], np.dtype(ELEMENTS[dtype].name).itemsize
     pointer, total, write = ELEMENTS[dtype].pointer, _total(shape, dtype), _writer()
 
@@ -89,12 +78,12 @@ def weight_correlation(dtype: int) -> Any:
     def direct(f, x, w, y):  # type: ignore[no-untyped-def]
         p, s = planes_at(new_planes()), _plan_at(_new_plan())
         terms = f.c // f.groups * f.kh * f.kw
-        if not plan_planes(p, f, 0, lanes, lanes, f.n % (2 * lanes) == 0) or terms < 4 or f.n == 0:
+        if not plan_planes(p, f, 0, lanes, lanes) or terms < 4 or f.n == 0:
             return False
         _plan_sums(s, f, p, shape, size)
         steps = (f.n + s.each - 1) // s.each
         if f.scratch.data == 0:
-            f.scratch.nbytes = round_up(s.places + (s.x + s.y + s.memory) * size, LINE)
+            f.scratch.nbytes = round_up(s.places + (s.x + s.y) * size, LINE)
             f.shared.nbytes = steps * s.sums * size
             summing, adding, checking = nth(f.stages, 0), nth(f.stages, 1), nth(f.stages, 2)
             summing.steps, summing.work = steps, f.n * f.o * f.oh * f.ow * max(terms // 16, 1)
@@ -123,20 +112,17 @@ def _total(shape: tuple[int, int, int], dtype: int) -> Any:
     """The sums of the images from `low` up to `high`."""
     rows, vectors, lanes = shape
     pointer = ELEMENTS[dtype].pointer
-    place, place_joined = _placing(), _placing_joined(dtype, lanes)
+    place = _placing()
     wide, narrow = _sweeper(rows, vectors, lanes, dtype), _sweeper(1, NARROW, lanes, dtype)
 
     @njit(**KERNEL)
     def total(f, p, s, x, y, sums, low, high):  # type: ignore[no-untyped-def]
         places, xs = words(f.scratch.data), pointer(f.scratch.data + s.places)
         ys, of_group = advance(xs, s.x), s.blocks * s.high * s.pixels
-        for n in range(low, high, s.images * p.together):
+        for n in range(low, high, s.images):
             from_x, from_y = advance(x, n * f.c * f.h * f.w), advance(y, n * f.o * f.oh * f.ow)
-            count = min(s.images, (high - n) // p.together)
-            if p.together > 1:
-                place_joined(f, p, s, from_x, from_y, xs, ys, of_group)
-            else:
-                place(f, p, s, from_x, from_y, xs, ys, of_group, count)
+            count = min(s.images, high - n)
+            place(f, p, s, from_x, from_y, xs, ys, of_group, count)
             for g in range(f.groups):
                 from_x, from_y = advance(xs, g * p.inputs * p.plane), advance(ys, g * of_group)
                 to, x_step, y_step = (
@@ -165,30 +151,6 @@ def _placing() -> Any:
                 place_rows(advance(ys, to), p.pitch, advance(y, (i * f.o + o) * f.oh * f.ow), f)
 
     return placing
-
-
-def _placing_joined(dtype: int, lanes: int) -> Any:
-    """As many small images x and y as lie together, on their planes."""
-    pointer, size = ELEMENTS[dtype].pointer, np.dtype(ELEMENTS[dtype].name).itemsize
-    place = place_together(dtype, lanes)
-
-    @njit(**KERNEL)
-    def placing(f, p, s, x, y, xs, ys, of_group):  # type: ignore[no-untyped-def]
-        memory = pointer(f.scratch.data + s.places + (s.x + s.y) * size)
-        place(xs, p, x, f.c * f.h * f.w, f.c, p.together, memory)
-        q = planes_at(new_planes())  # y has no padding and no phases
-        q.h, q.w, q.top, q.left, q.down, q.across, q.tall = f.oh, f.ow, 0, 0, 1, 1, f.oh
-        q.pitch, q.phase, q.plane, q.together = p.pitch, s.pixels, s.pixels, p.together
-        for g in range(f.groups):
-            given = advance(y, g * p.outputs * f.oh * f.ow)
-            place(advance(ys, g * of_group), q, given, f.o * f.oh * f.ow, p.outputs, p.together, memory)
-
-    return placing
-
-
-@njit(**KERNEL)
-def _never(*arguments):  # type: ignore[no-untyped-def]
-    return False
 
 
 def _row_placer() -> Any:
