@@ -109,3 +109,28 @@ class Training:
         logits = self.model(self.inputs)
         F.cross_entropy(logits.flatten(0, -2), self.targets).backward()
         self.optimizer.step()
+
+
+class Recurrent:
+    """A recurrent layer over sequences, forward and backward: of one length, or packed."""
+
+    LAYERS: dict[str, Any] = {
+        "RNN tanh": lambda: nn.RNN(64, 128),
+        "RNN relu": lambda: nn.RNN(64, 128, nonlinearity="relu"),
+        "GRU": lambda: nn.GRU(64, 128),
+        "LSTM": lambda: nn.LSTM(64, 128),
+    }
+    params = (list(LAYERS), ["even", "packed"])
+    param_names = ["layer", "sequences"]
+
+    def setup(self, layer: str, sequences: str) -> None:
+        fg.manual_seed(0)
+        self.layer, self.inputs = self.LAYERS[layer](), fg.randn(50, 32, 64)
+        if sequences == "packed":
+            lengths = [50 - k for k in range(32)]
+            self.inputs = nn.utils.rnn.pack_padded_sequence(self.inputs, lengths)
+        self.time_layer(layer, sequences)
+
+    def time_layer(self, layer: str, sequences: str) -> None:
+        output, _ = self.layer(self.inputs)
+        (output if sequences == "even" else output.data).sum().backward()
