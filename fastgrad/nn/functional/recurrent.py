@@ -201,6 +201,8 @@ class GRULayer(Function):
             x.ndim + 1, 2, *x.shape, 2, *h.shape,
         )  # fmt: skip
         grad_x, grad_products = unbind(grad_gates, 0)
+        if h.numel() == 0:  # the second of nothing would begin behind it
+            grad_products = grad_x
         needs = ctx.needs_input_grad
         grad_weight = _weight_gradient(grad_products, output, h, ctx.course) if needs[2] else None
         grad_bias = grad_products.reshape(-1, x.shape[-1]).sum(0) if needs[3] else None
