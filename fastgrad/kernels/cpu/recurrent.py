@@ -49,16 +49,16 @@ def _fits(f):  # type: ignore[no-untyped-def]
     return True
 
 
-def _walk(cast: Any, begin: Any, cell: Any, back: bool) -> Any:
-    """A kernel: ``begin(f)``, then the steps in the order of computing, or `back` in the other one.
+def _walk(begin: Any, cell: Any, back: bool) -> Any:
+    """A function of a frame: ``begin(f)``, then the steps in the order of computing, or `back` in the other one.
 
     ``cell(f, at, sequence, prior, n)`` does a step of `n` sequences, whose rows begin at `at`, from the rows of their
     step before, which begin at `prior`. This is negative for their first step. Where sequences of different lengths
     run backwards, some begin at a step that others reach, so that there may be two calls.
     """
 
-    def run(frame):  # type: ignore[no-untyped-def]
-        f = cast(frame)
+    @njit(**INLINE)
+    def walk(f):  # type: ignore[no-untyped-def]
         if not _fits(f):
             return
         begin(f)
@@ -80,7 +80,7 @@ def _walk(cast: Any, begin: Any, cell: Any, back: bool) -> Any:
             if rising:
                 start += size
 
-    return run
+    return walk
 
 
 @njit(**INLINE)
@@ -137,7 +137,12 @@ def lstm(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 advance(pointer(f.out), (at + i) * size), size,
             )  # fmt: skip
 
-    return _walk(frames.lstm, _nothing, cell, False), KERNEL
+    walk = _walk(_nothing, cell, False)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        walk(frames.lstm(frame))
+
+    return run, KERNEL
 
 
 def _lstm_step_back(dtype: int) -> Any:
@@ -196,7 +201,12 @@ def lstm_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
             )  # fmt: skip
         product(grad_h, size, grad_x, 4 * size, pointer(f.panels.data), n, size, 4 * size, 0)
 
-    return _walk(frames.lstm_backward, begin, cell, True), KERNEL
+    walk = _walk(begin, cell, True)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        walk(frames.lstm_backward(frame))
+
+    return run, KERNEL
 
 
 # --- GRU -------------------------------------------------------------------------------------------------------------
@@ -236,7 +246,12 @@ def gru(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 advance(h, i * size), advance(pointer(f.out), (at + i) * size), size,
             )  # fmt: skip
 
-    return _walk(frames.gru, _nothing, cell, False), KERNEL
+    walk = _walk(_nothing, cell, False)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        walk(frames.gru(frame))
+
+    return run, KERNEL
 
 
 def _gru_step_back(dtype: int) -> Any:
@@ -286,7 +301,12 @@ def gru_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
             )  # fmt: skip
         product(grad_h, size, grad_products, 3 * size, pointer(f.panels.data), n, size, 3 * size, 1)
 
-    return _walk(frames.gru_backward, _no_gradient(dtype), cell, True), KERNEL
+    walk = _walk(_no_gradient(dtype), cell, True)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        walk(frames.gru_backward(frame))
+
+    return run, KERNEL
 
 
 def _no_gradient(dtype: int) -> Any:
@@ -344,7 +364,12 @@ def _rnn(dtype: int, functions: Callable[[int], tuple[Any, Any]]) -> Builder:
         product(out, size, h, size, pointer(f.panels.data), n, size, size, 0)
         step(out, advance(pointer(f.x.data), at * size), n * size)
 
-    return _walk(frames.rnn, _nothing, cell, False), KERNEL
+    walk = _walk(_nothing, cell, False)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        walk(frames.rnn(frame))
+
+    return run, KERNEL
 
 
 def _rnn_backward(dtype: int, functions: Callable[[int], tuple[Any, Any]]) -> Builder:
@@ -367,7 +392,12 @@ def _rnn_backward(dtype: int, functions: Callable[[int], tuple[Any, Any]]) -> Bu
         step(grad_x, grad_h, advance(pointer(f.out.data), at * size), n * size)
         product(grad_h, size, grad_x, size, pointer(f.panels.data), n, size, size, 0)
 
-    return _walk(frames.rnn_backward, _no_gradient(dtype), cell, True), KERNEL
+    walk = _walk(_no_gradient(dtype), cell, True)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        walk(frames.rnn_backward(frame))
+
+    return run, KERNEL
 
 
 def rnn_tanh(kernel: Any, dtype: int, layout_class: int) -> Builder:
