@@ -109,3 +109,30 @@ class Training:
         logits = self.model(self.inputs)
         F.cross_entropy(logits.flatten(0, -2), self.targets).backward()
         self.optimizer.step()
+
+
+class Recurrent:
+    """A recurrent layer over sequences, forward and backward: of one length, or packed."""
+
+    LAYERS: dict[str, Any] = {
+        "RNN tanh": lambda: nn.RNN(64, 128),
+        "RNN relu": lambda: nn.RNN(64, 128, nonlinearity="relu"),
+        "GRU": lambda: nn.GRU(64, 128),
+        "LSTM": lambda: nn.LSTM(64, 128),
+    }
+    params = list(LAYERS)
+    param_names = ["layer"]
+
+    def setup(self, layer: str) -> None:
+        fg.manual_seed(0)
+        self.layer, self.inputs = self.LAYERS[layer](), fg.randn(50, 32, 64)
+        lengths = [50 - k for k in range(32)]
+        self.packed = nn.utils.rnn.pack_padded_sequence(self.inputs, lengths)
+        self.time_even(layer)
+        self.time_packed(layer)
+
+    def time_even(self, layer: str) -> None:
+        self.layer(self.inputs)[0].sum().backward()
+
+    def time_packed(self, layer: str) -> None:
+        self.layer(self.packed)[0].data.sum().backward()

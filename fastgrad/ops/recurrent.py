@@ -5,7 +5,10 @@ The gates come as they leave the matrix products: before the logistic function a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.frame import Frame
 from fastgrad.native.contracts.frames import recurrent
 from fastgrad.native.contracts.ops import FLOAT_ONLY, SHAPE_FRAMED, STRUCTURED
 from fastgrad.ops.kernel_table import Kernel
@@ -108,17 +111,26 @@ def _(update):
 # --- whole sequences -------------------------------------------------------------------------------------------------
 # Nodes of their own have none of these: `nn.functional.recurrent` makes one of a layer.
 
-PANELS, LSTM, LSTM_BACKWARD = (
-    Op(
-        frame.name, STRUCTURED, inputs, (*frame.names_of("integers"), "*outputs"), n_out=n_out, flags=FLOAT_ONLY,
-        kernel=Kernel(frame.name, builder, frame=frame, dtypes=FLOATS), forward=SHAPE_FRAMED,
-    )
-    for frame, builder, inputs, n_out in (
-        (recurrent.PANELS, "panels:build", ("x",), 1),
-        (recurrent.LSTM, "recurrent:lstm", ("x", "h", "c", "panels"), 3),
-        (
-            recurrent.LSTM_BACKWARD, "recurrent:lstm_backward",
-            ("gates", "cells", "panels", "grad_out?", "grad_cell?"), 3,
-        ),
-    )
-)  # fmt: skip
+
+def _layer(name: str, frame: Frame, builder: str, n_out: int, optional: Sequence[str] = ()) -> Op:
+    """The op of a kernel; its operands are those of the frame, of which some may be left out."""
+    inputs = tuple(f"{n}?" if n in optional else n for n in frame.names_of("inputs"))
+    return Op(
+        name, STRUCTURED, inputs, (*frame.names_of("integers"), "*outputs"), n_out=n_out, flags=FLOAT_ONLY,
+        kernel=Kernel(name, builder, frame=frame, dtypes=FLOATS), forward=SHAPE_FRAMED,
+    )  # fmt: skip
+
+
+_FORWARD, _BACKWARD = ("sizes",), ("grad_out", "grad_cell", "sizes")
+PANELS = _layer("panels", recurrent.PANELS, "panels:build", 1)
+LSTM = _layer("lstm", recurrent.LSTM, "recurrent:lstm", 3, _FORWARD)
+LSTM_BACKWARD = _layer("lstm_backward", recurrent.LSTM_BACKWARD, "recurrent:lstm_backward", 2, _BACKWARD)
+GRU = _layer("gru", recurrent.GRU, "recurrent:gru", 2, _FORWARD)
+GRU_BACKWARD = _layer("gru_backward", recurrent.GRU_BACKWARD, "recurrent:gru_backward", 2, _BACKWARD)
+RNN_TANH, RNN_RELU = (
+    _layer(name, recurrent.RNN, f"recurrent:{name}", 1, _FORWARD) for name in ("rnn_tanh", "rnn_relu")
+)
+RNN_TANH_BACKWARD, RNN_RELU_BACKWARD = (
+    _layer(name, recurrent.RNN_BACKWARD, f"recurrent:{name}", 2, _BACKWARD)
+    for name in ("rnn_tanh_backward", "rnn_relu_backward")
+)

@@ -255,93 +255,6 @@ def test_a_layer_is_its_cell_step_by_step(kind):
             np.testing.assert_allclose(a[direction].detach().numpy(), b.detach().numpy(), rtol=1e-12)
 
 
-# Steps, sequences, features: one of each; tails of tiles, of panels and of parts; no sequences.
-EXTENTS = ((1, 1, 1), (2, 3, 7), (4, 16, 8), (3, 19, 40), (3, 33, 65), (1, 0, 5), (2, 8, 300))
-
-
-def lstm_of_cells(layer, x, h, c):
-    """What an LSTM computes, by single steps, with the parameters of the layer."""
-    outputs = []
-    for step in x.unbind(0):
-        h, c = fg.lstm_cell(step, (h, c), *layer.parameters())
-        outputs.append(h)
-    return fg.stack(outputs), h, c
-
-
-@pytest.mark.parametrize("extent", EXTENTS, ids=lambda extent: "x".join(map(str, extent)))
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("used", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
-def test_all_steps_of_an_lstm_are_its_single_ones(extent, dtype, used):
-    steps, batch, size = extent
-    layer = nn.LSTM(3, size, dtype=getattr(fg, dtype))
-    shapes = ((steps, batch, 3), (batch, size), (batch, size))
-    leaves = [fg.tensor(RNG.standard_normal(s).astype(dtype), requires_grad=True) for s in shapes]
-    leaves += layer.parameters()
-    x, h, c = leaves[:3]
-    output, (last, cell) = layer(x, (h.unsqueeze(0), c.unsqueeze(0)))
-    found, expected = (output, last[0], cell[0]), lstm_of_cells(layer, x, h, c)
-    weights = [fg.tensor(RNG.standard_normal(y.shape).astype(dtype)) for y in found]
-    gradients = [
-        fg.autograd.grad([ys[k] for k in used], leaves, [weights[k] for k in used])
-        for ys in (found, expected)
-    ]
-    bound = 100 * float(np.finfo(dtype).eps)
-    for a, b in zip((*found, *gradients[0]), (*expected, *gradients[1]), strict=True):
-        a, b = a.detach().numpy(), b.detach().numpy()
-        np.testing.assert_allclose(a, b, bound, bound * max(1.0, float(np.abs(b).max(initial=0))))
-
-
-def test_second_derivatives_of_an_lstm_by_all_that_it_takes():
-    layer = nn.LSTM(2, 3, bidirectional=True, dtype=fg.float64)
-    x = fg.tensor(RNG.standard_normal((3, 2, 2)), requires_grad=True)
-    parameters = list(layer.parameters())
-
-    def f(*_):
-        output, (h, c) = layer(x)
-        return output, h, c
-
-    assert fg.autograd.gradcheck(f, (x, *parameters))
-    assert fg.autograd.gradgradcheck(f, (x, *parameters))
-
-
-def test_results_of_an_lstm_are_the_same_on_any_number_of_threads():
-    layer, x = nn.LSTM(5, 70, bidirectional=True), fg.randn(6, 83, 5)
-    before, results = fg.get_num_threads(), []
-    for n in (1, 2, 5):
-        fg.set_num_threads(n)
-        layer.zero_grad()
-        output = layer(x)[0]
-        (output * output).sum().backward()
-        results.append([output.detach().numpy(), *(p.grad.numpy().copy() for p in layer.parameters())])
-    fg.set_num_threads(before)
-    for other in results[1:]:
-        for a, b in zip(results[0], other, strict=True):
-            assert (a == b).all()
-
-
-@pytest.mark.parametrize("where", ["input", "state"])
-def test_nan_stays_in_its_sequence(where):
-    layer, x, h = nn.LSTM(4, 33), fg.randn(3, 9, 4), fg.zeros(1, 9, 33)
-    (x[1, 5] if where == "input" else h[0, 5]).fill_(float("nan"))
-    output = layer(x, (h, fg.zeros(1, 9, 33)))[0].isnan()
-    assert output[:, 5].all(1).tolist() == [where == "state", True, True]
-    assert not output[:, [0, 1, 2, 3, 4, 6, 7, 8]].any()
-
-
-def test_an_lstm_is_one_node_as_in_torch(lib):
-    layer = lib.nn.LSTM(4, 3)
-    output, _ = layer(lib.zeros(5, 2, 4))
-    assert output.grad_fn.name().startswith("MkldnnRnnLayerBackward")
-    seen = []
-    layer.weight_hh_l0.register_hook(lambda g: seen.append(tuple(g.shape)))
-    output.sum().backward()
-    assert seen == [(12, 3)]
-    output, _ = layer(lib.zeros(5, 2, 4))
-    output.mul_(2)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        output.sum().backward()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_layouts_hold_the_same(kind, batch_first):
@@ -508,3 +421,18 @@ def test_lengths_beyond_the_input_are_refused():
     """In torch they read what lies behind."""
     with pytest.raises(RuntimeError, match="length of 5 is more than the 4 steps"):
         nn.utils.rnn.pack_padded_sequence(fg.zeros(4, 3, 2), [5, 3, 1])
+
+
+@pytest.mark.parametrize("sizes", [[2, 3], [3, 3], [0, 2], [2, -1]], ids=str)
+def test_batch_sizes_that_do_not_fit_are_refused(lib, sizes):
+    packed = lib.nn.utils.rnn.PackedSequence(lib.zeros(4, 4), lib.tensor(sizes))
+    with pytest.raises(RuntimeError):
+        lib.nn.GRU(4, 3)(packed)
+
+
+def test_rows_behind_the_last_step_stay_aside(lib):
+    data = lib.ones(6, 4, requires_grad=True)
+    output, last = lib.nn.GRU(4, 3)(lib.nn.utils.rnn.PackedSequence(data, lib.tensor([2, 1])))
+    assert tuple(output.data.shape) == (3, 3)
+    last.sum().backward()
+    assert (data.grad != 0).any(1).tolist() == [True, True, True, False, False, False]

@@ -75,7 +75,10 @@ def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 
 def panel_product(dtype: int) -> Any:
-    """``product(c, row_c, a, row_a, panels, m, n, k)``: the row-major product of `a` (m, k) and what lies in panels."""
+    """``product(c, row_c, a, row_a, panels, m, n, k, accumulate)``, of `a` (m, k) and what lies in panels.
+
+    The row-major product is written to `c`, or added to it if `accumulate` is not 0.
+    """
     if lanes(dtype):
         tiles = bounded_product(dtype)
     else:
@@ -86,9 +89,9 @@ def panel_product(dtype: int) -> Any:
             general(0, 0, m, n, k, a, row_a, b, row_b, accumulate, c, row_c)
 
     @njit(**KERNEL)
-    def product(c, row_c, a, row_a, panels, m, n, k):  # type: ignore[no-untyped-def]
+    def product(c, row_c, a, row_a, panels, m, n, k, accumulate):  # type: ignore[no-untyped-def]
         for j in range(0, n, PANEL_COLUMNS):
-            columns = min(PANEL_COLUMNS, n - j)
-            tiles(advance(c, j), row_c, a, row_a, 1, advance(panels, j * k), PANEL_COLUMNS, m, columns, k, 0)
+            columns, panel = min(PANEL_COLUMNS, n - j), advance(panels, j * k)
+            tiles(advance(c, j), row_c, a, row_a, 1, panel, PANEL_COLUMNS, m, columns, k, accumulate)
 
     return product
