@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from fastgrad.demo import data, train
+from fastgrad.demo.gradients import Timing
 from fastgrad.demo.train import Run, Settings
 
 SHOW_EVERY = 10
@@ -74,6 +75,10 @@ def _train(settings: Settings, digits: data.Digits, console: Console) -> Run:
         return train.train(settings, digits, show)
 
 
+def _shown(timing: Timing) -> str:
+    return f"{timing.median:.2f} ± {timing.spread:.2f} us"
+
+
 def _summary(result: Run) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
@@ -85,11 +90,11 @@ def _summary(result: Run) -> Table:
     table.add_row("steps per second", f"{result.steps_per_second:,.0f}", "hooks included")
     cost = result.hook_cost
     if cost is not None:
-        table.add_row("a step without hooks", f"{cost.plain:.0f} us", f"batch of {batch}")
-        table.add_row("calling a hook", f"{cost.called:+.2f} us", "one that does nothing")
+        table.add_row("a step without hooks", f"{cost.plain.median:.0f} us", f"batch of {batch}")
+        table.add_row("calling a hook", _shown(cost.called), "one that does nothing")
         table.add_row(
             "recording a norm",
-            f"{cost.recording:+.2f} us",
+            _shown(cost.recording),
             f"{cost.hooks} hooks a step: {cost.step_share:.1%} of it",
         )
     return table

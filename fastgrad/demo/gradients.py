@@ -92,28 +92,50 @@ class SilentHooks(GradientRecorder):
 
 
 @dataclass(frozen=True)
+class Timing:
+    """The median of several timings and how far they spread, in microseconds.
+
+    Attributes
+    ----------
+    median : float
+        Not below zero: what takes time cannot take less, even where the differences of noisy timings say so.
+    spread : float
+        Half of the range in which the middle half of them lies.
+    """
+
+    median: float
+    spread: float
+
+    @classmethod
+    def of(cls, timings: Sequence[float]) -> Timing:
+        """Sum up timings, or differences of timings."""
+        low, middle, high = np.percentile(timings, (25, 50, 75))
+        return cls(max(float(middle), 0.0), float(high - low) / 2)
+
+
+@dataclass(frozen=True)
 class HookCost:
     """Microseconds of a training step.
 
     Attributes
     ----------
-    plain : float
+    plain : Timing
         A step without hooks.
-    called, recording : float
+    called, recording : Timing
         What one hook adds to it, registration included: one that does nothing, and one that takes a norm.
     hooks : int
         Hooks called in a step.
     """
 
-    plain: float
-    called: float
-    recording: float
+    plain: Timing
+    called: Timing
+    recording: Timing
     hooks: int
 
     @property
     def step_share(self) -> float:
         """The recording hooks' part of a step without hooks."""
-        return self.recording * self.hooks / self.plain
+        return self.recording.median * self.hooks / self.plain.median
 
 
 def measure_hooks(
@@ -121,8 +143,9 @@ def measure_hooks(
 ) -> HookCost:
     """Time `step` with no hooks, with silent ones and with recording ones.
 
-    The three take turns, so that whatever else the machine does weighs on all three alike, and the fastest
-    turn of each is compared: the one least disturbed.
+    The three take turns, so that whatever else the machine does weighs on all three alike. What hooks add is the median
+    of the differences within the rounds, where that of a turn is the median of its steps. One round more goes ahead, in
+    which everything is called for the first time.
 
     Parameters
     ----------
@@ -136,19 +159,18 @@ def measure_hooks(
 
     def turn(hooks: GradientRecorder | None) -> float:
         watch = hooks.watch if hooks is not None else None
-        start = time.perf_counter()
+        ends = [time.perf_counter()]
         for _ in range(steps):
             step(watch)
-        return (time.perf_counter() - start) / steps * 1e6
+            ends.append(time.perf_counter())
+        return float(np.median(np.diff(ends))) * 1e6
 
+    count = HOOKS_PER_LAYER * len(layers)
     plain, called, recording = [], [], []
-    for _ in range(rounds):
+    for _ in range(1 + rounds):
         plain.append(turn(None))
         with SilentHooks(layers) as silent:
-            called.append(turn(silent))
+            called.append((turn(silent) - plain[-1]) / count)
         with GradientRecorder(layers) as recorder:
-            recording.append(turn(recorder))
-    count = HOOKS_PER_LAYER * len(layers)
-
-    base = min(plain)
-    return HookCost(base, (min(called) - base) / count, (min(recording) - base) / count, count)
+            recording.append((turn(recorder) - plain[-1]) / count)
+    return HookCost(Timing.of(plain[1:]), Timing.of(called[1:]), Timing.of(recording[1:]), count)

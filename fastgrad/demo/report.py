@@ -86,7 +86,7 @@ def _header(run: Run, digits: Digits) -> str:
         (f"for {len(run.losses):,} steps of training", f"{run.seconds:.2f} <small>s</small>"),
     ]
     if cost:
-        cards.append(("added to a step by calling one hook", f"{cost.called:.2f} <small>µs</small>"))
+        cards.append(("added to a step by calling one hook", f"{cost.called.median:.2f} <small>µs</small>"))
     items = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>\n" for label, value in cards)
     return f"""<header>
 <p class="kicker">fastgrad demo</p>
@@ -179,13 +179,15 @@ def _gradients(run: Run) -> str:
 
 def _hooks(cost: HookCost) -> str:
     rows = (
-        ("A training step without hooks", f"{cost.plain:.0f}"),
-        ("One hook that does nothing: registered, called, dropped", f"{cost.called:+.2f}"),
-        ("One hook that records a norm", f"{cost.recording:+.2f}"),
-        (f"All {cost.hooks} recording hooks of a step", f"{cost.recording * cost.hooks:+.1f}"),
+        ("A training step without hooks", cost.plain, 1, 0),
+        ("One hook that does nothing: registered, called, dropped", cost.called, 1, 2),
+        ("One hook that records a norm", cost.recording, 1, 2),
+        (f"All {cost.hooks} recording hooks of a step", cost.recording, cost.hooks, 1),
     )
     body = "".join(
-        f'<tr><th scope="row">{label}</th><td class="number">{value}</td></tr>\n' for label, value in rows
+        f'<tr><th scope="row">{label}</th><td class="number">{timing.median * times:.{digits}f} '
+        f"± {timing.spread * times:.{digits}f}</td></tr>\n"
+        for label, timing, times, digits in rows
     )
     table = (
         '<div class="table"><table>\n<thead><tr><th scope="col">Work</th>'
@@ -193,7 +195,8 @@ def _hooks(cost: HookCost) -> str:
         f"<tbody>\n{body}</tbody></table></div>"
     )
     lead = (
-        "Steps with and without hooks took turns, and the fastest turns were compared. "
+        "Steps with and without hooks took turns; shown are the medians of what the rounds differ by, and half of the "
+        "range in which the middle half of them lies. "
         f"The recording hooks take {cost.step_share:.1%} of a step."
     )
     return _section("What the hooks cost", lead, table)

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def page(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert re.search(r"test accuracy +\d\d\.\d\d%", printed)
     assert re.search(r"steps per second +[\d,]+", printed)
-    assert re.search(r"calling a hook +[+-]\d+\.\d\d us", printed)
+    assert re.search(r"calling a hook +\d+\.\d\d ± \d+\.\d\d us", printed)
     assert "report.html" in printed
     return path.read_text(encoding="utf-8")
 
@@ -131,6 +132,35 @@ def test_a_seed_fixes_the_result(digits):
     runs = [train.train(train.Settings(epochs=1, seed=seed), digits) for seed in (3, 3, 4)]
     assert runs[0].losses == runs[1].losses != runs[2].losses
     assert runs[0].gradients == runs[1].gradients
+
+
+def test_a_timing_is_a_median_and_never_negative():
+    assert gradients.Timing.of([5.0, 1.0, 2.0, 3.0, 4.0]) == gradients.Timing(3.0, 1.0)
+    assert gradients.Timing.of([-2.0, -1.0, 4.0]) == gradients.Timing(0.0, 1.5)
+
+
+def test_what_hooks_cost_leaves_the_first_round_out(monkeypatch: pytest.MonkeyPatch):
+    """Time stands still but for what steps say that they take: a lot in the first turn of each kind, then little."""
+    now, seen = [0.0], []
+    monkeypatch.setattr(gradients.time, "perf_counter", lambda: now[0])
+
+    def step(watch: Any) -> None:
+        kind = "plain" if watch is None else type(watch.__self__).__name__
+        first = seen.count(kind) < 2
+        seen.append(kind)
+        now[0] += (
+            1.0 if first else {"plain": 1e-3, "SilentHooks": 1.006e-3, "GradientRecorder": 1.03e-3}[kind]
+        )
+
+    cost = gradients.measure_hooks(step, model.init_layers((4, 3), 0), rounds=3, steps=2)
+    timings = (cost.plain, cost.called, cost.recording)
+    assert [(round(t.median, 3), round(t.spread, 3)) for t in timings] == [
+        (1000.0, 0.0),
+        (2.0, 0.0),
+        (10.0, 0.0),
+    ]
+    assert cost.hooks == 3
+    assert cost.step_share == pytest.approx(0.03)
 
 
 def test_hooks_record_the_gradients_that_arrive():

@@ -30,7 +30,7 @@ from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import _stack_words, advance, f64s, float_of
 
-TILE = 512
+TILE = 2048
 _tile = _stack_words(TILE)
 _sqrt = ELEMENTS[9].math.sqrt
 

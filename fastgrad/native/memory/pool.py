@@ -98,9 +98,12 @@ def run_share(handle):
 
 @native_once
 def run_parts(address, cell, frame, n_words, split, n_parts):
-    """Run a kernel in so many parts; one is the launch itself. The caller need not hold the interpreter's lock."""
+    """Run a kernel in so many parts; one is the launch itself. The caller need not hold the interpreter's lock.
+
+    One thread runs the launch as it is: parts give what the launch gives, and long runs of memory are read faster.
+    """
     rt = runtime()
-    if n_parts == 1:
+    if n_parts == 1 or rt.n_threads == 1:
         call_kernel(address, frame)
         return
     j = job(stack_frame())
@@ -117,7 +120,7 @@ def run_parts(address, cell, frame, n_words, split, n_parts):
     j.taken[0] = 0
     j.next[0] = 0
     p = pool(rt.pool)
-    if rt.n_threads == 1 or atomic_take(address_of(p.busy)) != 0:
+    if atomic_take(address_of(p.busy)) != 0:
         run_share(address_of(j))
         return
     hire(p, min(rt.n_threads, n_parts) - 1)
