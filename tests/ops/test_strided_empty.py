@@ -140,3 +140,12 @@ def test_gradients_of_empty(lib, case: OpCase, dtype: str):
             if gradient is not None:
                 assert gradient.shape == tensor.shape
                 assert gradient.dtype == tensor.dtype
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.mean(1), lambda x: x.softmax(1), lambda x: x * 2,
+    lambda x: x.t() @ x, lambda x: x.amax(1), lambda x: x.cumsum(0), lambda x: x.sort(1)[0], lambda x: x.contiguous(),
+])  # fmt: skip
+def test_a_view_of_nothing_may_begin_beyond_its_memory(lib, call: Any):
+    view, plain = lib.ones(0, 4)[:, 2:], lib.ones(0, 2)
+    np.testing.assert_array_equal(call(view).numpy(), call(plain).numpy(), strict=True)
