@@ -628,6 +628,8 @@ def test_a_forked_child_works(size: int):
 @pytest.fixture
 def limit():
     """Sets a limit a number of bytes above what is in use."""
+    gc.collect()
+    gc.freeze()  # after every failure the collector looks at what the test has made, not at all that came before
     yield lambda extra: fg.debug.set_memory_limit(fg.debug.memory()["live"] + extra)
     fg.debug.set_memory_limit(None)
 
