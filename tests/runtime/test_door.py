@@ -144,13 +144,44 @@ MISFITS: dict[str, Any] = {
     "an index beyond the last dimension": lambda x: rt.apply(
         NUMBER["index_put"], 3, 0, x, x, I, (1 << 63) - 1, 0
     ),
+    "a gradient of other sizes than the part": lambda x: rt.apply(
+        NUMBER["select_backward"], 1, 0, x, 0, 0, 2, 3, 1 << 20
+    ),
+    "gradients of other sizes than the parts": lambda x: rt.apply(
+        NUMBER["split_backward"], 2, 0, x, x, 0, 2, 3, 1, 5
+    ),
+    "a window beyond its plane": lambda x: rt.apply(
+        NUMBER["max_pool2d"], 1, 0, fg.ones(1, 1, 4), 1, 1 << 40, 1, 2, 0, 0, 1, 1, 3, 1, 1, 2
+    ),
+    "more sequences than a batch has": lambda x: rt.apply(
+        NUMBER["rnn_tanh"],
+        3,
+        0,
+        fg.ones(1, 2, 2),
+        fg.ones(2, 2),
+        fg.ones(1, 2, 32),
+        1,
+        2,
+        2,
+        9,
+        0,
+        2,
+        0,
+        32,
+        -1,
+    ),
+    "more columns than panels have": lambda x: rt.apply(
+        NUMBER["panels"], 1, 0, fg.ones(2, 2), 1, 40, 2, 2, 0, 3, 1, 2, 32
+    ),
     "a missing index": lambda x: rt.apply(NUMBER["index"], 4, 0, x, I, None, I, 0, 0),
 }
 
 
 @pytest.mark.parametrize("what", MISFITS)
 def test_a_call_whose_integers_do_not_fit_its_operands_is_refused(what: str):
-    with pytest.raises((RuntimeError, IndexError), match=r"do not fit|out of range|beyond the 8 bytes"):
+    with pytest.raises(
+        (RuntimeError, IndexError), match=r"do not fit|out of range|beyond the 8 bytes|at the dimension"
+    ):
         MISFITS[what](leaf())
 
 

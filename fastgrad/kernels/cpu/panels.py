@@ -13,7 +13,7 @@ from numba import njit
 from fastgrad.kernels.cpu.gemm import matrix_product
 from fastgrad.kernels.cpu.micro import bounded_product, lanes, transposing
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
-from fastgrad.kernels.reports import Builder
+from fastgrad.kernels.reports import Builder, report_index
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance
 from fastgrad.native.contracts.frames.recurrent import PANEL_COLUMNS
@@ -62,6 +62,9 @@ def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.panels(frame)
         out, x = pointer(f.out), pointer(f.x.data)
+        if f.n > min(f.row, f.panels * PANEL_COLUMNS):
+            report_index(f, f.n, f.row)
+            return
         for j in range(0, f.n, PANEL_COLUMNS):
             panel, columns = advance(out, j * f.k), min(PANEL_COLUMNS, f.n - j)
             if f.transposed:

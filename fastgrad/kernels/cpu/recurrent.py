@@ -34,8 +34,14 @@ def _present(f, t):  # type: ignore[no-untyped-def]
 
 
 @njit(**INLINE)
-def _fits(f):  # type: ignore[no-untyped-def]
-    """Whether no step has more sequences than the one before it, and all steps as many rows as there are."""
+def _fits(f, columns):  # type: ignore[no-untyped-def]
+    """Whether sequences and panels are there, no step has more sequences than the one before, and all have its rows."""
+    if f.first < 0 or f.n < 0 or f.first > f.batch - f.n:
+        report_index(f, f.first, f.batch - f.n)
+        return False
+    if columns > f.width:
+        report_index(f, columns, f.width)
+        return False
     total, most = 0, f.batch
     for t in range(f.steps):
         now = _present(f, t)
@@ -49,8 +55,10 @@ def _fits(f):  # type: ignore[no-untyped-def]
     return True
 
 
-def _walk(begin: Any, cell: Any, back: bool) -> Any:
+def _walk(begin: Any, cell: Any, back: bool, columns: int = 1) -> Any:
     """A function of a frame: ``begin(f)``, then the steps in the order of computing, or `back` in the other one.
+
+    The panels have so many `columns` for each element of a state.
 
     ``cell(f, at, sequence, prior, n)`` does a step of `n` sequences, whose rows begin at `at`, from the rows of their
     step before, which begin at `prior`. This is negative for their first step. Where sequences of different lengths
@@ -59,7 +67,7 @@ def _walk(begin: Any, cell: Any, back: bool) -> Any:
 
     @njit(**INLINE)
     def walk(f):  # type: ignore[no-untyped-def]
-        if not _fits(f):
+        if not _fits(f, columns * f.size):
             return
         begin(f)
         rising = (f.backwards != 0) == back
@@ -137,7 +145,7 @@ def lstm(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 advance(pointer(f.out), (at + i) * size), size,
             )  # fmt: skip
 
-    walk = _walk(_nothing, cell, False)
+    walk = _walk(_nothing, cell, False, 4)
 
     def run(frame):  # type: ignore[no-untyped-def]
         walk(frames.lstm(frame))
@@ -246,7 +254,7 @@ def gru(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 advance(h, i * size), advance(pointer(f.out), (at + i) * size), size,
             )  # fmt: skip
 
-    walk = _walk(_nothing, cell, False)
+    walk = _walk(_nothing, cell, False, 3)
 
     def run(frame):  # type: ignore[no-untyped-def]
         walk(frames.gru(frame))

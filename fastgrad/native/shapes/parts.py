@@ -28,17 +28,29 @@ from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import fill_zero, zeros
 from fastgrad.native.shapes.reductions import sum_to
 from fastgrad.native.tensors.elements import itemsize
-from fastgrad.native.tensors.tensors import finished, is_contiguous, new_tensor, new_view, wrap_dim
+from fastgrad.native.tensors.tensors import (
+    finished,
+    is_contiguous,
+    new_tensor,
+    new_view,
+    same_shape,
+    wrap_dim,
+)
 from fastgrad.native.tensors.views import extent, make_view
 
 
 @native
 def write_view(out, kind, n_attrs, attrs, source):
-    """Copy `source`, or zeros if that is 0, into a view of `out`; returns a status."""
+    """Copy `source`, which has the view's sizes, or zeros if that is 0, into a view of `out`; returns a status."""
     part = make_view(kind, out, n_attrs, attrs)
     if failed(part):
         return part
-    status = copy_into(part, source) if source != 0 else fill_zero(part)
+    if source == 0:
+        status = fill_zero(part)
+    elif same_shape(part, source):
+        status = copy_into(part, source)
+    else:
+        status = fail(MISFIT)
     drop(part)
     return status
 

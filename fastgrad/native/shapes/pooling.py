@@ -51,8 +51,31 @@ def planes_frame(f, out, x):
 
 
 @native
+def windows_fit(settings, dilated, x, out):
+    """Whether windows reach no further than a step beyond a plane with its padding, as rounding up makes them.
+
+    `settings`: sizes, strides, padding and, of windows that are `dilated`, dilation (down, across).
+    """
+    for k in range(2):
+        window = settings[k]
+        stride = settings[2 + k]
+        padding = settings[4 + k]
+        dilation = settings[6 + k] if dilated else 1
+        if min(window, stride, dilation) < 1 or padding < 0:
+            return False
+        if max(window, stride, max(dilation, padding)) >= LARGEST:
+            return False
+        size = max(x.shape[x.ndim - 2 + k], out.shape[out.ndim - 2 + k])
+        if (window - 1) * dilation >= size + 2 * padding + stride:
+            return False
+    return True
+
+
+@native
 def run_pool(op, h, out, indices, n_settings, attrs):
     """Launch a kernel over planes, with `n_settings` integers behind its sizes; returns a status."""
+    if n_settings > 0 and not windows_fit(attrs, indices != 0, tensor(h), tensor(out)):
+        return fail(MISFIT)
     x = contiguous(h)
     if failed(x):
         return x
