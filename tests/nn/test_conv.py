@@ -484,6 +484,7 @@ def test_a_window_that_reaches_far_beyond_the_image():
         mean = F.avg_pool2d(x, size, ceil_mode=True)
         assert fg.allclose(mean, x.mean((2, 3), keepdim=True))
     assert F.max_pool2d(x, 40, 2, 20).shape == (1, 2, 3, 3)
+    assert F.max_pool2d(x, 1, 1 << 62, dilation=1 << 62).tolist() == x[..., :1, :1].tolist()
     assert fg.allclose(F.avg_pool2d(x, 40, 2, 20)[..., 0, 0], x.sum((2, 3)) / 1600)
 
 

@@ -224,7 +224,7 @@ def _windows(
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
     """Kernel, strides, padding and dilation of each dimension, and the sizes of the result.
 
-    Of kernels there is as much as can lie above the padded image.
+    Of kernels there is as much as can lie above the padded image, and no step is longer than that.
     """
     need_tensor(name, x)
     as_flag(name, "ceil_mode", ceil_mode)
@@ -245,7 +245,7 @@ def _windows(
         raise RuntimeError(
             f"{name}(): expected non-zero sizes but for the batch, but got input of size {list(x.shape)}"
         )
-    sizes = []
+    windows, sizes = [], []
     for size, k, s, p, d in zip(x.shape[-rank:], kernels, strides, paddings, dilations, strict=True):
         if p > (d * (k - 1) + 1) // 2:
             raise RuntimeError(
@@ -261,12 +261,10 @@ def _windows(
                 f"{name}(): Given input size {list(x.shape)} and kernel_size={list(kernels)}, the result would have "
                 f"size {out}. Output size is too small"
             )
+        padded = size + 2 * p
+        windows.append((min(k, -(-padded // d)), min(s, padded), p, min(d, padded)))
         sizes.append(out)
-    above = tuple(
-        min(k, -(-(size + 2 * p) // d))
-        for size, k, p, d in zip(x.shape[-rank:], kernels, paddings, dilations, strict=True)
-    )
-    return (above, strides, paddings, dilations), tuple(sizes)
+    return tuple(zip(*windows, strict=True)), tuple(sizes)
 
 
 def _max(
