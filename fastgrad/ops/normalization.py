@@ -29,11 +29,14 @@ from fastgrad.native.contracts.frames.framed import (
     NORM_UNCENTRED_WEIGHT,
     NORM_WEIGHT,
 )
+from fastgrad.native.contracts.frames.normalization import NORM_GRADIENTS, NORM_UNCENTRED_GRADIENTS
 from fastgrad.native.contracts.ops import (
     FLOAT_ONLY,
+    NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
     SHAPE_FRAMED,
     SHAPE_GIVEN,
+    SHAPE_NORM_GRADIENTS,
     STRUCTURED,
 )
 from fastgrad.ops.call import invoke
@@ -325,16 +328,36 @@ _channels = _derivative_ops(
     _kernel("norm_channels_backward", "channels_backward", NORM_CHANNELS_BACKWARD), _BY_CHANNEL, CHANNELS, _OF_BATCHES,
 )  # fmt: skip
 
+
+def _all_at_once(op, names, kernel):
+    """Let a pass that wants the gradients of all inputs that are named compute them by one kernel."""
+    by = Op(
+        f"{op.name}_gradients", STRUCTURED, ("v", "x", "weight", *KEPT), op.attrs, kernel=kernel,
+        forward=SHAPE_NORM_GRADIENTS, n_out=len(names), flags=FLOAT_ONLY | NOT_DIFFERENTIABLE,
+    )  # fmt: skip
+    op.joint_where_all(*names[:2], by=by)
+
+
 _layer_norm, _bare_layer_norm = _normalisation("layer_norm", "NativeLayerNormBackward0", _ROWS, _rows, ROWS)
 _recorded(_layer_norm, True, *map(_rules_of, _rows[1:]))
 _recorded(_bare_layer_norm, True, _rules_of(_rows[0]), {})
 _normalisation("group_norm", "NativeGroupNormBackward0", _ROWS, _rows, ROWS)
-_normalisation(
+_rms_norm, _ = _normalisation(
     "rms_norm",
     "FusedRmsNormBackward0",
     _kernel("rms_rows", "rows", NORM_UNCENTRED, centred=False),
     _uncentred,
     UNCENTRED,
+)
+_all_at_once(
+    _layer_norm,
+    ("x", "weight", "bias"),
+    _kernel("norm_rows_gradients", "rows_gradients", NORM_GRADIENTS, centred=True),
+)
+_all_at_once(
+    _rms_norm,
+    ("x", "weight"),
+    _kernel("rms_rows_gradients", "rows_gradients", NORM_UNCENTRED_GRADIENTS, centred=False),
 )
 _batch_norm, _bare_batch_norm = _normalisation(
     "batch_norm",

@@ -197,6 +197,9 @@ class Op:
         other.recorded = {k: by for k, by in self.recorded.items() if k in self.rules}
         other.rules = {k: rule for k, rule in self.rules.items() if edges is None or k < edges}
         other.calls = self.calls
+        if edges is None:
+            for field in ("joint", "joint_wanted"):
+                other._write(field, self._read(field, 0))
         for k in other.rules:
             for field in _OF_A_RULE:
                 other._write(field, self._read(field, k), k)
@@ -411,15 +414,31 @@ class Op:
             if names != self.inputs[: len(names)]:
                 raise ValueError(f"the joint gradients of {self.name} must be those of its first inputs")
             self.joint = True
-            self.calls.add(by.id)
             for k in range(len(names)):
                 self.rules[k] = rule
                 self._write_masks(self._mask_of(by.inputs[1:]), k)
-                self._write("grad", by.id, k)
                 self._write("grad_kind", JOINT, k)
+            self._join((), by)
             return rule
 
         return declare
+
+    def joint_where_all(self, *names: str, by: Op) -> None:
+        """Let a pass that wants the gradients of all these inputs get them, and those behind, by one call of `by`.
+
+        They have derivatives of their own, which other passes run. `by` gets what it does with `joint_vjp`, and reads
+        what the derivative of the first input does.
+        """
+        if self._read("reads", 0) != self._mask_of(by.inputs[1:]):
+            raise ValueError(
+                f"{by.name} must read what the derivative of {self.inputs[0]} by {self.name} does"
+            )
+        self._join(names, by)
+
+    def _join(self, names: Sequence[str], by: Op) -> None:
+        self.calls.add(by.id)
+        self._write("joint", by.id)
+        self._write("joint_wanted", sum(1 << self._position(name) for name in names))
 
     def saved_for(self, k: int) -> tuple[str, ...]:
         """What a node saves where input `k` requires grad, by the names that rules use."""

@@ -28,11 +28,13 @@ from fastgrad.kernels.cpu.rows import BLOCK, _blocked
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import _stack_words, advance, f64s, float_of
+from fastgrad.native.base.intrinsics import _stack_words, address_of, advance, f64s, float_of, memset
+from fastgrad.native.contracts.element_types import FLOAT64
+from fastgrad.native.contracts.frames.normalization import COLUMNS
 
 TILE = 2048
 _tile = _stack_words(TILE)
-_sqrt = ELEMENTS[9].math.sqrt
+_sqrt = ELEMENTS[FLOAT64].math.sqrt
 
 
 class Pieces(NamedTuple):
@@ -183,11 +185,10 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
     return run, KERNEL
 
 
-def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """``r (u - mean(u) - h mean(u h))``: u is gradient times weight, r the reciprocal deviation, h the normalised x."""
+def _row_backward(dtype: int, centred: bool) -> Any:
+    """The gradient of a row of c runs of s, to each of which a weight belongs if there are weights."""
     element, p = ELEMENTS[dtype], _pieces(dtype)
-    pointer, cast, zero, one = element.pointer, element.constant, element.constant(0), element.constant(1)
-    centred = kernel.options["centred"]
+    cast, zero, one = element.constant, element.constant(0), element.constant(1)
 
     @njit(**KERNEL)
     def sums(v, x, w, has_w, c, s, shift):  # type: ignore[no-untyped-def]
@@ -204,6 +205,30 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
             second += factor * p.products(part, advance(x, k * length), length, 1, shift)
         return first, second
 
+    @njit(**KERNEL)
+    def row(target, v, x, w, has_w, c, s, shift, scale):  # type: ignore[no-untyped-def]
+        length = c * s
+        first, second = sums(v, x, w, has_w, c, s, shift)
+        a = cast(first / length) if centred else zero
+        b = cast(second * np.float64(scale) * np.float64(scale) / length)
+        if not has_w:
+            p.back(target, v, x, length, shift, one, scale, a, b)
+        elif s == 1:
+            p.back_weighted(target, v, x, w, c, shift, scale, a, b)
+        else:
+            for k in range(c):
+                at = k * s
+                p.back(advance(target, at), advance(v, at), advance(x, at), s, shift, w[k], scale, a, b)
+
+    return row
+
+
+def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """``r (u - mean(u) - h mean(u h))``: u is gradient times weight, r the reciprocal deviation, h the normalised x."""
+    pointer, zero = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant(0)
+    centred = kernel.options["centred"]
+    row = _row_backward(dtype, centred)
+
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.norm_backward(frame)
         n, g, c, s = f.n, f.groups, f.c, f.s
@@ -212,24 +237,11 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
         out = pointer(f.out)
         means, scales = pointer(f.mean.data), pointer(f.rstd.data)
         for r in range(n * g):
-            v, x = (
-                advance(pointer(f.grad.data), r * length),
-                advance(pointer(f.x.data), r * length),
-            )
-            target = advance(out, r * length)
-            w = advance(pointer(f.weight.data), (r % g) * c)
-            shift, scale = means[r] if centred else zero, scales[r]
-            first, second = sums(v, x, w, has_w, c, s, shift)
-            a = cast(first / length) if centred else zero
-            b = cast(second * np.float64(scale) * np.float64(scale) / length)
-            if not has_w:
-                p.back(target, v, x, length, shift, one, scale, a, b)
-            elif s == 1:
-                p.back_weighted(target, v, x, w, c, shift, scale, a, b)
-            else:
-                for k in range(c):
-                    at = k * s
-                    p.back(advance(target, at), advance(v, at), advance(x, at), s, shift, w[k], scale, a, b)
+            at = r * length
+            row(
+                advance(out, at), advance(pointer(f.grad.data), at), advance(pointer(f.x.data), at),
+                advance(pointer(f.weight.data), (r % g) * c), has_w, c, s, means[r] if centred else zero, scales[r],
+            )  # fmt: skip
 
     return run, KERNEL
 
@@ -238,7 +250,7 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 
 def _column_sums(dtype: int, shifted: bool, by_row: bool, centred: bool = True) -> Any:
-    """Sums over the rows of a tile of columns, onto float64, four rows at a time.
+    """Sums over the rows of a tile of columns, onto float64, four rows at a time; also what adds to such sums.
 
     Of ``v (x - mean)`` with the mean of the column or, if `by_row`, of ``v (x - mean) r`` with those of the row; if
     not `shifted`, of v itself. Means that are not `centred` are zero, and not read.
@@ -272,9 +284,7 @@ def _column_sums(dtype: int, shifted: bool, by_row: bool, centred: bool = True) 
             acc[j] += np.float64(term(v, x, j, mean, m, r))
 
     @njit(**KERNEL)
-    def sums(acc, v, x, n, step, width, mean, means, scales, pitch):  # type: ignore[no-untyped-def]
-        for j in range(width):
-            acc[j] = 0.0
+    def add(acc, v, x, n, step, width, mean, means, scales, pitch):  # type: ignore[no-untyped-def]
         i = 0
         m = zero
         while i + 4 <= n:
@@ -297,7 +307,13 @@ def _column_sums(dtype: int, shifted: bool, by_row: bool, centred: bool = True) 
                 single(acc, a, b, width, mean, m, m)
             i += 1
 
-    return sums
+    @njit(**KERNEL)
+    def sums(acc, v, x, n, step, width, mean, means, scales, pitch):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            acc[j] = 0.0
+        add(acc, v, x, n, step, width, mean, means, scales, pitch)
+
+    return sums, add
 
 
 def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
@@ -305,7 +321,7 @@ def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
     element, p = ELEMENTS[dtype], _pieces(dtype)
     pointer, cast, zero = element.pointer, element.constant, element.constant(0)
     by_row, centred = kernel.options["statistics"] == "rows", kernel.options["centred"]
-    sums = _column_sums(dtype, True, by_row, centred)
+    sums, _ = _column_sums(dtype, True, by_row, centred)
 
     @njit(**KERNEL)
     def column(out, v, x, mean, rstd, n, g, c, step, rows):  # type: ignore[no-untyped-def]
@@ -343,6 +359,70 @@ def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 part = p.products(advance(v, at), advance(x, at), s, 1, shift)
                 total += part * np.float64(rstd[own])
             out[k] = cast(total)
+
+    return run, KERNEL
+
+
+# --- all gradients of rows: see Note [Stages of gradients] in `native.contracts.frames.normalization` ---------------
+
+
+def rows_gradients(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """The gradients of x, weight and, where means are subtracted, bias: v and x come from memory once."""
+    element = ELEMENTS[dtype]
+    pointer, size, cast, zero = (
+        element.pointer,
+        element.scalar.bitwidth // 8,
+        element.constant,
+        element.constant(0),
+    )
+    centred = kernel.options["centred"]
+    row, (fold, _) = _row_backward(dtype, centred), _column_sums(FLOAT64, False, False)
+    (_, add_products), (_, add_plain) = (
+        _column_sums(dtype, True, True, centred),
+        _column_sums(dtype, False, False),
+    )
+
+    @njit(**KERNEL)
+    def block(f, k):  # type: ignore[no-untyped-def]
+        """The gradients of a block of rows, and its sums: four rows at a time, which stay close until both are done."""
+        n = f.length
+        by_weight = advance(f64s(f.sums), k * n * (2 if centred else 1))
+        by_bias = advance(by_weight, n)
+        memset(address_of(by_weight), 0, n * 8 * (2 if centred else 1))
+        means, scales, w = pointer(f.mean), pointer(f.rstd), pointer(f.weight)
+        first, end = k * f.block, min((k + 1) * f.block, f.rows)
+        for r in range(first, end, 4):
+            count = min(end - r, 4)
+            v, x = pointer(f.grad + r * n * size), pointer(f.x + r * n * size)
+            for i in range(count):
+                at = i * n
+                row(
+                    pointer(f.out + (r * n + at) * size), advance(v, at), advance(x, at), w, True, n, 1,
+                    means[r + i] if centred else zero, scales[r + i],
+                )  # fmt: skip
+            add_products(by_weight, v, x, count, n, n, means, advance(means, r), advance(scales, r), 1)
+            if centred:
+                add_plain(by_bias, v, v, count, n, n, means, means, means, 0)
+
+    @njit(**KERNEL)
+    def total(out, sums, blocks, pitch, width):  # type: ignore[no-untyped-def]
+        acc = f64s(_tile())
+        fold(acc, sums, sums, blocks, pitch, width, sums, sums, sums, 0)
+        for j in range(width):
+            out[j] = cast(acc[j])
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.norm_gradients(frame)
+        if f.stage == 0:
+            for k in range(f.first, f.first + f.steps):
+                block(f, k)
+            return
+        pitch = f.length * (2 if centred else 1)
+        for at in range(f.first * COLUMNS, min((f.first + f.steps) * COLUMNS, f.length), COLUMNS):
+            sums, width = advance(f64s(f.sums), at), min(COLUMNS, f.length - at)
+            total(pointer(f.weight_out + at * size), sums, f.blocks, pitch, width)
+            if centred:
+                total(pointer(f.bias_out + at * size), advance(sums, f.length), f.blocks, pitch, width)
 
     return run, KERNEL
 
@@ -413,7 +493,7 @@ def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
     element, p = ELEMENTS[dtype], _pieces(dtype)
     pointer, cast, zero = element.pointer, element.constant, element.constant(0)
     keep, write = _keep_channels(element), _write_channels(dtype, p, False)
-    total, squares = _column_sums(dtype, False, False), _square_columns(dtype)
+    (total, _), squares = _column_sums(dtype, False, False), _square_columns(dtype)
 
     @njit(**KERNEL)
     def columns(f, x, n, c, step):  # type: ignore[no-untyped-def]
@@ -502,7 +582,7 @@ def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """As `rows_backward`, with statistics of channels."""
     element, p = ELEMENTS[dtype], _pieces(dtype)
     pointer, cast, zero, one = element.pointer, element.constant, element.constant(0), element.constant(1)
-    total, products = _column_sums(dtype, False, False), _column_sums(dtype, True, False)
+    (total, _), (products, _) = _column_sums(dtype, False, False), _column_sums(dtype, True, False)
 
     @njit(**LOOP)
     def row(out, v, x, width, mean, scale, first, second):  # type: ignore[no-untyped-def]

@@ -5,7 +5,8 @@ a program: op calls over an environment of gradients, saved tensors and earlier 
 from the op's rule (see `fastgrad.ops.rules`); running one records nothing.
 
 Note [Joint gradients]: where gradients of several inputs share most of their work, one op gives them all. It takes the
-gradient of the output, then what was saved, inputs before outputs, and the integers of the call.
+gradient of the output, then what was saved, inputs before outputs, and the integers of the call. Inputs may have
+derivatives of their own as well, for passes that do not want all of them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ from fastgrad.native.contracts.ops import (
     EVERY_GRADIENT,
     FUSED,
     IDENTITY,
-    JOINT,
     PROGRAM,
     SOURCE_ATTR,
     SOURCE_ATTRS,
@@ -210,6 +210,17 @@ def gradient_and_saved(mask, env, ins):
     return count
 
 
+@native_inline
+def runs_jointly(t, n, info):
+    """Whether the op has joint gradients, and this pass wants all that they are for."""
+    if info.joint == 0:
+        return False
+    for k in range(n.n_in):
+        if info.joint_wanted >> k & 1 and not runs(t, n, k):
+            return False
+    return True
+
+
 @native
 def apply_joint(t, n, info, env, results):
     """The gradients of all inputs from one call. A status."""
@@ -217,7 +228,7 @@ def apply_joint(t, n, info, env, results):
     outs = words(stack_small())
     count = gradient_and_saved(info.reads[0], env, ins)
     attrs = words(n.attrs)
-    got = noted(call(info.grad[0], count, ins, n.n_attrs, attrs, outs, 0), count, ins, n.n_attrs, attrs)
+    got = noted(call(info.joint, count, ins, n.n_attrs, attrs, outs, 0), count, ins, n.n_attrs, attrs)
     for k in range(got):
         if runs(t, n, k):
             results[k] = outs[k]
@@ -299,7 +310,7 @@ def derive(t, n, info, env):
     """The gradients that are wanted in this pass, or that hooks see, in the op's order. A status."""
     grads = words(t.grads)
     results = words(t.results)
-    if info.grad_kind[0] == JOINT:
+    if runs_jointly(t, n, info):
         return apply_joint(t, n, info, env, results)
     ordered = n.n_in <= RULES
     order = info.order >> (16 * (n.n_in - 1)) if ordered else 0

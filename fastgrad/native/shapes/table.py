@@ -36,6 +36,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_NARROW_BACKWARD,
     SHAPE_NLL,
     SHAPE_NLL_BACKWARD,
+    SHAPE_NORM_GRADIENTS,
     SHAPE_NUMBER,
     SHAPE_PAD,
     SHAPE_PAD_BACKWARD,
@@ -88,6 +89,7 @@ from fastgrad.native.shapes.indexing import (
 )
 from fastgrad.native.shapes.matrices import inner_product, matmul, matmul_add, matrix_vector, triangle
 from fastgrad.native.shapes.multi_tensor import each
+from fastgrad.native.shapes.normalization import norm_gradients
 from fastgrad.native.shapes.parts import (
     join,
     place_strided,
@@ -171,6 +173,8 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
         out = reduced_loss(op, n, ins, attrs[0])
     elif kind == SHAPE_FRAMED:
         return framed(op, n, ins, n_attrs, attrs, outs)
+    elif kind == SHAPE_NORM_GRADIENTS:
+        return norm_gradients(op, ins, attrs, outs)
     elif kind == SHAPE_ADDMM:
         out = matmul_add(ins[0], ins[1], ins[2], n_attrs, attrs)
     elif kind == SHAPE_GIVEN:
