@@ -17,7 +17,8 @@ embedding = Op(
     flags=FLOAT_ONLY, edges=1,
 )  # fmt: skip
 embedding_backward = Op(
-    "embedding_backward", STRUCTURED, ("v", "indices", "factors?"), _INTEGERS,
+    "embedding_backward", STRUCTURED, ("v", "indices", "factors?"),
+    (*EMBEDDING_BACKWARD.names_of("integers"), "*outputs"),
     kernel=Kernel("embedding_backward", "embedding:collect", frame=EMBEDDING_BACKWARD, dtypes=FLOATS),
     forward=SHAPE_FRAMED, flags=FLOAT_ONLY,
     node="EmbeddingDenseBackwardBackward0", edges=1,
@@ -33,7 +34,7 @@ _EACH_INDEX = ROWS_OF - 1  # an output with a row for each of the second operand
 
 def _collected(g, indices, factors, rows, width, padding):
     # The sizes are those of the call: the table may have been given other memory since.
-    return invoke(embedding_backward, (g, indices, factors), rows, width, padding, 0, 2, rows, width)
+    return invoke(embedding_backward, (g, indices, factors), rows, width, padding, 0, width, 2, rows, width)
 
 
 embedding.vjp("weight")(_collected)

@@ -895,7 +895,7 @@ def test_debug_mode_notices_the_use_of_a_freed_record():
         try:
             x + 1
         except Exception as error:
-            print(type(error).__name__, error)
+            print(type(error).__name__, error, flush=True)
         import os
         os._exit(0)
         """,

@@ -177,6 +177,10 @@ SELECTIONS = {
     "scatter to rows": lambda x, i: x.scatter_add(1, i, x), "scatter to columns": lambda x, i: x.scatter_add(0, i, x),
     "scatter to all": lambda x, i: x.reshape(-1).scatter_add(0, i.reshape(-1), x.reshape(-1)),
     "one of each row": lambda x, i: x.gather(1, i[:, :1]),
+    "sorted": lambda x, _: x.reshape(-1).sort().values, "places of the sorted": lambda x, _: x.reshape(-1).argsort(),
+    "gradient of a table": lambda x, i: fg.autograd.grad(
+        F.embedding(i[0], table := x[:, :97].clone().requires_grad_(), padding_idx=3), table, x[:, 5:102]
+    )[0],
 }  # fmt: skip
 
 

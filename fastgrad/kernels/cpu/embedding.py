@@ -47,7 +47,10 @@ def lookup(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 
 def collect(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """Zeros with each gradient added to the row that its index names, in the order of the indices."""
+    """Zeros with each gradient added to the row that its index names, in the order of the indices.
+
+    That is done for some of the columns.
+    """
     pointer, itemsize = ELEMENTS[dtype].pointer, ITEMSIZES[dtype]
 
     @njit(**LOOP)
@@ -62,13 +65,20 @@ def collect(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.embedding_backward(frame)
-        rows, width = f.rows, f.width
+        rows, width, columns = f.rows, f.width, f.columns
         n = f.indices.numel
         weighted = f.factors.data != 0
         indices = words(f.indices.data)
         factors = pointer(f.factors.data)
-        memset(f.out, 0, rows * width * itemsize)
-        out, g = pointer(f.out), pointer(f.grad.data)
+        if f.first < 0 or columns < 0 or f.first > width - columns:
+            report_index(f, f.first, width - columns + 1)
+            return
+        if columns == width:
+            memset(f.out, 0, rows * width * itemsize)
+        else:
+            for k in range(rows):
+                memset(f.out + (k * width + f.first) * itemsize, 0, columns * itemsize)
+        out, g = advance(pointer(f.out), f.first), advance(pointer(f.grad.data), f.first)
         for i in range(n):
             k = indices[i]
             if k < 0 or k >= rows:
@@ -77,8 +87,8 @@ def collect(kernel: Any, dtype: int, layout_class: int) -> Builder:
             if k == f.padding:
                 continue
             if weighted:
-                add_scaled(advance(out, k * width), advance(g, i * width), width, factors[i])
+                add_scaled(advance(out, k * width), advance(g, i * width), columns, factors[i])
             else:
-                add(advance(out, k * width), advance(g, i * width), width)
+                add(advance(out, k * width), advance(g, i * width), columns)
 
     return run, KERNEL

@@ -17,9 +17,20 @@ from numba import njit, types
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import address_of, advance, words
+from fastgrad.native.base.intrinsics import _stack_words, address_of, advance, words
 from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8
-from fastgrad.native.contracts.frames.sorting import COLUMNS, COUNTERS, PADDING
+from fastgrad.native.contracts.frames.sorting import (
+    BEGIN,
+    BUCKETS,
+    COLUMNS,
+    COUNT,
+    COUNTERS,
+    DEAL,
+    MARKS,
+    PADDING,
+    PIECE,
+    ROWS,
+)
 
 PLACE = 0xFFFFFFFF  # the lower half of a word
 HALF = 32
@@ -215,10 +226,121 @@ def _rows(dtype: int, bits: Element) -> Any:
     return first
 
 
+# --- one long row: see Note [A long row] in `native.contracts.frames.sorting` ---------------------------------------
+
+SAMPLES = 16  # words for each mark
+CHUNK = 1024
+_chunk = _stack_words(CHUNK)
+_bytes = ELEMENTS[UINT8].pointer
+
+
+@njit(**LOOP)
+def _count_reached(reached, a, n, mark):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        reached[i] += a[i] >= mark
+
+
+@njit(**INLINE)
+def _shared(f):  # type: ignore[no-untyped-def]
+    """Words in the order of the row and of buckets, marks, the counts of pieces by buckets, the bucket of each word."""
+    a = words(f.shared)
+    b = advance(a, f.length)
+    marks = advance(b, f.length)
+    counts = advance(marks, BUCKETS)
+    pieces = (f.length + PIECE - 1) // PIECE
+    return a, b, marks, counts, _bytes(address_of(advance(counts, pieces * BUCKETS))), pieces
+
+
+def _long(dtype: int, bits: Element) -> Any:
+    """The function that does some steps of a stage."""
+    _, word, order = _words(dtype, bits)
+    pointer, load, store = bits.pointer, bits.load, bits.store
+    halves = bits.scalar == types.int64
+
+    @njit(**KERNEL)
+    def mark(f, x, flip):  # type: ignore[no-untyped-def]
+        a, b, marks, _, _, _ = _shared(f)
+        n = BUCKETS * SAMPLES
+        for k in range(n):
+            a[k] = word(x, f.length // n * k, flip)
+        _order(a, b, words(f.scratch.data), n)
+        for k in range(1, BUCKETS):
+            # Words of one upper half share a bucket, where their lower halves are compared.
+            marks[k] = a[k * SAMPLES] & ~PLACE if halves else a[k * SAMPLES]
+
+    @njit(**KERNEL)
+    def count(f, x, flip, piece):  # type: ignore[no-untyped-def]
+        a, _, marks, counts, buckets, _ = _shared(f)
+        counts, reached = advance(counts, piece * BUCKETS), words(_chunk())
+        for k in range(BUCKETS):
+            counts[k] = 0
+        for begin in range(piece * PIECE, min((piece + 1) * PIECE, f.length), CHUNK):
+            n = min(CHUNK, f.length - begin)
+            for i in range(n):
+                a[begin + i] = word(x, begin + i, flip)
+                reached[i] = 0
+            for k in range(1, BUCKETS):
+                _count_reached(reached, advance(a, begin), n, marks[k])
+            for i in range(n):
+                buckets[begin + i] = reached[i]
+                counts[reached[i]] += 1
+
+    @njit(**KERNEL)
+    def begin(f):  # type: ignore[no-untyped-def]
+        _, _, _, counts, _, pieces = _shared(f)
+        total = 0
+        for k in range(BUCKETS):
+            for piece in range(pieces):
+                at = piece * BUCKETS + k
+                total, counts[at] = total + counts[at], total
+
+    @njit(**KERNEL)
+    def deal(f, piece):  # type: ignore[no-untyped-def]
+        a, b, _, counts, buckets, _ = _shared(f)
+        starts = advance(counts, piece * BUCKETS)
+        for i in range(piece * PIECE, min((piece + 1) * PIECE, f.length)):
+            to = starts[buckets[i]]
+            starts[buckets[i]] = to + 1
+            b[to] = a[i]
+
+    @njit(**KERNEL)
+    def sort(f, x, flip, bucket):  # type: ignore[no-untyped-def]
+        a, b, _, counts, _, pieces = _shared(f)
+        # The last piece has left behind, for each bucket, where it ends.
+        ends = advance(counts, (pieces - 1) * BUCKETS)
+        start, end = ends[bucket - 1] if bucket > 0 else 0, ends[bucket]
+        if start >= f.k or start == end:
+            return
+        order(advance(b, start), advance(a, start), words(f.scratch.data), end - start, x, flip)
+        values, places = pointer(f.values), words(f.places)
+        for i in range(start, min(end, f.k)):
+            place = b[i] & PLACE
+            places[i] = place
+            store(values, i, load(x, place))
+
+    @njit(**KERNEL)
+    def run(f):  # type: ignore[no-untyped-def]
+        x, flip = pointer(f.x), -f.largest
+        for k in range(f.first, f.first + f.steps):
+            if f.stage == MARKS:
+                mark(f, x, flip)
+            elif f.stage == COUNT:
+                count(f, x, flip, k)
+            elif f.stage == BEGIN:
+                begin(f)
+            elif f.stage == DEAL:
+                deal(f, k)
+            else:
+                sort(f, x, flip, k)
+
+    return run
+
+
 def select(kernel: object, dtype: int, layout_class: int) -> Builder:
     """The first elements of each row, and their places in it."""
     bits = ELEMENTS[_BITS.get(dtype, dtype)]
     pointer, load, store, first = bits.pointer, bits.load, bits.store, _rows(dtype, bits)
+    long = _long(dtype, bits)
 
     @njit(**LOOP)
     def stage(rows, pitch, x, n, stride, width):  # type: ignore[no-untyped-def]
@@ -239,6 +361,9 @@ def select(kernel: object, dtype: int, layout_class: int) -> Builder:
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.sorting(frame)
         before, n, columns, stride, k = f.before, f.length, f.columns, f.after, f.k
+        if f.stage != ROWS:
+            long(f)
+            return
         if k == 0:
             return
         values, places, x = pointer(f.values), words(f.places), pointer(f.x)

@@ -6,7 +6,20 @@ from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import native, product, stack_frame, stack_small, tensor, total, words
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.frames.sorting import COLUMNS, COUNTERS, MOST_PLACES, PADDING
+from fastgrad.native.contracts.frames.sorting import (
+    BUCKETS,
+    COLUMNS,
+    COUNT,
+    COUNTERS,
+    DEAL,
+    LONG,
+    MARKS,
+    MOST_PLACES,
+    ORDER,
+    PADDING,
+    PIECE,
+    ROWS,
+)
 from fastgrad.native.contracts.status import INTERNAL, SORT_LENGTH
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
 from fastgrad.native.memory.references import drop
@@ -15,6 +28,7 @@ from fastgrad.native.shapes.rows import DIM_STAYS, row_sizes
 from fastgrad.native.tensors.tensors import new_tensor
 
 WORK = 16  # of sorting an element, in elements of a sum
+FEW = 4  # a larger part of a row is not sought, but sorted with all of it
 
 
 @native
@@ -32,20 +46,56 @@ def scratch_for(x, work, f):
 
 
 @native
+def scratch_for_long(x, work, f):
+    """Room for the counters of each thread, and behind them for what all share: see `kernels.cpu.sorting`."""
+    t = tensor(x)
+    size = words(stack_small())
+    f.scratch.nbytes = COUNTERS * 8
+    f.scratch.count = most_threads(t.device, work)
+    pieces = (f.length + PIECE - 1) // PIECE
+    size[0] = f.scratch.count * COUNTERS + 2 * f.length + (1 + pieces) * BUCKETS + (f.length + 7) // 8
+    return new_tensor(INT64, t.device, 1, size)
+
+
+@native
+def run_long(kernel, x, f, work):
+    """Launch the stages in which a long row is sorted; a status."""
+    t = tensor(x)
+    f.shared = f.scratch.data + f.scratch.count * f.scratch.nbytes
+    pieces = (f.length + PIECE - 1) // PIECE
+    for stage in range(MARKS, ORDER + 1):
+        f.stage = stage
+        f.first = 0
+        f.steps = 1
+        if stage == COUNT or stage == DEAL:
+            f.steps = pieces
+        elif stage == ORDER:
+            f.steps = BUCKETS
+        status = launch_frame(kernel, t.device, t.dtype, f, work if f.steps > 1 else 1)
+        if failed(status):
+            return status
+    return 0
+
+
+@native
 def run_select(op, x, values, places, f):
     """Complete the frame, which has sizes, and launch; a status."""
     t = tensor(x)
     if t.numel == 0 or f.k == 0:
         return 0
     work = t.numel * WORK
-    scratch = scratch_for(x, work, f)
+    long = t.numel == f.length and f.length >= LONG and f.k >= f.length // FEW
+    scratch = scratch_for_long(x, work, f) if long else scratch_for(x, work, f)
     if failed(scratch):
         return scratch
     f.scratch.data = tensor(scratch).data
     f.x = t.data
     f.values = tensor(values).data
     f.places = tensor(places).data
-    status = launch_frame(op_record(op).kernel, t.device, t.dtype, f, work)
+    kernel = op_record(op).kernel
+    f.shared = 0
+    f.stage = ROWS
+    status = run_long(kernel, x, f, work) if long else launch_frame(kernel, t.device, t.dtype, f, work)
     drop(scratch)
     return status
 

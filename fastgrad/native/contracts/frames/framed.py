@@ -58,10 +58,13 @@ EMBEDDING = FRAMED.named(
     inputs={"table": _in("rows", "width"), **_INDICES}, integers=_INTEGERS,
     splits=(Split("indices.numel", {"out": ("width",), "indices": (), "factors": ()}),),
 )  # fmt: skip
-# What is added up may belong to one row from anywhere.
+# What is added up may belong to one row from anywhere, so a part has all rows, and `columns` of them from `first` on.
+_LINE = 32
+"""Columns go to parts by so many, so that no two write to the same line of the cache."""
 EMBEDDING_BACKWARD = FRAMED.named(
     "embedding_backward", outputs={"out": updates("rows", "width")},
-    inputs={"grad": _in("indices.numel", "width"), **_INDICES}, integers=_INTEGERS,
+    inputs={"grad": _in("indices.numel", "width"), **_INDICES}, integers="rows width padding first columns",
+    splits=(Split("columns", {"first": 1}, grain=_LINE),),
 )  # fmt: skip
 
 # --- normalisation ---------------------------------------------------------------------------------------------
