@@ -16,9 +16,9 @@ COLUMNS = 16
 """Rows with a stride are sorted this many at a time, so that what lies side by side is read once."""
 COUNTERS, PADDING = 3 << 11, 8
 """Words of scratch for counters, and behind each row, so that rows do not begin at multiples of a page."""
-BUCKETS, PIECE = 32, 16384
+BUCKETS, PIECE = 16, 16384
 """Of a long row: how many buckets, and elements of a piece."""
-LONG = 1 << 16
+LONG = 1 << 18
 """Elements from which on a row is long."""
 ROWS, MARKS, COUNT, BEGIN, DEAL, ORDER = range(6)
 MOST_PLACES = 1 << 32
