@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastgrad.dtypes import as_dtype, dtype
+from fastgrad.functions.device import as_device
 from fastgrad.functions.device import device as Device  # noqa: N812
 from fastgrad.functions.memory_format import memory_format, preserve_format
 from fastgrad.native.build.loader import TensorBase
@@ -66,7 +67,7 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Conversion:
     if not isinstance(layout, (memory_format, type(None))):
         raise _no_form(args, kwargs)
     return Conversion(
-        None if where is None else Device(where), None if kind is None else as_dtype(kind),
+        None if where is None else as_device(where), None if kind is None else as_dtype(kind),
         given.get("non_blocking", False), given.get("copy", False), layout or preserve_format,
     )  # fmt: skip
 

@@ -7,9 +7,11 @@ from typing import Any
 from fastgrad.functions.arguments import as_index
 from fastgrad.native.host import devices
 
+_set = object.__setattr__
+
 
 class device:  # noqa: N801 - PyTorch's name
-    """A place where tensors live.
+    """A place where tensors live. Its attributes do not change.
 
     Parameters
     ----------
@@ -54,8 +56,16 @@ class device:  # noqa: N801 - PyTorch's name
         if name not in devices.NAMES:
             known = ", ".join(sorted(devices.NAMES))
             raise RuntimeError(f"Expected one of {known} device type at start of device string: {name}")
-        self.type = name
-        self.index = int(number) if number else index
+        _set(self, "type", name)
+        _set(self, "index", int(number) if number else index)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        known = name in self.__slots__
+        says = f"attribute '{name}' of 'device' objects is not writable"
+        raise AttributeError(says if known else f"'device' object has no attribute '{name}'")
+
+    def __delattr__(self, name: str) -> None:
+        setattr(self, name, None)
 
     @property
     def code(self) -> int:
@@ -76,3 +86,18 @@ class device:  # noqa: N801 - PyTorch's name
 
     def __reduce__(self) -> Any:
         return (device, (self.type, self.index))
+
+
+_plain: dict[str, device] = {}  # devices without an index
+
+
+def as_device(where: device | str) -> device:
+    """The device that a program names; the same object for the same name without an index."""
+    if isinstance(where, device):
+        return where
+    found = _plain.get(where)
+    if found is None:
+        found = device(where)
+        if found.index is None:
+            _plain[where] = found
+    return found

@@ -11,6 +11,7 @@ from fastgrad.autograd import hooks as hooks_
 from fastgrad.functions import creation, storage
 from fastgrad.functions.arguments import need_tensor, need_type
 from fastgrad.functions.conversion import parse_to
+from fastgrad.functions.device import as_device
 from fastgrad.functions.device import device as Device  # noqa: N812
 from fastgrad.functions.memory_format import (
     as_format,
@@ -93,8 +94,12 @@ class Copies(Methods):
         >>> fg.ones(2).to(fg.int64)
         tensor([1, 1])
         """
-        if len(args) == 1 and not kwargs and type(args[0]) is dtypes.dtype:
-            return _cast(self, args[0])  # type: ignore[no-any-return]
+        if len(args) == 1 and not kwargs:  # what programs do most
+            first, kind = args[0], type(args[0])
+            if kind is dtypes.dtype:
+                return _cast(self, first)  # type: ignore[no-any-return]
+            if (kind is str or kind is Device) and as_device(first) == self.device:
+                return self  # type: ignore[return-value]
         device, dtype, _, copy, layout = parse_to(args, kwargs)
         out, here = self, _field(self, _DEVICE)
         if device is not None and device.code != here:

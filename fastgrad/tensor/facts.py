@@ -11,6 +11,7 @@ from fastgrad.formatting import format_tensor
 from fastgrad.functions import index, shape
 from fastgrad.functions.arguments import as_index, is_number, need_tensor
 from fastgrad.functions.data import values_of
+from fastgrad.functions.device import as_device
 from fastgrad.functions.device import device as Device  # noqa: N812
 from fastgrad.functions.memory_format import contiguous_format, need_order
 from fastgrad.native.build.loader import rt
@@ -67,7 +68,7 @@ class Facts(Methods):
     @property
     def device(self) -> Device:
         """Where the elements are."""
-        return Device(devices.name_of(_field(self, _DEVICE)))
+        return as_device(devices.name_of(_field(self, _DEVICE)))
 
     @property
     def ndim(self) -> int:

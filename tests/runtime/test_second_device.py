@@ -1,6 +1,8 @@
 """A second device whose memory the host cannot reach: dispatch, sweep and hooks work on it without knowing of it."""
 
+import copy
 import io
+import pickle
 import signal
 import subprocess
 import sys
@@ -269,3 +271,15 @@ def test_a_device_by_name_and_index(lib):
         lib.device("cpu:3", 1)
     with pytest.raises(RuntimeError, match="must not be negative"):
         lib.device("cpu", -1)
+
+
+def test_a_device_does_not_change(lib):
+    d = lib.ones(2).device
+    with pytest.raises(AttributeError, match=r"attribute 'type' of '.*device' objects is not writable"):
+        d.type = "other"
+    with pytest.raises(AttributeError, match="is not writable"):
+        del d.index
+    with pytest.raises(AttributeError, match="has no attribute 'kind'"):
+        d.kind = 1
+    assert copy.deepcopy(d) == pickle.loads(pickle.dumps(d)) == lib.device("cpu")
+    assert d.type == "cpu"

@@ -15,6 +15,7 @@ from fastgrad.native.contracts.records import DEVICE
 Resolver = Callable[[Any, int, int], int]
 
 NAMES: dict[str, int] = {}
+_names: dict[int, str] = {}
 _resolvers: dict[int, Resolver] = {}
 _kernels: list[Any] = []
 
@@ -58,6 +59,7 @@ def register_device(name: str, index: int, resolver: Resolver, memory: Memory | 
             for cell in range(first, first + count):
                 runtime_set("kernels", 0, cell)
     NAMES[name] = index
+    _names[index] = name
     _resolvers[index] = resolver
     for field, address in (memory or Memory(0, 0))._asdict().items():
         runtime_set("devices", address, index * DEVICE.words + DEVICE.fields[field][0])
@@ -65,7 +67,7 @@ def register_device(name: str, index: int, resolver: Resolver, memory: Memory | 
 
 def name_of(index: int) -> str:
     """The name of a device."""
-    return next(name for name, known in NAMES.items() if known == index)
+    return _names[index]
 
 
 def place(cell: int) -> tuple[Any, int, int, int]:
