@@ -81,6 +81,8 @@ def as_index(name: str, argument: str, value: Any) -> int:
 
 def as_float(name: str, argument: str, value: Any) -> float:
     """A float, from a number or a tensor of one element; TypeError otherwise."""
+    if type(value) is float:
+        return value
     one = isinstance(value, TensorBase) and value.numel() == 1  # type: ignore[attr-defined]
     if not one and not isinstance(value, (int, float, np.number)):
         raise TypeError(f"{name}(): argument '{argument}' must be float, not {type(value).__name__}")

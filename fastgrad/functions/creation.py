@@ -21,7 +21,7 @@ from fastgrad.functions.arguments import (
     product,
 )
 from fastgrad.functions.data import array_of
-from fastgrad.functions.device import device
+from fastgrad.functions.device import as_device
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
@@ -38,7 +38,7 @@ _CAST = BY_NAME["cast"].id
 
 def device_code(where: Any) -> int:
     """The number of a device; that of the CPU for None."""
-    return 0 if where is None else device(where).code
+    return 0 if where is None else as_device(where).code
 
 
 def dtype_code(d: Any) -> int:
@@ -91,6 +91,8 @@ def finish(out: Any, requires_grad: bool) -> Any:
 
 def number_parts(value: Any, name: str = "full") -> tuple[int, float, int]:
     """A Python number as kind, float and int, as the runtime's entries take it."""
+    if type(value) is float:
+        return 1, value, 0
     if isinstance(value, (bool, np.bool_)):
         return 2, 0.0, int(value)
     if isinstance(value, (int, np.integer)):

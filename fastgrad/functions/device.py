@@ -95,7 +95,7 @@ def as_device(where: device | str) -> device:
     """The device that a program names; the same object for the same name without an index."""
     if isinstance(where, device):
         return where
-    found = _plain.get(where)
+    found = _plain.get(where) if isinstance(where, str) else None
     if found is None:
         found = device(where)
         if found.index is None:

@@ -14,7 +14,7 @@ from fastgrad.functions.creation import number_parts
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.host.tables import BY_NAME, OPS
-from fastgrad.ops.call import apply, as_number, invoke, invoke_with
+from fastgrad.ops.call import apply, as_operands, invoke, invoke_with
 from fastgrad.ops.registry import Op
 
 _ADD, _SUB, _POW = BY_NAME["add"], BY_NAME["sub"], BY_NAME["pow.number"]
@@ -27,8 +27,7 @@ _CLAMPS = {
 
 def inplace(op: Op, target: Any, *others: Any) -> Any:
     """Run an elementwise op into its first operand; returns that operand."""
-    operands = [t if isinstance(t, TensorBase) else as_number(t, (target,), op) for t in others]
-    return apply(op.id, 1 + len(operands), -1, target, *operands)
+    return apply(op.id, 1 + len(others), -1, target, *as_operands(others, target, op))
 
 
 def write(name: str, op: Op, target: Any, *others: Any) -> Any:
@@ -82,7 +81,7 @@ def pow(input: Any, exponent: Any) -> Any:
         if not isinstance(input, TensorBase):
             need_tensor("pow", input)
         if type(exponent) is float or (type(exponent) is int and exponent >= 0):
-            return apply(_POW.id, 2, 0, input, as_number(exponent, (input,), _POW))
+            return apply(_POW.id, 2, 0, input, exponent)
         if not is_number(exponent):
             raise TypeError(
                 f"pow(): argument 'exponent' (position 2) must be Tensor or Number, not {type(exponent).__name__}"
@@ -291,30 +290,27 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     >>> fg.clamp(fg.tensor([-1.0, 0.5, 2.0]), 0, 1)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    need_tensor("clamp", input)
-    need_bounds("clamp", min, max)
-    op, bounds = bounded(min, max)
+    if not isinstance(input, TensorBase):
+        need_tensor("clamp", input)
+    op, bounds = bounded("clamp", min, max)
     return invoke_with(op, input, *bounds)
 
 
-def bounded(min: Any, max: Any) -> tuple[Op, tuple[Any, ...]]:
-    """The op of a clamp, and the bounds that it takes."""
+def bounded(name: str, min: Any, max: Any) -> tuple[Op, tuple[Any, ...]]:
+    """The op of a clamp, and the bounds that it takes; refuses none, and a tensor beside a number."""
     if max is None:
-        return _CLAMPS["_min", not is_tensor(min)], (min,)
+        if min is None:
+            raise RuntimeError(f"{name}(): At least one of 'min' or 'max' must not be None")
+        return _CLAMPS["_min", not isinstance(min, TensorBase)], (min,)
     if min is None:
-        return _CLAMPS["_max", not is_tensor(max)], (max,)
-    return _CLAMPS["", not is_tensor(min)], (min, max)
-
-
-def need_bounds(name: str, min: Any, max: Any) -> None:
-    """Refuse a clamp without bounds, or with a tensor on one side and a number on the other."""
-    if min is None and max is None:
-        raise RuntimeError(f"{name}(): At least one of 'min' or 'max' must not be None")
-    if min is not None and max is not None and is_tensor(min) != is_tensor(max):
+        return _CLAMPS["_max", not isinstance(max, TensorBase)], (max,)
+    number = not isinstance(min, TensorBase)
+    if isinstance(max, TensorBase) is number:
         kinds = " and ".join(type(x).__name__ for x in (min, max))
         raise TypeError(
             f"{name}(): arguments 'min' and 'max' must be two Tensors or two numbers, not {kinds}"
         )
+    return _CLAMPS["", number], (min, max)
 
 
 @public()

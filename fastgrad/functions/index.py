@@ -40,6 +40,7 @@ from fastgrad.ops.call import DEVICE_FIELD, apply, invoke
 from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
+_WHERE = BY_NAME["where"]
 _NDIM, _DTYPE = TENSOR.fields["ndim"][0], TENSOR.fields["dtype"][0]
 _field = rt.field
 _END = (1 << 63) - 1
@@ -558,13 +559,13 @@ def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
     need_tensor("where", condition, "condition")
     if input is _ABSENT and other is _ABSENT:
         return nonzero(condition, as_tuple=True)
-    for k, (argument, x) in enumerate((("input", input), ("other", other))):
-        if not is_number(x):
-            kind = "nothing" if x is _ABSENT else type(x).__name__
-            raise TypeError(
-                f"where(): argument '{argument}' (position {k + 2}) must be Tensor or Number, not {kind}"
-            )
-    return invoke(BY_NAME["where"], (input, other, condition))
+    if not (is_number(input) and is_number(other)):
+        argument, position, x = ("other", 3, other) if is_number(input) else ("input", 2, input)
+        kind = "nothing" if x is _ABSENT else type(x).__name__
+        raise TypeError(
+            f"where(): argument '{argument}' (position {position}) must be Tensor or Number, not {kind}"
+        )
+    return invoke(_WHERE, (input, other, condition))
 
 
 @public()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.ops import ELEMENTWISE
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 apply = rt.apply
 _field, _wrapped_number = rt.field, rt.wrapped_number
 DEVICE_FIELD = TENSOR.fields["device"][0]
+NUMBERS = frozenset((float, int, bool))
+"""Classes of numbers that `apply` takes as operands of elementwise ops; see `native.python.apply`."""
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _DOUBLE, _WORD = struct.Struct("<d"), struct.Struct("<q")
 
@@ -105,7 +108,7 @@ def invoke(op: Op, tensors: Sequence[Any], *attrs: Any, n_outs: int = 0) -> Any:
         Number of outputs for ops where the call says so (split, unbind); the result is then a tuple.
     """
     for t in tensors:
-        if not isinstance(t, TensorBase):
+        if not isinstance(t, TensorBase) and (type(t) not in NUMBERS or op.kind != ELEMENTWISE):
             return _invoke_on_others(op, tensors, attrs, n_outs)
     for a in attrs:
         if type(a) is not int:
@@ -127,11 +130,16 @@ def _invoke_on_others(op: Op, tensors: Sequence[Any], attrs: tuple[Any, ...], n_
 
 
 def invoke_with(op: Op, tensor: Any, *numbers: Any) -> Any:
-    """Call an op on a tensor and then numbers: `invoke` for what is known to be that."""
-    operands = []
-    for n in numbers:
-        operands.append(n if isinstance(n, TensorBase) else as_number(n, (tensor,), op))
-    return apply(op.id, 1 + len(operands), 0, tensor, *operands)
+    """Call an elementwise op on a tensor and then numbers: `invoke` for what is known to be that."""
+    return apply(op.id, 1 + len(numbers), 0, tensor, *as_operands(numbers, tensor, op))
+
+
+def as_operands(values: tuple[Any, ...], tensor: Any, op: Op) -> Sequence[Any]:
+    """Tensors and numbers as `apply` takes them for an elementwise op, which knows numbers of Python itself."""
+    for v in values:
+        if type(v) not in NUMBERS and not isinstance(v, TensorBase):
+            return [x if isinstance(x, TensorBase) else as_number(x, (tensor,), op) for x in values]
+    return values
 
 
 def _flat(attrs: tuple[Any, ...]) -> list[int]:

@@ -57,8 +57,7 @@ class Changes(Methods):
 
     def clamp_(self, min: Any = None, max: Any = None) -> Any:
         """Bound the elements, in place."""
-        elementwise.need_bounds("clamp_", min, max)
-        op, bounds = elementwise.bounded(min, max)
+        op, bounds = elementwise.bounded("clamp_", min, max)
         return elementwise.inplace(op, self, *bounds)
 
     clip_ = clamp_

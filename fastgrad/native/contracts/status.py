@@ -92,6 +92,7 @@ WIDE_INTEGER = _reason(
     ValueError,
     "Overflow when unpacking long long: one of the integers {ints} has more than 64 bits",
 )
+WIDE_NUMBER = _reason(OverflowError, "operand {k} is a Python int that is too large for int64", "k")
 INTERNAL = _reason(RuntimeError, "invalid argument ({a}, {b}) of a compiled function", "a b")
 DEVICE_MISMATCH = _reason(
     RuntimeError,

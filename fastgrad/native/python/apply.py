@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import _stack_words, advance, native, native_inline, native_once, words
+from fastgrad.native.base.failures import fail, failed
+from fastgrad.native.base.intrinsics import (
+    _stack_words,
+    advance,
+    native,
+    native_inline,
+    native_once,
+    tensor,
+    words,
+)
 from fastgrad.native.base.pyapi import (
+    bool_type,
+    float_type,
     int_type,
     py_decref,
     py_err_clear,
     py_err_occurred,
+    py_float_value,
     py_integer_value,
     py_is_subtype,
     py_tuple_new,
@@ -34,9 +45,10 @@ from fastgrad.native.contracts.ops import (
     SHAPE_UNBIND,
     STRUCTURED,
 )
-from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE, WIDE_INTEGER
+from fastgrad.native.contracts.status import BAD_CALL, BAD_HANDLE, OK, WIDE_INTEGER, WIDE_NUMBER
 from fastgrad.native.dispatch.call import call_entry
 from fastgrad.native.dispatch.inplace_call import inplace
+from fastgrad.native.launch.elementwise import number_tensor
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.references import drop, retain
@@ -115,17 +127,74 @@ def apply_with(ins, op, n, n_outs, arguments, count):
     given = advance(words(arguments), HEAD)
     attrs = advance(ins, n)
     n_ints = count - HEAD - n
-    outs = advance(attrs, n_ints)
+    numbers = 0
     for k in range(n_ints):
         attrs[k] = py_integer_value(given[n + k])
         if attrs[k] == -1 and py_err_occurred() != 0:
             return integer_refused(given[n + k], arguments, count)
     for k in range(n):
         ins[k] = optional_handle(given[k])
-        if ins[k] < 0 or (ins[k] == 0 and not info.optional >> min(k, 63) & 1):
+        if ins[k] < 0 and info.kind == ELEMENTWISE:
+            numbers |= 1 << k
+        elif ins[k] < 0 or (ins[k] == 0 and not info.optional >> min(k, 63) & 1):
             return call_refused(BAD_HANDLE, arguments, count)
     if info.integers != 0 and not integers_fit(info.integers, n, n_ints, attrs):
         return call_refused(BAD_CALL, arguments, count)
+    if numbers != 0:
+        return apply_with_numbers(ins, numbers, op, n, n_outs, arguments, count)
+    return run_held(ins, op, n, n_outs, arguments, count)
+
+
+@native_once
+def apply_with_numbers(ins, numbers, op, n, n_outs, arguments, count):
+    """The same of an elementwise op where objects, a bit of `numbers` for each, are no tensors: they may be numbers.
+
+    What is changed in place is a tensor.
+    """
+    given = advance(words(arguments), HEAD)
+    device = -1
+    for k in range(n):
+        if not numbers >> k & 1 and ins[k] != 0:
+            device = tensor(ins[k]).device
+    made = 0
+    status = BAD_HANDLE if device < 0 or (n_outs == IN_PLACE and numbers & 1) else OK
+    for k in range(n):
+        if numbers >> k & 1 and not failed(status):
+            ins[k] = number_operand(given[k], k, device)
+            status = min(ins[k], OK)
+            made |= 1 << k if not failed(status) else 0
+    answer = 0
+    if failed(status):
+        call_refused(status, arguments, count)
+    else:
+        answer = run_held(ins, op, n, n_outs, arguments, count)
+    for k in range(n):
+        if made >> k & 1:
+            drop(ins[k])
+    return answer
+
+
+@native
+def number_operand(o, k, device):
+    """A Python number as a tensor of a device that takes part in promotion as a number does, or a failure."""
+    kind = type_of(o)
+    if kind == float_type():
+        return number_tensor(1, py_float_value(o), 0, -1, device)
+    if kind != int_type() and kind != bool_type():
+        return BAD_HANDLE
+    value = py_integer_value(o)
+    if value == -1 and py_err_occurred() != 0:
+        py_err_clear()
+        return fail(WIDE_NUMBER, k)
+    return number_tensor(0 if kind == int_type() else 2, 0.0, value, -1, device)
+
+
+@native_inline
+def run_held(ins, op, n, n_outs, arguments, count):
+    """Run an op over operands that are held meanwhile; the object of the result, or zero with an exception set."""
+    attrs = advance(ins, n)
+    n_ints = count - HEAD - n
+    outs = advance(attrs, n_ints)
     hold(n, ins)
     if n_outs == IN_PLACE:
         changed = inplace(op, n, ins, n_ints, attrs)

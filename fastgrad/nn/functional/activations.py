@@ -8,6 +8,7 @@ from typing import Any
 from fastgrad.functions import elementwise, reduce
 from fastgrad.functions.arguments import as_float, need_tensor
 from fastgrad.functions.shape import reshape
+from fastgrad.native.build.loader import TensorBase
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, invoke, invoke_with
 
@@ -32,7 +33,8 @@ def sigmoid(input: Any) -> Any:
 
 
 def _activation(name: str, op: str, input: Any, inplace: bool, *numbers: Any) -> Any:
-    need_tensor(name, input)
+    if not isinstance(input, TensorBase):
+        need_tensor(name, input)
     if inplace:
         return elementwise.write(f"{name}_", BY_NAME[op], input, *numbers)
     return invoke_with(BY_NAME[op], input, *numbers)
@@ -68,7 +70,9 @@ def gelu(input: Any, approximate: str = "none") -> Any:
 
 
 def _need_floating(name: str, input: Any) -> None:
-    if not input.dtype.is_floating_point:
+    if not isinstance(input, TensorBase):
+        need_tensor(name, input)
+    if not input.is_floating_point():
         raise NotImplementedError(
             f"{name}(): not implemented for '{input.dtype.type_name}'; convert it to a floating-point dtype first"
         )
@@ -76,40 +80,40 @@ def _need_floating(name: str, input: Any) -> None:
 
 def silu(input: Any, inplace: bool = False) -> Any:
     """``x sigmoid(x)``, element by element; also called swish."""
-    _need_floating("silu", need_tensor("silu", input))
+    _need_floating("silu", input)
     return _activation("silu", "silu", input, inplace)
 
 
 def mish(input: Any, inplace: bool = False) -> Any:
     """``x tanh(softplus(x))``, element by element (Misra 2019)."""
-    _need_floating("mish", need_tensor("mish", input))
+    _need_floating("mish", input)
     return _activation("mish", "mish", input, inplace)
 
 
 def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Any:
     """``log(1 + exp(beta x)) / beta``, and x itself where ``beta x`` is above the threshold."""
-    _need_floating("softplus", need_tensor("softplus", input))
+    _need_floating("softplus", input)
     beta, threshold = as_float("softplus", "beta", beta), as_float("softplus", "threshold", threshold)
     return _activation("softplus", "softplus", input, False, beta, threshold)
 
 
 def logsigmoid(input: Any) -> Any:
     """The logarithm of `sigmoid`, without cancellation."""
-    _need_floating("logsigmoid", need_tensor("logsigmoid", input))
+    _need_floating("logsigmoid", input)
     buffer = invoke(BY_NAME["log_sigmoid_buffer"], (input,))
     return _activation("logsigmoid", "log_sigmoid", input, False, buffer)
 
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """X where it is positive, elsewhere ``negative_slope * x``."""
-    _need_floating("leaky_relu", need_tensor("leaky_relu", input))
+    _need_floating("leaky_relu", input)
     slope = as_float("leaky_relu", "negative_slope", negative_slope)
     return _activation("leaky_relu", "leaky_relu", input, inplace, slope)
 
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """X where it is positive, elsewhere ``alpha (exp(x) - 1)``."""
-    _need_floating("elu", need_tensor("elu", input))
+    _need_floating("elu", input)
     return _activation("elu", "elu", input, inplace, as_float("elu", "alpha", alpha))
 
 
