@@ -8,7 +8,7 @@ import sys
 
 from fastgrad import flags
 from fastgrad._version import __version__
-from fastgrad.native.build import cache
+from fastgrad.native.build import cache, processors
 from fastgrad.native.build.loader import rt, runtime_get, runtime_set
 from fastgrad.native.contracts.records import KIND_NAMES
 from fastgrad.native.host import devices, threads
@@ -67,13 +67,12 @@ def environment() -> dict[str, dict[str, str]]:
     """Versions, processor, libraries, cache and devices, by topic, as text."""
     import importlib.metadata
 
-    import llvmlite.binding as llvm
     import numpy as np
 
     from fastgrad.kernels.cpu.gemm import describe_blas
 
-    features = llvm.get_host_cpu_features()
-    notable = [f for f in ("sse4.2", "avx", "avx2", "fma", "avx512f", "neon", "sve") if features.get(f)]
+    processor = processors.host()
+    notable = [f for f in ("sse4.2", "avx", "avx2", "fma", "avx512f", "neon", "sve") if processor.has(f)]
     folder = cache.place().folder
     files = list(folder.glob("*.o")) if folder is not None else []
     size = sum(f.stat().st_size for f in files)
@@ -87,7 +86,7 @@ def environment() -> dict[str, dict[str, str]]:
             "numpy": np.__version__,
         },
         "processor": {
-            "name": llvm.get_host_cpu_name(),
+            "name": processor.name,
             "features": " ".join(notable),
             "cores": str(os.cpu_count()),
         },

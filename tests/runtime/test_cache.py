@@ -17,12 +17,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import llvmlite.binding as llvm
 import pytest
 
 import fastgrad as fg
 from fastgrad import flags
-from fastgrad.native.build import cache, sealed
+from fastgrad.native.build import cache, processors, sealed
 
 PACKAGE = Path(fg.__file__).parent
 CODE = bytes(range(256)) * 400
@@ -189,7 +188,8 @@ def test_a_file_of_another_processor_is_not_used(monkeypatch, capsys):
     """The folder is named by the processor; and a file that was copied from another's says whose it is."""
     get()
     here = file_of()
-    monkeypatch.setattr(llvm, "get_host_cpu_name", lambda: "another")
+    another = processors.host()._replace(name="another")
+    monkeypatch.setattr(processors, "host", lambda: another)
     cache.environment_key.cache_clear()
     try:
         there = file_of()
@@ -211,9 +211,9 @@ def test_code_depends_on_the_environment(what, monkeypatch):
     elif what == "suffix":  # a build of CPython with other layouts, such as a debug build
         monkeypatch.setattr(cache.importlib.machinery, "EXTENSION_SUFFIXES", [".cpython-d.so"])
     elif what == "features":
-        features = llvm.get_host_cpu_features()
-        features[next(iter(features))] ^= True
-        monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: features)
+        host = processors.host()
+        other = host._replace(features=host.features.replace("-", "+", 1))
+        monkeypatch.setattr(processors, "host", lambda: other)
     else:
         module = cache.llvmlite if what == "llvmlite" else cache.np
         monkeypatch.setattr(module, "__version__", "99")

@@ -10,13 +10,13 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
 from fastgrad.native.base.intrinsics import _stack_words, advance
+from fastgrad.native.build import processors
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 
 PANEL = 256  # rows of a panel: 32 KiB of the stack, which stay in the cache
@@ -27,7 +27,7 @@ _LL32 = ir.IntType(32)
 
 def lanes(dtype: int) -> int:
     """Elements of a vector register, where there are registers enough for the tile; else 0."""
-    if not llvm.get_host_cpu_features().get("avx512f"):
+    if not processors.host().has("avx512f"):
         return 0
     return 16 if dtype == FLOAT32 else 8
 
@@ -37,13 +37,13 @@ def tile_shape(dtype: int) -> tuple[int, int, int] | None:
 
     None where the processor has no fused multiply-add on vectors, or the dtype none at all.
     """
-    features = llvm.get_host_cpu_features()
+    processor = processors.host()
     if dtype not in (FLOAT32, FLOAT64):
         return None
     per_float32 = 2 if dtype == FLOAT64 else 1
-    if features.get("avx512f"):
+    if processor.has("avx512f"):
         return 8, 3, 16 // per_float32
-    if features.get("avx2") and features.get("fma"):
+    if processor.has("avx2") and processor.has("fma"):
         return 4, 3, 8 // per_float32
     if platform.machine() in ("aarch64", "arm64"):
         return 8, 3, 4 // per_float32

@@ -25,7 +25,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from fastgrad import flags
-from fastgrad.native.build import sealed
+from fastgrad.native.build import processors, sealed
 
 # --- names -----------------------------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ def environment_key() -> str:
     parts = (
         str(sealed.FORMAT), ".".join(map(str, sys.version_info[:3])), importlib.machinery.EXTENSION_SUFFIXES[0],
         _numba_version(), llvmlite.__version__, np.__version__,
-        llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(),
+        llvm.get_default_triple(), *processors.host(),
     )  # fmt: skip
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
 

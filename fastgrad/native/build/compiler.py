@@ -17,6 +17,7 @@ from numba import njit, types
 
 from fastgrad.native.base.intrinsics import NATIVE, OUT_OF_LINE
 from fastgrad.native.base.pipeline import link
+from fastgrad.native.build import processors
 from fastgrad.native.contracts.entries import Export
 
 NUMBA_TYPES = {"i": types.int64, "d": types.float64, "v": types.void}
@@ -60,6 +61,22 @@ def compile_unit(
     options : dict, optional
         Numba options in place of those of the runtime (kernels allow contraction).
     """
+    machine = target_machine(processors.host())
+    module = optimised(name, exports, machine, wrappers=wrappers, options=options)
+    code = bytes(machine.emit_object(module))
+    _check_symbols(module, name)
+    return code
+
+
+def optimised(
+    name: str,
+    exports: list[Export],
+    machine: llvm.TargetMachine,
+    *,
+    wrappers: Callable[[list[str]], str] | None = None,
+    options: dict[str, Any] | None = None,
+) -> llvm.ModuleRef:
+    """The module of a unit for a machine, of which only the machine code is still to be made; see `compile_unit`."""
     symbols = []
     libraries = []
     for export in exports:
@@ -70,9 +87,8 @@ def compile_unit(
     text = _kernels(exports, symbols) if wrappers is None else wrappers(symbols)
     module.link_in(llvm.parse_assembly(text))
     module.name = name
-    code = _emit(module, kernels=wrappers is None)
-    _check_symbols(module, name)
-    return code
+    _optimise(module, machine, kernels=wrappers is None)
+    return module
 
 
 _KERNEL = """
@@ -99,7 +115,7 @@ def _compile(export: Export, options: dict[str, Any]) -> tuple[str, Any]:
     return result.fndesc.llvm_func_name, result.library
 
 
-def _emit(module: llvm.ModuleRef, *, kernels: bool) -> bytes:
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, *, kernels: bool) -> None:
     # Everything but the wrappers becomes private to the unit, so that inlining and constant propagation see
     # that no function ever reports an exception.
     for function in module.functions:
@@ -110,7 +126,6 @@ def _emit(module: llvm.ModuleRef, *, kernels: bool) -> bytes:
     for variable in module.global_variables:
         if not variable.is_declaration:
             variable.linkage = llvm.Linkage.internal
-    machine = target_machine()
     options = llvm.create_pipeline_tuning_options(speed_level=3 if kernels else 2)
     # The runtime's loops run over a few dims, operands or hooks: longer code would only take time to compile.
     options.loop_vectorization = options.loop_unrolling = kernels
@@ -118,7 +133,6 @@ def _emit(module: llvm.ModuleRef, *, kernels: bool) -> bytes:
     llvm.create_pass_builder(machine, options).getModulePassManager().run(
         module, llvm.create_pass_builder(machine, options)
     )
-    return bytes(machine.emit_object(module))
 
 
 def _check_symbols(module: llvm.ModuleRef, name: str) -> None:
@@ -129,12 +143,11 @@ def _check_symbols(module: llvm.ModuleRef, name: str) -> None:
                 raise RuntimeError(f"unit {name} refers to {symbol.name}, which is not to be found")
 
 
-def target_machine() -> llvm.TargetMachine:
-    """The machine that object code is made for: this CPU with all its features."""
+def target_machine(processor: processors.Processor) -> llvm.TargetMachine:
+    """The machine that makes code for a processor."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
-    features = llvm.get_host_cpu_features().flatten()
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic", codemodel="jitdefault", jit=True
+        cpu=processor.name, features=processor.features, opt=3, reloc="pic", codemodel="jitdefault", jit=True
     )

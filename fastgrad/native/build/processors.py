@@ -1,0 +1,51 @@
+"""The processor that code is compiled for: its name and features as LLVM knows them, and how wide loops are.
+
+Note [Full-width vectors]: on Intel's processors with AVX-512, LLVM makes loops with vectors of half a register. Ours
+are long and full of arithmetic, and faster with whole ones: 1.2 to 1.75 times on Emerald Rapids. So for what stands in
+`FULL_WIDTH` LLVM's preference is taken back; elsewhere LLVM decides. Not in the table are
+
+- skylake-avx512, cascadelake and cooperlake, whose clock falls by a good part for wide multiplications, and stays there
+  for longer than most kernels take, so that what runs between them would pay. Some of them also have but one multiplier
+  for a whole vector, beside two for halves. Nobody has measured our loops there.
+- cannonlake, of which few were sold, and x86-64-v4, the common level, which stands for all of these.
+
+Tiles (`kernels.cpu.micro`) are written in whole registers and stay so everywhere: they are multiplications from one
+end to the other, for which BLAS takes whole registers, too. See `docs/decisions/0009-full-width-vectors.md`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import llvmlite.binding as llvm
+
+FULL_WIDTH = frozenset({
+    # With the core of these the clock came to depend on the width hardly or not at all. LLVM also gives the first two
+    # names to processors that it does not know, by their features.
+    "icelake-client", "tigerlake", "rocketlake",
+    "icelake-server", "sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d", "diamondrapids",
+})  # fmt: skip
+"""Processors whose loops use vectors of 512 bits though LLVM would halve them; see Note [Full-width vectors]."""
+
+
+class Processor(NamedTuple):
+    """A processor: LLVM's name for it, and what it can do and how it is tuned, as in ``+avx2,-avx512f``."""
+
+    name: str
+    features: str
+
+    def has(self, feature: str) -> bool:
+        """Whether it has a feature."""
+        return f"+{feature}" in self.features.split(",")
+
+
+def named(name: str, features: str) -> Processor:
+    """The processor of a name and with these features, tuned as we want it."""
+    return Processor(name, f"{features},-prefer-256-bit" if name in FULL_WIDTH else features)
+
+
+@functools.cache
+def host() -> Processor:
+    """The processor that this runs on, with all its features."""
+    return named(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())

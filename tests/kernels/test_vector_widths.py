@@ -1,0 +1,173 @@
+"""How wide the vectors of compiled loops are, read from the assembly of processors by name. Nothing of it is run."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import re
+from collections.abc import Iterator
+
+import llvmlite.binding as llvm
+import pytest
+from numba import njit
+
+from fastgrad.kernels.compile import _function
+from fastgrad.kernels.cpu import micro
+from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
+from fastgrad.native.base.intrinsics import words
+from fastgrad.native.build import cache, processors
+from fastgrad.native.build.compiler import compile_unit, optimised, target_machine
+from fastgrad.native.build.processors import FULL_WIDTH, Processor, named
+from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64
+from fastgrad.native.contracts.entries import Export
+from fastgrad.native.contracts.frames import FLAT
+from fastgrad.ops.kernel_table import KERNELS
+
+pytestmark = pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"),
+    reason="the processors are those of one architecture",
+)
+
+AVX2 = "+64bit,+avx2,+fma"
+AVX512 = f"{AVX2},+avx512f,+avx512bw,+avx512dq,+avx512vl"
+# The registers of loops that LLVM makes, and of tiles.
+PROCESSORS = {
+    "haswell": (AVX2, "ymm", "ymm"), "znver3": (AVX2, "ymm", "ymm"),
+    "skylake-avx512": (AVX512, "ymm", "zmm"), "cascadelake": (AVX512, "ymm", "zmm"),
+    "icelake-server": (AVX512, "zmm", "zmm"), "sapphirerapids": (AVX512, "zmm", "zmm"),
+    "emeraldrapids": (AVX512, "zmm", "zmm"), "znver4": (AVX512, "zmm", "zmm"), "znver5": (AVX512, "zmm", "zmm"),
+}  # fmt: skip
+EVERY_PROCESSOR = pytest.mark.parametrize("name", PROCESSORS)
+FLOATS = pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=DTYPES.__getitem__)
+ROWS = {kernel.name: kernel for kernel in KERNELS}
+
+
+def assembly(exports: list[Export], processor: Processor) -> str:
+    machine = target_machine(processor)
+    return machine.emit_assembly(optimised("probe", exports, machine))
+
+
+@functools.cache
+def unit(kernel: str, dtype: int) -> list[Export]:
+    """What a row of the kernel table compiles, which Numba lowers once for all processors."""
+    function, options = _function(ROWS[kernel].builder)(ROWS[kernel], dtype, FLAT)
+    return [Export("probe", njit(**options)(function))]
+
+
+def innermost_loops(text: str) -> Iterator[list[str]]:
+    """What lies between a label and a jump back to it, with no such loop inside."""
+    lines = text.splitlines()
+    labels, loops = {}, []
+    for end, line in enumerate(lines):
+        if found := re.match(r"(\.?L\w+):", line):
+            labels[found[1]] = end
+        elif (found := re.match(r"\s+j\w+\s+(\.?L\w+)", line)) and found[1] in labels:
+            loops.append((labels[found[1]], end))
+    for start, end in loops:
+        if not any(start <= s and e <= end and (s, e) != (start, end) for s, e in loops):
+            yield lines[start : end + 1]
+
+
+def arithmetic(loop: list[str]) -> list[str]:
+    """The registers that each addition and multiplication of vectors writes to."""
+    found = (
+        re.match(r"\s+v(?:add|sub|mul|fn?m(?:add|sub)\d+)p[sd]\s.*%([xyz]mm)\d+(?:\s|$)", x) for x in loop
+    )
+    return [x[1] for x in found if x]
+
+
+def stores(loop: list[str]) -> bool:
+    return any(re.match(r"\s+v?mov\w+\s+%[xyz]mm\d+, .*\(", line) for line in loop)
+
+
+def bits(registers: list[str]) -> int:
+    return sum({"x": 128, "y": 256, "z": 512}[register[0]] for register in registers)
+
+
+def hot(loops: Iterator[list[str]]) -> list[str]:
+    """The loop that does most with one turn."""
+    return max(loops, key=lambda loop: bits(arithmetic(loop)))
+
+
+@EVERY_PROCESSOR
+@pytest.mark.parametrize(
+    ("kernel", "dtype"), [("tanh", FLOAT32), ("tanh", FLOAT64), ("gelu", FLOAT32), ("exp", FLOAT64)]
+)
+def test_elementwise_loops(kernel: str, dtype: int, name: str):
+    features, register, _ = PROCESSORS[name]
+    text = assembly(unit(kernel, dtype), named(name, features))
+    found = arithmetic(hot(innermost_loops(text)))
+    assert len(found) > 5
+    assert set(found) == {register}
+
+
+@EVERY_PROCESSOR
+@FLOATS
+def test_sums(dtype: int, name: str):
+    features, register, _ = PROCESSORS[name]
+    text = assembly(unit("sum", dtype), named(name, features))
+    found = arithmetic(hot(loop for loop in innermost_loops(text) if not stores(loop)))
+    assert found == [register] * 4  # sums side by side, or one addition would wait for the other
+
+
+@EVERY_PROCESSOR
+@FLOATS
+def test_tiles_lie_in_whole_registers(dtype: int, name: str, monkeypatch: pytest.MonkeyPatch):
+    features, _, register = PROCESSORS[name]
+    processor = named(name, features)
+    monkeypatch.setattr(processors, "host", lambda: processor)
+    rows, vectors, width = micro.tile_shape(dtype)
+    assert width * int(DTYPES[dtype][-2:]) == bits([register])
+    tile, pointer = micro.tile(rows, vectors, width, dtype), ELEMENTS[dtype].pointer
+
+    def product(frame):
+        f = words(frame)
+        tile(pointer(f[0]), f[1], f[2], pointer(f[3]), f[4], pointer(f[5]), f[6], f[7])
+
+    loop = hot(innermost_loops(assembly([Export("probe", njit(**KERNEL)(product))], processor)))
+    found = arithmetic(loop)
+    assert len(found) % (rows * vectors) == 0
+    assert set(found) == {register}
+    assert not stores(loop)
+
+
+def test_the_table_is_needed_and_known():
+    for name in FULL_WIDTH:
+        plain, tuned = Processor(name, AVX512), named(name, AVX512)
+        widest = [
+            set(arithmetic(hot(innermost_loops(assembly(unit("square", FLOAT32), p)))))
+            for p in (plain, tuned)
+        ]
+        assert widest == [{"ymm"}, {"zmm"}], name
+
+
+def test_units_are_compiled_for_the_host(monkeypatch: pytest.MonkeyPatch):
+    exports, codes = unit("square", FLOAT32), {}
+    for name in ("cascadelake", "icelake-server"):
+        processor = named(name, AVX512)
+        monkeypatch.setattr(processors, "host", lambda processor=processor: processor)
+        codes[name] = compile_unit("probe", exports)
+        machine = target_machine(processor)
+        assert codes[name] == machine.emit_object(optimised("probe", exports, machine))
+    assert codes["cascadelake"] != codes["icelake-server"]
+
+
+def test_the_host_is_tuned_and_the_cache_knows_it(monkeypatch: pytest.MonkeyPatch):
+    features = processors.host().features.removesuffix(",-prefer-256-bit")
+    keys = set()
+    for table in (frozenset(), frozenset({llvm.get_host_cpu_name()})):
+        monkeypatch.setattr(processors, "FULL_WIDTH", table)
+        host = processors.host.__wrapped__()
+        assert host == (llvm.get_host_cpu_name(), features + (",-prefer-256-bit" if table else ""))
+        monkeypatch.setattr(processors, "host", lambda host=host: host)
+        keys.add(cache.environment_key.__wrapped__())
+        monkeypatch.undo()
+    assert len(keys) == 2
+
+
+def test_features():
+    processor = named("znver4", "+avx2,-avx512f,+avx512vl")
+    assert [x for x in ("avx", "avx2", "avx512f", "avx512vl", "fma") if processor.has(x)] == [
+        "avx2",
+        "avx512vl",
+    ]
