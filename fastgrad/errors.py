@@ -15,6 +15,7 @@ from fastgrad.native.build.loader import NodeBase, TensorBase, rt, runtime_get, 
 from fastgrad.native.contracts.entries import ARGUMENTS
 from fastgrad.native.contracts.entry_table import ENTRIES
 from fastgrad.native.contracts.flags import INFERENCE_VIEW, IS_VIEW, NO_GRAD_VIEW, VIEW_ORIGIN
+from fastgrad.native.contracts.ops import ELEMENTWISE
 from fastgrad.native.contracts.python_types import HELD, KIND_NAMES
 from fastgrad.native.contracts.record import Record
 from fastgrad.native.contracts.records import TENSOR
@@ -28,7 +29,7 @@ from fastgrad.native.contracts.status import (
     Fact,
 )
 from fastgrad.native.host import devices
-from fastgrad.native.host.tables import BY_NAME, OPS
+from fastgrad.native.host.tables import BY_NAME, NUMBERS, OPS
 
 NO_NAME = "the runtime"  # of an entry that stands for no op
 
@@ -215,7 +216,12 @@ _IN_PLACE = -1
 
 def _not_a_tensor(op: Any, operands: Sequence[Any], in_place: bool) -> TypeError:
     """The error for operands of an op among which one is missing or no tensor."""
-    fits = [isinstance(x, TensorBase) or (x is None and op.may_lack(k)) for k, x in enumerate(operands)]
+    beside = op.kind == ELEMENTWISE and any(isinstance(x, TensorBase) for x in operands)  # then numbers fit
+    fits = [
+        isinstance(x, TensorBase) or (x is None and op.may_lack(k))
+        or (beside and type(x) in NUMBERS and not (in_place and k == 0))
+        for k, x in enumerate(operands)
+    ]  # fmt: skip
     k = fits.index(False) if False in fits else None
     name = op.called + ("_" if in_place else "")
     if k is None:

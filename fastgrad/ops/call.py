@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.ops import ELEMENTWISE
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.native.host.tables import BY_NAME
+from fastgrad.native.host.tables import BY_NAME, NUMBERS
 
 if TYPE_CHECKING:
     from fastgrad.ops.registry import Op
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 apply = rt.apply
 _field, _wrapped_number = rt.field, rt.wrapped_number
 DEVICE_FIELD = TENSOR.fields["device"][0]
-NUMBERS = frozenset((float, int, bool))
-"""Classes of numbers that `apply` takes as operands of elementwise ops; see `native.python.apply`."""
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _DOUBLE, _WORD = struct.Struct("<d"), struct.Struct("<q")
 

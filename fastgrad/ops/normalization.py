@@ -16,6 +16,8 @@ root-mean-square normalisation, ``mean(v)`` and the mean within h are left out.
 
 from __future__ import annotations
 
+import functools
+
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.framed import (
     NORM,
@@ -29,7 +31,7 @@ from fastgrad.native.contracts.frames.framed import (
     NORM_UNCENTRED_WEIGHT,
     NORM_WEIGHT,
 )
-from fastgrad.native.contracts.frames.normalization import NORM_GRADIENTS, NORM_UNCENTRED_GRADIENTS
+from fastgrad.native.contracts.frames.norm_gradients import NORM_GRADIENTS, NORM_UNCENTRED_GRADIENTS
 from fastgrad.native.contracts.ops import (
     FLOAT_ONLY,
     NOT_DIFFERENTIABLE,
@@ -304,9 +306,11 @@ _OF_BATCHES = "save_mean save_invstd"  # and the statistics of a batch
 ROWS, UNCENTRED, CHANNELS = _Space(2, True), _Space(2, False), _Space(0, True)
 
 
-def _kernel(name, builder, frame, **options):
-    return Kernel(name, f"normalization:{builder}", frame=frame, dtypes=FLOATS, **options)
+def _kernel(name, builder, frame, module="normalization", **options):
+    return Kernel(name, f"{module}:{builder}", frame=frame, dtypes=FLOATS, **options)
 
+
+_of_gradients = functools.partial(_kernel, module="norm_gradients")
 
 _ROWS = _kernel("norm_rows", "rows", NORM, centred=True)
 _BY_ROW = _kernel("norm_rows_weight", "weight", NORM_WEIGHT, statistics="rows", centred=True)
@@ -317,11 +321,12 @@ _BY_CHANNEL = _kernel(
 
 _rows = _derivative_ops(
     "normalized_rows", "NativeLayerNormBackwardBackward0",
-    _kernel("norm_rows_backward", "rows_backward", NORM_BACKWARD, centred=True), _BY_ROW, ROWS,
+    _of_gradients("norm_rows_backward", "rows_backward", NORM_BACKWARD, centred=True), _BY_ROW, ROWS,
 )  # fmt: skip
 _uncentred = _derivative_ops(
     "rms_normalized_rows", "FusedRmsNormBackwardBackward0",
-    _kernel("rms_rows_backward", "rows_backward", NORM_UNCENTRED_BACKWARD, centred=False), _BY_UNCENTRED, UNCENTRED,
+    _of_gradients("rms_rows_backward", "rows_backward", NORM_UNCENTRED_BACKWARD, centred=False), _BY_UNCENTRED,
+    UNCENTRED,
 )  # fmt: skip
 _channels = _derivative_ops(
     "normalized_channels", "NativeBatchNormBackwardBackward0",
@@ -352,12 +357,12 @@ _rms_norm, _ = _normalisation(
 _all_at_once(
     _layer_norm,
     ("x", "weight", "bias"),
-    _kernel("norm_rows_gradients", "rows_gradients", NORM_GRADIENTS, centred=True),
+    _of_gradients("norm_rows_gradients", "rows_gradients", NORM_GRADIENTS, centred=True),
 )
 _all_at_once(
     _rms_norm,
     ("x", "weight"),
-    _kernel("rms_rows_gradients", "rows_gradients", NORM_UNCENTRED_GRADIENTS, centred=False),
+    _of_gradients("rms_rows_gradients", "rows_gradients", NORM_UNCENTRED_GRADIENTS, centred=False),
 )
 _batch_norm, _bare_batch_norm = _normalisation(
     "batch_norm",

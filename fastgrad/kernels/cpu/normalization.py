@@ -28,12 +28,11 @@ from fastgrad.kernels.cpu.rows import BLOCK, _blocked
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import _stack_words, address_of, advance, f64s, float_of, memset
+from fastgrad.native.base.intrinsics import _stack_words, advance, f64s, float_of
 from fastgrad.native.contracts.element_types import FLOAT64
-from fastgrad.native.contracts.frames.normalization import COLUMNS
 
 TILE = 2048
-_tile = _stack_words(TILE)
+tile = _stack_words(TILE)
 _sqrt = ELEMENTS[FLOAT64].math.sqrt
 
 
@@ -91,7 +90,7 @@ def _sums(element: Any) -> tuple[Any, Any, Any, Any]:
     return _blocked(plain, zero), _blocked(square, zero), _blocked(product, zero), weighted
 
 
-def _pieces(dtype: int) -> Pieces:
+def pieces(dtype: int) -> Pieces:
     @njit(**LOOP)
     def fill(out, x, n, shift, scale, bias):  # type: ignore[no-untyped-def]
         for i in range(n):
@@ -136,7 +135,7 @@ def image(f):  # type: ignore[no-untyped-def]
 
 def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """With statistics of rows: means and reciprocal deviations."""
-    element, p = ELEMENTS[dtype], _pieces(dtype)
+    element, p = ELEMENTS[dtype], pieces(dtype)
     pointer, cast, zero = element.pointer, element.constant, element.constant(0)
     centred = kernel.options["centred"]
 
@@ -185,71 +184,10 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
     return run, KERNEL
 
 
-def _row_backward(dtype: int, centred: bool) -> Any:
-    """The gradient of a row of c runs of s, to each of which a weight belongs if there are weights."""
-    element, p = ELEMENTS[dtype], _pieces(dtype)
-    cast, zero, one = element.constant, element.constant(0), element.constant(1)
-
-    @njit(**KERNEL)
-    def sums(v, x, w, has_w, c, s, shift):  # type: ignore[no-untyped-def]
-        if has_w and s == 1:
-            return p.weighted(v, x, w, c, shift)
-        first, second = np.float64(0), np.float64(0)
-        runs = c if has_w else 1
-        length = s if has_w else c * s
-        for k in range(runs):
-            factor = np.float64(w[k]) if has_w else 1.0
-            part = advance(v, k * length)
-            if centred:
-                first += factor * p.total(part, part, length, 1, zero)
-            second += factor * p.products(part, advance(x, k * length), length, 1, shift)
-        return first, second
-
-    @njit(**KERNEL)
-    def row(target, v, x, w, has_w, c, s, shift, scale):  # type: ignore[no-untyped-def]
-        length = c * s
-        first, second = sums(v, x, w, has_w, c, s, shift)
-        a = cast(first / length) if centred else zero
-        b = cast(second * np.float64(scale) * np.float64(scale) / length)
-        if not has_w:
-            p.back(target, v, x, length, shift, one, scale, a, b)
-        elif s == 1:
-            p.back_weighted(target, v, x, w, c, shift, scale, a, b)
-        else:
-            for k in range(c):
-                at = k * s
-                p.back(advance(target, at), advance(v, at), advance(x, at), s, shift, w[k], scale, a, b)
-
-    return row
-
-
-def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """``r (u - mean(u) - h mean(u h))``: u is gradient times weight, r the reciprocal deviation, h the normalised x."""
-    pointer, zero = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant(0)
-    centred = kernel.options["centred"]
-    row = _row_backward(dtype, centred)
-
-    def run(frame):  # type: ignore[no-untyped-def]
-        f = frames.norm_backward(frame)
-        n, g, c, s = f.n, f.groups, f.c, f.s
-        length = c * s
-        has_w = f.weight.data != 0
-        out = pointer(f.out)
-        means, scales = pointer(f.mean.data), pointer(f.rstd.data)
-        for r in range(n * g):
-            at = r * length
-            row(
-                advance(out, at), advance(pointer(f.grad.data), at), advance(pointer(f.x.data), at),
-                advance(pointer(f.weight.data), (r % g) * c), has_w, c, s, means[r] if centred else zero, scales[r],
-            )  # fmt: skip
-
-    return run, KERNEL
-
-
 # --- columns: matrices whose statistics or weights belong to a column ---------------------------------------------
 
 
-def _column_sums(dtype: int, shifted: bool, by_row: bool, centred: bool = True) -> Any:
+def column_sums(dtype: int, shifted: bool, by_row: bool, centred: bool = True) -> Any:
     """Sums over the rows of a tile of columns, onto float64, four rows at a time; also what adds to such sums.
 
     Of ``v (x - mean)`` with the mean of the column or, if `by_row`, of ``v (x - mean) r`` with those of the row; if
@@ -318,14 +256,14 @@ def _column_sums(dtype: int, shifted: bool, by_row: bool, centred: bool = True) 
 
 def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The gradient of the weight: sums of ``v h`` over (n, s), v that of the result, h the normalised x."""
-    element, p = ELEMENTS[dtype], _pieces(dtype)
+    element, p = ELEMENTS[dtype], pieces(dtype)
     pointer, cast, zero = element.pointer, element.constant, element.constant(0)
     by_row, centred = kernel.options["statistics"] == "rows", kernel.options["centred"]
-    sums, _ = _column_sums(dtype, True, by_row, centred)
+    sums, _ = column_sums(dtype, True, by_row, centred)
 
     @njit(**KERNEL)
     def column(out, v, x, mean, rstd, n, g, c, step, rows):  # type: ignore[no-untyped-def]
-        acc = f64s(_tile())
+        acc = f64s(tile())
         for k in range(g):
             at = 0
             while at < c:
@@ -363,70 +301,6 @@ def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
     return run, KERNEL
 
 
-# --- all gradients of rows: see Note [Stages of gradients] in `native.contracts.frames.normalization` ---------------
-
-
-def rows_gradients(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """The gradients of x, weight and, where means are subtracted, bias: v and x come from memory once."""
-    element = ELEMENTS[dtype]
-    pointer, size, cast, zero = (
-        element.pointer,
-        element.scalar.bitwidth // 8,
-        element.constant,
-        element.constant(0),
-    )
-    centred = kernel.options["centred"]
-    row, (fold, _) = _row_backward(dtype, centred), _column_sums(FLOAT64, False, False)
-    (_, add_products), (_, add_plain) = (
-        _column_sums(dtype, True, True, centred),
-        _column_sums(dtype, False, False),
-    )
-
-    @njit(**KERNEL)
-    def block(f, k):  # type: ignore[no-untyped-def]
-        """The gradients of a block of rows, and its sums: four rows at a time, which stay close until both are done."""
-        n = f.length
-        by_weight = advance(f64s(f.sums), k * n * (2 if centred else 1))
-        by_bias = advance(by_weight, n)
-        memset(address_of(by_weight), 0, n * 8 * (2 if centred else 1))
-        means, scales, w = pointer(f.mean), pointer(f.rstd), pointer(f.weight)
-        first, end = k * f.block, min((k + 1) * f.block, f.rows)
-        for r in range(first, end, 4):
-            count = min(end - r, 4)
-            v, x = pointer(f.grad + r * n * size), pointer(f.x + r * n * size)
-            for i in range(count):
-                at = i * n
-                row(
-                    pointer(f.out + (r * n + at) * size), advance(v, at), advance(x, at), w, True, n, 1,
-                    means[r + i] if centred else zero, scales[r + i],
-                )  # fmt: skip
-            add_products(by_weight, v, x, count, n, n, means, advance(means, r), advance(scales, r), 1)
-            if centred:
-                add_plain(by_bias, v, v, count, n, n, means, means, means, 0)
-
-    @njit(**KERNEL)
-    def total(out, sums, blocks, pitch, width):  # type: ignore[no-untyped-def]
-        acc = f64s(_tile())
-        fold(acc, sums, sums, blocks, pitch, width, sums, sums, sums, 0)
-        for j in range(width):
-            out[j] = cast(acc[j])
-
-    def run(frame):  # type: ignore[no-untyped-def]
-        f = frames.norm_gradients(frame)
-        if f.stage == 0:
-            for k in range(f.first, f.first + f.steps):
-                block(f, k)
-            return
-        pitch = f.length * (2 if centred else 1)
-        for at in range(f.first * COLUMNS, min((f.first + f.steps) * COLUMNS, f.length), COLUMNS):
-            sums, width = advance(f64s(f.sums), at), min(COLUMNS, f.length - at)
-            total(pointer(f.weight_out + at * size), sums, f.blocks, pitch, width)
-            if centred:
-                total(pointer(f.bias_out + at * size), advance(sums, f.length), f.blocks, pitch, width)
-
-    return run, KERNEL
-
-
 # --- statistics of channels ---------------------------------------------------------------------------------------
 
 
@@ -446,7 +320,7 @@ def _write_channels(dtype: int, p: Pieces, fixed: bool) -> Any:
 
     @njit(**KERNEL)
     def write(out, x, w, b, has_w, has_b, means, spread, eps, n, c, s, step):  # type: ignore[no-untyped-def]
-        scale, bias = pointer(_tile()), pointer(_tile())
+        scale, bias = pointer(tile()), pointer(tile())
         at = 0
         while at < c:
             width = min(TILE, c - at)
@@ -490,14 +364,14 @@ def _keep_channels(element: Any) -> Any:
 
 def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """With statistics of channels: means and reciprocal deviations."""
-    element, p = ELEMENTS[dtype], _pieces(dtype)
+    element, p = ELEMENTS[dtype], pieces(dtype)
     pointer, cast, zero = element.pointer, element.constant, element.constant(0)
     keep, write = _keep_channels(element), _write_channels(dtype, p, False)
-    (total, _), squares = _column_sums(dtype, False, False), _square_columns(dtype)
+    (total, _), squares = column_sums(dtype, False, False), _square_columns(dtype)
 
     @njit(**KERNEL)
     def columns(f, x, n, c, step):  # type: ignore[no-untyped-def]
-        acc, means = f64s(_tile()), f64s(_tile())
+        acc, means = f64s(tile()), f64s(tile())
         count = np.float64(n)
         at = 0
         while at < c:
@@ -564,7 +438,7 @@ def _square_columns(dtype: int) -> Any:
 
 def fixed(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """With statistics of channels that are given."""
-    p, pointer = _pieces(dtype), ELEMENTS[dtype].pointer
+    p, pointer = pieces(dtype), ELEMENTS[dtype].pointer
     write = _write_channels(dtype, p, True)
 
     def run(frame):  # type: ignore[no-untyped-def]
@@ -580,9 +454,9 @@ def fixed(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """As `rows_backward`, with statistics of channels."""
-    element, p = ELEMENTS[dtype], _pieces(dtype)
+    element, p = ELEMENTS[dtype], pieces(dtype)
     pointer, cast, zero, one = element.pointer, element.constant, element.constant(0), element.constant(1)
-    (total, _), (products, _) = _column_sums(dtype, False, False), _column_sums(dtype, True, False)
+    (total, _), (products, _) = column_sums(dtype, False, False), column_sums(dtype, True, False)
 
     @njit(**LOOP)
     def row(out, v, x, width, mean, scale, first, second):  # type: ignore[no-untyped-def]
@@ -591,8 +465,8 @@ def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
     @njit(**KERNEL)
     def columns(out, v, x, means, scales, w, has_w, n, c, step):  # type: ignore[no-untyped-def]
-        acc = f64s(_tile())
-        scale, first, second = pointer(_tile()), pointer(_tile()), pointer(_tile())
+        acc = f64s(tile())
+        scale, first, second = pointer(tile()), pointer(tile()), pointer(tile())
         at = 0
         while at < c:
             width = min(TILE, c - at)

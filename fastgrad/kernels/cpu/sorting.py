@@ -251,10 +251,29 @@ def _shared(f):  # type: ignore[no-untyped-def]
     return a, b, marks, counts, _bytes(address_of(advance(counts, pieces * BUCKETS))), pieces
 
 
-def _long(dtype: int, bits: Element) -> Any:
-    """The function that does some steps of a stage."""
-    _, word, order = _words(dtype, bits)
-    pointer, load, store = bits.pointer, bits.load, bits.store
+@njit(**KERNEL)
+def _begin(f):  # type: ignore[no-untyped-def]
+    _, _, _, counts, _, pieces = _shared(f)
+    total = 0
+    for k in range(BUCKETS):
+        for piece in range(pieces):
+            at = piece * BUCKETS + k
+            total, counts[at] = total + counts[at], total
+
+
+@njit(**KERNEL)
+def _deal(f, piece):  # type: ignore[no-untyped-def]
+    a, b, _, counts, buckets, _ = _shared(f)
+    starts = advance(counts, piece * BUCKETS)
+    for i in range(piece * PIECE, min((piece + 1) * PIECE, f.length)):
+        to = starts[buckets[i]]
+        starts[buckets[i]] = to + 1
+        b[to] = a[i]
+
+
+def _counting(dtype: int, bits: Element) -> tuple[Any, Any]:
+    """The functions that mark where buckets begin, and that count what falls into each from a piece."""
+    _, word, _ = _words(dtype, bits)
     halves = bits.scalar == types.int64
 
     @njit(**KERNEL)
@@ -285,23 +304,13 @@ def _long(dtype: int, bits: Element) -> Any:
                 buckets[begin + i] = reached[i]
                 counts[reached[i]] += 1
 
-    @njit(**KERNEL)
-    def begin(f):  # type: ignore[no-untyped-def]
-        _, _, _, counts, _, pieces = _shared(f)
-        total = 0
-        for k in range(BUCKETS):
-            for piece in range(pieces):
-                at = piece * BUCKETS + k
-                total, counts[at] = total + counts[at], total
+    return mark, count
 
-    @njit(**KERNEL)
-    def deal(f, piece):  # type: ignore[no-untyped-def]
-        a, b, _, counts, buckets, _ = _shared(f)
-        starts = advance(counts, piece * BUCKETS)
-        for i in range(piece * PIECE, min((piece + 1) * PIECE, f.length)):
-            to = starts[buckets[i]]
-            starts[buckets[i]] = to + 1
-            b[to] = a[i]
+
+def _long(dtype: int, bits: Element) -> Any:
+    """The function that does some steps of a stage."""
+    (_, _, order), (mark, count) = _words(dtype, bits), _counting(dtype, bits)
+    pointer, load, store = bits.pointer, bits.load, bits.store
 
     @njit(**KERNEL)
     def sort(f, x, flip, bucket):  # type: ignore[no-untyped-def]
@@ -327,9 +336,9 @@ def _long(dtype: int, bits: Element) -> Any:
             elif f.stage == COUNT:
                 count(f, x, flip, k)
             elif f.stage == BEGIN:
-                begin(f)
+                _begin(f)
             elif f.stage == DEAL:
-                deal(f, k)
+                _deal(f, k)
             else:
                 sort(f, x, flip, k)
 

@@ -11,3 +11,6 @@ from typing import Any
 OPS: list[Any] = []
 """Each op at the index that is its number."""
 BY_NAME: dict[str, Any] = {}
+
+NUMBERS = frozenset((float, int, bool))
+"""Classes of numbers that calls of elementwise ops take among their operands; see `native.python.apply`."""

@@ -89,7 +89,7 @@ from fastgrad.native.shapes.indexing import (
 )
 from fastgrad.native.shapes.matrices import inner_product, matmul, matmul_add, matrix_vector, triangle
 from fastgrad.native.shapes.multi_tensor import each
-from fastgrad.native.shapes.normalization import norm_gradients
+from fastgrad.native.shapes.norm_gradients import norm_gradients
 from fastgrad.native.shapes.parts import (
     join,
     place_strided,

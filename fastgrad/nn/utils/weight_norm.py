@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from fastgrad.functions.arguments import need_type
+from fastgrad.functions.arguments import need_tensor, need_type
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.parameter import Parameter
 
@@ -55,6 +55,7 @@ class WeightNorm:
         weight = module._parameters.get(name)
         if weight is None:
             raise KeyError(f"weight_norm: {type(module).__name__} has no parameter '{name}'")
+        need_tensor("weight_norm", weight, f"module.{name}")
         del module._parameters[name]
         module.register_parameter(f"{name}_g", Parameter(norm_except_dim(weight.detach(), hook.dim)))
         module.register_parameter(f"{name}_v", Parameter(weight.detach()))

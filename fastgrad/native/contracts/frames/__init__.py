@@ -12,7 +12,7 @@ from fastgrad.native.contracts.frames import (
     losses,
     matrices,
     multi_tensor,
-    normalization,
+    norm_gradients,
     recurrent,
     reductions,
     sorting,
@@ -32,7 +32,7 @@ FRAMES = (
     multi_tensor.NORM_PART, multi_tensor.SCALE, multi_tensor.CLIP,
     framed.FRAMED, framed.DROPOUT, framed.DROPOUT_AGAIN, framed.EMBEDDING, framed.EMBEDDING_BACKWARD,
     framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT,
-    normalization.NORM_GRADIENTS, sorting.SORTING,
+    norm_gradients.NORM_GRADIENTS, sorting.SORTING,
     recurrent.PANELS, recurrent.LSTM, recurrent.LSTM_BACKWARD, recurrent.GRU, recurrent.GRU_BACKWARD,
     recurrent.RNN, recurrent.RNN_BACKWARD,
 )  # fmt: skip

@@ -6,7 +6,7 @@ from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import native, product, stack_frame, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import FLOAT64
-from fastgrad.native.contracts.frames.normalization import COLUMNS
+from fastgrad.native.contracts.frames.norm_gradients import COLUMNS
 from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.launch.promotion import is_floating
