@@ -37,24 +37,24 @@ def _kernel(name, frame, dtypes=NUMBERS, **options):
 # --- maxima ----------------------------------------------------------------------------------------------------
 
 max_pool2d = Op(
-    "max_pool2d", STRUCTURED, ("x",), (*MAX_POOLING.names_of("settings"), "*target"),
+    "max_pool2d", STRUCTURED, ("x",), (*MAX_POOLING.names_of("settings"), "channels_last", "*target"),
     kernel=_kernel("max_pool2d", MAX_POOLING, pool="max"), forward=SHAPE_MAX_POOL, n_out=2, flags=ONE_DIFFERENTIABLE,
     node="MaxPool2DWithIndicesBackward0",
 )  # fmt: skip
 max_pool2d_backward = Op(
-    "max_pool2d_backward", STRUCTURED, ("v", "indices"), ("*target",), edges=1,
+    "max_pool2d_backward", STRUCTURED, ("v", "indices"), ("channels_last", "*target"), edges=1,
     kernel=_kernel("max_pool2d_backward", TO_PLACES, pool="scatter"), forward=SHAPE_POOL_SCATTER,
     node="MaxPool2DWithIndicesBackwardBackward0",
 )  # fmt: skip
 pool_gather = Op(
-    "pool_gather", STRUCTURED, ("x", "indices"), edges=1, kernel=_kernel("pool_gather", FROM_PLACES, pool="gather"),
-    forward=SHAPE_POOL_GATHER,
+    "pool_gather", STRUCTURED, ("x", "indices"), ("channels_last",), edges=1,
+    kernel=_kernel("pool_gather", FROM_PLACES, pool="gather"), forward=SHAPE_POOL_GATHER,
 )  # fmt: skip
 
 
 @max_pool2d.vjp("x")
-def _(g, y1, sizes):
-    return invoke(max_pool2d_backward, (g, y1), sizes)
+def _(g, y1, channels_last, sizes):
+    return invoke(max_pool2d_backward, (g, y1), channels_last, sizes)
 
 
 max_pool2d.also_saves("x", "x")
@@ -71,23 +71,24 @@ def _recorded(op, back, by_gradient, read=()):
     both.vjp_sum("x", lambda g, sizes: invoke(zeros_of, (g,), sizes))
 
 
-_recorded(max_pool2d, max_pool2d_backward, lambda g, indices: invoke(pool_gather, (g, indices)), ("indices",))
+def _gathered(g, indices, channels_last):
+    return invoke(pool_gather, (g, indices), channels_last)
 
 
-@max_pool2d_backward.vjp("v")
-def _(g, indices):
-    return invoke(pool_gather, (g, indices))
+_recorded(max_pool2d, max_pool2d_backward, _gathered, ("indices",))
+max_pool2d_backward.vjp("v")(_gathered)
 
 
 @pool_gather.vjp("x")
-def _(g, indices, sizes):
-    return invoke(max_pool2d_backward, (g, indices), sizes)
+def _(g, indices, channels_last, sizes):
+    return invoke(max_pool2d_backward, (g, indices), channels_last, sizes)
 
 
 # --- means -----------------------------------------------------------------------------------------------------
 
 
 def _mean_pool(name, node, forward, frame, settings, pool):
+    settings = (*settings, "channels_last")
     op = Op(
         name, STRUCTURED, ("x",), (*settings, "*target"), kernel=_kernel(name, frame, **pool), forward=forward,
         node=f"{node}Backward0",

@@ -151,7 +151,7 @@ MISFITS: dict[str, Any] = {
         NUMBER["split_backward"], 2, 0, x, x, 0, 2, 3, 1, 5
     ),
     "a window beyond its plane": lambda x: rt.apply(
-        NUMBER["max_pool2d"], 1, 0, fg.ones(1, 1, 4), 1, 1 << 40, 1, 2, 0, 0, 1, 1, 3, 1, 1, 2
+        NUMBER["max_pool2d"], 1, 0, fg.ones(1, 1, 4), 1, 1 << 40, 1, 2, 0, 0, 1, 1, 0, 3, 1, 1, 2
     ),
     "more sequences than a batch has": lambda x: rt.apply(
         NUMBER["rnn_tanh"],

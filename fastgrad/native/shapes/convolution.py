@@ -25,10 +25,10 @@ from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
 from fastgrad.native.memory.flights import depart
 from fastgrad.native.memory.launches import arrive, find_kernel
 from fastgrad.native.memory.references import drop
-from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.shapes.copies import contiguous, relaid
 from fastgrad.native.tensors.tensors import finished, new_tensor
 
-GEOMETRY = 7  # groups, strides, padding, dilation
+GEOMETRY = 7  # groups, strides, padding, dilation; then whether channels lie last
 LARGEST = 1 << 31
 
 
@@ -121,12 +121,13 @@ def convolution(op, computes, n, ins, attrs):
     """y, x or w (`computes` 0, 1, 2) of a convolution.
 
     `ins`: x and w, y and w, or x and y; then the bias of what is computed, or absent. `attrs`: groups, strides,
-    padding, dilation (down, across), rank and sizes of the result.
+    padding, dilation (down, across), whether the result has its channels last, its rank and its sizes.
     """
     a = tensor(ins[0])
     b = tensor(ins[1])
-    rank = attrs[GEOMETRY]
-    sizes = advance(attrs, GEOMETRY + 1)
+    last = attrs[GEOMETRY]
+    rank = attrs[GEOMETRY + 1]
+    sizes = advance(attrs, GEOMETRY + 2)
     if a.ndim != rank or b.ndim != rank or rank < 3 or rank > 4 or a.dtype != b.dtype:
         return fail(MISFIT)
     f = frames.convolution(stack_frame())
@@ -145,8 +146,8 @@ def convolution(op, computes, n, ins, attrs):
             return fail(MISFIT)
     out = new_tensor(a.dtype, a.device, rank, sizes)
     if failed(out) or tensor(out).numel == 0:
-        return out
-    return finished(out, run_convolution(op, computes, f, ins[0], ins[1], bias, out))
+        return relaid(out, last)
+    return relaid(finished(out, run_convolution(op, computes, f, ins[0], ins[1], bias, out)), last)
 
 
 @native

@@ -14,7 +14,8 @@ from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop
-from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.shapes.copies import contiguous, in_order
+from fastgrad.native.tensors.layouts import new_image
 from fastgrad.native.tensors.tensors import finished, new_tensor
 
 BEFORE_SETTINGS = POOLING.place("settings")  # words
@@ -22,8 +23,11 @@ LARGEST = 1 << 31  # of a plane: kernels count its elements in 32 bits
 
 
 @native
-def pooled(h, ndim, sizes, dtype):
-    """A new tensor of the given sizes, which may differ from those of `h` in the last two dimensions."""
+def pooled(h, ndim, sizes, dtype, last):
+    """A new tensor of the given sizes, which may differ from those of `h` in the last two dimensions.
+
+    Only images in a batch have channels that may lie `last`.
+    """
     t = tensor(h)
     if t.ndim != ndim or ndim < 2:
         return fail(MISFIT)
@@ -32,19 +36,28 @@ def pooled(h, ndim, sizes, dtype):
     for k in range(ndim):
         if sizes[k] < 0 or (k < ndim - 2 and sizes[k] != t.shape[k]):
             return fail(MISFIT)
-    return new_tensor(dtype, t.device, ndim, sizes)
+    if last != 0 and ndim != 4:
+        return fail(MISFIT)
+    return new_image(dtype, t.device, ndim, sizes, last)
 
 
 @native
-def planes_frame(f, out, x):
-    """Addresses of result and operand, the number of planes, their sizes in the operand and in the result."""
+def planes_frame(f, out, x, last):
+    """Addresses of result and operand, the number of planes, their sizes in the operand and in the result.
+
+    With channels `last` there is a plane for each image, and each of its places has as many elements as channels.
+    """
     o = tensor(out)
     t = tensor(x)
     f.out = o.data
     f.x = t.data
     f.planes = 1
+    f.channels = 1
     for k in range(o.ndim - 2):
-        f.planes *= o.shape[k]
+        if k == 1 and last != 0:
+            f.channels = o.shape[k]
+        else:
+            f.planes *= o.shape[k]
     for k in range(2):
         f.extent[k] = t.shape[t.ndim - 2 + k]
         f.out_extent[k] = o.shape[o.ndim - 2 + k]
@@ -73,14 +86,18 @@ def windows_fit(settings, dilated, x, out):
 
 @native
 def run_pool(op, h, out, indices, n_settings, attrs):
-    """Launch a kernel over planes, with `n_settings` integers behind its sizes; returns a status."""
+    """Launch a kernel over planes, with `n_settings` integers behind its sizes; returns a status.
+
+    Behind them stands whether channels lie last.
+    """
+    last = attrs[n_settings]
     if n_settings > 0 and not windows_fit(attrs, indices != 0, tensor(h), tensor(out)):
         return fail(MISFIT)
-    x = contiguous(h)
+    x = in_order(h, last)
     if failed(x):
         return x
     f = frames.pooling(stack_small())
-    planes_frame(f, out, x)
+    planes_frame(f, out, x, last)
     f.indices = tensor(indices).data if indices != 0 else 0
     for k in range(n_settings):
         f.settings[k] = attrs[k]
@@ -94,8 +111,9 @@ def run_pool(op, h, out, indices, n_settings, attrs):
 
 @native
 def pool(op, h, n_settings, attrs):
-    """A kernel from planes to planes; `attrs` are its settings, rank and sizes of the result."""
-    out = pooled(h, attrs[n_settings], advance(attrs, n_settings + 1), tensor(h).dtype)
+    """A kernel from planes to planes; `attrs`: settings, whether channels lie last, rank and sizes of the result."""
+    target = advance(attrs, n_settings + 1)
+    out = pooled(h, target[0], advance(target, 1), tensor(h).dtype, attrs[n_settings])
     if failed(out) or tensor(out).numel == 0:
         return out
     return finished(out, run_pool(op, h, out, 0, n_settings, attrs))
@@ -104,12 +122,13 @@ def pool(op, h, n_settings, attrs):
 @native
 def max_pool(op, h, n_settings, attrs, outs):
     """The maxima of windows, and where in its plane each of them is."""
-    rank = attrs[n_settings]
-    sizes = advance(attrs, n_settings + 1)
-    out = pooled(h, rank, sizes, tensor(h).dtype)
+    last = attrs[n_settings]
+    rank = attrs[n_settings + 1]
+    sizes = advance(attrs, n_settings + 2)
+    out = pooled(h, rank, sizes, tensor(h).dtype, last)
     if failed(out):
         return out
-    indices = pooled(h, rank, sizes, INT64)
+    indices = pooled(h, rank, sizes, INT64, last)
     if indices <= 0:
         drop(out)
         return indices
@@ -124,7 +143,7 @@ def max_pool(op, h, n_settings, attrs, outs):
 
 
 @native
-def pool_at(op, h, indices, ndim, sizes):
+def pool_at(op, h, indices, last, ndim, sizes):
     """A kernel from planes to planes that reads, for each place of the smaller ones, where it lies in the larger.
 
     The sizes of the result are given, or are those of the indices where `ndim` is 0.
@@ -137,7 +156,7 @@ def pool_at(op, h, indices, ndim, sizes):
         ndim = places.ndim
         sizes = places.shape
         smaller = 0
-    out = pooled(h, ndim, sizes, tensor(h).dtype)
+    out = pooled(h, ndim, sizes, tensor(h).dtype, last)
     if failed(out):
         return out
     smaller = smaller if smaller != 0 else out
@@ -150,14 +169,14 @@ def pool_at(op, h, indices, ndim, sizes):
             return fail(MISFIT)
     if tensor(out).numel == 0:
         return out
-    x = contiguous(h)
+    x = in_order(h, last)
     if failed(x):
         return finished(out, x)
-    dense = contiguous(indices)
+    dense = in_order(indices, last)
     status = dense
     if dense > 0:
         f = frames.places(stack_small())
-        planes_frame(f, out, x)
+        planes_frame(f, out, x, last)
         f.indices = tensor(dense).data
         work = max(tensor(out).numel, tensor(x).numel)
         status = launch_checked(

@@ -36,6 +36,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_NARROW_BACKWARD,
     SHAPE_NLL,
     SHAPE_NLL_BACKWARD,
+    SHAPE_NORM,
     SHAPE_NUMBER,
     SHAPE_PAD,
     SHAPE_PAD_BACKWARD,
@@ -88,6 +89,7 @@ from fastgrad.native.shapes.indexing import (
 )
 from fastgrad.native.shapes.matrices import inner_product, matmul, matmul_add, matrix_vector, triangle
 from fastgrad.native.shapes.multi_tensor import each
+from fastgrad.native.shapes.normalization import normalised
 from fastgrad.native.shapes.parts import (
     join,
     place_strided,
@@ -123,9 +125,9 @@ def run_image(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_ADAPTIVE_POOL:
         out = pool(op, ins[0], 0, attrs)
     elif kind == SHAPE_POOL_SCATTER:
-        out = pool_at(op, ins[0], ins[1], attrs[0], advance(attrs, 1))
+        out = pool_at(op, ins[0], ins[1], attrs[0], attrs[1], advance(attrs, 2))
     elif kind == SHAPE_POOL_GATHER:
-        out = pool_at(op, ins[0], ins[1], 0, attrs)
+        out = pool_at(op, ins[0], ins[1], attrs[0], 0, attrs)
     elif kind == SHAPE_PAD:
         # attrs: mode, value, rank and begins, rank and sizes with padding
         padded = advance(attrs, 2)
@@ -170,7 +172,9 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_REDUCED:
         out = reduced_loss(op, n, ins, attrs[0])
     elif kind == SHAPE_FRAMED:
-        return framed(op, n, ins, n_attrs, attrs, outs)
+        return framed(op, n, ins, n_attrs, attrs, outs, 0)
+    elif kind == SHAPE_NORM:
+        return normalised(op, n, ins, n_attrs, attrs, outs)
     elif kind == SHAPE_ADDMM:
         out = matmul_add(ins[0], ins[1], ins[2], n_attrs, attrs)
     elif kind == SHAPE_GIVEN:
