@@ -131,23 +131,23 @@ _mean_pool(
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
 
 pad = Op(
-    "pad", STRUCTURED, ("x",), ("mode", "value", "*padded"),
+    "pad", STRUCTURED, ("x",), ("mode", "value", "channels_last", "*padded"),
     kernel=Kernel("pad", "pool:pad", frame=PADDING), forward=SHAPE_PAD, node="ConstantPadNdBackward0",
 )  # fmt: skip
 pad_backward = Op(
-    "pad_backward", STRUCTURED, ("v",), ("mode", "*cropped"),
+    "pad_backward", STRUCTURED, ("v",), ("mode", "channels_last", "*cropped"),
     kernel=Kernel("pad_backward", "pool:pad_backward", frame=PADDING), forward=SHAPE_PAD_BACKWARD,
 )  # fmt: skip
 
 
 @pad.vjp("x")
-def _(g, mode, padded, sizes):
-    return invoke(pad_backward, (g,), mode, padded, sizes)
+def _(g, mode, channels_last, padded, sizes):
+    return invoke(pad_backward, (g,), mode, channels_last, padded, sizes)
 
 
 @pad_backward.vjp("v")
-def _(g, mode, cropped):
-    return invoke(pad, (g,), mode, 0, cropped)
+def _(g, mode, channels_last, cropped):
+    return invoke(pad, (g,), mode, 0, channels_last, cropped)
 
 
 for _rank in (1, 2, 3):

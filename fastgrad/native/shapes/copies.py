@@ -11,7 +11,7 @@ from fastgrad.native.launch.elementwise import cast, copy_into
 from fastgrad.native.launch.launch import launch_frame
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.tensors.elements import itemsize
-from fastgrad.native.tensors.layouts import channels_last_strides, lies_like, new_image
+from fastgrad.native.tensors.layouts import channels_last_strides, lay_out, lies_like
 from fastgrad.native.tensors.tensors import finished, new_tensor
 from fastgrad.native.tensors.views import view_reshape
 
@@ -26,6 +26,19 @@ def contiguous(h):
 
 
 @native
+def in_strides(h, strides):
+    """The tensor itself with one more reference, or a copy with these strides, which leave no gaps."""
+    t = tensor(h)
+    if lies_like(t, strides):
+        retain(h)
+        return h
+    out = new_tensor(t.dtype, t.device, t.ndim, t.shape)
+    if failed(out):
+        return out
+    return finished(out, copy_into(lay_out(out, strides), h))
+
+
+@native
 def in_order(h, last):
     """The tensor itself with one more reference, or a copy of it: row by row, or with its `last` channels innermost."""
     t = tensor(h)
@@ -33,11 +46,7 @@ def in_order(h, last):
         return contiguous(h)
     strides = words(stack_small())
     channels_last_strides(t.ndim, t.shape, strides)
-    if lies_like(t, strides):
-        retain(h)
-        return h
-    out = new_image(t.dtype, t.device, t.ndim, t.shape, last)
-    return out if failed(out) else finished(out, copy_into(out, h))
+    return in_strides(h, strides)
 
 
 @native

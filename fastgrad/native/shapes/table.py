@@ -129,16 +129,16 @@ def run_image(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_POOL_GATHER:
         out = pool_at(op, ins[0], ins[1], attrs[0], 0, attrs)
     elif kind == SHAPE_PAD:
-        # attrs: mode, value, rank and begins, rank and sizes with padding
-        padded = advance(attrs, 2)
-        out = pad(op, ins[0], attrs[0], attrs[1], padded, advance(padded, 1 + padded[0]), 0)
+        # attrs: mode, value, whether channels lie last, rank and begins, rank and sizes with padding
+        padded = advance(attrs, 3)
+        out = pad(op, ins[0], attrs[0], attrs[1], attrs[2], padded, advance(padded, 1 + padded[0]), 0)
     elif kind == SHAPE_PAD_BACKWARD:
-        # attrs: mode, rank and begins, rank and sizes with padding, rank and sizes of the result
-        padded = advance(attrs, 1)
+        # attrs: mode, whether channels lie last, rank and begins, rank and sizes with padding, and those of the result
+        padded = advance(attrs, 2)
         target = advance(padded, 2 + 2 * padded[0])
         if padded[1 + padded[0]] != padded[0]:
             return fail(MISFIT)
-        out = pad(op, ins[0], attrs[0], 0, padded, target, 1)
+        out = pad(op, ins[0], attrs[0], 0, attrs[1], padded, target, 1)
     else:
         return fail(INTERNAL, op, kind)
     outs[0] = out

@@ -12,6 +12,7 @@ the innermost in memory. The strides of an operand speak for one of the two (`sp
 keeps what its input speaks for; a convolution also heeds its weight. The call of a layer asks for it
 (`rt.channels_last`) and brings it to the op as one of its integers, so that a gradient lies as what it is the gradient
 of does, in whatever order other gradients come in. Convolutions, pooling and normalisation do so, as in PyTorch.
+What is joined keeps the order that all parts speak for.
 """
 
 from __future__ import annotations
@@ -115,6 +116,31 @@ def is_channels_last(h):
     """Whether the strides of a tensor speak for channels last."""
     t = tensor(h)
     return t.flags & CONTIGUOUS == 0 and speaks_for_channels_last(t.ndim, t.shape, t.strides)
+
+
+@native
+def all_channels_last(n, ins, stacked, dim):
+    """Whether all operands speak for channels last, `stacked` ones with a new dimension; absent ones (0) do not."""
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    for k in range(n):
+        if ins[k] == 0:
+            return False
+        t = tensor(ins[k])
+        ndim = t.ndim + stacked
+        if ndim < 4 or ndim > 5:
+            return False
+        for d in range(ndim):
+            source = d if d < dim or stacked == 0 else d - 1
+            if stacked != 0 and d == dim:  # as `unsqueeze` makes it
+                sizes[d] = 1
+                strides[d] = t.shape[source + 1] * t.strides[source + 1] if d < t.ndim else 1
+            else:
+                sizes[d] = t.shape[source]
+                strides[d] = t.strides[source]
+        if not speaks_for_channels_last(ndim, sizes, strides):
+            return False
+    return n > 0
 
 
 @native
@@ -231,17 +257,19 @@ def new_result(dtype, device, n, ins, ndim, shape):
 
 
 @native
-def new_image(dtype, device, ndim, sizes, last):
-    """A tensor whose elements are not set, row by row or with its `last` channels innermost; or a failure.
-
-    With fewer than three dimensions it is none of images, and lies row by row.
-    """
-    out = new_tensor(dtype, device, ndim, sizes)
-    if failed(out) or last == 0 or ndim < 3:
-        return out
+def arranged(handle, last):
+    """Give a new tensor its channels `last`, if it has three dimensions; its handle, or the failure that it is."""
+    if failed(handle) or last == 0 or tensor(handle).ndim < 3:
+        return handle
     strides = words(stack_small())
-    channels_last_strides(ndim, tensor(out).shape, strides)
-    return lay_out(out, strides)
+    channels_last_strides(tensor(handle).ndim, tensor(handle).shape, strides)
+    return lay_out(handle, strides)
+
+
+@native
+def new_image(dtype, device, ndim, sizes, last):
+    """A tensor whose elements are not set, row by row or with its channels `last`; or a failure."""
+    return arranged(new_tensor(dtype, device, ndim, sizes), last)
 
 
 @native
