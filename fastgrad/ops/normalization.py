@@ -46,7 +46,7 @@ from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import mean, sum_
 from fastgrad.ops.registry import Op
 from fastgrad.ops.rules import gathering, parameters, taking
-from fastgrad.ops.shape import expand_to, reshape_to, transpose
+from fastgrad.ops.shape import expand_to, reshape_to, sum_to, transpose
 from fastgrad.ops.special import rsqrt
 from fastgrad.ops.spread import number
 
@@ -178,7 +178,7 @@ def _forward_ops(name, node, kernel, space, given=()):
         @each.vjp("bias")
         def _(g, n, groups, c, s, sizes):
             if given:  # channels, whichever way they lie: what is before the last dimension is summed up
-                return invoke(transpose, (g,), 1, -1)
+                return invoke(sum_to, (invoke(transpose, (g,), 1, -1),), sizes)
             return space.total(_four(g, n, groups, c, s), sizes)
 
     return op, bare
