@@ -103,6 +103,7 @@ NO_BOOL = 4096  # refuses bool operands, even where promotion would take them in
 FILLS = 8192  # writes one value everywhere: what shares memory does no harm
 ROWS_OF_CHANNELS = 32768  # a normalisation whose kernel takes images with channels last as they lie
 AS_OPERANDS = 65536  # results lie in memory as those of elementwise ops do
+BY_COLUMNS = 131072  # a product of matrices; ops for factors that lie by columns stand behind it in the table
 MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion
 
 # Flags of an optimizer's step.
