@@ -1,4 +1,4 @@
-"""Layers over images that lie with their channels last: strides and values of results and gradients."""
+"""In which order results and gradients of layers lie in memory, above all of images with their channels last."""
 
 from __future__ import annotations
 
@@ -95,6 +95,23 @@ CALLS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
 }
 
 
+MATRICES: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
+    "mm": (lambda lib, *a: lib.mm(*a), ((5, 6), (6, 7))),
+    "matmul": (lambda lib, x, y: x @ y, ((5, 6), (6, 7))),
+    "matmul, one column": (lambda lib, x, y: x @ y, ((5, 6), (6, 1))),
+    "matmul, one row": (lambda lib, x, y: x @ y, ((1, 6), (6, 7))),
+    "matmul, batch": (lambda lib, x, y: x @ y, ((2, 5, 6), (6, 7))),
+    "matmul, batches": (lambda lib, x, y: x @ y, ((2, 5, 6), (2, 6, 7))),
+    "matmul, vector": (lambda lib, x, y: x @ y, ((5,), (5, 6))),
+    "addmm": (lambda lib, *a: lib.addmm(*a), ((5, 7), (5, 6), (6, 7))),
+    "addmm, scaled": (lambda lib, *a: lib.addmm(*a, beta=0.5, alpha=2.0), ((5, 7), (5, 6), (6, 7))),
+    "linear": (lambda lib, *a: lib.nn.functional.linear(*a), ((5, 6), (7, 6), (7,))),
+    "linear, plain": (lambda lib, *a: lib.nn.functional.linear(*a), ((5, 6), (7, 6))),
+    "linear, batch": (lambda lib, *a: lib.nn.functional.linear(*a), ((2, 5, 6), (7, 6), (7,))),
+}
+CALLS |= MATRICES
+
+
 def computed(lib: Any, name: str, order: str, gap: bool, arriving: str) -> list[tuple[str, Any]]:
     """The results of a call and its gradients, by name."""
     call, shapes = CALLS[name]
@@ -126,6 +143,34 @@ def test_strides_as_in_pytorch(torch: Any, name: str, order: str, arriving: str)
             (s, t) for n, s, t in zip(ours.shape, ours.stride(), theirs.stride(), strict=True) if n != 1
         ]
         assert [s for s, _ in places] == [t for _, t in places], what
+
+
+@pytest.mark.parametrize("columns", [(False, True), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    "name", [n for n in MATRICES if "batch" not in n and "vector" not in n and "one" not in n]
+)
+def test_gradients_lie_as_factors_do(name: str, columns: tuple[bool, bool]):
+    """And they are those of factors that lie by rows, as are the second derivatives."""
+    call, shapes = MATRICES[name]
+    found = []
+    for by in ((False, False), columns):
+        rng = np.random.default_rng(0)
+        arrays = [rng.standard_normal(s) for s in shapes]
+        first = 1 if name.startswith("addmm") else 0  # of the factors
+        orders = {first + k: "reversed" if by[k] else "rows" for k in range(2)}
+        inputs = [laid_out(fg, a, orders.get(k, "rows")).detach() for k, a in enumerate(arrays)]
+        for x in inputs:
+            x.requires_grad_()
+        y = call(fg, *inputs)
+        weights = fg.tensor(rng.standard_normal(tuple(y.shape)), requires_grad=True)
+        gradients = fg.autograd.grad(y, inputs, weights, create_graph=True)
+        for x, g in list(zip(inputs, gradients, strict=True))[first : first + 2]:
+            assert g.stride() == x.stride()
+        again = [fg.tensor(rng.standard_normal(tuple(g.shape))) for g in gradients]
+        second = fg.autograd.grad(gradients, [*inputs, weights], again, allow_unused=True)
+        found.append([t.detach().numpy() for t in (*gradients, *second) if t is not None])
+    for rows, others in zip(*found, strict=True):
+        np.testing.assert_allclose(others, rows, rtol=1e-9, atol=1e-9)
 
 
 def arrays_of(shape: tuple[int, ...], weights: tuple[int, ...] | None) -> list[np.ndarray]:

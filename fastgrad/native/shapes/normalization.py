@@ -13,7 +13,11 @@ from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import relaid
 from fastgrad.native.shapes.framed import framed
 
-N, S, LAST = map(NORM.names_of("integers").index, ("n", "s", "channels_last"))
+N, C, S, LAST = map(NORM.names_of("integers").index, ("n", "c", "s", "channels_last"))
+
+# Each part reads its channels of every place: fewer than this are too short a run of memory.
+LEAST_CHANNELS = 32
+MOST_PARTS = 8
 
 
 @native
@@ -42,4 +46,5 @@ def normalised(op, n, ins, n_attrs, attrs, outs):
         settings[k] = attrs[k]
     settings[N] = attrs[N] * attrs[S]
     settings[S] = 1
+    settings[LAST] = max(LEAST_CHANNELS, -(-attrs[C] // MOST_PARTS))
     return framed(op, n, ins, n_attrs, settings, outs, 1)

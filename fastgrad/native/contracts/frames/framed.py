@@ -67,7 +67,8 @@ EMBEDDING_BACKWARD = FRAMED.named(
 # --- normalisation ---------------------------------------------------------------------------------------------
 
 # The operand is seen as four extents (n, g, c, s): see `kernels.cpu.normalization`. Each row or each channel has its
-# mean and the reciprocal of its deviation. What a call says of the order of channels its shape rule has heeded.
+# mean and the reciprocal of its deviation. Where channels lie last, the frame says in multiples of how many they go to
+# parts.
 _EXTENTS, _ROWS = ("n", "groups", "c", "s"), ("n", "groups")
 _IMAGE = _EXTENTS[1:]
 _NORM = "eps n groups c s channels_last"
@@ -94,7 +95,8 @@ def _by_channel(
     """The way to divide a launch over the channels: images are as far apart as they were, ``x.numel // n``."""
     moves: dict[str, tuple[str, ...]] = {**dict.fromkeys(images, ("s",)), **dict.fromkeys(channels, ())}
     return (
-        Split("c", moves, grain=_SIDE_BY_SIDE, where={**where, "s": 1}),
+        Split("c", moves, grain="channels_last", where={**where, "s": 1}, unless={"channels_last": 0}),
+        Split("c", moves, grain=_SIDE_BY_SIDE, where={**where, "s": 1, "channels_last": 0}),
         Split("c", moves, where=where, unless={"s": 1}),
     )
 
