@@ -230,7 +230,8 @@ def test_pooling_of_every_dtype(channels: int, dtype: str):
 def test_a_window_that_sees_nothing_has_no_place():
     x = laid_out(fg, np.ones((1, 3, 2, 2)), "channels").detach().requires_grad_()
     out, places = F.max_pool2d(x, 2, 1, 1, dilation=3, return_indices=True)
-    assert tuple(out.shape) == (1, 3, 1, 1) and places.flatten().tolist() == [-1, -1, -1]
+    assert tuple(out.shape) == (1, 3, 1, 1)
+    assert places.flatten().tolist() == [-1, -1, -1]
     out.sum().backward()
     assert x.grad.sum().item() == 0
 

@@ -23,10 +23,7 @@ def rows_inside(top, step, count, height):  # type: ignore[no-untyped-def]
     return first, min(count - skipped, (height - first + step - 1) // step)
 
 
-def maxima(element: Element, size: int, lowest: Any) -> Callable[..., None]:
-    """The maxima of windows, and where in its image each of them is; `lowest` is that of nothing."""
-    pointer = element.pointer
-
+def _maxima_of_window() -> Any:
     @njit(**INLINE)
     def greater(value, place, best, at):  # type: ignore[no-untyped-def]
         better = (value > best) | (value != value)
@@ -70,6 +67,13 @@ def maxima(element: Element, size: int, lowest: Any) -> Callable[..., None]:
                     else:
                         first(out, indices, a, b, c, d, i, j, k, m, n)
                     taken, found = 0, True
+
+    return window
+
+
+def maxima(element: Element, size: int, lowest: Any) -> Callable[..., None]:
+    """The maxima of windows, and where in its image each of them is; `lowest` is that of nothing."""
+    pointer, window = element.pointer, _maxima_of_window()
 
     def run(f):  # type: ignore[no-untyped-def]
         n = f.channels
