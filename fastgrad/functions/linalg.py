@@ -170,8 +170,7 @@ def _folded(a: Any, b: Any) -> Any:
     rows = reshape(a, -1 if a.numel() else _rows(shape), shape[-1])
     if b.ndim == 1:
         return unsafe_view(apply(_MV, 2, 0, rows, b), *shape[:-1])
-    product = _MM_TRANSPOSED if b.stride() == (1, b.shape[0]) else _MM
-    out = unsafe_view(apply(product, 2, 0, rows, b), *shape[:-1], b.shape[1])
+    out = unsafe_view(apply(_MM, 2, 0, rows, b), *shape[:-1], b.shape[1])
     return transpose(out, -2, -1).contiguous() if swapped else out
 
 
@@ -209,9 +208,7 @@ def _batched(a: Any, b: Any) -> Any:
 
 
 _T, _VIEW = BY_NAME["t"].id, BY_NAME["view"].id
-_ADDMM, _ADDMM_SCALED, _MM_TRANSPOSED, _ADDMM_TRANSPOSED = (
-    BY_NAME[n].id for n in ("addmm", "addmm.scaled", "mm.transposed", "addmm.transposed")
-)
+_ADDMM, _ADDMM_SCALED = (BY_NAME[n].id for n in ("addmm", "addmm.scaled"))
 
 
 @public()
@@ -239,8 +236,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     need_tensor("addmm", input)
     _need_dims("addmm", 2, mat1, mat2)
     if beta == 1 and alpha == 1:
-        # The gradient of `mat2` shall lie in memory as `mat2` does.
-        return apply(_ADDMM if mat2.is_contiguous() else _ADDMM_TRANSPOSED, 3, 0, input, mat1, mat2)
+        return apply(_ADDMM, 3, 0, input, mat1, mat2)
     if mat1.dtype.is_floating_point:
         return apply(_ADDMM_SCALED, 3, 0, input, mat1, mat2, float_bits(beta), float_bits(alpha))
     product = apply(_MM, 2, 0, mat1, mat2)
@@ -264,8 +260,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     try:
         if a.ndim == 2 and w.ndim == 2:
             if bias is None:
-                return apply(_MM_TRANSPOSED, 2, 0, a, apply(_T, 1, 0, w, 0, 1))
-            return apply(_ADDMM_TRANSPOSED, 3, 0, bias, a, apply(_T, 1, 0, w, 0, 1))
+                return apply(_MM, 2, 0, a, apply(_T, 1, 0, w, 0, 1))
+            return apply(_ADDMM, 3, 0, bias, a, apply(_T, 1, 0, w, 0, 1))
         return _linear(a, w, bias)
     except (RuntimeError, TypeError) as error:
         if bias is not None:
@@ -285,11 +281,11 @@ def _linear(a: Any, w: Any, bias: Any) -> Any:
     shape, sizes = tuple(a.shape), (*a.shape[:-1], w.shape[0])
     if bias is not None and (a.is_contiguous() or a.ndim == 1):
         rows = apply(_VIEW, 1, 0, a, _rows(shape), shape[-1])
-        return apply(_VIEW, 1, 0, apply(_ADDMM_TRANSPOSED, 3, 0, bias, rows, t(w)), *sizes)
+        return apply(_VIEW, 1, 0, apply(_ADDMM, 3, 0, bias, rows, t(w)), *sizes)
     columns = t(w)  # first, as in PyTorch: it is differentiated last
     if a.ndim == 1:
-        out = apply(_MM_TRANSPOSED, 2, 0, unsqueeze(a, 0), columns)
+        out = apply(_MM, 2, 0, unsqueeze(a, 0), columns)
         return apply(_SQUEEZED, 1, 0, out, w.shape[0])
     rows = reshape(a, _rows(shape), shape[-1])
-    out = unsafe_view(apply(_MM_TRANSPOSED, 2, 0, rows, columns), *sizes)
+    out = unsafe_view(apply(_MM, 2, 0, rows, columns), *sizes)
     return out if bias is None else out.add_(bias)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.native.build.loader import rt
@@ -102,18 +101,8 @@ def as_format(name: str, value: Any, x: Any) -> int:
 
 def suggested(x: Any) -> int | None:
     """The format with channels last that the order of a tensor's strides speaks for, if one does."""
-    sizes, strides = rt.sizes(x), rt.steps(x)
-    for code in (CHANNELS_LAST, CHANNELS_LAST_3D):
-        if FORMAT_DIMS[code] == len(sizes) and _speaks_for_channels_last(sizes, strides):
-            return code
+    if rt.channels_last(x):
+        for code in (CHANNELS_LAST, CHANNELS_LAST_3D):
+            if FORMAT_DIMS[code] == x.ndim:
+                return code
     return None
-
-
-def _speaks_for_channels_last(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether strides grow from the channels on; what fits both counts as contiguous, as in PyTorch."""
-    least = 0
-    for d in (1, *range(len(sizes) - 1, 1, -1), 0):
-        if sizes[d] == 0 or strides[d] < least or strides[1] == 0 or (d == 0 and least == strides[1]):
-            return False
-        least = strides[d] * sizes[d] if sizes[d] > 1 else strides[d]
-    return True

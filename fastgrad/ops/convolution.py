@@ -5,7 +5,8 @@ the two others: the convolution, the transposed convolution, and the correlation
 derivatives of the two others are made of, so that there are derivatives of every order.
 
 Every op takes groups, then strides, padding and dilation (down and across; 1, 0 and 1 down for images of one row), then
-rank and sizes of its result: with a stride, the sizes of v leave those of x open.
+whether its result has its channels last (Note [Channels last] in `native/tensors/layouts.py`), rank and sizes of its
+result: with a stride, the sizes of v leave those of x open.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from fastgrad.ops.reduce import expand_reduced, sum_
 from fastgrad.ops.registry import Op
 from fastgrad.ops.rules import gathering, taking
 
-GEOMETRY = ("groups", "stride_h", "stride_w", "padding_h", "padding_w", "dilation_h", "dilation_w")
+SETTINGS = (
+    "groups", "stride_h", "stride_w", "padding_h", "padding_w", "dilation_h", "dilation_w", "channels_last",
+)  # fmt: skip
 CALLED = "input weight bias"  # by PyTorch
 
 
@@ -44,7 +47,7 @@ _KERNELS = {
 def _declare(rank):
     def declared(name, inputs, computes, forward, saved_as=""):
         return Op(
-            name, STRUCTURED, inputs, (*GEOMETRY, "*target"), kernel=_KERNELS[computes], forward=forward,
+            name, STRUCTURED, inputs, (*SETTINGS, "*target"), kernel=_KERNELS[computes], forward=forward,
             node="ConvolutionBackward0", saved_as=saved_as,
         )  # fmt: skip
 
@@ -72,11 +75,11 @@ def _declare(rank):
 def _call(op, first, second):
     """The rule that is a call of an op with two of the rule's own parameters."""
 
-    @gathering("settings", GEOMETRY)
+    @gathering("settings", SETTINGS)
     def rule(settings, sizes, **operands):
         return invoke(op, (operands[first], operands[second]), settings, sizes)
 
-    return taking((first, second, *GEOMETRY, "sizes"), rule)
+    return taking((first, second, *SETTINGS, "sizes"), rule)
 
 
 def _recorded(rank, convolution, transposed, correlation):

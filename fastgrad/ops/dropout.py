@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.framed import DROPOUT, DROPOUT_AGAIN
-from fastgrad.native.contracts.ops import FLOAT_ONLY, ONE_DIFFERENTIABLE, SHAPE_FRAMED, STRUCTURED, WITH_MASK
+from fastgrad.native.contracts.ops import (
+    AS_OPERANDS,
+    FLOAT_ONLY,
+    ONE_DIFFERENTIABLE,
+    SHAPE_FRAMED,
+    STRUCTURED,
+    WITH_MASK,
+)
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
@@ -13,12 +20,12 @@ dropout = Op(
     "dropout", STRUCTURED, ("x",), (*DROPOUT.names_of("integers"), "*outputs"),
     kernel=Kernel("dropout", "dropout:forward", frame=DROPOUT, dtypes=FLOATS), forward=SHAPE_FRAMED, n_out=2,
     saved_as="input -> result0 result1",
-    flags=FLOAT_ONLY | ONE_DIFFERENTIABLE | WITH_MASK, node="NativeDropoutBackward0",
+    flags=FLOAT_ONLY | ONE_DIFFERENTIABLE | WITH_MASK | AS_OPERANDS, node="NativeDropoutBackward0",
 )  # fmt: skip
 dropout_backward = Op(
     "dropout_backward", STRUCTURED, ("v", "mask"), (*DROPOUT_AGAIN.names_of("integers"), "*outputs"),
     kernel=Kernel("dropout_backward", "dropout:again", frame=DROPOUT_AGAIN, dtypes=FLOATS), forward=SHAPE_FRAMED,
-    flags=FLOAT_ONLY, edges=1, node="NativeDropoutBackwardBackward0",
+    flags=FLOAT_ONLY | AS_OPERANDS, edges=1, node="NativeDropoutBackwardBackward0",
 )  # fmt: skip
 
 

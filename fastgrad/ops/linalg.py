@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastgrad.native.contracts.element_types import NUMBERS
 from fastgrad.native.contracts.frames import matrices
 from fastgrad.native.contracts.ops import (
+    BY_COLUMNS,
     FLOAT_ONLY,
     SHAPE_ADDMM,
     SHAPE_DOT,
@@ -22,14 +23,27 @@ GEMM = Kernel("gemm", "gemm:build", frame=matrices.GEMM, dtypes=NUMBERS, require
 GEMV = Kernel("gemv", "gemv:build", frame=matrices.GEMM, dtypes=NUMBERS)
 
 
-def _product(name, forward, saved_as, inputs=("a", "b"), node=None, attrs=(), called=""):
+def _product(name, forward, saved_as, inputs=("a", "b"), node=None, attrs=(), called="", flags=0):
     return Op(
-        name, STRUCTURED, inputs, attrs, kernel=GEMM, forward=forward, flags=FLOAT_ONLY, node=node, saved_as=saved_as,
-        called=called,
+        name, STRUCTURED, inputs, attrs, kernel=GEMM, forward=forward, flags=FLOAT_ONLY | flags, node=node,
+        saved_as=saved_as, called=called,
     )  # fmt: skip
 
 
-mm = _product("mm", SHAPE_MATMUL, "self mat2")
+def _by_factors(name, forward, saved_as, inputs=("a", "b"), node=None, attrs=(), called=""):
+    """A product of two matrices, and behind it the ops that are recorded in its place where factors lie by columns.
+
+    In the order that `native.shapes.matrices.factors_by_columns` counts them; their gradients lie as the factors do.
+    """
+    op = _product(name, forward, saved_as, inputs, node, attrs, called, BY_COLUMNS)
+    return op, *(
+        _product(f"{name}.{factors}", forward, saved_as, inputs, op.node, attrs, called or name)
+        for factors in ("left", "right", "both")
+    )
+
+
+_mms = _by_factors("mm", SHAPE_MATMUL, "self mat2")
+mm = _mms[0]
 bmm = _product("bmm", SHAPE_MATMUL, "self mat2")
 mv = _product("mv", SHAPE_MV, "self vec")
 dot = _product("dot", SHAPE_DOT, "self tensor")
@@ -40,52 +54,51 @@ def _swapped(x):
     return invoke(t, (x,), 0, 1)
 
 
-def _swapped_each(x):
-    return invoke(transpose, (x,), 1, 2)
+def _of_left(g, b, columns):
+    """The gradient of the left factor, which lies by columns or by rows."""
+    return _swapped(invoke(mm, (b, _swapped(g)))) if columns else invoke(mm, (g, _swapped(b)))
 
 
-def _rules(op, product, swapped):
-    @op.vjp("a")
-    def _(g, b):
-        return invoke(product, (g, swapped(b)))
-
-    @op.vjp("b")
-    def _(g, a):
-        return invoke(product, (swapped(a), g))
+def _of_right(g, a, columns):
+    return _swapped(invoke(mm, (_swapped(g), a))) if columns else invoke(mm, (_swapped(a), g))
 
 
-addmm = _product("addmm", SHAPE_ADDMM, "self mat1 mat2", ("input", "a", "b"))
-addmm.identity("input")
-
-_rules(mm, mm, _swapped)
-_rules(bmm, bmm, _swapped_each)
-_rules(addmm, mm, _swapped)
-
-# The products with a transposed matrix, as a linear layer has them: the gradient of that operand is made so that it is
-# contiguous once it is transposed back.
-mm_transposed = _product("mm.transposed", SHAPE_MATMUL, mm.saved_as, node=mm.node)
-addmm_transposed = _product("addmm.transposed", SHAPE_ADDMM, addmm.saved_as, addmm.inputs, addmm.node)
-addmm_transposed.identity("input")
+def _rules(ops, scaled=False):
+    """The derivatives of products, of which each stands for another order of the factors."""
+    for factors, op in enumerate(ops):
+        left, right = _rules_of(factors & 1, factors & 2, scaled)
+        op.vjp("a")(left)
+        op.vjp("b")(right)
 
 
-def _transposed_rules(op):
-    @op.vjp("a")
-    def _(g, b):
-        return invoke(mm, (g, _swapped(b)))
+def _rules_of(left, right, scaled):
+    if scaled:
+        return (
+            lambda g, b, alpha: _times(_of_left(g, b, left), alpha),
+            lambda g, a, alpha: _times(_of_right(g, a, right), alpha),
+        )
+    return lambda g, b: _of_left(g, b, left), lambda g, a: _of_right(g, a, right)
 
-    @op.vjp("b")
-    def _(g, a):
-        return _swapped(invoke(mm, (_swapped(g), a)))
+
+@bmm.vjp("a")
+def _(g, b):
+    return invoke(bmm, (g, invoke(transpose, (b,), 1, 2)))
 
 
-_transposed_rules(mm_transposed)
-_transposed_rules(addmm_transposed)
+@bmm.vjp("b")
+def _(g, a):
+    return invoke(bmm, (invoke(transpose, (a,), 1, 2), g))
 
+
+_SUM = ("self mat1 mat2", ("input", "a", "b"))
+_addmms = _by_factors("addmm", SHAPE_ADDMM, *_SUM)
+for _op in _addmms:
+    _op.identity("input")
+_rules(_mms)
+_rules(_addmms)
 
 # With factors, which are integers of the call.
-addmm_scaled = _product(
-    "addmm.scaled", SHAPE_ADDMM, addmm.saved_as, addmm.inputs, addmm.node, ("beta", "alpha"), "addmm"
-)
+_scaled = _by_factors("addmm.scaled", SHAPE_ADDMM, *_SUM, _addmms[0].node, ("beta", "alpha"), "addmm")
 
 
 def _times(x, bits):
@@ -96,19 +109,9 @@ def _times(x, bits):
     return x if factor == 1 else x * factor
 
 
-@addmm_scaled.vjp("input")
-def _(g, beta):
-    return _times(g, beta)
-
-
-@addmm_scaled.vjp("a")
-def _(g, b, alpha):
-    return _times(invoke(mm, (g, _swapped(b))), alpha)
-
-
-@addmm_scaled.vjp("b")
-def _(g, a, alpha):
-    return _times(invoke(mm, (_swapped(a), g)), alpha)
+for _op in _scaled:
+    _op.vjp("input")(lambda g, beta: _times(g, beta))
+_rules(_scaled, scaled=True)
 
 
 @mv.vjp("a")

@@ -12,6 +12,9 @@ weight the sum of g h. The gradient of ``sum(a D(b; x))`` by x is
 
 in which everything is written as a function of x, so that derivatives of any order are right. Without centring, as in
 root-mean-square normalisation, ``mean(v)`` and the mean within h are left out.
+
+The extents are those of an image that lies row by row. Behind them stands whether the result has its channels last
+(Note [Channels last] in `native/tensors/layouts.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from fastgrad.native.contracts.frames.framed import (
     NORM_CHANNELS_BACKWARD,
     NORM_CHANNELS_WEIGHT,
     NORM_FIXED,
+    NORM_FIXED_BACKWARD,
     NORM_UNCENTRED,
     NORM_UNCENTRED_BACKWARD,
     NORM_UNCENTRED_WEIGHT,
@@ -36,8 +40,9 @@ from fastgrad.native.contracts.ops import (
     FLOAT_ONLY,
     NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
-    SHAPE_FRAMED,
+    ROWS_OF_CHANNELS,
     SHAPE_GIVEN,
+    SHAPE_NORM,
     SHAPE_NORM_GRADIENTS,
     STRUCTURED,
 )
@@ -46,7 +51,7 @@ from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import mean, sum_
 from fastgrad.ops.registry import Op
 from fastgrad.ops.rules import gathering, parameters, taking
-from fastgrad.ops.shape import expand_to, reshape_to
+from fastgrad.ops.shape import expand_to, reshape_to, sum_to, transpose
 from fastgrad.ops.special import rsqrt
 from fastgrad.ops.spread import number
 
@@ -89,8 +94,10 @@ def _wide(weight, groups, c):
 def _op(name, inputs, kernel, node, edges=None, n_out=1, saved_as=""):
     integers = kernel.frame().names_of("integers")
     flags = FLOAT_ONLY | (ONE_DIFFERENTIABLE if n_out > 1 else 0)
+    if kernel.options.get("statistics") == "channels":
+        flags |= ROWS_OF_CHANNELS
     return Op(
-        name, STRUCTURED, inputs, (*integers, "*outputs"), kernel=kernel, forward=SHAPE_FRAMED, flags=flags,
+        name, STRUCTURED, inputs, (*integers, "*outputs"), kernel=kernel, forward=SHAPE_NORM, flags=flags,
         n_out=n_out, node=node, edges=edges, saved_as=saved_as,
     )  # fmt: skip
 
@@ -112,8 +119,8 @@ def _derivative_ops(name, node, kernel, by_weight, space, statistics="mean rstd"
         saved_as=f"grad_out input {statistics}",
     )  # fmt: skip
 
-    def derivative(v, x, stats, eps, extents):
-        return invoke(plain, (v, x, None, *stats), eps, *extents, -1)
+    def derivative(v, x, stats, eps, extents, channels_last=0):
+        return invoke(plain, (v, x, None, *stats), eps, *extents, channels_last, -1)
 
     def curvature(a, b, x, stats, eps, extents, sizes):
         """The gradient of ``sum(a D(b; x))`` by x; `a` and `b` in four dimensions."""
@@ -125,8 +132,8 @@ def _derivative_ops(name, node, kernel, by_weight, space, statistics="mean rstd"
         return invoke(reshape_to, (-(out * r),), sizes)
 
     @_rule(plain, "v")
-    def _(g, x, stats, eps, n, groups, c, s):
-        return derivative(g, x, stats, eps, (n, groups, c, s))
+    def _(g, x, stats, eps, n, groups, c, s, channels_last):
+        return derivative(g, x, stats, eps, (n, groups, c, s), channels_last)
 
     @_rule(plain, "x")
     def _(g, v, x, stats, eps, n, groups, c, s, sizes):
@@ -156,8 +163,8 @@ def _derivative_ops(name, node, kernel, by_weight, space, statistics="mean rstd"
         return invoke(reshape_to, (h * _wide(g, groups, c),), sizes)
 
     @_rule(sums, "x")
-    def _(g, v, x, stats, eps, n, groups, c, s):
-        return invoke(weighted, (v, x, g, *stats), eps, n, groups, c, s, -1)
+    def _(g, v, x, stats, eps, n, groups, c, s, channels_last):
+        return invoke(weighted, (v, x, g, *stats), eps, n, groups, c, s, channels_last, -1)
 
     return plain, weighted, sums
 
@@ -175,6 +182,8 @@ def _forward_ops(name, node, kernel, space, given=()):
 
         @each.vjp("bias")
         def _(g, n, groups, c, s, sizes):
+            if given:  # channels, whichever way they lie: what is before the last dimension is summed up
+                return invoke(sum_to, (invoke(transpose, (g,), 1, -1),), sizes)
             return space.total(_four(g, n, groups, c, s), sizes)
 
     return op, bare
@@ -186,16 +195,16 @@ def _normalisation(name, node, forward, gradients, space, given=()):
     plain, weighted, sums = gradients
 
     @_rule(op, "x", KEPT)
-    def _(g, x, weight, stats, eps, n, groups, c, s):
-        return invoke(weighted, (g, x, weight, *stats), eps, n, groups, c, s, -1)
+    def _(g, x, weight, stats, eps, n, groups, c, s, channels_last):
+        return invoke(weighted, (g, x, weight, *stats), eps, n, groups, c, s, channels_last, -1)
 
     @_rule(op, "weight", KEPT)
-    def _(g, x, stats, eps, n, groups, c, s, sizes):
-        return invoke(sums, (g, x, *stats), eps, n, groups, c, s, sizes)
+    def _(g, x, stats, eps, n, groups, c, s, channels_last, sizes):
+        return invoke(sums, (g, x, *stats), eps, n, groups, c, s, channels_last, sizes)
 
     @_rule(bare, "x", KEPT)
-    def _(g, x, stats, eps, n, groups, c, s):
-        return invoke(plain, (g, x, None, *stats), eps, n, groups, c, s, -1)
+    def _(g, x, stats, eps, n, groups, c, s, channels_last):
+        return invoke(plain, (g, x, None, *stats), eps, n, groups, c, s, channels_last, -1)
 
     _saves_all(op, bare)
     return op, bare
@@ -257,7 +266,7 @@ def _by_given(rule):
     return taking(dict.fromkeys((*others, "means", "variances", "eps")), apply)
 
 
-def _fixed(name, node, forward, by_weight):
+def _fixed(name, node, forward, backward, by_weight):
     """Batch normalisation by statistics that are given: a linear function of x."""
     op, bare = _forward_ops(name, node, forward, CHANNELS, ("means", "variances"))
     sums = _op(f"{name}_weight_backward", ("v", "x", *STATISTICS), by_weight, node, 2)
@@ -265,21 +274,29 @@ def _fixed(name, node, forward, by_weight):
     def row(of_channels, c):
         return invoke(reshape_to, (of_channels,), 4, 1, 1, c, 1)
 
+    back = _op(f"{name}_input_backward", ("v", "weight?", "variances"), backward, node, 2)
+
     @op.vjp("x")
-    @_by_given
-    def _(g, weight, stats, n, groups, c, s, sizes):
-        scale = row(stats[1], c) * _wide(weight, groups, c)
-        return invoke(reshape_to, (_four(g, n, groups, c, s) * scale,), sizes)
+    def _(g, weight, variances, eps, n, groups, c, s, channels_last):
+        return invoke(back, (g, weight, variances), eps, n, groups, c, s, channels_last, -1)
 
     @op.vjp("weight")
     @_by_given
-    def _(g, x, stats, eps, n, groups, c, s, sizes):
-        return invoke(sums, (g, x, *stats), eps, n, groups, c, s, sizes)
+    def _(g, x, stats, eps, n, groups, c, s, channels_last, sizes):
+        return invoke(sums, (g, x, *stats), eps, n, groups, c, s, channels_last, sizes)
 
     @bare.vjp("x")
-    @_by_given
-    def _(g, stats, n, groups, c, s, sizes):
-        return invoke(reshape_to, (_four(g, n, groups, c, s) * row(stats[1], c),), sizes)
+    def _(g, variances, eps, n, groups, c, s, channels_last):
+        return invoke(back, (g, None, variances), eps, n, groups, c, s, channels_last, -1)
+
+    @back.vjp("v")
+    def _(g, weight, variances, eps, n, groups, c, s, channels_last):
+        return invoke(back, (g, weight, variances), eps, n, groups, c, s, channels_last, -1)
+
+    @back.vjp("weight")
+    def _(g, v, variances, eps, n, groups, c, s, channels_last, sizes):
+        scaled = invoke(back, (g, None, variances), eps, n, groups, c, s, channels_last, -1)
+        return CHANNELS.total(_four(scaled, n, groups, c, s) * _four(v, n, groups, c, s), sizes)
 
     def sums_by_v(g, x, stats, n, groups, c, s, sizes):
         h = (_four(x, n, groups, c, s) - row(stats[0], c)) * row(stats[1], c)
@@ -330,7 +347,8 @@ _uncentred = _derivative_ops(
 )  # fmt: skip
 _channels = _derivative_ops(
     "normalized_channels", "NativeBatchNormBackwardBackward0",
-    _kernel("norm_channels_backward", "channels_backward", NORM_CHANNELS_BACKWARD), _BY_CHANNEL, CHANNELS, _OF_BATCHES,
+    _kernel("norm_channels_backward", "channels_backward", NORM_CHANNELS_BACKWARD, statistics="channels"), _BY_CHANNEL,
+    CHANNELS, _OF_BATCHES,
 )  # fmt: skip
 
 
@@ -367,7 +385,7 @@ _all_at_once(
 _batch_norm, _bare_batch_norm = _normalisation(
     "batch_norm",
     "NativeBatchNormBackward0",
-    _kernel("norm_channels", "channels", NORM_CHANNELS),
+    _kernel("norm_channels", "channels", NORM_CHANNELS, statistics="channels"),
     _channels,
     CHANNELS,
     ("means?", "variances?"),
@@ -377,6 +395,7 @@ _recorded(_bare_batch_norm, False, _rules_of(_channels[0]), {}, _OF_BATCHES)
 _fixed(
     "batch_norm_fixed",
     "NativeBatchNormBackward0",
-    _kernel("norm_channels_fixed", "fixed", NORM_FIXED),
+    _kernel("norm_channels_fixed", "fixed", NORM_FIXED, statistics="channels"),
+    _kernel("norm_channels_fixed_backward", "fixed_backward", NORM_FIXED_BACKWARD, statistics="channels"),
     _BY_CHANNEL,
 )

@@ -37,24 +37,24 @@ def _kernel(name, frame, dtypes=NUMBERS, **options):
 # --- maxima ----------------------------------------------------------------------------------------------------
 
 max_pool2d = Op(
-    "max_pool2d", STRUCTURED, ("x",), (*MAX_POOLING.names_of("settings"), "*target"),
+    "max_pool2d", STRUCTURED, ("x",), (*MAX_POOLING.names_of("settings"), "channels_last", "*target"),
     kernel=_kernel("max_pool2d", MAX_POOLING, pool="max"), forward=SHAPE_MAX_POOL, n_out=2, flags=ONE_DIFFERENTIABLE,
     node="MaxPool2DWithIndicesBackward0",
 )  # fmt: skip
 max_pool2d_backward = Op(
-    "max_pool2d_backward", STRUCTURED, ("v", "indices"), ("*target",), edges=1,
+    "max_pool2d_backward", STRUCTURED, ("v", "indices"), ("channels_last", "*target"), edges=1,
     kernel=_kernel("max_pool2d_backward", TO_PLACES, pool="scatter"), forward=SHAPE_POOL_SCATTER,
     node="MaxPool2DWithIndicesBackwardBackward0",
 )  # fmt: skip
 pool_gather = Op(
-    "pool_gather", STRUCTURED, ("x", "indices"), edges=1, kernel=_kernel("pool_gather", FROM_PLACES, pool="gather"),
-    forward=SHAPE_POOL_GATHER,
+    "pool_gather", STRUCTURED, ("x", "indices"), ("channels_last",), edges=1,
+    kernel=_kernel("pool_gather", FROM_PLACES, pool="gather"), forward=SHAPE_POOL_GATHER,
 )  # fmt: skip
 
 
 @max_pool2d.vjp("x")
-def _(g, y1, sizes):
-    return invoke(max_pool2d_backward, (g, y1), sizes)
+def _(g, y1, channels_last, sizes):
+    return invoke(max_pool2d_backward, (g, y1), channels_last, sizes)
 
 
 max_pool2d.also_saves("x", "x")
@@ -71,23 +71,24 @@ def _recorded(op, back, by_gradient, read=()):
     both.vjp_sum("x", lambda g, sizes: invoke(zeros_of, (g,), sizes))
 
 
-_recorded(max_pool2d, max_pool2d_backward, lambda g, indices: invoke(pool_gather, (g, indices)), ("indices",))
+def _gathered(g, indices, channels_last):
+    return invoke(pool_gather, (g, indices), channels_last)
 
 
-@max_pool2d_backward.vjp("v")
-def _(g, indices):
-    return invoke(pool_gather, (g, indices))
+_recorded(max_pool2d, max_pool2d_backward, _gathered, ("indices",))
+max_pool2d_backward.vjp("v")(_gathered)
 
 
 @pool_gather.vjp("x")
-def _(g, indices, sizes):
-    return invoke(max_pool2d_backward, (g, indices), sizes)
+def _(g, indices, channels_last, sizes):
+    return invoke(max_pool2d_backward, (g, indices), channels_last, sizes)
 
 
 # --- means -----------------------------------------------------------------------------------------------------
 
 
 def _mean_pool(name, node, forward, frame, settings, pool):
+    settings = (*settings, "channels_last")
     op = Op(
         name, STRUCTURED, ("x",), (*settings, "*target"), kernel=_kernel(name, frame, **pool), forward=forward,
         node=f"{node}Backward0",
@@ -130,23 +131,23 @@ _mean_pool(
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
 
 pad = Op(
-    "pad", STRUCTURED, ("x",), ("mode", "value", "*padded"),
+    "pad", STRUCTURED, ("x",), ("mode", "value", "channels_last", "*padded"),
     kernel=Kernel("pad", "pool:pad", frame=PADDING), forward=SHAPE_PAD, node="ConstantPadNdBackward0",
 )  # fmt: skip
 pad_backward = Op(
-    "pad_backward", STRUCTURED, ("v",), ("mode", "*cropped"),
+    "pad_backward", STRUCTURED, ("v",), ("mode", "channels_last", "*cropped"),
     kernel=Kernel("pad_backward", "pool:pad_backward", frame=PADDING), forward=SHAPE_PAD_BACKWARD,
 )  # fmt: skip
 
 
 @pad.vjp("x")
-def _(g, mode, padded, sizes):
-    return invoke(pad_backward, (g,), mode, padded, sizes)
+def _(g, mode, channels_last, padded, sizes):
+    return invoke(pad_backward, (g,), mode, channels_last, padded, sizes)
 
 
 @pad_backward.vjp("v")
-def _(g, mode, cropped):
-    return invoke(pad, (g,), mode, 0, cropped)
+def _(g, mode, channels_last, cropped):
+    return invoke(pad, (g,), mode, 0, channels_last, cropped)
 
 
 for _rank in (1, 2, 3):

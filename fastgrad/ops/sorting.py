@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.frames.sorting import SORTING
-from fastgrad.native.contracts.ops import ONE_DIFFERENTIABLE, SHAPE_SORT, STRUCTURED, WITH_INDICES
+from fastgrad.native.contracts.ops import (
+    AS_OPERANDS,
+    ONE_DIFFERENTIABLE,
+    SHAPE_SORT,
+    STRUCTURED,
+    WITH_INDICES,
+)
 from fastgrad.ops.call import invoke
 from fastgrad.ops.index import scatter_add
 from fastgrad.ops.kernel_table import Kernel
@@ -12,10 +18,10 @@ from fastgrad.ops.registry import Op
 SELECT = Kernel("select_sorted", "sorting:select", frame=SORTING)
 
 
-def _sorting(name):
+def _sorting(name, flags=0):
     op = Op(
         name, STRUCTURED, ("x",), ("dim", "k", "largest"), kernel=SELECT, forward=SHAPE_SORT,
-        n_out=2, flags=ONE_DIFFERENTIABLE | WITH_INDICES, saved_as="self -> values indices",
+        n_out=2, flags=ONE_DIFFERENTIABLE | WITH_INDICES | flags, saved_as="self -> values indices",
     )  # fmt: skip
 
     @op.vjp("x")
@@ -25,5 +31,5 @@ def _sorting(name):
     return op
 
 
-sort = _sorting("sort")
+sort = _sorting("sort", AS_OPERANDS)
 topk = _sorting("topk")

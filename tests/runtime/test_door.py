@@ -119,7 +119,7 @@ CALLS: dict[str, Any] = {
     "a negative stride": lambda x: rt.apply(NUMBER["as_strided"], 1, 0, x, 1, 2, -1, 0, 1, 1),
     "a part without the strides of its base": lambda x: rt.apply(NUMBER["take_strided"], 1, 0, x, 1, 2, 1, 0),
     "lengths of fewer operands": lambda x: rt.apply(NUMBER["cat"], 2, 0, x, x, 0, 2),
-    "padding without sizes": lambda x: rt.apply(NUMBER["pad"], 1, 0, x, 0, 0, 1, -1),
+    "padding without sizes": lambda x: rt.apply(NUMBER["pad"], 1, 0, x, 0, 0, 0, 1, -1),
     "a view in place": lambda x: rt.apply(NUMBER["view"], 1, -1, x, 2),
     "a product of matrices in place": lambda x: rt.apply(NUMBER["mm"], 2, -1, x, x),
 }
@@ -138,7 +138,7 @@ MISFITS: dict[str, Any] = {
     "a base of another rank": lambda x: rt.apply(NUMBER["zero_strided"], 1, 0, x, 1, 2, 1, 0, 2, 2, 1),
     "a part beyond its base": lambda x: rt.apply(NUMBER["take_strided"], 1, 0, x, 1, 2, 1, 1 << 50, 1, 1),
     "no gradient at all": lambda x: rt.apply(NUMBER["unbind_backward"], 2, 0, None, None, 0, 1, 2),
-    "a padding that is none": lambda x: rt.apply(NUMBER["pad"], 1, 0, x, 9, 0, 1, 1, 1, 4),
+    "a padding that is none": lambda x: rt.apply(NUMBER["pad"], 1, 0, x, 9, 0, 0, 1, 1, 1, 4),
     "a missing parameter": lambda x: rt.apply(NUMBER["sgd_step"], 1, 0, x.detach(), 2, 0, 0, 0, 0, 0),
     "a place that a group has not": lambda x: rt.apply(NUMBER["clip"], 2, 0, x.detach(), x.detach(), 3, 0),
     "an index beyond the last dimension": lambda x: rt.apply(
@@ -151,7 +151,7 @@ MISFITS: dict[str, Any] = {
         NUMBER["split_backward"], 2, 0, x, x, 0, 2, 3, 1, 5
     ),
     "a window beyond its plane": lambda x: rt.apply(
-        NUMBER["max_pool2d"], 1, 0, fg.ones(1, 1, 4), 1, 1 << 40, 1, 2, 0, 0, 1, 1, 3, 1, 1, 2
+        NUMBER["max_pool2d"], 1, 0, fg.ones(1, 1, 4), 1, 1 << 40, 1, 2, 0, 0, 1, 1, 0, 3, 1, 1, 2
     ),
     "more sequences than a batch has": lambda x: rt.apply(
         NUMBER["rnn_tanh"],

@@ -317,7 +317,7 @@ def test_memory_is_taken_away_under_ops(work, take):
 
 def layer_norm_of(rows: int, *statistics: int):
     x = fg.ones(3, 4)
-    integers = (float_bits(1e-5), rows, 1, 4, 1, -1, len(statistics), *statistics, AS_BEFORE)
+    integers = (float_bits(1e-5), rows, 1, 4, 1, 0, -1, len(statistics), *statistics, AS_BEFORE)
     return rt.apply(BY_NAME["layer_norm.plain"].id, 3, 0, x, None, None, *integers)
 
 

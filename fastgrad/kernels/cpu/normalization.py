@@ -452,6 +452,43 @@ def fixed(kernel: Any, dtype: int, layout_class: int) -> Builder:
     return run, KERNEL
 
 
+def fixed_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """What a gradient is multiplied by, where the statistics of channels are given."""
+    element, p = ELEMENTS[dtype], pieces(dtype)
+    pointer, cast, zero, one = element.pointer, element.constant, element.constant(0), element.constant(1)
+
+    @njit(**LOOP)
+    def row(out, v, width, scale):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            out[j] = v[j] * scale[j]
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.norm_fixed_backward(frame)
+        n, c, s = f.n, f.c, f.s
+        has_w = f.weight.data != 0
+        out, v = pointer(f.out), pointer(f.grad.data)
+        w, variances, eps = pointer(f.weight.data), pointer(f.variances.data), float_of(f.eps)
+        scale = pointer(tile())
+        step = f.grad.numel // max(n, 1)
+        at = 0
+        while at < c:
+            width = min(TILE, c - at)
+            for j in range(width):
+                r = cast(1.0 / _sqrt(np.float64(variances[at + j]) + eps))
+                scale[j] = r * (w[at + j] if has_w else one)
+            for i in range(n):
+                first = i * step + at * s
+                target, source = advance(out, first), advance(v, first)
+                if s == 1:
+                    row(target, source, width, scale)
+                else:
+                    for j in range(width):
+                        p.fill(advance(target, j * s), advance(source, j * s), s, zero, scale[j], zero)
+            at += TILE
+
+    return run, KERNEL
+
+
 def channels_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """As `rows_backward`, with statistics of channels."""
     element, p = ELEMENTS[dtype], pieces(dtype)

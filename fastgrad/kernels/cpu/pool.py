@@ -1,7 +1,7 @@
 """Pooling and padding, plane by plane.
 
 Kernels from the smaller planes to the larger are the transposes of the others. Rows of results are computed as
-`window_rows` describes.
+`window_rows` describes, those of images whose channels lie last as `pool_last` does.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fastgrad.kernels.cpu import pool_last
+from fastgrad.kernels.cpu.pool_last import rows_inside
 from fastgrad.kernels.cpu.window_rows import maxima, sums
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.reports import report_index
@@ -35,14 +37,6 @@ def inside(shift, stride, size, count):  # type: ignore[no-untyped-def]
 
 def _itemsize(element: Element) -> int:
     return np.dtype(element.name).itemsize
-
-
-@njit(**KERNEL)
-def _rows_inside(top, step, count, height):  # type: ignore[no-untyped-def]
-    """Of the rows of a window, the first that lies in the image, and how many do."""
-    skipped = (max(-top, 0) + step - 1) // step
-    first = top + skipped * step
-    return first, min(count - skipped, (height - first + step - 1) // step)
 
 
 # --- maxima ----------------------------------------------------------------------------------------------------
@@ -84,8 +78,13 @@ def _max(element: Element) -> Callable[..., None]:
     kind = np.dtype(element.name)
     lowest = element.constant(-np.inf if kind.kind == "f" else np.iinfo(kind).min)
 
+    images = pool_last.maxima(element, size, lowest)
+
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.max_pooling(frame)
+        if f.channels > 1:
+            images(f)
+            return
         halving = _is_halving(f) and f.dilation_h * f.dilation_w == 1
         for p in range(f.planes):
             x = pointer(f.x + p * f.height * f.width * size)
@@ -96,7 +95,7 @@ def _max(element: Element) -> Callable[..., None]:
                     a = advance(x, 2 * i * f.width)
                     _max_of_fours(out, indices, a, advance(a, f.width), f.out_width, 2 * i * f.width, f.width)
                     continue
-                top, rows = _rows_inside(i * f.stride_h - f.padding_h, f.dilation_h, f.kernel_h, f.height)
+                top, rows = rows_inside(i * f.stride_h - f.padding_h, f.dilation_h, f.kernel_h, f.height)
                 if rows > 0:
                     line(
                         x, top, rows, f.dilation_h, -f.padding_w, f.kernel_w, f.dilation_w, f.stride_w, f.width,
@@ -113,9 +112,13 @@ def _max(element: Element) -> Callable[..., None]:
 def _scatter(element: Element) -> Callable[..., None]:
     """What stands in the smaller planes, added up at their indices in the larger ones."""
     pointer, size = element.pointer, _itemsize(element)
+    images = pool_last.scatter(element, size)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.places(frame)
+        if f.channels > 1:
+            images(f)
+            return
         large, small = f.out_height * f.out_width, f.height * f.width
         for p in range(f.planes):
             out, x = pointer(f.out + p * large * size), pointer(f.x + p * small * size)
@@ -135,9 +138,13 @@ def _scatter(element: Element) -> Callable[..., None]:
 def _gather(element: Element) -> Callable[..., None]:
     """What stands at the indices in the larger planes."""
     pointer, size, zero = element.pointer, _itemsize(element), element.constant(0)
+    images = pool_last.gather(element, size)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.places(frame)
+        if f.channels > 1:
+            images(f)
+            return
         large, small = f.height * f.width, f.out_height * f.out_width
         for p in range(f.planes):
             out, x = pointer(f.out + p * small * size), pointer(f.x + p * large * size)
@@ -170,6 +177,12 @@ def _divisor(f, rows, j, width):  # type: ignore[no-untyped-def]
     if f.divisor != 0:
         return f.divisor
     return rows * _extent(j, f.stride_w, f.padding_w, f.kernel_w, width, f.counts_padding)
+
+
+@njit(**KERNEL)
+def _divisor_at(f, i, j, height, width):  # type: ignore[no-untyped-def]
+    """What the sum of one window is divided by."""
+    return _divisor(f, _extent(i, f.stride_h, f.padding_h, f.kernel_h, height, f.counts_padding), j, width)
 
 
 @njit(**KERNEL)
@@ -215,8 +228,13 @@ def _mean(element: Element) -> Callable[..., None]:
         for j in range(n):
             store(out, j, quotient(out[j], count))
 
+    images = pool_last.means(element, size, quotient, _divisor_at)
+
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.mean_pooling(frame)
+        if f.channels > 1:
+            images(f)
+            return
         alike, halving = _count_alike(f, f.out_width, f.width), _is_halving(f)
         for p in range(f.planes):
             x = pointer(f.x + p * f.height * f.width * size)
@@ -226,7 +244,7 @@ def _mean(element: Element) -> Callable[..., None]:
                     a = advance(x, 2 * i * f.width)
                     fours(out, a, advance(a, f.width), f.out_width, f.divisor if f.divisor != 0 else 4)
                     continue
-                top, rows = _rows_inside(i * f.stride_h - f.padding_h, 1, f.kernel_h, f.height)
+                top, rows = rows_inside(i * f.stride_h - f.padding_h, 1, f.kernel_h, f.height)
                 if rows > 0:
                     line(
                         x, top, rows, 1, -f.padding_w, f.kernel_w, 1, f.stride_w, f.width, f.out_width, out,
@@ -256,8 +274,13 @@ def _mean_backward(element: Element) -> Callable[..., None]:
             for j in range(low, high):
                 out[j * stride] += quotient(g[j], count)
 
+    images = pool_last.means_backward(element, size, quotient, _divisor_at)
+
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.mean_pooling(frame)
+        if f.channels > 1:
+            images(f)
+            return
         height, width = f.out_height, f.out_width
         alike = _count_alike(f, f.width, width)
         for p in range(f.planes):
@@ -266,7 +289,7 @@ def _mean_backward(element: Element) -> Callable[..., None]:
             for i in range(f.height):
                 g = pointer(f.x + (p * f.height + i) * f.width * size)
                 counted = _extent(i, f.stride_h, f.padding_h, f.kernel_h, height, f.counts_padding)
-                top, rows = _rows_inside(i * f.stride_h - f.padding_h, 1, f.kernel_h, height)
+                top, rows = rows_inside(i * f.stride_h - f.padding_h, 1, f.kernel_h, height)
                 for row in range(top, top + rows):
                     for m in range(f.kernel_w):
                         shift = m - f.padding_w
@@ -290,9 +313,13 @@ def _share(i, size, parts):  # type: ignore[no-untyped-def]
 def _adaptive_mean(element: Element) -> Callable[..., None]:
     pointer, size, cast = element.pointer, _itemsize(element), element.constant
     zero = cast(0)
+    images = pool_last.parts(element, size, _quotient(element), _share)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.planes(frame)
+        if f.channels > 1:
+            images(f)
+            return
         for p in range(f.planes):
             x = pointer(f.x + p * f.height * f.width * size)
             for i in range(f.out_height):
@@ -311,9 +338,13 @@ def _adaptive_mean(element: Element) -> Callable[..., None]:
 
 def _adaptive_mean_backward(element: Element) -> Callable[..., None]:
     pointer, size, cast = element.pointer, _itemsize(element), element.constant
+    images = pool_last.parts_backward(element, size, _quotient(element), _share)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.planes(frame)
+        if f.channels > 1:
+            images(f)
+            return
         height, width = f.out_height, f.out_width
         for p in range(f.planes):
             out = pointer(f.out + p * height * width * size)

@@ -23,6 +23,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("new", "index<dtypes, index<devices, sizes", "tensor"),
     row("like", "tensor, index<dtypes, index<devices, index<formats", "tensor"),
     row("lies_in", "tensor, index<formats", "int"),
+    row("channels_last", "tensor", "int"),
     row("number", "int, float, int, index<dtypes, index<devices", "tensor"),
     row("wrapped_number", "int, float, int, index<devices", "tensor"),
     row("wrapped_handle", "int, float, int", "count"),

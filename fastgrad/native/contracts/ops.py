@@ -72,8 +72,8 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, STRUCTURED = 1, 2, 3, 4, 5
     SHAPE_NUMBER, SHAPE_VAR, SHAPE_STD, SHAPE_LENGTH, SHAPE_CONV, SHAPE_CONV_INPUT, SHAPE_CONV_WEIGHT,
     SHAPE_MAX_POOL, SHAPE_AVG_POOL, SHAPE_ADAPTIVE_POOL, SHAPE_POOL_SCATTER, SHAPE_POOL_GATHER, SHAPE_PAD,
     SHAPE_PAD_BACKWARD, SHAPE_ATTENTION, SHAPE_ATTENTION_BACKWARD, SHAPE_RESTORE, SHAPE_GIVEN, SHAPE_EXTREMES,
-    SHAPE_SORT, SHAPE_NORM_GRADIENTS,
-) = range(63)  # fmt: skip
+    SHAPE_SORT, SHAPE_NORM, SHAPE_NORM_GRADIENTS,
+) = range(64)  # fmt: skip
 
 # Kinds of gradients. A program is a list of op calls; a joint gradient one call that gives those of all inputs; a
 # summed one has a program for each output.
@@ -101,6 +101,9 @@ EVERY_GRADIENT = 16384  # post-hooks see the gradients of all inputs, also of th
 NOT_EMPTY = 1024  # has no value over no elements
 NO_BOOL = 4096  # refuses bool operands, even where promotion would take them in
 FILLS = 8192  # writes one value everywhere: what shares memory does no harm
+ROWS_OF_CHANNELS = 32768  # a normalisation whose kernel takes images with channels last as they lie
+AS_OPERANDS = 65536  # results lie in memory as those of elementwise ops do
+BY_COLUMNS = 131072  # a product of matrices; ops for factors that lie by columns stand behind it in the table
 MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion
 
 # Flags of an optimizer's step.

@@ -7,6 +7,7 @@ from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.ops import (
+    BY_COLUMNS,
     ELEMENTWISE,
     REDUCTION,
     ROWWISE,
@@ -22,6 +23,7 @@ from fastgrad.native.launch.elementwise import elementwise
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes import reduction, rowwise, run_forward
+from fastgrad.native.shapes.matrices import factors_by_columns
 from fastgrad.native.tensors.tensors import mark_view, on_one_device
 from fastgrad.native.tensors.views import make_view
 
@@ -84,6 +86,8 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
     if count <= 0:
         return count
     if runtime().mode & GRAD_ENABLED:
+        if info.flags & BY_COLUMNS:
+            op += factors_by_columns(n, ins)
         status = record(op, n, ins, count, outs, n_attrs, attrs)
         if failed(status):
             for k in range(count):

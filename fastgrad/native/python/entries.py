@@ -63,7 +63,7 @@ from fastgrad.native.objects.collector import collection_begins, collection_ends
 from fastgrad.native.objects.handles import never_made, object_handle, type_of
 from fastgrad.native.python.arguments import integers
 from fastgrad.native.tensors import elements, tensors
-from fastgrad.native.tensors.layouts import in_format, new_like, without_gaps
+from fastgrad.native.tensors.layouts import in_format, is_channels_last, new_like, without_gaps
 from fastgrad.native.tensors.overlap import overlap as memory_overlap
 from fastgrad.native.tensors.tensors import alias, itemsize, new_tensor
 
@@ -248,6 +248,12 @@ def like(h, dtype, device, memory_format):
 def lies_in(h, memory_format):
     """Whether a tensor lies in memory in a format, without gaps; in whatever order for `PRESERVE_FORMAT`."""
     return 1 if in_format(tensor(h), memory_format) else 0
+
+
+@native
+def channels_last(h):
+    """Whether the strides of a tensor speak for channels last: see Note [Channels last]."""
+    return 1 if is_channels_last(h) else 0
 
 
 @native

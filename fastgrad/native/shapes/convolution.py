@@ -11,6 +11,7 @@ from fastgrad.native.base.intrinsics import (
     native,
     nth,
     product,
+    runtime,
     stack_frame,
     stack_small,
     tensor,
@@ -21,14 +22,17 @@ from fastgrad.native.contracts.element_types import UINT8
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.convolution import STAGES
 from fastgrad.native.contracts.status import MISFIT
+from fastgrad.native.launch.elementwise import run_elementwise
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
 from fastgrad.native.memory.flights import depart
 from fastgrad.native.memory.launches import arrive, find_kernel
 from fastgrad.native.memory.references import drop
-from fastgrad.native.shapes.copies import contiguous
-from fastgrad.native.tensors.tensors import finished, new_tensor
+from fastgrad.native.shapes.copies import contiguous, in_order, relaid
+from fastgrad.native.shapes.matrices import gemm_operand, run_gemm
+from fastgrad.native.tensors.layouts import new_image
+from fastgrad.native.tensors.tensors import finished, new_tensor, new_view
 
-GEOMETRY = 7  # groups, strides, padding, dilation
+GEOMETRY = 7  # groups, strides, padding, dilation; then whether channels lie last
 LARGEST = 1 << 31
 
 
@@ -121,12 +125,13 @@ def convolution(op, computes, n, ins, attrs):
     """y, x or w (`computes` 0, 1, 2) of a convolution.
 
     `ins`: x and w, y and w, or x and y; then the bias of what is computed, or absent. `attrs`: groups, strides,
-    padding, dilation (down, across), rank and sizes of the result.
+    padding, dilation (down, across), whether the result has its channels last, its rank and its sizes.
     """
     a = tensor(ins[0])
     b = tensor(ins[1])
-    rank = attrs[GEOMETRY]
-    sizes = advance(attrs, GEOMETRY + 1)
+    last = attrs[GEOMETRY]
+    rank = attrs[GEOMETRY + 1]
+    sizes = advance(attrs, GEOMETRY + 2)
     if a.ndim != rank or b.ndim != rank or rank < 3 or rank > 4 or a.dtype != b.dtype:
         return fail(MISFIT)
     f = frames.convolution(stack_frame())
@@ -143,10 +148,91 @@ def convolution(op, computes, n, ins, attrs):
         c = tensor(bias)
         if c.ndim != 1 or c.shape[0] != sizes[1] or c.dtype != a.dtype:
             return fail(MISFIT)
+    if last != 0 and is_pointwise(f):
+        out = new_image(a.dtype, a.device, rank, sizes, last)
+        if failed(out) or tensor(out).numel == 0:
+            return out
+        return finished(out, run_pointwise(computes, f, ins[0], ins[1], bias, out))
     out = new_tensor(a.dtype, a.device, rank, sizes)
     if failed(out) or tensor(out).numel == 0:
-        return out
-    return finished(out, run_convolution(op, computes, f, ins[0], ins[1], bias, out))
+        return relaid(out, last)
+    return relaid(finished(out, run_convolution(op, computes, f, ins[0], ins[1], bias, out)), last)
+
+
+@native
+def is_pointwise(f):
+    """Whether each place is seen by one window, which sees nothing else."""
+    single = f.groups == 1
+    for k in range(2):
+        single = single and f.kernel[k] == 1 and f.stride[k] == 1 and f.padding[k] == 0
+    return single
+
+
+@native
+def as_matrix(h, rows, columns, turned):
+    """A view of a tensor that lies in memory as the rows of a matrix: the matrix, or if `turned` its transpose."""
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    sizes[turned] = rows
+    sizes[1 - turned] = columns
+    strides[turned] = columns
+    strides[1 - turned] = 1
+    return new_view(h, 2, sizes, strides, tensor(h).data)
+
+
+@native
+def run_pointwise(computes, f, first, second, bias, out):
+    """The product of matrices that such a convolution is where channels lie last; a status.
+
+    Rows are places of the images, and of the weight its outputs.
+    """
+    places = f.n * f.size[0] * f.size[1]
+    a = in_order(first, 1)
+    b = in_order(second, 1) if not failed(a) else a
+    status = b
+    if not failed(b):
+        if computes == 0:
+            left = as_matrix(a, places, f.c, 0)
+            right = as_matrix(b, f.o, f.c, 1)
+            result = as_matrix(out, places, f.o, 0)
+        elif computes == 1:
+            left = as_matrix(a, places, f.o, 0)
+            right = as_matrix(b, f.o, f.c, 0)
+            result = as_matrix(out, places, f.c, 0)
+        else:
+            left = as_matrix(b, places, f.o, 1)
+            right = as_matrix(a, places, f.c, 0)
+            result = as_matrix(out, f.o, f.c, 0)
+        status = min(left, min(right, result))
+        if not failed(status):
+            status = multiply(left, right, bias, result)
+        for view in (left, right, result):
+            if not failed(view):
+                drop(view)
+        drop(b)
+    if not failed(a):
+        drop(a)
+    return status
+
+
+@native
+def multiply(left, right, bias, out):
+    """Write the product of two matrices, and to each row of it add the bias if there is one; a status."""
+    a = gemm_operand(left)
+    b = gemm_operand(right) if not failed(a) else a
+    status = b
+    if not failed(b):
+        status = run_gemm(out, a, b)
+        drop(b)
+    if not failed(a):
+        drop(a)
+    if failed(status) or bias == 0:
+        return status
+    ins = words(stack_small())
+    ins[0] = out
+    ins[1] = bias
+    add = op_record(runtime().add_op).kernel
+    return run_elementwise(add, tensor(out).dtype, 2, ins, out)
 
 
 @native

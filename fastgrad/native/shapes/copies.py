@@ -11,6 +11,7 @@ from fastgrad.native.launch.elementwise import cast, copy_into
 from fastgrad.native.launch.launch import launch_frame
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.tensors.elements import itemsize
+from fastgrad.native.tensors.layouts import channels_last_strides, lay_out, lies_like
 from fastgrad.native.tensors.tensors import finished, new_tensor
 from fastgrad.native.tensors.views import view_reshape
 
@@ -22,6 +23,46 @@ def contiguous(h):
         retain(h)
         return h
     return cast(h, tensor(h).dtype)
+
+
+@native
+def in_strides(h, strides):
+    """The tensor itself with one more reference, or a copy with these strides, which leave no gaps."""
+    t = tensor(h)
+    if lies_like(t, strides):
+        retain(h)
+        return h
+    out = new_tensor(t.dtype, t.device, t.ndim, t.shape)
+    if failed(out):
+        return out
+    return finished(out, copy_into(lay_out(out, strides), h))
+
+
+@native
+def in_order(h, last):
+    """The tensor itself with one more reference, or a copy of it: row by row, or with its `last` channels innermost."""
+    t = tensor(h)
+    if last == 0 or t.ndim < 3:
+        return contiguous(h)
+    strides = words(stack_small())
+    channels_last_strides(t.ndim, t.shape, strides)
+    return in_strides(h, strides)
+
+
+@native
+def relaid(h, last):
+    """A new result that lies row by row, brought into an order. Takes over `h`; a handle or a status."""
+    if failed(h) or last == 0:
+        return h
+    t = tensor(h)
+    strides = words(stack_small())
+    if t.ndim > 2:
+        channels_last_strides(t.ndim, t.shape, strides)
+        if lies_like(t, strides):  # but for dimensions of size 1
+            return lay_out(h, strides)
+    out = in_order(h, last)
+    drop(h)
+    return out
 
 
 @native

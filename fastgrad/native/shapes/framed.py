@@ -29,7 +29,7 @@ from fastgrad.native.contracts.frame import MAX_REACHES
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.framed import AS_BEFORE, FRAMED, INPUT, MAX_FRAMED_INPUTS, ROWS_OF
 from fastgrad.native.contracts.limits import MAX_DIMS, N_LAYOUTS
-from fastgrad.native.contracts.ops import FLOAT_ONLY, OUT_INT64, WITH_INDICES, WITH_MASK
+from fastgrad.native.contracts.ops import AS_OPERANDS, FLOAT_ONLY, OUT_INT64, WITH_INDICES, WITH_MASK
 from fastgrad.native.contracts.status import (
     DTYPE_REFUSED,
     INTERNAL,
@@ -45,16 +45,28 @@ from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.launches import address_place, numel_behind
 from fastgrad.native.memory.parts import dtype_behind
 from fastgrad.native.memory.references import drop
-from fastgrad.native.shapes.copies import contiguous
-from fastgrad.native.tensors.tensors import new_tensor
+from fastgrad.native.shapes.copies import in_order, in_strides
+from fastgrad.native.tensors.layouts import follow, lay_out, new_image
+from fastgrad.native.tensors.tensors import new_tensor, same_shape
 
 BEFORE_INPUTS, BEFORE_INTEGERS = FRAMED.place("inputs"), FRAMED.place("integers")  # words
 INPUT_WORDS = INPUT.words
 
 
 @native
-def framed_inputs(n, ins, made, f):
-    """Contiguous operands, written to the frame and to `made`; a status. Floating operands are of one dtype."""
+def common_order(n, ins, order):
+    """Write the strides of the result of an elementwise op on operands of one size to `order`; a status."""
+    t = tensor(ins[0])
+    for k in range(1, n):
+        if not same_shape(ins[0], ins[k]):
+            return fail(OPERAND_LENGTH, k)
+    follow(n, ins, t.ndim, t.shape, order)
+    return OK
+
+
+@native
+def framed_inputs(n, ins, made, f, last, ordered, order):
+    """Operands in order, written to the frame and to `made`; a status. Floating operands are of one dtype."""
     first = tensor(ins[0])
     status = 0
     for k in range(n):
@@ -65,7 +77,7 @@ def framed_inputs(n, ins, made, f):
         if is_floating(t.dtype) and t.dtype != first.dtype:
             status = fail(MIXED_DTYPES, t.dtype, first.dtype)
         else:
-            c = contiguous(ins[k])
+            c = in_strides(ins[k], order) if ordered else in_order(ins[k], last)
             if failed(c):
                 status = c
             else:
@@ -76,7 +88,7 @@ def framed_inputs(n, ins, made, f):
 
 
 @native
-def framed_output(info, k, n, ins, n_attrs, attrs, at, outs):
+def framed_output(info, k, n, ins, n_attrs, attrs, at, outs, last):
     """Output `k`, its rank and sizes at ``attrs[at]``."""
     first = tensor(ins[0])
     dtype = first.dtype
@@ -93,7 +105,7 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at, outs):
         if k == 0:
             return fail(INTERNAL, at, rank)
         like = tensor(outs[k - 1])
-        return new_tensor(dtype, first.device, like.ndim, like.shape)
+        return new_image(dtype, first.device, like.ndim, like.shape, last)
     if rank <= ROWS_OF:
         k = ROWS_OF - rank
         if k >= n or ins[k] == 0 or tensor(ins[k]).ndim == MAX_DIMS or at + 1 >= n_attrs:
@@ -108,7 +120,7 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at, outs):
         if -rank > n or ins[-1 - rank] == 0:
             return fail(INTERNAL, at, rank)
         like = tensor(ins[-1 - rank])
-        return new_tensor(dtype, first.device, like.ndim, like.shape)
+        return new_image(dtype, first.device, like.ndim, like.shape, last)
     if rank > MAX_DIMS or at + 1 + rank > n_attrs:
         return fail(INTERNAL, at, rank)
     return new_tensor(dtype, first.device, rank, advance(attrs, at + 1))
@@ -149,8 +161,12 @@ def check_output(info, k, out, f):
 
 
 @native
-def framed(op, n, ins, n_attrs, attrs, outs):
-    """Run such an op; returns the number of outputs or a negative status."""
+def framed(op, n, ins, n_attrs, attrs, outs, last):
+    """Run such an op; returns the number of outputs or a negative status.
+
+    Operands and outputs are contiguous; where channels lie `last`, those with three dimensions and more lie so. Those
+    of an op that says `AS_OPERANDS`, which are all of the same sizes, lie as results of elementwise ops do.
+    """
     info = op_record(op)
     if n > MAX_FRAMED_INPUTS or info.n_ints > n_attrs:
         return fail(INTERNAL, n, n_attrs)
@@ -164,18 +180,22 @@ def framed(op, n, ins, n_attrs, attrs, outs):
     for k in range(info.n_ints):
         f.integers[k] = attrs[k]
     made = words(stack_small())
-    status = framed_inputs(n, ins, made, f)
+    order = words(stack_small())
+    ordered = info.flags & AS_OPERANDS != 0
+    status = common_order(n, ins, order) if ordered else OK
+    if not failed(status):
+        status = framed_inputs(n, ins, made, f, last, ordered, order)
     if not failed(status):
         status = check_inputs(info, n, ins, f)
     count = 0
     at = info.n_ints
     work = first.numel
     while not failed(status) and count < info.n_out:
-        out = framed_output(info, count, n, ins, n_attrs, attrs, at, outs)
+        out = framed_output(info, count, n, ins, n_attrs, attrs, at, outs, last)
         if failed(out):
             status = out
             break
-        outs[count] = out
+        outs[count] = lay_out(out, order) if ordered else out
         f.outputs[count] = tensor(out).data
         status = check_output(info, count, out, f)
         at += 1 + max(attrs[at], 0)

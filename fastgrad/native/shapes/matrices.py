@@ -52,6 +52,20 @@ def leading_stride(h):
 
 
 @native
+def lies_by_columns(h):
+    """Whether the columns of a matrix lie one behind the other."""
+    t = tensor(h)
+    return t.ndim == 2 and t.strides[0] == 1 and t.strides[1] == t.shape[0]
+
+
+@native
+def factors_by_columns(n, ins):
+    """Which of the factors of a product, its last operands, lie by columns: 1 for the left one, 2 for the right one."""
+    left = 1 if lies_by_columns(ins[n - 2]) else 0
+    return left + (2 if lies_by_columns(ins[n - 1]) else 0)
+
+
+@native
 def has_gaps(h):
     """Whether matrices of one row or of one column have elements that are no neighbours."""
     t = tensor(h)

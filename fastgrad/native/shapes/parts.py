@@ -28,6 +28,7 @@ from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import fill_zero, zeros
 from fastgrad.native.shapes.reductions import sum_to
 from fastgrad.native.tensors.elements import itemsize
+from fastgrad.native.tensors.layouts import all_channels_last, arranged, new_image
 from fastgrad.native.tensors.tensors import (
     finished,
     is_contiguous,
@@ -107,7 +108,8 @@ def join(n, ins, dim, stacked, device_dtype_of):
                 return fail(CAT_SIZES, k, t.shape[j], t0.shape[j], d)
         if stacked == 0:
             sizes[d] += t.shape[d]
-    out = new_tensor(t0.dtype, t0.device, ndim, sizes)
+    last = 1 if all_channels_last(n, ins, stacked, d) else 0
+    out = new_image(t0.dtype, t0.device, ndim, sizes, last)
     if failed(out):
         return out
     status = 0
@@ -137,7 +139,8 @@ def scatter_views(n, ins, kind, attrs, ndim, sizes):
     if first == 0:
         return fail(INTERNAL, kind, n)
     t = tensor(first)
-    out = zeros(t.dtype, t.device, ndim, sizes)
+    last = 1 if all_channels_last(n, ins, 1 - kind, attrs[0]) else 0
+    out = arranged(zeros(t.dtype, t.device, ndim, sizes), last)
     if failed(out):
         return out
     status = 0

@@ -4,26 +4,42 @@ from __future__ import annotations
 
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
-from fastgrad.native.base.intrinsics import address_of, advance, native, stack_small, tensor, words, words_of
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    advance,
+    native,
+    stack_small,
+    tensor,
+    total,
+    words,
+    words_of,
+)
 from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.elementwise import FLAT
 from fastgrad.native.contracts.frames.windows import CIRCULAR, CONSTANT, POOLING
+from fastgrad.native.contracts.ops import VIEW_ALIAS, VIEW_SLICE
 from fastgrad.native.contracts.status import MISFIT, PLACE_RANGE
 from fastgrad.native.launch.checked import launch_checked
-from fastgrad.native.launch.elementwise import cast
+from fastgrad.native.launch.elementwise import copy_as
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop
-from fastgrad.native.shapes.copies import contiguous
-from fastgrad.native.tensors.tensors import finished, new_tensor
+from fastgrad.native.shapes.copies import in_order
+from fastgrad.native.tensors.layouts import is_channels_last, new_image
+from fastgrad.native.tensors.tensors import finished
+from fastgrad.native.tensors.views import make_view
 
 BEFORE_SETTINGS = POOLING.place("settings")  # words
 LARGEST = 1 << 31  # of a plane: kernels count its elements in 32 bits
 
 
 @native
-def pooled(h, ndim, sizes, dtype):
-    """A new tensor of the given sizes, which may differ from those of `h` in the last two dimensions."""
+def pooled(h, ndim, sizes, dtype, last):
+    """A new tensor of the given sizes, which may differ from those of `h` in the last two dimensions.
+
+    Only images in a batch have channels that may lie `last`.
+    """
     t = tensor(h)
     if t.ndim != ndim or ndim < 2:
         return fail(MISFIT)
@@ -32,19 +48,28 @@ def pooled(h, ndim, sizes, dtype):
     for k in range(ndim):
         if sizes[k] < 0 or (k < ndim - 2 and sizes[k] != t.shape[k]):
             return fail(MISFIT)
-    return new_tensor(dtype, t.device, ndim, sizes)
+    if last != 0 and ndim != 4:
+        return fail(MISFIT)
+    return new_image(dtype, t.device, ndim, sizes, last)
 
 
 @native
-def planes_frame(f, out, x):
-    """Addresses of result and operand, the number of planes, their sizes in the operand and in the result."""
+def planes_frame(f, out, x, last):
+    """Addresses of result and operand, the number of planes, their sizes in the operand and in the result.
+
+    With channels `last` there is a plane for each image, and each of its places has as many elements as channels.
+    """
     o = tensor(out)
     t = tensor(x)
     f.out = o.data
     f.x = t.data
     f.planes = 1
+    f.channels = 1
     for k in range(o.ndim - 2):
-        f.planes *= o.shape[k]
+        if k == 1 and last != 0:
+            f.channels = o.shape[k]
+        else:
+            f.planes *= o.shape[k]
     for k in range(2):
         f.extent[k] = t.shape[t.ndim - 2 + k]
         f.out_extent[k] = o.shape[o.ndim - 2 + k]
@@ -73,14 +98,18 @@ def windows_fit(settings, dilated, x, out):
 
 @native
 def run_pool(op, h, out, indices, n_settings, attrs):
-    """Launch a kernel over planes, with `n_settings` integers behind its sizes; returns a status."""
+    """Launch a kernel over planes, with `n_settings` integers behind its sizes; returns a status.
+
+    Behind them stands whether channels lie last.
+    """
+    last = attrs[n_settings]
     if n_settings > 0 and not windows_fit(attrs, indices != 0, tensor(h), tensor(out)):
         return fail(MISFIT)
-    x = contiguous(h)
+    x = in_order(h, last)
     if failed(x):
         return x
     f = frames.pooling(stack_small())
-    planes_frame(f, out, x)
+    planes_frame(f, out, x, last)
     f.indices = tensor(indices).data if indices != 0 else 0
     for k in range(n_settings):
         f.settings[k] = attrs[k]
@@ -94,8 +123,9 @@ def run_pool(op, h, out, indices, n_settings, attrs):
 
 @native
 def pool(op, h, n_settings, attrs):
-    """A kernel from planes to planes; `attrs` are its settings, rank and sizes of the result."""
-    out = pooled(h, attrs[n_settings], advance(attrs, n_settings + 1), tensor(h).dtype)
+    """A kernel from planes to planes; `attrs`: settings, whether channels lie last, rank and sizes of the result."""
+    target = advance(attrs, n_settings + 1)
+    out = pooled(h, target[0], advance(target, 1), tensor(h).dtype, attrs[n_settings])
     if failed(out) or tensor(out).numel == 0:
         return out
     return finished(out, run_pool(op, h, out, 0, n_settings, attrs))
@@ -104,12 +134,13 @@ def pool(op, h, n_settings, attrs):
 @native
 def max_pool(op, h, n_settings, attrs, outs):
     """The maxima of windows, and where in its plane each of them is."""
-    rank = attrs[n_settings]
-    sizes = advance(attrs, n_settings + 1)
-    out = pooled(h, rank, sizes, tensor(h).dtype)
+    last = attrs[n_settings]
+    rank = attrs[n_settings + 1]
+    sizes = advance(attrs, n_settings + 2)
+    out = pooled(h, rank, sizes, tensor(h).dtype, last)
     if failed(out):
         return out
-    indices = pooled(h, rank, sizes, INT64)
+    indices = pooled(h, rank, sizes, INT64, last)
     if indices <= 0:
         drop(out)
         return indices
@@ -124,7 +155,7 @@ def max_pool(op, h, n_settings, attrs, outs):
 
 
 @native
-def pool_at(op, h, indices, ndim, sizes):
+def pool_at(op, h, indices, last, ndim, sizes):
     """A kernel from planes to planes that reads, for each place of the smaller ones, where it lies in the larger.
 
     The sizes of the result are given, or are those of the indices where `ndim` is 0.
@@ -137,7 +168,7 @@ def pool_at(op, h, indices, ndim, sizes):
         ndim = places.ndim
         sizes = places.shape
         smaller = 0
-    out = pooled(h, ndim, sizes, tensor(h).dtype)
+    out = pooled(h, ndim, sizes, tensor(h).dtype, last)
     if failed(out):
         return out
     smaller = smaller if smaller != 0 else out
@@ -150,14 +181,14 @@ def pool_at(op, h, indices, ndim, sizes):
             return fail(MISFIT)
     if tensor(out).numel == 0:
         return out
-    x = contiguous(h)
+    x = in_order(h, last)
     if failed(x):
         return finished(out, x)
-    dense = contiguous(indices)
+    dense = in_order(indices, last)
     status = dense
     if dense > 0:
         f = frames.places(stack_small())
-        planes_frame(f, out, x)
+        planes_frame(f, out, x, last)
         f.indices = tensor(dense).data
         work = max(tensor(out).numel, tensor(x).numel)
         status = launch_checked(
@@ -178,51 +209,89 @@ def pool_at(op, h, indices, ndim, sizes):
 
 
 @native
-def pad(op, h, mode, value, padded, target, back):
+def pad(op, h, mode, value, last, padded, target, back):
     """Each dimension put into a longer (or shorter) one, or with `back` what came out of that summed up again.
 
     `padded`: rank, how far each dimension begins before that of the operand, rank and sizes after padding. `target`:
-    rank and sizes of the result.
+    rank and sizes of the result. Of constants, which an operand may be padded with as well as its gradient, each speaks
+    for its own order; of what repeats, channels lie `last` in both.
     """
     t = tensor(h)
     rank = t.ndim
     if padded[0] != rank or target[0] != rank or mode < CONSTANT or mode > CIRCULAR:
         return fail(MISFIT)
+    crops = mode == CONSTANT
     for k in range(rank):
         if back != 0 and padded[2 + rank + k] != t.shape[k]:
             return fail(MISFIT)
-    current = contiguous(h)
+        begin = -padded[1 + k] if back == 0 else padded[1 + k]
+        if begin < 0 or abs(begin) >= LARGEST or total(begin, target[1 + k]) > t.shape[k]:
+            crops = False
+    if crops:
+        return cropped(h, back, padded, target)
+    if mode == CONSTANT:
+        last = 1 if is_channels_last(h) and rank > 3 else 0
+    current = in_order(h, last)
     for k in range(rank):
         begin = padded[1 + k]
         size = target[1 + k]
         if not failed(current) and (begin != 0 or tensor(current).shape[k] != size):
-            following = pad_dim(op, current, k, mode, value, begin, size, back)
+            following = pad_dim(op, current, k, mode, value, last, begin, size, back)
             drop(current)
             current = following
     if current == h:  # nothing was there to do
-        current = cast(h, t.dtype)
+        current = copy_as(h, t.dtype, t.device, PRESERVE_FORMAT)
         drop(h)
     return current
 
 
 @native
-def pad_dim(op, h, dim, mode, value, before, size, back):
-    """`pad` for one dimension of a contiguous tensor."""
+def cropped(h, back, padded, target):
+    """A copy of a part of a tensor, in the order of the latter."""
+    rank = tensor(h).ndim
+    place = words(stack_small())
+    part = make_view(VIEW_ALIAS, h, 0, place)
+    for k in range(rank):
+        if failed(part):
+            return part
+        begin = -padded[1 + k] if back == 0 else padded[1 + k]
+        place[0] = k
+        place[1] = begin
+        place[2] = begin + target[1 + k]
+        place[3] = 1
+        smaller = make_view(VIEW_SLICE, part, 4, place)
+        drop(part)
+        part = smaller
+    if failed(part):
+        return part
+    out = copy_as(part, tensor(part).dtype, tensor(part).device, PRESERVE_FORMAT)
+    drop(part)
+    return out
+
+
+@native
+def pad_dim(op, h, dim, mode, value, last, before, size, back):
+    """`pad` for one dimension of a tensor that lies row by row or with channels `last`."""
     t = tensor(h)
     sizes = words(stack_small())
     rows = 1
     after = 1
     for k in range(t.ndim):
         sizes[k] = t.shape[k]
-        if k < dim:
+        if k == dim:
+            continue
+        outside = k < dim
+        if last != 0 and (k == 1 or dim == 1):
+            outside = dim == 1
+        if outside:
             rows *= t.shape[k]
-        elif k > dim:
+        else:
             after *= t.shape[k]
     sizes[dim] = size
     short = size if back != 0 else t.shape[dim]
     if size < 0 or abs(before) >= LARGEST or (short == 0 and mode != CONSTANT):
         return fail(MISFIT)
-    out = new_tensor(t.dtype, t.device, t.ndim, sizes)
+    out = new_image(t.dtype, t.device, t.ndim, sizes, last)
     if failed(out) or tensor(out).numel == 0:
         return out
     f = frames.padding(stack_small())

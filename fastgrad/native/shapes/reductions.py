@@ -78,6 +78,18 @@ def listed_mask(ndim, n, dims):
 
 
 @native
+def by_strides(t, order):
+    """Write all dimensions of a tensor to `order` by their strides, the smallest and of equal ones the last first."""
+    for k in range(t.ndim):
+        d = t.ndim - 1 - k
+        place = k
+        while place > 0 and t.strides[order[place - 1]] > t.strides[d]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = d
+
+
+@native
 def run_reduction(kernel, dtype, h, mask, out):
     """Launch a reduction of `h` over the dimensions of `mask` into contiguous `out`."""
     t = tensor(h)
@@ -87,10 +99,15 @@ def run_reduction(kernel, dtype, h, mask, out):
     f.results = tensor(out).numel
     reduced = 1
     results = 1
+    order = words(
+        stack_small()
+    )  # in which dimensions are summed up: as they lie in memory, the innermost first
+    by_strides(t, order)
     for part in range(2):
         dims = f.gone if part == 1 else f.kept
         rank = 0
-        for d in range(t.ndim - 1, -1, -1):
+        for k in range(t.ndim):
+            d = order[k] if part == 1 else t.ndim - 1 - k
             size = t.shape[d]
             inside = (mask >> d) & 1
             if inside == part and part == 1:

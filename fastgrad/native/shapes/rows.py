@@ -54,6 +54,21 @@ def row_sizes(h, dim, fate, f, sizes):
 
 
 @native
+def extents_in_memory(h, dim, f):
+    """Write how many elements lie outside and inside of a dimension in the memory of a tensor without gaps."""
+    t = tensor(h)
+    f.before = 1
+    f.after = 1
+    for d in range(t.ndim):
+        if d == dim:
+            continue
+        if t.strides[d] > t.strides[dim] or (t.strides[d] == t.strides[dim] and d < dim):
+            f.before *= t.shape[d]
+        else:
+            f.after *= t.shape[d]
+
+
+@native
 def run_rows(op, n, ins, f):
     """Complete the frame with contiguous inputs and launch; returns a status."""
     t = tensor(ins[0])

@@ -20,11 +20,13 @@ from fastgrad.native.contracts.frames.sorting import (
     PIECE,
     ROWS,
 )
+from fastgrad.native.contracts.ops import AS_OPERANDS
 from fastgrad.native.contracts.status import INTERNAL, SORT_LENGTH
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
 from fastgrad.native.memory.references import drop
-from fastgrad.native.shapes.copies import contiguous
-from fastgrad.native.shapes.rows import DIM_STAYS, row_sizes
+from fastgrad.native.shapes.copies import contiguous, in_strides
+from fastgrad.native.shapes.rows import DIM_STAYS, extents_in_memory, row_sizes
+from fastgrad.native.tensors.layouts import follow, lay_out
 from fastgrad.native.tensors.tensors import new_tensor
 
 WORK = 16  # of sorting an element, in elements of a sum
@@ -104,6 +106,7 @@ def run_select(op, x, values, places, f):
 def select_sorted(op, x, attrs, outs):
     """The first elements of the rows along a dimension, and their places; attrs: dim, how many, whether the largest.
 
+    What is sorted as a whole by an op that says `AS_OPERANDS` lies in memory as it did.
     Returns the number of outputs or a negative status.
     """
     t = tensor(x)
@@ -122,11 +125,22 @@ def select_sorted(op, x, attrs, outs):
         return fail(INTERNAL, f.k, f.length)
     if f.length > MOST_PLACES:
         return fail(SORT_LENGTH, f.length)
-    rows = contiguous(x)
+    keeps = op_record(op).flags & AS_OPERANDS != 0 and f.k == f.length
+    order = words(stack_small())
+    if keeps:
+        ins = words(stack_small())
+        ins[0] = x
+        follow(1, ins, t.ndim, t.shape, order)
+    rows = in_strides(x, order) if keeps else contiguous(x)
     if failed(rows):
         return rows
     outs[0] = new_tensor(t.dtype, t.device, t.ndim, sizes)
     outs[1] = outs[0] if failed(outs[0]) else new_tensor(INT64, t.device, t.ndim, sizes)
+    if keeps and not failed(outs[1]):
+        lay_out(outs[0], order)
+        lay_out(outs[1], order)
+        extents_in_memory(outs[0], dim, f)
+        f.columns = f.after
     status = outs[1] if failed(outs[1]) else run_select(op, rows, outs[0], outs[1], f)
     drop(rows)
     if not failed(status):

@@ -36,6 +36,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_NARROW_BACKWARD,
     SHAPE_NLL,
     SHAPE_NLL_BACKWARD,
+    SHAPE_NORM,
     SHAPE_NORM_GRADIENTS,
     SHAPE_NUMBER,
     SHAPE_PAD,
@@ -90,6 +91,7 @@ from fastgrad.native.shapes.indexing import (
 from fastgrad.native.shapes.matrices import inner_product, matmul, matmul_add, matrix_vector, triangle
 from fastgrad.native.shapes.multi_tensor import each
 from fastgrad.native.shapes.norm_gradients import norm_gradients
+from fastgrad.native.shapes.normalization import normalised
 from fastgrad.native.shapes.parts import (
     join,
     place_strided,
@@ -125,20 +127,20 @@ def run_image(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_ADAPTIVE_POOL:
         out = pool(op, ins[0], 0, attrs)
     elif kind == SHAPE_POOL_SCATTER:
-        out = pool_at(op, ins[0], ins[1], attrs[0], advance(attrs, 1))
+        out = pool_at(op, ins[0], ins[1], attrs[0], attrs[1], advance(attrs, 2))
     elif kind == SHAPE_POOL_GATHER:
-        out = pool_at(op, ins[0], ins[1], 0, attrs)
+        out = pool_at(op, ins[0], ins[1], attrs[0], 0, attrs)
     elif kind == SHAPE_PAD:
-        # attrs: mode, value, rank and begins, rank and sizes with padding
-        padded = advance(attrs, 2)
-        out = pad(op, ins[0], attrs[0], attrs[1], padded, advance(padded, 1 + padded[0]), 0)
+        # attrs: mode, value, whether channels lie last, rank and begins, rank and sizes with padding
+        padded = advance(attrs, 3)
+        out = pad(op, ins[0], attrs[0], attrs[1], attrs[2], padded, advance(padded, 1 + padded[0]), 0)
     elif kind == SHAPE_PAD_BACKWARD:
-        # attrs: mode, rank and begins, rank and sizes with padding, rank and sizes of the result
-        padded = advance(attrs, 1)
+        # attrs: mode, whether channels lie last, rank and begins, rank and sizes with padding, and those of the result
+        padded = advance(attrs, 2)
         target = advance(padded, 2 + 2 * padded[0])
         if padded[1 + padded[0]] != padded[0]:
             return fail(MISFIT)
-        out = pad(op, ins[0], attrs[0], 0, padded, target, 1)
+        out = pad(op, ins[0], attrs[0], 0, attrs[1], padded, target, 1)
     else:
         return fail(INTERNAL, op, kind)
     outs[0] = out
@@ -172,7 +174,9 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_REDUCED:
         out = reduced_loss(op, n, ins, attrs[0])
     elif kind == SHAPE_FRAMED:
-        return framed(op, n, ins, n_attrs, attrs, outs)
+        return framed(op, n, ins, n_attrs, attrs, outs, 0)
+    elif kind == SHAPE_NORM:
+        return normalised(op, n, ins, n_attrs, attrs, outs)
     elif kind == SHAPE_NORM_GRADIENTS:
         return norm_gradients(op, ins, attrs, outs)
     elif kind == SHAPE_ADDMM:

@@ -6,6 +6,13 @@ the same way without gaps, so does the result. Else the dimensions are ordered b
 first operand in which both have a stride (a size that is broadcast has none) and the strides differ decides. Of equal
 strides that of the larger size goes outwards. What no operand decides stays in row-major order. These are the rules of
 PyTorch's `TensorIterator`, so strides come out the same.
+
+Note [Channels last]: images, with or without depth, and signals lie row by row or with their channels last, dimension 1
+the innermost in memory. The strides of an operand speak for one of the two (`speaks_for_channels_last`), and a layer
+keeps what its input speaks for; a convolution also heeds its weight. The call of a layer asks for it
+(`rt.channels_last`) and brings it to the op as one of its integers, so that a gradient lies as what it is the gradient
+of does, in whatever order other gradients come in. Convolutions, pooling and normalisation do so, as in PyTorch.
+What is joined keeps the order that all parts speak for.
 """
 
 from __future__ import annotations
@@ -85,6 +92,55 @@ def channels_last_strides(ndim, shape, strides):
         if k != 1:
             strides[k] = stride
             stride *= shape[k]
+
+
+@native
+def speaks_for_channels_last(ndim, sizes, strides):
+    """Whether strides grow from the channels on; what fits both orders counts as contiguous.
+
+    See Note [Channels last].
+    """
+    if ndim < 3:
+        return False
+    least = 0
+    for i in range(ndim):
+        d = 1 if i == 0 else (ndim - i if i < ndim - 1 else 0)
+        if sizes[d] == 0 or strides[d] < least or strides[1] == 0 or (d == 0 and least == strides[1]):
+            return False
+        least = strides[d] * max(sizes[d], 1)
+    return True
+
+
+@native
+def is_channels_last(h):
+    """Whether the strides of a tensor speak for channels last."""
+    t = tensor(h)
+    return speaks_for_channels_last(t.ndim, t.shape, t.strides)
+
+
+@native
+def all_channels_last(n, ins, stacked, dim):
+    """Whether all operands speak for channels last, `stacked` ones with a new dimension; absent ones (0) do not."""
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    for k in range(n):
+        if ins[k] == 0:
+            return False
+        t = tensor(ins[k])
+        ndim = t.ndim + stacked
+        if ndim < 4 or ndim > 5:
+            return False
+        for d in range(ndim):
+            source = d if d < dim or stacked == 0 else d - 1
+            if stacked != 0 and d == dim:  # as `unsqueeze` makes it
+                sizes[d] = 1
+                strides[d] = t.shape[source + 1] * t.strides[source + 1] if d < t.ndim else 1
+            else:
+                sizes[d] = t.shape[source]
+                strides[d] = t.strides[source]
+        if not speaks_for_channels_last(ndim, sizes, strides):
+            return False
+    return n > 0
 
 
 @native
@@ -198,6 +254,22 @@ def new_result(dtype, device, n, ins, ndim, shape):
     strides = words(stack_small())
     follow(n, ins, ndim, tensor(out).shape, strides)
     return lay_out(out, strides)
+
+
+@native
+def arranged(handle, last):
+    """Give a new tensor its channels `last`, if it has three dimensions; its handle, or the failure that it is."""
+    if failed(handle) or last == 0 or tensor(handle).ndim < 3:
+        return handle
+    strides = words(stack_small())
+    channels_last_strides(tensor(handle).ndim, tensor(handle).shape, strides)
+    return lay_out(handle, strides)
+
+
+@native
+def new_image(dtype, device, ndim, sizes, last):
+    """A tensor whose elements are not set, row by row or with its channels `last`; or a failure."""
+    return arranged(new_tensor(dtype, device, ndim, sizes), last)
 
 
 @native

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.native.build.loader import rt
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.padding import pad
 from fastgrad.nn.functional.windows import at_least, each_dim, with_rows
@@ -350,7 +351,8 @@ def _called(
     if x.ndim == rank + 1:
         return _called(name, rank, x.unsqueeze(0), weight, bias, settings, sizes).squeeze(0)
     groups, strides, paddings, dilations = settings
+    last = rt.channels_last(weight) or (rank == 2 and rt.channels_last(x))  # of signals, as in PyTorch
     return apply(
         _OPS[name], 3, 0, x, weight, bias, groups, *with_rows(rank, strides, 1), *with_rows(rank, paddings, 0),
-        *with_rows(rank, dilations, 1), rank + 2, x.shape[0], *sizes,
+        *with_rows(rank, dilations, 1), int(last), rank + 2, x.shape[0], *sizes,
     )  # fmt: skip

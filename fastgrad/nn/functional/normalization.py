@@ -13,6 +13,7 @@ from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sequenc
 from fastgrad.functions.elementwise import clamp
 from fastgrad.functions.shape import expand_as
 from fastgrad.functions.statistics import norm
+from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.frames.framed import AS_BEFORE
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
@@ -84,7 +85,9 @@ def layer_norm(
     tensor([[-1.2247,  0.0000,  1.2247]])
     """
     extents, rows = _row_extents("layer_norm", input, normalized_shape, weight, bias)
-    return _run("layer_norm", _LAYER, (input, weight, bias), eps, extents, (len(rows), *rows, AS_BEFORE))
+    return _run(
+        "layer_norm", _LAYER, (input, weight, bias), eps, (*extents, 0), (len(rows), *rows, AS_BEFORE)
+    )
 
 
 def _run(
@@ -120,7 +123,12 @@ def rms_norm(
     extents, rows = _row_extents("rms_norm", input, normalized_shape, weight)
     if eps is None:
         eps = _EPS.get(input.dtype, 0.0)
-    return _run("rms_norm", _RMS, (input, weight), eps, extents, (1, *_NONE, len(rows), *rows))
+    return _run("rms_norm", _RMS, (input, weight), eps, (*extents, 0), (1, *_NONE, len(rows), *rows))
+
+
+def _channels_last(x: Any) -> int:
+    """Whether images have their channels last; as in PyTorch, signals are taken row by row."""
+    return rt.channels_last(x) if x.ndim in (4, 5) else 0  # type: ignore[no-any-return]
 
 
 def _need_several(sizes: Sequence[int]) -> None:
@@ -165,7 +173,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
         )
     _need_several([n * channels // num_groups, num_groups, *sizes[2:]])
     _need_channels("group_norm", channels, 3, weight=weight, bias=bias)
-    extents = (n, num_groups, channels // num_groups, math.prod(sizes[2:]))
+    extents = (n, num_groups, channels // num_groups, math.prod(sizes[2:]), _channels_last(input))
     return _run("group_norm", _GROUP, (input, weight, bias), eps, extents, (2, n, num_groups, AS_BEFORE))
 
 
@@ -230,7 +238,7 @@ def batch_norm(
         weight=weight,
         bias=bias,
     )
-    extents = (n, 1, channels, math.prod(sizes[2:]))
+    extents = (n, 1, channels, math.prod(sizes[2:]), _channels_last(input))
     _need_constant("running_mean", running_mean)
     _need_constant("running_var", running_var)
     settings = (*extents, float_bits(as_float("batch_norm", "momentum", momentum)))

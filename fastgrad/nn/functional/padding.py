@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.functions.arguments import as_sequence, multiplied, need_tensor
+from fastgrad.native.build.loader import rt
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.pooling import PAD_MODES
@@ -83,7 +84,8 @@ def _padded(x: Any, sides: list[int], mode: str, value: float) -> Any:
     multiplied("pad", *filter(None, sizes))
     op = {"constant": "pad", "circular": "pad.circular"}.get(mode, f"pad.{mode}{rank}d")
     fill = float_bits(value) if x.dtype.is_floating_point else int(value)
-    return apply(BY_NAME[op].id, 1, 0, x, PAD_MODES.index(mode), fill, x.ndim, *before, x.ndim, *sizes)
+    last = rt.channels_last(x) if mode in ("reflect", "replicate") and x.ndim == rank + 2 > 3 else 0
+    return apply(BY_NAME[op].id, 1, 0, x, PAD_MODES.index(mode), fill, last, x.ndim, *before, x.ndim, *sizes)
 
 
 def _check_repeats(x: Any, sides: list[int], mode: str, value: float | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
+from fastgrad.native.build.loader import rt
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.windows import at_least, each_dim, with_rows
 from fastgrad.ops.call import apply
@@ -267,6 +268,11 @@ def _windows(
     return tuple(zip(*windows, strict=True)), tuple(sizes)
 
 
+def _channels_last(x: Any) -> int:
+    """Whether the results for a batch of images have their channels last; a single image has no such order."""
+    return rt.channels_last(x) if x.ndim == 4 else 0  # type: ignore[no-any-return]
+
+
 def _max(
     name: str, rank: int, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> tuple[Any, Any]:
@@ -279,7 +285,9 @@ def _max(
     if rank == 1:
         x = x.unsqueeze(-2)
     lead = x.shape[:-2]
-    out, indices = apply(_MAX, 1, 0, x, *settings, x.ndim, *lead, *with_rows(rank, sizes, 1))
+    out, indices = apply(
+        _MAX, 1, 0, x, *settings, _channels_last(x), x.ndim, *lead, *with_rows(rank, sizes, 1)
+    )
     return (out.squeeze(-2), indices.squeeze(-2)) if rank == 1 else (out, indices)
 
 
@@ -306,8 +314,8 @@ def _avg(
         x = x.unsqueeze(-2)
     lead = x.shape[:-2]
     out = apply(
-        _AVG, 1, 0, x, *settings, as_flag(name, "count_include_pad", counts), divisor or 0, x.ndim, *lead,
-        *with_rows(rank, sizes, 1),
+        _AVG, 1, 0, x, *settings, as_flag(name, "count_include_pad", counts), divisor or 0, _channels_last(x), x.ndim,
+        *lead, *with_rows(rank, sizes, 1),
     )  # fmt: skip
     return out.squeeze(-2) if rank == 1 else out
 
@@ -340,5 +348,5 @@ def _adaptive(name: str, rank: int, x: Any, output_size: Any) -> Any:
     if sizes == (1, 1):
         out = x.mean((-1, -2), True)
     else:
-        out = apply(_ADAPTIVE, 1, 0, x, x.ndim, *x.shape[:-2], *sizes)
+        out = apply(_ADAPTIVE, 1, 0, x, _channels_last(x), x.ndim, *x.shape[:-2], *sizes)
     return out.squeeze(-2) if rank == 1 else out

@@ -31,7 +31,7 @@ FRAMES = (
     multi_tensor.GROUP, multi_tensor.SGD, multi_tensor.ADAM, multi_tensor.RMSPROP, multi_tensor.ADAGRAD,
     multi_tensor.NORM_PART, multi_tensor.SCALE, multi_tensor.CLIP,
     framed.FRAMED, framed.DROPOUT, framed.DROPOUT_AGAIN, framed.EMBEDDING, framed.EMBEDDING_BACKWARD,
-    framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT,
+    framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT, framed.NORM_FIXED_BACKWARD,
     norm_gradients.NORM_GRADIENTS, sorting.SORTING,
     recurrent.PANELS, recurrent.LSTM, recurrent.LSTM_BACKWARD, recurrent.GRU, recurrent.GRU_BACKWARD,
     recurrent.RNN, recurrent.RNN_BACKWARD,

@@ -70,10 +70,11 @@ EMBEDDING_BACKWARD = FRAMED.named(
 # --- normalisation ---------------------------------------------------------------------------------------------
 
 # The operand is seen as four extents (n, g, c, s): see `kernels.cpu.normalization`. Each row or each channel has its
-# mean and the reciprocal of its deviation.
+# mean and the reciprocal of its deviation. Where channels lie last, the frame says in multiples of how many they go to
+# parts.
 _EXTENTS, _ROWS = ("n", "groups", "c", "s"), ("n", "groups")
 _IMAGE = _EXTENTS[1:]
-_NORM = "eps n groups c s"
+_NORM = "eps n groups c s channels_last"
 _WEIGHT = {"weight": _in("groups", "c")}
 _WEIGHTS = _WEIGHT | {"bias": _in("groups", "c")}
 _OF_IMAGES, _OF_ROWS = (
@@ -97,7 +98,8 @@ def _by_channel(
     """The way to divide a launch over the channels: images are as far apart as they were, ``x.numel // n``."""
     moves: dict[str, tuple[str, ...]] = {**dict.fromkeys(images, ("s",)), **dict.fromkeys(channels, ())}
     return (
-        Split("c", moves, grain=_SIDE_BY_SIDE, where={**where, "s": 1}),
+        Split("c", moves, grain="channels_last", where={**where, "s": 1}, unless={"channels_last": 0}),
+        Split("c", moves, grain=_SIDE_BY_SIDE, where={**where, "s": 1, "channels_last": 0}),
         Split("c", moves, where=where, unless={"s": 1}),
     )
 
@@ -154,6 +156,12 @@ NORM_WEIGHT = FRAMED.named(
     splits=_by_weight("mean", "rstd"),
 )  # fmt: skip
 NORM_UNCENTRED_WEIGHT = NORM_WEIGHT.variant(inputs=_BACK | _UNCENTRED, splits=_by_weight("rstd"))
+# By statistics that are given, a gradient is multiplied by what its channel was.
+NORM_FIXED_BACKWARD = FRAMED.named(
+    "norm_fixed_backward", outputs={"out": writes(*_EXTENTS)},
+    inputs={"grad": _in(*_EXTENTS), "weight": _in("groups", "c"), "variances": _in("c")}, integers=_NORM,
+    splits=_by_channel(("out", "grad"), ("weight", "variances")),
+)  # fmt: skip
 NORM_CHANNELS_WEIGHT = NORM_WEIGHT.variant(
     inputs=_BACK | _OF_CHANNELS, splits=_by_channel(("grad", "x"), ("out", "mean", "rstd"))
 )

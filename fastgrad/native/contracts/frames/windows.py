@@ -1,4 +1,7 @@
-"""Pooling and padding: what is done to the last dimensions of a tensor."""
+"""Pooling and padding: what is done to the last dimensions of a tensor.
+
+A place of a plane has one element, or where channels lie last one of each channel.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frame import Frame, number, reads, size, status, writes
 from fastgrad.native.contracts.split import Split
 
-_X, _OUT = ("height", "width"), ("out_height", "out_width")
+_X, _OUT = ("height", "width", "channels"), ("out_height", "out_width", "channels")
 _PLANES = {
     "out": writes("planes", *_OUT), "indices": writes("planes", *_OUT, element=INT64), "x": reads("planes", *_X),
-    "planes": size(), "extent": size("height width"), "out_extent": size("out_height out_width"),
+    "planes": size(), "channels": size(), "extent": size("height width"), "out_extent": size("out_height out_width"),
 }  # fmt: skip
 _EACH_PLANE = (Split("planes", {"out": _OUT, "indices": _OUT, "x": _X}),)
 
