@@ -438,7 +438,7 @@ def test_first_values(layer: Any, bound: float):
     """Uniform in plus or minus 1 / sqrt(fan_in)."""
     weights = layer.weight.detach().numpy()
     for values in (weights, layer.bias.detach().numpy()):
-        assert np.abs(values).max() <= bound
+        assert np.abs(values).max() <= np.float32(bound)  # the bound as the elements can say it
     assert np.abs(layer.bias.detach().numpy()).max() > 0.5 * bound
     assert np.abs(weights).max() > 0.99 * bound
     assert abs(weights.std() - bound / np.sqrt(3)) < 0.03 * bound
