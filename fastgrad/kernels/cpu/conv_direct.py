@@ -110,6 +110,28 @@ def _packer_by_place(element: Element) -> Any:
     return pack
 
 
+def _packing(element: Element, rows: int) -> Any:
+    """``pack(weights, p, f, blocks, singles, together)``: the steps of a launch, each a block of outputs of a group."""
+    pack_in_order, pack_by_place = _packer(element), _packer_by_place(element)
+    size, pointer = np.dtype(element.name).itemsize, element.pointer
+
+    @njit(**KERNEL)
+    def pack(weights, p, f, blocks, singles, together):  # type: ignore[no-untyped-def]
+        units, taps = blocks * rows + singles, f.kh * f.kw
+        for step in range(f.first, f.first + f.steps):
+            g, b = step // (blocks + singles), step % (blocks + singles)
+            given = pointer(f.weight + g * p.inputs * p.outputs * taps * size)
+            low = b * rows if b < blocks else blocks * rows + b - blocks
+            count = rows if b < blocks else 1
+            to = advance(weights, g * units * p.inputs * taps)
+            if together > 1:
+                pack_by_place(to, given, p, f, low, count)
+            else:
+                pack_in_order(to, given, p, f, units, low, count)
+
+    return pack
+
+
 def correlation(dtype: int, transposed: int) -> Any:
     """Images y from images x and the weights; or `transposed`, x from y.
 
@@ -122,7 +144,7 @@ def correlation(dtype: int, transposed: int) -> Any:
     rows, vectors, lanes = shape
     element = ELEMENTS[dtype]
     size, pointer = np.dtype(element.name).itemsize, element.pointer
-    pack, pack_by_place = _packer(element), _packer_by_place(element)
+    pack = _packing(element, rows)
     each, join = _each(dtype, rows, lanes), joined(dtype, rows, lanes)
     reach = vectors * lanes  # tiles read and write beyond the end of a line
 
@@ -158,16 +180,7 @@ def correlation(dtype: int, transposed: int) -> Any:
                 places_together(places, p, f, together)
             elif f.first == 0:
                 find_places(places, p, f)
-            for step in range(f.first, f.first + f.steps):
-                g, b = step // (blocks + singles), step % (blocks + singles)
-                given = pointer(f.weight + g * p.inputs * p.outputs * f.kh * f.kw * size)
-                low = b * rows if b < blocks else blocks * rows + b - blocks
-                count = rows if b < blocks else 1
-                to = advance(weights, g * units * terms)
-                if together > 1:
-                    pack_by_place(to, given, p, f, low, count)
-                else:
-                    pack(to, given, p, f, units, low, count)
+            pack(weights, p, f, blocks, singles, together)
             return True
         if together > 1:
             join(p, f, source, target, weights, places, blocks, singles, line, together)
