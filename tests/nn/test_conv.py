@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fastgrad as fg
-from fastgrad.kernels.cpu import conv, conv_direct, conv_taps, conv_weight
+from fastgrad.kernels.cpu import conv, conv_depthwise, conv_direct, conv_taps, conv_weight
 from fastgrad.native.build.compiler import compile_unit
 from fastgrad.native.build.loader import load_object, runtime_get, runtime_set
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
@@ -49,6 +49,14 @@ SHAPES = {
     "dilated": (2, 3, 11, 12, 11, 3, 2, 1, 2, 3, 1),
     "groups": (2, 8, 8, 8, 24, 3, 3, 1, 1, 1, 2),
     "depthwise": (2, 6, 9, 9, 6, 3, 3, 1, 1, 1, 6),
+    "depthwise, wide": (2, 3, 9, 37, 3, 3, 3, 1, 1, 1, 3),
+    "depthwise, one channel": (40, 1, 5, 6, 1, 3, 3, 1, 1, 1, 1),
+    "depthwise, dilated": (2, 3, 10, 13, 3, 3, 3, 1, 2, 3, 3),
+    "depthwise, stride": (2, 3, 9, 36, 3, 3, 3, 2, 1, 1, 3),
+    "depthwise 5": (3, 4, 11, 18, 4, 5, 5, 1, 2, 1, 4),
+    "depthwise 5, stride": (17, 2, 8, 7, 2, 5, 5, 2, 3, 1, 2),
+    "depthwise 7, much padding": (2, 3, 6, 9, 3, 7, 7, 1, 8, 1, 3),
+    "depthwise 7, stride": (2, 3, 40, 15, 3, 7, 7, 2, 0, 1, 3),
     "images": (40, 3, 4, 5, 8, 3, 3, 1, 1, 1, 1),
     "narrow": (2, 3, 5, 3, 8, 3, 3, 1, 0, 1, 1),
     "stride": (2, 4, 9, 11, 6, 3, 3, 2, 1, 1, 1),
@@ -134,6 +142,8 @@ def test_results_do_not_depend_on_the_run(dtype: str):
     [
         "many",
         "depthwise",
+        "depthwise, one channel",
+        "depthwise 5, stride",
         "images",
         "many small images",
         "whole vectors of images",
@@ -196,6 +206,7 @@ def call_kernel(address: int, shape: tuple[int, ...], arrays: list[np.ndarray]) 
 def test_other_processors(dtype: int, tile: Any, which: int, monkeypatch: pytest.MonkeyPatch):
     for module in (conv_direct, conv_taps, conv_weight):
         monkeypatch.setattr(module, "tile_shape", lambda dtype: tile)
+    monkeypatch.setattr(conv_depthwise, "lanes", lambda dtype: 0)
     function, options = conv.build(SimpleNamespace(options={"computes": "vxw"[which]}), dtype, FLAT)
     name = f"conv_test_{which}_{dtype}_{'_'.join(map(str, tile or ()))}"
     address = load_object(compile_unit(name, [Export(name, function)], options=options))(f"fastgrad_{name}")
@@ -209,18 +220,18 @@ def test_other_processors(dtype: int, tile: Any, which: int, monkeypatch: pytest
         assert_close(arrays[place], wanted)
 
 
-@pytest.mark.parametrize(("channels", "outputs"), [(2, 8), (8, 16)])
+@pytest.mark.parametrize(("channels", "outputs", "groups"), [(2, 8, 1), (8, 16, 1), (2, 2, 2)])
 @pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_what_is_not_finite_stays_where_it_belongs(value: float, channels: int, outputs: int):
+def test_what_is_not_finite_stays_where_it_belongs(value: float, channels: int, outputs: int, groups: int):
     """An infinite pixel reaches the weights that meet it, and no others."""
-    shape = (1, channels, 6, 6, outputs, 3, 3, 1, 0, 1, 1)
+    shape = (1, channels, 6, 6, outputs, 3, 3, 1, 0, 1, groups)
     x, w, g = operands(shape, "float32")
     x[0, 1, 5, 5] = value  # met by the last weight alone
     weight = fg.tensor(w, requires_grad=True)
-    (dw,) = fg.autograd.grad(F.conv2d(fg.tensor(x), weight), weight, fg.tensor(g))
-    finite = np.isfinite(dw.numpy())
-    assert not finite[:, 1, 2, 2].any()
-    finite[:, 1, 2, 2] = True
+    (dw,) = fg.autograd.grad(F.conv2d(fg.tensor(x), weight, groups=groups), weight, fg.tensor(g))
+    finite, reached = np.isfinite(dw.numpy()), (1, 0) if groups > 1 else (slice(None), 1)
+    assert not finite[reached][..., 2, 2].any()
+    finite[reached][..., 2, 2] = True
     assert finite.all()
 
 

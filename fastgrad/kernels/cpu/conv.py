@@ -7,7 +7,8 @@ A convolution ties three tensors together, x (N, C, H, W), w (O, C / groups, KH,
 with zeros outside of x. `forward` computes y; `backward_input` and `backward_weight` are its transposes, which compute
 x or w of the two others.
 
-The gradients of weights of many channels and outputs are computed by `conv_taps`. What else has planes not much larger
+Depthwise convolutions are computed by `conv_depthwise`, the gradients of weights of many channels and outputs by
+`conv_taps`. What else has planes not much larger
 than its images is computed where it lies, by `conv_direct` and `conv_weight`; the rest as products of the weights with
 columns, the matrix (C / groups * KH * KW, OH * OW) of all that each weight meets.
 """
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fastgrad.kernels.cpu.conv_depthwise import depthwise, depthwise_sums
 from fastgrad.kernels.cpu.conv_direct import correlation
 from fastgrad.kernels.cpu.conv_planes import LINE, images_of_block, round_up
 from fastgrad.kernels.cpu.conv_taps import adder, tap_sums
@@ -158,13 +160,14 @@ def _images(dtype: int, step: Any, back: bool) -> Callable[..., None]:
     """The kernel that computes images, y from x or `back`, directly or by ``step`` for each image and group."""
     element = ELEMENTS[dtype]
     pointer, size, fill = element.pointer, np.dtype(element.name).itemsize, _filler(element)
-    direct, general = correlation(dtype, 1 if back else 0), _each_group(element, step)
+    by_channel, direct = (way(dtype, 1 if back else 0) for way in (depthwise, correlation))
+    general = _each_group(element, step)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.convolution(frame)
         source, target = (f.y, f.x) if back else (f.x, f.y)
         channels, area = (f.c, f.h * f.w) if back else (f.o, f.oh * f.ow)
-        if direct(f, pointer(source), pointer(target)):
+        if by_channel(f, pointer(source), pointer(target)) or direct(f, pointer(source), pointer(target)):
             return
         if f.scratch.data == 0:
             _plan(f, 0, f.n, size)
@@ -206,7 +209,7 @@ def _backward_weight(dtype: int) -> Callable[..., None]:
     element = ELEMENTS[dtype]
     pointer, size = element.pointer, np.dtype(element.name).itemsize
     fill, gather, product = _filler(element), _gatherer(element), matrix_product(dtype)
-    by_taps, direct = tap_sums(dtype), weight_correlation(dtype)
+    by_taps, by_channel, direct = tap_sums(dtype), depthwise_sums(dtype), weight_correlation(dtype)
     zero, add = element.constant(0), adder()
 
     @njit(**INLINE)
@@ -230,13 +233,14 @@ def _backward_weight(dtype: int) -> Callable[..., None]:
         asked, count, nbytes = f.scratch.data == 0, f.o * terms, f.o * terms * size
         each = images_of_block(f.n, nbytes, 1)
         steps = (f.n + each - 1) // each
-        if by_taps(f, pointer(f.x), pointer(f.weight), pointer(f.y)):
+        x, w, y = pointer(f.x), pointer(f.weight), pointer(f.y)
+        if by_taps(f, x, w, y):
             return
-        if direct(f, pointer(f.x), pointer(f.weight), pointer(f.y)):
+        if by_channel(f, x, w, y) or direct(f, x, w, y):
             if asked:
                 f.scratch.nbytes = max(f.scratch.nbytes, round_up(_columns_wanted(f, size), LINE))
-            elif f.stage == 2 and not finite(pointer(f.weight), count):
-                fill(pointer(f.weight), 0, f.o, terms)
+            elif f.stage == 2 and not finite(w, count):
+                fill(w, 0, f.o, terms)
                 general(f, f.weight, 0, f.n)
         elif asked:
             _plan(f, 0, steps, size)

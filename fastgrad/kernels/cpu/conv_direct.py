@@ -30,7 +30,7 @@ from fastgrad.kernels.cpu.conv_planes import (
 )
 from fastgrad.kernels.cpu.conv_together import images_together, joined, places_together
 from fastgrad.kernels.cpu.micro import tile, tile_shape
-from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP, Element
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.native.base.intrinsics import advance, memset, nth, words
 
 PIXELS = 1024  # of an output that are computed before they are copied out
@@ -52,17 +52,15 @@ def _strip(vectors: int, rows: int, lanes: int, dtype: int) -> Any:
     return strip
 
 
-def _packer(element: Element, rows: int) -> Any:
-    """``pack(out, w, p, f, units, low, count, by_place)``: weights of the outputs from `low` on in the order in which
-    tiles read them, phase by phase; a block of `rows` outputs or a single one. Zeros where a block has more rows than
-    outputs. They are in order of channels, or `by_place` of the window, which `conv_together` describes.
+def _packer(element: Element) -> Any:
+    """``pack(out, w, p, f, units, low, count)``: weights of the outputs from `low` on in the order in which tiles read
+    them, phase by phase; a block of `count` outputs or a single one. Zeros where a block has more rows than outputs.
     """
     zero = element.constant(0)
 
     @njit(**KERNEL)
-    def pack(out, w, p, f, units, low, count, by_place):  # type: ignore[no-untyped-def]
-        taps = f.kh * f.kw
-        by_output, by_input = (taps, p.outputs * taps) if p.transposed else (p.inputs * taps, taps)
+    def pack(out, w, p, f, units, low, count):  # type: ignore[no-untyped-def]
+        by_output, by_input = _distances(p, f)
         begin = 0
         for a in range(p.step_down):
             for b in range(p.step_across):
@@ -74,15 +72,62 @@ def _packer(element: Element, rows: int) -> Any:
                         for j in range(f.kw):
                             if meets(p, f.sh, k * f.dh, a) and meets(p, f.sw, j * f.dw, b):
                                 source = advance(w, c * by_input + k * f.kw + j)
-                                to = at
-                                if by_place:
-                                    tap = k * f.kw + j
-                                    tap = taps - 1 - tap if p.transposed else tap
-                                    to = low * terms + (tap * p.inputs + c) * count
                                 for r in range(count):
                                     o = low + r
-                                    out[to + r] = source[o * by_output] if o < p.outputs else zero
+                                    out[at + r] = source[o * by_output] if o < p.outputs else zero
                                 at += count
+
+    return pack
+
+
+@njit(**INLINE)
+def _distances(p, f):  # type: ignore[no-untyped-def]
+    """How far the weights of an output are apart from those of the next one, and those of an input."""
+    taps = f.kh * f.kw
+    return (taps, p.outputs * taps) if p.transposed else (p.inputs * taps, taps)
+
+
+def _packer_by_place(element: Element) -> Any:
+    """``pack(out, w, p, f, low, count)``: the same by places of the window, in the order of `conv_together`."""
+    zero = element.constant(0)
+
+    @njit(**KERNEL)
+    def pack(out, w, p, f, low, count):  # type: ignore[no-untyped-def]
+        by_output, by_input = _distances(p, f)
+        taps = f.kh * f.kw
+        at = low * p.inputs * taps
+        for t in range(
+            taps
+        ):  # what is written lies in one line: as many lines as there are places would collide
+            tap = taps - 1 - t if p.transposed else t
+            for c in range(p.inputs):
+                source = advance(w, c * by_input + tap)
+                for r in range(count):
+                    o = low + r
+                    out[at + r] = source[o * by_output] if o < p.outputs else zero
+                at += count
+
+    return pack
+
+
+def _packing(element: Element, rows: int) -> Any:
+    """``pack(weights, p, f, blocks, singles, together)``: the steps of a launch, each a block of outputs of a group."""
+    pack_in_order, pack_by_place = _packer(element), _packer_by_place(element)
+    size, pointer = np.dtype(element.name).itemsize, element.pointer
+
+    @njit(**KERNEL)
+    def pack(weights, p, f, blocks, singles, together):  # type: ignore[no-untyped-def]
+        units, taps = blocks * rows + singles, f.kh * f.kw
+        for step in range(f.first, f.first + f.steps):
+            g, b = step // (blocks + singles), step % (blocks + singles)
+            given = pointer(f.weight + g * p.inputs * p.outputs * taps * size)
+            low = b * rows if b < blocks else blocks * rows + b - blocks
+            count = rows if b < blocks else 1
+            to = advance(weights, g * units * p.inputs * taps)
+            if together > 1:
+                pack_by_place(to, given, p, f, low, count)
+            else:
+                pack_in_order(to, given, p, f, units, low, count)
 
     return pack
 
@@ -99,7 +144,8 @@ def correlation(dtype: int, transposed: int) -> Any:
     rows, vectors, lanes = shape
     element = ELEMENTS[dtype]
     size, pointer = np.dtype(element.name).itemsize, element.pointer
-    pack, each, join = _packer(element, rows), _each(dtype, rows, lanes), joined(dtype, rows, lanes)
+    pack = _packing(element, rows)
+    each, join = _each(dtype, rows, lanes), joined(dtype, rows, lanes)
     reach = vectors * lanes  # tiles read and write beyond the end of a line
 
     @njit(**KERNEL)
@@ -134,12 +180,7 @@ def correlation(dtype: int, transposed: int) -> Any:
                 places_together(places, p, f, together)
             elif f.first == 0:
                 find_places(places, p, f)
-            for step in range(f.first, f.first + f.steps):
-                g, b = step // (blocks + singles), step % (blocks + singles)
-                given = pointer(f.weight + g * p.inputs * p.outputs * f.kh * f.kw * size)
-                low = b * rows if b < blocks else blocks * rows + b - blocks
-                count = rows if b < blocks else 1
-                pack(advance(weights, g * units * terms), given, p, f, units, low, count, together > 1)
+            pack(weights, p, f, blocks, singles, together)
             return True
         if together > 1:
             join(p, f, source, target, weights, places, blocks, singles, line, together)

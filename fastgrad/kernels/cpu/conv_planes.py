@@ -164,18 +164,18 @@ def placer() -> Any:
                 size = min(p.h, p.tall - p.top) * p.w
                 copy(advance(planes, c * p.plane + p.top * p.pitch), advance(source, c * p.h * p.w), 1, size)
                 continue
-            for r in range(p.h):
-                row = (r + p.top) // p.down
-                if row >= p.tall:
-                    break
-                line = advance(
-                    planes, c * p.plane + (r + p.top) % p.down * p.across * p.phase + row * p.pitch
-                )
+            for a in range(p.down):
+                top = (a - p.top) % p.down  # the first row that belongs to this phase
+                row = (top + p.top) // p.down
+                rows = min((p.h - top + p.down - 1) // p.down, p.tall - row)
                 for v in range(p.across):
-                    begin = (v - p.left) % p.across  # the first column that belongs to this phase
-                    column = (begin + p.left) // p.across
-                    count = min((p.w - begin + p.across - 1) // p.across, p.pitch - column)
-                    given = advance(source, (c * p.h + r) * p.w + begin)
-                    copy(advance(line, v * p.phase + column), given, p.across, count)
+                    left = (v - p.left) % p.across
+                    column = (left + p.left) // p.across
+                    count = min((p.w - left + p.across - 1) // p.across, p.pitch - column)
+                    phase = advance(planes, c * p.plane + (a * p.across + v) * p.phase + column)
+                    given = advance(source, (c * p.h + top) * p.w + left)
+                    for r in range(rows):
+                        line = advance(phase, (row + r) * p.pitch)
+                        copy(line, advance(given, r * p.down * p.w), p.across, count)
 
     return place

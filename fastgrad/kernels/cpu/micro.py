@@ -190,7 +190,7 @@ def _masks(builder: Any, columns: Any, vectors: int, width: int) -> list[Any]:
     ]
 
 
-def _masked(builder: Any, action: str, vector: Any, arguments: list[Any]) -> Any:
+def masked(builder: Any, action: str, vector: Any, arguments: list[Any]) -> Any:
     """Call LLVM's masked ``load`` or ``store`` of a type of vectors."""
     suffix = f"v{vector.count}{'f32' if isinstance(vector.element, ir.FloatType) else 'f64'}.p0"
     name = f"llvm.masked.{action}.{suffix}"
@@ -205,7 +205,7 @@ def _load_inside(builder: Any, at: Any, masks: list[Any], vector: Any, align: in
     for v, mask in enumerate(masks):
         place = builder.bitcast(builder.gep(at, [_LL64(v * vector.count)]), vector.as_pointer())
         zeros = ir.Constant(vector, [0.0] * vector.count)
-        values.append(_masked(builder, "load", vector, [place, _LL32(align), mask, zeros]))
+        values.append(masked(builder, "load", vector, [place, _LL32(align), mask, zeros]))
     return values
 
 
@@ -213,7 +213,7 @@ def _store_inside(builder: Any, at: Any, values: list[Any], masks: list[Any], al
     for v, (value, mask) in enumerate(zip(values, masks, strict=True)):
         vector = value.type
         place = builder.bitcast(builder.gep(at, [_LL64(v * vector.count)]), vector.as_pointer())
-        _masked(builder, "store", vector, [value, place, _LL32(align), mask])
+        masked(builder, "store", vector, [value, place, _LL32(align), mask])
 
 
 def splat(builder: Any, value: Any, vector: Any, width: int) -> Any:
@@ -431,12 +431,12 @@ def _transposed(builder: Any, values: list[Any]) -> list[Any]:
         high = [c + span if not c & span else width + c for c in range(width)]
         for r in (r for r in range(width) if not r & span):
             pair = values[r], values[r + span]
-            values[r], values[r + span] = (_shuffle(builder, *pair, mask) for mask in (low, high))
+            values[r], values[r + span] = (shuffle(builder, *pair, mask) for mask in (low, high))
         span *= 2
     return values
 
 
-def _shuffle(builder: Any, a: Any, b: Any, mask: list[int]) -> Any:
+def shuffle(builder: Any, a: Any, b: Any, mask: list[int]) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_LL32, len(mask)), mask))
 
 
