@@ -59,8 +59,8 @@ EMBEDDING = FRAMED.named(
     splits=(Split("indices.numel", {"out": ("width",), "indices": (), "factors": ()}),),
 )  # fmt: skip
 # What is added up may belong to one row from anywhere, so a part has all rows, and `columns` of them from `first` on.
-_LINE = 32
-"""Columns go to parts by so many, so that no two write to the same line of the cache."""
+_LINE = 64
+"""Columns go to parts by so many, so that a part reads and writes whole lines of the cache."""
 EMBEDDING_BACKWARD = FRAMED.named(
     "embedding_backward", outputs={"out": updates("rows", "width")},
     inputs={"grad": _in("indices.numel", "width"), **_INDICES}, integers="rows width padding first columns",
