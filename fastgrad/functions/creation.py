@@ -12,6 +12,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.functions.arguments import (
+    LIMIT,
     TOO_LONG,
     as_float,
     as_index,
@@ -30,6 +31,7 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import float_bits
+from fastgrad.random import fill_integers, fill_normal, fill_uniform
 
 _DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
 _word = rt.word
@@ -404,11 +406,12 @@ def arange(
         first, last, by = bounds[0] if bounds else (start or 0), end, step
     values = [v.item() if is_tensor(v) else v for v in (first, last, by)]
     for argument, v in zip(("start", "end", "step"), values, strict=True):
+        if type(v) is float or (type(v) is int and -LIMIT <= v < LIMIT):
+            continue
         if not isinstance(v, (int, float, np.number)):
             raise TypeError(f"arange(): argument '{argument}' must be Number, not {type(v).__name__}")
-    first, last, by = values
-    for v in values:
         number_parts(v, "arange")
+    first, last, by = values
     if by == 0 or by != by:
         raise RuntimeError("arange(): step must be nonzero")
     if not (math.isfinite(first) and math.isfinite(last)):
@@ -455,8 +458,6 @@ def rand(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """Random numbers from the uniform distribution on [0, 1)."""
-    from fastgrad.random import fill_uniform
-
     out = need_floating(
         "rand", allocate("rand", dtype_code(dtype), as_sizes("rand", size), device_code(device))
     )
@@ -469,8 +470,6 @@ def randn(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """Random numbers from the standard normal distribution."""
-    from fastgrad.random import fill_normal
-
     out = need_floating(
         "randn", allocate("randn", dtype_code(dtype), as_sizes("randn", size), device_code(device))
     )
@@ -505,8 +504,6 @@ def randint(
     requires_grad: bool = False,
 ) -> Any:
     """Random integers from `low` (0 if not given) up to, not including, `high`."""
-    from fastgrad.random import fill_integers
-
     if size is None:
         low, high, size = 0, low, high
     low, high = integer_bounds("randint", low, high)

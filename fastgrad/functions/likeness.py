@@ -19,6 +19,7 @@ from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.records import TENSOR
+from fastgrad.random import fill_integers, fill_normal, fill_uniform
 
 _DTYPE, _DEVICE, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "device", "flags"))
 
@@ -125,8 +126,6 @@ def rand_like(
     memory_format: Any = None,
 ) -> Any:
     """Uniform random numbers in the sizes of a tensor; see `empty_like`."""
-    from fastgrad.random import fill_uniform
-
     out = need_floating("rand_like", _alike("rand_like", input, dtype, device, memory_format))
     fill_uniform(out, 0.0, 1.0)
     return finish(out, requires_grad)
@@ -142,8 +141,6 @@ def randn_like(
     memory_format: Any = None,
 ) -> Any:
     """Normal random numbers in the sizes of a tensor; see `empty_like`."""
-    from fastgrad.random import fill_normal
-
     out = need_floating("randn_like", _alike("randn_like", input, dtype, device, memory_format))
     fill_normal(out, 0.0, 1.0)
     return finish(out, requires_grad)
@@ -160,8 +157,6 @@ def randint_like(
     memory_format: Any = None,
 ) -> Any:
     """Random integers in the sizes of a tensor; see `empty_like`."""
-    from fastgrad.random import fill_integers
-
     bounds = integer_bounds("randint_like", *((0, low) if high is None else (low, high)))
     out = _alike("randint_like", input, dtype, device, memory_format)
     fill_integers(out, *bounds)

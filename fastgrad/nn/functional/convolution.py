@@ -8,7 +8,7 @@ from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.native.build.loader import rt
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.padding import pad
-from fastgrad.nn.functional.windows import at_least, each_dim, with_rows
+from fastgrad.nn.functional.windows import at_least, each_dim, remembered, with_rows
 from fastgrad.ops.call import apply
 
 _OPS = {name: BY_NAME[name].id for name in ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")}
@@ -200,35 +200,63 @@ def _convolve(
     groups: Any,
 ) -> Any:
     strides, dilations = _checked(name, rank, x, weight, bias, stride, dilation, groups)
-    kernel = weight.shape[2:]
+    kept = rt.sizes(weight)
     if isinstance(padding, str):
-        x, paddings = _by_name(name, x, padding, kernel, strides, dilations)
+        x, paddings = _by_name(name, x, padding, kept[2:], strides, dilations)
     else:
         paddings = each_dim(name, "padding", padding, rank)
-        at_least(name, "padding", paddings, 0)
-    outputs, inputs = weight.shape[:2]
+    settings, sizes = _fitted(name, rank, rt.sizes(x), kept, strides, paddings, dilations, int(groups))
+    _check_bias(name, bias, weight, sizes[0])
+    return _called(name, rank, x, weight, bias, settings, sizes)
+
+
+@remembered
+def _fitted(
+    name: str,
+    rank: int,
+    shape: tuple[int, ...],
+    weight: tuple[int, ...],
+    strides: tuple[int, ...],
+    paddings: tuple[int, ...],
+    dilations: tuple[int, ...],
+    groups: int,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Groups, strides, padding and dilation down and across; outputs and sizes of the results for images.
+
+    The sizes are those of images and weights.
+    """
+    at_least(name, "padding", paddings, 0)
+    outputs, inputs = weight[:2]
     if outputs < groups or outputs % groups:
         raise RuntimeError(
             f"{name}(): Given groups={groups}, expected weight to have a positive multiple of {groups} as its size at "
-            f"dimension 0, but got weight of size {list(weight.shape)}"
+            f"dimension 0, but got weight of size {list(weight)}"
         )
-    if x.shape[-rank - 1] != inputs * groups:
+    if shape[-rank - 1] != inputs * groups:
         raise RuntimeError(
-            f"{name}(): Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(x.shape)} to "
-            f"have {inputs * groups} channels, but got {x.shape[-rank - 1]} channels instead"
+            f"{name}(): Given groups={groups}, weight of size {list(weight)}, expected input{list(shape)} to "
+            f"have {inputs * groups} channels, but got {shape[-rank - 1]} channels instead"
         )
-    _check_bias(name, bias, weight, outputs)
     sizes = [
         (size + 2 * p - d * (k - 1) - 1) // s + 1
-        for size, k, s, p, d in zip(x.shape[-rank:], kernel, strides, paddings, dilations, strict=True)
+        for size, k, s, p, d in zip(shape[-rank:], weight[2:], strides, paddings, dilations, strict=True)
     ]
-    if min(sizes) < 1 or 0 in x.shape[-rank:]:
-        padded = [size + 2 * p for size, p in zip(x.shape[-rank:], paddings, strict=True)]
+    if min(sizes) < 1 or 0 in shape[-rank:]:
+        padded = [size + 2 * p for size, p in zip(shape[-rank:], paddings, strict=True)]
         raise RuntimeError(
-            f"{name}(): the input {list(x.shape)}, {padded} with its padding, has no room for the windows of weight "
-            f"{list(weight.shape)} with dilation {list(dilations)}: Kernel size can't be greater than actual input size"
+            f"{name}(): the input {list(shape)}, {padded} with its padding, has no room for the windows of weight "
+            f"{list(weight)} with dilation {list(dilations)}: Kernel size can't be greater than actual input size"
         )
-    return _called(name, rank, x, weight, bias, (groups, strides, paddings, dilations), (outputs, *sizes))
+    return _settings(rank, groups, strides, paddings, dilations), (outputs, *sizes)
+
+
+def _settings(
+    rank: int, groups: int, strides: tuple[int, ...], paddings: tuple[int, ...], dilations: tuple[int, ...]
+) -> tuple[int, ...]:
+    """What the op takes before the order of the result and its sizes."""
+    return (
+        groups, *with_rows(rank, strides, 1), *with_rows(rank, paddings, 0), *with_rows(rank, dilations, 1),
+    )  # fmt: skip
 
 
 def _transposed(
@@ -276,7 +304,8 @@ def _transposed(
             f"{name}(): Given input size per channel {list(x.shape[-rank:])}, the output would have size {sizes}: "
             "Output size is too small"
         )
-    return _called(name, rank, x, weight, bias, (groups, strides, paddings, dilations), (outputs, *sizes))
+    settings = _settings(rank, groups, strides, paddings, dilations)
+    return _called(name, rank, x, weight, bias, settings, (outputs, *sizes))
 
 
 def _checked(
@@ -291,25 +320,39 @@ def _checked(
         raise RuntimeError(f"{name}(): non-positive groups is not supported, but got groups={groups}")
     strides = each_dim(name, "stride", stride, rank)
     dilations = each_dim(name, "dilation", dilation, rank)
-    at_least(name, "stride", strides, 1)
-    at_least(name, "dilation", dilations, 1)
-    if weight.ndim != rank + 2:
-        raise RuntimeError(
-            f"{name}(): expected a weight of {rank + 2} dimensions, but got size {list(weight.shape)}"
-        )
-    at_least(name, "kernel size", weight.shape[2:], 1)
-    if x.ndim not in (rank + 1, rank + 2):
-        raise RuntimeError(
-            f"{name}(): Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of "
-            f"size: {list(x.shape)}"
-        )
-    for argument, t in (("weight", weight), ("bias", bias)):
+    _check_sizes(name, rank, rt.sizes(x), rt.sizes(weight), strides, dilations)
+    for t in (weight, bias):
         if t is not None and t.dtype is not x.dtype:
+            argument = "weight" if t is weight else "bias"
             raise RuntimeError(
                 f"{name}(): Input type ({x.dtype.type_name}) and {argument} type ({t.dtype.type_name}) should be the "
                 "same; convert one of them with .to(dtype)"
             )
     return strides, dilations
+
+
+@remembered
+def _check_sizes(
+    name: str,
+    rank: int,
+    shape: tuple[int, ...],
+    weight: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> None:
+    """Refuse images and weights of other numbers of dimensions, and settings that are too small."""
+    at_least(name, "stride", strides, 1)
+    at_least(name, "dilation", dilations, 1)
+    if len(weight) != rank + 2:
+        raise RuntimeError(
+            f"{name}(): expected a weight of {rank + 2} dimensions, but got size {list(weight)}"
+        )
+    at_least(name, "kernel size", weight[2:], 1)
+    if len(shape) not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"{name}(): Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of "
+            f"size: {list(shape)}"
+        )
 
 
 def _check_bias(name: str, bias: Any, weight: Any, outputs: int) -> None:
@@ -345,14 +388,10 @@ def _by_name(
 
 
 def _called(
-    name: str, rank: int, x: Any, weight: Any, bias: Any, settings: Any, sizes: tuple[int, ...]
+    name: str, rank: int, x: Any, weight: Any, bias: Any, settings: tuple[int, ...], sizes: tuple[int, ...]
 ) -> Any:
     """The op on a batch; one image is a batch of one."""
     if x.ndim == rank + 1:
         return _called(name, rank, x.unsqueeze(0), weight, bias, settings, sizes).squeeze(0)
-    groups, strides, paddings, dilations = settings
     last = rt.channels_last(weight) or (rank == 2 and rt.channels_last(x))  # of signals, as in PyTorch
-    return apply(
-        _OPS[name], 3, 0, x, weight, bias, groups, *with_rows(rank, strides, 1), *with_rows(rank, paddings, 0),
-        *with_rows(rank, dilations, 1), int(last), rank + 2, x.shape[0], *sizes,
-    )  # fmt: skip
+    return apply(_OPS[name], 3, 0, x, weight, bias, *settings, int(last), rank + 2, rt.sizes(x)[0], *sizes)

@@ -7,10 +7,11 @@ from typing import Any
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
 from fastgrad.native.build.loader import rt
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.nn.functional.windows import at_least, each_dim, with_rows
+from fastgrad.nn.functional.windows import at_least, each_dim, remembered, with_rows
 from fastgrad.ops.call import apply
 
 _MAX, _AVG, _ADAPTIVE = (BY_NAME[name].id for name in ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d"))
+_UNDILATED = 6  # settings of windows without dilation
 
 Size = int | tuple[int, ...]
 
@@ -222,32 +223,47 @@ def adaptive_avg_pool2d(input: Any, output_size: int | tuple[int | None, ...] | 
 
 def _windows(
     name: str, rank: int, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """Kernel, strides, padding and dilation of each dimension, and the sizes of the result.
-
-    Of kernels there is as much as can lie above the padded image, and no step is longer than that.
-    """
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What `_fitted` makes of the arguments of a function."""
     need_tensor(name, x)
     as_flag(name, "ceil_mode", ceil_mode)
     kernels = each_dim(name, "kernel_size", kernel, rank)
     unset = stride is None or (isinstance(stride, (tuple, list)) and not stride)
     strides = kernels if unset else each_dim(name, "stride", stride, rank)
     paddings, dilations = each_dim(name, "padding", padding, rank), each_dim(name, "dilation", dilation, rank)
+    return _fitted(name, rank, rt.sizes(x), kernels, strides, paddings, dilations, ceil_mode)
+
+
+@remembered
+def _fitted(
+    name: str,
+    rank: int,
+    shape: tuple[int, ...],
+    kernels: tuple[int, ...],
+    strides: tuple[int, ...],
+    paddings: tuple[int, ...],
+    dilations: tuple[int, ...],
+    ceil_mode: bool,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Kernel, strides, padding and dilation down and across; rank and sizes of the results for images.
+
+    Of kernels there is as much as can lie above the padded image, and no step is longer than that.
+    """
     for argument, values, least in (
         ("kernel_size", kernels, 1), ("stride", strides, 1), ("padding", paddings, 0), ("dilation", dilations, 1)
     ):  # fmt: skip
         at_least(name, argument, values, least)
-    if x.ndim not in (rank + 1, rank + 2):
+    if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(
             f"{name}(): expected a {rank + 1}D or {rank + 2}D (batch mode) tensor, but got input of size "
-            f"{list(x.shape)}"
+            f"{list(shape)}"
         )
-    if 0 in x.shape[-rank - 1 :]:
+    if 0 in shape[-rank - 1 :]:
         raise RuntimeError(
-            f"{name}(): expected non-zero sizes but for the batch, but got input of size {list(x.shape)}"
+            f"{name}(): expected non-zero sizes but for the batch, but got input of size {list(shape)}"
         )
     windows, sizes = [], []
-    for size, k, s, p, d in zip(x.shape[-rank:], kernels, strides, paddings, dilations, strict=True):
+    for size, k, s, p, d in zip(shape[-rank:], kernels, strides, paddings, dilations, strict=True):
         if p > (d * (k - 1) + 1) // 2:
             raise RuntimeError(
                 f"{name}(): pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and "
@@ -259,13 +275,19 @@ def _windows(
             out -= 1
         if out < 1:
             raise RuntimeError(
-                f"{name}(): Given input size {list(x.shape)} and kernel_size={list(kernels)}, the result would have "
+                f"{name}(): Given input size {list(shape)} and kernel_size={list(kernels)}, the result would have "
                 f"size {out}. Output size is too small"
             )
         padded = size + 2 * p
         windows.append((min(k, -(-padded // d)), min(s, padded), p, min(d, padded)))
         sizes.append(out)
-    return tuple(zip(*windows, strict=True)), tuple(sizes)
+    settings = [
+        v
+        for values, absent in zip(zip(*windows, strict=True), (1, 1, 0, 1), strict=True)
+        for v in with_rows(rank, values, absent)
+    ]
+    target = (*shape[:-rank], *with_rows(rank, tuple(sizes), 1))
+    return tuple(settings), (len(target), *target)
 
 
 def _channels_last(x: Any) -> int:
@@ -276,18 +298,10 @@ def _channels_last(x: Any) -> int:
 def _max(
     name: str, rank: int, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> tuple[Any, Any]:
-    windows, sizes = _windows(name, rank, x, kernel, stride, padding, dilation, ceil_mode)
-    settings = [
-        v
-        for values, absent in zip(windows, (1, 1, 0, 1), strict=True)
-        for v in with_rows(rank, values, absent)
-    ]
+    settings, target = _windows(name, rank, x, kernel, stride, padding, dilation, ceil_mode)
     if rank == 1:
         x = x.unsqueeze(-2)
-    lead = x.shape[:-2]
-    out, indices = apply(
-        _MAX, 1, 0, x, *settings, _channels_last(x), x.ndim, *lead, *with_rows(rank, sizes, 1)
-    )
+    out, indices = apply(_MAX, 1, 0, x, *settings, _channels_last(x), *target)
     return (out.squeeze(-2), indices.squeeze(-2)) if rank == 1 else (out, indices)
 
 
@@ -302,20 +316,14 @@ def _avg(
     counts: bool,
     divisor: Any,
 ) -> Any:
-    windows, sizes = _windows(name, rank, x, kernel, stride, padding, 1, ceil_mode)
+    settings, target = _windows(name, rank, x, kernel, stride, padding, 1, ceil_mode)
     if divisor is not None and as_index(name, "divisor_override", divisor) == 0:
         raise RuntimeError(f"{name}(): divisor must be not zero, but got divisor_override=0")
-    settings = [
-        v
-        for values, absent in zip(windows[:3], (1, 1, 0), strict=True)
-        for v in with_rows(rank, values, absent)
-    ]
     if rank == 1:
         x = x.unsqueeze(-2)
-    lead = x.shape[:-2]
     out = apply(
-        _AVG, 1, 0, x, *settings, as_flag(name, "count_include_pad", counts), divisor or 0, _channels_last(x), x.ndim,
-        *lead, *with_rows(rank, sizes, 1),
+        _AVG, 1, 0, x, *settings[:_UNDILATED], as_flag(name, "count_include_pad", counts), divisor or 0,
+        _channels_last(x), *target,
     )  # fmt: skip
     return out.squeeze(-2) if rank == 1 else out
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.functions.arguments import as_index, as_sizes
+
+remembered = functools.lru_cache(maxsize=1024)
+"""For functions from sizes and settings, tuples of plain integers, to what an op is called with: layers meet the same
+ones again and again."""
+_SMALL = 1 << 31
 
 
 def each_dim(name: str, argument: str, value: Any, rank: int) -> tuple[int, ...]:
@@ -18,6 +24,8 @@ def each_dim(name: str, argument: str, value: Any, rank: int) -> tuple[int, ...]
     RuntimeError
         If there are too many or too few.
     """
+    if type(value) is int and -_SMALL < value < _SMALL:
+        return (value,) * rank
     if not isinstance(value, (tuple, list)):
         return (as_index(name, argument, value),) * rank
     values = as_sizes(name, (value,), argument)
