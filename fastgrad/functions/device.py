@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from fastgrad.functions.arguments import as_index
 from fastgrad.native.host import devices
@@ -39,7 +39,7 @@ class device:  # noqa: N801 - PyTorch's name
     type: str
     index: int | None
 
-    def __init__(self, type: Any, index: int | None = None) -> None:
+    def __new__(cls, type: Any, index: int | None = None) -> Self:  # noqa: D102 - the class says it
         if isinstance(type, device):
             type, index = type.type, type.index
         if not isinstance(type, str):
@@ -56,8 +56,13 @@ class device:  # noqa: N801 - PyTorch's name
         if name not in devices.NAMES:
             known = ", ".join(sorted(devices.NAMES))
             raise RuntimeError(f"Expected one of {known} device type at start of device string: {name}")
+        self = object.__new__(cls)
         _set(self, "type", name)
         _set(self, "index", int(number) if number else index)
+        return self
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("type 'fastgrad.device' is not an acceptable base type")
 
     def __setattr__(self, name: str, value: Any) -> None:
         known = name in self.__slots__

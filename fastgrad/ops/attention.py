@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.attention import ATTENTION, ATTENTION_BACKWARD
 from fastgrad.native.contracts.ops import (
@@ -26,14 +27,15 @@ from fastgrad.ops.vocabulary import m
 # Query (B, H, L, E), key and value (B, H / group, S, E), mask (B, H, L, S) to be added or absent. The second result is
 # the logarithm of the sum of exponentials of each query's scores. The scale is the bit pattern of a float.
 attention = Op(
-    "scaled_dot_product_attention", STRUCTURED, ("q", "k", "v", "mask?"), ("causal", "scale"), edges=3, n_out=2,
+    "scaled_dot_product_attention", STRUCTURED, ("q", "k", "v", "mask?"), integers.ATTENTION.names, edges=3, n_out=2,
     kernel=Kernel("attention", "attention:build", frame=ATTENTION, dtypes=FLOATS, backward=False),
     forward=SHAPE_ATTENTION,
     flags=ONE_DIFFERENTIABLE, node="ScaledDotProductFlashAttentionForCpuBackward0",
     saved_as="query key value attn_mask -> output logsumexp",
 )  # fmt: skip
 attention_backward = Op(
-    "scaled_dot_product_attention_backward", STRUCTURED, ("g", "q", "k", "v", "mask?", "y", "y1"), ("causal", "scale"),
+    "scaled_dot_product_attention_backward", STRUCTURED, ("g", "q", "k", "v", "mask?", "y", "y1"),
+    integers.ATTENTION.names,
     kernel=Kernel("attention_backward", "attention:build", frame=ATTENTION_BACKWARD, dtypes=FLOATS, backward=True),
     forward=SHAPE_ATTENTION_BACKWARD,
     n_out=3, flags=NOT_DIFFERENTIABLE,

@@ -11,6 +11,7 @@ result: with a stride, the sizes of v leave those of x open.
 
 from __future__ import annotations
 
+from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.element_types import NUMBERS
 from fastgrad.native.contracts.frames.convolution import CONVOLUTION, CONVOLUTION_INPUT, CONVOLUTION_WEIGHT
 from fastgrad.native.contracts.ops import (
@@ -26,9 +27,7 @@ from fastgrad.ops.reduce import expand_reduced, sum_
 from fastgrad.ops.registry import Op
 from fastgrad.ops.rules import gathering, taking
 
-SETTINGS = (
-    "groups", "stride_h", "stride_w", "padding_h", "padding_w", "dilation_h", "dilation_w", "channels_last",
-)  # fmt: skip
+SETTINGS = (*integers.GEOMETRY.names, *integers.IMAGES.names)
 CALLED = "input weight bias"  # by PyTorch
 
 

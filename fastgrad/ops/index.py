@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.frames import indexing
 from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.ops import (
@@ -25,7 +26,7 @@ gather = Op(
     "gather",
     STRUCTURED,
     ("x", "index"),
-    ("dim",),
+    integers.ALONG.names,
     kernel=Kernel("gather", "index:gather", frame=indexing.GATHER),
     forward=SHAPE_GATHER,
     edges=1,
@@ -35,7 +36,7 @@ scatter_add = Op(
     "scatter_add",
     STRUCTURED,
     ("x?", "source", "index"),
-    ("dim", "*target"),
+    (*integers.ALONG.names, "*target"),
     kernel=SCATTER,
     forward=SHAPE_SCATTER_ADD,
     edges=2,
@@ -67,11 +68,11 @@ def _indexing(name, transposed, nodes, called):
     names = (called, *(f"{called}{k}" for k in range(1, MOST_INDICES)))
     optional = (called, *(f"{name}?" for name in names[1:]))
     read = Op(
-        name, STRUCTURED, ("x", *optional), ("first", "stacked"), forward=SHAPE_INDEX, node=nodes[0], edges=1,
+        name, STRUCTURED, ("x", *optional), integers.INDEXED.names, forward=SHAPE_INDEX, node=nodes[0], edges=1,
         kernel=INDEX,
     )  # fmt: skip
     add = Op(
-        transposed, STRUCTURED, ("x", *optional), ("first", "stacked", "*target"), forward=SHAPE_INDEX_BACKWARD,
+        transposed, STRUCTURED, ("x", *optional), (*integers.INDEXED.names, "*target"), forward=SHAPE_INDEX_BACKWARD,
         node=nodes[1], edges=1, kernel=INDEX_PUT, saved_as=" ".join(("source", *names)),
     )  # fmt: skip
 
@@ -93,6 +94,6 @@ _indexing("index.select", "index.add", ("IndexSelectBackward0", "IndexAddBackwar
     "x", "x"
 )
 index_put = Op(
-    "index_put", STRUCTURED, ("x", "v", "indices"), ("first", "accumulate"), kernel=INDEX_PUT,
+    "index_put", STRUCTURED, ("x", "v", "indices"), integers.INDEX_SET.names, kernel=INDEX_PUT,
     forward=SHAPE_INDEX_PUT, edges=2, saved_as="self values indices",
 )  # fmt: skip

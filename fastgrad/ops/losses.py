@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.losses import NLL, NLL_BACKWARD
 from fastgrad.native.contracts.ops import (
@@ -30,13 +31,13 @@ _NLL_BACKWARD = Kernel("nll_loss_backward", "losses:nll_backward", frame=NLL_BAC
 def _nll(suffix, node):
     """The loss and its derivative; to PyTorch those of images are ops of their own."""
     loss = Op(
-        f"nll_loss{suffix}", STRUCTURED, ("x", "target", "weight?"), ("reduction", "ignore_index"), edges=1,
+        f"nll_loss{suffix}", STRUCTURED, ("x", "target", "weight?"), integers.CLASS_LOSS.names, edges=1,
         kernel=_NLL, forward=SHAPE_NLL, n_out=2, flags=ONE_DIFFERENTIABLE, node=f"{node}Backward0",
         saved_as="self target weight -> output total_weight",
     )  # fmt: skip
     back = Op(
         f"nll_loss_backward{suffix}", STRUCTURED, ("v", "x", "target", "weight?", "total"),
-        ("reduction", "ignore_index", "*target"), edges=2, kernel=_NLL_BACKWARD, forward=SHAPE_NLL_BACKWARD,
+        (*integers.CLASS_LOSS.names, "*target"), edges=2, kernel=_NLL_BACKWARD, forward=SHAPE_NLL_BACKWARD,
         node=f"{node}BackwardBackward0",
     )  # fmt: skip
 
@@ -209,7 +210,7 @@ binary_cross_entropy_with_logits.also_saves("b", "b")
 
 def _reduced(each, kind, expanded):
     op = Op(
-        f"{each.name}.{kind}", STRUCTURED, each.inputs, ("mean",), kernel=each.kernel, forward=SHAPE_REDUCED,
+        f"{each.name}.{kind}", STRUCTURED, each.inputs, integers.LOSS.names, kernel=each.kernel, forward=SHAPE_REDUCED,
         node=each.node, edges=each.edges, saved_as=each.saved_as,
     )  # fmt: skip
     for k, inner in each.rules.items():

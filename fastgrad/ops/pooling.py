@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
 from fastgrad.native.contracts.frames.windows import (
     FROM_PLACES,
@@ -37,17 +38,17 @@ def _kernel(name, frame, dtypes=NUMBERS, **options):
 # --- maxima ----------------------------------------------------------------------------------------------------
 
 max_pool2d = Op(
-    "max_pool2d", STRUCTURED, ("x",), (*MAX_POOLING.names_of("settings"), "channels_last", "*target"),
+    "max_pool2d", STRUCTURED, ("x",), (*MAX_POOLING.names_of("settings"), *integers.IMAGES.names, "*target"),
     kernel=_kernel("max_pool2d", MAX_POOLING, pool="max"), forward=SHAPE_MAX_POOL, n_out=2, flags=ONE_DIFFERENTIABLE,
     node="MaxPool2DWithIndicesBackward0",
 )  # fmt: skip
 max_pool2d_backward = Op(
-    "max_pool2d_backward", STRUCTURED, ("v", "indices"), ("channels_last", "*target"), edges=1,
+    "max_pool2d_backward", STRUCTURED, ("v", "indices"), (*integers.IMAGES.names, "*target"), edges=1,
     kernel=_kernel("max_pool2d_backward", TO_PLACES, pool="scatter"), forward=SHAPE_POOL_SCATTER,
     node="MaxPool2DWithIndicesBackwardBackward0",
 )  # fmt: skip
 pool_gather = Op(
-    "pool_gather", STRUCTURED, ("x", "indices"), ("channels_last",), edges=1,
+    "pool_gather", STRUCTURED, ("x", "indices"), integers.IMAGES.names, edges=1,
     kernel=_kernel("pool_gather", FROM_PLACES, pool="gather"), forward=SHAPE_POOL_GATHER,
 )  # fmt: skip
 
@@ -131,11 +132,11 @@ _mean_pool(
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
 
 pad = Op(
-    "pad", STRUCTURED, ("x",), ("mode", "value", "channels_last", "*padded"),
+    "pad", STRUCTURED, ("x",), (*integers.PADDED.names, "*padded"),
     kernel=Kernel("pad", "pool:pad", frame=PADDING), forward=SHAPE_PAD, node="ConstantPadNdBackward0",
 )  # fmt: skip
 pad_backward = Op(
-    "pad_backward", STRUCTURED, ("v",), ("mode", "channels_last", "*cropped"),
+    "pad_backward", STRUCTURED, ("v",), (*integers.CROPPED.names, "*cropped"),
     kernel=Kernel("pad_backward", "pool:pad_backward", frame=PADDING), forward=SHAPE_PAD_BACKWARD,
 )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by name)
+from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frame import SUMMED
 from fastgrad.native.contracts.frames import reductions
@@ -51,7 +52,9 @@ def _reduction(name, flags=0, node=None):
         name, "reduce:build", frame=reductions.REDUCTION, elements=_elements(flags), dtypes=_dtypes(flags),
         reduction=name,
     )  # fmt: skip
-    return Op(name, REDUCTION, ("x",), ("keepdim", "*dims"), kernel=kernel, flags=flags, node=node)
+    return Op(
+        name, REDUCTION, ("x",), (*integers.REDUCED.names, "*dims"), kernel=kernel, flags=flags, node=node
+    )
 
 
 def _rowwise(name, inputs=("x",), flags=0):
@@ -59,18 +62,18 @@ def _rowwise(name, inputs=("x",), flags=0):
     kernel = Kernel(
         name, "rows:build", frame=frame, elements=_elements(flags), dtypes=_dtypes(flags), row=name
     )
-    return Op(name, ROWWISE, inputs, ("dim", "keepdim"), kernel=kernel, flags=flags)
+    return Op(name, ROWWISE, inputs, integers.OF_ROWS.names, kernel=kernel, flags=flags)
 
 
 def _extremes(best, smallest):
     """The ops that give the place of the extreme value of each row, and value and place, by one kernel."""
     kernel = Kernel(f"{best}_dim", "extremes:build", frame=reductions.EXTREMES, smallest=smallest)
     arg = Op(
-        f"arg{best}", STRUCTURED, ("x",), ("dim", "keepdim"), kernel=kernel, forward=SHAPE_EXTREMES,
+        f"arg{best}", STRUCTURED, ("x",), integers.OF_ROWS.names, kernel=kernel, forward=SHAPE_EXTREMES,
         flags=NOT_DIFFERENTIABLE,
     )  # fmt: skip
     both = Op(
-        f"{best}_dim", STRUCTURED, ("x",), ("dim", "keepdim"), kernel=kernel, forward=SHAPE_EXTREMES,
+        f"{best}_dim", STRUCTURED, ("x",), integers.OF_ROWS.names, kernel=kernel, forward=SHAPE_EXTREMES,
         flags=WITH_INDICES | ONE_DIFFERENTIABLE, node=f"{best.capitalize()}Backward0", n_out=2,
         called=best, saved_as="self -> values indices",
     )  # fmt: skip
@@ -85,10 +88,20 @@ expand_mean = Op(
     "expand_mean", STRUCTURED, ("x",), ("*reduced",), forward=SHAPE_EXPAND_MEAN, node="ExpandBackward0"
 )
 reduce_like = Op(
-    "reduce_like", STRUCTURED, ("x",), ("mean", "*spread"), forward=SHAPE_REDUCE_LIKE, node="SumBackward1"
+    "reduce_like",
+    STRUCTURED,
+    ("x",),
+    (*integers.REDUCED_AGAIN.names, "*spread"),
+    forward=SHAPE_REDUCE_LIKE,
+    node="SumBackward1",
 )
 mean_like = Op(
-    "mean_like", STRUCTURED, ("x",), ("mean", "*spread"), forward=SHAPE_REDUCE_LIKE, node="MeanBackward1"
+    "mean_like",
+    STRUCTURED,
+    ("x",),
+    (*integers.REDUCED_AGAIN.names, "*spread"),
+    forward=SHAPE_REDUCE_LIKE,
+    node="MeanBackward1",
 )
 expand_back = Op(
     "expand_back", STRUCTURED, ("x",), ("*spread",), forward=SHAPE_EXPAND_BACK, node="ExpandBackward0"
@@ -162,10 +175,22 @@ mean = _reduction("mean", FLOAT_ONLY)
 amax = _reduction("amax", NOT_EMPTY)
 amin = _reduction("amin", NOT_EMPTY)
 max_ = Op(
-    "max", REDUCTION, ("x",), ("keepdim", "*dims"), kernel=amax.kernel, flags=NOT_EMPTY, node="MaxBackward1"
+    "max",
+    REDUCTION,
+    ("x",),
+    (*integers.REDUCED.names, "*dims"),
+    kernel=amax.kernel,
+    flags=NOT_EMPTY,
+    node="MaxBackward1",
 )
 min_ = Op(
-    "min", REDUCTION, ("x",), ("keepdim", "*dims"), kernel=amin.kernel, flags=NOT_EMPTY, node="MinBackward1"
+    "min",
+    REDUCTION,
+    ("x",),
+    (*integers.REDUCED.names, "*dims"),
+    kernel=amin.kernel,
+    flags=NOT_EMPTY,
+    node="MinBackward1",
 )
 any_ = _reduction("any", OUT_BOOL | NOT_DIFFERENTIABLE)
 all_ = _reduction("all", OUT_BOOL | NOT_DIFFERENTIABLE)
@@ -220,10 +245,15 @@ softmax_backward = _rowwise("softmax_backward", ("v", "s"), FLOAT_ONLY)
 log_softmax_backward = _rowwise("log_softmax_backward", ("v", "s"), FLOAT_ONLY)
 reversed_cumsum = _rowwise("reversed_cumsum", flags=FLOAT_ONLY)
 select_rows = Op(
-    "select_rows", STRUCTURED, ("x", "index"), ("dim", "keepdim"), forward=SHAPE_SELECT_ROWS, edges=1
+    "select_rows", STRUCTURED, ("x", "index"), integers.OF_ROWS.names, forward=SHAPE_SELECT_ROWS, edges=1
 )
 place_rows = Op(
-    "place_rows", STRUCTURED, ("x", "index"), ("dim", "keepdim", "*target"), forward=SHAPE_PLACE_ROWS, edges=1
+    "place_rows",
+    STRUCTURED,
+    ("x", "index"),
+    (*integers.OF_ROWS.names, "*target"),
+    forward=SHAPE_PLACE_ROWS,
+    edges=1,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.frames import filling, matrices
 from fastgrad.native.contracts.ops import (
@@ -55,7 +56,13 @@ clone = Op("clone", STRUCTURED, ("x",), ("*layout",), forward=SHAPE_CLONE)
 clone.identity("x")
 
 cast = Op(
-    "cast", STRUCTURED, ("x",), ("dtype", "*layout"), forward=SHAPE_CAST, node="ToCopyBackward0", called="to"
+    "cast",
+    STRUCTURED,
+    ("x",),
+    (*integers.AS_DTYPE.names, "*layout"),
+    forward=SHAPE_CAST,
+    node="ToCopyBackward0",
+    called="to",
 )
 cast.identity("x")  # the sweep casts a gradient to the dtype of its input
 
@@ -95,14 +102,14 @@ reshape_to = Op(
 )
 expand = Op("expand", VIEW, ("x",), ("*shape",), forward=VIEW_EXPAND)
 expand.identity("x")  # the sweep sums a gradient down to the sizes of its input
-permute = Op("permute", VIEW, ("x",), ("inverse", "*dims"), forward=VIEW_PERMUTE)
-transpose = Op("transpose", VIEW, ("x",), ("dim0", "dim1"), forward=VIEW_TRANSPOSE)
-t = Op("t", VIEW, ("x",), ("dim0", "dim1"), forward=VIEW_TRANSPOSE)
-slice_ = Op("slice", VIEW, ("x",), ("dim", "start", "end", "step"), forward=VIEW_SLICE)
-select = Op("select", VIEW, ("x",), ("dim", "index"), forward=VIEW_SELECT)
-squeeze = Op("squeeze", VIEW, ("x",), ("dim",), forward=VIEW_SQUEEZE)
-unsqueeze = Op("unsqueeze", VIEW, ("x",), ("dim",), forward=VIEW_UNSQUEEZE)
-diagonal = Op("diagonal", VIEW, ("x",), ("offset", "dim1", "dim2"), forward=VIEW_DIAGONAL)
+permute = Op("permute", VIEW, ("x",), (*integers.PERMUTED.names, "*dims"), forward=VIEW_PERMUTE)
+transpose = Op("transpose", VIEW, ("x",), integers.TRANSPOSED.names, forward=VIEW_TRANSPOSE)
+t = Op("t", VIEW, ("x",), integers.TRANSPOSED.names, forward=VIEW_TRANSPOSE)
+slice_ = Op("slice", VIEW, ("x",), integers.SLICED.names, forward=VIEW_SLICE)
+select = Op("select", VIEW, ("x",), integers.SELECTED.names, forward=VIEW_SELECT)
+squeeze = Op("squeeze", VIEW, ("x",), integers.ALONG.names, forward=VIEW_SQUEEZE)
+unsqueeze = Op("unsqueeze", VIEW, ("x",), integers.ALONG.names, forward=VIEW_UNSQUEEZE)
+diagonal = Op("diagonal", VIEW, ("x",), integers.DIAGONAL.names, forward=VIEW_DIAGONAL)
 alias = Op("alias", VIEW, ("x",), forward=VIEW_ALIAS)
 alias.identity("x")
 as_strided = Op("as_strided", VIEW, ("x",), ("*part",), forward=VIEW_AS_STRIDED)
@@ -121,7 +128,14 @@ view.variant("strided", "ReshapeAliasBackward0")
 squeeze.variant("dim", "SqueezeBackward1")
 reshape_copy.variant("squeezed", "SqueezeBackward4")
 
-unpermute = Op("unpermute", VIEW, ("x",), ("inverse", "*dims"), forward=VIEW_PERMUTE, node="PermuteBackward0")
+unpermute = Op(
+    "unpermute",
+    VIEW,
+    ("x",),
+    (*integers.PERMUTED.names, "*dims"),
+    forward=VIEW_PERMUTE,
+    node="PermuteBackward0",
+)
 
 
 @permute.vjp("x")
@@ -145,18 +159,18 @@ t.vjp("x")(_transpose_back)
 # The gradient of a view that leaves elements out: zeros of the input's sizes around the gradient. The integers are
 # those of the view, then the sizes.
 slice_backward = Op(
-    "slice_backward", STRUCTURED, ("x",), ("dim", "start", "end", "step", "*target"),
+    "slice_backward", STRUCTURED, ("x",), (*integers.SLICED.names, "*target"),
     forward=SHAPE_SLICE_BACKWARD,
 )  # fmt: skip
 select_backward = Op(
     "select_backward",
     STRUCTURED,
     ("x",),
-    ("dim", "index", "*target"),
+    (*integers.SELECTED.names, "*target"),
     forward=SHAPE_SELECT_BACKWARD,
 )
 diagonal_backward = Op(
-    "diagonal_backward", STRUCTURED, ("x",), ("offset", "dim1", "dim2", "*target"),
+    "diagonal_backward", STRUCTURED, ("x",), (*integers.DIAGONAL.names, "*target"),
     forward=SHAPE_DIAGONAL_BACKWARD,
 )  # fmt: skip
 
@@ -237,13 +251,20 @@ def _(g, placed):
 
 # --- many outputs, many inputs ---------------------------------------------------------------------------------
 
-unbind = Op("unbind", STRUCTURED, ("x",), ("dim",), forward=SHAPE_UNBIND)
-split = Op("split", STRUCTURED, ("x",), ("dim", "*lengths"), forward=SHAPE_SPLIT, node="SplitBackward0")
+unbind = Op("unbind", STRUCTURED, ("x",), integers.ALONG.names, forward=SHAPE_UNBIND)
+split = Op(
+    "split",
+    STRUCTURED,
+    ("x",),
+    (*integers.ALONG.names, "*lengths"),
+    forward=SHAPE_SPLIT,
+    node="SplitBackward0",
+)
 unbind_backward = Op(
     "unbind_backward",
     STRUCTURED,
     ("*xs?",),
-    ("dim", "*target"),
+    (*integers.ALONG.names, "*target"),
     forward=SHAPE_UNBIND_BACKWARD,
     node="StackBackward0",
 )
@@ -251,12 +272,14 @@ split_backward = Op(
     "split_backward",
     STRUCTURED,
     ("*xs?",),
-    ("dim", "*parts"),
+    (*integers.ALONG.names, "*parts"),
     forward=SHAPE_SPLIT_BACKWARD,
     node="CatBackward0",
 )
-cat = Op("cat", STRUCTURED, ("*xs",), ("dim", "*each"), forward=SHAPE_CAT, flags=EVERY_GRADIENT)
-stack = Op("stack", STRUCTURED, ("*xs",), ("dim",), forward=SHAPE_STACK, flags=EVERY_GRADIENT)
+cat = Op(
+    "cat", STRUCTURED, ("*xs",), (*integers.ALONG.names, "*each"), forward=SHAPE_CAT, flags=EVERY_GRADIENT
+)
+stack = Op("stack", STRUCTURED, ("*xs",), integers.ALONG.names, forward=SHAPE_STACK, flags=EVERY_GRADIENT)
 
 
 @unbind.vjp("x")
@@ -274,7 +297,7 @@ def _(gs, dim, lengths, sizes):
     return invoke(split_backward, (gs,), dim, lengths, sizes)
 
 
-narrow = Op("narrow", VIEW, ("x",), ("dim", "start", "length"), forward=VIEW_NARROW, node="SliceBackward0")
+narrow = Op("narrow", VIEW, ("x",), integers.NARROWED.names, forward=VIEW_NARROW, node="SliceBackward0")
 
 
 split.variant("sizes", "SplitWithSizesBackward0")
@@ -296,7 +319,7 @@ def _(g, dim, position):
 
 
 narrow_backward = Op(
-    "narrow_backward", STRUCTURED, ("x",), ("dim", "start", "length", "*target"),
+    "narrow_backward", STRUCTURED, ("x",), (*integers.NARROWED.names, "*target"),
     forward=SHAPE_NARROW_BACKWARD, node="SliceBackward0",
 )  # fmt: skip
 
@@ -317,7 +340,7 @@ tril = Op(
     "tril",
     STRUCTURED,
     ("x",),
-    ("offset",),
+    integers.AT_OFFSET.names,
     kernel=Kernel("tril", "memory:triangle", frame=matrices.TRIANGLE, upper=False),
     forward=SHAPE_TRIANGLE,
 )
@@ -325,7 +348,7 @@ triu = Op(
     "triu",
     STRUCTURED,
     ("x",),
-    ("offset",),
+    integers.AT_OFFSET.names,
     kernel=Kernel("triu", "memory:triangle", frame=matrices.TRIANGLE, upper=True),
     forward=SHAPE_TRIANGLE,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.frames.sorting import SORTING
 from fastgrad.native.contracts.ops import (
     AS_OPERANDS,
@@ -20,7 +21,7 @@ SELECT = Kernel("select_sorted", "sorting:select", frame=SORTING)
 
 def _sorting(name, flags=0):
     op = Op(
-        name, STRUCTURED, ("x",), ("dim", "k", "largest"), kernel=SELECT, forward=SHAPE_SORT,
+        name, STRUCTURED, ("x",), integers.SORTED.names, kernel=SELECT, forward=SHAPE_SORT,
         n_out=2, flags=ONE_DIFFERENTIABLE | WITH_INDICES | flags, saved_as="self -> values indices",
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.ops import (
     NOT_DIFFERENTIABLE,
     SHAPE_LENGTH,
@@ -18,12 +19,14 @@ from fastgrad.ops.registry import Op
 from fastgrad.ops.vocabulary import m
 
 # A float that stands among the integers of a call, as a tensor.
-number = Op("number", STRUCTURED, ("x",), ("bits",), forward=SHAPE_NUMBER, flags=NOT_DIFFERENTIABLE)
+number = Op(
+    "number", STRUCTURED, ("x",), integers.ONE_NUMBER.names, forward=SHAPE_NUMBER, flags=NOT_DIFFERENTIABLE
+)
 
 
 def _op(name, kernel, forward, node=None, called="", n_out=1):
     return Op(
-        name, STRUCTURED, ("x",), ("divisor", "keepdim", "*dims"), kernel=kernel, forward=forward, node=node,
+        name, STRUCTURED, ("x",), (*integers.SPREAD.names, "*dims"), kernel=kernel, forward=forward, node=node,
         called=called, n_out=n_out,
     )  # fmt: skip
 

@@ -148,6 +148,19 @@ def test_a_kernel_reads_its_frame_by_names():
     assert "f[" not in text
 
 
+def test_a_shape_rule_reads_the_integers_of_a_call_by_names():
+    """No index of `attrs` has a number in it: ``of = integers.<name>(attrs)``, then ``of.<field>``."""
+    found = [
+        f"{place}, line {node.lineno}"
+        for place, function in functions_of("native/")
+        for node in ast.walk(function)
+        if isinstance(node, ast.Subscript)
+        and ast.unparse(node.value) == "attrs"
+        and any(isinstance(n, ast.Constant) for n in ast.walk(node.slice))
+    ]
+    assert not found, "declare the integers in contracts.integers, and read them by name"
+
+
 def test_what_is_launched_is_filled_in_by_names():
     """No launch gets plain words."""
     found = []

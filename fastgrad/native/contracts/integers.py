@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fastgrad.native.contracts.record import Part
+
 (
     END,  # what follows is checked by the shape rule
     NUMBER,  # one integer
@@ -62,3 +64,70 @@ def steps_of(names: Sequence[str]) -> int:
             f"integers of an op take at most {MOST_STEPS} steps, unchecked ones last, but got {names}"
         )
     return sum(step << k * STEP_BITS for k, step in enumerate(steps))
+
+
+# --- integers that stand first, by name -------------------------------------------------------------------------------
+
+
+class Integers(Part):
+    """The integers that stand first in a call: an op declares them by `names`, its shape rule reads them by field.
+
+    Parameters
+    ----------
+    name : str
+        Compiled code casts the pointer to the integers with ``integers.<name>`` (see `base.integers`). The field
+        ``rest`` is where what follows them begins.
+    *fields : str
+        What they are, in order.
+    **several : tuple of str
+        What follows: fields of several words, and the names of these.
+    """
+
+    def __init__(self, name: str, /, *fields: str, **several: tuple[str, ...]) -> None:
+        lengths = {field: len(names) for field, names in several.items()}
+        super().__init__(f"integers.{name}", **dict.fromkeys(fields, 1), **lengths, rest=0)
+        self.names = (*fields, *(name for names in several.values() for name in names))
+
+
+ALONG = Integers("along", "dim")
+AT_OFFSET = Integers("at_offset", "offset")
+TRANSPOSED = Integers("transposed", "dim0", "dim1")
+PERMUTED = Integers("permuted", "inverse")  # then the dimensions
+SLICED = Integers("sliced", "dim", "start", "end", "step")
+SELECTED = Integers("selected", "dim", "index")
+NARROWED = Integers("narrowed", "dim", "start", "length")
+DIAGONAL = Integers("diagonal", "offset", "dim1", "dim2")
+LISTED = Integers("listed", "count")  # then as many numbers: a rank and sizes, say
+AS_DTYPE = Integers("as_dtype", "dtype")
+REDUCED = Integers("reduced", "keepdim")  # then the dimensions
+SPREAD = Integers("spread", "divisor", "keepdim")  # a float as its bits; then the dimensions
+REDUCED_AGAIN = Integers(
+    "reduced_again", "mean"
+)  # whether it was one; then `LISTED` twice and the dimensions
+OF_ROWS = Integers("of_rows", "dim", "keepdim")
+SORTED = Integers("sorted", "dim", "k", "largest")
+INDEXED = Integers("indexed", "first", "stacked")
+INDEX_SET = Integers("index_set", "first", "accumulate")
+ONE_NUMBER = Integers("one_number", "bits")
+LOSS = Integers("loss", "mean")
+CLASS_LOSS = Integers("class_loss", "reduction", "ignore_index")
+ATTENTION = Integers("attention", "causal", "scale")  # the last a float as its bits
+GEOMETRY = Integers(
+    "geometry", "groups",
+    stride=("stride_h", "stride_w"), padding=("padding_h", "padding_w"), dilation=("dilation_h", "dilation_w"),
+)  # fmt: skip
+WINDOWS = Integers(
+    "windows",
+    window=("kernel_h", "kernel_w"), stride=("stride_h", "stride_w"), padding=("padding_h", "padding_w"),
+    dilation=("dilation_h", "dilation_w"),
+)  # fmt: skip
+IMAGES = Integers("images", "channels_last")  # then `LISTED`: sizes of the result
+PADDED = Integers("padded", "mode", "value", "channels_last")  # the value a float as its bits
+CROPPED = Integers("cropped", "mode", "channels_last")
+GROUPS = Integers("groups", "present")  # a mask of places; then what the kernel is set to
+EXTENTS = Integers("extents", "eps", "n", "groups", "c", "s")  # of rows as normalisations divide them
+INTEGERS = (
+    ALONG, AT_OFFSET, TRANSPOSED, PERMUTED, SLICED, SELECTED, NARROWED, DIAGONAL, LISTED, AS_DTYPE, REDUCED, SPREAD,
+    REDUCED_AGAIN, OF_ROWS, SORTED, INDEXED, INDEX_SET, ONE_NUMBER, LOSS, CLASS_LOSS, ATTENTION, GEOMETRY, WINDOWS,
+    IMAGES,    PADDED, CROPPED, GROUPS, EXTENTS,
+)  # fmt: skip

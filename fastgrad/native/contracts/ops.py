@@ -43,20 +43,20 @@ OPERATORS = (
 # Kinds of ops: how the result's shape follows from the inputs, and which frame the kernel gets.
 ELEMENTWISE, REDUCTION, ROWWISE, VIEW, STRUCTURED = 1, 2, 3, 4, 5
 
-# Views (`opinfo.forward` of an op of kind VIEW) and the integers they take.
+# Views (`opinfo.forward` of an op of kind VIEW); `contracts.integers` declares the integers they take.
 (
     VIEW_RESHAPE,  # sizes, one of which may be -1
     VIEW_EXPAND,  # sizes, -1 keeps one
-    VIEW_PERMUTE,  # 1 for the inverse, then dims
-    VIEW_TRANSPOSE,  # two dims
-    VIEW_SLICE,  # dim, start, end, step
-    VIEW_SELECT,  # dim, index
-    VIEW_SQUEEZE,  # dim, or MAX_DIMS for all
-    VIEW_UNSQUEEZE,  # dim
-    VIEW_DIAGONAL,  # offset, dim1, dim2
+    VIEW_PERMUTE,  # then dims
+    VIEW_TRANSPOSE,
+    VIEW_SLICE,
+    VIEW_SELECT,
+    VIEW_SQUEEZE,  # MAX_DIMS stands for all
+    VIEW_UNSQUEEZE,
+    VIEW_DIAGONAL,
     VIEW_AS_STRIDED,  # ndim, sizes, strides, offset in elements; more in the history of a view
     VIEW_ALIAS,
-    VIEW_NARROW,  # dim, start, length
+    VIEW_NARROW,
     VIEW_EXPAND_TO,  # rank, sizes
 ) = range(13)
 

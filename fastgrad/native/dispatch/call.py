@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import integers
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_small, words
 from fastgrad.native.base.modes import enter
@@ -25,25 +26,21 @@ from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes import reduction, rowwise, run_forward
 from fastgrad.native.shapes.matrices import factors_by_columns
 from fastgrad.native.tensors.tensors import mark_view, on_one_device
-from fastgrad.native.tensors.views import make_view
+from fastgrad.native.tensors.views import make_view, select_at, slice_at
 
 
 @native
 def run_splits(kind, h, attrs, n, outs):
     """The outputs of unbind or split: as many views as the caller counted."""
+    of = integers.along(attrs)
     place = words(stack_small())
     at = 0
     for k in range(n):
-        place[0] = attrs[0]
         if kind == SHAPE_UNBIND:
-            place[1] = k
-            outs[k] = make_view(VIEW_SELECT, h, 2, place)
+            outs[k] = make_view(VIEW_SELECT, h, 2, select_at(place, of.dim, k))
         else:
-            place[1] = at
-            at += attrs[1 + k]
-            place[2] = at
-            place[3] = 1
-            outs[k] = make_view(VIEW_SLICE, h, 4, place)
+            outs[k] = make_view(VIEW_SLICE, h, 4, slice_at(place, of.dim, at, of.rest[k]))
+            at += of.rest[k]
         if outs[k] <= 0:
             status = outs[k]
             for j in range(k):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames
+from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     native,
@@ -133,8 +133,9 @@ def run_attention(op, n, operands, attrs, f):
     f.queries = q.shape[2]
     f.keys = k.shape[2]
     f.width = q.shape[3]
-    f.causal = attrs[0]
-    f.scale = attrs[1]
+    of = integers.attention(attrs)
+    f.causal = of.causal
+    f.scale = of.scale
     work = q.numel * f.keys // 16
     scratch = scratch_for(operands[0], operands[1], work, f)
     if failed(scratch):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames
+from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
-    advance,
     call_kernel,
     native,
     nth,
@@ -32,7 +31,6 @@ from fastgrad.native.shapes.matrices import gemm_operand, run_gemm
 from fastgrad.native.tensors.layouts import new_image
 from fastgrad.native.tensors.tensors import finished, new_tensor, new_view
 
-GEOMETRY = 7  # groups, strides, padding, dilation; then whether channels lie last
 LARGEST = 1 << 31
 
 
@@ -53,16 +51,17 @@ def write_geometry(f, rank, x, w, y, attrs):
     f.n = x[0]
     f.c = x[1]
     f.o = y[1]
-    groups = attrs[0]
+    of = integers.geometry(attrs)
+    groups = of.groups
     f.groups = groups
     for k in range(2):
         at = rank - 2 + k  # of the dimension among those of the tensors
         f.size[k] = x[at] if at > 1 else 1
         f.out[k] = y[at] if at > 1 else 1
         f.kernel[k] = w[at] if at > 1 else 1
-        f.stride[k] = attrs[1 + k]
-        f.padding[k] = attrs[3 + k]
-        f.dilation[k] = attrs[5 + k]
+        f.stride[k] = of.stride[k]
+        f.padding[k] = of.padding[k]
+        f.dilation[k] = of.dilation[k]
     if groups < 1 or x[0] != y[0] or x[0] < 0 or w[0] != y[1] or w[0] < 0 or w[1] < 0:
         return MISFIT
     if w[0] % groups != 0 or w[1] >= LARGEST or groups >= LARGEST or w[1] * groups != x[1]:
@@ -129,9 +128,11 @@ def convolution(op, computes, n, ins, attrs):
     """
     a = tensor(ins[0])
     b = tensor(ins[1])
-    last = attrs[GEOMETRY]
-    rank = attrs[GEOMETRY + 1]
-    sizes = advance(attrs, GEOMETRY + 2)
+    images = integers.images(integers.geometry(attrs).rest)
+    last = images.channels_last
+    target = integers.listed(images.rest)
+    rank = target.count
+    sizes = target.rest
     if a.ndim != rank or b.ndim != rank or rank < 3 or rank > 4 or a.dtype != b.dtype:
         return fail(MISFIT)
     f = frames.convolution(stack_frame())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames
+from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
     native,
@@ -26,14 +26,15 @@ from fastgrad.native.tensors.tensors import finished, new_tensor, wrap_dim
 
 @native
 def extremes(op, h, attrs, outs):
-    """The places, or the values and then the places; `attrs` are dim and keepdim. Their number or a negative status."""
+    """The places, or the values and then the places. Their number or a negative status."""
     t = tensor(h)
-    dim = wrap_dim(attrs[0], t.ndim)
+    of = integers.of_rows(attrs)
+    dim = wrap_dim(of.dim, t.ndim)
     if dim < 0:
-        return fail_dim(attrs[0], t.ndim)
+        return fail_dim(of.dim, t.ndim)
     f = frames.extremes(stack_frame())
     sizes = words(stack_small())
-    rank = row_sizes(h, dim, DIM_SHRINKS if attrs[1] != 0 else DIM_GOES, f, sizes)
+    rank = row_sizes(h, dim, DIM_SHRINKS if of.keepdim != 0 else DIM_GOES, f, sizes)
     if f.length == 0:
         return fail(EMPTY_DIM)
     places = new_tensor(INT64, t.device, rank, sizes)

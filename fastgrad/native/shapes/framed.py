@@ -11,7 +11,7 @@ compared with the extents that its frame declares.
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames
+from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
@@ -100,7 +100,8 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at, outs, last):
         dtype = BOOL
     if at >= n_attrs:
         return fail(INTERNAL, at, n_attrs)
-    rank = attrs[at]
+    target = integers.listed(advance(attrs, at))
+    rank = target.count
     if rank == AS_BEFORE:
         if k == 0:
             return fail(INTERNAL, at, rank)
@@ -114,7 +115,7 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at, outs, last):
         sizes = words(stack_small())
         for j in range(like.ndim):
             sizes[j] = like.shape[j]
-        sizes[like.ndim] = attrs[at + 1]
+        sizes[like.ndim] = target.rest[0]
         return new_tensor(dtype, first.device, like.ndim + 1, sizes)
     if rank < 0:
         if -rank > n or ins[-1 - rank] == 0:
@@ -123,7 +124,7 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at, outs, last):
         return new_image(dtype, first.device, like.ndim, like.shape, last)
     if rank > MAX_DIMS or at + 1 + rank > n_attrs:
         return fail(INTERNAL, at, rank)
-    return new_tensor(dtype, first.device, rank, advance(attrs, at + 1))
+    return new_tensor(dtype, first.device, rank, target.rest)
 
 
 @native

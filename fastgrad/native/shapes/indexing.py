@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames
+from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
@@ -238,9 +238,9 @@ def select_rows(x, index, dim, keepdim):
     drop(where)
     if failed(out) or keepdim != 0:
         return out
-    attrs = words(stack_small())
-    attrs[0] = d
-    squeezed = make_view(VIEW_SQUEEZE, out, 1, attrs)
+    place = words(stack_small())
+    integers.along(place).dim = d
+    squeezed = make_view(VIEW_SQUEEZE, out, 1, place)
     drop(out)
     return squeezed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames
+from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import address_of, advance, native, runtime, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
@@ -38,7 +38,7 @@ def each(op, n, ins, n_attrs, attrs):
     the group's first. Nothing is written unless all fit.
     """
     info = op_record(op)
-    present = attrs[0]
+    present = integers.groups(attrs).present
     size = 0
     for k in range(info.places):
         size += present >> k & 1
@@ -103,7 +103,7 @@ def lie_alike(info, group, present):
 def run_group(info, group, n_attrs, attrs):
     """Run the kernel over one group, by way of contiguous copies where its tensors do not lie alike; a status."""
     first = tensor(group[0])
-    present = attrs[0]
+    present = integers.groups(attrs).present
     f = frames.group(stack_small())
     held = words(stack_small())
     f.n = first.numel
@@ -133,8 +133,8 @@ def run_group(info, group, n_attrs, attrs):
             elif failed(h):
                 status = h
     settings = advance(f.tensors, info.places)
-    for k in range(1, n_attrs):
-        settings[k - 1] = attrs[k]
+    for k in range(n_attrs - 1):
+        settings[k] = integers.groups(attrs).rest[k]
     n_words = BEFORE_TENSORS + info.places + n_attrs - 1
     kernel = info.kernel
     if not failed(status):

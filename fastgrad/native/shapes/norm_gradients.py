@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames
+from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import native, product, stack_frame, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import FLOAT64
@@ -31,11 +31,12 @@ def norm_frame(f, operands, centred, attrs):
     `attrs`: eps, then the extents n, g, c and s, of which g and s are 1.
     """
     x = tensor(operands[1])
-    f.rows = attrs[1]
-    f.length = attrs[3]
+    of = integers.extents(attrs)
+    f.rows = of.n
+    f.length = of.c
     f.block = rows_of_block(f.rows)
     f.blocks = (f.rows + f.block - 1) // f.block
-    if attrs[2] != 1 or attrs[4] != 1 or f.rows < 0 or f.length < 0 or not is_floating(x.dtype):
+    if of.groups != 1 or of.s != 1 or f.rows < 0 or f.length < 0 or not is_floating(x.dtype):
         return False
     for k in range(OPERANDS):
         t = tensor(operands[k])

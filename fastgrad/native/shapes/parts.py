@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import integers
 from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
     advance,
@@ -37,7 +38,7 @@ from fastgrad.native.tensors.tensors import (
     same_shape,
     wrap_dim,
 )
-from fastgrad.native.tensors.views import extent, make_view
+from fastgrad.native.tensors.views import extent, make_view, select_at, slice_at
 
 
 @native
@@ -59,21 +60,13 @@ def write_view(out, kind, n_attrs, attrs, source):
 @native
 def write_select(out, dim, k, source):
     """Write the k-th slice of a dimension, without that dimension; returns a status."""
-    place = words(stack_small())
-    place[0] = dim
-    place[1] = k
-    return write_view(out, VIEW_SELECT, 2, place, source)
+    return write_view(out, VIEW_SELECT, 2, select_at(words(stack_small()), dim, k), source)
 
 
 @native
 def write_slice(out, dim, start, length, source):
     """Write `length` slices of a dimension; returns a status."""
-    place = words(stack_small())
-    place[0] = dim
-    place[1] = start
-    place[2] = start + length
-    place[3] = 1
-    return write_view(out, VIEW_SLICE, 4, place, source)
+    return write_view(out, VIEW_SLICE, 4, slice_at(words(stack_small()), dim, start, length), source)
 
 
 # --- joining --------------------------------------------------------------------------------------------
@@ -130,8 +123,9 @@ def join(n, ins, dim, stacked, device_dtype_of):
 def scatter_views(n, ins, kind, attrs, ndim, sizes):
     """The gradient of a multi-view op: each gradient into its place, zeros where one is absent.
 
-    `kind` 0 is unbind (`attrs[0]` dim), 1 is split (`attrs[0]` dim, then the lengths).
+    `kind` 0 is unbind, 1 is split: then lengths stand behind the dimension.
     """
+    of = integers.along(attrs)
     first = 0
     for k in range(n):
         if ins[k] != 0 and first == 0:
@@ -139,7 +133,7 @@ def scatter_views(n, ins, kind, attrs, ndim, sizes):
     if first == 0:
         return fail(INTERNAL, kind, n)
     t = tensor(first)
-    last = 1 if all_channels_last(n, ins, 1 - kind, attrs[0]) else 0
+    last = 1 if all_channels_last(n, ins, 1 - kind, of.dim) else 0
     out = arranged(zeros(t.dtype, t.device, ndim, sizes), last)
     if failed(out):
         return out
@@ -148,11 +142,11 @@ def scatter_views(n, ins, kind, attrs, ndim, sizes):
     for k in range(n):
         if ins[k] != 0 and not failed(status):
             if kind == 0:
-                status = write_select(out, attrs[0], k, ins[k])
+                status = write_select(out, of.dim, k, ins[k])
             else:
-                status = write_slice(out, attrs[0], at, attrs[1 + k], ins[k])
+                status = write_slice(out, of.dim, at, of.rest[k], ins[k])
         if kind == 1:
-            at += attrs[1 + k]
+            at += of.rest[k]
     return finished(out, status)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames
+from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
@@ -81,11 +81,12 @@ def windows_fit(settings, dilated, x, out):
 
     `settings`: sizes, strides, padding and, of windows that are `dilated`, dilation (down, across).
     """
+    of = integers.windows(settings)
     for k in range(2):
-        window = settings[k]
-        stride = settings[2 + k]
-        padding = settings[4 + k]
-        dilation = settings[6 + k] if dilated else 1
+        window = of.window[k]
+        stride = of.stride[k]
+        padding = of.padding[k]
+        dilation = of.dilation[k] if dilated else 1
         if min(window, stride, dilation) < 1 or padding < 0:
             return False
         if max(window, stride, max(dilation, padding)) >= LARGEST:
@@ -98,11 +99,8 @@ def windows_fit(settings, dilated, x, out):
 
 @native
 def run_pool(op, h, out, indices, n_settings, attrs):
-    """Launch a kernel over planes, with `n_settings` integers behind its sizes; returns a status.
-
-    Behind them stands whether channels lie last.
-    """
-    last = attrs[n_settings]
+    """Launch a kernel over planes, with `n_settings` integers behind its sizes; returns a status."""
+    last = integers.images(advance(attrs, n_settings)).channels_last
     if n_settings > 0 and not windows_fit(attrs, indices != 0, tensor(h), tensor(out)):
         return fail(MISFIT)
     x = in_order(h, last)
@@ -122,25 +120,33 @@ def run_pool(op, h, out, indices, n_settings, attrs):
 
 
 @native
-def pool(op, h, n_settings, attrs):
+def count_settings(op):
+    """How many settings a kernel over windows has: integers of the op before the one that says how channels lie."""
+    return op_record(op).n_ints - 1
+
+
+@native
+def pool(op, h, attrs):
     """A kernel from planes to planes; `attrs`: settings, whether channels lie last, rank and sizes of the result."""
-    target = advance(attrs, n_settings + 1)
-    out = pooled(h, target[0], advance(target, 1), tensor(h).dtype, attrs[n_settings])
+    n_settings = count_settings(op)
+    images = integers.images(advance(attrs, n_settings))
+    target = integers.listed(images.rest)
+    out = pooled(h, target.count, target.rest, tensor(h).dtype, images.channels_last)
     if failed(out) or tensor(out).numel == 0:
         return out
     return finished(out, run_pool(op, h, out, 0, n_settings, attrs))
 
 
 @native
-def max_pool(op, h, n_settings, attrs, outs):
-    """The maxima of windows, and where in its plane each of them is."""
-    last = attrs[n_settings]
-    rank = attrs[n_settings + 1]
-    sizes = advance(attrs, n_settings + 2)
-    out = pooled(h, rank, sizes, tensor(h).dtype, last)
+def max_pool(op, h, attrs, outs):
+    """The maxima of windows, and where in its plane each of them is; `attrs` as those of `pool`."""
+    n_settings = count_settings(op)
+    images = integers.images(advance(attrs, n_settings))
+    target = integers.listed(images.rest)
+    out = pooled(h, target.count, target.rest, tensor(h).dtype, images.channels_last)
     if failed(out):
         return out
-    indices = pooled(h, rank, sizes, INT64, last)
+    indices = pooled(h, target.count, target.rest, INT64, images.channels_last)
     if indices <= 0:
         drop(out)
         return indices

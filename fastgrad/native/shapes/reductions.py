@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames
+from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
     advance,
@@ -208,16 +208,17 @@ def reduce_into(kernel, dtype, h, mask, result, ndim, sizes):
 
 @native
 def reduction(op, h, n_attrs, attrs):
-    """A reduction; `attrs` are keepdim and the dimensions."""
+    """A reduction."""
     info = op_record(op)
     t = tensor(h)
-    mask = dims_mask(h, n_attrs - 1, advance(attrs, 1))
+    of = integers.reduced(attrs)
+    mask = dims_mask(h, n_attrs - 1, of.rest)
     if mask < 0:
         return mask
     if info.flags & FLOAT_ONLY and not is_floating(t.dtype):
         return fail(MEAN_DTYPE, t.dtype)
     sizes = words(stack_small())
-    rank = kept_sizes(t, mask, attrs[0], sizes)
+    rank = kept_sizes(t, mask, of.keepdim, sizes)
     reduced = 1
     for d in range(t.ndim):
         if mask & (1 << d):
@@ -251,14 +252,16 @@ def reduce_like(h, n_attrs, attrs):
     `attrs`: whether it was a mean; rank and sizes of the result; rank and sizes of `h`; the dimensions.
     """
     t = tensor(h)
-    rank = attrs[1]
-    rest = advance(attrs, 2 + rank)
-    ndim = rest[0]
-    mask = listed_mask(ndim, n_attrs - 3 - rank - ndim, advance(rest, 1 + ndim))
+    of = integers.reduced_again(attrs)
+    target = integers.listed(of.rest)
+    rank = target.count
+    source = integers.listed(advance(target.rest, rank))
+    ndim = source.count
+    mask = listed_mask(ndim, n_attrs - 3 - rank - ndim, advance(source.rest, ndim))
     if failed(mask):
         return mask
-    op = runtime().mean_op if attrs[0] else runtime().sum_op
-    return reduce_into(op_record(op).kernel, t.dtype, h, mask, t.dtype, rank, advance(attrs, 2))
+    op = runtime().mean_op if of.mean else runtime().sum_op
+    return reduce_into(op_record(op).kernel, t.dtype, h, mask, t.dtype, rank, target.rest)
 
 
 @native
@@ -267,9 +270,10 @@ def restore_reduced(h, n_attrs, attrs):
 
     `attrs`: rank and sizes of the input, then the dimensions as the reduction got them.
     """
-    ndim = attrs[0]
-    sizes = advance(attrs, 1)
-    mask = listed_mask(ndim, n_attrs - 1 - ndim, advance(attrs, 1 + ndim))
+    of = integers.listed(attrs)
+    ndim = of.count
+    sizes = of.rest
+    mask = listed_mask(ndim, n_attrs - 1 - ndim, advance(sizes, ndim))
     if failed(mask):
         return mask
     kept = words(stack_small())
@@ -286,12 +290,13 @@ def expand_reduced(h, n_attrs, attrs, mean):
 
     `attrs`: those of `restore_reduced`.
     """
-    ndim = attrs[0]
-    sizes = advance(attrs, 1)
+    of = integers.listed(attrs)
+    ndim = of.count
+    sizes = of.rest
     if mean == 0:
         kept = restore_reduced(h, n_attrs, attrs)
     else:
-        mask = listed_mask(ndim, n_attrs - 1 - ndim, advance(attrs, 1 + ndim))
+        mask = listed_mask(ndim, n_attrs - 1 - ndim, advance(sizes, ndim))
         if failed(mask):
             return mask
         count = 1
@@ -385,7 +390,7 @@ def replaced(h, op):
 def spread(op, kind, n_attrs, attrs, x, outs):
     """Variance, standard deviation or Euclidean length over dimensions; if the op has two outputs, then the mean.
 
-    `attrs`: bits of what the sum of squares is divided by, keepdim, dimensions. The kernel of the op gives the
+    The kernel of the op gives the
     squares: of differences from the mean, or for a length of the elements themselves. Returns the number of outputs or
     a negative status.
     """
@@ -393,7 +398,8 @@ def spread(op, kind, n_attrs, attrs, x, outs):
     t = tensor(x)
     if not is_floating(t.dtype):
         return fail(DTYPE_REFUSED, t.dtype)
-    mask = dims_mask(x, n_attrs - 2, advance(attrs, 2))
+    of = integers.spread(attrs)
+    mask = dims_mask(x, n_attrs - 2, of.rest)
     if mask < 0:
         return mask
     ins = words(stack_small())
@@ -407,11 +413,11 @@ def spread(op, kind, n_attrs, attrs, x, outs):
             return mean
         ins[1] = mean
         squares = elementwise(op, 2, ins)
-    outs[0] = spread_of(squares, kind, mask, attrs)
+    outs[0] = spread_of(squares, kind, mask, of.keepdim, of.divisor)
     n_out = op_record(op).n_out
     if not failed(outs[0]) and n_out == 2:
         sizes = words(stack_small())
-        outs[1] = reshape_or_copy(mean, kept_sizes(t, mask, attrs[1], sizes), sizes)
+        outs[1] = reshape_or_copy(mean, kept_sizes(t, mask, of.keepdim, sizes), sizes)
         if failed(outs[1]):
             drop(outs[0])
             outs[0] = outs[1]
@@ -421,17 +427,17 @@ def spread(op, kind, n_attrs, attrs, x, outs):
 
 
 @native
-def spread_of(squares, kind, mask, attrs):
-    """What `spread` makes of the squares, whose reference it takes over."""
+def spread_of(squares, kind, mask, keepdim, divisor):
+    """What `spread` makes of the squares, whose reference it takes over; the divisor is the bits of a float."""
     rt = runtime()
     if failed(squares):
         return squares
-    total = summed(squares, mask, attrs[1], rt.sum_op)
+    total = summed(squares, mask, keepdim, rt.sum_op)
     drop(squares)
     if kind == SHAPE_LENGTH:
         return replaced(total, rt.sqrt_op)
     if total <= 0:
         return total
-    out = divided(total, float_of(attrs[0]))
+    out = divided(total, float_of(divisor))
     drop(total)
     return replaced(out, rt.sqrt_op) if kind == SHAPE_STD else out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames
+from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import native, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import INT64
@@ -97,17 +97,18 @@ def run_rows(op, n, ins, f):
 
 @native
 def rowwise(op, n, ins, attrs):
-    """An op over one dimension; `attrs` are dim and keepdim."""
+    """An op over one dimension."""
     info = op_record(op)
     t = tensor(ins[0])
-    dim = attrs[0] if attrs[0] == ALL_DIMS else wrap_dim(attrs[0], t.ndim)
+    of = integers.of_rows(attrs)
+    dim = of.dim if of.dim == ALL_DIMS else wrap_dim(of.dim, t.ndim)
     if dim < 0:
-        return fail_dim(attrs[0], t.ndim)
+        return fail_dim(of.dim, t.ndim)
     if info.flags & FLOAT_ONLY and not is_floating(t.dtype):
         return fail(DTYPE_REFUSED, t.dtype)
     fate = DIM_STAYS
     if info.flags & REDUCES:
-        fate = DIM_SHRINKS if attrs[1] != 0 else DIM_GOES
+        fate = DIM_SHRINKS if of.keepdim != 0 else DIM_GOES
     f = frames.rows(stack_small())
     sizes = words(stack_small())
     rank = row_sizes(ins[0], dim, fate, f, sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames
+from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import native, product, stack_frame, stack_small, tensor, total, words
 from fastgrad.native.contracts.element_types import INT64
@@ -104,23 +104,24 @@ def run_select(op, x, values, places, f):
 
 @native
 def select_sorted(op, x, attrs, outs):
-    """The first elements of the rows along a dimension, and their places; attrs: dim, how many, whether the largest.
+    """The first elements of the rows along a dimension, and their places.
 
     What is sorted as a whole by an op that says `AS_OPERANDS` lies in memory as it did.
     Returns the number of outputs or a negative status.
     """
     t = tensor(x)
-    dim = attrs[0]
+    of = integers.sorted(attrs)
+    dim = of.dim
     if dim < 0 or dim >= max(t.ndim, 1):
         return fail(INTERNAL, dim, t.ndim)
     f = frames.sorting(stack_frame())
     sizes = words(stack_small())
     row_sizes(x, dim, DIM_STAYS, f, sizes)
     if t.ndim > 0:
-        sizes[dim] = attrs[1]
+        sizes[dim] = of.k
     f.columns = f.after
-    f.k = attrs[1]
-    f.largest = attrs[2]
+    f.k = of.k
+    f.largest = of.largest
     if f.k < 0 or f.k > f.length:
         return fail(INTERNAL, f.k, f.length)
     if f.length > MOST_PLACES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import integers
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import advance, float_of, native, native_inline, native_once, tensor
 from fastgrad.native.contracts.ops import (
@@ -121,26 +122,30 @@ def run_image(op, kind, n, ins, n_attrs, attrs, outs):
     if kind >= SHAPE_CONV and kind <= SHAPE_CONV_WEIGHT:
         out = convolution(op, kind - SHAPE_CONV, n, ins, attrs)
     elif kind == SHAPE_MAX_POOL:
-        return max_pool(op, ins[0], 8, attrs, outs)
-    elif kind == SHAPE_AVG_POOL:
-        out = pool(op, ins[0], 8, attrs)
-    elif kind == SHAPE_ADAPTIVE_POOL:
-        out = pool(op, ins[0], 0, attrs)
+        return max_pool(op, ins[0], attrs, outs)
+    elif kind == SHAPE_AVG_POOL or kind == SHAPE_ADAPTIVE_POOL:
+        out = pool(op, ins[0], attrs)
     elif kind == SHAPE_POOL_SCATTER:
-        out = pool_at(op, ins[0], ins[1], attrs[0], attrs[1], advance(attrs, 2))
+        images = integers.images(attrs)
+        target = integers.listed(images.rest)
+        out = pool_at(op, ins[0], ins[1], images.channels_last, target.count, target.rest)
     elif kind == SHAPE_POOL_GATHER:
-        out = pool_at(op, ins[0], ins[1], attrs[0], 0, attrs)
+        out = pool_at(op, ins[0], ins[1], integers.images(attrs).channels_last, 0, attrs)
     elif kind == SHAPE_PAD:
-        # attrs: mode, value, whether channels lie last, rank and begins, rank and sizes with padding
-        padded = advance(attrs, 3)
-        out = pad(op, ins[0], attrs[0], attrs[1], attrs[2], padded, advance(padded, 1 + padded[0]), 0)
+        # behind the named: rank and begins, rank and sizes with padding
+        padded = integers.padded(attrs)
+        begins = integers.listed(padded.rest)
+        target = advance(begins.rest, begins.count)
+        out = pad(op, ins[0], padded.mode, padded.value, padded.channels_last, padded.rest, target, 0)
     elif kind == SHAPE_PAD_BACKWARD:
-        # attrs: mode, whether channels lie last, rank and begins, rank and sizes with padding, and those of the result
-        padded = advance(attrs, 2)
-        target = advance(padded, 2 + 2 * padded[0])
-        if padded[1 + padded[0]] != padded[0]:
+        # behind the named: rank and begins, rank and sizes with padding, and those of the result
+        cropped = integers.cropped(attrs)
+        begins = integers.listed(cropped.rest)
+        sizes = integers.listed(advance(begins.rest, begins.count))
+        if sizes.count != begins.count:
             return fail(MISFIT)
-        out = pad(op, ins[0], attrs[0], 0, attrs[1], padded, target, 1)
+        target = advance(sizes.rest, sizes.count)
+        out = pad(op, ins[0], cropped.mode, 0, cropped.channels_last, cropped.rest, target, 1)
     else:
         return fail(INTERNAL, op, kind)
     outs[0] = out
@@ -172,7 +177,7 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
     if kind == SHAPE_EACH:
         out = each(op, n, ins, n_attrs, attrs)
     elif kind == SHAPE_REDUCED:
-        out = reduced_loss(op, n, ins, attrs[0])
+        out = reduced_loss(op, n, ins, integers.loss(attrs).mean)
     elif kind == SHAPE_FRAMED:
         return framed(op, n, ins, n_attrs, attrs, outs, 0)
     elif kind == SHAPE_NORM:
@@ -186,7 +191,7 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
         return given(op, n - before, advance(ins, before), outs)
     elif kind == SHAPE_NUMBER:
         t = tensor(ins[0])
-        out = number_tensor(1, float_of(attrs[0]), 0, t.dtype, t.device)
+        out = number_tensor(1, float_of(integers.one_number(attrs).bits), 0, t.dtype, t.device)
     elif kind == SHAPE_VAR or kind == SHAPE_STD or kind == SHAPE_LENGTH:
         return spread(op, kind, n_attrs, attrs, ins[0], outs)
     elif kind == SHAPE_NLL:
@@ -218,33 +223,38 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
     """Functions of parts of tensors: indices, and gradients of views."""
     out = 0
     if kind >= SHAPE_SLICE_BACKWARD and kind <= SHAPE_NARROW_BACKWARD:
-        # attrs: those of the view, rank and sizes of the result
+        # behind the integers of the view: rank and sizes of the result
         count = op_record(op).n_ints
-        target = advance(attrs, count)
-        out = view_backward(ins[0], view_of(kind), count, attrs, target[0], advance(target, 1))
+        target = integers.listed(advance(attrs, count))
+        out = view_backward(ins[0], view_of(kind), count, attrs, target.count, target.rest)
     elif kind == SHAPE_ZERO_STRIDED:
         out = zero_strided(ins[0], attrs)
     elif kind == SHAPE_TAKE_STRIDED:
         out = take_strided(ins[0], attrs)
     elif kind == SHAPE_PLACE_STRIDED:
         out = place_strided(ins[0], attrs)
-    elif kind == SHAPE_UNBIND_BACKWARD:
-        out = scatter_views(n, ins, 0, attrs, attrs[1], advance(attrs, 2))
-    elif kind == SHAPE_SPLIT_BACKWARD:
-        # attrs: dim, n lengths, ndim, sizes
-        out = scatter_views(n, ins, 1, attrs, attrs[1 + n], advance(attrs, 2 + n))
+    elif kind == SHAPE_UNBIND_BACKWARD or kind == SHAPE_SPLIT_BACKWARD:
+        lengths = n if kind == SHAPE_SPLIT_BACKWARD else 0
+        target = integers.listed(advance(integers.along(attrs).rest, lengths))
+        out = scatter_views(n, ins, 1 if lengths else 0, attrs, target.count, target.rest)
     elif kind == SHAPE_GATHER:
-        out = gather(op, ins[0], ins[1], attrs[0])
+        out = gather(op, ins[0], ins[1], integers.along(attrs).dim)
     elif kind == SHAPE_SCATTER_ADD:
-        out = scatter_add(op, ins[0], ins[1], ins[2], attrs[0], attrs[1], advance(attrs, 2))
+        along = integers.along(attrs)
+        target = integers.listed(along.rest)
+        out = scatter_add(op, ins[0], ins[1], ins[2], along.dim, target.count, target.rest)
     elif kind == SHAPE_SORT:
         return select_sorted(op, ins[0], attrs, outs)
     elif kind == SHAPE_INDEX:
-        out = index(op, n, ins, attrs[0], attrs[1])
+        of = integers.indexed(attrs)
+        out = index(op, n, ins, of.first, of.stacked)
     elif kind == SHAPE_INDEX_PUT:
-        out = index_put(op, n, ins, attrs[0], attrs[1])
+        put = integers.index_set(attrs)
+        out = index_put(op, n, ins, put.first, put.accumulate)
     elif kind == SHAPE_INDEX_BACKWARD:
-        out = index_backward(op, n, ins, attrs[0], attrs[1], attrs[2], advance(attrs, 3))
+        of = integers.indexed(attrs)
+        target = integers.listed(of.rest)
+        out = index_backward(op, n, ins, of.first, of.stacked, target.count, target.rest)
     else:
         return run_layer(op, kind, n, ins, n_attrs, attrs, outs)
     outs[0] = out
@@ -255,6 +265,7 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
 def run_forward(op, kind, n, ins, n_attrs, attrs, outs):
     """An op of kind STRUCTURED; returns the number of outputs or a negative status."""
     out = 0
+    target = integers.listed(attrs)  # of the ops that get the sizes of the result
     if kind == SHAPE_MATMUL:
         out = matmul(ins[0], ins[1])
     elif kind == SHAPE_MV:
@@ -262,22 +273,23 @@ def run_forward(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_DOT:
         out = inner_product(ins[0], ins[1])
     elif kind == SHAPE_CAST:
-        out = copy_laid_out(ins[0], attrs[0], n_attrs - 1, advance(attrs, 1))
+        to = integers.as_dtype(attrs)
+        out = copy_laid_out(ins[0], to.dtype, n_attrs - 1, to.rest)
     elif kind == SHAPE_CLONE:
         out = copy_laid_out(ins[0], tensor(ins[0]).dtype, n_attrs, attrs)
     elif kind == SHAPE_SUM_TO:
-        out = sum_to(ins[0], attrs[0], advance(attrs, 1))
+        out = sum_to(ins[0], target.count, target.rest)
     elif kind == SHAPE_CAT:
-        out = join(n, ins, attrs[0], 0, ins[0])
+        out = join(n, ins, integers.along(attrs).dim, 0, ins[0])
     elif kind == SHAPE_STACK:
-        out = join(n, ins, attrs[0], 1, ins[0])
+        out = join(n, ins, integers.along(attrs).dim, 1, ins[0])
     elif kind == SHAPE_RESHAPE:
         out = reshape_or_copy(ins[0], n_attrs, attrs)
     elif kind == SHAPE_RESHAPE_TO:
-        out = reshape_or_copy(ins[0], attrs[0], advance(attrs, 1))
+        out = reshape_or_copy(ins[0], target.count, target.rest)
     elif kind == SHAPE_ZEROS:
         t = tensor(ins[0])
-        out = zeros(t.dtype, t.device, attrs[0], advance(attrs, 1))
+        out = zeros(t.dtype, t.device, target.count, target.rest)
     elif kind == SHAPE_RESTORE:
         out = restore_reduced(ins[0], n_attrs, attrs)
     elif kind == SHAPE_EXPAND_META:
@@ -285,20 +297,23 @@ def run_forward(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_EXPAND_MEAN:
         out = expand_reduced(ins[0], n_attrs, attrs, 1)
     elif kind == SHAPE_EXPAND_BACK or kind == SHAPE_EXPAND_MEAN_BACK:
-        # the plan's first part is the shape of the input; the rest is that of expand_reduced
-        skip = 1 + attrs[0]
-        rest = advance(attrs, skip)
-        out = expand_reduced(ins[0], n_attrs - skip, rest, 1 if kind == SHAPE_EXPAND_MEAN_BACK else 0)
+        # behind the sizes of the input: what `expand_reduced` takes
+        rest = advance(target.rest, target.count)
+        mean = 1 if kind == SHAPE_EXPAND_MEAN_BACK else 0
+        out = expand_reduced(ins[0], n_attrs - 1 - target.count, rest, mean)
     elif kind == SHAPE_REDUCE_LIKE:
         out = reduce_like(ins[0], n_attrs, attrs)
     elif kind == SHAPE_EXTREMES:
         return extremes(op, ins[0], attrs, outs)
     elif kind == SHAPE_SELECT_ROWS:
-        out = select_rows(ins[0], ins[1], attrs[0], attrs[1])
+        rows = integers.of_rows(attrs)
+        out = select_rows(ins[0], ins[1], rows.dim, rows.keepdim)
     elif kind == SHAPE_PLACE_ROWS:
-        out = place_rows(ins[0], ins[1], attrs[0], attrs[2], advance(attrs, 3))
+        rows = integers.of_rows(attrs)
+        sizes = integers.listed(rows.rest)
+        out = place_rows(ins[0], ins[1], rows.dim, sizes.count, sizes.rest)
     elif kind == SHAPE_TRIANGLE:
-        out = triangle(op, ins[0], attrs[0])
+        out = triangle(op, ins[0], integers.at_offset(attrs).offset)
     else:
         return run_part(op, kind, n, ins, n_attrs, attrs, outs)
     outs[0] = out

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames
+from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, failed
-from fastgrad.native.base.intrinsics import address_of, advance, native, stack_frame, tensor, words_of
+from fastgrad.native.base.intrinsics import address_of, native, stack_frame, tensor, words_of
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames.losses import EACH
 from fastgrad.native.contracts.status import (
@@ -31,7 +31,9 @@ def nll_forward(op, n, ins, attrs, outs):
     """
     x = tensor(ins[0])
     y = tensor(ins[1])
-    loss = new_tensor(x.dtype, x.device, y.ndim if attrs[0] == EACH else 0, y.shape)
+    loss = new_tensor(
+        x.dtype, x.device, y.ndim if integers.class_loss(attrs).reduction == EACH else 0, y.shape
+    )
     if failed(loss):
         return loss
     total = new_tensor(x.dtype, x.device, 0, y.shape)
@@ -109,8 +111,9 @@ def run_nll(f, op, source, target, weight, attrs, back):
     f.x = x.data
     f.targets = tensor(cy).data
     f.weights = tensor(cw).data if cw != 0 else 0
-    f.reduction = attrs[0]
-    f.ignore_index = attrs[1]
+    of = integers.class_loss(attrs)
+    f.reduction = of.reduction
+    f.ignore_index = of.ignore_index
     work = f.rows * f.inner * (1 + back * f.classes)
     status = launch_checked(
         op_record(op).kernel, x.device, x.dtype, address_of(f), words_of(f), work, TARGET_RANGE
@@ -129,11 +132,13 @@ def nll_backward(op, n, ins, attrs):
     ignore_index, sizes.
     """
     t = tensor(ins[0])
-    if t.numel != (tensor(ins[2]).numel if attrs[0] == EACH else 1):
+    of = integers.class_loss(attrs)
+    if t.numel != (tensor(ins[2]).numel if of.reduction == EACH else 1):
         return fail(OPERAND_LENGTH, 0)
     if tensor(ins[4]).numel != 1 or tensor(ins[4]).dtype != t.dtype:
         return fail(OPERAND_LENGTH, 4)
-    out = new_tensor(t.dtype, t.device, attrs[2], advance(attrs, 3))
+    target = integers.listed(of.rest)
+    out = new_tensor(t.dtype, t.device, target.count, target.rest)
     if failed(out):
         return out
     cg = contiguous(ins[0])

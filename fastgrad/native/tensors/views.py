@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base import integers
 from fastgrad.native.base.failures import fail, fail_dim, fail_sizes, failed
 from fastgrad.native.base.intrinsics import (
-    address_of,
     native,
     native_once,
     product,
@@ -179,16 +179,17 @@ def view_permute(h, n, attrs):
         return fail(PERMUTE_DIMS, t.ndim, n - 1)
     sizes = words(stack_small())
     strides = words(stack_small())
+    order = integers.permuted(attrs)
     seen = 0
     for k in range(t.ndim):
-        dim = wrap_dim(attrs[1 + k], t.ndim)
+        dim = wrap_dim(order.rest[k], t.ndim)
         if dim < 0:
-            return fail_dim(attrs[1 + k], t.ndim)
+            return fail_dim(order.rest[k], t.ndim)
         if seen & (1 << dim):
             return fail(DUPLICATE_DIM, dim)
         seen |= 1 << dim
-        target = dim if attrs[0] else k
-        source = k if attrs[0] else dim
+        target = dim if order.inverse else k
+        source = k if order.inverse else dim
         sizes[target] = t.shape[source]
         strides[target] = t.strides[source]
     return new_view(h, t.ndim, sizes, strides, t.data)
@@ -196,12 +197,13 @@ def view_permute(h, n, attrs):
 
 @native
 def view_transpose(h, attrs):
-    """Two dimensions in place of each other: `attrs` are the two."""
+    """Two dimensions in place of each other."""
     t = tensor(h)
-    a = wrap_dim(attrs[0], t.ndim)
-    b = wrap_dim(attrs[1], t.ndim)
+    of = integers.transposed(attrs)
+    a = wrap_dim(of.dim0, t.ndim)
+    b = wrap_dim(of.dim1, t.ndim)
     if a < 0 or b < 0:
-        return fail_dim(attrs[0] if a < 0 else attrs[1], t.ndim)
+        return fail_dim(of.dim0 if a < 0 else of.dim1, t.ndim)
     if t.ndim == 0:
         return alias(h)
     sizes = words(stack_small())
@@ -215,19 +217,20 @@ def view_transpose(h, attrs):
 
 @native
 def view_slice(h, attrs):
-    """Every step-th index of a dimension: `attrs` are dimension, start, end and step, as in Python."""
+    """Every step-th index of a dimension, with start, end and step as in Python."""
     t = tensor(h)
-    dim = wrap_dim(attrs[0], t.ndim)
+    of = integers.sliced(attrs)
+    dim = wrap_dim(of.dim, t.ndim)
     if t.ndim == 0:
         return fail(NO_DIMS)
     if dim < 0:
-        return fail_dim(attrs[0], t.ndim)
-    step = attrs[3]
+        return fail_dim(of.dim, t.ndim)
+    step = of.step
     if step <= 0:
         return fail(SLICE_STEP, step)
     size = t.shape[dim]
-    start = attrs[1]
-    end = attrs[2]
+    start = of.start
+    end = of.end
     if start < 0:
         start += size
     if end < 0:
@@ -243,15 +246,36 @@ def view_slice(h, attrs):
 
 
 @native
+def slice_at(place, dim, start, length):
+    """Write the integers of a slice of neighbouring indices to `place`, and give that back."""
+    of = integers.sliced(place)
+    of.dim = dim
+    of.start = start
+    of.end = start + length
+    of.step = 1
+    return place
+
+
+@native
+def select_at(place, dim, index):
+    """Write the integers of a selection to `place`, and give that back."""
+    of = integers.selected(place)
+    of.dim = dim
+    of.index = index
+    return place
+
+
+@native
 def view_select(h, attrs):
-    """One index of a dimension, which goes: `attrs` are dimension and index."""
+    """One index of a dimension, which goes."""
     t = tensor(h)
-    dim = wrap_dim(attrs[0], t.ndim)
+    of = integers.selected(attrs)
+    dim = wrap_dim(of.dim, t.ndim)
     if t.ndim == 0:
         return fail(NO_DIMS)
     if dim < 0:
-        return fail_dim(attrs[0], t.ndim)
-    index = attrs[1]
+        return fail_dim(of.dim, t.ndim)
+    index = of.index
     if index < -t.shape[dim] or index >= t.shape[dim]:
         return fail(INDEX_RANGE, index, t.shape[dim], dim)
     if index < 0:
@@ -267,13 +291,14 @@ def view_select(h, attrs):
 
 @native
 def view_squeeze(h, attrs):
-    """Without a dimension of size one: `attrs` is the dimension, or MAX_DIMS for all of them."""
+    """Without a dimension of size one, or with MAX_DIMS in its place without all of them."""
     t = tensor(h)
+    of = integers.along(attrs)
     only = -1
-    if attrs[0] != MAX_DIMS:
-        only = wrap_dim(attrs[0], t.ndim)
+    if of.dim != MAX_DIMS:
+        only = wrap_dim(of.dim, t.ndim)
         if only < 0:
-            return fail_dim(attrs[0], t.ndim)
+            return fail_dim(of.dim, t.ndim)
     sizes = words(stack_small())
     strides = words(stack_small())
     rank = 0
@@ -288,13 +313,14 @@ def view_squeeze(h, attrs):
 
 @native
 def view_unsqueeze(h, attrs):
-    """With one more dimension of size one: `attrs` is its place."""
+    """With one more dimension of size one."""
     t = tensor(h)
+    of = integers.along(attrs)
     if t.ndim == MAX_DIMS:
         return fail(TOO_MANY_DIMS, t.ndim + 1)
-    dim = wrap_dim(attrs[0], t.ndim + 1)
+    dim = wrap_dim(of.dim, t.ndim + 1)
     if dim < 0:
-        return fail_dim(attrs[0], t.ndim + 1)
+        return fail_dim(of.dim, t.ndim + 1)
     sizes = words(stack_small())
     strides = words(stack_small())
     for k in range(t.ndim + 1):
@@ -312,15 +338,16 @@ def view_unsqueeze(h, attrs):
 
 @native
 def view_diagonal(h, attrs):
-    """The diagonal of two dimensions as the last one: `attrs` are its offset and the two."""
+    """The diagonal of two dimensions as the last one."""
     t = tensor(h)
-    a = wrap_dim(attrs[1], t.ndim)
-    b = wrap_dim(attrs[2], t.ndim)
+    of = integers.diagonal(attrs)
+    a = wrap_dim(of.dim1, t.ndim)
+    b = wrap_dim(of.dim2, t.ndim)
     if a < 0 or b < 0 or t.ndim < 2:
-        return fail_dim(attrs[1] if a < 0 else attrs[2], t.ndim)
+        return fail_dim(of.dim1 if a < 0 else of.dim2, t.ndim)
     if a == b:
         return fail(DUPLICATE_DIM, a)
-    offset = attrs[0]
+    offset = of.offset
     if offset >= 0:
         length = min(t.shape[a], t.shape[b] - offset)
         data = t.data + offset * t.strides[b] * itemsize(t.dtype)
@@ -345,28 +372,24 @@ def view_diagonal(h, attrs):
 
 @native
 def view_narrow(h, attrs):
-    """A range of a dimension: `attrs` are dimension, start and length."""
+    """A range of a dimension."""
     t = tensor(h)
-    dim = wrap_dim(attrs[0], t.ndim)
+    of = integers.narrowed(attrs)
+    dim = wrap_dim(of.dim, t.ndim)
     if t.ndim == 0:
         return fail(NARROW_SCALAR)
     if dim < 0:
-        return fail_dim(attrs[0], t.ndim)
-    start = attrs[1]
+        return fail_dim(of.dim, t.ndim)
+    start = of.start
     size = t.shape[dim]
     if start < -size or start > size:
         return fail(START_RANGE, start, size, dim)
     if start < 0:
         start += size
-    length = attrs[2]
+    length = of.length
     if length < 0 or length > size - start:
         return fail(NARROW_LENGTH, start, length, size)
-    place = words(stack_small())
-    place[0] = dim
-    place[1] = start
-    place[2] = start + length
-    place[3] = 1
-    return view_slice(h, place)
+    return view_slice(h, slice_at(words(stack_small()), dim, start, length))
 
 
 @native
@@ -382,22 +405,20 @@ def extent(ndim, sizes, strides):
 
 @native
 def view_as_strided(h, attrs):
-    """Sizes, strides and offset as given, within the storage.
-
-    `attrs` are the number of dimensions, sizes, strides and the offset in elements.
-    """
+    """Sizes, strides and offset as given, within the storage; `attrs` are a region (see `contracts.integers`)."""
     t = tensor(h)
-    n = attrs[0]
+    of = integers.listed(attrs)
+    n = of.count
     if n > MAX_DIMS:
         return fail(TOO_MANY_DIMS, n)
     sizes = words(stack_small())
     strides = words(stack_small())
-    offset = attrs[1 + 2 * n]
+    offset = of.rest[2 * n]
     if offset < 0:
         return fail(NEGATIVE_STRIDED)
     for k in range(n):
-        sizes[k] = attrs[1 + k]
-        strides[k] = attrs[1 + n + k]
+        sizes[k] = of.rest[k]
+        strides[k] = of.rest[n + k]
         if sizes[k] < 0 or strides[k] < 0:
             return fail(NEGATIVE_STRIDED)
     s = storage(t.storage)
@@ -410,7 +431,7 @@ def view_as_strided(h, attrs):
 
 @native_once
 def make_view(kind, h, n, attrs):
-    """The view of `kind` of tensor `h`; `attrs` as `contracts.ops` says beside each kind."""
+    """The view of `kind` of tensor `h`; `attrs` as `contracts.integers` declares them."""
     status = own_memory(h)
     if failed(status):
         return status
@@ -437,7 +458,8 @@ def make_view(kind, h, n, attrs):
     if kind == VIEW_NARROW:
         return view_narrow(h, attrs)
     if kind == VIEW_EXPAND_TO:
-        return view_expand(h, attrs[0], words(address_of(attrs) + 8))
+        target = integers.listed(attrs)
+        return view_expand(h, target.count, target.rest)
     if kind == VIEW_ALIAS:
         return alias(h)
     return fail(INTERNAL, kind, n)
