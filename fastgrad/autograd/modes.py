@@ -13,10 +13,10 @@ from fastgrad.native.build.loader import SwitchBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import GRAD_ENABLED, INFERENCE_MODE
 
 
-class _Mode(SwitchBase):
+class Mode(SwitchBase):
     """A change of the thread's modes for the length of a block, or of a function's calls."""
 
-    def _again(self) -> _Mode:
+    def _again(self) -> Mode:
         """A context for one call of a decorated function."""
         return type(self)()
 
@@ -62,7 +62,7 @@ class _Mode(SwitchBase):
         return wrapped
 
 
-class _Plain(_Mode):
+class _Plain(Mode):
     """Also works without parentheses, as ``@no_grad``."""
 
     _switch: ClassVar[tuple[int, int]]
@@ -98,7 +98,7 @@ class enable_grad(_Plain):  # noqa: N801
     _switch = (GRAD_ENABLED, 0)
 
 
-class set_grad_enabled(_Mode):  # noqa: N801
+class set_grad_enabled(Mode):  # noqa: N801
     """Recording is switched on or off: at once, and back again at the end of a ``with`` block.
 
     As a decorator it holds inside of the function; where the decorator stands, the mode stays as it was.
@@ -118,11 +118,11 @@ class set_grad_enabled(_Mode):  # noqa: N801
         """Whether it switches recording on."""
         return bool(self._on)
 
-    def _again(self) -> _Mode:
+    def _again(self) -> Mode:
         return enable_grad() if self.mode else no_grad()  # type: ignore[no-any-return]
 
 
-class inference_mode(_Mode):  # noqa: N801
+class inference_mode(Mode):  # noqa: N801
     """Like `no_grad`, and tensors made inside can never take part in recording.
 
     Parameters

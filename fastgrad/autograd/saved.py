@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from fastgrad.autograd.modes import _Mode, no_grad
+from fastgrad.autograd.modes import Mode, no_grad
 from fastgrad.native.build.loader import ContextBase, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import PYTHON_APPLY, REFUSAL_SETTING, SAVED_FREED, SAVED_SETTING
 from fastgrad.native.contracts.limits import SAVED_INPUTS
@@ -130,7 +130,7 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
         super().__init__(pack, unpack)
 
 
-class disable_saved_tensors_hooks(_Mode):  # noqa: N801 - the field's name
+class disable_saved_tensors_hooks(Mode):  # noqa: N801 - the field's name
     """While this context is active, entering `saved_tensors_hooks` raises a RuntimeError.
 
     Parameters

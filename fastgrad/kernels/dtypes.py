@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from fastgrad.kernels import vecmath
 from fastgrad.kernels.keys import VOCABULARY, cells_of, globals_read
-from fastgrad.native.base.intrinsics import _pointer_to
+from fastgrad.native.base.intrinsics import pointer_to
 from fastgrad.native.base.pipeline import KernelCompiler, NoaliasCompiler
 from fastgrad.native.contracts.element_types import (
     BOOL,
@@ -95,7 +95,7 @@ def _element(code: int, scalar: Any, constant: Any, math: Any) -> Element:
     boolean = code == BOOL
     memory = types.uint8 if boolean else scalar
     return Element(
-        DTYPES[code], scalar, _pointer_to(memory), constant, _loader(boolean), _storer(scalar, boolean), math
+        DTYPES[code], scalar, pointer_to(memory), constant, _loader(boolean), _storer(scalar, boolean), math
     )
 
 

@@ -92,6 +92,28 @@ def test_exceptions_are_still_needed():
     assert not unneeded, "these are short by now, or gone: take them off the lists"
 
 
+PYTORCHS = {
+    "_current_autograd_node",
+    "_current_graph_task_execution_order",
+    "_current_graph_task_id",
+    "_will_engine_execute_node",
+}
+"""Functions that programs know by PyTorch's names for them."""
+
+
+def test_private_names_stay_in_their_module():
+    modules = {name.rpartition("/")[2].removesuffix(".py") for name in FILES}
+    found = [
+        f"{name}, line {node.lineno}: {alias.name}"
+        for name in FILES
+        for node in ast.walk(tree(name))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name.startswith("_") and alias.name not in modules | PYTORCHS | {"__version__"}
+    ]
+    assert not found, "what another module needs has a public name"
+
+
 # --- frames ---------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.dtypes import INLINE, KERNEL, LOOP
-from fastgrad.native.base.intrinsics import _stack_words, advance, caster
+from fastgrad.native.base.intrinsics import advance, caster, stack_words
 from fastgrad.native.contracts.record import Part
 
 LINE = 64
@@ -36,7 +36,7 @@ PLANES = Part(
 """Channels of a group and sizes of the images that lie on planes, and of the others; where the former begin; phases of
 planes, and of results; rows, pitch and elements of a plane, and the elements of all planes of a channel."""
 planes_at = caster(PLANES)
-new_planes = _stack_words(PLANES.words)
+new_planes = stack_words(PLANES.words)
 
 
 @njit(**KERNEL)

@@ -24,7 +24,7 @@ from fastgrad.kernels.cpu.conv_together import transposer
 from fastgrad.kernels.cpu.micro import counted, fused_multiply_add, load_vector, splat, tile_shape
 from fastgrad.kernels.cpu.pool import inside
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
-from fastgrad.native.base.intrinsics import _stack_words, address_of, advance, caster, memset, nth
+from fastgrad.native.base.intrinsics import address_of, advance, caster, memset, nth, stack_words
 from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.record import Part
 
@@ -41,7 +41,7 @@ _PLAN = Part(
 images that are added up in registers, and room for the pixels of an image; images of a block and elements of its sums;
 how far channels of x are apart, elements of their copy (0 where they are read in place), and those of a strip of y."""
 _plan_at = caster(_PLAN)
-_new_plan = _stack_words(_PLAN.words)
+_new_plan = stack_words(_PLAN.words)
 
 
 def tap_sums(dtype: int) -> Any:

@@ -30,7 +30,7 @@ from fastgrad.kernels.cpu.conv_planes import (
 )
 from fastgrad.kernels.cpu.micro import lane_sums, tile_shape
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
-from fastgrad.native.base.intrinsics import _stack_words, advance, caster, memset, nth, words
+from fastgrad.native.base.intrinsics import advance, caster, memset, nth, stack_words, words
 from fastgrad.native.contracts.record import Part
 
 PIXELS = 1024  # of a sum before its lanes are added
@@ -45,7 +45,7 @@ SUM_PLAN = Part(
 """Whether groups have few outputs; rows and vectors of a tile; of a plane of y; blocks of outputs, chunks of weights;
 bytes of the places; sums of a block of images; images of a block, and on planes at a time; elements of these planes."""
 _plan_at = caster(SUM_PLAN)
-_new_plan = _stack_words(SUM_PLAN.words)
+_new_plan = stack_words(SUM_PLAN.words)
 
 
 @njit(**KERNEL)

@@ -8,10 +8,10 @@ from numba import njit
 
 from fastgrad.kernels.cpu.gemm import over_batch, plain_product
 from fastgrad.kernels.cpu.micro import PANEL
-from fastgrad.kernels.cpu.rows import _blocked
+from fastgrad.kernels.cpu.rows import blocked
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
 from fastgrad.kernels.reports import Builder
-from fastgrad.native.base.intrinsics import _stack_words, advance
+from fastgrad.native.base.intrinsics import advance, stack_words
 from fastgrad.native.contracts.element_types import FLOATS
 
 
@@ -46,7 +46,7 @@ def _vector_product(dtype: int) -> Any:
     def term(a, b, i, shift):  # type: ignore[no-untyped-def]
         return a[i] * b[i]
 
-    dot = _blocked(term, zero)
+    dot = blocked(term, zero)
 
     @njit(**KERNEL)
     def product(by_columns, m, k, a, row_a, x, y):  # type: ignore[no-untyped-def]
@@ -61,7 +61,7 @@ def _vector_product(dtype: int) -> Any:
 
 def _sum_of_columns(dtype: int) -> Any:
     """``columns(m, k, a, row, x, y)``: the sum of k columns, m long and `row` apart, each times an element of x."""
-    pointer, memory = ELEMENTS[dtype].pointer, _stack_words(CHUNK * ELEMENTS[dtype].scalar.bitwidth // 64)
+    pointer, memory = ELEMENTS[dtype].pointer, stack_words(CHUNK * ELEMENTS[dtype].scalar.bitwidth // 64)
     add, clear, (add_eight, add_one) = adding(), clearing(dtype), _multiples()
 
     @njit(**KERNEL)

@@ -11,11 +11,11 @@ from numba import njit
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
 from fastgrad.kernels.reports import report_index
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import _stack_words, advance, words
+from fastgrad.native.base.intrinsics import advance, stack_words, words
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.limits import MAX_DIMS
 
-_counters = _stack_words(MAX_DIMS)
+_counters = stack_words(MAX_DIMS)
 
 
 @njit(**LOOP)

@@ -15,7 +15,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
-from fastgrad.native.base.intrinsics import _stack_words, advance
+from fastgrad.native.base.intrinsics import advance, stack_words
 from fastgrad.native.build import processors
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 
@@ -324,7 +324,7 @@ def transposed_product(dtype: int) -> Any:
     stack.
     """
     element, width = ELEMENTS[dtype], lanes(dtype)
-    pointer, memory = element.pointer, _stack_words(PANEL * 2 * width * element.scalar.bitwidth // 64)
+    pointer, memory = element.pointer, stack_words(PANEL * 2 * width * element.scalar.bitwidth // 64)
     several, transpose = bounded_product(dtype), _transpose(dtype)
 
     @njit(**KERNEL)

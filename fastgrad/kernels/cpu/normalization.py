@@ -24,15 +24,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from fastgrad.kernels.cpu.rows import BLOCK, _blocked
+from fastgrad.kernels.cpu.rows import BLOCK, blocked
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import _stack_words, advance, f64s, float_of
+from fastgrad.native.base.intrinsics import advance, f64s, float_of, stack_words
 from fastgrad.native.contracts.element_types import FLOAT64
 
 TILE = 2048
-tile = _stack_words(TILE)
+tile = stack_words(TILE)
 _sqrt = ELEMENTS[FLOAT64].math.sqrt
 
 
@@ -87,7 +87,7 @@ def _sums(element: Any) -> tuple[Any, Any, Any, Any]:
             at += BLOCK
         return first, second
 
-    return _blocked(plain, zero), _blocked(square, zero), _blocked(product, zero), weighted
+    return blocked(plain, zero), blocked(square, zero), blocked(product, zero), weighted
 
 
 def pieces(dtype: int) -> Pieces:

@@ -17,14 +17,14 @@ from numba import njit, types
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, SUM, Element
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import _stack_words, advance, f64s, words
+from fastgrad.native.base.intrinsics import advance, f64s, stack_words, words
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 
 BLOCK = 512
 COLUMNS = 512  # pieces of rows that the prefetcher follows, and whose float64 sums stay in the cache
-_columns = _stack_words(COLUMNS)
-_counters = _stack_words(2 * MAX_DIMS)
+_columns = stack_words(COLUMNS)
+_counters = stack_words(2 * MAX_DIMS)
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:

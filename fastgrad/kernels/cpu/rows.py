@@ -14,7 +14,7 @@ from numba import njit, types
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import _stack_words, advance, f64s
+from fastgrad.native.base.intrinsics import advance, f64s, stack_words
 from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.contracts.frames.reductions import COLUMNS
 
@@ -22,7 +22,7 @@ BLOCK = 512
 ROWS_AT_ONCE = 8
 LEAST_COLUMNS = 16
 """Rows that lie side by side are worked on together from this many on."""
-_columns = _stack_words(COLUMNS)
+_columns = stack_words(COLUMNS)
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
@@ -101,7 +101,7 @@ def _column_maxima(element: Element) -> Any:
     return largest
 
 
-def _blocked(term: Any, zero: Any) -> Any:
+def blocked(term: Any, zero: Any) -> Any:
     """The sum of ``term(a, b, i, shift)`` over a row: lanes within a block, float64 between blocks."""
 
     def block(a, b, start, end, stride, shift):  # type: ignore[no-untyped-def]
@@ -211,7 +211,7 @@ def _formula_kernel(formula: _Formula, element: Element, inputs: int = 1) -> Cal
     reduces, shifted, keeps = formula.item is None, formula.moved is not None, formula.keeps
     moved, finish = formula.moved or formula.finish, formula.finish
     largest, maxima = _maximum(element), _column_maxima(element)
-    total_of, totals_of = _blocked(formula.term, zero), _blocked_columns(formula.term)
+    total_of, totals_of = blocked(formula.term, zero), _blocked_columns(formula.term)
     fill, fill_columns = _filling(formula.item or formula.term)
 
     @njit(**INLINE)

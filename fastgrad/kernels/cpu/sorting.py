@@ -17,7 +17,7 @@ from numba import njit, types
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import _stack_words, address_of, advance, words
+from fastgrad.native.base.intrinsics import address_of, advance, stack_words, words
 from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8
 from fastgrad.native.contracts.frames.sorting import (
     BEGIN,
@@ -230,7 +230,7 @@ def _rows(dtype: int, bits: Element) -> Any:
 
 SAMPLES = 16  # words for each mark
 CHUNK = 1024
-_chunk = _stack_words(CHUNK)
+_chunk = stack_words(CHUNK)
 _bytes = ELEMENTS[UINT8].pointer
 
 

@@ -187,7 +187,8 @@ def runtime_address() -> int:
 # --- pointers --------------------------------------------------------------------------------------------------
 
 
-def _pointer_to(element: types.Type) -> Any:
+def pointer_to(element: types.Type) -> Any:
+    """A function of compiled code that makes an address a pointer to such elements."""
     kind = types.CPointer(element)
 
     @intrinsic
@@ -200,11 +201,11 @@ def _pointer_to(element: types.Type) -> Any:
     return pointer
 
 
-words = _pointer_to(types.int64)
-f64s = _pointer_to(types.float64)
-f32s = _pointer_to(types.float32)
-i32s = _pointer_to(types.int32)
-u8s = _pointer_to(types.uint8)
+words = pointer_to(types.int64)
+f64s = pointer_to(types.float64)
+f32s = pointer_to(types.float32)
+i32s = pointer_to(types.int32)
+u8s = pointer_to(types.uint8)
 
 
 @intrinsic
@@ -243,7 +244,9 @@ def advance(context: Any, pointer: Any, count: Any) -> Any:
     return pointer(pointer, I64), codegen
 
 
-def _stack_words(count: int) -> Any:
+def stack_words(count: int) -> Any:
+    """A function of compiled code that gives the address of so many words on the stack of its caller."""
+
     @intrinsic
     def frame(context: Any) -> Any:
         def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
@@ -255,9 +258,9 @@ def _stack_words(count: int) -> Any:
     return frame
 
 
-stack_frame = _stack_words(FRAME_WORDS)
-stack_small = _stack_words(24)
-stack_walk = _stack_words(WALK_STACK)
+stack_frame = stack_words(FRAME_WORDS)
+stack_small = stack_words(24)
+stack_walk = stack_words(WALK_STACK)
 
 
 def _checked(operation: str, text: str) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
-    _stack_words,
     advance,
     native,
     native_inline,
     native_once,
+    stack_words,
     tensor,
     words,
 )
@@ -60,7 +60,7 @@ IN_PLACE = -1  # in place of the number of outputs
 CALL_WORDS = 96  # handles and integers of a call that stand on the stack; those of longer calls do not
 MAX_OUTPUTS = 4  # of ops whose number of outputs the call does not say
 
-call_frame = _stack_words(CALL_WORDS)
+call_frame = stack_words(CALL_WORDS)
 
 
 @native

@@ -9,7 +9,7 @@ from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import ones, tensor, zeros
 from fastgrad.nn import functional as F
 from fastgrad.nn.modules.module import Module
-from fastgrad.nn.modules.normalization import _register, _reset
+from fastgrad.nn.modules.normalization import register_affine, reset_affine
 
 
 class _BatchNorm(Module):
@@ -52,7 +52,7 @@ class _BatchNorm(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        _register(self, ("weight", "bias"), (affine, affine and bias), (num_features,), device, dtype)
+        register_affine(self, ("weight", "bias"), (affine, affine and bias), (num_features,), device, dtype)
         if track_running_stats:
             self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype))
             self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype))
@@ -73,7 +73,7 @@ class _BatchNorm(Module):
         """Set the weight to one, the bias to zero and the running statistics back."""
         self.reset_running_stats()
         if self.affine:
-            _reset(self)
+            reset_affine(self)
 
     def _check_input_dim(self, input: Any) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _check_input_dim")

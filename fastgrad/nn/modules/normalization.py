@@ -12,7 +12,7 @@ from fastgrad.nn.modules.module import Module
 from fastgrad.nn.parameter import Parameter
 
 
-def _register(
+def register_affine(
     module: Module, names: Sequence[str], wanted: Sequence[bool], shape: Any, device: Any, dtype: Any
 ) -> None:
     """Register parameters of a shape, or None for those that are not wanted."""
@@ -21,7 +21,7 @@ def _register(
         module.register_parameter(name, value)
 
 
-def _reset(module: Any) -> None:
+def reset_affine(module: Any) -> None:
     """Weights of one and biases of zero."""
     if module.weight is not None:
         init.ones_(module.weight)
@@ -69,12 +69,12 @@ class LayerNorm(Module):
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         wanted = (elementwise_affine, elementwise_affine and bias)
-        _register(self, ("weight", "bias"), wanted, self.normalized_shape, device, dtype)
+        register_affine(self, ("weight", "bias"), wanted, self.normalized_shape, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Set the weight to one and the bias to zero."""
-        _reset(self)
+        reset_affine(self)
 
     def forward(self, input: Any) -> Any:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -113,12 +113,12 @@ class RMSNorm(Module):
         self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        _register(self, ("weight",), (elementwise_affine,), self.normalized_shape, device, dtype)
+        register_affine(self, ("weight",), (elementwise_affine,), self.normalized_shape, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Set the weight to one."""
-        _reset(self)
+        reset_affine(self)
 
     def forward(self, x: Any) -> Any:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
@@ -166,12 +166,12 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        _register(self, ("weight", "bias"), (affine, affine and bias), (num_channels,), device, dtype)
+        register_affine(self, ("weight", "bias"), (affine, affine and bias), (num_channels,), device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Set the weight to one and the bias to zero."""
-        _reset(self)
+        reset_affine(self)
 
     def forward(self, input: Any) -> Any:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
