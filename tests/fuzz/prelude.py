@@ -76,6 +76,16 @@ def use(value, depth=0):
         use(value.next_functions, depth + 1)
 
 
+def watch_collections(function):
+    """Have a function called at the start and the end of each collection, until the case ends."""
+    gc.callbacks.append(function)
+
+    def undo():  # the library has a callback of its own there, and what `==` says depends on the function
+        gc.callbacks[:] = [callback for callback in gc.callbacks if callback is not function]
+
+    cleanup.append(undo)
+
+
 def interrupted(function, seconds):
     """Call a function over and over until Ctrl-C comes, after about so many seconds."""
     came = []

@@ -14,7 +14,7 @@ WATCHES = (
     "kept.append(weakref.ref({t}.grad_fn.next_functions[0][0], {f}))", "w = weakref.WeakValueDictionary({{1: {t}}})",
     "{t}.me = Dies({f})", "{t}.grad_fn.metadata['x'] = Dies({f})", "x = Dies({f}); x.t = {t}; x.x = x; del x",
     "x = Dies({f}); x.n = {t}.grad_fn; x.x = x; del x", "{t}.register_hook(Dies({f}))", "kept.append(Dies({f}))",
-    "gc.callbacks.append({f}); cleanup.append(gc.callbacks.clear)", "w[1]", "kept[0]()", "kept[-1]()", "kept[0].exp()",
+    "watch_collections({f})", "w[1]", "kept[0]()", "kept[-1]()", "kept[0].exp()",
     "n = {t}.grad_fn", "kept.append(n.next_functions)", "use(n)", "n.next_functions[0][0].variable", "del n",
     "use(n.next_functions[0][0].variable)", "{t} = Finalized([1.0, 2.0]).requires_grad_()", "{t}.__del__()",
     "{t} = Finalized([1.0, 2.0]); {t}.me = {t}",
