@@ -58,12 +58,23 @@ class RemovableHandle(HandleBase):
             self._extra = tuple(ref(d) for d in extra)
 
     @property
+    def hooks_dict_ref(self) -> Any:
+        """A weak reference to the hooks."""
+        return rt.get_hooks_dict(self)
+
+    @hooks_dict_ref.setter
+    def hooks_dict_ref(self, reference: Any) -> None:
+        rt.set_hooks_dict(self, reference)
+
+    @property
     def extra_dict_ref(self) -> tuple[Any, ...]:
         """Weak references to the further dicts."""
         return self._extra or ()
 
     def remove(self) -> None:
         """Take the hook away; more than once does no harm."""
+        if rt.remove_lone_hook(self):
+            return
         for reference in (self.hooks_dict_ref, *(self._extra or ())):
             hooks = reference()
             if hooks is not None:

@@ -19,6 +19,7 @@ from fastgrad.autograd.hooks import RemovableHandle
 from fastgrad.autograd.saved import saved_attribute
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.limits import LAST
+from fastgrad.native.contracts.python_types import OUTPUT_PLACE, POST_PLACE, PRE_PLACE
 from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.native.host.tables import OPS
 
@@ -41,6 +42,21 @@ class Node(NodeBase):
     def name(self) -> str:
         """The name of the op's derivative, such as ``MulBackward0``: that of the class, perhaps with a namespace."""
         return OPS[rt.node_field(self, _OP)].node
+
+    @property
+    def _tensor_hooks(self) -> Any:
+        """The dict of hooks of the only output, or pairs of output number and dict; None if there are none."""
+        return rt.node_hooks(self, OUTPUT_PLACE)
+
+    @property
+    def _pres(self) -> Any:
+        """The dict of pre-hooks, None if there are none."""
+        return rt.node_hooks(self, PRE_PLACE)
+
+    @property
+    def _posts(self) -> Any:
+        """The dict of post-hooks, None if there are none."""
+        return rt.node_hooks(self, POST_PLACE)
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:

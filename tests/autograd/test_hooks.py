@@ -8,6 +8,7 @@ import gc
 import pickle
 import threading
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -692,6 +693,126 @@ def test_handle_can_be_pickled():
     assert revived.id == h.id
     revived.remove()
     assert h.id in x._backward_hooks
+
+
+PLACES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "tensor": (lambda y: y.register_hook, lambda y: y._backward_hooks),
+    "pre": (lambda y: y.grad_fn.register_prehook, lambda y: y.grad_fn._pres),
+    "post": (lambda y: y.grad_fn.register_hook, lambda y: y.grad_fn._posts),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_dict_of_the_first_hook_of_a_node_is_the_one_of_all(place: str):
+    register, held = PLACES[place]
+    y = ones() * 2
+    log: list[int] = []
+    assert held(y) is None
+    first = register(y)(lambda *_: log.append(1))
+    hooks = first.hooks_dict_ref()
+    assert type(hooks) is OrderedDict
+    assert list(hooks) == [first.id]
+    assert held(y) is hooks
+    second = register(y)(lambda *_: log.append(2))
+    assert second.hooks_dict_ref() is hooks
+    y.sum().backward(retain_graph=True)
+    assert log == [1, 2]
+    first.remove()
+    assert list(hooks) == [second.id]
+    hooks.clear()
+    second.remove()
+    y.sum().backward()
+    assert log == [1, 2]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_first_hook_of_a_node_goes_by_its_own_handle_alone(place: str):
+    register, held = PLACES[place]
+    y = ones() * 2
+    log: list[int] = []
+    gone = register(y)(lambda *_: log.append(1))
+    gone.remove()
+    assert held(y) is None
+    first = register(y)(lambda *_: log.append(2))
+    gone.remove()
+    y.sum().backward(retain_graph=True)
+    assert log == [2]
+    second = register(y)(lambda *_: log.append(3))
+    gone.remove()
+    first.remove()
+    y.sum().backward()
+    assert log == [2, 3]
+    assert list(held(y)) == [second.id]
+    assert gone.hooks_dict_ref() is held(y)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_handle_knows_that_its_node_is_gone_though_another_lies_in_its_memory(place: str):
+    register, held = PLACES[place]
+    old = register(ones() * 2)(print)
+    later = [ones() * 2 for _ in range(200)]
+    handles = [register(y)(lambda *_: None) for y in later]
+    old.remove()
+    assert old.hooks_dict_ref() is None
+    assert [list(held(y)) for y in later] == [[h.id] for h in handles]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_handle_keeps_neither_the_hook_of_a_node_nor_the_node(place: str):
+    class Hook:
+        def __call__(self, *_: Any) -> None:
+            self.called = True
+
+    register, _ = PLACES[place]
+    y, hook = ones() * 2, Hook()
+    hook.mine = y  # type: ignore[attr-defined]
+    found = weakref.ref(hook)
+    handle = register(y)(hook)
+    del y, hook
+    gc.collect()
+    assert found() is None
+    handle.remove()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_hook_that_registers_another_while_it_runs_alone(place: str):
+    register, held = PLACES[place]
+    y = ones() * 2
+    log: list[int] = []
+
+    def hook(*_: Any) -> None:
+        log.append(1)
+        register(y)(lambda *_: log.append(2))
+
+    handle = register(y)(hook)
+    y.sum().backward(retain_graph=True)
+    assert log == [1]
+    handle.remove()
+    y.sum().backward()
+    assert log == [1, 2]
+    assert len(held(y)) == 1
+
+
+def test_a_tuple_in_the_place_of_a_hook_is_no_hooks_of_several_outputs():
+    y = ones() * 2
+    y.register_hook((0, {}))  # type: ignore[arg-type]
+    assert list(y._backward_hooks.values()) == [(0, {})]
+    z = ones() * 2
+    z.register_hook((0, {}))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="not callable"):
+        z.sum().backward()
+
+
+def test_what_a_handle_is_told_to_be_about_replaces_its_node():
+    y = ones() * 2
+    handle = y.register_hook(lambda g: g * 0)
+    mine = OrderedDict([(handle.id, print)])
+    handle.hooks_dict_ref = weakref.ref(mine)
+    handle.remove()
+    assert not mine
+    assert list(y._backward_hooks) == [handle.id]
+    for half_made in (object.__new__(type(handle)), type(handle).__new__(type(handle))):
+        assert half_made.hooks_dict_ref is None
 
 
 # --- changing hooks while a pass runs ----------------------------------------------------------------------

@@ -1423,6 +1423,14 @@ def test_index_tensors_of_other_sizes_from_a_hook(count: int, sizes: tuple[int, 
         out.sum().backward()
 
 
+def test_other_sizes_of_a_bias_by_its_data():
+    x, c = fg.ones(2, 3), fg.ones(3, requires_grad=True)
+    y = fg.nn.functional.batch_norm(x, None, None, c, c, training=True)
+    c.data = fg.ones(2, 3)
+    with pytest.raises(RuntimeError, match="do not fit each other"):
+        y.sum().backward()
+
+
 def test_index_tensors_of_another_dtype_from_a_hook():
     x = fg.ones(3, 4, requires_grad=True)
     with hooks(fg, lambda t: None, lambda p: fg.zeros(2)):

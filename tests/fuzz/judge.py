@@ -44,6 +44,9 @@ MEANINGLESS = re.compile(r"failed with status|invalid argument \(-?\d+, -?\d+\)|
 # Classes that break the contract of the class that they are derived from.
 LIARS = re.compile(r"Contrary|Blind|^class .*(\n    .*)*\n    (def|\w+ =) ", re.MULTILINE)
 
+# Statements that put anything where modules keep their parameters, past what looks at it.
+PAST_THE_DOOR = re.compile(r"\._(parameters|buffers|modules)\[")
+
 # Numbers for which a lack of memory is a fair answer.
 LARGE = re.compile(r"\*\*|\d{5,}|deeply_nested|Index\(|Lying|inf|nan")
 
@@ -105,15 +108,19 @@ def out_of_place(error: BaseException, program: Sequence[str]) -> Failure | None
         return None
     if isinstance(error, (AttributeError, LookupError)) and frames[ours[-1]].name in LOOKUPS:
         return None
-    if isinstance(error, RecursionError) and any("deeply_nested" in step for step in program):
-        return None  # to show such a list is to call `repr` for each of its levels
+    if isinstance(error, RecursionError) and any(
+        word in step for step in program for word in ("deeply_nested", "at_depth")
+    ):
+        return (
+            None  # to show such a list is to call `repr` for each of its levels; the collector runs anywhere
+        )
     if isinstance(error, RecursionError) and any(HOLDS_MODULE.search(step) for step in program):
         return None  # there is no end to the modules in a module that is one of its own
     after = {f.filename for f in frames[ours[-1] + 1 :]}
     if after & {FILE, "<prelude>"}:  # raised by what the case handed in
         return None
     if (isinstance(error, AttributeError) and _foreign_self(error)) or any(
-        LIARS.search(step) for step in program
+        LIARS.search(step) or PAST_THE_DOOR.search(step) for step in program
     ):
         return None
     return None if _deliberate(frames[ours[-1]]) else shown

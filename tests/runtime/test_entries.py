@@ -32,7 +32,7 @@ def right(kind: str) -> Any:
         "int": 0, "float": 1.0, "index": 0, "tensor": x, "tensor?": x, "node": (x * x).grad_fn, "function": context(),
         "context": fg.no_grad(), "tuple": (x,), "dict": {}, "node class": fg.autograd.Function._backward_cls,
         "context class": fg.no_grad, "module class": fg.nn.Linear, "chain": None, "object": object(),
-        "sizes": (2,), "pass": 1 << 40,
+        "sizes": (2,), "pass": 1 << 40, "handle": x.register_hook(lambda g: g),
     }  # fmt: skip
     return made[kind]
 
@@ -52,7 +52,7 @@ def wrong(kind: str) -> list[Any]:
         "tensor": {"tensor"}, "tensor?": {"tensor", "None"}, "node": {"node"}, "function": set(), "pass": set(),
         "context": {"context"}, "tuple": {"tuple", "texts", "long", "huge sizes"}, "dict": {"dict"},
         "node class": set(), "context class": set(), "module class": set(), "chain": {"None"}, "sizes": {"tuple"},
-        "object": set(values),
+        "object": set(values), "handle": set(),
     }  # fmt: skip
     return [value for name, value in values.items() if name not in fine[kind]]
 
@@ -336,7 +336,7 @@ FUZZ = """
             "context": [fg.no_grad(), fg.enable_grad(), fg.inference_mode()],
             "tuple": [(), (ts[0],), (ts[0], 3, ts[1]), (ts[1], ts[1])], "dict": [{{}}, {{"a": 1}}],
             "node class": [Twice._backward_cls], "context class": [fg.no_grad], "module class": [fg.nn.Linear],
-            "chain": [None],
+            "chain": [None], "handle": [ts[0].register_hook(lambda g: g), (ts[0] * 2).register_hook(lambda g: g)],
             "object": [None, 3, ts[0], ts[1], (ts[1], ts[1] * 1), lambda *a: ts[1] * 3, Twice, [1], fg.Tensor, (), "a",
                        lambda *a: (ts[1] * 1, ts[1], None)],
         }}

@@ -9,7 +9,7 @@ object, a tensor of the same dtype and sizes.
 
 from __future__ import annotations
 
-from fastgrad.native.backward.hook_dicts import leaf_hooks
+from fastgrad.native.backward.hook_dicts import at_place, is_several, leaf_hooks
 from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.clock import nanoseconds
 from fastgrad.native.base.failures import failed
@@ -34,6 +34,8 @@ from fastgrad.native.base.pyapi import (
     py_integer_value,
     py_keys,
     py_list_item,
+    py_list_new,
+    py_list_set,
     py_list_size,
     py_tuple_item,
     py_tuple_new,
@@ -42,15 +44,15 @@ from fastgrad.native.base.pyapi import (
     py_values,
     raises,
     system_error,
-    tuple_type,
 )
 from fastgrad.native.contracts.flags import (
     COPY_ON_WRITE,
     REQUIRES_GRAD,
 )
+from fastgrad.native.contracts.python_types import OUTPUT_PLACE, POST_PLACE, PRE_PLACE
 from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.memory.references import drop, retain
-from fastgrad.native.objects.handles import object_handle, type_of, wrap, wrap_node, wrap_optional
+from fastgrad.native.objects.handles import object_handle, wrap, wrap_node, wrap_optional
 from fastgrad.native.objects.held import exact_tuple, is_tuple
 from fastgrad.native.tensors.layouts import without_gaps
 from fastgrad.native.tensors.tensors import alias, same_shape
@@ -61,13 +63,21 @@ TODO, KEYS, ONE = 0, 1, 2
 
 
 @native
-def begin_run(hooks, run):
+def begin_run(hooks, lone, run):
     """Take the callables of a dict, which hooks may change, and note them in `run`: how many there are, or RAISED.
 
-    `end_run` follows in either case.
+    If `lone` is not zero, `hooks` is the only callable, and the id of its handle `lone` less one. `end_run` follows in
+    either case.
     """
     run[TODO] = 0
     run[KEYS] = 0
+    if lone != 0:
+        run[ONE] = 1
+        run[TODO] = hooks
+        py_incref(hooks)
+        if runtime().measuring != 0:
+            run[KEYS] = list_of_integer(lone - 1)
+        return RAISED if runtime().measuring != 0 and run[KEYS] == 0 else 1
     count = py_dict_size(hooks)
     run[ONE] = 1 if count == 1 else 0
     if count <= 0:
@@ -88,6 +98,18 @@ def begin_run(hooks, run):
         if run[KEYS] == 0:
             return RAISED
     return count
+
+
+@native
+def list_of_integer(value):
+    """A list of one integer, a new reference; zero with an exception set."""
+    number = py_integer(value)
+    made = py_list_new(1) if number != 0 else 0
+    if made != 0:
+        py_list_set(made, 0, number)
+    elif number != 0:
+        py_decref(number)
+    return made
 
 
 @native
@@ -195,10 +217,10 @@ def replace(array, k, hook, old, new):
 
 
 @native
-def run_tensor_hooks(hooks, array, k):
-    """Run one tensor's hooks over gradient `k` of an array. OK or RAISED."""
+def run_tensor_hooks(hooks, lone, array, k):
+    """Run one tensor's hooks, as `begin_run` takes them, over gradient `k` of an array. OK or RAISED."""
     run = words(stack_small())
-    count = begin_run(hooks, run)
+    count = begin_run(hooks, lone, run)
     if count <= 0:
         end_run(run)
         return count
@@ -235,27 +257,28 @@ def fire_tensor_hooks(t):
     grads = words(t.grads)
     if n.variable != 0:
         hooks = leaf_hooks(n.variable, 0)
-        return run_held(hooks, grads, 0) if hooks > 0 else hooks
+        return run_held(hooks, 0, grads, 0) if hooks > 0 else hooks
     if n.pyobj == 0 or node_object(n.pyobj).tensor_hooks == 0:
         return OK
     held = node_object(n.pyobj).tensor_hooks
-    if type_of(held) != tuple_type():
-        return run_held(held, grads, 0)
+    lone = node_object(n.pyobj).lone[OUTPUT_PLACE]
+    if lone != 0 or not is_several(held):
+        return run_held(held, lone, grads, 0)
     status = OK
     py_incref(held)
     for k in range(py_tuple_size(held)):
         pair = py_tuple_item(held, k)
         if not failed(status):
-            status = run_held(py_tuple_item(pair, 1), grads, py_integer_value(py_tuple_item(pair, 0)))
+            status = run_held(py_tuple_item(pair, 1), 0, grads, py_integer_value(py_tuple_item(pair, 0)))
     py_decref(held)
     return status
 
 
 @native
-def run_held(hooks, grads, k):
+def run_held(hooks, lone, grads, k):
     """Run hooks whose dict might otherwise vanish meanwhile."""
     py_incref(hooks)
-    status = run_tensor_hooks(hooks, grads, k)
+    status = run_tensor_hooks(hooks, lone, grads, k)
     py_decref(hooks)
     return status
 
@@ -276,10 +299,13 @@ def tuple_of(array, n):
 
 
 @native
-def run_tuple_hooks(hooks, array, n, others):
-    """Run node hooks over a tuple of gradients; `others`, if not zero, is their second argument. OK or RAISED."""
+def run_tuple_hooks(hooks, lone, array, n, others):
+    """Run node hooks, as `begin_run` takes them, over a tuple of gradients. OK or RAISED.
+
+    `others`, if not zero, is their second argument.
+    """
     run = words(stack_small())
-    count = begin_run(hooks, run)
+    count = begin_run(hooks, lone, run)
     if count <= 0:
         end_run(run)
         return count
@@ -370,11 +396,11 @@ def show_values(function, n, array, count):
 def fire_pre_hooks(t):
     """The pre-hooks of the current node. OK or RAISED."""
     o = node(t.node).pyobj
-    hooks = node_object(o).pres if o != 0 else 0
+    hooks = at_place(o, PRE_PLACE) if o != 0 else 0
     if hooks == 0:
         return OK
     py_incref(hooks)
-    status = run_tuple_hooks(hooks, words(t.grads), t.n_grads, 0)
+    status = run_tuple_hooks(hooks, node_object(o).lone[PRE_PLACE], words(t.grads), t.n_grads, 0)
     py_decref(hooks)
     return status
 
@@ -386,14 +412,15 @@ def fire_post_hooks(t):
     A node that got its first post-hook while it ran shows it no gradients of outputs, as in PyTorch.
     """
     o = node(t.node).pyobj
-    hooks = node_object(o).posts if o != 0 else 0
+    hooks = at_place(o, POST_PLACE) if o != 0 else 0
     if hooks == 0:
         return OK
+    lone = node_object(o).lone[POST_PLACE]
     py_incref(hooks)
     others = tuple_of(words(t.grads), t.n_grads if t.had_posts != 0 else 0)
     status = RAISED
     if others != 0:
-        status = run_tuple_hooks(hooks, words(t.results), t.n_results, others)
+        status = run_tuple_hooks(hooks, lone, words(t.results), t.n_results, others)
         py_decref(others)
     py_decref(hooks)
     return status
@@ -408,7 +435,7 @@ def fire_post_accumulate(t):
         return hooks
     py_incref(hooks)
     run = words(stack_small())
-    count = begin_run(hooks, run)
+    count = begin_run(hooks, 0, run)
     py_decref(hooks)
     if count <= 0:
         end_run(run)

@@ -3,6 +3,12 @@
 The hooks of a non-leaf belong to its node: they stand in the node's object, under the number of the output. Those
 of a leaf stand in the `__dict__` of the leaf's object, where the AccumulateGrad node finds them through the leaf. Each
 kind is an ordered dict from the handle's id to the callable.
+
+Note [Lone hooks]: most places of a node's object get one hook in their life. The first is therefore held as it is, and
+`lone` of the place is its id plus one; the handle notes the node and the place instead of a weak reference to a dict.
+That takes a third of the time of an ordered dict with its weak reference. A second hook, or who asks for the dict,
+makes it. The handle does not hold the node: whether that is still the same tells the generation of its record, as the
+memory of records is never given back.
 """
 
 from __future__ import annotations
@@ -12,6 +18,7 @@ from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     handle_object,
     native,
+    native_inline,
     node,
     node_object,
     runtime,
@@ -45,8 +52,15 @@ from fastgrad.native.contracts.flags import (
     PRE_HOOKS,
     TENSOR_HOOKS,
 )
-from fastgrad.native.contracts.python_types import HELD_HOOKS, HELD_POST_HOOKS, NODE_OBJECT
-from fastgrad.native.contracts.status import RAISED
+from fastgrad.native.contracts.python_types import (
+    HELD_HOOKS,
+    HELD_POST_HOOKS,
+    NODE_OBJECT,
+    OUTPUT_PLACE,
+    POST_PLACE,
+    PRE_PLACE,
+)
+from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.graph.graph import catch_up, is_leaf, tell_accumulator
 from fastgrad.native.objects.handles import (
     type_of,
@@ -54,28 +68,42 @@ from fastgrad.native.objects.handles import (
 )
 from fastgrad.native.objects.held import need_kind
 
-PRES, POSTS = (NODE_OBJECT.fields[name][0] for name in ("pres", "posts"))
+FIRST_PLACE = NODE_OBJECT.fields["tensor_hooks"][0]
+
+
+# --- handles ---------------------------------------------------------------------------------------------------
+
+
+@native
+def new_handle():
+    """The handle of a hook that has no place yet, a new reference; zero with an exception set."""
+    rt = runtime()
+    number = rt.hook_id
+    rt.hook_id += 1  # now: the collector may run below, and a destructor add a hook
+    o = py_alloc(rt.handle_type, 0)
+    if o != 0:
+        handle_object(o).id = number
+    return o
+
+
+@native
+def put_into(hooks, o, function):
+    """Put a callable into a dict of hooks; takes over the handle and returns it, or zero with an exception set."""
+    key = py_integer(handle_object(o).id)
+    handle_object(o).hooks = py_weakref(hooks, 0)
+    if key == 0 or handle_object(o).hooks == 0 or py_set_item(hooks, key, function) != 0:
+        py_decref(o)
+        o = 0
+    if key != 0:
+        py_decref(key)
+    return o
 
 
 @native
 def add_hook(hooks, function):
     """Put a callable into a dict of hooks; returns the new handle, or zero with an exception set."""
-    rt = runtime()
-    number = rt.hook_id
-    rt.hook_id += 1  # now: the collector may run below, and a destructor add a hook
-    key = py_integer(number)
-    if key == 0:
-        return 0
-    o = py_alloc(rt.handle_type, 0)
-    if o != 0:
-        handle = handle_object(o)
-        handle.id = number
-        handle.hooks = py_weakref(hooks, 0)
-        if handle.hooks == 0 or py_set_item(hooks, key, function) != 0:
-            py_decref(o)
-            o = 0
-    py_decref(key)
-    return o
+    o = new_handle()
+    return put_into(hooks, o, function) if o != 0 else 0
 
 
 @native
@@ -83,6 +111,174 @@ def next_hook_id():
     """An id for a handle that Python makes."""
     runtime().hook_id += 1
     return runtime().hook_id - 1
+
+
+@native_inline
+def place_lives(x):
+    """Whether the node is still there that a handle notes."""
+    return node(x.node).generation == x.generation and node(x.node).pyobj != 0
+
+
+@native
+def remove_lone_hook(handle):
+    """Take away the hook of a handle that notes a place, if it stands there alone; whether no dict can have it."""
+    x = handle_object(handle)
+    if x.node == 0:
+        return 0
+    if not place_lives(x):
+        return 1
+    o = node(x.node).pyobj
+    number = node_object(o).lone[x.place]
+    if number == 0 and at_place(o, x.place) != 0:
+        return 0
+    if number != 0 and number == x.id + 1:
+        function = at_place(o, x.place)
+        node_object(o).lone[x.place] = 0
+        words(o)[FIRST_PLACE + x.place] = 0
+        py_decref(function)
+    return 1
+
+
+@native
+def get_hooks_dict(handle):
+    """The weak reference to the dict that a handle is about, a new reference; None if it is about nothing."""
+    x = handle_object(handle)
+    if x.node != 0:
+        hooks = 0
+        if place_lives(x):
+            o = node(x.node).pyobj
+            place = x.place
+            py_incref(o)
+            hooks = need_output_hooks(o, 0) if place == OUTPUT_PLACE else need_dict(o, place)
+            if hooks != 0:
+                py_incref(hooks)
+            py_decref(o)
+        else:
+            hooks = call_python(runtime().hooks_type, 0)  # goes at once: a reference to what is gone
+        reference = py_weakref(hooks, 0) if hooks != 0 else 0
+        if hooks != 0:
+            py_decref(hooks)
+        if reference == 0:
+            return 0
+        set_hooks_dict(handle, reference)
+        py_decref(reference)
+    held = x.hooks
+    if held == 0:
+        held = none()
+    py_incref(held)
+    return held
+
+
+@native
+def set_hooks_dict(handle, reference):
+    """Let a handle hold what it takes for the weak reference to a dict."""
+    x = handle_object(handle)
+    before = x.hooks
+    py_incref(reference)
+    x.hooks = reference
+    x.node = 0
+    if before != 0:
+        py_decref(before)
+
+
+# --- the hooks of a node ---------------------------------------------------------------------------------------
+
+
+@native_inline
+def at_place(o, place):
+    """What a node's object holds at one of its places for hooks, borrowed; zero if nothing."""
+    return words(o)[FIRST_PLACE + place]
+
+
+@native
+def add_to_place(o, place, function):
+    """Register a hook at a place of a node's object: its handle, or zero with an exception set."""
+    handle = new_handle()
+    if handle == 0:
+        return 0
+    if at_place(o, place) != 0:
+        hooks = need_dict(o, place)
+        if hooks != 0:
+            return put_into(hooks, handle, function)
+        py_decref(handle)
+        return 0
+    x = handle_object(handle)
+    n = node_object(o).handle
+    x.node = n
+    x.generation = node(n).generation
+    x.place = place
+    py_incref(function)
+    words(o)[FIRST_PLACE + place] = function
+    node_object(o).lone[place] = x.id + 1
+    return handle
+
+
+@native
+def need_dict(o, place):
+    """The dict of the hooks at a place, made if there is none yet, borrowed; zero with an exception set."""
+    while node_object(o).lone[place] != 0 or at_place(o, place) == 0:
+        fresh = dict_of_lone(o, place)
+        if fresh == 0:
+            return 0
+        py_decref(fresh)
+    return at_place(o, place)
+
+
+@native
+def dict_of_lone(o, place):
+    """Put a dict in the place of the lone hook, or of nothing, unless a destructor was faster.
+
+    A new reference to a dict that is to be let go; zero with an exception set.
+    """
+    function = at_place(o, place)
+    number = node_object(o).lone[place]
+    if number != 0:
+        py_incref(function)
+    fresh = call_python(runtime().hooks_type, 0)
+    if number != 0:
+        key = py_integer(number - 1) if fresh != 0 else 0
+        if key == 0 or py_set_item(fresh, key, function) != 0:
+            if fresh != 0:
+                py_decref(fresh)
+            fresh = 0
+        if key != 0:
+            py_decref(key)
+    if fresh != 0 and at_place(o, place) == function and node_object(o).lone[place] == number:
+        node_object(o).lone[place] = 0
+        words(o)[FIRST_PLACE + place] = fresh
+        py_incref(fresh)
+        if number != 0:
+            py_decref(function)
+    if number != 0:
+        py_decref(function)
+    return fresh
+
+
+@native
+def no_lone_hook(o, place):
+    """Let a dict hold the lone hook of a place, if there is one. OK or RAISED."""
+    if node_object(o).lone[place] != 0 and need_dict(o, place) == 0:
+        return RAISED
+    return OK
+
+
+@native
+def node_hooks(n, place):
+    """What the object of a node holds at a place, a new reference, a lone hook in a dict; None if nothing."""
+    o = node(n).pyobj
+    if failed(no_lone_hook(o, place)):
+        return 0
+    held = at_place(o, place)
+    if held == 0:
+        held = none()
+    py_incref(held)
+    return held
+
+
+@native_inline
+def is_several(held):
+    """Whether what a node's object holds of tensor hooks is pairs of output number and dict."""
+    return held != 0 and type_of(held) == tuple_type()
 
 
 @native
@@ -103,7 +299,7 @@ def new_pair(output_nr, hooks):
 @native
 def with_pair(held, output_nr, hooks):
     """What a node's object is to hold of hooks with one dict more, a new reference; zero with an exception set."""
-    several = held != 0 and type_of(held) == tuple_type()
+    several = is_several(held)
     n = py_tuple_size(held) if several else (1 if held != 0 else 0)
     pairs = py_tuple_new(n + 1)
     for k in range(n + 1):
@@ -124,7 +320,10 @@ def with_pair(held, output_nr, hooks):
 
 @native
 def find_output_hooks(o, output_nr):
-    """The dict of hooks that a node's object has for one of its outputs, borrowed; zero if none."""
+    """The dict of hooks that a node's object has for one of its outputs, borrowed; zero if none.
+
+    A lone hook is no dict: `no_lone_hook` comes first.
+    """
     held = node_object(o).tensor_hooks
     if held == 0:
         return 0
@@ -159,7 +358,10 @@ def hold_output_hooks(o, output_nr, hooks):
 @native
 def hold_hooks(n, output_nr, hooks):
     """Let a node run a dict of hooks over the gradient of one of its outputs. A status."""
-    return 0 if hold_output_hooks(node(n).pyobj, output_nr, hooks) else RAISED
+    o = node(n).pyobj
+    if failed(no_lone_hook(o, OUTPUT_PLACE)) or not hold_output_hooks(o, output_nr, hooks):
+        return RAISED
+    return OK
 
 
 @native
@@ -176,39 +378,41 @@ def register_hook(h, function):
     o = wrap_node(t.node)
     if o == 0:
         return 0
-    hooks = find_output_hooks(o, t.output_nr)
-    if hooks == 0:
-        fresh = call_python(runtime().hooks_type, 0)
-        if fresh != 0:
-            hooks = find_output_hooks(
-                o, t.output_nr
-            )  # the collector may have run, and a destructor been faster
-            if hooks == 0 and hold_output_hooks(o, t.output_nr, fresh):
-                hooks = fresh
-            py_decref(fresh)
-    handle = add_hook(hooks, function) if hooks != 0 else 0
+    several = node_object(o).lone[OUTPUT_PLACE] == 0 and is_several(at_place(o, OUTPUT_PLACE))
+    if t.output_nr == 0 and not several:
+        node(t.node).flags |= TENSOR_HOOKS
+        handle = add_to_place(o, OUTPUT_PLACE, function)
+    else:
+        hooks = need_output_hooks(o, t.output_nr)
+        handle = add_hook(hooks, function) if hooks != 0 else 0
     py_decref(o)
     return handle
 
 
 @native
+def need_output_hooks(o, output_nr):
+    """The dict of hooks of one output of several, made if there is none yet, borrowed; zero with an exception set."""
+    if failed(no_lone_hook(o, OUTPUT_PLACE)):
+        return 0
+    hooks = find_output_hooks(o, output_nr)
+    if hooks != 0:
+        return hooks
+    fresh = call_python(runtime().hooks_type, 0)
+    if fresh == 0:
+        return 0
+    if not failed(no_lone_hook(o, OUTPUT_PLACE)):  # the collector may have run, and a destructor been faster
+        hooks = find_output_hooks(o, output_nr)
+        if hooks == 0 and hold_output_hooks(o, output_nr, fresh):
+            hooks = fresh
+    py_decref(fresh)
+    return hooks
+
+
+@native
 def register_node_hook(n, post, function):
     """Register a pre-hook of a node, or a post-hook: its handle."""
-    o = node(n).pyobj
-    which = POSTS if post != 0 else PRES
-    hooks = words(o)[which]
-    if hooks == 0:
-        fresh = call_python(runtime().hooks_type, 0)
-        if fresh == 0:
-            return 0
-        hooks = words(o)[which]  # the collector may have run, and a destructor been faster
-        if hooks == 0:
-            words(o)[which] = fresh
-            hooks = fresh
-        else:
-            py_decref(fresh)
     node(n).flags |= POST_HOOKS if post != 0 else PRE_HOOKS
-    return add_hook(hooks, function)
+    return add_to_place(node(n).pyobj, POST_PLACE if post != 0 else PRE_PLACE, function)
 
 
 @native
@@ -220,8 +424,11 @@ def output_hooks(h):
         return status
     t = tensor(h)
     found = 0
-    if t.node != 0 and node(t.node).pyobj != 0:
-        found = find_output_hooks(node(t.node).pyobj, t.output_nr)
+    o = node(t.node).pyobj if t.node != 0 else 0
+    if o != 0:
+        if failed(no_lone_hook(o, OUTPUT_PLACE)):
+            return RAISED
+        found = find_output_hooks(o, t.output_nr)
     if found == 0:
         found = none()
     py_incref(found)

@@ -185,9 +185,6 @@ if TYPE_CHECKING:
 
     class NodeBase:
         _handle: int
-        _tensor_hooks: Any
-        _pres: Any
-        _posts: Any
         _metadata: Any
         _function: Any
         _to_save: Any
@@ -197,7 +194,6 @@ if TYPE_CHECKING:
         _options: int
 
     class HandleBase:
-        hooks_dict_ref: Any
         _extra: Any
         id: int
 

@@ -7,9 +7,9 @@ compiled sees an argument that is not of the declared kind, in any build.
 Kinds of arguments, and what the compiled function gets: ``int`` (64 bits) and ``float``; ``index<B``, an int from 0 to
 below `B`, which is a name of `BOUNDS` or a field of the node before it; ``tensor`` and ``tensor?`` (or None), ``node``
 and ``function`` (the node of a call of a custom function), their handles; ``pass``, the number of a pass under way, its
-handle; ``context``, ``tuple``, ``dict``, ``node class``, ``context class``, ``module class``, ``chain`` (the chain of a
-setting, or None) and ``object`` (any), the address of the object; ``sizes``, a tuple of ints, their number and the
-address of a copy.
+handle; ``context``, ``handle`` (that of a hook), ``tuple``, ``dict``, ``node class``, ``context class``,
+``module class``, ``chain`` (the chain of a setting, or None) and ``object`` (any), the address of the object;
+``sizes``, a tuple of ints, their number and the address of a copy.
 
 Kinds of results: ``none`` and ``int``; ``count``, an int, negative for a failure; ``tensor``, a handle, zero for None,
 or a failure; ``object``, a new reference to a Python object, zero if an exception is set, or a failure; ``integers``,
@@ -30,12 +30,14 @@ from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import N_SETTINGS
 from fastgrad.native.contracts.formats import FORMATS
 from fastgrad.native.contracts.limits import MAX_DIMS, N_DEVICES, N_RANDOM_KERNELS
+from fastgrad.native.contracts.python_types import N_HOOK_PLACES
 from fastgrad.native.contracts.records import NODE, RUNTIME, STORAGE, TENSOR
 
 ARGUMENTS = {
     "int": "an int of 64 bits", "float": "a float", "index": "an index", "tensor": "a Tensor",
     "tensor?": "a Tensor or None", "node": "a Node", "function": "the context of a custom function",
-    "pass": "a pass under way", "context": "a context of the runtime's", "tuple": "a tuple", "dict": "a dict",
+    "pass": "a pass under way", "context": "a context of the runtime's", "handle": "the handle of a hook",
+    "tuple": "a tuple", "dict": "a dict",
     "node class": "a class of nodes", "context class": "a class of contexts",
     "module class": "a class of modules", "chain": "the chain of a setting",
     "object": "an object", "sizes": "a tuple of ints",
@@ -49,8 +51,8 @@ MOST_SIZES = 2 * MAX_DIMS
 
 BOUNDS = {
     "tensor": TENSOR.words, "storage": STORAGE.words, "node": NODE.words, "runtime": RUNTIME.words,
-    "dtypes": len(DTYPES), "devices": N_DEVICES, "settings": N_SETTINGS, "hooks": 2, "random": N_RANDOM_KERNELS,
-    "formats": len(FORMATS),
+    "dtypes": len(DTYPES), "devices": N_DEVICES, "settings": N_SETTINGS, "hooks": 2, "hook places": N_HOOK_PLACES,
+    "random": N_RANDOM_KERNELS, "formats": len(FORMATS),
 }  # fmt: skip
 
 

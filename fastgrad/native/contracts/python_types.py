@@ -16,16 +16,25 @@ TENSOR_OBJECT = Record("tensor_object", **_HEADER, handle=1, generation=1, dict=
 NODE_OBJECT = Record(
     "node_object", **_HEADER, handle=1, generation=1,
     tensor_hooks=1, pres=1, posts=1, metadata=1,
-    function=1, to_save=1, dirty=1, non_differentiable=1, packed=1, options=1, weaklist=1,
+    function=1, to_save=1, dirty=1, non_differentiable=1, packed=1, options=1, weaklist=1, lone=3,
 )  # fmt: skip
 """`tensor_hooks`: the dict of hooks of the only output, or a tuple of pairs of output number and dict. `function` to
-`non_differentiable` and `options` belong to custom functions, `packed` to saved-tensor hooks."""
+`non_differentiable` and `options` belong to custom functions, `packed` to saved-tensor hooks. `lone`: see Note [Lone
+hooks] in `native.backward.hook_dicts`."""
+
+N_HOOK_PLACES = 3
+OUTPUT_PLACE, PRE_PLACE, POST_PLACE = range(N_HOOK_PLACES)
+"""Where a node's object holds hooks: `tensor_hooks`, `pres`, `posts`."""
 
 # Options of a custom function: undefined gradients stay None; those of outputs that cannot have any do.
 NO_MATERIALIZE = 1
 NO_MATERIALIZE_CONSTANT = 2
 
-HANDLE_OBJECT = Record("handle_object", **_HEADER, hooks=1, extra=1, id=1, weaklist=1)
+HANDLE_OBJECT = Record(
+    "handle_object", **_HEADER, hooks=1, extra=1, id=1, weaklist=1, node=1, generation=1, place=1
+)
+"""`hooks`: the weak reference to a dict. `node`: instead of it the record of the node on which a hook was registered
+as the first of its place, and the generation of that record, as another node's may lie there later."""
 
 CONTEXT_OBJECT = Record(
     "context_object", **_HEADER, on=1, off=1, setting=1, value=1, gives_self=1, tape=1,
@@ -152,13 +161,13 @@ TYPES = (
         "NodeBase", NODE_OBJECT, "node_slot", ("new", "dealloc", "traverse", "clear"),
         (
             ("_handle", T_LONGLONG, "handle", READONLY), ("_options", T_LONGLONG, "options", 0),
-            *((f"_{name}", T_OBJECT, name, READONLY) for name in ("tensor_hooks", "pres", "posts", "function")),
+            ("_function", T_OBJECT, "function", READONLY),
         ),
         True, held=tuple(k for k, held in enumerate(HELD) if held.field),
     ),
     ObjectType(
         "HandleBase", HANDLE_OBJECT, "handle_slot", ("dealloc",),
-        (("hooks_dict_ref", T_OBJECT, "hooks", 0), ("_extra", T_OBJECT, "extra", 0), ("id", T_LONGLONG, "id", 0)),
+        (("_extra", T_OBJECT, "extra", 0), ("id", T_LONGLONG, "id", 0)),
         False,
     ),
     *(

@@ -48,7 +48,7 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.flags import FUNCTION_VIEW
 from fastgrad.native.contracts.limits import WALK_STACK
-from fastgrad.native.contracts.python_types import NODE_FIELDS, NODE_OBJECT
+from fastgrad.native.contracts.python_types import N_HOOK_PLACES, NODE_FIELDS, NODE_OBJECT
 from fastgrad.native.contracts.records import MAGIC, NODE_KIND
 from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.memory.buffers import deallocate, grow, room
@@ -282,6 +282,8 @@ def clear_tensor(o):
 @native
 def clear_node(o):
     """`tp_clear` of a node's object."""
+    for k in range(N_HOOK_PLACES):
+        node_object(o).lone[k] = 0
     for k in range(N_FIELDS):
         held = words(o)[FIRST_FIELD + k]
         words(o)[FIRST_FIELD + k] = 0

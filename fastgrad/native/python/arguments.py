@@ -40,6 +40,12 @@ def context_of(o):
 
 
 @native
+def hook_handle_of(o):
+    """The handle of a hook, zero for anything else."""
+    return o if py_is_subtype(type_of(o), runtime().handle_type) != 0 else 0
+
+
+@native
 def tuple_of(o):
     """A tuple, zero for anything else."""
     return o if is_tuple(o) else 0

@@ -44,6 +44,7 @@ _SHIMS = (
     Shim("function_handle", "function_handle", "i", "p"),
     Shim("pass_handle", "pass_handle", "i", "p"),
     Shim("context_of", "context_of", "i", "p"),
+    Shim("hook_handle_of", "hook_handle_of", "i", "p"),
     Shim("tuple_of", "tuple_of", "i", "p"),
     Shim("dict_of", "dict_of", "i", "p"),
     Shim("node_class_of", "node_class_of", "i", "p"),

@@ -11,7 +11,8 @@ from fastgrad.native.python.type_slots import shims
 CONVERSIONS = {
     "tensor": ("object_handle", 0), "tensor?": ("optional_handle", -1), "node": ("node_handle", 0),
     "function": ("function_handle", 0), "pass": ("pass_handle", 0), "context": ("context_of", 0),
-    "tuple": ("tuple_of", 0), "dict": ("dict_of", 0), "node class": ("node_class_of", 0),
+    "handle": ("hook_handle_of", 0), "tuple": ("tuple_of", 0), "dict": ("dict_of", 0),
+    "node class": ("node_class_of", 0),
     "context class": ("context_class_of", 0), "module class": ("module_class_of", 0), "chain": ("chain_of", 0),
 }  # fmt: skip
 NUMBERS = ("int", "float", "index", "sizes")  # what Python may have a say in

@@ -16,7 +16,7 @@ DAMAGES = (
 OBSTACLES = (
     "{p}.chmod(0o777)", "{p}.chmod(0o000)", "{p}.chmod(0o400)", "{p}.mkdir()", "{p}.symlink_to('nowhere')",
     "{p}.symlink_to('/dev/zero')", "os.mkfifo({p})", "{p}.touch()", "{p}.unlink()", "{p}.rename({p}.with_name('x'))",
-    "os.utime({p}, (2**33, 2**33))", "os.utime({p}, (0, 0))", "{p}.hardlink_to(cached.path({v}))", "shutil.rmtree({p})",
+    "os.utime({p}, (2**33, 2**33))", "os.utime({p}, (0, 0))", "{p}.hardlink_to(cached.path({v}))", "{p}.is_dir() and shutil.rmtree({p})",
     "os.chown({p}, 12345, 12345)", "cached.put({p}, b'x' * {k})", "os.truncate({p}, {k} * 1000)",
 )  # fmt: skip
 
