@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -318,7 +319,7 @@ def check_replacement(hook: Any, old: Any, new: Any) -> None:
         raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value ({sizes}){_blame(hook)}")
 
 
-class CheckedHook:
+class CheckedHook(partial[Any]):
     """A node hook of the library's own: what it returns is right, also where there was no gradient before."""
 
     __slots__ = ()

@@ -19,7 +19,7 @@ from fastgrad.native.graph.graph import gradient_edge, new_node, write_absent, w
 from fastgrad.native.graph.packing import announce
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop_node
-from fastgrad.native.objects.handles import object_handle, wrap, wrap_node
+from fastgrad.native.objects.handles import is_tensor, object_handle, wrap, wrap_node
 from fastgrad.native.tensors.tensors import alias, mark_view, set_history
 
 
@@ -47,6 +47,16 @@ def boundary(values):
         py_tuple_set(pair, 1, values)
         return pair
     return cross(pair, values)
+
+
+@native
+def tensor_boundary(values):
+    """Likewise where all values are tensors; None for any others."""
+    for k in range(py_tuple_size(values)):
+        if not is_tensor(py_tuple_item(values, k)):
+            py_incref(none())
+            return none()
+    return boundary(values)
 
 
 @native

@@ -207,10 +207,16 @@ def add_to_place(o, place, function):
     x.node = n
     x.generation = node(n).generation
     x.place = place
+    hold_lone(o, place, x.id, function)
+    return handle
+
+
+@native_inline
+def hold_lone(o, place, number, function):
+    """Let a place that is empty hold a hook."""
     py_incref(function)
     words(o)[FIRST_PLACE + place] = function
-    node_object(o).lone[place] = x.id + 1
-    return handle
+    node_object(o).lone[place] = number + 1
 
 
 @native
@@ -413,6 +419,22 @@ def register_node_hook(n, post, function):
     """Register a pre-hook of a node, or a post-hook: its handle."""
     node(n).flags |= POST_HOOKS if post != 0 else PRE_HOOKS
     return add_to_place(node(n).pyobj, POST_PLACE if post != 0 else PRE_PLACE, function)
+
+
+@native
+def hold_node_hook(n, post, function):
+    """Register a hook of a node that nobody will take away. A status."""
+    o = node(n).pyobj
+    place = POST_PLACE if post != 0 else PRE_PLACE
+    if at_place(o, place) != 0:
+        handle = register_node_hook(n, post, function)
+        if handle == 0:
+            return RAISED
+        py_decref(handle)
+        return OK
+    node(n).flags |= POST_HOOKS if post != 0 else PRE_HOOKS
+    hold_lone(o, place, next_hook_id(), function)
+    return OK
 
 
 @native

@@ -25,11 +25,21 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.base.modes import enter, put_back, set_setting
-from fastgrad.native.base.pyapi import none, py_decref, py_dict_new, py_incref, py_list_append, py_list_new
+from fastgrad.native.base.pyapi import (
+    none,
+    py_decref,
+    py_dict_delete,
+    py_dict_get,
+    py_dict_new,
+    py_dict_set,
+    py_incref,
+    py_list_append,
+    py_list_new,
+)
 from fastgrad.native.contracts.flags import ACCUMULATE, FILTERED, PASS_SETTINGS
 from fastgrad.native.contracts.limits import MAX_NESTED
 from fastgrad.native.contracts.records import CAPTURE_WORDS, SLOT_WORDS, TASK_KIND
-from fastgrad.native.contracts.status import NESTED_TOO_DEEP, NO_MEMORY, NOT_FOUND, OK
+from fastgrad.native.contracts.status import NESTED_TOO_DEEP, NO_MEMORY, NOT_FOUND, OK, RAISED
 from fastgrad.native.memory.buffers import allocate, deallocate, grow, room
 from fastgrad.native.memory.records import WORDS_TASK, new_task_record, retire_record
 from fastgrad.native.memory.references import (
@@ -415,3 +425,38 @@ def kept_by_pass(handle):
             return 0
     py_incref(t.kept)
     return t.kept
+
+
+@native
+def keep_until(n, key, value):
+    """Keep something for the pass under way, if that runs the node `n`, which is to take it. A status."""
+    handle = current_pass()
+    if handle == 0 or will_run(handle, n, 0) == 0:
+        return OK
+    kept = kept_by_pass(handle)
+    if kept == 0:
+        return RAISED
+    status = py_dict_set(kept, key, value)
+    py_decref(kept)
+    return OK if status == 0 else RAISED
+
+
+@native
+def take_kept(key):
+    """Take what `keep_until` keeps for the pass under way, a new reference; None if there is nothing."""
+    handle = current_pass()
+    kept = task(handle).kept if handle != 0 else 0
+    value = 0
+    if kept != 0:
+        py_incref(kept)
+        value = py_dict_get(kept, key)
+        if value != 0:
+            py_incref(value)
+            if py_dict_delete(kept, key) != 0:
+                py_decref(value)
+                value = RAISED
+        py_decref(kept)
+    if value == 0:
+        value = none()
+        py_incref(value)
+    return value

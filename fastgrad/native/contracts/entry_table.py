@@ -75,6 +75,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("add_hook", "dict, object", "object", _HOOKS),
     row("register_hook", "tensor, object", "object", _HOOKS),
     row("register_node_hook", "node, index<hooks, object", "object", _HOOKS),
+    row("hold_node_hook", "node, index<hooks, object", "count", _HOOKS),
     row("node_hooks", "node, index<hook places", "object", _HOOKS),
     row("remove_lone_hook", "handle", "int", _HOOKS),
     row("get_hooks_dict", "handle", "object", _HOOKS),
@@ -84,6 +85,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("leaf_hooks", "tensor, index<hooks", "object", f"{_HOOKS}:leaf_hook_dict"),
     # custom functions, saved tensors
     row("boundary", "tuple", "object", "backward.boundary"),
+    row("tensor_boundary", "tuple", "object", "backward.boundary"),
     row("function_begin", "node class, object, tuple", "object", _FUNCTIONS),
     row("function_finish", "function, tuple, object", "object", _FUNCTIONS),
     row("function_apply", "node class, object, object, tuple", "object", _FUNCTIONS),
@@ -114,6 +116,8 @@ ENTRIES: tuple[Entry, ...] = (
     # passes
     row("run_pass", "object, object, object, int", "object", "backward.run"),
     row("kept_by_pass", "pass", "object", _PASSES),
+    row("keep_until", "node, object, object", "count", _PASSES),
+    row("take_kept", "object", "object", _PASSES),
     row("current_pass", "", "int", f"{_PASSES}:current_pass_id"),
     row("will_run", "pass, node, int", "int", _PASSES),
     row("execution_order", "pass", "object", _PASSES),

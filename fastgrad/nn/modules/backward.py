@@ -13,7 +13,7 @@ container that is no tuple: there PyTorch would call no hook.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fastgrad.autograd.boundary import boundary, zeros_at
@@ -23,7 +23,11 @@ from fastgrad.nn.modules.module_hooks import Hook
 from fastgrad.nn.modules.pytree import children, filled, form_of, is_container, picked, rebuilt
 
 Grads = tuple[Any, ...]
-Hooks = list[tuple[Hook, bool]]  # each with whether it wants what is in containers
+Hooks = Sequence[Hook]
+Wishes = dict[Any, list[bool]]  # by the kind of hooks: for each whether it wants what is in containers
+_Kind = tuple[str, str]  # what messages call a hook, and what it replaces
+HOOK: _Kind = ("Backward hook", "grad_input")
+PRE_HOOK: _Kind = ("Backward pre hook", "grad_output")
 Answers = list[tuple[Hook, Any]]  # what hooks returned that was not None
 
 
@@ -36,12 +40,9 @@ def cross(values: tuple[Any, ...], inside: bool) -> tuple[Any, Any, tuple[Any, .
         The node, None if nothing requires grad; the form of the values, None if all are tensors; the values behind
         the boundary.
     """
-    for value in values:
-        if not isinstance(value, TensorBase):
-            break
-    else:
-        node, out = rt.boundary(values)
-        return node, None, out
+    crossed = rt.tensor_boundary(values)
+    if crossed is not None:
+        return crossed[0], None, crossed[1]
     tensors: list[Any] = []
     forms = tuple([form_of(v, tensors) if inside or isinstance(v, TensorBase) else None for v in values])
     node, aliases = boundary(tuple(tensors))
@@ -56,29 +57,26 @@ class Boundaries:
     Parameters
     ----------
     module : Module
-    hooks, pre_hooks : list of (callable, bool)
+    hooks, pre_hooks : sequence of callable
         The full backward hooks and the backward pre-hooks; they stay those of this call.
-    inside : bool
-        Whether one of them wants what is in containers.
+    wishes : dict, optional
+        For each of them whether it wants what is in containers, if one does.
     """
 
-    __slots__ = (
-        "hooks", "input_form", "inside", "mixed", "module", "n_inputs", "output_form", "pre_hooks", "single"
-    )  # fmt: skip
+    __slots__ = ("hooks", "input_form", "module", "n_inputs", "output_form", "pre_hooks", "single", "wishes")
 
-    def __init__(self, module: Any, hooks: Hooks, pre_hooks: Hooks, inside: bool) -> None:
+    def __init__(self, module: Any, hooks: Hooks, pre_hooks: Hooks, wishes: Wishes | None) -> None:
         self.module = module
         self.hooks = hooks
         self.pre_hooks = pre_hooks
-        self.inside = inside
-        self.mixed = inside and not all(wants for _, wants in (*hooks, *pre_hooks))
+        self.wishes = wishes
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """Let the positional arguments in; returns the node, None if nothing requires grad, and the arguments."""
         self.n_inputs = len(args)
-        node, self.input_form, args = cross(args, self.inside)
+        node, self.input_form, args = cross(args, self.wishes is not None)
         if node is not None:
-            rt.register_node_hook(node, 1, _AtInputs(self))
+            rt.hold_node_hook(node, 1, CheckedHook(_at_inputs, self))
         return node, args
 
     def leave(self, result: Any, input_node: Any) -> Any:
@@ -91,10 +89,10 @@ class Boundaries:
                 stacklevel=3,
             )
         values = (result,) if single else tuple(result)
-        node, self.output_form, values = cross(values, single or self.inside)
+        node, self.output_form, values = cross(values, single or self.wishes is not None)
         if node is None:
             return result
-        rt.register_node_hook(node, 1, _AtOutputs(self, input_node))
+        rt.hold_node_hook(node, 1, CheckedHook(_at_outputs, self, input_node))
         if single:
             return values[0]
         return values if type(result) is tuple else rebuilt(result, values)
@@ -105,8 +103,8 @@ class Boundaries:
         """Run the hooks of one boundary; what the last one left, unchecked but for its length, and all answers."""
         answers: Answers = []
         more = () if grad_output is None else (grad_output,)
-        for hook, inside in hooks:
-            hides = self.mixed and not inside
+        for k, hook in enumerate(hooks):
+            hides = self.wishes is not None and not self.wishes[kind][k]
             if hides:
                 seen = self.outermost(grad_output is None, shown)
                 new = hook(self.module, seen, *[self.outermost(True, grads) for grads in more])
@@ -144,8 +142,8 @@ class Boundaries:
             "require gradients. See the documentation of Module.register_full_backward_hook for more details.",
             stacklevel=4,
         )
-        for hook, inside in self.hooks:
-            hides = self.mixed and not inside
+        for k, hook in enumerate(self.hooks):
+            hides = self.wishes is not None and not self.wishes[HOOK][k]
             seen = self.outermost(True, grad_output) if hides else grad_output
             new = hook(self.module, (None,) * self.n_inputs, seen)
             if new is not None and not (isinstance(new, tuple) and all(value is None for value in new)):
@@ -155,66 +153,45 @@ class Boundaries:
                 )
 
 
-class _AtOutputs(CheckedHook):
-    """The post-hook of the node at the outputs of a call."""
-
-    __slots__ = ("boundaries", "input_node")
-
-    def __init__(self, boundaries: Boundaries, input_node: Any) -> None:
-        self.boundaries = boundaries
-        self.input_node = input_node
-
-    def __call__(self, _: Grads, grads: Grads) -> Grads | None:
-        """What the pre-hooks make of the gradients, also by changing them in place."""
-        call, form = self.boundaries, self.boundaries.output_form
-        shown: Any = grads if form is None else tuple([filled(f, grads) for f in form])
-        left = None
-        answers: Answers = []
-        node = self.input_node
-        if call.pre_hooks:
-            shown, answers = call.ask(_PRE_HOOK, call.pre_hooks, shown)
-            left = grads
-        if call.hooks and node is None:
-            call.without_inputs(shown)
-            left = grads
-        if answers:
-            left = _gradients(_PRE_HOOK, answers, form, grads)
-        if call.hooks and node is not None:
-            task = rt.current_pass()
-            if rt.will_run(task, node, 0):
-                rt.kept_by_pass(task)[call] = shown
-        return left
-
-
-class _AtInputs(CheckedHook):
-    """The post-hook of the node at the inputs of a call."""
-
-    __slots__ = ("boundaries",)
-
-    def __init__(self, boundaries: Boundaries) -> None:
-        self.boundaries = boundaries
-
-    def __call__(self, grads: Grads, _: Grads) -> Grads | None:
-        """What the full backward hooks make of the gradients; zeros for an argument that got none."""
-        call, form = self.boundaries, self.boundaries.input_form
+def _at_outputs(call: Boundaries, input_node: Any, _: Grads, grads: Grads) -> Grads | None:
+    """The post-hook of the node at the outputs of a call: what the pre-hooks make of the gradients."""
+    form = call.output_form
+    shown: Any = grads if form is None else tuple([filled(f, grads) for f in form])
+    left = None
+    answers: Answers = []
+    if call.pre_hooks:
+        shown, answers = call.ask(PRE_HOOK, call.pre_hooks, shown)
+        left = grads  # which they may have changed in place
+    if call.hooks and input_node is None:
+        call.without_inputs(shown)
         left = grads
-        for g in grads:
-            if g is None:
-                left = _with_zeros(grads, form)
-                break
-        grad_output = rt.kept_by_pass(rt.current_pass()).pop(call, None) if call.hooks else None
-        if grad_output is None:  # only pre-hooks, or the pass came from elsewhere than the outputs
-            return left
-        shown = left if form is None else tuple([filled(f, left) for f in form])
-        _, answers = call.ask(_HOOK, call.hooks, shown, grad_output)
-        return _gradients(_HOOK, answers, form, left) if answers else left
+    if answers:
+        left = _gradients(PRE_HOOK, answers, form, grads)
+    if call.hooks and input_node is not None:
+        rt.keep_until(input_node, call, shown)
+    return left
+
+
+def _at_inputs(call: Boundaries, grads: Grads, _: Grads) -> Grads | None:
+    """The post-hook of the node at the inputs: what the full backward hooks make of the gradients.
+
+    Zeros for an argument that got none.
+    """
+    form = call.input_form
+    left = grads
+    for g in grads:
+        if g is None:
+            left = _with_zeros(grads, form)
+            break
+    grad_output = rt.take_kept(call) if call.hooks else None
+    if grad_output is None:  # only pre-hooks, or the pass came from elsewhere than the outputs
+        return left
+    shown = left if form is None else tuple([filled(f, left) for f in form])
+    _, answers = call.ask(HOOK, call.hooks, shown, grad_output)
+    return _gradients(HOOK, answers, form, left) if answers else left
 
 
 # --- what hooks return -----------------------------------------------------------------------------------------
-
-_Kind = tuple[str, str]  # what messages call a hook, and what it replaces
-_HOOK: _Kind = ("Backward hook", "grad_input")
-_PRE_HOOK: _Kind = ("Backward pre hook", "grad_output")
 
 
 def _with_zeros(grads: Grads, form: Any) -> Grads:

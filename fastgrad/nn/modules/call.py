@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from fastgrad.native.build.loader import runtime_set_object
 from fastgrad.native.contracts.python_types import MODULE_NAMES
 from fastgrad.nn.modules import module_hooks as hooks_
-from fastgrad.nn.modules.backward import Boundaries, deprecated_hooks
+from fastgrad.nn.modules.backward import HOOK, PRE_HOOK, Boundaries, deprecated_hooks
 from fastgrad.nn.modules.module_hooks import CALL_HOOKS, Hook
 
 
@@ -51,22 +51,30 @@ class Crossing:
 
     def __init__(self, module: Any, own: dict[str, Any]) -> None:
         inside = own["_backward_hooks_with_containers"]
-        places = [(own["_is_full_backward_hook"], own["_backward_hooks"], own["_backward_pre_hooks"])]
+        stores = [(own["_is_full_backward_hook"], own["_backward_hooks"], own["_backward_pre_hooks"])]
         if CALL_HOOKS:
             inside = {*inside, *hooks_._global_backward_hooks_with_containers}
             everywhere = hooks_._global_backward_hooks, hooks_._global_backward_pre_hooks
-            places.insert(0, (hooks_._global_is_full_backward_hook, *everywhere))
-        full: list[tuple[Hook, bool]] = []
-        pre: list[tuple[Hook, bool]] = []
-        self.deprecated: list[Hook] = []
-        for is_full, hooks, pre_hooks in places:
+            stores.insert(0, (hooks_._global_is_full_backward_hook, *everywhere))
+        full: list[Hook] = []
+        pre: list[Hook] = []
+        deprecated: list[Hook] = []
+        for is_full, hooks, pre_hooks in stores:
             if is_full:
-                full += [(hook, key in inside) for key, hook in hooks.items()]
+                full += hooks.values()
             elif is_full is False:
-                self.deprecated += hooks.values()
+                deprecated += hooks.values()
             if pre_hooks:
-                pre += [(hook, key in inside) for key, hook in pre_hooks.items()]
-        self.boundaries = Boundaries(module, full, pre, bool(inside)) if full or pre else None
+                pre += pre_hooks.values()
+        wishes = None
+        if inside:
+            wishes = {
+                HOOK: [key in inside for is_full, hooks, _ in stores if is_full for key in hooks],
+                PRE_HOOK: [key in inside for _, _, pre_hooks in stores for key in pre_hooks],
+            }
+        # an empty tuple is one object less for the garbage collector to look at
+        self.boundaries = Boundaries(module, full, pre or (), wishes) if full or pre else None
+        self.deprecated = deprecated
         self.module = module
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
