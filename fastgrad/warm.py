@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from fastgrad.kernels.compile import cell_name, unit, unit_name
-from fastgrad.native.build import cache
+from fastgrad.native.build import cache, notices
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.kernel_table import KERNELS
 
@@ -155,6 +155,6 @@ def _compiled(todo: list[Cell], jobs: int) -> Iterator[_Made]:
 def _compile(cell: Cell) -> _Made:
     number, dtype, form = cell
     start = time.perf_counter()
-    with cache.unannounced():
+    with notices.unannounced():
         _, made = unit(KERNELS[number], dtype, form)
     return _Made(cell, made.trouble, time.perf_counter() - start)

@@ -70,6 +70,9 @@ def cell_name(kernel: Any, dtype: int, layout_class: int) -> str:
     return f"{kernel.name}-{DTYPES[dtype]}-{('flat', 'strided', 'inplace', 'other')[layout_class]}"
 
 
+KERNEL_SECONDS = 1.0  # that compiling most of them takes; for messages
+
+
 def unit(kernel: Any, dtype: int, layout_class: int) -> tuple[str, cache.Unit]:
     """The name of a kernel's unit, and the unit, from the cache or compiled now. It has one export, `symbol`."""
     name = unit_name(kernel, dtype, layout_class)
@@ -88,7 +91,7 @@ def unit(kernel: Any, dtype: int, layout_class: int) -> tuple[str, cache.Unit]:
             raise RuntimeError(f"kernel {kernel.name} reads a frame that its row does not name: {foreign}")
         return code
 
-    return name, cache.get(name, f"kernel {kernel.name} ({DTYPES[dtype]})", compile_now)
+    return name, cache.get(name, f"kernel {kernel.name} ({DTYPES[dtype]})", compile_now, KERNEL_SECONDS)
 
 
 def symbol(name: str) -> str:

@@ -21,7 +21,7 @@ import pytest
 
 import fastgrad as fg
 from fastgrad import flags
-from fastgrad.native.build import cache, processors, sealed
+from fastgrad.native.build import cache, notices, processors, sealed
 
 PACKAGE = Path(fg.__file__).parent
 CODE = bytes(range(256)) * 400
@@ -32,7 +32,7 @@ import os, signal, sys, time, types
 package = types.ModuleType("fastgrad")
 package.__path__ = [{str(PACKAGE)!r}]
 sys.modules["fastgrad"] = package
-from fastgrad.native.build import cache, sealed
+from fastgrad.native.build import cache, notices, sealed
 
 CODE = bytes(range(256)) * 400
 
@@ -79,7 +79,7 @@ def alone(program: str, **environment: str | None) -> tuple[str, str]:
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache for the test, and nothing said yet; returns where the folder of this environment will be."""
     monkeypatch.setattr(flags, "CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_said", set())
+    monkeypatch.setattr(notices, "_said", set())
     return tmp_path / "cache" / cache.environment_key()
 
 
@@ -563,7 +563,7 @@ def test_a_folder_in_which_others_can_write(fault, monkeypatch, capsys):
     else:
         folder.chmod(0o775 if fault == "group" else 0o757)
     capsys.readouterr()
-    monkeypatch.setattr(cache, "_said", set())
+    monkeypatch.setattr(notices, "_said", set())
     assert get().trouble == "the cache is not used"
     why = "it belongs to another user" if fault == "owner" else "others may write to it (its mode is 7"
     first, second = capsys.readouterr().err.splitlines()
@@ -652,7 +652,7 @@ def test_a_closed_stderr(empty):
         get()
         sys.stderr = None
         os.remove(cache.place().folder / "unit-1.o")
-        cache._said.clear()
+        notices._said.clear()
         get()
         """
     )

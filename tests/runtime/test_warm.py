@@ -7,7 +7,7 @@ import pytest
 import fastgrad as fg
 from fastgrad import flags, warm
 from fastgrad.kernels.compile import unit_name
-from fastgrad.native.build import cache
+from fastgrad.native.build import cache, notices
 from fastgrad.native.build.loader import runtime_get
 from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOATS, INT64, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frames import FLAT, INPLACE, STRIDED
@@ -24,7 +24,7 @@ ROWS = {kernel.name: kernel for kernel in KERNELS}
 def empty(tmp_path, monkeypatch):
     """A cache that holds the runtime alone, here and in processes that start."""
     monkeypatch.setattr(flags, "CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_said", set())
+    monkeypatch.setattr(notices, "_said", set())
     folder = tmp_path / "cache" / cache.environment_key()
     seed(folder)
     monkeypatch.setenv("FASTGRAD_CACHE", flags.CACHE)

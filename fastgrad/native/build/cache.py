@@ -8,7 +8,6 @@ write is not used, and where nothing can be kept, code is compiled for the proce
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import importlib.machinery
@@ -16,7 +15,7 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +24,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from fastgrad import flags
-from fastgrad.native.build import processors, sealed
+from fastgrad.native.build import notices, processors, sealed
 
 # --- names -----------------------------------------------------------------------------------------------------
 
@@ -102,7 +101,7 @@ def place() -> Place:
     except OSError as error:
         return Place(None, str(error))
     except sealed.UnusableError as reason:
-        _say_once(f"the cache {folder} is not used: {reason}")
+        notices.say_once(f"the cache {folder} is not used: {reason}")
         return Place(None, "the cache is not used")
     return Place(folder)
 
@@ -116,49 +115,6 @@ def trouble() -> str:
         while not draft.mine:
             draft.take()
         return draft.trouble
-
-
-# --- messages --------------------------------------------------------------------------------------------------
-
-_said: set[str] = set()
-
-
-def _say_once(text: str, topic: str | None = None) -> None:
-    """Print a line on stderr, unless the same, or one of the same topic, was printed before."""
-    if (topic or text) in _said:
-        return
-    _said.add(topic or text)
-    try:
-        if sys.stderr is not None:
-            print(f"fastgrad: {text}", file=sys.stderr)
-    except (OSError, ValueError):  # it is closed; nothing of this is worth a failure
-        pass
-
-
-_COMPILING, _WAITING = "compiling", "waiting"
-_PROGRESS = frozenset((_COMPILING, _WAITING))
-
-
-@contextlib.contextmanager
-def unannounced() -> Iterator[None]:
-    """Within it nothing is said of progress: its caller does that."""
-    new = _PROGRESS - _said
-    _said.update(new)
-    try:
-        yield
-    finally:
-        _said.difference_update(new)
-
-
-def _say_progress(text: str, topic: str) -> None:
-    """Say once what takes its time, unless Python was started with ``-q``."""
-    if not sys.flags.quiet:
-        _say_once(text, topic)
-
-
-def _announce(what: str, folder: Path | None, reason: str) -> None:
-    kept = f"not kept: {reason}" if folder is None or reason else f"once; kept in {folder.parent}"
-    _say_progress(f"compiling {what} for this machine ({kept})", _COMPILING)
 
 
 # --- getting code ----------------------------------------------------------------------------------------------
@@ -179,7 +135,7 @@ class Unit(NamedTuple):
     trouble: str = ""
 
 
-def get(name: str, what: str, compile_code: Callable[[], bytes]) -> Unit:
+def get(name: str, what: str, compile_code: Callable[[], bytes], seconds: float = 0.0) -> Unit:
     """The code of a unit, from the cache or else from `compile_code`, which then fills the cache.
 
     Parameters
@@ -190,14 +146,15 @@ def get(name: str, what: str, compile_code: Callable[[], bytes]) -> Unit:
         What messages call it.
     compile_code : callable
         Compiles it.
+    seconds : float, optional
+        How long that is likely to take.
     """
     built_in = _of_package(name)
     if built_in is not None:
         return Unit(built_in)
     folder, reason = place()
     if folder is None:
-        _announce(what, None, reason)
-        with COMPILING:
+        with notices.compiling(what, f"not kept: {reason}", seconds), COMPILING:
             return Unit(compile_code(), True, reason)
     path, key = folder / f"{name}.o", f"{environment_key()}/{name}"
     damage = ""
@@ -206,19 +163,18 @@ def get(name: str, what: str, compile_code: Callable[[], bytes]) -> Unit:
             damage = found.damage or damage
             draft.take()
             if not draft.mine and draft.waited > 1:
-                _say_progress(f"waiting for another process, which compiles {what}", _WAITING)
+                notices.say_waiting(what)
         if found.code is not None:
             return Unit(found.code)
         reason = draft.trouble
+        kept = f"not kept: {reason}" if reason else f"once; kept in {folder.parent}"
         if damage:
-            _say_once(f"{path} is not used: {damage}; compiling {what} anew")
-        else:
-            _announce(what, folder, reason)
-        with COMPILING:
+            notices.say_once(f"{path} is not used: {damage}; compiling {what} anew")
+        with notices.compiling(what, "" if damage else kept, seconds), COMPILING:
             code = compile_code()
         draft.keep(sealed.seal(key, code))
         if draft.trouble and not reason:
-            _say_once(f"compiled code is not kept: {draft.trouble}", "not kept")
+            notices.say_once(f"compiled code is not kept: {draft.trouble}", "not kept")
         return Unit(code, True, draft.trouble)
 
 

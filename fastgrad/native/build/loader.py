@@ -156,6 +156,9 @@ def _compile_runtime() -> bytes:
     return compile_unit("runtime", exports, wrappers=wrappers)
 
 
+RUNTIME_SECONDS = 30.0  # that compiling it takes; for messages
+
+
 def _check_interpreter() -> None:
     if sys.implementation.name != "cpython":
         raise ImportError(f"fastgrad needs CPython, not {sys.implementation.name}")
@@ -169,7 +172,7 @@ def _load_runtime() -> tuple[types.SimpleNamespace, list[type]]:
     _check_interpreter()
     key = cache.hash_package("native")
     name = f"runtime-{key}{'-debug' if flags.DEBUG else ''}"
-    address = load_object(cache.get(name, "the runtime", _compile_runtime).code)
+    address = load_object(cache.get(name, "the runtime", _compile_runtime, RUNTIME_SECONDS).code)
     names = [entry.name for entry in ENTRIES if entry.is_public]
     namespace = types.SimpleNamespace(**{n: make_function(n, address(f"fastgrad_{n}")) for n in names})
     namespace.set_word(RUNTIME.fields["read_attribute"][0], address("fastgrad_module_getattro"))
