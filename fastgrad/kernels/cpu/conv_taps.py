@@ -35,11 +35,12 @@ ALIASED = 2048  # bytes: planes that are a multiple of it apart compete for the 
 
 _PLAN = Part(
     "convolution_taps", inputs=1, outputs=1, taps=1, strips=1, width=1, lines=1, images=1, pixels=1, each=1, sums=1,
-    plane=1, copy=1, y=1,
+    plane=1, image=1, copy=1, y=1,
 )  # fmt: skip
 """Channels and outputs of a group; places of the window; strips of outputs, and how many a whole one has; rows and
 images that are added up in registers, and room for the pixels of an image; images of a block and elements of its sums;
-how far channels of x are apart, elements of their copy (0 where they are read in place), and those of a strip of y."""
+how far channels of x are apart, and its images; elements of their copy (0 where they are read in place), and those of
+a strip of y."""
 _plan_at = caster(_PLAN)
 _new_plan = stack_words(_PLAN.words)
 
@@ -66,8 +67,10 @@ def tap_sums(dtype: int) -> Any:
         s.images = min(max(PIXELS // (f.oh * f.ow), 1), s.each)
         s.pixels = round_up(s.lines * f.ow, lanes)
         aliased = f.h * f.w * size % ALIASED == 0
+        together = s.images > 1 and f.c * f.h * f.w * size % ALIASED == 0
         s.plane = f.h * f.w + (lanes if aliased else 0)
-        s.copy = s.images * s.inputs * s.plane if aliased else 0
+        s.image = s.inputs * s.plane + lanes if aliased or together else f.c * f.h * f.w
+        s.copy = s.images * s.image if aliased or together else 0
         s.y = s.images * s.pixels * s.width
         return True
 
@@ -125,13 +128,13 @@ def _total(rows: int, lanes: int, dtype: int) -> Any:
         memset(address_of(target), 0, width * s.inputs * s.taps * size)
         for n in range(low, min(low + s.each, f.n), s.images):
             count = min(s.images, min(low + s.each, f.n) - n)
-            from_x, step_x = advance(x, (n * f.c + g * s.inputs) * area), f.c * area
+            from_x, step_x = advance(x, (n * f.c + g * s.inputs) * area), s.image
             if s.copy:
                 for i in range(count):
                     for c in range(s.inputs):
-                        to = advance(xs, (i * s.inputs + c) * s.plane)
-                        copy(to, advance(from_x, i * step_x + c * area), area)
-                from_x, step_x = xs, s.inputs * s.plane
+                        to = advance(xs, i * s.image + c * s.plane)
+                        copy(to, advance(from_x, (i * f.c + c) * area), area)
+                from_x = xs
             first = advance(y, (n * f.o + g * s.outputs + strip * s.width) * pixels)
             for top in range(0, f.oh, s.lines):
                 bottom = min(top + s.lines, f.oh)
