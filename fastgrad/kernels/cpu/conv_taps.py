@@ -158,36 +158,67 @@ def _window(rows: int, vectors: int, lanes: int, dtype: int) -> Any:
     @njit(**KERNEL)
     def window(f, s, x, step_x, y, sums, top, bottom, images):  # type: ignore[no-untyped-def]
         step_y, line_y, line_x = s.pixels * width, f.ow * width, f.sh * f.w
-        for k in range(f.kh):
-            above, below = inside(k * f.dh - f.ph, f.sh, f.h, f.oh)
-            above, below = max(above, top), min(below, bottom)
-            for j in range(f.kw):
-                left, right = inside(j * f.dw - f.pw, f.sw, f.w, f.ow)
-                lines, columns = below - above, right - left
-                if lines <= 0 or columns <= 0:
-                    continue
-                row, column = above * f.sh - f.ph + k * f.dh, left * f.sw - f.pw + j * f.dw
-                from_x = advance(x, row * f.w + column)
-                from_y = advance(y, ((above - top) * f.ow + left) * width)
-                to, c = advance(sums, (k * f.kw + j) * s.inputs * width), 0
-                while c + rows <= s.inputs:
-                    several(
-                        advance(from_x, c * s.plane), s.plane, f.sw, line_x, step_x, from_y, line_y, step_y,
-                        advance(to, c * width), columns, lines, images,
-                    )  # fmt: skip
-                    c += rows
-                while c + 4 <= s.inputs:
-                    four(
-                        advance(from_x, c * s.plane), s.plane, f.sw, line_x, step_x, from_y, line_y, step_y,
-                        advance(to, c * width), columns, lines, images,
-                    )  # fmt: skip
-                    c += 4
-                while c < s.inputs:
-                    single(
-                        advance(from_x, c * s.plane), s.plane, f.sw, line_x, step_x, from_y, line_y, step_y,
-                        advance(to, c * width), columns, lines, images,
-                    )  # fmt: skip
-                    c += 1
+        c = 0
+        while c < s.inputs:  # those of some channels one after the other: their pixels stay in the cache
+            left_over = s.inputs - c
+            for k in range(f.kh):
+                above, below = inside(k * f.dh - f.ph, f.sh, f.h, f.oh)
+                above, below = max(above, top), min(below, bottom)
+                for j in range(f.kw):
+                    left, right = inside(j * f.dw - f.pw, f.sw, f.w, f.ow)
+                    lines, columns = below - above, right - left
+                    if lines <= 0 or columns <= 0:
+                        continue
+                    row, column = above * f.sh - f.ph + k * f.dh, left * f.sw - f.pw + j * f.dw
+                    from_x = advance(x, c * s.plane + row * f.w + column)
+                    from_y = advance(y, ((above - top) * f.ow + left) * width)
+                    to = advance(sums, ((k * f.kw + j) * s.inputs + c) * width)
+                    if left_over >= rows:
+                        several(
+                            from_x,
+                            s.plane,
+                            f.sw,
+                            line_x,
+                            step_x,
+                            from_y,
+                            line_y,
+                            step_y,
+                            to,
+                            columns,
+                            lines,
+                            images,
+                        )
+                    elif left_over >= 4:
+                        four(
+                            from_x,
+                            s.plane,
+                            f.sw,
+                            line_x,
+                            step_x,
+                            from_y,
+                            line_y,
+                            step_y,
+                            to,
+                            columns,
+                            lines,
+                            images,
+                        )
+                    else:
+                        single(
+                            from_x,
+                            s.plane,
+                            f.sw,
+                            line_x,
+                            step_x,
+                            from_y,
+                            line_y,
+                            step_y,
+                            to,
+                            columns,
+                            lines,
+                            images,
+                        )
+            c += rows if left_over >= rows else 4 if left_over >= 4 else 1
 
     return window
 
