@@ -152,15 +152,14 @@ def _total(rows: int, lanes: int, dtype: int) -> Any:
 
 def _window(rows: int, vectors: int, lanes: int, dtype: int) -> Any:
     """The sums of one strip of outputs over some rows of some images, for all places of the window."""
-    several, four, single = (_tile(r, vectors, lanes, dtype) for r in (rows, 4, 1))
-    width = vectors * lanes
+    add, width = _some_channels(rows, vectors, lanes, dtype), vectors * lanes
 
     @njit(**KERNEL)
     def window(f, s, x, step_x, y, sums, top, bottom, images):  # type: ignore[no-untyped-def]
         step_y, line_y, line_x = s.pixels * width, f.ow * width, f.sh * f.w
         c = 0
-        while c < s.inputs:  # those of some channels one after the other: their pixels stay in the cache
-            left_over = s.inputs - c
+        while c < s.inputs:  # the window over some channels at a time: their pixels stay in the cache
+            count = rows if c + rows <= s.inputs else 4 if c + 4 <= s.inputs else 1
             for k in range(f.kh):
                 above, below = inside(k * f.dh - f.ph, f.sh, f.h, f.oh)
                 above, below = max(above, top), min(below, bottom)
@@ -173,54 +172,31 @@ def _window(rows: int, vectors: int, lanes: int, dtype: int) -> Any:
                     from_x = advance(x, c * s.plane + row * f.w + column)
                     from_y = advance(y, ((above - top) * f.ow + left) * width)
                     to = advance(sums, ((k * f.kw + j) * s.inputs + c) * width)
-                    if left_over >= rows:
-                        several(
-                            from_x,
-                            s.plane,
-                            f.sw,
-                            line_x,
-                            step_x,
-                            from_y,
-                            line_y,
-                            step_y,
-                            to,
-                            columns,
-                            lines,
-                            images,
-                        )
-                    elif left_over >= 4:
-                        four(
-                            from_x,
-                            s.plane,
-                            f.sw,
-                            line_x,
-                            step_x,
-                            from_y,
-                            line_y,
-                            step_y,
-                            to,
-                            columns,
-                            lines,
-                            images,
-                        )
-                    else:
-                        single(
-                            from_x,
-                            s.plane,
-                            f.sw,
-                            line_x,
-                            step_x,
-                            from_y,
-                            line_y,
-                            step_y,
-                            to,
-                            columns,
-                            lines,
-                            images,
-                        )
-            c += rows if left_over >= rows else 4 if left_over >= 4 else 1
+                    add(
+                        count, from_x, s.plane, f.sw, line_x, step_x, from_y, line_y, step_y, to, columns, lines,
+                        images,
+                    )  # fmt: skip
+            c += count
 
     return window
+
+
+def _some_channels(rows: int, vectors: int, lanes: int, dtype: int) -> Any:
+    """An inlined function like a tile, of as many rows as its first argument says: `rows`, 4 or 1."""
+    several, four, single = (_tile(r, vectors, lanes, dtype) for r in (rows, 4, 1))
+
+    @njit(**INLINE)
+    def add(  # type: ignore[no-untyped-def]
+        count, a, row_a, step_a, line_a, image_a, b, line_b, image_b, c, columns, lines, images,
+    ):  # fmt: skip
+        if count == rows:
+            several(a, row_a, step_a, line_a, image_a, b, line_b, image_b, c, columns, lines, images)
+        elif count == 4:
+            four(a, row_a, step_a, line_a, image_a, b, line_b, image_b, c, columns, lines, images)
+        else:
+            single(a, row_a, step_a, line_a, image_a, b, line_b, image_b, c, columns, lines, images)
+
+    return add
 
 
 def _finisher() -> Any:

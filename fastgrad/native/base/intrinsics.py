@@ -15,6 +15,7 @@ from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, intrinsic, register_model
 
+from fastgrad.native.base.lowered import Memory
 from fastgrad.native.base.pipeline import RuntimeCompiler
 from fastgrad.native.contracts import python_types
 from fastgrad.native.contracts.limits import FRAME_WORDS, WALK_STACK
@@ -55,6 +56,7 @@ def _one_for_all_literals(dispatcher: Any) -> Any:
     """Numba would compile a function anew for each literal that it is called with; LLVM propagates those itself."""
     resolve = dispatcher.get_call_template
     dispatcher.get_call_template = lambda args, kws: resolve(tuple(map(types.unliteral, args)), kws)
+    dispatcher._cache = Memory(dispatcher)
     return dispatcher
 
 

@@ -14,46 +14,11 @@ import llvmlite.binding as llvm
 from numba.core import typed_passes as typed
 from numba.core import types
 from numba.core import untyped_passes as untyped
-from numba.core.cgutils import normalize_ir_text
-from numba.core.codegen import JITCodeLibrary
+from numba.core.bytecode import FunctionIdentity
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 
-
-class _Unbound:
-    """A code generator whose functions are not bound to environments: nothing compiled here is called by Numba."""
-
-    def __init__(self, codegen: Any) -> None:
-        self._codegen = codegen
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._codegen, name)
-
-    def set_env(self, env_name: str, env: Any) -> None:
-        pass
-
-
-class RawLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The LLVM modules of one function, as Numba lowered it."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.modules: list[llvm.ModuleRef] = []
-
-    @property
-    def codegen(self) -> Any:
-        return _Unbound(self._codegen)
-
-    def add_ir_module(self, ir_module: Any) -> None:
-        self._raise_if_finalized()
-        self.modules.append(llvm.parse_assembly(normalize_ir_text(str(ir_module))))
-
-    def finalize(self) -> None:
-        self._raise_if_finalized()
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        return 0
-
+from fastgrad.native.base.lowered import number_of
+from fastgrad.native.base.raw_library import RawLibrary
 
 _IDLE = frozenset({
     untyped.WithLifting, untyped.InlineClosureLikes, untyped.MakeFunctionToJitFunction, untyped.InlineInlinables,
@@ -127,10 +92,24 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
 
 
 class RuntimeCompiler(KernelCompiler):
-    """The same for the functions of the runtime, which are many, small and plain."""
+    """The same for the functions of the runtime, which are many, small and plain.
+
+    Their symbols are the same in every process, so that what was lowered in one fits what another one lowers.
+    """
 
     left_out = _IDLE | _LEFT_TO_LLVM
     checked = False
+
+    def compile_extra(self, function: Any) -> Any:
+        state = self.state
+        state.func_id = FunctionIdentity.from_function(function)
+        number = number_of(function)
+        if number is not None:
+            state.func_id.unique_id = number
+            state.func_id.unique_name = f"{state.func_id.func_qualname}${number}"
+        untyped.ExtractByteCode().run_pass(state)
+        state.lifted, state.lifted_from = (), None
+        return self._compile_bytecode()
 
 
 class NoaliasCompiler(KernelCompiler):

@@ -146,6 +146,7 @@ _RETURNS = {"none": "v", "inner": "x"}
 
 def _compile_runtime() -> bytes:
     from fastgrad.native.build.compiler import compile_unit
+    from fastgrad.native.build.incremental import lowered_functions
     from fastgrad.native.python.wrappers import wrappers
 
     def function(place: str) -> Any:
@@ -153,7 +154,8 @@ def _compile_runtime() -> bytes:
         return getattr(importlib.import_module(f"fastgrad.native.{module}"), name)
 
     exports = [Export(e.name, function(e.place), e.letters, _RETURNS.get(e.result, "i")) for e in ENTRIES]
-    return compile_unit("runtime", exports, wrappers=wrappers)
+    with lowered_functions():
+        return compile_unit("runtime", exports, wrappers=wrappers)
 
 
 RUNTIME_SECONDS = 30.0  # that compiling it takes; for messages
