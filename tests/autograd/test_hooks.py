@@ -803,6 +803,43 @@ def test_a_tuple_in_the_place_of_a_hook_is_no_hooks_of_several_outputs():
         z.sum().backward()
 
 
+def test_handles_are_asked_while_their_node_is_cleared():
+    asked: list[Any] = []
+
+    class Plain:  # the collector does not know it, so it dies when the node is cleared
+        __slots__ = ()
+
+        def __call__(self, *_: Any) -> None:
+            pass
+
+        def __del__(self) -> None:
+            for handle in handles:
+                handle.remove()
+                asked.append(handle.hooks_dict_ref())
+
+    y = ones() * 2
+    node = y.grad_fn
+    handles = [y.register_hook(Plain()), node.register_prehook(Plain()), node.register_hook(Plain())]
+    node.metadata["itself"] = node
+    del y, node
+    gc.collect()
+    assert len(asked) == 9
+    assert all(not hooks for hooks in asked)
+
+
+def test_a_removed_hook_whose_place_a_plain_dict_has_taken():
+    x = ones()
+    y = x * 2
+    handle = y.register_hook(print)
+    handle.remove()
+    mine = {handle.id: lambda g: g * 3}
+    x.__dict__["_backward_hooks"] = mine
+    y.grad_fn._register_hook_dict(x)
+    handle.remove()
+    assert handle.hooks_dict_ref() is None
+    assert len(mine) == 1
+
+
 def test_what_a_handle_is_told_to_be_about_replaces_its_node():
     y = ones() * 2
     handle = y.register_hook(lambda g: g * 0)

@@ -153,7 +153,12 @@ def get_hooks_dict(handle):
             if hooks != 0:
                 py_incref(hooks)
             py_decref(o)
-        else:
+            if hooks == 0:
+                return 0
+            if type_of(hooks) != runtime().hooks_type:  # one of the user's has taken the place
+                py_decref(hooks)
+                hooks = 0
+        if hooks == 0:
             hooks = call_python(runtime().hooks_type, 0)  # goes at once: a reference to what is gone
         reference = py_weakref(hooks, 0) if hooks != 0 else 0
         if hooks != 0:

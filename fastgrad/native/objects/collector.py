@@ -282,11 +282,11 @@ def clear_tensor(o):
 @native
 def clear_node(o):
     """`tp_clear` of a node's object."""
-    for k in range(N_HOOK_PLACES):
-        node_object(o).lone[k] = 0
     for k in range(N_FIELDS):
         held = words(o)[FIRST_FIELD + k]
         words(o)[FIRST_FIELD + k] = 0
+        if k < N_HOOK_PLACES:
+            node_object(o).lone[k] = 0  # before any destructor looks
         if held != 0:
             py_decref(held)
     return 0
