@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.element_types import NUMBERS
+from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
 from fastgrad.native.contracts.frames import matrices
 from fastgrad.native.contracts.ops import (
     BY_COLUMNS,
@@ -11,6 +11,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_DOT,
     SHAPE_MATMUL,
     SHAPE_MV,
+    SHAPE_PANELS,
     STRUCTURED,
 )
 from fastgrad.ops.call import float_of_bits, invoke
@@ -19,8 +20,13 @@ from fastgrad.ops.registry import Op
 from fastgrad.ops.shape import t, transpose, unsqueeze
 from fastgrad.ops.spread import number
 
-GEMM = Kernel("gemm", "gemm:build", frame=matrices.GEMM, dtypes=NUMBERS, requires="gemm:find_blas")
+GEMM = Kernel("gemm", "panels:product", frame=matrices.GEMM, dtypes=NUMBERS, requires="gemm:find_blas")
 GEMV = Kernel("gemv", "gemv:build", frame=matrices.GEMM, dtypes=NUMBERS)
+in_panels = Op(
+    "panels", STRUCTURED, ("x",), kernel=Kernel("panels", "panels:build", frame=matrices.PANELS, dtypes=FLOATS),
+    forward=SHAPE_PANELS, flags=FLOAT_ONLY,
+)  # fmt: skip
+"""A matrix by panels of its columns, for products that share it."""
 
 
 def _product(name, forward, saved_as, inputs=("a", "b"), node=None, attrs=(), called="", flags=0):

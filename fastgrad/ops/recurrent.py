@@ -122,7 +122,6 @@ def _layer(name: str, frame: Frame, builder: str, n_out: int, optional: Sequence
 
 
 _FORWARD, _BACKWARD = ("sizes",), ("grad_out", "grad_cell", "sizes")
-PANELS = _layer("panels", recurrent.PANELS, "panels:build", 1)
 LSTM = _layer("lstm", recurrent.LSTM, "recurrent:lstm", 3, _FORWARD)
 LSTM_BACKWARD = _layer("lstm_backward", recurrent.LSTM_BACKWARD, "recurrent:lstm_backward", 2, _BACKWARD)
 GRU = _layer("gru", recurrent.GRU, "recurrent:gru", 2, _FORWARD)

@@ -14,11 +14,12 @@ import fastgrad as fg
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.kernels.cpu.gemm import MIN_TRANSPOSED
 from fastgrad.kernels.cpu.micro import PANEL
+from fastgrad.native.build.processors import wide_tiles
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.frames.matrices import LARGE_PRODUCT
+from fastgrad.native.contracts.frames.matrices import LARGE_PRODUCT, PANEL_COLUMNS, STRIP_ROWS
 from fastgrad.native.shapes.matrices import STRETCH
-from fastgrad.ops.linalg import GEMM
+from fastgrad.ops.linalg import GEMM, in_panels
 
 DTYPES = {"float32": FLOAT32, "float64": FLOAT64}
 # Rows, columns, inner size: tails of strips, of vectors and of panels; no inner size; vectors; beyond the tiles.
@@ -39,26 +40,41 @@ def framed(rng, rows, columns, dtype, by_columns):
     return (inner.T if by_columns else inner), whole.shape[1]
 
 
-def run_kernel(out, a, lda, a_by_columns, b, ldb, b_by_columns):
-    m, k = a.shape
-    n = b.shape[1]
-    declared = GEMM.frame()
+def run(kernel, dtype, **values):
+    """Run a kernel on a frame with these values."""
+    declared = kernel.frame()
     frame = np.zeros(declared.words, np.int64)
-    for name, value in {
-        "out": out.ctypes.data, "a": a.ctypes.data, "b": b.ctypes.data, "m": m, "n": n, "k": k, "batch": 1,
-        "row_out": n, "row_a": lda, "a_by_columns": a_by_columns, "row_b": ldb, "b_by_columns": b_by_columns,
-    }.items():  # fmt: skip
+    for name, value in values.items():
         frame[declared.place(name)] = value
-    address = compile_kernel(GEMM, DTYPES[out.dtype.name], FLAT)
+    address = compile_kernel(kernel, DTYPES[dtype.name], FLAT)
     ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)(frame.ctypes.data)
 
 
-def check(m, n, k, dtype, a_by_columns, b_by_columns):
+def run_kernel(out, a, lda, a_by_columns, b, ldb, b_by_columns, by_panels=False):
+    m, k = a.shape
+    n = b.shape[1]
+    if by_panels:
+        count = -(-n // PANEL_COLUMNS)
+        memory = np.full(count * k * PANEL_COLUMNS + 64, 5.0, out.dtype)
+        run(
+            in_panels.kernel, out.dtype, out=memory[32:].ctypes.data, x=b.ctypes.data, batch=1, panels=count, n=n, k=k,
+            row=ldb, by_columns=b_by_columns,
+        )  # fmt: skip
+        assert (memory[:32] == 5).all()
+        assert (memory[-32:] == 5).all()
+        b, b_by_columns = memory[32:], False
+    run(
+        GEMM, out.dtype, out=out.ctypes.data, a=a.ctypes.data, b=b.ctypes.data, m=m, n=n, k=k, batch=1, row_out=n,
+        row_a=lda, a_by_columns=a_by_columns, row_b=ldb, b_by_columns=b_by_columns, b_in_panels=by_panels,
+    )  # fmt: skip
+
+
+def check(m, n, k, dtype, a_by_columns, b_by_columns, by_panels=False):
     rng = np.random.default_rng(m * 10007 + n * 101 + k)
     a, lda = framed(rng, m, k, dtype, a_by_columns)
     b, ldb = framed(rng, k, n, dtype, b_by_columns)
     memory = np.full(m * n + 64, 7.0, dtype)
-    run_kernel(memory[32:], a, lda, a_by_columns, b, ldb, b_by_columns)
+    run_kernel(memory[32:], a, lda, a_by_columns, b, ldb, b_by_columns, by_panels)
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     bound = 16 * np.finfo(dtype).eps * (np.abs(wide_a) @ np.abs(wide_b))
     assert (np.abs(memory[32 : 32 + m * n].reshape(m, n) - wide_a @ wide_b) <= bound).all()
@@ -72,6 +88,24 @@ def check(m, n, k, dtype, a_by_columns, b_by_columns):
 @pytest.mark.parametrize("a_by_columns", [False, True])
 def test_where_paths_change(size, dtype, a_by_columns, b_by_columns):
     check(*size, dtype, a_by_columns, b_by_columns)
+
+
+@pytest.mark.skipif(
+    not wide_tiles(), reason="no processor on which matrices are laid out in panels for products"
+)
+@pytest.mark.parametrize(
+    "size",
+    [
+        (1, 1, 1), (STRIP_ROWS - 1, 31, 33), (STRIP_ROWS + 9, 65, PANEL + 3), (3 * STRIP_ROWS, 96, 2 * PANEL),
+        (130, 47, 700),
+    ],
+    ids=lambda size: "x".join(map(str, size)),
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("b_by_columns", [False, True])
+@pytest.mark.parametrize("a_by_columns", [False, True])
+def test_with_panels(size, dtype, a_by_columns, b_by_columns):
+    check(*size, dtype, a_by_columns, b_by_columns, by_panels=True)
 
 
 @settings(max_examples=150, deadline=None)
@@ -120,6 +154,32 @@ def test_gradient_of_addmm_lies_as_its_operand(by_columns):
     (grad,) = fg.autograd.grad(out, b, fg.ones(3, 5))
     assert grad.stride() == b.stride()
     np.testing.assert_allclose(grad.numpy(), a.numpy().T @ np.ones((3, 5), np.float32), 1e-6)
+
+
+@pytest.mark.parametrize("by_columns", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [(301, 401, 290), (40, 2003, 450), (2, 330, 301, 350)], ids=str)
+def test_large_products_are_the_same_on_any_number_of_threads(size, dtype, by_columns):
+    *batch, m, n, k = size
+    rng = np.random.default_rng(7)
+    shapes = ((m, k), (k, n))
+    wide = [
+        rng.standard_normal((*batch, *(s[::-1] if t else s))) for s, t in zip(shapes, by_columns, strict=True)
+    ]
+    a, b = (
+        fg.tensor(x.astype(dtype)).transpose(-1, -2) if t else fg.tensor(x.astype(dtype))
+        for x, t in zip(wide, by_columns, strict=True)
+    )
+    assert m * n * k > LARGE_PRODUCT
+    before, results = fg.get_num_threads(), []
+    for threads in (1, 2, 5):
+        fg.set_num_threads(threads)
+        results.append((a @ b).numpy())
+    fg.set_num_threads(before)
+    x, y = a.numpy().astype(np.float64), b.numpy().astype(np.float64)
+    assert (np.abs(results[0] - x @ y) <= 16 * np.finfo(dtype).eps * (np.abs(x) @ np.abs(y))).all()
+    assert (results[0] == results[1]).all()
+    assert (results[0] == results[2]).all()
 
 
 # --- with a vector -----------------------------------------------------------------------------------------------

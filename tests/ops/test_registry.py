@@ -74,7 +74,7 @@ ELSEWHERE = {
     "gru": "the layer: tests/nn/test_recurrent_steps.py",
     "rnn_tanh": "the layer: tests/nn/test_recurrent_steps.py",
     "rnn_relu": "the layer: tests/nn/test_recurrent_steps.py",
-    "panels": "the weights of those layers, rearranged",
+    "panels": "large products: tests/kernels/test_gemm.py",
     "place_strided": "derivatives of the two above",
     "sgd_step": "the optimizers: tests/optim",
     "adam_step": "the optimizers: tests/optim",

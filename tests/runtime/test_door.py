@@ -173,9 +173,6 @@ MISFITS: dict[str, Any] = {
     "more rows than are normalised": lambda x: rt.apply(
         NUMBER["layer_norm_gradients"], 5, 0, x, x, x, fg.ones(1), fg.ones(1), 0, 1 << 40, 1, 3, 1, 0
     ),
-    "more columns than panels have": lambda x: rt.apply(
-        NUMBER["panels"], 1, 0, fg.ones(2, 2), 1, 40, 2, 2, 0, 3, 1, 2, 32
-    ),
     "a missing index": lambda x: rt.apply(NUMBER["index"], 4, 0, x, I, None, I, 0, 0),
 }
 

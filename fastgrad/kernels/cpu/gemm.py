@@ -1,7 +1,8 @@
 """Matrix products: the OpenBLAS inside NumPy's wheel, called by its symbol, or code of our own.
 
-Products up to a certain size go to the register tiles of `micro`; integers, and machines without OpenBLAS, to plain
-loops.
+Products go to the register tiles of `micro`, large ones by panels (`panels`). Where registers are too few or too
+narrow for those, and where a large product has few rows, OpenBLAS is called; integers, and machines without OpenBLAS,
+go to plain loops.
 
 Everything is row-major for BLAS; a matrix stored by columns is passed as transposed.
 
@@ -76,13 +77,8 @@ def describe_blas() -> str:
     )
 
 
-def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
-    """The product for one dtype."""
-    return over_batch(matrix_product(dtype), dtype)
-
-
 def over_batch(product: Any, dtype: int) -> tuple[Callable[..., None], dict[str, Any]]:
-    """The kernel that runs a product, as `matrix_product` makes it, for each matrix of a batch."""
+    """The kernel that runs ``product(f, c, a, b)`` for each matrix of a batch; see `by_frame`."""
     from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
     from fastgrad.native.base import frames
     from fastgrad.native.base.intrinsics import advance
@@ -92,12 +88,23 @@ def over_batch(product: Any, dtype: int) -> tuple[Callable[..., None], dict[str,
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.gemm(frame)
         c, a, b = pointer(f.out), pointer(f.a), pointer(f.b)
-        m, n, k = f.m, f.n, f.k
         for i in range(f.batch):
-            at_c, at_a, at_b = advance(c, i * f.step_out), advance(a, i * f.step_a), advance(b, i * f.step_b)
-            product(f.a_by_columns, f.b_by_columns, m, n, k, at_a, f.row_a, at_b, f.row_b, 0, at_c, f.row_out)
+            product(f, advance(c, i * f.step_out), advance(a, i * f.step_a), advance(b, i * f.step_b))
 
     return run, KERNEL
+
+
+def by_frame(product: Any) -> Any:
+    """A product as `matrix_product` makes it, of the sizes that a frame says."""
+    from numba import njit
+
+    from fastgrad.kernels.dtypes import INLINE
+
+    @njit(**INLINE)
+    def of_frame(f, c, a, b):  # type: ignore[no-untyped-def]
+        product(f.a_by_columns, f.b_by_columns, f.m, f.n, f.k, a, f.row_a, b, f.row_b, 0, c, f.row_out)
+
+    return of_frame
 
 
 ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112

@@ -6,7 +6,7 @@ from typing import Any
 
 from numba import njit
 
-from fastgrad.kernels.cpu.gemm import over_batch, plain_product
+from fastgrad.kernels.cpu.gemm import by_frame, over_batch, plain_product
 from fastgrad.kernels.cpu.micro import PANEL
 from fastgrad.kernels.cpu.rows import blocked
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
@@ -18,7 +18,7 @@ from fastgrad.native.contracts.element_types import FLOATS
 def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Products of which one operand is a vector: by the frame a matrix of one row or of one column, without gaps."""
     if dtype not in FLOATS:
-        return over_batch(plain_product(dtype), dtype)
+        return over_batch(by_frame(plain_product(dtype)), dtype)
     with_vector = _vector_product(dtype)
 
     @njit(**KERNEL)
@@ -28,7 +28,7 @@ def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
         else:
             with_vector(not tb, n, k, b, ldb, a, c)
 
-    return over_batch(product, dtype)
+    return over_batch(by_frame(product), dtype)
 
 
 CHUNK = 512  # elements of the result that stay in the cache while columns are added

@@ -49,3 +49,8 @@ def named(name: str, features: str) -> Processor:
 def host() -> Processor:
     """The processor that this runs on, with all its features."""
     return named(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+
+
+def wide_tiles() -> bool:
+    """Whether there are registers for tiles of 8 rows by two whole vectors of 512 bits (`kernels.cpu.micro`)."""
+    return host().has("avx512f")

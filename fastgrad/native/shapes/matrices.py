@@ -5,7 +5,14 @@ from __future__ import annotations
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import float_of, native, runtime, stack_small, tensor, words
-from fastgrad.native.contracts.frames.matrices import BY_COLUMNS, BY_MATRICES, BY_ROWS, LARGE_PRODUCT
+from fastgrad.native.contracts.frames.matrices import (
+    BY_COLUMNS,
+    BY_MATRICES,
+    BY_ROWS,
+    LARGE_PRODUCT,
+    PANEL_COLUMNS,
+    STRIP_ROWS,
+)
 from fastgrad.native.contracts.ops import VIEW_UNSQUEEZE
 from fastgrad.native.contracts.status import (
     ADDED_SIZES,
@@ -19,11 +26,14 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.launch.elementwise import broadcast, cast, number_tensor, run_elementwise
 from fastgrad.native.launch.launch import launch_frame, op_record
+from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous, zero_fill
 from fastgrad.native.tensors.tensors import finished, new_tensor
 from fastgrad.native.tensors.views import make_view
 
+SHARED_ROWS = 16  # of a product whose right operand is worth laying out in panels
 SMALL_GRAIN, LARGE_GRAIN = 32, 256  # rows or columns of a part at least
 MOST_PARTS = 16  # of a large product
 STRETCH = 512  # elements of a part of a vector to which stored columns are added: what is read of each
@@ -179,10 +189,69 @@ def inner_product(a, b):
 
 
 @native
+def lay_in_panels(x):
+    """The columns of a matrix, or of a batch of them, that `gemm_operand` made, by panels in a new tensor."""
+    t = tensor(x)
+    r = t.ndim - 2
+    sizes = words(stack_small())
+    sizes[0] = t.shape[0]
+    sizes[r] = (t.shape[r + 1] + PANEL_COLUMNS - 1) // PANEL_COLUMNS
+    sizes[r + 1] = t.shape[r]
+    sizes[r + 2] = PANEL_COLUMNS
+    out = new_tensor(t.dtype, t.device, t.ndim + 1, sizes)
+    if failed(out) or tensor(out).numel == 0:
+        return out
+    row = leading_stride(x)
+    f = frames.panels(stack_small())
+    f.out = tensor(out).data
+    f.x = t.data
+    f.batch = t.shape[0] if r == 1 else 1
+    f.panels = sizes[r]
+    f.n = t.shape[r + 1]
+    f.k = t.shape[r]
+    f.step = t.strides[0] if r == 1 else 0
+    f.row = abs(row)
+    f.by_columns = 1 if row < 0 else 0
+    return finished(out, launch_frame(runtime().panels_kernel, t.device, t.dtype, f, t.numel))
+
+
+@native
+def in_panels(h):
+    """The columns of a matrix by panels."""
+    if tensor(h).ndim != 2:
+        return fail(MATRIX_NEEDED, tensor(h).ndim)
+    x = gemm_operand(h)
+    if failed(x):
+        return x
+    out = lay_in_panels(x)
+    drop(x)
+    return out
+
+
+@native
+def wants_panels(dtype, device, m, n, k):
+    """Whether the right operand of a product is laid out for tiles, which then run at their full speed."""
+    return (
+        runtime().panel_products
+        and device == HOST
+        and is_floating(dtype)
+        and m >= SHARED_ROWS
+        and n > 1
+        and m * n * k > LARGE_PRODUCT
+    )
+
+
+@native
 def plan_parts(f):
     """Decide how a product may be divided: a part reads all of the other operand, and a large one is packed for it."""
     f.grain = SMALL_GRAIN
     large = f.m * f.n * f.k > LARGE_PRODUCT
+    if f.b_in_panels:
+        columns = max(4 * PANEL_COLUMNS, f.n // MOST_PARTS) // PANEL_COLUMNS * PANEL_COLUMNS
+        by_rows = f.m >= min(f.n, 4 * STRIP_ROWS)
+        f.grain = STRIP_ROWS if by_rows else columns
+        f.divided = BY_MATRICES if f.batch > 1 else BY_ROWS if by_rows else BY_COLUMNS
+        return
     if (f.n == 1 and f.a_by_columns) or (f.m == 1 and not f.b_by_columns):
         f.grain = STRETCH
     elif large:
@@ -211,24 +280,33 @@ def run_gemm(out, a, b):
     f = frames.gemm(stack_small())
     f.out = tensor(out).data
     f.a = ta.data
-    f.b = tensor(b).data
     f.m = ta.shape[r]
     f.n = tensor(b).shape[r + 1]
     f.k = ta.shape[r + 1]
     f.row_a = abs(row_a)
     f.a_by_columns = 1 if row_a < 0 else 0
+    f.b_in_panels = 1 if wants_panels(ta.dtype, ta.device, f.m, f.n, f.k) else 0
+    shared = b
+    if f.b_in_panels:
+        shared = lay_in_panels(b)
+        if failed(shared):
+            return shared
+    f.b = tensor(shared).data
     f.row_b = abs(row_b)
-    f.b_by_columns = 1 if row_b < 0 else 0
+    f.b_by_columns = 1 if row_b < 0 and not f.b_in_panels else 0
     f.batch = ta.shape[0] if r == 1 else 1
     f.row_out = f.n
     f.step_out = f.m * f.n
     f.step_a = ta.strides[0] if r == 1 else 0
-    f.step_b = tensor(b).strides[0] if r == 1 else 0
+    f.step_b = tensor(shared).strides[0] if r == 1 else 0
     plan_parts(f)
     work = f.batch * f.m * f.n * max(f.k, 1)
     if f.m == 1 or f.n == 1:  # a multiply-add is an element of the matrix that comes from memory
         return launch_frame(runtime().gemv_kernel, ta.device, ta.dtype, f, work // 4)
-    return launch_frame(runtime().gemm_kernel, ta.device, ta.dtype, f, work // 16)
+    status = launch_frame(runtime().gemm_kernel, ta.device, ta.dtype, f, work // 16)
+    if f.b_in_panels:
+        drop(shared)
+    return status
 
 
 @native

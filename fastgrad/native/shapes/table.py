@@ -42,6 +42,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_NUMBER,
     SHAPE_PAD,
     SHAPE_PAD_BACKWARD,
+    SHAPE_PANELS,
     SHAPE_PLACE_ROWS,
     SHAPE_PLACE_STRIDED,
     SHAPE_POOL_GATHER,
@@ -89,7 +90,14 @@ from fastgrad.native.shapes.indexing import (
     scatter_add,
     select_rows,
 )
-from fastgrad.native.shapes.matrices import inner_product, matmul, matmul_add, matrix_vector, triangle
+from fastgrad.native.shapes.matrices import (
+    in_panels,
+    inner_product,
+    matmul,
+    matmul_add,
+    matrix_vector,
+    triangle,
+)
 from fastgrad.native.shapes.multi_tensor import each
 from fastgrad.native.shapes.norm_gradients import norm_gradients
 from fastgrad.native.shapes.normalization import normalised
@@ -272,6 +280,8 @@ def run_forward(op, kind, n, ins, n_attrs, attrs, outs):
         out = matrix_vector(ins[0], ins[1])
     elif kind == SHAPE_DOT:
         out = inner_product(ins[0], ins[1])
+    elif kind == SHAPE_PANELS:
+        out = in_panels(ins[0])
     elif kind == SHAPE_CAST:
         to = integers.as_dtype(attrs)
         out = copy_laid_out(ins[0], to.dtype, n_attrs - 1, to.rest)

@@ -22,14 +22,13 @@ from fastgrad.functions.recurrent import (
     tanh_step,
 )
 from fastgrad.functions.shape import cat, narrow, stack, t, unbind
-from fastgrad.native.contracts.frames.recurrent import PANEL_COLUMNS
 from fastgrad.ops.call import apply
+from fastgrad.ops.linalg import in_panels
 from fastgrad.ops.recurrent import (
     GRU,
     GRU_BACKWARD,
     LSTM,
     LSTM_BACKWARD,
-    PANELS,
     RNN_RELU,
     RNN_RELU_BACKWARD,
     RNN_TANH,
@@ -246,8 +245,9 @@ def _prepared(
 
     `rows` is a tensor with a row for each sequence of each step, weights are `transposed` for products with states.
     """
-    gates, size = weight.shape
-    panels, width = _panels(weight, *((gates, size) if transposed else (size, gates)), transposed)
+    size = weight.shape[1]
+    panels = apply(in_panels.id, 1, 0, t(weight) if transposed else weight)
+    width = panels.shape[0] * panels.shape[2]
     batch, sizes = h.shape[0], course.sizes
     if sizes is None:
         steps = rows.shape[0]
@@ -296,13 +296,6 @@ def _weight_gradient(grad_gates: Any, output: Any, h: Any, course: Course) -> An
     """That of the recurrent weights: one product over all steps."""
     gradient = grad_gates.reshape(h.numel() and -1, grad_gates.shape[-1])
     return mm(t(gradient), _before(output, h, course))
-
-
-def _panels(weight: Any, n: int, k: int, transposed: bool) -> tuple[Any, int]:
-    """A matrix of k rows and n columns, or its transpose, laid out for many products; how many columns these are."""
-    count = -(-n // PANEL_COLUMNS)
-    plan = (count, n, k, n, int(transposed), 3, count, k, PANEL_COLUMNS)
-    return apply(PANELS.id, 1, 0, weight, *plan), count * PANEL_COLUMNS
 
 
 def _recorded(

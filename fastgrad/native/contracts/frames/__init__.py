@@ -24,7 +24,7 @@ from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
 FRAMES = (
     elementwise.FLAT_FRAME, elementwise.STRIDED_FRAME, reductions.REDUCTION, reductions.ROWS,
     reductions.EXTREMES,
-    matrices.GEMM, matrices.TRIANGLE, indexing.GATHER, indexing.INDEX, losses.NLL,
+    matrices.GEMM, matrices.PANELS, matrices.TRIANGLE, indexing.GATHER, indexing.INDEX, losses.NLL,
     windows.PLANES, windows.POOLING, windows.MAX_POOLING, windows.MEAN_POOLING, windows.TO_PLACES, windows.PADDING,
     convolution.CONVOLUTION, attention.ATTENTION, filling.ZERO, filling.TRANSFER,
     filling.CONSTANT, filling.RANDOM, filling.SEQUENCE,
@@ -33,7 +33,7 @@ FRAMES = (
     framed.FRAMED, framed.DROPOUT, framed.DROPOUT_AGAIN, framed.EMBEDDING, framed.EMBEDDING_BACKWARD,
     framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT, framed.NORM_FIXED_BACKWARD,
     norm_gradients.NORM_GRADIENTS, sorting.SORTING,
-    recurrent.PANELS, recurrent.LSTM, recurrent.LSTM_BACKWARD, recurrent.GRU, recurrent.GRU_BACKWARD,
+    recurrent.LSTM, recurrent.LSTM_BACKWARD, recurrent.GRU, recurrent.GRU_BACKWARD,
     recurrent.RNN, recurrent.RNN_BACKWARD,
 )  # fmt: skip
 

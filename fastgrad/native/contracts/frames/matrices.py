@@ -11,13 +11,20 @@ BY_MATRICES, BY_ROWS, BY_COLUMNS = range(3)
 LARGE_PRODUCT = 1 << 25
 """Multiply-adds up to which register tiles compute a product, and BLAS beyond."""
 
+PANEL_COLUMNS = 32
+"""Columns of a panel of a matrix that is laid out once for many tiles to read."""
+STRIP_ROWS = 64
+"""Rows of the other operand that go through all panels while the cache holds them."""
+
 # out (m, n) = a (m, k) b (k, n), `batch` times. The rows of an operand are `row_...` apart, or its columns, if it is
-# stored by columns; its matrices `step_...`. How it is divided, and into parts of a multiple of how many rows or
-# columns, is decided with the sizes, as what each part costs beyond its share depends on them.
+# stored by columns; its matrices `step_...`. The right one may lie in panels (see `PANELS`). How it is divided, and
+# into parts of a multiple of how many rows or columns, is decided with the sizes, as what each part costs beyond its
+# share depends on them.
 GEMM = Frame(
     "gemm",
     out=writes("batch", "m", "n"), a=reads(), b=reads(), m=size(), n=size(), k=size(),
-    row_out=stride(), row_a=stride(), a_by_columns=number(), row_b=stride(), b_by_columns=number(),
+    row_out=stride(), row_a=stride(), a_by_columns=number(),
+    row_b=stride(), b_by_columns=number(), b_in_panels=number(),
     batch=size(), step_out=stride(), step_a=stride(), step_b=stride(), divided=number(), grain=size(),
     splits=(
         Split("batch", {"out": ("step_out",), "a": ("step_a",), "b": ("step_b",)}, where={"divided": BY_MATRICES}),
@@ -26,8 +33,24 @@ GEMM = Frame(
             where={"divided": BY_ROWS, "a_by_columns": 0},
         ),
         Split("m", {"out": ("row_out",), "a": ()}, grain="grain", where={"divided": BY_ROWS, "a_by_columns": 1}),
-        Split("n", {"out": (), "b": ()}, grain="grain", where={"divided": BY_COLUMNS, "b_by_columns": 0}),
+        Split(
+            "n", {"out": (), "b": ()}, grain="grain",
+            where={"divided": BY_COLUMNS, "b_by_columns": 0, "b_in_panels": 0},
+        ),
         Split("n", {"out": (), "b": ("row_b",)}, grain="grain", where={"divided": BY_COLUMNS, "b_by_columns": 1}),
+        Split("n", {"out": (), "b": ("k",)}, grain="grain", where={"divided": BY_COLUMNS, "b_in_panels": 1}),
+    ),
+)  # fmt: skip
+
+# The columns of matrices (k, n), whose rows or columns are `row` apart, by panels, of which a matrix has `panels`.
+PANELS = Frame(
+    "panels",
+    out=writes("batch", "panels", "k", PANEL_COLUMNS), x=reads(), batch=size(), panels=size(), n=size(), k=size(),
+    step=stride(), row=stride(), by_columns=number(),
+    splits=(
+        Split("batch", {"out": ("panels", "k", PANEL_COLUMNS), "x": ("step",)}, unless={"batch": 1}),
+        Split("n", {"out": ("k",), "x": ()}, grain=PANEL_COLUMNS, where={"by_columns": 0}),
+        Split("n", {"out": ("k",), "x": ("row",)}, grain=PANEL_COLUMNS, where={"by_columns": 1}),
     ),
 )  # fmt: skip
 

@@ -10,20 +10,7 @@ from fastgrad.native.contracts.frame import Field, Frame, reads, writes
 from fastgrad.native.contracts.frames.framed import FRAMED, INPUT
 from fastgrad.native.contracts.split import Split
 
-PANEL_COLUMNS = 32
-"""Columns of a panel of a matrix that many products share."""
-
 _in = partial(reads, part=INPUT)
-
-# A matrix (k, n), or its transpose, by panels of its columns, of which there are `panels`.
-PANELS = FRAMED.named(
-    "panels", outputs={"out": writes("panels", "k", PANEL_COLUMNS)}, inputs={"x": _in("k", "row")},
-    integers="panels n k row transposed",
-    splits=(
-        Split("n", {"out": ("k",), "x": ("k",)}, grain=PANEL_COLUMNS, where={"transposed": 1}),
-        Split("n", {"out": ("k",), "x": ()}, grain=PANEL_COLUMNS, where={"transposed": 0}),
-    ),
-)  # fmt: skip
 
 # Each of `steps` has rows of some gates next to each other, `size` elements each, one row for each of its sequences. Of
 # these there are `batch`, or as many as `sizes` says: the longest sequences come first, so that each step has the first
