@@ -23,13 +23,13 @@ def gelu(x):
 
 @gelu.partial("x", node="GeluBackwardBackward0")
 def gelu_backward(x):
-    density = c(INVERSE_SQRT_2PI) * m.exp(c(-0.5) * x * x)
+    density = c(INVERSE_SQRT_2PI) * m.exp_of_negative(c(-0.5) * x * x)
     return c(0.5) + c(0.5) * m.erf(x * c(SQRT_HALF)) + x * density
 
 
 @gelu_backward.elementwise_vjp("x")
 def _(g, v, x):
-    density = c(INVERSE_SQRT_2PI) * m.exp(c(-0.5) * x * x)
+    density = c(INVERSE_SQRT_2PI) * m.exp_of_negative(c(-0.5) * x * x)
     return g * v * ((c(2) - x * x) * density)
 
 
@@ -86,7 +86,7 @@ def _(g, v, x, beta, threshold):
 # output.
 @elementwise("log_sigmoid_buffer", rule=PROMOTE_FLOAT, flags=NOT_DIFFERENTIABLE)
 def log_sigmoid_buffer(x):
-    return m.exp(-m.abs(x))
+    return m.exp_of_negative(-m.abs(x))
 
 
 @elementwise("log_sigmoid", rule=PROMOTE_FLOAT, edges=1, called="logsigmoid", saved_as="self >buffer")

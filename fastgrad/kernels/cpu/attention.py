@@ -172,7 +172,7 @@ def _softmax_row(element: Element) -> Any:
 
     ``largest(s, lanes, n)`` is the row's maximum. `lanes` is room for `CHUNK` numbers: each sums every 32nd element.
     """
-    maximum, exp, zero = element.math.maximum, element.math.exp, element.constant(0)
+    maximum, exp, zero = element.math.maximum, element.math.exp_of_negative, element.constant(0)
 
     @njit(**LOOP)
     def largest(s, lanes, n):  # type: ignore[no-untyped-def]

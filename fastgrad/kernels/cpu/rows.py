@@ -277,7 +277,7 @@ def _exp_term(element: Element) -> Any:
 
 
 def _softmax(element: Element, result: Element, name: str) -> Callable[..., None]:
-    exp, cast = element.math.exp, element.constant
+    exp, cast = element.math.exp_of_negative, element.constant
     safe, zero, nothing = name == "safe_softmax", cast(0), cast(-np.inf)
 
     @njit(**INLINE)
