@@ -586,7 +586,8 @@ def logical_and(x, y):
 # --- the namespaces -----------------------------------------------------------------------------------------
 
 _FLOAT = {
-    "exp": exp, "exp_of_negative": exp_of_negative, "expm1": expm1, "exp2": exp2, "sqrt": sqrt, "rsqrt": rsqrt, "reciprocal": reciprocal,
+    "exp": exp, "exp_of_negative": exp_of_negative, "expm1": expm1, "exp2": exp2,
+    "sqrt": sqrt, "rsqrt": rsqrt, "reciprocal": reciprocal,
     "tanh": tanh, "sigmoid": sigmoid, "sin": sin, "cos": cos, "fma": fma, "where": where,
     "abs": absolute, "sign": sign, "copysign": copysign, "maximum": maximum, "minimum": minimum,
     "floor": floor, "ceil": ceil, "trunc": trunc, "round": round_half_even,

@@ -516,7 +516,7 @@ def _same(x):
 def _copies(code):
     dtypes = SUPPORTED_DTYPES if code in SUPPORTED_DTYPES else ()
     return Kernel(
-        f"copy_from_{code}", "elementwise:build", _same, dtypes=dtypes, forms=(FLAT, STRIDED), inputs=("x",),
+        f"copy_from_{code}", "copies:build", _same, dtypes=dtypes, forms=(FLAT, STRIDED), inputs=("x",),
         elements={"x": code},
     )  # fmt: skip
 

@@ -50,6 +50,12 @@ def tile_shape(dtype: int) -> tuple[int, int, int] | None:
     return None
 
 
+def vector_lanes(dtype: int) -> int:
+    """Elements of the vectors that tiles are made of, or 0."""
+    shape = tile_shape(dtype)
+    return shape[2] if shape else 0
+
+
 def tile(
     rows: int,
     vectors: int,
@@ -360,10 +366,11 @@ def _transpose(dtype: int) -> Any:
     return transpose
 
 
-def transposing(width: int, dtype: int, *, bounded: bool = False) -> Any:
+def transposing(width: int, dtype: int, *, bounded: bool = False, scaled: bool = True) -> Any:
     """An inlined function that transposes ``width x width`` elements in registers and multiplies them by a factor.
 
-    ``move(target, row_target, source, row_source, factor)``: pointers and the strides of rows in elements.
+    ``move(target, row_target, source, row_source, factor)``: pointers and the strides of rows in elements. If not
+    `scaled` there is no factor, and all bits stay as they are.
 
     With `bounded` two more arguments follow, ``rows, columns``: only as many of the source are read, each at least 1;
     the rest of what is written has no meaning.
@@ -375,16 +382,17 @@ def transposing(width: int, dtype: int, *, bounded: bool = False) -> Any:
     pointer = types.CPointer(scalar)
 
     def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        target, row_target, source, row_source, factor, *bounds = args
+        target, row_target, source, row_source, *others = args
+        factors = [splat(builder, others[0], vector, width)] if scaled else []
         if bounded:
-            values = _rows_inside(builder, source, row_source, *bounds, vector, size)
+            values = _rows_inside(builder, source, row_source, *others[1:], vector, size)
         else:
             places = [builder.gep(source, [builder.mul(row_source, _LL64(r))]) for r in range(width)]
             values = [load_vector(builder, place, vector, size) for place in places]
-        factors = splat(builder, factor, vector, width)
         for r, value in enumerate(_transposed(builder, values)):
             at = builder.gep(target, [builder.mul(row_target, _LL64(r))])
-            _store_row(builder, at, [builder.fmul(value, factors)], vector, width, size)
+            result = builder.fmul(value, factors[0]) if scaled else value
+            _store_row(builder, at, [result], vector, width, size)
         return _context.get_dummy_value()
 
     i64 = types.int64
@@ -407,7 +415,11 @@ def transposing(width: int, dtype: int, *, bounded: bool = False) -> Any:
     ) -> Any:
         return types.void(*arguments, i64, i64), emit
 
-    return move_inside if bounded else move
+    @intrinsic
+    def move_bits(context: Any, target: Any, row_target: Any, source: Any, row_source: Any) -> Any:
+        return types.void(*arguments[:4]), emit
+
+    return move_inside if bounded else move if scaled else move_bits
 
 
 def _rows_inside(

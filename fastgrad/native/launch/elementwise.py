@@ -25,7 +25,7 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.element_types import BOOL, FLOAT64, INT64
 from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
 from fastgrad.native.contracts.formats import GIVEN_STRIDES, PRESERVE_FORMAT
-from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
+from fastgrad.native.contracts.frames.elementwise import ACROSS, FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import MASK_LAST, NO_BOOL, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.native.contracts.status import (
@@ -57,6 +57,8 @@ from fastgrad.native.tensors.layouts import lay_out, new_like, new_result, witho
 from fastgrad.native.tensors.tensors import bump_version, finished, new_tensor
 
 # --- layouts ---------------------------------------------------------------------------------------------------
+
+COPIES_PAY = 1 << 14  # elements from which on an operand that lies across the result is copied first
 
 
 @native
@@ -156,6 +158,22 @@ def strided_frame(f, n, ins, out):
             nth(f.out, k).strides[0] = 0
         rank = 1
     f.rank = rank
+    across = lies_across(f, 0)
+    f.across = rank - across if across > 0 else 0
+
+
+@native_inline
+def lies_across(f, k):
+    """In which dimension of a strided launch operand `k` has its neighbours, where those of the result are far apart
+
+    in it, and the other way round; else 0.
+    """
+    strides = nth(f.inputs, k).strides
+    if f.out.strides[0] == 1 and strides[0] > 1 and f.sizes[0] >= ACROSS:
+        for d in range(1, f.rank):
+            if strides[d] == 1 and f.sizes[d] >= ACROSS:
+                return d
+    return 0
 
 
 @native_inline
@@ -166,6 +184,57 @@ def one_line(f, n):
         if nth(f.out, k).strides[0] != 1:
             line = False
     return line
+
+
+@native_once
+def with_copies(kernel, dtype, n, ins, out):
+    """As `run_elementwise`, with copies of what lies across the result: in memory as the result does."""
+    to = tensor(out)
+    frame = stack_frame()
+    s = frames.strided(frame)
+    laid = words(stack_small())
+    status = 0
+    for k in range(n):
+        laid[k] = ins[k]
+        t = tensor(ins[k])
+        strided_frame(s, n, ins, out)
+        if failed(status) or lies_across(s, k) == 0 or t.numel != to.numel:
+            continue
+        copy = new_tensor(t.dtype, t.device, to.ndim, to.shape)
+        if failed(copy):
+            status = copy
+            continue
+        laid[k] = lay_out(copy, to.strides)
+        strided_frame(s, 1, advance(ins, k), copy)
+        status = launch(
+            runtime().copy_kernel + t.dtype,
+            to.device,
+            t.dtype,
+            STRIDED,
+            frame,
+            STRIDED_INPUTS + OPERAND_WORDS,
+            to.numel,
+        )
+    if not failed(status):
+        strided_frame(s, n, laid, out)
+        status = launch(
+            kernel, to.device, dtype, STRIDED, frame, STRIDED_INPUTS + n * OPERAND_WORDS, to.numel
+        )
+    for k in range(n):
+        if laid[k] != ins[k]:
+            drop(laid[k])
+    return status
+
+
+@native_inline
+def wants_copies(f, n, out):
+    """Whether some operand of a strided launch lies across the result, and copies of it pay."""
+    if n == 1 or out.numel < COPIES_PAY or not without_gaps(out):
+        return False
+    for k in range(n):
+        if lies_across(f, k) != 0:
+            return True
+    return False
 
 
 @native
@@ -187,6 +256,8 @@ def run_elementwise(kernel, dtype, n, ins, out):
         s = frames.strided(frame)
         strided_frame(s, n, ins, out)
         if inplace == 99 or not one_line(s, n):
+            if wants_copies(s, n, to):
+                return with_copies(kernel, dtype, n, ins, out)
             return launch(
                 kernel, to.device, dtype, STRIDED, frame, STRIDED_INPUTS + n * OPERAND_WORDS, to.numel
             )

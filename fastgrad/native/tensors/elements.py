@@ -61,6 +61,7 @@ def copy_elements(t, target):
     s = frames.strided(frame)
     s.out.data = target
     s.inputs.data = t.data
+    s.across = 0
     s.rank = max(t.ndim, 1)
     s.sizes[0] = 1
     stride = 1
