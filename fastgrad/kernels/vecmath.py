@@ -592,9 +592,8 @@ _FLOAT = {
     "abs": absolute, "sign": sign, "copysign": copysign, "maximum": maximum, "minimum": minimum,
     "floor": floor, "ceil": ceil, "trunc": trunc, "round": round_half_even,
     "fmod": fmod, "remainder": remainder, "floor_div": floor_div, "trunc_div": trunc_div,
-    "isnan": isnan, "isinf": isinf, "isfinite": isfinite,
+    "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "of_dtype": of_dtype,
     "whole_power": whole_power, "masked_fill": masked_fill, "logical_and": logical_and,
-    "of_dtype": of_dtype,
 }  # fmt: skip
 
 F32: Any = namespace("F32", **_FLOAT, **_logarithms(log_tail_32), pow=pow_32, erf=erf_32)
