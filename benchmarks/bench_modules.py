@@ -73,19 +73,7 @@ def _network(name: str) -> tuple[nn.Module, tuple[int, ...], int, int]:
     if name == "gpt":
         return examples().GPT(96), (16, 128), 96, 96
     assert name == "lstm"
-    return _LastOfLSTM(), (32, 20, 64), 10, 0
-
-
-class _LastOfLSTM(nn.Module):
-    """Classes from the last state of an LSTM."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(64, 128, batch_first=True)
-        self.head = nn.Linear(128, 10)
-
-    def forward(self, x: fg.Tensor) -> fg.Tensor:
-        return self.head(self.lstm(x)[0][:, -1])
+    return examples().RowLSTM(), (64, 1, 28, 28), 10, 0
 
 
 class Training:

@@ -15,6 +15,8 @@ import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad import nn, optim
 
+MODELS = {"mlp": models.mlp, "cnn": models.CNN, "lstm": models.RowLSTM}
+
 
 def accuracy(model: nn.Module, images: fg.Tensor, labels: fg.Tensor) -> tuple[float, fg.Tensor]:
     """The part of images that a network gets right, and its classes."""
@@ -79,7 +81,7 @@ def draw(
 def main(arguments: list[str] | None = None) -> float:
     """Train, say how good it is, draw. Returns the accuracy on the test digits."""
     parser = common.parser(__doc__, "mnist.png")
-    parser.add_argument("--model", choices=("mlp", "cnn"), default="cnn")
+    parser.add_argument("--model", choices=tuple(MODELS), default="cnn")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rate", type=float, default=3e-3, help="the highest learning rate (default 0.003)")
@@ -88,7 +90,7 @@ def main(arguments: list[str] | None = None) -> float:
     given = parser.parse_args(arguments)
     fg.manual_seed(given.seed)
     data = common.digits(given.digits, given.seed)
-    model = models.CNN() if given.model == "cnn" else models.mlp()
+    model = MODELS[given.model]()
     count = sum(p.numel() for p in model.parameters())
     common.console.print(f"{given.model}: {count:,} parameters, {len(data[1])} digits to train on")
     losses, accuracies = train(model, data, given.epochs, given.batch, given.rate)

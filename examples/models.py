@@ -45,6 +45,19 @@ class CNN(nn.Module):
         return self.classifier(self.features(images))
 
 
+class RowLSTM(nn.Module):
+    """An LSTM that reads a digit row by row; its last state gives the logits of ten classes."""
+
+    def __init__(self, hidden: int = 128) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(28, hidden, batch_first=True)
+        self.head = nn.Linear(hidden, 10)
+
+    def forward(self, images: fastgrad.Tensor) -> fastgrad.Tensor:
+        """Logits (N, 10) of images (N, 1, 28, 28)."""
+        return self.head(self.lstm(images.flatten(0, 1))[0][:, -1])
+
+
 class Attention(nn.Module):
     """Causal self-attention with several heads."""
 

@@ -1,7 +1,8 @@
-"""Compare training steps of the examples' networks, and of their parts, with PyTorch's: one thread, the same weights.
+"""Compare training steps of the examples' networks, and of their parts, with PyTorch's: with the same weights.
 
-    python tools/compare_models.py                    # every piece of work
+    python tools/compare_models.py                    # every piece of work, on one thread
     python tools/compare_models.py cnn gpt adam_small
+    python tools/compare_models.py --threads default lstm  # as many threads as each library takes by itself
 
 The two libraries take turns in one process; what is printed is the median time of each and the median of the ratios
 of neighbouring rounds, so that a busy machine cancels out. `examples/models.py` is read once for each library.
@@ -10,16 +11,20 @@ of neighbouring rounds, so that a busy machine cancels out. `examples/models.py`
 from __future__ import annotations
 
 import os
+import sys
 
+THREADS = sys.argv[sys.argv.index("--threads") + 1] if "--threads" in sys.argv[:-1] else "1"
 for _name in (
     "FASTGRAD_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
 ):  # fmt: skip
-    os.environ[_name] = "1"
+    if THREADS == "default":
+        os.environ.pop(_name, None)
+    else:
+        os.environ[_name] = THREADS
 
 import argparse
 import importlib
 import statistics
-import sys
 import time
 import types
 from collections.abc import Callable
@@ -81,6 +86,16 @@ def cnn(lib: Any) -> Step:
     images = rng.standard_normal((64, 1, 28, 28)).astype(np.float32)
     return training(
         "cnn", lib, model, images, rng.integers(0, 10, 64), lib.optim.Adam(model.parameters(), lr=1e-4)
+    )
+
+
+def lstm(lib: Any) -> Step:
+    """A step of the examples' LSTM on 64 digits, Adam."""
+    rng = np.random.default_rng(0)
+    model = models_of(lib.__name__).RowLSTM()
+    images = rng.standard_normal((64, 1, 28, 28)).astype(np.float32)
+    return training(
+        "lstm", lib, model, images, rng.integers(0, 10, 64), lib.optim.Adam(model.parameters(), lr=1e-4)
     )
 
 
@@ -157,7 +172,7 @@ def layer_norm(lib: Any) -> Step:
 
 
 WORK: dict[str, Callable[[Any], Step]] = {
-    f.__name__: f for f in (cnn, gpt, adam_small, adam_large, conv, attention, layer_norm)
+    f.__name__: f for f in (cnn, gpt, lstm, adam_small, adam_large, conv, attention, layer_norm)
 }
 
 
@@ -178,11 +193,16 @@ def main() -> None:
     parser.add_argument("work", nargs="*", metavar="WORK", help=f"of {', '.join(WORK)}; all without any")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.3, help="length of a round of one library")
+    parser.add_argument(
+        "--threads", default="1", help="how many, or default: what each library takes by itself"
+    )
     given = parser.parse_args()
     if unknown := set(given.work) - set(WORK):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(WORK)}")
     libraries = [importlib.import_module(name) for name in ("fastgrad", "torch")]
-    libraries[1].set_num_threads(1)
+    if THREADS != "default":
+        libraries[1].set_num_threads(int(THREADS))
+    print(", ".join(f"{lib.__name__}: {lib.get_num_threads()} threads" for lib in libraries))
     print(f"{'work':12} {'fastgrad us':>12} {'torch us':>12} {'torch / fastgrad':>17}")
     for name in given.work or WORK:
         steps = [WORK[name](lib) for lib in libraries]

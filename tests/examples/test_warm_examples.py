@@ -23,6 +23,7 @@ FUSED_STEP = "fused_step.py --layers 2 --width 32 --steps 2"
 COMMANDS = (
     "mnist.py --model mlp --epochs 1 --digits 500",
     "mnist.py --model cnn --epochs 1 --digits 500",
+    "mnist.py --model lstm --epochs 1 --digits 500",
     "grad_cam.py --epochs 1 --digits 500",
     "char_gpt.py --layers 1 --width 16 --heads 2 --batch 2 --context 16 --steps 3 --sample 20",
     FUSED_STEP,
