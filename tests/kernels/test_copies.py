@@ -115,3 +115,25 @@ def test_gradients_of_operands_that_lie_across():
     (a * b.t()).backward(fg.tensor(g))
     assert (a.grad.numpy() == g * y.T).all()
     assert (b.grad.numpy() == (g * x).T).all()
+
+
+@pytest.mark.parametrize("columns", [1, 7, 64, 301])
+@pytest.mark.parametrize("of", ["a row", "a column", "a part", "a number of its own"])
+def test_onto_the_first_operand(columns, of):
+    rng = np.random.default_rng(columns)
+    x = rng.standard_normal((37, columns + 5)).astype(np.float32)
+    shape = {
+        "a row": (columns,),
+        "a column": (37, 1),
+        "a part": (37, columns),
+        "a number of its own": (1, 1),
+    }[of]
+    y = rng.standard_normal(shape).astype(np.float32)
+    t = fg.tensor(x)
+    part = t[:, 2 : columns + 2]
+    part.sub_(fg.tensor(y))
+    part.mul_(fg.tensor(y)[..., :1] if of == "a part" else fg.tensor(y))
+    expected = x.copy()
+    expected[:, 2 : columns + 2] -= y
+    expected[:, 2 : columns + 2] *= y[..., :1] if of == "a part" else y
+    assert (t.numpy() == expected).all()

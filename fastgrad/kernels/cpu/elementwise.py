@@ -28,7 +28,10 @@ def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., Non
     if options.get("times_g"):
         arguments = ", ".join(names[1:])
         formula = _times(formula, arguments, names)
-    text = _flat(names, layout_class == INPLACE) if layout_class in (FLAT, INPLACE) else _strided(names)
+    if layout_class in (FLAT, INPLACE):
+        text = _flat(names, layout_class == INPLACE)
+    else:
+        text = _strided(names, bool(elements) and elements[0] == result)
     return _define(text, names, elements, result, formula), KERNEL
 
 
@@ -76,11 +79,26 @@ def kernel(frame):
 """
 
 
-def _strided(names: list[str]) -> str:
-    """Collapsed dimensions: an odometer over the outer ones, around an inner loop chosen by its strides."""
-    operands = ["out", *names]
-    signature = "out" + "".join(", " + n for n in names)
-    patterns = [{n: "i" for n in names}]
+def _onto_first(k: int, names: list[str], pattern: dict[str, str]) -> list[str]:
+    """The inner loop of a pattern where the result takes the place of the first operand.
+
+    LLVM makes vectors of a loop only where pointers do not overlap, and these would.
+    """
+    first, second = names
+    lines = [f"def loop_onto{k}(out, {second}, n):"]
+    if pattern[second] == "0":
+        lines.append(f"    v_{second} = load_{second}({second}, 0)")
+    value = f"v_{second}" if pattern[second] == "0" else f"load_{second}({second}, i)"
+    return [
+        *lines,
+        "    for i in range(n):",
+        f"        store(out, i, formula(load_{first}(out, i), {value}))",
+    ]
+
+
+def _patterns(names: list[str]) -> list[dict[str, str]]:
+    """Strides of operands in the innermost dimension that matter: ``i`` for neighbours, 0 for one element."""
+    patterns = [dict.fromkeys(names, "i")]
     if len(names) == 1:
         patterns.append({names[0]: "0"})
     elif len(names) == 2:
@@ -89,20 +107,35 @@ def _strided(names: list[str]) -> str:
         patterns += [dict(zip(names, kinds, strict=True)) for kinds in ("ii0", "i00", "i0i")]
     elif len(names) == 4:
         patterns += [dict(zip(names, kinds, strict=True)) for kinds in ("iii0", "ii00")]
-    lines = []
-    for k, pattern in enumerate(patterns):
-        lines.append(f"def loop{k}({signature}, n):")
-        zero = [n for n in names if pattern[n] == "0"]
-        for n in zero:
-            lines.append(f"    v_{n} = load_{n}({n}, 0)")
-        values = ", ".join(f"v_{n}" if n in zero else f"load_{n}({n}, i)" for n in names)
-        lines += ["    for i in range(n):", f"        store(out, i, formula({values}))"]
-    strides = ", ".join(f"s_{n}" for n in operands)
-    values = _values(names, lambda n: f"i * s_{n}")
-    lines += [
-        f"def loop_any({signature}, n, {strides}):",
+    return patterns
+
+
+def _inner_loop(k: int, names: list[str], pattern: dict[str, str]) -> list[str]:
+    """The inner loop of a pattern."""
+    zero = [n for n in names if pattern[n] == "0"]
+    values = ", ".join(f"v_{n}" if n in zero else f"load_{n}({n}, i)" for n in names)
+    return [
+        f"def loop{k}({', '.join(['out', *names])}, n):",
+        *(f"    v_{n} = load_{n}({n}, 0)" for n in zero),
         "    for i in range(n):",
-        f"        store(out, i * s_out, formula({values}))",
+        f"        store(out, i, formula({values}))",
+    ]
+
+
+def _strided(names: list[str], onto_first: bool) -> str:
+    """Collapsed dimensions: an odometer over the outer ones, around an inner loop chosen by its strides.
+
+    `onto_first` says that the result may take the place of the first operand.
+    """
+    operands, patterns = ["out", *names], _patterns(names)
+    onto = patterns[:2] if onto_first and len(names) == 2 else []
+    strides = ", ".join(f"s_{n}" for n in operands)
+    lines = [line for k, pattern in enumerate(patterns) for line in _inner_loop(k, names, pattern)]
+    lines += [line for k, pattern in enumerate(onto) for line in _onto_first(k, names, pattern)]
+    lines += [
+        f"def loop_any({', '.join(operands)}, n, {strides}):",
+        "    for i in range(n):",
+        f"        store(out, i * s_out, formula({_values(names, lambda n: f'i * s_{n}')}))",
         "def kernel(frame):",
         "    f = strided(frame)",
         "    at = words(stack_small())",
@@ -119,16 +152,16 @@ def _strided(names: list[str]) -> str:
             f"    s_{n} = f_{n}.strides[0]",
             f"    p_{n} = pointer_{n}(f_{n}.data)",
         ]
+    if onto:
+        first = f"f_{names[0]}"
+        lines += [
+            f"    onto = f_out.data == {first}.data",
+            "    for d in range(f.rank):",
+            f"        onto = onto and f_out.strides[d] == {first}.strides[d]",
+        ]
     lines.append("    for row in range(total):")
-    for n in operands:
-        lines.append(f"        {n} = advance(p_{n}, o_{n})")
-    arguments = ", ".join(operands)
-    keyword = "if"
-    for k, pattern in enumerate(patterns):
-        test = " and ".join(f"s_{n} == {1 if pattern[n] == 'i' else 0}" for n in names)
-        lines += [f"        {keyword} s_out == 1 and {test}:", f"            loop{k}({arguments}, n)"]
-        keyword = "elif"
-    lines += ["        else:", f"            loop_any({arguments}, n, {strides})"]
+    lines += [f"        {n} = advance(p_{n}, o_{n})" for n in operands]
+    lines += _choice(operands, patterns, len(onto), strides)
     lines += [
         "        d = 1",
         "        while d < f.rank:",
@@ -141,3 +174,18 @@ def _strided(names: list[str]) -> str:
         "            d += 1",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _choice(operands: list[str], patterns: list[dict[str, str]], n_onto: int, strides: str) -> list[str]:
+    """The call of the inner loop whose pattern is that of the strides."""
+    arguments, lines, keyword = ", ".join(operands), [], "if"
+    for k, pattern in enumerate(patterns):
+        test = " and ".join(f"s_{n} == {1 if kind == 'i' else 0}" for n, kind in pattern.items())
+        lines.append(f"        {keyword} s_out == 1 and {test}:")
+        if k < n_onto:
+            lines += ["            if onto:", f"                loop_onto{k}(out, {operands[2]}, n)"]
+            lines += ["            else:", f"                loop{k}({arguments}, n)"]
+        else:
+            lines.append(f"            loop{k}({arguments}, n)")
+        keyword = "elif"
+    return [*lines, "        else:", f"            loop_any({arguments}, n, {strides})"]

@@ -87,6 +87,9 @@ def tile(
         start = [_load_row(builder, at, vectors, vector, size, accumulate) for at in at_c]
         if bounded:
             inside = _masks(builder, bounds[0], vectors, width)
+        for at in at_c:  # what is written at the end is on its way from memory while the loop runs
+            for v in range(vectors):
+                _prefetch_to_write(builder, builder.gep(at, [_LL64(v * width)]))
 
         def step(i: Any, sums: list[Any]) -> list[Any]:
             at_b = builder.gep(
@@ -163,6 +166,14 @@ def load_vector(builder: Any, at: Any, vector: Any, align: int) -> Any:
     value = builder.load(builder.bitcast(at, vector.as_pointer()))
     value.align = align
     return value
+
+
+def _prefetch_to_write(builder: Any, at: Any) -> None:
+    name, flags = "llvm.prefetch.p0", (1, 3, 1)  # to write, to the first level, data
+    place = builder.bitcast(at, ir.IntType(8).as_pointer())
+    kind = ir.FunctionType(ir.VoidType(), [place.type, _LL32, _LL32, _LL32])
+    function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    builder.call(function, [place, *(_LL32(flag) for flag in flags)])
 
 
 def _load_row(builder: Any, at: Any, vectors: int, vector: Any, align: int, given: bool = True) -> list[Any]:
