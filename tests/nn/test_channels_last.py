@@ -294,3 +294,35 @@ def test_results_do_not_depend_on_the_number_of_threads():
         fg.set_num_threads(before)
     for one, several in zip(*found, strict=True):
         assert np.array_equal(one, several)
+
+
+@pytest.mark.parametrize(
+    ("shape", "groups"),
+    [
+        ((3, 64, 7, 7), 8), ((2, 600, 4, 3), 1), ((2, 600, 4, 3), 600), ((2, 1200, 3, 3), 2), ((1, 12, 1, 1), 3),
+        ((0, 8, 3, 3), 2), ((4, 96, 9, 10), 32),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_groups_of_channels(shape: tuple[int, ...], groups: int, dtype: str):
+    """Many groups and wide ones, around a mean that is not near zero, as with images that lie row by row."""
+    rng = np.random.default_rng(1)
+    x, g = (rng.standard_normal(shape) * 3 + 40 * k for k in (1, 0))
+    w, b = rng.standard_normal((2, shape[1]))
+    before, found = fg.get_num_threads(), []
+    for order, threads in (("rows", 1), ("channels", 1), ("channels", 5)):
+        fg.set_num_threads(threads)
+        inputs = [
+            laid_out(fg, x.astype(dtype), order),
+            fg.tensor(w.astype(dtype)),
+            fg.tensor(b.astype(dtype)),
+        ]
+        inputs = [t.detach().requires_grad_() for t in inputs]
+        y = F.group_norm(inputs[0], groups, *inputs[1:])
+        found.append([y.detach(), *fg.autograd.grad(y, inputs, laid_out(fg, g.astype(dtype), order))])
+    fg.set_num_threads(before)
+    bound = 2e-4 if dtype == "float32" else 1e-11
+    for rows, channels, divided in zip(*found, strict=True):
+        np.testing.assert_allclose(channels.numpy(), rows.numpy(), rtol=bound, atol=bound)
+        assert (channels.numpy() == divided.numpy()).all()

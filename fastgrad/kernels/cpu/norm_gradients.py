@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fastgrad.kernels.cpu.norm_groups import group_columns_backward
 from fastgrad.kernels.cpu.normalization import column_sums, pieces, tile
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
 from fastgrad.kernels.reports import Builder
@@ -61,7 +62,7 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """``r (u - mean(u) - h mean(u h))``: u is gradient times weight, r the reciprocal deviation, h the normalised x."""
     pointer, zero = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant(0)
     centred = kernel.options["centred"]
-    row = row_backward(dtype, centred)
+    row, groups = row_backward(dtype, centred), group_columns_backward(dtype, centred)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.norm_backward(frame)
@@ -70,6 +71,14 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
         has_w = f.weight.data != 0
         out = pointer(f.out)
         means, scales = pointer(f.mean.data), pointer(f.rstd.data)
+        if f.channels_last:
+            for i in range(n):
+                at = i * g * length
+                groups(
+                    advance(out, at), advance(pointer(f.grad.data), at), advance(pointer(f.x.data), at),
+                    pointer(f.weight.data), has_w, advance(means, i * g), advance(scales, i * g), g, c, s,
+                )  # fmt: skip
+            return
         for r in range(n * g):
             at = r * length
             row(

@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from fastgrad.kernels.cpu.norm_columns import column_sums, square_columns
+from fastgrad.kernels.cpu.norm_groups import group_columns, group_columns_weight
 from fastgrad.kernels.cpu.rows import BLOCK, blocked
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
 from fastgrad.kernels.reports import Builder
@@ -138,6 +140,7 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
     element, p = ELEMENTS[dtype], pieces(dtype)
     pointer, cast, zero = element.pointer, element.constant, element.constant(0)
     centred = kernel.options["centred"]
+    groups = group_columns(dtype, centred)
 
     @njit(**KERNEL)
     def one_row(out, x, w, b, has_w, has_b, c, s, shift, scale):  # type: ignore[no-untyped-def]
@@ -163,6 +166,14 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
         out, means, scales = pointer(f.out), pointer(f.mean), pointer(f.rstd)
         x, w, b = pointer(f.x.data), pointer(f.weight.data), pointer(f.bias.data)
         eps = float_of(f.eps)
+        if f.channels_last:
+            for i in range(n):
+                at = i * g * length
+                groups(
+                    advance(out, at), advance(x, at), w, b, has_w, has_b, advance(means, i * g), advance(scales, i * g),
+                    g, c, s, eps,
+                )  # fmt: skip
+            return
         for r in range(n * g):
             row = advance(x, r * length)
             mean, shift = np.float64(0), zero
@@ -184,82 +195,13 @@ def rows(kernel: Any, dtype: int, layout_class: int) -> Builder:
     return run, KERNEL
 
 
-# --- columns: matrices whose statistics or weights belong to a column ---------------------------------------------
-
-
-def column_sums(dtype: int, shifted: bool, by_row: bool, centred: bool = True) -> Any:
-    """Sums over the rows of a tile of columns, onto float64, four rows at a time; also what adds to such sums.
-
-    Of ``v (x - mean)`` with the mean of the column or, if `by_row`, of ``v (x - mean) r`` with those of the row; if
-    not `shifted`, of v itself. Means that are not `centred` are zero, and not read.
-    """
-    zero = ELEMENTS[dtype].constant(0)
-
-    @njit(**INLINE)
-    def shift(means, k):  # type: ignore[no-untyped-def]
-        return means[k] if centred else zero
-
-    @njit(**INLINE)
-    def term(v, x, j, mean, m, r):  # type: ignore[no-untyped-def]
-        if not shifted:
-            return v[j]
-        if by_row:
-            return v[j] * ((x[j] - m) * r)
-        return v[j] * (x[j] - mean[j])
-
-    @njit(**LOOP)
-    def four(acc, v, x, step, width, mean, m0, m1, m2, m3, r0, r1, r2, r3):  # type: ignore[no-untyped-def]
-        for j in range(width):
-            a = term(v, x, j, mean, m0, r0) + term(advance(v, step), advance(x, step), j, mean, m1, r1)
-            b = term(advance(v, 2 * step), advance(x, 2 * step), j, mean, m2, r2) + term(
-                advance(v, 3 * step), advance(x, 3 * step), j, mean, m3, r3
-            )
-            acc[j] += np.float64(a + b)
-
-    @njit(**LOOP)
-    def single(acc, v, x, width, mean, m, r):  # type: ignore[no-untyped-def]
-        for j in range(width):
-            acc[j] += np.float64(term(v, x, j, mean, m, r))
-
-    @njit(**KERNEL)
-    def add(acc, v, x, n, step, width, mean, means, scales, pitch):  # type: ignore[no-untyped-def]
-        i = 0
-        m = zero
-        while i + 4 <= n:
-            a, b = advance(v, i * step), advance(x, i * step)
-            if by_row:
-                k = i * pitch
-                four(
-                    acc, a, b, step, width, mean, shift(means, k), shift(means, k + pitch), shift(means, k + 2 * pitch),
-                    shift(means, k + 3 * pitch), scales[k], scales[k + pitch], scales[k + 2 * pitch],
-                    scales[k + 3 * pitch],
-                )  # fmt: skip
-            else:
-                four(acc, a, b, step, width, mean, m, m, m, m, m, m, m, m)
-            i += 4
-        while i < n:
-            a, b = advance(v, i * step), advance(x, i * step)
-            if by_row:
-                single(acc, a, b, width, mean, shift(means, i * pitch), scales[i * pitch])
-            else:
-                single(acc, a, b, width, mean, m, m)
-            i += 1
-
-    @njit(**KERNEL)
-    def sums(acc, v, x, n, step, width, mean, means, scales, pitch):  # type: ignore[no-untyped-def]
-        for j in range(width):
-            acc[j] = 0.0
-        add(acc, v, x, n, step, width, mean, means, scales, pitch)
-
-    return sums, add
-
-
 def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The gradient of the weight: sums of ``v h`` over (n, s), v that of the result, h the normalised x."""
     element, p = ELEMENTS[dtype], pieces(dtype)
     pointer, cast, zero = element.pointer, element.constant, element.constant(0)
     by_row, centred = kernel.options["statistics"] == "rows", kernel.options["centred"]
     sums, _ = column_sums(dtype, True, by_row, centred)
+    groups = group_columns_weight(dtype, centred)
 
     @njit(**KERNEL)
     def column(out, v, x, mean, rstd, n, g, c, step, rows):  # type: ignore[no-untyped-def]
@@ -287,6 +229,9 @@ def weight(kernel: Any, dtype: int, layout_class: int) -> Builder:
         step, rows = image(f), f.rstd.numel // max(n, 1)
         if s == 1:
             column(out, v, x, mean, rstd, n, g, c, step, rows)
+            return
+        if by_row and f.channels_last:
+            groups(out, v, x, mean, rstd, n, g, c, s, step, rows)
             return
         for k in range(g * c):
             total = np.float64(0)
@@ -367,7 +312,7 @@ def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
     element, p = ELEMENTS[dtype], pieces(dtype)
     pointer, cast, zero = element.pointer, element.constant, element.constant(0)
     keep, write = _keep_channels(element), _write_channels(dtype, p, False)
-    (total, _), squares = column_sums(dtype, False, False), _square_columns(dtype)
+    (total, _), squares = column_sums(dtype, False, False), square_columns(dtype)
 
     @njit(**KERNEL)
     def columns(f, x, n, c, step):  # type: ignore[no-untyped-def]
@@ -415,25 +360,6 @@ def channels(kernel: Any, dtype: int, layout_class: int) -> Builder:
         write(out, x, w, b, has_w, has_b, pointer(f.mean), pointer(f.rstd), 0.0, n, c, s, step)
 
     return run, KERNEL
-
-
-def _square_columns(dtype: int) -> Any:
-    """Sums over the rows of a tile of columns of the squared differences from the column's mean."""
-
-    @njit(**LOOP)
-    def row(acc, x, width, mean):  # type: ignore[no-untyped-def]
-        for j in range(width):
-            d = x[j] - mean[j]
-            acc[j] += np.float64(d * d)
-
-    @njit(**KERNEL)
-    def sums(acc, x, n, step, width, mean):  # type: ignore[no-untyped-def]
-        for j in range(width):
-            acc[j] = 0.0
-        for i in range(n):
-            row(acc, advance(x, i * step), width, mean)
-
-    return sums
 
 
 def fixed(kernel: Any, dtype: int, layout_class: int) -> Builder:

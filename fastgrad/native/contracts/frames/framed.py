@@ -100,7 +100,7 @@ def _by_channel(
     return (
         Split("c", moves, grain="channels_last", where={**where, "s": 1}, unless={"channels_last": 0}),
         Split("c", moves, grain=_SIDE_BY_SIDE, where={**where, "s": 1, "channels_last": 0}),
-        Split("c", moves, where=where, unless={"s": 1}),
+        Split("c", moves, where={**where, "channels_last": 0}, unless={"s": 1}),
     )
 
 
@@ -145,9 +145,11 @@ NORM_CHANNELS_BACKWARD = NORM_BACKWARD.variant(
 def _by_weight(*statistics: str) -> tuple[Split, ...]:
     """The ways to divide the sums for weights of rows: over the groups, or over the channels of the only one."""
     by_group = {"out": ("c",), "grad": ("c", "s"), "x": ("c", "s"), **dict.fromkeys(statistics, ())}
+    side_by_side = by_group | {"grad": ("c",), "x": ("c",)}
     return (
         *_by_channel(("grad", "x"), ("out",), {"groups": 1}),
-        Split("groups", by_group, unless={"groups": 1}),
+        Split("groups", by_group, where={"channels_last": 0}, unless={"groups": 1}),
+        Split("groups", side_by_side, unless={"groups": 1, "channels_last": 0}),
     )
 
 
