@@ -340,7 +340,7 @@ def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
         raise RuntimeError(
             f"{name}(): only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
         )
-    op = BY_NAME["masked_fill" if is_tensor(value) else "masked_fill.number"]
+    op = BY_NAME["masked_fill.copy" if is_tensor(value) else "masked_fill.copy_number"]
     return op, fill_value(name, value, input)
 
 

@@ -16,11 +16,15 @@ from fastgrad.functions.arguments import (
     need_sizes,
     need_tensor,
 )
-from fastgrad.functions.creation import arange, from_numpy
+from fastgrad.functions.creation import from_numpy
 from fastgrad.functions.data import values_of
 from fastgrad.functions.index import index_select
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import cat, existing, expand, narrow, reshape, wrapped
+from fastgrad.native.host.tables import BY_NAME
+from fastgrad.ops.call import invoke
+
+_FLIP = BY_NAME["flip"]
 
 
 @public(package=False)
@@ -141,11 +145,7 @@ def flip(input: Any, *dims: Any) -> Any:
     chosen = [wrapped("flip", d, input.dim()) for d in need_sizes("flip", dims, "dims")]
     if len(set(chosen)) != len(chosen):
         raise RuntimeError(f"flip(): a dim appears multiple times in the list of dims {list(chosen)}")
-    out = input
-    for d in chosen:
-        n = input.shape[d] if input.dim() else 1
-        out = index_select(out, d, (n - 1) - arange(n))
-    return out.clone() if out is input else out
+    return invoke(_FLIP, (input,), sum(1 << d for d in chosen))
 
 
 @public()

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
-from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, PROMOTE_FLOAT, SHAPE_GIVEN, STRUCTURED
+from fastgrad.native.contracts.ops import (
+    GRADIENT_LAST,
+    NOT_DIFFERENTIABLE,
+    PROMOTE_FLOAT,
+    SHAPE_GIVEN,
+    STRUCTURED,
+)
 from fastgrad.ops.call import invoke
 from fastgrad.ops.elementwise import flat
 from fastgrad.ops.registry import Op, elementwise
@@ -123,7 +129,7 @@ def leaky_relu(x, slope):
     return m.where(x > c(0), x, x * slope)
 
 
-@leaky_relu.elementwise_vjp("x", node="LeakyReluBackwardBackward0")
+@leaky_relu.elementwise_vjp("x", node="LeakyReluBackwardBackward0", flags=GRADIENT_LAST)
 def leaky_relu_backward(g, x, slope):
     return m.where(x > c(0), g, g * slope)
 
@@ -136,7 +142,7 @@ def prelu(x, weight):
     return m.where(x > c(0), x, weight * x)
 
 
-@prelu.elementwise_vjp("x", node="PreluKernelBackwardBackward0")
+@prelu.elementwise_vjp("x", node="PreluKernelBackwardBackward0", flags=GRADIENT_LAST)
 def prelu_backward(g, x, weight):
     return m.where(x > c(0), g, weight * g)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import DTYPES, NUMBERS, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frames import FLAT, STRIDED
-from fastgrad.native.contracts.ops import FILLS, FIRST, NO_BOOL, PROMOTE_FLOAT
+from fastgrad.native.contracts.ops import FILLS, FIRST, GRADIENT_LAST, IN_ROWS, NO_BOOL, PROMOTE_FLOAT
 from fastgrad.ops import relations  # noqa: F401 - rules name its ops
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
@@ -368,7 +368,7 @@ def relu(x):
 # An op of its own: its result has a history by way of y too, though the derivative by y is zero.
 
 
-@elementwise("threshold_backward", rule=FIRST)
+@elementwise("threshold_backward", rule=FIRST, flags=GRADIENT_LAST)
 def threshold_backward(v, s):
     return m.where(s <= c(0), c(0), v)
 
@@ -394,12 +394,12 @@ def maximum(a, b):
 # Where an operand is NaN, the gradient goes to both.
 
 
-@maximum.elementwise_vjp("a")
+@maximum.elementwise_vjp("a", flags=GRADIENT_LAST)
 def _(g, a, b):
     return m.where(a < b, c(0), m.where(a == b, g / c(2), g))
 
 
-@maximum.elementwise_vjp("b")
+@maximum.elementwise_vjp("b", flags=GRADIENT_LAST)
 def _(g, a, b):
     return m.where(a > b, c(0), m.where(a == b, g / c(2), g))
 
@@ -409,12 +409,12 @@ def minimum(a, b):
     return m.minimum(a, b)
 
 
-@minimum.elementwise_vjp("a")
+@minimum.elementwise_vjp("a", flags=GRADIENT_LAST)
 def _(g, a, b):
     return m.where(a > b, c(0), m.where(a == b, g / c(2), g))
 
 
-@minimum.elementwise_vjp("b")
+@minimum.elementwise_vjp("b", flags=GRADIENT_LAST)
 def _(g, a, b):
     return m.where(a < b, c(0), m.where(a == b, g / c(2), g))
 
@@ -424,12 +424,12 @@ def clamp_min(x, low):
     return m.maximum(x, low)
 
 
-@clamp_min.elementwise_vjp("x")
+@clamp_min.elementwise_vjp("x", flags=GRADIENT_LAST)
 def _(g, x, low):
     return m.where(x >= low, g, c(0))
 
 
-@clamp_min.elementwise_vjp("low")
+@clamp_min.elementwise_vjp("low", flags=GRADIENT_LAST)
 def _(g, x, low):
     return m.where(x < low, g, c(0))
 
@@ -439,12 +439,12 @@ def clamp_max(x, high):
     return m.minimum(x, high)
 
 
-@clamp_max.elementwise_vjp("x")
+@clamp_max.elementwise_vjp("x", flags=GRADIENT_LAST)
 def _(g, x, high):
     return m.where(x <= high, g, c(0))
 
 
-@clamp_max.elementwise_vjp("high")
+@clamp_max.elementwise_vjp("high", flags=GRADIENT_LAST)
 def _(g, x, high):
     return m.where(x > high, g, c(0))
 
@@ -454,17 +454,17 @@ def clamp(x, low, high):
     return m.minimum(m.maximum(x, low), high)
 
 
-@clamp.elementwise_vjp("x")
+@clamp.elementwise_vjp("x", flags=GRADIENT_LAST)
 def _(g, x, low, high):
     return m.where((x >= low) & (x <= high), g, c(0))
 
 
-@clamp.elementwise_vjp("low")
+@clamp.elementwise_vjp("low", flags=GRADIENT_LAST)
 def _(g, x, low, high):
     return m.where((x < low) & (low < high), g, c(0))
 
 
-@clamp.elementwise_vjp("high")
+@clamp.elementwise_vjp("high", flags=GRADIENT_LAST)
 def _(g, x, low, high):
     return m.where((x > high) | (low > high), g, c(0))
 
@@ -478,12 +478,12 @@ def where(a, b, condition):
     return m.where(condition, a, b)
 
 
-@where.elementwise_vjp("a")
+@where.elementwise_vjp("a", flags=GRADIENT_LAST)
 def _(g, condition):
     return m.where(condition, g, c(0))
 
 
-@where.elementwise_vjp("b")
+@where.elementwise_vjp("b", flags=GRADIENT_LAST)
 def _(g, condition):
     return m.where(condition, c(0), g)
 
@@ -493,7 +493,7 @@ def masked_fill(x, value, condition):
     return m.where(condition, value, x)
 
 
-@masked_fill.elementwise_vjp("x")
+@masked_fill.elementwise_vjp("x", flags=IN_ROWS)
 def _(g, condition):
     return m.masked_fill(g, c(0), condition)
 
@@ -504,6 +504,9 @@ def _(g, condition):
 
 
 masked_fill.with_numbers(right=masked_fill.variant("number", "MaskedFillBackward0", edges=1))
+# What programs call copies row by row first.
+masked_fill.variant("copy", "MaskedFillBackward1", flags=IN_ROWS)
+masked_fill.variant("copy_number", "MaskedFillBackward0", edges=1, flags=IN_ROWS)
 
 
 # --- copies ----------------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.losses import NLL, NLL_BACKWARD
 from fastgrad.native.contracts.ops import (
     FIRST,
+    GRADIENT_LAST,
+    IN_ROWS,
     ONE_DIFFERENTIABLE,
     SHAPE_GIVEN,
     SHAPE_NLL,
@@ -68,7 +70,13 @@ def mse_loss(a, b):
     return (a - b) * (a - b)
 
 
-@elementwise("mse_loss_backward", rule=FIRST, node="MseLossBackwardBackward0", saved_as=f"grad_output {PAIR}")
+@elementwise(
+    "mse_loss_backward",
+    rule=FIRST,
+    node="MseLossBackwardBackward0",
+    saved_as=f"grad_output {PAIR}",
+    flags=IN_ROWS,
+)
 def mse_loss_backward(v, a, b):
     return c(2) * (a - b) * v
 
@@ -192,7 +200,7 @@ def binary_cross_entropy_with_logits(a, b):
     return m.softplus(-a) + (c(1) - b) * a
 
 
-@binary_cross_entropy_with_logits.elementwise_vjp("a")
+@binary_cross_entropy_with_logits.elementwise_vjp("a", flags=GRADIENT_LAST)
 def _(g, a, b):
     return (m.sigmoid(a) - b) * g
 

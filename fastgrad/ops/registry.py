@@ -304,16 +304,20 @@ class Op:
             then returns that op, whose inputs are ``v``, the gradient, and what the derivative reads; its derivatives
             by the latter are to be declared.
         """
-        return self._elementwise_rule(name, times_g=True, node=node)
+        return self._elementwise_rule(name, True, node)
 
-    def elementwise_vjp(self, name: str, *, node: str = "") -> Callable[[Callable[..., Any]], Any]:
+    def elementwise_vjp(
+        self, name: str, *, node: str = "", flags: int = 0
+    ) -> Callable[[Callable[..., Any]], Any]:
         """Declare the whole product of gradient and derivative, for ops that select: 0 * inf never arises.
 
-        Parameters are those of `partial`.
+        Parameters are those of `partial`, and `flags` of the op that computes the product.
         """
-        return self._elementwise_rule(name, times_g=False, node=node)
+        return self._elementwise_rule(name, False, node, flags)
 
-    def _elementwise_rule(self, name: str, times_g: bool, node: str) -> Callable[[Callable[..., Any]], Any]:
+    def _elementwise_rule(
+        self, name: str, times_g: bool, node: str, flags: int = 0
+    ) -> Callable[[Callable[..., Any]], Any]:
         def declare(rule: Callable[..., Any]) -> Any:
             k = self._position(name)
             names = [p for p in parameters(rule) if p != "g"]
@@ -326,7 +330,7 @@ class Op:
                 f"{self.name}_d{name}", "elementwise:build", rule, elements=_conditions(names),
                 dtypes=FLOATS, forms=(FLAT, STRIDED), inputs=("g", *names), times_g=times_g,
             )  # fmt: skip
-            inner = self._derivative_op(kernel, name, names, node)
+            inner = self._derivative_op(kernel, name, names, node, flags)
             self.rules[k] = taking(("g", *names), call_of(inner) if node else anywhere(rule, times_g, inner))
             self._write_masks(self._save_mask(rule), k)
             self.calls.add(inner.id)
@@ -336,9 +340,9 @@ class Op:
 
         return declare
 
-    def _derivative_op(self, kernel: Kernel, name: str, read: list[str], node: str) -> Op:
+    def _derivative_op(self, kernel: Kernel, name: str, read: list[str], node: str, flags: int) -> Op:
         """The op that a pass runs as derivative by input `name`; `read` is what it takes behind the gradient."""
-        flags = MASK_LAST if _conditions(read) else 0
+        flags |= MASK_LAST if _conditions(read) else 0
         if not node:
             inputs = ("g", *read)
             return Op(
@@ -348,7 +352,7 @@ class Op:
         called = [self.saving.names[self._mask_of((n,)).bit_length() - 1] for n in read]
         inner = Op(
             f"{self.name}_d{name}", ELEMENTWISE, ("v", *read), kernel=kernel, dtype_rule=FIRST, node=node,
-            edges=1 + len(tensors), saved_as=" ".join(("grad_output", *called)),
+            flags=flags, edges=1 + len(tensors), saved_as=" ".join(("grad_output", *called)),
         )  # fmt: skip
         inner.vjp("v")(taking(("g", *read), call_of(inner)))  # it is linear in the gradient
         return inner

@@ -12,6 +12,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_CAT,
     SHAPE_CLONE,
     SHAPE_DIAGONAL_BACKWARD,
+    SHAPE_FLIP,
     SHAPE_NARROW_BACKWARD,
     SHAPE_NONE,
     SHAPE_PLACE_STRIDED,
@@ -72,6 +73,14 @@ expand_to = Op(
 )
 expand_to.identity("x")
 zeros_of = Op("zeros_of", STRUCTURED, ("x",), ("*target",), forward=SHAPE_ZEROS, flags=NOT_DIFFERENTIABLE)
+
+
+flip = Op("flip", STRUCTURED, ("x",), integers.REVERSED.names, forward=SHAPE_FLIP)
+
+
+@flip.vjp("x")
+def _(g, dims):
+    return invoke(flip, (g,), dims)
 
 
 @sum_to.vjp("x")

@@ -387,7 +387,6 @@ DIFFERENT: dict[str, str] = {
     "F.normalize(x())": "the lower bound has the name of a clamp",
     "x().norm(1)": "sums of absolute values are two ops",
     "x().repeat(2, 1)": "views and a copy",
-    "x().flip(0)": "a selection of slices",
     "x().roll(1, 0)": "slices joined in another order",
     "x().masked_select(x() > 1)": "an index",
 }
@@ -419,7 +418,6 @@ OTHER_SECOND_PASS: dict[str, str] = {
     "lib.sub(x(), x(), alpha=3)": "alpha is saved as a tensor",
     "lib.add(x(), x(), alpha=2.5)": "alpha is saved as a tensor",
     "x().sub(x(3), alpha=2)": "alpha is saved as a tensor",
-    "x().flip(0)": "indices are saved",
 }
 
 

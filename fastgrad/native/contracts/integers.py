@@ -93,6 +93,7 @@ ALONG = Integers("along", "dim")
 AT_OFFSET = Integers("at_offset", "offset")
 TRANSPOSED = Integers("transposed", "dim0", "dim1")
 PERMUTED = Integers("permuted", "inverse")  # then the dimensions
+REVERSED = Integers("reversed", "dims")  # a mask
 SLICED = Integers("sliced", "dim", "start", "end", "step")
 SELECTED = Integers("selected", "dim", "index")
 NARROWED = Integers("narrowed", "dim", "start", "length")
@@ -127,7 +128,7 @@ CROPPED = Integers("cropped", "mode", "channels_last")
 GROUPS = Integers("groups", "present")  # a mask of places; then what the kernel is set to
 EXTENTS = Integers("extents", "eps", "n", "groups", "c", "s")  # of rows as normalisations divide them
 INTEGERS = (
-    ALONG, AT_OFFSET, TRANSPOSED, PERMUTED, SLICED, SELECTED, NARROWED, DIAGONAL, LISTED, AS_DTYPE, REDUCED, SPREAD,
-    REDUCED_AGAIN, OF_ROWS, SORTED, INDEXED, INDEX_SET, ONE_NUMBER, LOSS, CLASS_LOSS, ATTENTION, GEOMETRY, WINDOWS,
-    IMAGES,    PADDED, CROPPED, GROUPS, EXTENTS,
+    ALONG, AT_OFFSET, TRANSPOSED, PERMUTED, REVERSED, SLICED, SELECTED, NARROWED, DIAGONAL, LISTED, AS_DTYPE, REDUCED,
+    SPREAD, REDUCED_AGAIN, OF_ROWS, SORTED, INDEXED, INDEX_SET, ONE_NUMBER, LOSS, CLASS_LOSS, ATTENTION, GEOMETRY,
+    WINDOWS, IMAGES, PADDED, CROPPED, GROUPS, EXTENTS,
 )  # fmt: skip

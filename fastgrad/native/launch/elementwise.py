@@ -27,7 +27,7 @@ from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
 from fastgrad.native.contracts.formats import GIVEN_STRIDES, PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.elementwise import ACROSS, FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import MAX_DIMS
-from fastgrad.native.contracts.ops import MASK_LAST, NO_BOOL, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.native.contracts.ops import GRADIENT_LAST, IN_ROWS, MASK_LAST, NO_BOOL, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.native.contracts.status import (
     CONDITION_DTYPE,
     DEVICE_MISMATCH,
@@ -435,6 +435,12 @@ def elementwise_slow(op, n, ins, out):
             target = new_like(out, out_dtype, device, PRESERVE_FORMAT)
         else:
             retain(out)
+    elif info.flags & IN_ROWS:
+        target = new_tensor(out_dtype, device, ndim, scratch)
+    elif info.flags & GRADIENT_LAST:
+        for k in range(n):
+            cast_ins[k] = ins[(k + 1) % n]
+        target = new_result(out_dtype, device, n, cast_ins, ndim, scratch)
     else:
         target = new_result(out_dtype, device, n, ins, ndim, scratch)
     if failed(target):

@@ -7,12 +7,13 @@ from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, runtime, stack_small, tensor, words
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.flags import CONTIGUOUS
-from fastgrad.native.launch.elementwise import cast, copy_into
+from fastgrad.native.contracts.formats import PRESERVE_FORMAT
+from fastgrad.native.launch.elementwise import cast, copy_here, copy_into
 from fastgrad.native.launch.launch import launch_frame
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.tensors.elements import itemsize
-from fastgrad.native.tensors.layouts import channels_last_strides, lay_out, lies_like
-from fastgrad.native.tensors.tensors import finished, new_tensor
+from fastgrad.native.tensors.layouts import channels_last_strides, lay_out, lies_like, new_like
+from fastgrad.native.tensors.tensors import alias, finished, new_tensor
 from fastgrad.native.tensors.views import view_reshape
 
 
@@ -63,6 +64,27 @@ def relaid(h, last):
     out = in_order(h, last)
     drop(h)
     return out
+
+
+@native
+def flipped(h, dims):
+    """A copy in the order of the tensor, its elements in reverse order along the dimensions of a mask."""
+    t = tensor(h)
+    out = new_like(h, t.dtype, t.device, PRESERVE_FORMAT)
+    if failed(out) or t.numel == 0:
+        return out
+    backwards = alias(h)
+    if failed(backwards):
+        return finished(out, backwards)
+    v = tensor(backwards)
+    for d in range(v.ndim):
+        if dims >> d & 1:
+            v.data += (v.shape[d] - 1) * v.strides[d] * itemsize(v.dtype)
+            v.strides[d] = -v.strides[d]
+    v.flags &= ~CONTIGUOUS
+    status = copy_here(out, backwards)
+    drop(backwards)
+    return finished(out, status)
 
 
 @native

@@ -24,6 +24,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_EXPAND_MEAN_BACK,
     SHAPE_EXPAND_META,
     SHAPE_EXTREMES,
+    SHAPE_FLIP,
     SHAPE_FRAMED,
     SHAPE_GATHER,
     SHAPE_GIVEN,
@@ -78,7 +79,7 @@ from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.attention import attention_backward, attention_forward
 from fastgrad.native.shapes.convolution import convolution
-from fastgrad.native.shapes.copies import reshape_or_copy, zeros
+from fastgrad.native.shapes.copies import flipped, reshape_or_copy, zeros
 from fastgrad.native.shapes.extremes import extremes
 from fastgrad.native.shapes.framed import framed
 from fastgrad.native.shapes.indexing import (
@@ -297,6 +298,8 @@ def run_forward(op, kind, n, ins, n_attrs, attrs, outs):
         out = reshape_or_copy(ins[0], n_attrs, attrs)
     elif kind == SHAPE_RESHAPE_TO:
         out = reshape_or_copy(ins[0], target.count, target.rest)
+    elif kind == SHAPE_FLIP:
+        out = flipped(ins[0], integers.reversed(attrs).dims)
     elif kind == SHAPE_ZEROS:
         t = tensor(ins[0])
         out = zeros(t.dtype, t.device, target.count, target.rest)

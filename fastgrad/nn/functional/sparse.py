@@ -148,4 +148,4 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
             f"one_hot(): Class values must be smaller than num_classes, {num_classes}, but there is "
             f"{int(tensor.amax())}"
         )
-    return (unsqueeze(tensor, -1) == arange(num_classes)).to(dtypes.int64)
+    return (unsqueeze(tensor.contiguous(), -1) == arange(num_classes)).to(dtypes.int64)
