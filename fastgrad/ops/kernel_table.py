@@ -161,7 +161,7 @@ def _encoded(frame: Frame) -> tuple[int, ...]:
 @functools.cache
 def _roles(frame: Frame) -> tuple[int, int]:
     """A word with a bit for each word of a frame that is an address, and the place of that of the report, or 0."""
-    bits = sum(1 << place for place in frame.addresses())
+    bits = sum(1 << place for place in frame.addresses)
     report = next((frame.place(name) for name, field in frame.declared.items() if field.role == STATUS), 0)
     return (bits - (1 << 64) if bits >> 63 else bits), report
 

@@ -132,7 +132,7 @@ def test_what_a_frame_cannot_be():
 def test_the_words_of_a_frame_by_name():
     frame = Frame("named", n=size(), out=writes("n"), inputs=reads("n", count=2)).named("named", inputs="a b")
     assert frame.read([3, 10, 20, 30]) == {"n": 3, "out": 10, "a": 20, "b": 30}
-    assert frame.addresses() == {1: "out", 2: "a", 3: "b"}
+    assert frame.addresses == {1: "out", 2: "a", 3: "b"}
 
 
 LONGER = {

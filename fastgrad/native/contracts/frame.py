@@ -8,6 +8,7 @@ tape and debug mode by the roles of the fields.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -222,7 +223,8 @@ class Frame(Record):
         name, _, inner = field.partition(".")
         return self.fields[name][0] + (self.parts[name].fields[inner][0] if inner else 0)
 
-    def addresses(self) -> dict[int, str]:
+    @functools.cached_property
+    def addresses(self) -> Mapping[int, str]:
         """The words that are addresses of memory: the names of their fields by their places."""
         found: dict[int, str] = {}
         for (
@@ -236,7 +238,7 @@ class Frame(Record):
     def reaches(self) -> list[int]:
         """How far addresses reach, by place; see `MAX_REACHES`."""
         found = []
-        for place, name in sorted(self.addresses().items()):
+        for place, name in sorted(self.addresses.items()):
             field = self.roles[name]
             if field.extent:
                 found.append(self._reach(place, field))
@@ -250,7 +252,7 @@ class Frame(Record):
         factors = [self.place(f) + 1 if isinstance(f, str) else f | CONSTANT_FACTOR for f in field.extent]
         if len(factors) > MAX_FACTORS:
             raise ValueError(f"frame {self.name}: an extent of {len(factors)} factors")
-        code = self.element_code(self.addresses()[place])
+        code = self.element_code(self.addresses[place])
         return int.from_bytes(bytes([place + 1, code, *factors]).ljust(8, b"\0"), "little", signed=True)
 
     def read(self, words: Sequence[int]) -> dict[str, Any]:

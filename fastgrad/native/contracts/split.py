@@ -112,7 +112,7 @@ def _moves(frame: Frame, name: str, by: tuple[Factor, ...] | int | str) -> Itera
     if isinstance(by, int):
         yield [frame.place(name), -1, -by]
         return
-    names = frame.addresses()
+    names = frame.addresses
     at, length = frame.fields[name]
     for place in range(at, at + length, frame.roles[name].words):
         factors = [word for factor in by for word in _factor(frame, name, factor)]

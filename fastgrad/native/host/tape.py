@@ -57,7 +57,7 @@ class Launch(NamedTuple):
         Of a field that repeats, only the first is named.
         """
         found: dict[str, int] = {}
-        for place, name in self.frame.addresses().items():
+        for place, name in self.frame.addresses.items():
             if place < len(self.words) and self.words[place]:
                 found.setdefault(name, self.words[place])
         return found
