@@ -14,6 +14,8 @@ from fastgrad import nn
 from fastgrad.demo import train
 from fastgrad.demo.data import CLASSES, SIDE, Digits
 
+WIDE = 512
+
 
 def digits(count: int) -> Digits:
     """Noise in the form of the demo's data: so many images for the training, and as many for the test."""
@@ -48,6 +50,7 @@ def run_layers() -> None:
         loss.backward()
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
+    nn.Linear(WIDE, WIDE)(fg.randn(WIDE, WIDE)).sum().backward()  # a large product has a kernel of its own
 
 
 if __name__ == "__main__":
