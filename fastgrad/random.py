@@ -260,7 +260,7 @@ def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | No
             f"uniform_: expected low, high and high - low to be finite in the tensor's dtype, but got "
             f"low={low} and high={high}"
         )
-    _fill("uniform_", UNIFORM, tensor, float_bits(low), float_bits(high), generator)
+    _fill(UNIFORM, tensor, float_bits(low), float_bits(high), generator)
 
 
 def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | None = None) -> None:
@@ -277,7 +277,7 @@ def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | Non
     """
     if not std >= 0:
         raise RuntimeError(f"normal_: expected std >= 0, but got std={std}")
-    _fill("normal_", NORMAL, tensor, float_bits(mean), float_bits(std), generator)
+    _fill(NORMAL, tensor, float_bits(mean), float_bits(std), generator)
 
 
 def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None = None) -> None:
@@ -301,22 +301,34 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
             f"random_: expected {first} <= low and high <= {end} for dtype {dtype}, but got "
             f"low={low} and high={high}"
         )
-    _fill("random_", INTEGERS, tensor, _signed(low % _WORD), _signed(high % _WORD), generator)
+    _fill(INTEGERS, tensor, _signed(low % _WORD), _signed(high % _WORD), generator)
 
 
-def _fill(name: str, which: int, tensor: Any, a: int, b: int, generator: Generator | None) -> None:
+def fill_standard(which: int, tensor: Any, generator: Generator | None = None) -> None:
+    """Fill a tensor without gaps by the uniform distribution on [0, 1) or the normal one of mean 0 and deviation 1."""
+    _fill(which, tensor, *_ZERO_AND_ONE, generator)
+
+
+_NAMES = {UNIFORM: "uniform_", NORMAL: "normal_", INTEGERS: "random_"}
+_ZERO_AND_ONE = float_bits(0.0), float_bits(1.0)
+
+
+def _fill(which: int, tensor: Any, a: int, b: int, generator: Generator | None) -> None:
     if not rt.lies_in(tensor, PRESERVE_FORMAT):  # in whatever order, but without gaps
-        raise RuntimeError(f"{name}: expected a tensor without gaps; fill a contiguous one and copy from it")
+        raise RuntimeError(
+            f"{_NAMES[which]}: expected a tensor without gaps; fill a contiguous one and copy from it"
+        )
     if generator is None:
         generator = default_generator
     elif not isinstance(generator, Generator):
+        name = _NAMES[which]
         raise TypeError(f"{name}: expected generator to be a Generator, but got {type(generator).__name__}")
     per_block = PER_BLOCK[which][rt.field(tensor, _DTYPE) == FLOAT32]
     seed, offset = generator._take(-(-rt.field(tensor, _NUMEL) // per_block))
     try:
         rt.random_fill(which, tensor, _signed(seed), _signed(offset), a, b)
     except (NotImplementedError, MemoryError) as error:
-        raise renamed(error, name) from None
+        raise renamed(error, _NAMES[which]) from None
 
 
 def _signed(word: int) -> int:

@@ -29,7 +29,7 @@ from fastgrad.functions.data import array_of, values_of
 from fastgrad.functions.elementwise import fill_value, inplace
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
-from fastgrad.native.build.loader import rt
+from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.limits import MAX_DIMS
@@ -40,7 +40,7 @@ from fastgrad.ops.call import DEVICE_FIELD, apply, invoke
 from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
-_WHERE = BY_NAME["where"]
+_GATHER, _SCATTER_ADD, _WHERE = (BY_NAME[n].id for n in ("gather", "scatter_add", "where"))
 _NDIM, _DTYPE = TENSOR.fields["ndim"][0], TENSOR.fields["dtype"][0]
 _field = rt.field
 _END = (1 << 63) - 1
@@ -440,22 +440,17 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     """
     need_tensor("gather", input)
     need_tensor("gather", index, "index", 3)
-    return invoke(BY_NAME["gather"], (input, index), as_index("gather", "dim", dim))
+    return apply(_GATHER, 2, 0, input, index, as_index("gather", "dim", dim))
 
 
 @public()
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
-    return invoke(
-        BY_NAME["scatter_add"],
-        (
-            need_tensor("scatter_add", input),
-            need_tensor("scatter_add", src, "src", 4),
-            need_tensor("scatter_add", index, "index", 3),
-        ),
-        as_index("scatter_add", "dim", dim),
-        0,  # sizes: only zeros would have to be told theirs
-    )
+    need_tensor("scatter_add", input)
+    need_tensor("scatter_add", src, "src", 4)
+    need_tensor("scatter_add", index, "index", 3)
+    sizes = 0  # only zeros would have to be told theirs
+    return apply(_SCATTER_ADD, 3, 0, input, src, index, as_index("scatter_add", "dim", dim), sizes)
 
 
 @public()
@@ -556,6 +551,8 @@ def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
     >>> fg.where(x > 0, x, 0.0)
     tensor([0., 2.])
     """
+    if isinstance(condition, TensorBase) and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        return apply(_WHERE, 3, 0, input, other, condition)
     need_tensor("where", condition, "condition")
     if input is _ABSENT and other is _ABSENT:
         return nonzero(condition, as_tuple=True)
@@ -565,7 +562,7 @@ def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
         raise TypeError(
             f"where(): argument '{argument}' (position {position}) must be Tensor or Number, not {kind}"
         )
-    return invoke(_WHERE, (input, other, condition))
+    return invoke(BY_NAME["where"], (input, other, condition))
 
 
 @public()
