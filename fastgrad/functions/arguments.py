@@ -143,6 +143,12 @@ def _unusual_sizes(name: str, sizes: tuple[Any, ...], argument: str) -> tuple[in
 
 def as_sequence(name: str, value: Any, argument: str, position: int) -> tuple[int, ...]:
     """Integers that fit into 64 bits, from a tuple or list of them; a TypeError naming the argument otherwise."""
+    if type(value) is tuple:
+        for size in value:
+            if type(size) is not int or not LEAST <= size < LIMIT:
+                break
+        else:
+            return value
     if not isinstance(value, (tuple, list)):
         raise TypeError(
             f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, not {type(value).__name__}"

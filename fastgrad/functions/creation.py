@@ -33,7 +33,7 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import float_bits
-from fastgrad.random import fill_integers, fill_standard
+from fastgrad.random import fill, fill_integers
 
 _DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
 _DTYPE = TENSOR.fields["dtype"][0]
@@ -484,16 +484,18 @@ def randn(
 def _random(
     name: str, which: int, size: Any, generator: Any, dtype: Any, device: Any, requires_grad: bool
 ) -> Any:
-    """A tensor by one of the distributions of `random.fill_standard`."""
-    sizes = as_sizes(name, size)
-    out = need_floating(name, allocate(name, dtype_code(dtype), sizes, device_code(device)))
-    fill_standard(which, out, generator)
+    """A tensor of the uniform or normal distribution that `random.fill` knows without numbers."""
+    code, sizes = dtype_code(dtype), as_sizes(name, size)
+    out = allocate(name, code, sizes, 0 if device is None else device_code(device))
+    if code not in FLOATS:
+        need_floating(name, out)
+    fill(which, out, generator)
     return out if requires_grad is False else finish(out, requires_grad)
 
 
 def need_floating(name: str, out: Any) -> Any:
     """The tensor itself; NotImplementedError if it is not floating point."""
-    if _field(out, _DTYPE) not in FLOATS:
+    if not out.dtype.is_floating_point:
         raise NotImplementedError(f"\"{name}\" not implemented for '{out.dtype.type_name}'")
     return out
 

@@ -30,7 +30,7 @@ from fastgrad.functions.elementwise import fill_value, inplace
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.element_types import INT32, INT64
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
@@ -41,7 +41,8 @@ from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
 _GATHER, _SCATTER_ADD, _WHERE = (BY_NAME[n].id for n in ("gather", "scatter_add", "where"))
-_NDIM, _DTYPE = TENSOR.fields["ndim"][0], TENSOR.fields["dtype"][0]
+_AMIN, _INDEX_SELECT = BY_NAME["amin"].id, BY_NAME["index.select"].id
+_NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
 _field = rt.field
 _END = (1 << 63) - 1
 _WHOLE = slice(None)
@@ -58,8 +59,10 @@ def getitem(x: Any, index: Any) -> Any:
         return apply(_SELECT, 1, 0, x, 0, index)
     if type(index) is slice and _field(x, _NDIM) > 0:
         return _slice(x, 0, index)
-    if is_tensor(index) and _is_simple(x, index):
+    if isinstance(index, TensorBase) and _is_simple(x, index):
         return apply(_INDEX, 2, 0, x, index, 0, 0)
+    if type(index) is tuple and _are_simple(x, index):
+        return apply(_INDEX, 1 + len(index), 0, x, *index, 0, 0)
     out, advanced = _views(x, index)
     if advanced:
         return _take(out, advanced)
@@ -74,6 +77,17 @@ def _is_simple(x: Any, index: Any) -> bool:
         and _field(x, _NDIM) > 0
         and _field(index, DEVICE_FIELD) == _field(x, DEVICE_FIELD)
     )
+
+
+def _are_simple(x: Any, index: tuple[Any, ...]) -> bool:
+    """Whether an index is tensors of one shape that pick along the first dimensions, as they are."""
+    for item in index:
+        if not isinstance(item, TensorBase) or not _is_simple(x, item):
+            return False
+    if not 0 < len(index) <= min(_field(x, _NDIM), MOST_INDICES):
+        return False
+    shape = rt.sizes(index[0])
+    return all(rt.sizes(item) == shape for item in index)
 
 
 def _is_advanced(item: Any) -> bool:
@@ -272,7 +286,7 @@ def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Indices]:
     """Bring the indexed dimensions next to each other, and the indices to where x lies."""
     dims = [d for d, _ in advanced]
     shape = rt.sizes(advanced[0][1])
-    if len(advanced) > 1:
+    if any(rt.sizes(i) != shape for _, i in advanced[1:]):
         shape = np.broadcast_shapes(*_same_shapes([i for _, i in advanced]))
     where = rt.field(x, DEVICE_FIELD)
     indices = [i if rt.field(i, DEVICE_FIELD) == where else i.to(device=x.device) for _, i in advanced]
@@ -464,21 +478,24 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     """
     need_tensor("index_select", input)
     need_tensor("index_select", index, "index", 3)
-    if index.dim() > 1:
+    if _field(index, _NDIM) > 1:
         raise IndexError(f"index_select(): Index is supposed to be a vector, but got dim: {index.dim()}")
-    if index.dtype not in (dtypes.int64, dtypes.int32):
+    if _field(index, _DTYPE) not in (INT64, INT32):
         raise RuntimeError(
             f"index_select(): Expected dtype int32 or int64 for index, but got {index.dtype.name}"
         )
-    d = wrapped("index_select", dim, input.dim())
-    if input.dim() == 0:
+    ndim = _field(input, _NDIM)
+    d = wrapped("index_select", dim, ndim)
+    if ndim == 0:
         return _take(reshape(input, 1), [(0, index)], "index.select").reshape(())
-    least = int(index.amin()) if index.numel() else 0
+    least = apply(_AMIN, 1, 0, index, 0).item() if _field(index, _NUMEL) else 0
     if least < 0:
         raise IndexError(
             f"index_select(): index {least} is out of range for dimension {d} with size {input.shape[d]}"
         )
     try:
+        if _field(index, DEVICE_FIELD) == _field(input, DEVICE_FIELD):
+            return apply(_INDEX_SELECT, 2, 0, input, index, d, 0)
         return _take(input, [(d, index)], "index.select")
     except IndexError as error:
         raise renamed(error, "index_select") from error.__cause__

@@ -275,7 +275,33 @@ def outer(input: Any, vec2: Any) -> Any:
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """``input @ weight.T + bias``; see `fastgrad.nn.functional.linear`."""
+    """``input @ weight.T + bias``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (..., in_features).
+    weight : Tensor
+        Of shape (out_features, in_features) or (in_features,).
+    bias : Tensor, optional
+        Of shape (out_features,).
+
+    Returns
+    -------
+    Tensor
+        Of shape (..., out_features).
+
+    Raises
+    ------
+    RuntimeError
+        If sizes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.linear(fg.tensor([[1.0, 2.0]]), fg.tensor([[3.0, 4.0]]), fg.tensor([0.5]))
+    tensor([[11.5000]])
+    """
     if not isinstance(input, TensorBase) or not isinstance(weight, TensorBase):
         _need_tensors("linear", input, weight, "weight")
     try:

@@ -64,7 +64,8 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     >>> fg.nn.functional.dropout(fg.tensor([1.0, 2.0]), training=False)
     tensor([1., 2.])
     """
-    p = _probability("dropout", p)
+    if type(p) is not float or not 0.0 <= p <= 1.0:
+        p = _probability("dropout", p)
     need_tensor("dropout", input)
     if not as_flag("dropout", "training", training) or p == 0.0 or _field(input, _NUMEL) == 0:
         return input

@@ -49,7 +49,8 @@ def _same_sizes(name: str, a: Any, b: Any) -> tuple[Any, Any]:
 
 def _loss(name: str, input: Any, target: Any, kind: str, *numbers: float) -> Any:
     """A loss by its op: each, or the mean or sum in one."""
-    input, target = _same_sizes(name, input, target)
+    if _sizes(input) != _sizes(target):
+        input, target = _same_sizes(name, input, target)
     if kind == "none":
         return invoke(BY_NAME[name], (input, target, *numbers))
     op, divided = BY_NAME[f"{name}.{kind}"], int(kind == "mean")
