@@ -84,10 +84,7 @@ def _are_simple(x: Any, index: tuple[Any, ...]) -> bool:
     for item in index:
         if not isinstance(item, TensorBase) or not _is_simple(x, item):
             return False
-    if not 0 < len(index) <= min(_field(x, _NDIM), MOST_INDICES):
-        return False
-    shape = rt.sizes(index[0])
-    return all(rt.sizes(item) == shape for item in index)
+    return len(index) <= min(_field(x, _NDIM), MOST_INDICES) and len({rt.sizes(item) for item in index}) == 1
 
 
 def _is_advanced(item: Any) -> bool:
