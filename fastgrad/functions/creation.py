@@ -408,6 +408,8 @@ def arange(
         )
     else:
         first, last, by = bounds[0] if bounds else (start or 0), end, step
+    if isinstance(first, TensorBase) or isinstance(last, TensorBase) or isinstance(by, TensorBase):
+        first, last, by = (v.item() if is_tensor(v) else v for v in (first, last, by))
     first = _bound("start", first)
     last = _bound("end", last)
     by = _bound("step", by)
@@ -429,11 +431,9 @@ def arange(
 
 
 def _bound(argument: str, value: Any) -> Any:
-    """A number of a sequence, from a tensor of one element as well; TypeError for anything else."""
+    """A number that a sequence is made of; TypeError for anything else."""
     if type(value) is float or (type(value) is int and LEAST <= value < LIMIT):
         return value
-    if is_tensor(value):
-        return _bound(argument, value.item())
     if not isinstance(value, (int, float, np.number)):
         raise TypeError(f"arange(): argument '{argument}' must be Number, not {type(value).__name__}")
     number_parts(value, "arange")

@@ -34,23 +34,27 @@ _AFFINE = ("weight", "bias")
 _CHANNELS = ("running_mean", "running_var", *_AFFINE)
 
 
-def _integers(eps: float, settings: tuple[int, ...], statistics: tuple[int, ...]) -> tuple[int, ...]:
-    """What an op takes: eps, extents and what else is set; the sizes of means and deviations are `statistics`."""
-    return float_bits(eps), *settings, _LIKE_INPUT, *statistics
+_bits = remembered(float_bits)
 
 
-def _run(ops: tuple[int, int], operands: tuple[Any, ...], integers: tuple[int, ...]) -> Any:
-    """The normalised input, by the op without or with weight."""
-    return apply(ops[operands[1] is not None], len(operands), 0, *operands, *integers)[0]
+def _run(
+    name: str, ops: tuple[int, int], operands: tuple[Any, ...], eps: Any, integers: tuple[int, ...]
+) -> Any:
+    """The normalised input, by the op without or with weight.
+
+    Its integers are eps, extents and what else is set, and what the sizes of input, means and deviations are.
+    """
+    bits = _bits(as_float(name, "eps", eps))
+    return apply(ops[operands[1] is not None], len(operands), 0, *operands, bits, *integers)[0]
 
 
 def _rows(
-    name: str, input: Any, normalized_shape: Sequence[int], eps: Any, weight: Any, bias: Any = None
+    name: str, input: Any, normalized_shape: Sequence[int], weight: Any, bias: Any = None
 ) -> tuple[int, ...]:
     """The integers of what consists of rows; RuntimeError if weight or bias do not fit."""
     sizes = rt.sizes(need_tensor(name, input))
     last = as_sequence(name, normalized_shape, "normalized_shape", 2)
-    found = _row_integers(name, sizes, last, as_float(name, "eps", eps))
+    found = _row_integers(name, sizes, last)
     if weight is not None or bias is not None:
         _need_like_rows(name, last, weight, bias)
     return found
@@ -68,7 +72,7 @@ def _need_like_rows(name: str, last: tuple[int, ...], *affine: Any) -> None:
 
 
 @remembered
-def _row_integers(name: str, sizes: tuple[int, ...], last: tuple[int, ...], eps: float) -> tuple[int, ...]:
+def _row_integers(name: str, sizes: tuple[int, ...], last: tuple[int, ...]) -> tuple[int, ...]:
     """The integers of what consists of rows; RuntimeError if the sizes do not end with those of rows."""
     k = len(sizes) - len(last)
     if not last or k < 0 or sizes[k:] != last:
@@ -84,7 +88,7 @@ def _row_integers(name: str, sizes: tuple[int, ...], last: tuple[int, ...], eps:
         )
     rows = (len(sizes), *sizes[:k], *(1,) * len(last))
     statistics = (*rows, AS_BEFORE) if name == "layer_norm" else (1, *_NONE, *rows)
-    return _integers(eps, (math.prod(sizes[:k]), 1, math.prod(last), 1, 0), statistics)
+    return math.prod(sizes[:k]), 1, math.prod(last), 1, 0, _LIKE_INPUT, *statistics
 
 
 def layer_norm(
@@ -116,8 +120,8 @@ def layer_norm(
     >>> fg.nn.functional.layer_norm(fg.tensor([[1.0, 2.0, 3.0]]), (3,))
     tensor([[-1.2247,  0.0000,  1.2247]])
     """
-    integers = _rows("layer_norm", input, normalized_shape, eps, weight, bias)
-    return _run(_LAYER, (input, weight, bias), integers)
+    integers = _rows("layer_norm", input, normalized_shape, weight, bias)
+    return _run("layer_norm", _LAYER, (input, weight, bias), eps, integers)
 
 
 def rms_norm(
@@ -140,9 +144,10 @@ def rms_norm(
     RuntimeError
         If shapes or dtypes do not fit.
     """
+    integers = _rows("rms_norm", input, normalized_shape, weight)
     if eps is None:
-        eps = _EPS.get(_field(need_tensor("rms_norm", input), _DTYPE), 0.0)
-    return _run(_RMS, (input, weight), _rows("rms_norm", input, normalized_shape, eps, weight))
+        eps = _EPS.get(_field(input, _DTYPE), 0.0)
+    return _run("rms_norm", _RMS, (input, weight), eps, integers)
 
 
 def _channels_last(x: Any) -> int:
@@ -184,13 +189,13 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
             f"group_norm(): Expected at least 2 dimensions for input tensor but received {len(sizes)}"
         )
     num_groups = as_index("group_norm", "num_groups", num_groups)
-    integers = _group_integers(sizes, num_groups, _channels_last(input), as_float("group_norm", "eps", eps))
+    integers = _group_integers(sizes, num_groups, _channels_last(input))
     _need_channels("group_norm", sizes[1], 3, _AFFINE, weight, bias)
-    return _run(_GROUP, (input, weight, bias), integers)
+    return _run("group_norm", _GROUP, (input, weight, bias), eps, integers)
 
 
 @remembered
-def _group_integers(sizes: tuple[int, ...], num_groups: int, last: int, eps: float) -> tuple[int, ...]:
+def _group_integers(sizes: tuple[int, ...], num_groups: int, last: int) -> tuple[int, ...]:
     """The integers of groups of channels; refuses what cannot be divided, and groups of one element."""
     n, channels = sizes[:2]
     if num_groups <= 0 or channels % num_groups:
@@ -200,7 +205,7 @@ def _group_integers(sizes: tuple[int, ...], num_groups: int, last: int, eps: flo
         )
     _need_several([n * channels // num_groups, num_groups, *sizes[2:]])
     extents = (n, num_groups, channels // num_groups, math.prod(sizes[2:]), last)
-    return _integers(eps, extents, (2, n, num_groups, AS_BEFORE))
+    return *extents, _LIKE_INPUT, 2, n, num_groups, AS_BEFORE
 
 
 def _need_channels(name: str, channels: int, position: int, names: tuple[str, ...], *tensors: Any) -> None:
@@ -258,12 +263,13 @@ def batch_norm(
     _need_channels("batch_norm", sizes[1], 2, _CHANNELS, running_mean, running_var, weight, bias)
     _need_constant("running_mean", running_mean)
     _need_constant("running_var", running_var)
-    rates = as_float("batch_norm", "momentum", momentum), as_float("batch_norm", "eps", eps)
-    integers = _batch_integers(sizes, training, _channels_last(input), *rates)
+    rate = as_float("batch_norm", "momentum", momentum)
+    integers = _batch_integers(sizes, training, _channels_last(input), rate)
     if not training:
-        return _run(_FIXED, (input, weight, bias, running_mean, running_var), integers)
+        operands = (input, weight, bias, running_mean, running_var)
+        return _run("batch_norm", _FIXED, operands, eps, integers)
     means, variances = _to_write(running_mean), _to_write(running_var)
-    out = _run(_BATCH, (input, weight, bias, means, variances), integers)
+    out = _run("batch_norm", _BATCH, (input, weight, bias, means, variances), eps, integers)
     if means is not running_mean:
         running_mean.copy_(means)
     if variances is not running_var:
@@ -272,13 +278,11 @@ def batch_norm(
 
 
 @remembered
-def _batch_integers(
-    sizes: tuple[int, ...], training: bool, last: int, momentum: float, eps: float
-) -> tuple[int, ...]:
+def _batch_integers(sizes: tuple[int, ...], training: bool, last: int, momentum: float) -> tuple[int, ...]:
     """The integers of batches, for which statistics are taken in training only."""
     extents = (sizes[0], 1, sizes[1], math.prod(sizes[2:]), last)
     statistics = (1, sizes[1], AS_BEFORE) if training else (1, *_NONE, AS_BEFORE)
-    return _integers(eps, (*extents, float_bits(momentum)), statistics)
+    return *extents, float_bits(momentum), _LIKE_INPUT, *statistics
 
 
 def _need_constant(which: str, running: Any) -> None:
