@@ -46,6 +46,7 @@ _DTYPE, _DEVICE, _DATA, _NUMEL, _FLAGS = (
     TENSOR.fields[name][0] for name in ("dtype", "device", "data", "numel", "flags")
 )
 
+_field = rt.field
 
 _LOCK = threading.RLock()
 """Held while a generator is read or advanced, and while the process forks: a child finds none in the middle of that."""
@@ -260,7 +261,7 @@ def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | No
             f"uniform_: expected low, high and high - low to be finite in the tensor's dtype, but got "
             f"low={low} and high={high}"
         )
-    _fill("uniform_", UNIFORM, tensor, float_bits(low), float_bits(high), generator)
+    fill(UNIFORM, tensor, generator, float_bits(low), float_bits(high))
 
 
 def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | None = None) -> None:
@@ -277,7 +278,7 @@ def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | Non
     """
     if not std >= 0:
         raise RuntimeError(f"normal_: expected std >= 0, but got std={std}")
-    _fill("normal_", NORMAL, tensor, float_bits(mean), float_bits(std), generator)
+    fill(NORMAL, tensor, generator, float_bits(mean), float_bits(std))
 
 
 def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None = None) -> None:
@@ -301,22 +302,34 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
             f"random_: expected {first} <= low and high <= {end} for dtype {dtype}, but got "
             f"low={low} and high={high}"
         )
-    _fill("random_", INTEGERS, tensor, _signed(low % _WORD), _signed(high % _WORD), generator)
+    fill(INTEGERS, tensor, generator, _signed(low % _WORD), _signed(high % _WORD))
 
 
-def _fill(name: str, which: int, tensor: Any, a: int, b: int, generator: Generator | None) -> None:
+_NAMES = {UNIFORM: "uniform_", NORMAL: "normal_", INTEGERS: "random_"}
+_ZERO, _ONE = float_bits(0.0), float_bits(1.0)
+
+
+def fill(which: int, tensor: Any, generator: Generator | None, a: int = _ZERO, b: int = _ONE) -> None:
+    """Fill a tensor without gaps by a distribution with the words `a` and `b`, which nobody looks at.
+
+    Without them the bounds of the uniform distribution, or mean and standard deviation of the normal one, are 0 and 1.
+    """
     if not rt.lies_in(tensor, PRESERVE_FORMAT):  # in whatever order, but without gaps
-        raise RuntimeError(f"{name}: expected a tensor without gaps; fill a contiguous one and copy from it")
+        raise RuntimeError(
+            f"{_NAMES[which]}: expected a tensor without gaps; fill a contiguous one and copy from it"
+        )
     if generator is None:
         generator = default_generator
     elif not isinstance(generator, Generator):
-        raise TypeError(f"{name}: expected generator to be a Generator, but got {type(generator).__name__}")
-    per_block = PER_BLOCK[which][rt.field(tensor, _DTYPE) == FLOAT32]
-    seed, offset = generator._take(-(-rt.field(tensor, _NUMEL) // per_block))
+        raise TypeError(
+            f"{_NAMES[which]}: expected generator to be a Generator, but got {type(generator).__name__}"
+        )
+    per_block = PER_BLOCK[which][_field(tensor, _DTYPE) == FLOAT32]
+    seed, offset = generator._take(-(-_field(tensor, _NUMEL) // per_block))
     try:
         rt.random_fill(which, tensor, _signed(seed), _signed(offset), a, b)
     except (NotImplementedError, MemoryError) as error:
-        raise renamed(error, name) from None
+        raise renamed(error, _NAMES[which]) from None
 
 
 def _signed(word: int) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from fastgrad.native.build.loader import TensorBase
 
 LIMIT = 1 << 63
+LEAST = -LIMIT
 TOO_LONG = "Overflow when unpacking long long"
 
 
@@ -68,13 +69,15 @@ def need_type(name: str, value: Any, kind: type, argument: str, position: int = 
 
 def as_index(name: str, argument: str, value: Any) -> int:
     """An integer, from anything that Python takes as an index; TypeError otherwise."""
+    if type(value) is int and LEAST <= value < LIMIT:
+        return value
     if isinstance(value, bool):
         raise TypeError(f"{name}(): argument '{argument}' must be int, not bool")
     try:
-        number = value if type(value) is int else operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(value).__name__}") from None
-    if not -LIMIT <= number < LIMIT:
+    if not LEAST <= number < LIMIT:
         raise ValueError(f"{name}(): argument '{argument}': {TOO_LONG}, the number is {number}")
     return number
 
@@ -94,11 +97,11 @@ def as_float(name: str, argument: str, value: Any) -> float:
 
 def as_flag(name: str, argument: str, value: Any) -> int:
     """1 or 0 for a bool; TypeError for anything else, a 1 or 0 as well."""
-    if value is False:
-        return 0
-    if value is not True:
+    if value is True:
+        return 1
+    if value is not False:
         raise TypeError(f"{name}(): argument '{argument}' must be bool, not {type(value).__name__}")
-    return 1
+    return 0
 
 
 def as_truth(name: str, argument: str, value: Any) -> bool:
@@ -115,7 +118,7 @@ def as_sizes(name: str, sizes: Sequence[Any], argument: str = "size") -> tuple[i
         sizes = sizes[0]
     found = tuple(sizes)  # as they are now: an element that is asked for its index may change a list
     for size in found:
-        if type(size) is not int or not -LIMIT <= size < LIMIT:
+        if type(size) is not int or not LEAST <= size < LIMIT:
             return _unusual_sizes(name, found, argument)
     return found
 
@@ -140,6 +143,12 @@ def _unusual_sizes(name: str, sizes: tuple[Any, ...], argument: str) -> tuple[in
 
 def as_sequence(name: str, value: Any, argument: str, position: int) -> tuple[int, ...]:
     """Integers that fit into 64 bits, from a tuple or list of them; a TypeError naming the argument otherwise."""
+    if type(value) is tuple:
+        for size in value:
+            if type(size) is not int or not LEAST <= size < LIMIT:
+                break
+        else:
+            return value
     if not isinstance(value, (tuple, list)):
         raise TypeError(
             f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, not {type(value).__name__}"
@@ -149,9 +158,12 @@ def as_sequence(name: str, value: Any, argument: str, position: int) -> tuple[in
 
 def need_sizes(name: str, given: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
     """Like `as_sizes`, where something has to be given, if only an empty tuple."""
+    for size in given:
+        if type(size) is not int or not LEAST <= size < LIMIT:
+            return as_sizes(name, given, argument)
     if not given:
         raise TypeError(f"{name}(): missing required argument '{argument}'")
-    return as_sizes(name, given, argument)
+    return tuple(given)
 
 
 def _no_size(name: str, argument: str, k: int, sizes: Sequence[Any]) -> TypeError:

@@ -12,6 +12,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.functions.arguments import (
+    LEAST,
     LIMIT,
     TOO_LONG,
     as_float,
@@ -26,15 +27,18 @@ from fastgrad.functions.device import as_device
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
-from fastgrad.native.contracts.element_types import BOOL, INT64
+from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64
+from fastgrad.native.contracts.frames.filling import NORMAL, UNIFORM
 from fastgrad.native.contracts.limits import MAX_DIMS
-from fastgrad.native.contracts.records import RUNTIME
+from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import float_bits
-from fastgrad.random import fill_integers, fill_normal, fill_uniform
+from fastgrad.random import fill, fill_integers
 
 _DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
-_word = rt.word
+_DTYPE = TENSOR.fields["dtype"][0]
+_field, _word = rt.field, rt.word
+_new = rt.new
 _CAST = BY_NAME["cast"].id
 
 
@@ -51,7 +55,7 @@ def dtype_code(d: Any) -> int:
 def allocate(name: str, code: int, sizes: Sequence[int], where: int = 0) -> Any:
     """A tensor whose elements are not set; `name` is the function that answers for the sizes."""
     try:
-        return rt.new(code, where, tuple(sizes))
+        return _new(code, where, tuple(sizes))
     except (RuntimeError, TypeError):
         _refuse(name, code, sizes)
         raise
@@ -356,7 +360,7 @@ def eye(
 
 
 def _sequence(out: Any, start: float, step: float) -> Any:
-    if out.dtype.is_floating_point:
+    if _field(out, _DTYPE) in FLOATS:
         words = float_bits(float(start)), float_bits(float(step))
     else:
         words = int(start), int(step)
@@ -404,14 +408,11 @@ def arange(
         )
     else:
         first, last, by = bounds[0] if bounds else (start or 0), end, step
-    values = [v.item() if is_tensor(v) else v for v in (first, last, by)]
-    for argument, v in zip(("start", "end", "step"), values, strict=True):
-        if type(v) is float or (type(v) is int and -LIMIT <= v < LIMIT):
-            continue
-        if not isinstance(v, (int, float, np.number)):
-            raise TypeError(f"arange(): argument '{argument}' must be Number, not {type(v).__name__}")
-        number_parts(v, "arange")
-    first, last, by = values
+    if isinstance(first, TensorBase) or isinstance(last, TensorBase) or isinstance(by, TensorBase):
+        first, last, by = (v.item() if is_tensor(v) else v for v in (first, last, by))
+    first = _bound("start", first)
+    last = _bound("end", last)
+    by = _bound("step", by)
     if by == 0 or by != by:
         raise RuntimeError("arange(): step must be nonzero")
     if not (math.isfinite(first) and math.isfinite(last)):
@@ -421,11 +422,22 @@ def arange(
             f"arange(): upper bound and lower bound inconsistent with step sign: start {first}, end {last}, step {by}"
         )
     if dtype is None:
-        dtype = dtypes.get_default_dtype() if any(isinstance(v, float) for v in values) else dtypes.int64
+        fractions = isinstance(first, float) or isinstance(last, float) or isinstance(by, float)
+        code = _word(_DEFAULT_DTYPE) if fractions else INT64
+    else:
+        code = dtype_code(dtype)
     n = max(0, math.ceil((last - first) / by))
-    return finish(
-        _sequence(allocate("arange", dtype_code(dtype), (n,), device_code(device)), first, by), requires_grad
-    )
+    return finish(_sequence(allocate("arange", code, (n,), device_code(device)), first, by), requires_grad)
+
+
+def _bound(argument: str, value: Any) -> Any:
+    """A number that a sequence is made of; TypeError for anything else."""
+    if type(value) is float or (type(value) is int and LEAST <= value < LIMIT):
+        return value
+    if not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"arange(): argument '{argument}' must be Number, not {type(value).__name__}")
+    number_parts(value, "arange")
+    return value
 
 
 @public(method=False)
@@ -458,11 +470,7 @@ def rand(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """Random numbers from the uniform distribution on [0, 1)."""
-    out = need_floating(
-        "rand", allocate("rand", dtype_code(dtype), as_sizes("rand", size), device_code(device))
-    )
-    fill_uniform(out, 0.0, 1.0, generator)
-    return finish(out, requires_grad)
+    return _random("rand", UNIFORM, size, generator, dtype, device, requires_grad)
 
 
 @public(method=False)
@@ -470,11 +478,19 @@ def randn(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """Random numbers from the standard normal distribution."""
-    out = need_floating(
-        "randn", allocate("randn", dtype_code(dtype), as_sizes("randn", size), device_code(device))
-    )
-    fill_normal(out, 0.0, 1.0, generator)
-    return finish(out, requires_grad)
+    return _random("randn", NORMAL, size, generator, dtype, device, requires_grad)
+
+
+def _random(
+    name: str, which: int, size: Any, generator: Any, dtype: Any, device: Any, requires_grad: bool
+) -> Any:
+    """A tensor of the uniform or normal distribution that `random.fill` knows without numbers."""
+    code, sizes = dtype_code(dtype), as_sizes(name, size)
+    out = allocate(name, code, sizes, 0 if device is None else device_code(device))
+    if code not in FLOATS:
+        need_floating(name, out)
+    fill(which, out, generator)
+    return out if requires_grad is False else finish(out, requires_grad)
 
 
 def need_floating(name: str, out: Any) -> Any:

@@ -13,16 +13,21 @@ from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import number_parts
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.host.tables import BY_NAME, OPS
+from fastgrad.native.contracts.element_types import BOOL, INT32, UINT8
+from fastgrad.native.contracts.records import TENSOR
+from fastgrad.native.host.tables import BY_NAME, NUMBERS, OPS
 from fastgrad.ops.call import apply, as_operands, invoke, invoke_with
 from fastgrad.ops.registry import Op
 
+_DTYPE = TENSOR.fields["dtype"][0]
+_field = rt.field
 _ADD, _SUB, _POW = BY_NAME["add"], BY_NAME["sub"], BY_NAME["pow.number"]
 _CLAMPS = {
     (side, number): BY_NAME[f"clamp{side}.number" if number else f"clamp{side}"]
     for side in ("", "_min", "_max")
     for number in (False, True)
 }
+_CLAMP = _CLAMPS["", True].id
 
 
 def inplace(op: Op, target: Any, *others: Any) -> Any:
@@ -292,6 +297,8 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """
     if not isinstance(input, TensorBase):
         need_tensor("clamp", input)
+    if type(min) in NUMBERS and type(max) in NUMBERS:
+        return apply(_CLAMP, 3, 0, input, min, max)
     op, bounds = bounded("clamp", min, max)
     return invoke_with(op, input, *bounds)
 
@@ -326,25 +333,26 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """
     need_tensor("masked_fill", input)
     op, filling = filled("masked_fill", input, mask, value)
-    return invoke(op, (input, filling, mask))
+    return apply(op.id, 3, 0, input, filling, mask)
 
 
 def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
     """The op that fills where a mask holds, and the value as a tensor, for `name`; raises if they do not fit."""
-    need_tensor(name, mask, "mask", 2)
-    if mask.dtype is not dtypes.bool_:
+    if _field(need_tensor(name, mask, "mask", 2), _DTYPE) != BOOL:
         raise RuntimeError(
             f"{name}(): only supports boolean masks, but got mask with dtype {mask.dtype.name}"
         )
-    if is_tensor(value) and value.dim() != 0:
+    if not isinstance(value, TensorBase):
+        return _FILL_NUMBER, fill_value(name, value, input)
+    if value.dim() != 0:  # type: ignore[attr-defined]
         raise RuntimeError(
             f"{name}(): only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
         )
-    op = BY_NAME["masked_fill.copy" if is_tensor(value) else "masked_fill.copy_number"]
-    return op, fill_value(name, value, input)
+    return _FILL, fill_value(name, value, input)
 
 
-_FILL_BOUNDS = {dtypes.uint8: (-255, 255), dtypes.int32: (-(2**31), 2**31 - 1)}
+_FILL, _FILL_NUMBER = BY_NAME["masked_fill.copy"], BY_NAME["masked_fill.copy_number"]
+_FILL_BOUNDS = {UINT8: (-255, 255), INT32: (-(2**31), 2**31 - 1)}
 
 
 def fill_value(name: str, value: Any, like: Any) -> Any:
@@ -355,13 +363,13 @@ def fill_value(name: str, value: Any, like: Any) -> Any:
         raise TypeError(
             f"{name}(): argument 'value' must be a number or a Tensor, not {type(value).__name__}"
         )
-    kind = need_tensor(name, like).dtype
-    bounds = _FILL_BOUNDS.get(kind)
+    code = _field(need_tensor(name, like), _DTYPE)
+    bounds = _FILL_BOUNDS.get(code)
     if bounds and not isinstance(value, bool) and not bounds[0] <= value <= bounds[1]:
         raise RuntimeError(
-            f"{name}(): value {value} cannot be converted to type {kind.name} without overflow"
+            f"{name}(): value {value} cannot be converted to type {like.dtype.name} without overflow"
         )
-    return rt.number(*number_parts(value, name), kind.code, 0)
+    return rt.number(*number_parts(value, name), code, 0)
 
 
 # --- functions that follow from the declaration of their op ----------------------------------------------------

@@ -29,8 +29,8 @@ from fastgrad.functions.data import array_of, values_of
 from fastgrad.functions.elementwise import fill_value, inplace
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
-from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.element_types import INT32, INT64
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
@@ -40,8 +40,9 @@ from fastgrad.ops.call import DEVICE_FIELD, apply, invoke
 from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
-_WHERE = BY_NAME["where"]
-_NDIM, _DTYPE = TENSOR.fields["ndim"][0], TENSOR.fields["dtype"][0]
+_GATHER, _SCATTER_ADD, _WHERE = (BY_NAME[n].id for n in ("gather", "scatter_add", "where"))
+_AMIN, _INDEX_SELECT = BY_NAME["amin"].id, BY_NAME["index.select"].id
+_NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
 _field = rt.field
 _END = (1 << 63) - 1
 _WHOLE = slice(None)
@@ -58,8 +59,10 @@ def getitem(x: Any, index: Any) -> Any:
         return apply(_SELECT, 1, 0, x, 0, index)
     if type(index) is slice and _field(x, _NDIM) > 0:
         return _slice(x, 0, index)
-    if is_tensor(index) and _is_simple(x, index):
+    if isinstance(index, TensorBase) and _is_simple(x, index):
         return apply(_INDEX, 2, 0, x, index, 0, 0)
+    if type(index) is tuple and _are_simple(x, index):
+        return apply(_INDEX, 1 + len(index), 0, x, *index, 0, 0)
     out, advanced = _views(x, index)
     if advanced:
         return _take(out, advanced)
@@ -74,6 +77,14 @@ def _is_simple(x: Any, index: Any) -> bool:
         and _field(x, _NDIM) > 0
         and _field(index, DEVICE_FIELD) == _field(x, DEVICE_FIELD)
     )
+
+
+def _are_simple(x: Any, index: tuple[Any, ...]) -> bool:
+    """Whether an index is tensors of one shape that pick along the first dimensions, as they are."""
+    for item in index:
+        if not isinstance(item, TensorBase) or not _is_simple(x, item):
+            return False
+    return len(index) <= min(_field(x, _NDIM), MOST_INDICES) and len({rt.sizes(item) for item in index}) == 1
 
 
 def _is_advanced(item: Any) -> bool:
@@ -272,7 +283,7 @@ def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Indices]:
     """Bring the indexed dimensions next to each other, and the indices to where x lies."""
     dims = [d for d, _ in advanced]
     shape = rt.sizes(advanced[0][1])
-    if len(advanced) > 1:
+    if any(rt.sizes(i) != shape for _, i in advanced[1:]):
         shape = np.broadcast_shapes(*_same_shapes([i for _, i in advanced]))
     where = rt.field(x, DEVICE_FIELD)
     indices = [i if rt.field(i, DEVICE_FIELD) == where else i.to(device=x.device) for _, i in advanced]
@@ -440,22 +451,17 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     """
     need_tensor("gather", input)
     need_tensor("gather", index, "index", 3)
-    return invoke(BY_NAME["gather"], (input, index), as_index("gather", "dim", dim))
+    return apply(_GATHER, 2, 0, input, index, as_index("gather", "dim", dim))
 
 
 @public()
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
-    return invoke(
-        BY_NAME["scatter_add"],
-        (
-            need_tensor("scatter_add", input),
-            need_tensor("scatter_add", src, "src", 4),
-            need_tensor("scatter_add", index, "index", 3),
-        ),
-        as_index("scatter_add", "dim", dim),
-        0,  # sizes: only zeros would have to be told theirs
-    )
+    need_tensor("scatter_add", input)
+    need_tensor("scatter_add", src, "src", 4)
+    need_tensor("scatter_add", index, "index", 3)
+    sizes = 0  # only zeros would have to be told theirs
+    return apply(_SCATTER_ADD, 3, 0, input, src, index, as_index("scatter_add", "dim", dim), sizes)
 
 
 @public()
@@ -469,21 +475,24 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     """
     need_tensor("index_select", input)
     need_tensor("index_select", index, "index", 3)
-    if index.dim() > 1:
+    if _field(index, _NDIM) > 1:
         raise IndexError(f"index_select(): Index is supposed to be a vector, but got dim: {index.dim()}")
-    if index.dtype not in (dtypes.int64, dtypes.int32):
+    if _field(index, _DTYPE) not in (INT64, INT32):
         raise RuntimeError(
             f"index_select(): Expected dtype int32 or int64 for index, but got {index.dtype.name}"
         )
-    d = wrapped("index_select", dim, input.dim())
-    if input.dim() == 0:
+    ndim = _field(input, _NDIM)
+    d = wrapped("index_select", dim, ndim)
+    if ndim == 0:
         return _take(reshape(input, 1), [(0, index)], "index.select").reshape(())
-    least = int(index.amin()) if index.numel() else 0
+    least = apply(_AMIN, 1, 0, index, 0).item() if _field(index, _NUMEL) else 0
     if least < 0:
         raise IndexError(
             f"index_select(): index {least} is out of range for dimension {d} with size {input.shape[d]}"
         )
     try:
+        if _field(index, DEVICE_FIELD) == _field(input, DEVICE_FIELD):
+            return apply(_INDEX_SELECT, 2, 0, input, index, d, 0)
         return _take(input, [(d, index)], "index.select")
     except IndexError as error:
         raise renamed(error, "index_select") from error.__cause__
@@ -556,6 +565,8 @@ def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
     >>> fg.where(x > 0, x, 0.0)
     tensor([0., 2.])
     """
+    if isinstance(condition, TensorBase) and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        return apply(_WHERE, 3, 0, input, other, condition)
     need_tensor("where", condition, "condition")
     if input is _ABSENT and other is _ABSENT:
         return nonzero(condition, as_tuple=True)
@@ -565,7 +576,7 @@ def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
         raise TypeError(
             f"where(): argument '{argument}' (position {position}) must be Tensor or Number, not {kind}"
         )
-    return invoke(_WHERE, (input, other, condition))
+    return invoke(BY_NAME["where"], (input, other, condition))
 
 
 @public()

@@ -8,10 +8,15 @@ from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, reshape, t, transpose, unsafe_view, unsqueeze
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
 
+_NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
+_field = rt.field
 _MM, _BMM, _MV, _DOT = (BY_NAME[n].id for n in ("mm", "bmm", "mv", "dot"))
+_UNSQUEEZE = BY_NAME["unsqueeze"].id
 _SQUEEZED = BY_NAME["reshape_copy.squeezed"].id
 
 
@@ -43,6 +48,9 @@ def mv(input: Any, vec: Any) -> Any:
 @public()
 def dot(input: Any, tensor: Any) -> Any:
     """The sum of the products of two vectors' elements."""
+    alike = _have_dims(1, input, tensor) and _field(input, _DTYPE) == _field(tensor, _DTYPE)
+    if alike and _field(input, _NUMEL) == _field(tensor, _NUMEL):
+        return apply(_DOT, 2, 0, input, tensor)
     _need_tensors("dot", input, tensor, "tensor")
     if input.dim() != 1 or tensor.dim() != 1:
         raise RuntimeError(f"dot(): 1D tensors expected, but got {_shapes(input, tensor)}")
@@ -55,6 +63,16 @@ def dot(input: Any, tensor: Any) -> Any:
     return apply(_DOT, 2, 0, input, tensor)
 
 
+def _have_dims(n: int, a: Any, b: Any) -> bool:
+    """Whether two objects are tensors of `n` dimensions."""
+    return (
+        isinstance(a, TensorBase)
+        and isinstance(b, TensorBase)
+        and _field(a, _NDIM) == n
+        and _field(b, _NDIM) == n
+    )
+
+
 def _need_tensors(name: str, first: Any, second: Any, argument: str) -> None:
     """Refuse operands that are no tensors, before anything is said of their sizes."""
     need_tensor(name, first)
@@ -63,6 +81,8 @@ def _need_tensors(name: str, first: Any, second: Any, argument: str) -> None:
 
 def _need_dims(name: str, n: int, a: Any, b: Any) -> None:
     """Refuse operands of a product that are no tensors or have not `n` dimensions."""
+    if _have_dims(n, a, b):
+        return
     first = ("mat1", 2) if name == "addmm" else ("input", 1)
     need_tensor(name, a, *first)
     need_tensor(name, b, "mat2", first[1] + 1)
@@ -248,21 +268,48 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 @public()
 def outer(input: Any, vec2: Any) -> Any:
     """The products of each element of a vector with each of another."""
-    _need_tensors("outer", input, vec2, "vec2")
-    if input.dim() != 1 or vec2.dim() != 1:
+    if not _have_dims(1, input, vec2):
+        _need_tensors("outer", input, vec2, "vec2")
         raise RuntimeError(f"outer(): expected two vectors, but got {_shapes(input, vec2)}")
-    return unsqueeze(input, 1) * vec2
+    return apply(_UNSQUEEZE, 1, 0, input, 1) * vec2
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """``input @ weight.T + bias``; see `fastgrad.nn.functional.linear`."""
-    a, w = need_tensor("linear", input), need_tensor("linear", weight, "weight", 2)
+    """``input @ weight.T + bias``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (..., in_features).
+    weight : Tensor
+        Of shape (out_features, in_features) or (in_features,).
+    bias : Tensor, optional
+        Of shape (out_features,).
+
+    Returns
+    -------
+    Tensor
+        Of shape (..., out_features).
+
+    Raises
+    ------
+    RuntimeError
+        If sizes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.linear(fg.tensor([[1.0, 2.0]]), fg.tensor([[3.0, 4.0]]), fg.tensor([0.5]))
+    tensor([[11.5000]])
+    """
+    if not isinstance(input, TensorBase) or not isinstance(weight, TensorBase):
+        _need_tensors("linear", input, weight, "weight")
     try:
-        if a.ndim == 2 and w.ndim == 2:
+        if _field(input, _NDIM) == 2 and _field(weight, _NDIM) == 2:
             if bias is None:
-                return apply(_MM, 2, 0, a, apply(_T, 1, 0, w, 0, 1))
-            return apply(_ADDMM, 3, 0, bias, a, apply(_T, 1, 0, w, 0, 1))
-        return _linear(a, w, bias)
+                return apply(_MM, 2, 0, input, apply(_T, 1, 0, weight, 0, 1))
+            return apply(_ADDMM, 3, 0, bias, input, apply(_T, 1, 0, weight, 0, 1))
+        return _linear(input, weight, bias)
     except (RuntimeError, TypeError) as error:
         if bias is not None:
             need_tensor("linear", bias, "bias", 3)

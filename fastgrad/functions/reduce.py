@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from fastgrad import dtypes
-from fastgrad.functions.arguments import as_dims, as_flag, as_index, is_tensor, need_tensor
+from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import joined_dims
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.limits import ALL_DIMS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import Op
 
-_NUMEL = TENSOR.fields["numel"][0]
+_NUMEL, _DTYPE, _NDIM = (TENSOR.fields[n][0] for n in ("numel", "dtype", "ndim"))
+_field = rt.field
+_CUMSUM = BY_NAME["cumsum"].id
 _SUM, _SUM_DIM, _MEAN, _MEAN_DIM = (BY_NAME[n] for n in ("sum", "sum.dim", "mean", "mean.dim"))
 
 
@@ -24,6 +28,10 @@ class ValuesIndices(NamedTuple):
 
     values: Any
     indices: Any
+
+
+values_indices = partial(tuple.__new__, ValuesIndices)
+"""Names the two results of an op: what the class does, too, but slower."""
 
 
 def _reduce(name: str, op: Op, input: Any, dim: Any, keepdim: bool) -> Any:
@@ -123,18 +131,18 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
 
 
 def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:
-    if need_tensor(name, input).dtype is dtypes.bool_:
+    if _field(need_tensor(name, input), _DTYPE) == BOOL:
         raise RuntimeError(
             f"{name}(): does not support bool input; convert it with .to(fastgrad.uint8) first"
         )
     keep = as_flag(name, "keepdim", keepdim)
     if dim is None:
-        if input.numel() == 0:
+        if _field(input, _NUMEL) == 0:
             raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
-        flat = input if input.dim() == 1 else input.reshape(-1)
-        out = invoke(BY_NAME[name], (flat,), 0, 0)
+        flat = input if _field(input, _NDIM) == 1 else input.reshape(-1)
+        out = apply(BY_NAME[name].id, 1, 0, flat, 0, 0)
         return out.reshape([1] * input.dim()) if keepdim else out
-    return invoke(BY_NAME[name], (input,), as_index(name, "dim", dim), keep)
+    return apply(BY_NAME[name].id, 1, 0, input, as_index(name, "dim", dim), keep)
 
 
 @public()
@@ -168,19 +176,24 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return _arg("argmin", input, dim, keepdim)
 
 
+_EXTREMES = {name: (BY_NAME[name].id, BY_NAME[f"{name}_dim"].id) for name in ("max", "min")}
+
+
 def _extreme(name: str, binary: str, input: Any, dim: Any, keepdim: bool) -> Any:
-    need_tensor(name, input)
+    if not isinstance(input, TensorBase):
+        need_tensor(name, input)
+    whole, along = _EXTREMES[name]
     if dim is None:
-        if rt.field(input, _NUMEL) == 0:
+        if _field(input, _NUMEL) == 0:
             raise RuntimeError(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
                 "with the 'dim' argument."
             )
-        return apply(BY_NAME[name].id, 1, 0, input, 0)
-    if is_tensor(dim):
+        return apply(whole, 1, 0, input, 0)
+    if isinstance(dim, TensorBase):
         return invoke(BY_NAME[binary], (input, dim))
-    keep = as_flag(name, "keepdim", keepdim)
-    return ValuesIndices(*invoke(BY_NAME[name + "_dim"], (input,), as_index(name, "dim", dim), keep))
+    keep = 0 if keepdim is False else as_flag(name, "keepdim", keepdim)
+    return values_indices(apply(along, 1, 0, input, as_index(name, "dim", dim), keep))
 
 
 @public()
@@ -218,7 +231,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     need_tensor("cumsum", input)
     if dtype is not None:
         return cumsum(input.to(dtype), dim).to(dtype)
-    return invoke(BY_NAME["cumsum"], (input,), as_index("cumsum", "dim", dim), 0)
+    return apply(_CUMSUM, 1, 0, input, as_index("cumsum", "dim", dim), 0)
 
 
 @public()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import pairwise
@@ -32,6 +33,8 @@ _UNSQUEEZE, _CAT, _STACK = (BY_NAME[n].id for n in ("unsqueeze", "cat", "stack")
 _SQUEEZE, _SQUEEZE_DIM = (BY_NAME[n].id for n in ("squeeze", "squeeze.dim"))
 _RESHAPE_COPY, _STRIDED_VIEW = BY_NAME["reshape_copy"].id, BY_NAME["view.strided"].id
 _FLAGS, _NUMEL, _DTYPE, _NDIM = (TENSOR.fields[n][0] for n in ("flags", "numel", "dtype", "ndim"))
+_SHAPE = TENSOR.fields["shape"][0]
+_SPLIT, _SPLIT_SIZES = BY_NAME["split"].id, BY_NAME["split.sizes"].id
 _field, _sizes = rt.field, rt.sizes
 
 
@@ -49,11 +52,14 @@ def numel(input: Any) -> int:
 
 def wrapped(name: str, dim: Any, ndim: int, argument: str = "dim") -> int:
     """A dimension counted from the front; IndexError if out of range, TypeError if it is no integer."""
+    if type(dim) is int:
+        if 0 <= dim < ndim:
+            return dim
+        if -ndim <= dim < 0:
+            return dim + ndim
     bound = ndim if ndim > 0 else 1
-    if type(dim) is not int:
-        dim = as_index(name, argument, dim)
+    dim = as_index(name, argument, dim)
     if not -bound <= dim < bound:
-        as_index(name, argument, dim)
         raise IndexError(
             f"{name}(): Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
         )
@@ -110,10 +116,15 @@ def reshape(input: Any, *shape: Any) -> Any:
     RuntimeError
         If the number of elements differs.
     """
-    need_tensor("reshape", input)
-    sizes = need_sizes("reshape", shape, "shape")
+    if not isinstance(input, TensorBase):
+        need_tensor("reshape", input)
+    return _reshaped(input, need_sizes("reshape", shape, "shape"))
+
+
+def _reshaped(input: Any, sizes: tuple[int, ...]) -> Any:
+    """`reshape` of a tensor to integers of 64 bits."""
     try:
-        op = _VIEW if rt.field(input, _FLAGS) & CONTIGUOUS else _STRIDED_VIEW
+        op = _VIEW if _field(input, _FLAGS) & CONTIGUOUS else _STRIDED_VIEW
         return apply(op, 1, 0, input, *sizes)
     except RuntimeError as error:
         if "view size is not compatible" not in str(error):
@@ -129,21 +140,18 @@ def unsafe_view(input: Any, *sizes: int) -> Any:
 @public()
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions from `start_dim` to `end_dim` as one."""
-    need_tensor("flatten", input)
-    sizes = _sizes(input)
+    sizes = _sizes(need_tensor("flatten", input))
     ndim = len(sizes)
     start = wrapped("flatten", start_dim, ndim, "start_dim")
     end = wrapped("flatten", end_dim, ndim, "end_dim")
     if ndim == 0:
-        return reshape(input, 1)
+        return _reshaped(input, (1,))
     if start > end:
         raise RuntimeError("flatten(): invalid args: start_dim cannot come after end_dim")
     if start == end:
         return input
-    length = 1
-    for s in sizes[start : end + 1]:
-        length *= s
-    return reshape(input, *sizes[:start], length, *sizes[end + 1 :])
+    length = math.prod(sizes[start : end + 1])
+    return _reshaped(input, (*sizes[:start], length, *sizes[end + 1 :]))
 
 
 @public()
@@ -289,36 +297,61 @@ def triu(input: Any, diagonal: int = 0) -> Any:
 
 
 def _triangle(name: str, input: Any, diagonal: int) -> Any:
-    if need_tensor(name, input).dim() < 2:
+    if _field(need_tensor(name, input), _NDIM) < 2:
         raise RuntimeError(f"{name}(): input tensor must have at least 2 dimensions")
-    return invoke(BY_NAME[name], (input,), as_index(name, "diagonal", diagonal))
+    return apply(BY_NAME[name].id, 1, 0, input, as_index(name, "diagonal", diagonal))
 
 
 # --- joining ---------------------------------------------------------------------------------------------------
 
 
-def _joined(name: str, tensors: Any, dim: Any) -> tuple[list[Any], int]:
+_SEQUENCES = frozenset((list, tuple))
+
+
+def _joined(name: str, tensors: Any, dim: Any) -> tuple[tuple[Any, ...], int]:
     """The tensors of a join, of one dtype, and the dimension; types are looked at before values."""
     kind = type(tensors)
-    if kind is not list and kind is not tuple and (is_tensor(tensors) or not hasattr(kind, "__iter__")):
+    if kind not in _SEQUENCES and (is_tensor(tensors) or not hasattr(kind, "__iter__")):
         raise TypeError(
             f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {kind.__name__}"
         )
     if type(dim) is not int:
         dim = as_index(name, "dim", dim)
-    tensors = list(tensors)
+    tensors = tuple(tensors)
     if not tensors:
         error = ValueError if name == "cat" else RuntimeError
         raise error(f"{name}(): expected a non-empty list of Tensors")
-    for k, x in enumerate(tensors):
+    common, several = -1, False
+    for x in tensors:
         if not isinstance(x, TensorBase):
+            k = next(k for k, y in enumerate(tensors) if y is x)
             raise TypeError(
                 f"{name}(): expected Tensor as element {k} in argument 0, but got {type(x).__name__}"
             )
-    if len({_field(x, _DTYPE) for x in tensors}) > 1:
+        code = _field(x, _DTYPE)
+        if code != common:
+            common, several = code, common >= 0
+    if several:
         target = reduce(promote_types, (x.dtype for x in tensors))
-        tensors = [x.to(target) for x in tensors]
+        tensors = tuple(x.to(target) for x in tensors)
     return tensors, dim
+
+
+def _lengths(tensors: Any, dim: int) -> list[int]:
+    """The sizes along a dimension of tensors of one dtype and one number of dimensions; none of anything else."""
+    found: list[int] = []
+    ndim = code = -1
+    for x in tensors:
+        if not isinstance(x, TensorBase):
+            return []
+        if not found:
+            ndim, code = _field(x, _NDIM), _field(x, _DTYPE)
+            if not 0 <= dim < ndim:
+                return []
+        elif _field(x, _NDIM) != ndim or _field(x, _DTYPE) != code:
+            return []
+        found.append(_field(x, _SHAPE + dim))
+    return found
 
 
 @public("concat", "concatenate", method=False)
@@ -342,6 +375,10 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     >>> fg.cat([fg.zeros(2), fg.ones(1)])
     tensor([0., 0., 1.])
     """
+    if type(dim) is int and type(tensors) in _SEQUENCES:
+        lengths = _lengths(tensors, dim)
+        if lengths:
+            return apply(_CAT, len(lengths), 0, *tensors, dim, *lengths)
     parts, dim = _joined("cat", tensors, dim)
     shapes = [_sizes(x) for x in parts]
     if () in shapes:
@@ -353,7 +390,7 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     d = wrapped("cat", dim, len(first))
     if nothing in shapes and len(first) != 1:
         none = [0 if k == d else s for k, s in enumerate(first)]
-        parts = [reshape(x, none) if s == nothing else x for x, s in zip(parts, shapes, strict=True)]
+        parts = tuple(reshape(x, none) if s == nothing else x for x, s in zip(parts, shapes, strict=True))
     lengths = [s[d] if len(s) > d else 0 for s in shapes]
     return apply(_CAT, len(parts), 0, *parts, d, *lengths)
 
@@ -386,39 +423,42 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
     RuntimeError
         If lengths do not add up to the size of the dimension.
     """
-    need_tensor("split", input)
-    sizes = _sizes(input)
+    sizes = _sizes(need_tensor("split", input))
     if not sizes:
         raise RuntimeError("split(): expects at least a 1-dimensional tensor")
     d = wrapped("split", dim, len(sizes))
     size = sizes[d]
-    op = "split"
     if isinstance(split_size_or_sections, (tuple, list)):
-        op = "split.sizes"
         lengths = [as_index("split", "split_size", s) for s in split_size_or_sections]
         if builtin_sum(lengths) != size or min(lengths, default=0) < 0:
             raise RuntimeError(
                 f"split(): expects split_sizes to sum exactly to {size} (input tensor's size at dimension {d}), "
                 f"but got split_sizes={lengths}"
             )
-    else:
-        step = as_index("split", "split_size", split_size_or_sections)
-        if step < 0 or (step == 0 and size != 0):
-            raise RuntimeError(f"split(): expects split_size be non-negative, but got split_size={step}")
-        lengths = [min(step, size - at) for at in range(0, size, step)] if size else [0]
-    if not lengths:
-        return ()
-    return apply(BY_NAME[op].id, 1, len(lengths), input, d, *lengths)  # type: ignore[no-any-return]
+        if not lengths:
+            return ()
+        return apply(_SPLIT_SIZES, 1, len(lengths), input, d, *lengths)  # type: ignore[no-any-return]
+    step = as_index("split", "split_size", split_size_or_sections)
+    if step < 0 or (step == 0 and size != 0):
+        raise RuntimeError(f"split(): expects split_size be non-negative, but got split_size={step}")
+    return _split_evenly(input, d, size, step)
 
 
 builtin_sum = sum
 
 
+def _split_evenly(input: Any, d: int, size: int, step: int) -> tuple[Any, ...]:
+    """Views of runs of `step` of a dimension of the given size; the last may be shorter."""
+    lengths = [step] * (size // step) if size else [0]
+    if size and size % step:
+        lengths.append(size % step)
+    return apply(_SPLIT, 1, len(lengths), input, d, *lengths)  # type: ignore[no-any-return]
+
+
 @public()
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most `chunks` views of equal runs of a dimension."""
-    need_tensor("chunk", input)
-    sizes = _sizes(input)
+    sizes = _sizes(need_tensor("chunk", input))
     if not sizes:
         raise RuntimeError("chunk(): expects at least a 1-dimensional tensor")
     chunks = as_index("chunk", "chunks", chunks)
@@ -429,7 +469,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     step = -(-size // chunks)
     if step == 0:
         return split(input, [0] * chunks, d)
-    return split(input, step, d)
+    return _split_evenly(input, d, size, step)
 
 
 def joined_dims(

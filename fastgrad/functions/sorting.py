@@ -6,15 +6,15 @@ from typing import Any
 
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
 from fastgrad.functions.public import public
-from fastgrad.functions.reduce import ValuesIndices
+from fastgrad.functions.reduce import ValuesIndices, values_indices
 from fastgrad.functions.shape import wrapped
+from fastgrad.native.build.loader import rt
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import apply
 
 
 def _first(name: str, input: Any, dim: Any, k: int | None, largest: int) -> ValuesIndices:
-    need_tensor(name, input)
-    sizes = list(input.shape)
+    sizes = rt.sizes(need_tensor(name, input))
     d = wrapped(name, dim, len(sizes))
     length = sizes[d] if sizes else 1
     count = length if k is None else as_index(name, "k", k)
@@ -22,7 +22,7 @@ def _first(name: str, input: Any, dim: Any, k: int | None, largest: int) -> Valu
         raise RuntimeError(
             f"{name}(): selected index k out of range: got k={count} for a dimension of size {length}"
         )
-    return ValuesIndices(*invoke(BY_NAME[name], (input,), d, count, largest))
+    return values_indices(apply(BY_NAME[name].id, 1, 0, input, d, count, largest))
 
 
 @public()

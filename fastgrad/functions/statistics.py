@@ -13,13 +13,20 @@ from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.functions.shape import wrapped
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import float_bits, invoke
+from fastgrad.ops.call import apply, float_bits
+
+_DTYPE, _NUMEL = TENSOR.fields["dtype"][0], TENSOR.fields["numel"][0]
+_EUCLIDEAN_NORM = BY_NAME["euclidean_norm"].id
+_field = rt.field
 
 
 def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     need_tensor(name, input)
-    if not input.dtype.is_floating_point:
+    if _field(input, _DTYPE) not in FLOATS:
         raise RuntimeError(
             f"{name}(): only support floating point and complex dtypes, but got {input.dtype.name}"
         )
@@ -29,20 +36,20 @@ def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, corre
     if correction is None:
         correction = 0 if unbiased is False else 1
     dims = as_dims(name, dim)
-    sizes = tuple(input.shape)
-    count = (
-        math.prod(sizes[wrapped(name, d, len(sizes))] if sizes else 1 for d in dims)
-        if dims
-        else input.numel()
-    )
-    if count - correction <= 0:
+    if dims:
+        sizes = rt.sizes(input)
+        count = math.prod(sizes[wrapped(name, d, len(sizes))] if sizes else 1 for d in dims)
+    else:
+        count = _field(input, _NUMEL)
+    left = count - correction
+    if left <= 0:
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
             "(input numel divided by output numel).",
             stacklevel=3,
         )
-    divisor = float_bits(float(max(0.0, count - correction)))
-    return invoke(BY_NAME[name], (input,), divisor, keep, dims)
+    divisor = float_bits(float(left) if left > 0 else 0.0)
+    return apply(BY_NAME[name].id, 1, 0, input, divisor, keep, *dims)
 
 
 @public()
@@ -145,14 +152,14 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
     need_tensor(name, x)
     if dtype is not None:
         x = x.to(dtype)
-    if not x.dtype.is_floating_point:
+    if _field(x, _DTYPE) not in FLOATS:
         raise RuntimeError(f"{name}(): Expected a floating point tensor as input. Got {x.dtype.type_name}")
     if isinstance(order, (bool, str)) or not isinstance(order, (int, float)):
         raise TypeError(f"{name}(): argument 'ord' must be a number, not {type(order).__name__}")
     keep = as_flag(name, "keepdim", keepdim)
     dims = as_dims(name, dim)
     if order == 2:
-        return invoke(BY_NAME["euclidean_norm"], (x,), 0, keep, dims)
+        return apply(_EUCLIDEAN_NORM, 1, 0, x, 0, keep, *dims)
     chosen = dims or None
     if math.isinf(order):
         if x.numel() == 0:

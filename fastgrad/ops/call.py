@@ -19,12 +19,13 @@ _field, _wrapped_number = rt.field, rt.wrapped_number
 DEVICE_FIELD = TENSOR.fields["device"][0]
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _DOUBLE, _WORD = struct.Struct("<d"), struct.Struct("<q")
+_pack_double, _unpack_word = _DOUBLE.pack, _WORD.unpack
 
 
 def float_bits(value: Any) -> int:
     """The bit pattern of a number, or of a tensor with one element, as a float64, as ops take it."""
     try:
-        return _WORD.unpack(_DOUBLE.pack(value))[0]  # type: ignore[no-any-return]
+        return _unpack_word(_pack_double(value))[0]  # type: ignore[no-any-return]
     except struct.error:
         raise TypeError(f"expected a number, but got {type(value).__name__}") from None
 

@@ -17,7 +17,7 @@ from fastgrad.functions import (
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.ops import BINARY_OPERATORS, INPLACE_OPERATORS, OPERATORS, UNARY_OPERATORS
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.native.host.tables import BY_NAME
+from fastgrad.native.host.tables import BY_NAME, NUMBERS
 from fastgrad.ops.call import apply
 from fastgrad.tensor.changes import Changes
 from fastgrad.tensor.methods import Methods
@@ -46,6 +46,8 @@ class Operators(Methods):
         return NotImplemented
 
     def __pow__(self, exponent: Any) -> Any:
+        if type(exponent) in NUMBERS:
+            return elementwise.pow(self, exponent)
         return _or_not_implemented(elementwise.pow, self, exponent)
 
     def __rpow__(self, base: Any) -> Any:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor
-from fastgrad.native.build.loader import rt
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.padding import pad
-from fastgrad.nn.functional.windows import at_least, each_dim, remembered, with_rows
+from fastgrad.nn.functional.windows import Setting, are_plain, at_least, each_dim, remembered, with_rows
 from fastgrad.ops.call import apply
 
+_DTYPE, _NDIM = TENSOR.fields["dtype"][0], TENSOR.fields["ndim"][0]
+_field = rt.field
 _OPS = {name: BY_NAME[name].id for name in ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")}
 
 
@@ -199,6 +202,13 @@ def _convolve(
     dilation: Any,
     groups: Any,
 ) -> Any:
+    if _is_usual(x, weight, bias) and are_plain(groups, stride, padding, dilation):
+        settings, sizes = _planned(
+            name, rank, rt.sizes(x), rt.sizes(weight), stride, padding, dilation, groups
+        )
+        if bias is not None:
+            _check_bias(name, bias, weight, sizes[0])
+        return _called(name, rank, x, weight, bias, settings, sizes)
     strides, dilations = _checked(name, rank, x, weight, bias, stride, dilation, groups)
     kept = rt.sizes(weight)
     if isinstance(padding, str):
@@ -208,6 +218,27 @@ def _convolve(
     settings, sizes = _fitted(name, rank, rt.sizes(x), kept, strides, paddings, dilations, int(groups))
     _check_bias(name, bias, weight, sizes[0])
     return _called(name, rank, x, weight, bias, settings, sizes)
+
+
+def _is_usual(x: Any, weight: Any, bias: Any) -> bool:
+    """Whether operands are tensors of one dtype."""
+    if not isinstance(x, TensorBase) or not isinstance(weight, TensorBase):
+        return False
+    code = _field(x, _DTYPE)
+    return _field(weight, _DTYPE) == code and (
+        bias is None or (isinstance(bias, TensorBase) and _field(bias, _DTYPE) == code)
+    )
+
+
+@remembered
+def _planned(
+    name: str, rank: int, shape: tuple[int, ...], weight: tuple[int, ...],
+    stride: Setting, padding: Setting, dilation: Setting, groups: int,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:  # fmt: skip
+    """What `_fitted` makes of sizes and of settings as they are given."""
+    strides, dilations = _checked_settings(name, rank, shape, weight, stride, dilation, groups)
+    paddings = each_dim(name, "padding", padding, rank)
+    return _fitted(name, rank, shape, weight, strides, paddings, dilations, groups)
 
 
 @remembered
@@ -316,11 +347,9 @@ def _checked(
     need_tensor(name, weight, "weight", 2)
     if bias is not None:
         need_tensor(name, bias, "bias", 3)
-    if as_index(name, "groups", groups) < 1:
-        raise RuntimeError(f"{name}(): non-positive groups is not supported, but got groups={groups}")
-    strides = each_dim(name, "stride", stride, rank)
-    dilations = each_dim(name, "dilation", dilation, rank)
-    _check_sizes(name, rank, rt.sizes(x), rt.sizes(weight), strides, dilations)
+    strides, dilations = _checked_settings(
+        name, rank, rt.sizes(x), rt.sizes(weight), stride, dilation, groups
+    )
     for t in (weight, bias):
         if t is not None and t.dtype is not x.dtype:
             argument = "weight" if t is weight else "bias"
@@ -328,6 +357,19 @@ def _checked(
                 f"{name}(): Input type ({x.dtype.type_name}) and {argument} type ({t.dtype.type_name}) should be the "
                 "same; convert one of them with .to(dtype)"
             )
+    return strides, dilations
+
+
+def _checked_settings(
+    name: str, rank: int, shape: tuple[int, ...], weight: tuple[int, ...],
+    stride: Any, dilation: Any, groups: Any,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:  # fmt: skip
+    """What they ask of sizes and settings."""
+    if as_index(name, "groups", groups) < 1:
+        raise RuntimeError(f"{name}(): non-positive groups is not supported, but got groups={groups}")
+    strides = each_dim(name, "stride", stride, rank)
+    dilations = each_dim(name, "dilation", dilation, rank)
+    _check_sizes(name, rank, shape, weight, strides, dilations)
     return strides, dilations
 
 
@@ -356,7 +398,7 @@ def _check_sizes(
 
 
 def _check_bias(name: str, bias: Any, weight: Any, outputs: int) -> None:
-    if bias is not None and tuple(bias.shape) != (outputs,):
+    if bias is not None and rt.sizes(bias) != (outputs,):
         raise RuntimeError(
             f"{name}(): Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {outputs} "
             f"elements, but got bias of size {list(bias.shape)} instead"
@@ -391,7 +433,7 @@ def _called(
     name: str, rank: int, x: Any, weight: Any, bias: Any, settings: tuple[int, ...], sizes: tuple[int, ...]
 ) -> Any:
     """The op on a batch; one image is a batch of one."""
-    if x.ndim == rank + 1:
+    if _field(x, _NDIM) == rank + 1:
         return _called(name, rank, x.unsqueeze(0), weight, bias, settings, sizes).squeeze(0)
     last = rt.channels_last(weight) or (rank == 2 and rt.channels_last(x))  # of signals, as in PyTorch
     return apply(_OPS[name], 3, 0, x, weight, bias, *settings, int(last), rank + 2, rt.sizes(x)[0], *sizes)

@@ -7,11 +7,16 @@ from typing import Any
 
 from fastgrad.functions.arguments import as_flag, as_float, need_tensor
 from fastgrad.functions.creation import ones
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
+from fastgrad.nn.functional.windows import remembered
 from fastgrad.ops.call import apply, float_bits
 from fastgrad.random import take_blocks
 
 _DROPOUT = BY_NAME["dropout"].id
+_NUMEL = TENSOR.fields["numel"][0]
+_field = rt.field
 _ALL = 1 << 32  # probabilities are counted in units of one over this
 
 
@@ -24,10 +29,14 @@ def _probability(name: str, p: Any) -> float:
 
 
 def _dropped(input: Any, p: float) -> Any:
-    seed, offset = take_blocks(-(-input.numel() // 4))
+    return apply(_DROPOUT, 1, 0, input, *take_blocks(-(-_field(input, _NUMEL) // 4)), *_scaling(p), -1, -1)[0]
+
+
+@remembered
+def _scaling(p: float) -> tuple[int, int]:
+    """How often elements stay, as a kernel counts it, and what they are multiplied by."""
     scale = 0.0 if p == 1.0 else 1.0 / (1.0 - p)
-    integers = (seed, offset, round((1.0 - p) * _ALL), float_bits(scale))
-    return apply(_DROPOUT, 1, 0, input, *integers, -1, -1)[0]
+    return round((1.0 - p) * _ALL), float_bits(scale)
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
@@ -55,9 +64,10 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     >>> fg.nn.functional.dropout(fg.tensor([1.0, 2.0]), training=False)
     tensor([1., 2.])
     """
-    p = _probability("dropout", p)
+    if type(p) is not float or not 0.0 <= p <= 1.0:
+        p = _probability("dropout", p)
     need_tensor("dropout", input)
-    if not as_flag("dropout", "training", training) or p == 0.0 or input.numel() == 0:
+    if not as_flag("dropout", "training", training) or p == 0.0 or _field(input, _NUMEL) == 0:
         return input
     if inplace:
         return input.mul_(_dropped(ones(tuple(input.shape), dtype=input.dtype), p))

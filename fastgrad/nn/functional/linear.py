@@ -6,38 +6,10 @@ from typing import Any
 
 from fastgrad.functions import linalg
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.linalg import linear
 from fastgrad.functions.shape import permute, reshape, unsqueeze
 
-
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """``input @ weight.T + bias``.
-
-    Parameters
-    ----------
-    input : Tensor
-        Of shape (..., in_features).
-    weight : Tensor
-        Of shape (out_features, in_features) or (in_features,).
-    bias : Tensor, optional
-        Of shape (out_features,).
-
-    Returns
-    -------
-    Tensor
-        Of shape (..., out_features).
-
-    Raises
-    ------
-    RuntimeError
-        If sizes or dtypes do not fit.
-
-    Examples
-    --------
-    >>> import fastgrad as fg
-    >>> fg.nn.functional.linear(fg.tensor([[1.0, 2.0]]), fg.tensor([[3.0, 4.0]]), fg.tensor([0.5]))
-    tensor([[11.5000]])
-    """
-    return linalg.linear(input, weight, bias)
+__all__ = ["bilinear", "linear"]
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:

@@ -7,12 +7,17 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.errors import renamed
-from fastgrad.functions.arguments import need_optional, need_tensor
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import FLOATS, UINT8
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.activations import log_softmax
 from fastgrad.nn.functional.reduction import REDUCTIONS, chosen_reduction
 from fastgrad.ops.call import apply
 
+_NDIM, _DTYPE = TENSOR.fields["ndim"][0], TENSOR.fields["dtype"][0]
+_field = rt.field
 _NLL, _NLL_IMAGES = BY_NAME["nll_loss"].id, BY_NAME["nll_loss.images"].id
 _LOG_SOFTMAX = BY_NAME["log_softmax"].id
 
@@ -56,10 +61,11 @@ def nll_loss(
     """
     kind = REDUCTIONS[chosen_reduction("nll_loss", reduction, size_average, reduce)]
     need_tensor("nll_loss", input)
-    need_optional("nll_loss", weight, "weight", 3)
-    if need_tensor("nll_loss", target, "target", 2).dtype is dtypes.uint8:
+    if weight is not None:
+        need_tensor("nll_loss", weight, "weight", 3)
+    if _field(need_tensor("nll_loss", target, "target", 2), _DTYPE) == UINT8:
         target = target.to(dtypes.int64)
-    if input.ndim == 2 and target.ndim == 1 and weight is None:
+    if weight is None and _field(input, _NDIM) == 2 and _field(target, _NDIM) == 1:
         return apply(_NLL, 2, 0, input, target, kind, ignore_index)[0]
     return _nll_any(input, target, weight, kind, ignore_index)
 
@@ -151,8 +157,10 @@ def cross_entropy(
     """
     need_tensor("cross_entropy", input)
     need_tensor("cross_entropy", target, "target", 2)
-    need_optional("cross_entropy", weight, "weight", 3)
-    if input.ndim == 0:
+    if weight is not None:
+        need_tensor("cross_entropy", weight, "weight", 3)
+    ndim = _field(input, _NDIM)
+    if ndim == 0:
         raise RuntimeError(
             "cross_entropy(): expected an input of at least one dimension, but got a 0-dim tensor"
         )
@@ -160,8 +168,8 @@ def cross_entropy(
         raise RuntimeError(
             f"cross_entropy(): label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
         )
-    dim = 0 if input.ndim == 1 else 1
-    if target.dtype.is_floating_point and tuple(target.shape) == tuple(input.shape):
+    dim = 0 if ndim == 1 else 1
+    if _field(target, _DTYPE) in FLOATS and rt.sizes(target) == rt.sizes(input):
         kind = chosen_reduction("cross_entropy", reduction, size_average, reduce)
         return _soft_cross_entropy(input, target, weight, kind, label_smoothing, dim)
     try:

@@ -7,15 +7,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from fastgrad import dtypes
 from fastgrad.autograd.modes import is_grad_enabled
 from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sequence, need_tensor
 from fastgrad.functions.elementwise import clamp
 from fastgrad.functions.shape import expand_as
 from fastgrad.functions.statistics import norm
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames.framed import AS_BEFORE
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
+from fastgrad.nn.functional.windows import remembered
 from fastgrad.ops.call import apply, float_bits
 
 # Without and with weight; the kernels' integers are eps and four extents, see `kernels.normalization`.
@@ -25,15 +27,53 @@ _LAYER, _RMS, _GROUP, _BATCH, _FIXED = (
 )
 _LIKE_INPUT = -1
 _NONE = (0,)  # sizes of statistics that are not taken
-_EPS = {dtypes.float32: 2.0**-23, dtypes.float64: sys.float_info.epsilon}
+_EPS = {FLOAT32: 2.0**-23, FLOAT64: sys.float_info.epsilon}
+_DTYPE, _NDIM = TENSOR.fields["dtype"][0], TENSOR.fields["ndim"][0]
+_field = rt.field
+_AFFINE = ("weight", "bias")
+_CHANNELS = ("running_mean", "running_var", *_AFFINE)
 
 
-def _row_extents(
-    name: str, input: Any, normalized_shape: Sequence[int], *affine: Any
-) -> tuple[tuple[int, int, int, int], tuple[int, ...]]:
-    """The extents of what consists of rows, and the sizes of their statistics; RuntimeError if shapes do not fit."""
-    sizes = tuple(need_tensor(name, input).shape)
+_bits = remembered(float_bits)
+
+
+def _run(
+    name: str, ops: tuple[int, int], operands: tuple[Any, ...], eps: Any, integers: tuple[int, ...]
+) -> Any:
+    """The normalised input, by the op without or with weight.
+
+    Its integers are eps, extents and what else is set, and what the sizes of input, means and deviations are.
+    """
+    bits = _bits(as_float(name, "eps", eps))
+    return apply(ops[operands[1] is not None], len(operands), 0, *operands, bits, *integers)[0]
+
+
+def _rows(
+    name: str, input: Any, normalized_shape: Sequence[int], weight: Any, bias: Any = None
+) -> tuple[int, ...]:
+    """The integers of what consists of rows; RuntimeError if weight or bias do not fit."""
+    sizes = rt.sizes(need_tensor(name, input))
     last = as_sequence(name, normalized_shape, "normalized_shape", 2)
+    found = _row_integers(name, sizes, last)
+    if weight is not None or bias is not None:
+        _need_like_rows(name, last, weight, bias)
+    return found
+
+
+def _need_like_rows(name: str, last: tuple[int, ...], *affine: Any) -> None:
+    """Refuse weight or bias of other sizes than those of rows."""
+    for k, x in enumerate(affine):
+        if x is not None and rt.sizes(need_tensor(name, x, _AFFINE[k], 3 + k)) != last:
+            which = _AFFINE[k]
+            raise RuntimeError(
+                f"{name}(): Expected {which} to be of same shape as normalized_shape, but got {which} of shape "
+                f"{list(x.shape)} and normalized_shape = {list(last)}"
+            )
+
+
+@remembered
+def _row_integers(name: str, sizes: tuple[int, ...], last: tuple[int, ...]) -> tuple[int, ...]:
+    """The integers of what consists of rows; RuntimeError if the sizes do not end with those of rows."""
     k = len(sizes) - len(last)
     if not last or k < 0 or sizes[k:] != last:
         if not last:
@@ -46,13 +86,9 @@ def _row_extents(
             f"{name}(): Given normalized_shape={list(last)}, expected input with shape [{stars}], but got input of "
             f"size {list(sizes)}"
         )
-    for position, (which, x) in enumerate(zip(("weight", "bias"), affine, strict=False), 3):
-        if x is not None and tuple(need_tensor(name, x, which, position).shape) != last:
-            raise RuntimeError(
-                f"{name}(): Expected {which} to be of same shape as normalized_shape, but got {which} of shape "
-                f"{list(x.shape)} and normalized_shape = {list(last)}"
-            )
-    return (math.prod(sizes[:k]), 1, math.prod(last), 1), sizes[:k] + (1,) * len(last)
+    rows = (len(sizes), *sizes[:k], *(1,) * len(last))
+    statistics = (*rows, AS_BEFORE) if name == "layer_norm" else (1, *_NONE, *rows)
+    return math.prod(sizes[:k]), 1, math.prod(last), 1, 0, _LIKE_INPUT, *statistics
 
 
 def layer_norm(
@@ -84,20 +120,8 @@ def layer_norm(
     >>> fg.nn.functional.layer_norm(fg.tensor([[1.0, 2.0, 3.0]]), (3,))
     tensor([[-1.2247,  0.0000,  1.2247]])
     """
-    extents, rows = _row_extents("layer_norm", input, normalized_shape, weight, bias)
-    return _run(
-        "layer_norm", _LAYER, (input, weight, bias), eps, (*extents, 0), (len(rows), *rows, AS_BEFORE)
-    )
-
-
-def _run(
-    name: str, ops: tuple[int, int], operands: tuple[Any, ...], eps: float, settings: tuple[int, ...],
-    statistics: tuple[int, ...],
-) -> Any:  # fmt: skip
-    """The normalised input, by the op without or with weight; `statistics` is the sizes of means and deviations."""
-    op = ops[operands[1] is not None]
-    integers = (float_bits(as_float(name, "eps", eps)), *settings, _LIKE_INPUT, *statistics)
-    return apply(op, len(operands), 0, *operands, *integers)[0]
+    integers = _rows("layer_norm", input, normalized_shape, weight, bias)
+    return _run("layer_norm", _LAYER, (input, weight, bias), eps, integers)
 
 
 def rms_norm(
@@ -120,15 +144,15 @@ def rms_norm(
     RuntimeError
         If shapes or dtypes do not fit.
     """
-    extents, rows = _row_extents("rms_norm", input, normalized_shape, weight)
+    integers = _rows("rms_norm", input, normalized_shape, weight)
     if eps is None:
-        eps = _EPS.get(input.dtype, 0.0)
-    return _run("rms_norm", _RMS, (input, weight), eps, (*extents, 0), (1, *_NONE, len(rows), *rows))
+        eps = _EPS.get(_field(input, _DTYPE), 0.0)
+    return _run("rms_norm", _RMS, (input, weight), eps, integers)
 
 
 def _channels_last(x: Any) -> int:
     """Whether images have their channels last; as in PyTorch, signals are taken row by row."""
-    return rt.channels_last(x) if x.ndim in (4, 5) else 0  # type: ignore[no-any-return]
+    return rt.channels_last(x) if _field(x, _NDIM) in (4, 5) else 0  # type: ignore[no-any-return]
 
 
 def _need_several(sizes: Sequence[int]) -> None:
@@ -159,28 +183,36 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     ValueError
         If a group has one element only.
     """
-    sizes = tuple(need_tensor("group_norm", input).shape)
+    sizes = rt.sizes(need_tensor("group_norm", input))
     if len(sizes) < 2:
         raise RuntimeError(
             f"group_norm(): Expected at least 2 dimensions for input tensor but received {len(sizes)}"
         )
-    n, channels = sizes[:2]
     num_groups = as_index("group_norm", "num_groups", num_groups)
+    integers = _group_integers(sizes, num_groups, _channels_last(input))
+    _need_channels("group_norm", sizes[1], 3, _AFFINE, weight, bias)
+    return _run("group_norm", _GROUP, (input, weight, bias), eps, integers)
+
+
+@remembered
+def _group_integers(sizes: tuple[int, ...], num_groups: int, last: int) -> tuple[int, ...]:
+    """The integers of groups of channels; refuses what cannot be divided, and groups of one element."""
+    n, channels = sizes[:2]
     if num_groups <= 0 or channels % num_groups:
         raise RuntimeError(
             "group_norm(): Expected number of channels in input to be divisible by num_groups, but got input of shape "
             f"{list(sizes)} and num_groups={num_groups}"
         )
     _need_several([n * channels // num_groups, num_groups, *sizes[2:]])
-    _need_channels("group_norm", channels, 3, weight=weight, bias=bias)
-    extents = (n, num_groups, channels // num_groups, math.prod(sizes[2:]), _channels_last(input))
-    return _run("group_norm", _GROUP, (input, weight, bias), eps, extents, (2, n, num_groups, AS_BEFORE))
+    extents = (n, num_groups, channels // num_groups, math.prod(sizes[2:]), last)
+    return *extents, _LIKE_INPUT, 2, n, num_groups, AS_BEFORE
 
 
-def _need_channels(name: str, channels: int, position: int, **tensors: Any) -> None:
+def _need_channels(name: str, channels: int, position: int, names: tuple[str, ...], *tensors: Any) -> None:
     """Refuse what is no vector of an element for each channel; `position` is that of the first."""
-    for k, (which, x) in enumerate(tensors.items()):
-        if x is not None and tuple(need_tensor(name, x, which, position + k).shape) != (channels,):
+    for k, x in enumerate(tensors):
+        if x is not None and rt.sizes(need_tensor(name, x, names[k], position + k)) != (channels,):
+            which = names[k]
             raise RuntimeError(
                 f"{name}(): expected {which} to be a vector of size equal to the number of channels in input, "
                 f"{channels}, but got {which} of shape {list(x.shape)}"
@@ -219,39 +251,38 @@ def batch_norm(
     ValueError
         If a channel has one element only, in training.
     """
-    sizes = tuple(need_tensor("batch_norm", input).shape)
+    sizes = rt.sizes(need_tensor("batch_norm", input))
     if len(sizes) < 2:
         raise RuntimeError(f"batch_norm(): expected input of shape (N, C, ...), but got shape {list(sizes)}")
-    n, channels = sizes[:2]
     if as_flag("batch_norm", "training", training):
         _need_several(sizes)
     elif running_mean is None or running_var is None:
         raise RuntimeError(
             "batch_norm(): expected running_mean and running_var to be defined when training=False"
         )
-    _need_channels(
-        "batch_norm",
-        channels,
-        2,
-        running_mean=running_mean,
-        running_var=running_var,
-        weight=weight,
-        bias=bias,
-    )
-    extents = (n, 1, channels, math.prod(sizes[2:]), _channels_last(input))
+    _need_channels("batch_norm", sizes[1], 2, _CHANNELS, running_mean, running_var, weight, bias)
     _need_constant("running_mean", running_mean)
     _need_constant("running_var", running_var)
-    settings = (*extents, float_bits(as_float("batch_norm", "momentum", momentum)))
+    rate = as_float("batch_norm", "momentum", momentum)
+    integers = _batch_integers(sizes, training, _channels_last(input), rate)
     if not training:
         operands = (input, weight, bias, running_mean, running_var)
-        return _run("batch_norm", _FIXED, operands, eps, settings, (1, *_NONE, AS_BEFORE))
+        return _run("batch_norm", _FIXED, operands, eps, integers)
     means, variances = _to_write(running_mean), _to_write(running_var)
-    operands = (input, weight, bias, means, variances)
-    out = _run("batch_norm", _BATCH, operands, eps, settings, (1, channels, AS_BEFORE))
-    for running, written in ((running_mean, means), (running_var, variances)):
-        if written is not running:
-            running.copy_(written)
+    out = _run("batch_norm", _BATCH, (input, weight, bias, means, variances), eps, integers)
+    if means is not running_mean:
+        running_mean.copy_(means)
+    if variances is not running_var:
+        running_var.copy_(variances)
     return out
+
+
+@remembered
+def _batch_integers(sizes: tuple[int, ...], training: bool, last: int, momentum: float) -> tuple[int, ...]:
+    """The integers of batches, for which statistics are taken in training only."""
+    extents = (sizes[0], 1, sizes[1], math.prod(sizes[2:]), last)
+    statistics = (1, sizes[1], AS_BEFORE) if training else (1, *_NONE, AS_BEFORE)
+    return *extents, float_bits(momentum), _LIKE_INPUT, *statistics
 
 
 def _need_constant(which: str, running: Any) -> None:

@@ -7,9 +7,15 @@ from typing import Any
 
 from fastgrad.functions.arguments import as_sequence, multiplied, need_tensor
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
+from fastgrad.nn.functional.windows import remembered
 from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.pooling import PAD_MODES
+
+_DTYPE, _NDIM = TENSOR.fields["dtype"][0], TENSOR.fields["ndim"][0]
+_PAD = BY_NAME["pad"].id
 
 
 def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
@@ -48,10 +54,10 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     tensor([[3, 2, 1, 2]])
     """
     need_tensor("pad", input)
-    sides = list(as_sequence("pad", pad, "pad", 2))
+    sides = as_sequence("pad", pad, "pad", 2)
     if len(sides) % 2:
-        raise RuntimeError(f"pad(): Padding length must be divisible by 2, but got pad={sides}")
-    if len(sides) > 2 * input.ndim:
+        raise RuntimeError(f"pad(): Padding length must be divisible by 2, but got pad={list(sides)}")
+    if len(sides) > 2 * rt.field(input, _NDIM):
         raise RuntimeError(
             "pad(): Padding length should be less than or equal to two times the input dimension but got padding "
             f"length {len(sides)} and input of dimension {input.ndim}"
@@ -63,32 +69,44 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     if mode != "constant":
         _check_repeats(input, sides, mode, value)
         if mode == "circular" and min(sides) < 0:  # what is repeated is what is left
-            input = _padded(input, [min(n, 0) for n in sides], "constant", 0)
-            sides = [max(n, 0) for n in sides]
+            input = _padded(input, tuple(min(n, 0) for n in sides), "constant", 0)
+            sides = tuple(max(n, 0) for n in sides)
     return _padded(input, sides, mode, 0 if value is None else value)
 
 
-def _padded(x: Any, sides: list[int], mode: str, value: float) -> Any:
+def _padded(x: Any, sides: tuple[int, ...], mode: str, value: float) -> Any:
     rank = len(sides) // 2
-    before, sizes = [0] * x.ndim, list(x.shape)
-    for k in range(rank):
-        dim = x.ndim - 1 - k
+    least = 0 if mode == "constant" else 1
+    places = _places(rt.sizes(x), sides, least)
+    op = (
+        _PAD
+        if mode == "constant"
+        else BY_NAME["pad.circular" if mode == "circular" else f"pad.{mode}{rank}d"].id
+    )
+    fill = float_bits(value) if rt.field(x, _DTYPE) in FLOATS else int(value)
+    last = rt.channels_last(x) if mode in ("reflect", "replicate") and x.ndim == rank + 2 > 3 else 0
+    return apply(op, 1, 0, x, PAD_MODES.index(mode), fill, last, *places)
+
+
+@remembered
+def _places(shape: tuple[int, ...], sides: tuple[int, ...], least: int) -> tuple[int, ...]:
+    """How much stands before a tensor in each dimension, and the sizes that it gets; each list after its length."""
+    ndim = len(shape)
+    before, sizes = [0] * ndim, list(shape)
+    for k in range(len(sides) // 2):
+        dim = ndim - 1 - k
         before[dim] = sides[2 * k]
         sizes[dim] += sides[2 * k] + sides[2 * k + 1]
-        least = 0 if mode == "constant" else 1
-        if sizes[dim] < least or max(-sides[2 * k], -sides[2 * k + 1]) > x.shape[dim]:
+        if sizes[dim] < least or max(-sides[2 * k], -sides[2 * k + 1]) > shape[dim]:
             raise RuntimeError(
-                f"pad(): the sizes {list(x.shape)} leave too little for padding {sides}: dimension {dim} would have "
-                f"size {sizes[dim]}"
+                f"pad(): the sizes {list(shape)} leave too little for padding {list(sides)}: dimension {dim} would "
+                f"have size {sizes[dim]}"
             )
     multiplied("pad", *filter(None, sizes))
-    op = {"constant": "pad", "circular": "pad.circular"}.get(mode, f"pad.{mode}{rank}d")
-    fill = float_bits(value) if x.dtype.is_floating_point else int(value)
-    last = rt.channels_last(x) if mode in ("reflect", "replicate") and x.ndim == rank + 2 > 3 else 0
-    return apply(BY_NAME[op].id, 1, 0, x, PAD_MODES.index(mode), fill, last, x.ndim, *before, x.ndim, *sizes)
+    return ndim, *before, ndim, *sizes
 
 
-def _check_repeats(x: Any, sides: list[int], mode: str, value: float | None) -> None:
+def _check_repeats(x: Any, sides: tuple[int, ...], mode: str, value: float | None) -> None:
     """What modes ask for that repeat elements of the tensor."""
     rank = len(sides) // 2
     if rank not in (1, 2, 3) or x.ndim not in (rank + 1, rank + 2):
@@ -109,10 +127,10 @@ def _check_repeats(x: Any, sides: list[int], mode: str, value: float | None) -> 
         if mode == "reflect" and widest >= size:
             raise RuntimeError(
                 "pad(): Padding size should be less than the corresponding input dimension, but got padding "
-                f"{sides[2 * k : 2 * k + 2]} at dimension {x.ndim - 1 - k} of input {list(x.shape)}"
+                f"{list(sides[2 * k : 2 * k + 2])} at dimension {x.ndim - 1 - k} of input {list(x.shape)}"
             )
         if mode == "circular" and widest > size:
             raise RuntimeError(
                 "pad(): Padding value causes wrapping around more than once: it may be at most the size, but got "
-                f"{sides[2 * k : 2 * k + 2]} at dimension {x.ndim - 1 - k} of input {list(x.shape)}"
+                f"{list(sides[2 * k : 2 * k + 2])} at dimension {x.ndim - 1 - k} of input {list(x.shape)}"
             )

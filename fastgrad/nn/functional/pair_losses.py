@@ -8,30 +8,36 @@ from typing import Any
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_float, need_optional, need_tensor
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.activations import logsigmoid
 from fastgrad.nn.functional.reduction import chosen_reduction
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import apply, invoke
+
+_DTYPE = TENSOR.fields["dtype"][0]
+_field, _sizes = rt.field, rt.sizes
 
 
 def _need_pair(name: str, input: Any, target: Any, stacklevel: int = 3) -> None:
     """Two tensors, of which one is floating point; a warning if sizes differ."""
     need_tensor(name, input)
     need_tensor(name, target, "target", 2)
-    if tuple(target.shape) != tuple(input.shape):
+    if _sizes(target) != _sizes(input):
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=stacklevel,
         )
-    if not (input.dtype.is_floating_point or target.dtype.is_floating_point):
+    if _field(input, _DTYPE) not in FLOATS and _field(target, _DTYPE) not in FLOATS:
         raise NotImplementedError(
             f"{name}(): not implemented for '{input.dtype.type_name}'; convert the operands to a floating-point dtype"
         )
 
 
 def _same_sizes(name: str, a: Any, b: Any) -> tuple[Any, Any]:
-    if tuple(a.shape) == tuple(b.shape):
+    if _sizes(a) == _sizes(b):
         return a, b
     try:
         shape = (a.detach() == b.detach()).shape
@@ -43,10 +49,14 @@ def _same_sizes(name: str, a: Any, b: Any) -> tuple[Any, Any]:
 
 def _loss(name: str, input: Any, target: Any, kind: str, *numbers: float) -> Any:
     """A loss by its op: each, or the mean or sum in one."""
-    input, target = _same_sizes(name, input, target)
+    if _sizes(input) != _sizes(target):
+        input, target = _same_sizes(name, input, target)
     if kind == "none":
         return invoke(BY_NAME[name], (input, target, *numbers))
-    return invoke(BY_NAME[f"{name}.{kind}"], (input, target, *numbers), int(kind == "mean"))
+    op, divided = BY_NAME[f"{name}.{kind}"], int(kind == "mean")
+    if not numbers:
+        return apply(op.id, 2, 0, input, target, divided)
+    return invoke(op, (input, target, *numbers), divided)
 
 
 def _reduced(each: Any, kind: str) -> Any:
@@ -55,8 +65,7 @@ def _reduced(each: Any, kind: str) -> Any:
 
 def _need_weight(name: str, weight: Any, input: Any, position: int) -> Any:
     """The factors of a loss, if there are any, which have the sizes of the input."""
-    need_optional(name, weight, "weight", position)
-    if weight is not None and tuple(weight.shape) != tuple(input.shape):
+    if need_optional(name, weight, "weight", position) is not None and _sizes(weight) != _sizes(input):
         raise ValueError("Weights and input must have the same size.")
     return weight
 
@@ -87,7 +96,8 @@ def mse_loss(
     """
     _need_pair("mse_loss", input, target)
     kind = chosen_reduction("mse_loss", reduction, size_average, reduce)
-    if _need_weight("mse_loss", weight, input, 6) is not None:
+    if weight is not None:
+        _need_weight("mse_loss", weight, input, 6)
         return _weighted(_loss("mse_loss", input, target, "none"), weight, kind)
     return _loss("mse_loss", input, target, kind)
 

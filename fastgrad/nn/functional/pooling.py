@@ -6,14 +6,16 @@ from typing import Any
 
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.nn.functional.windows import at_least, each_dim, remembered, with_rows
+from fastgrad.nn.functional.windows import Setting, are_plain, at_least, each_dim, remembered, with_rows
 from fastgrad.ops.call import apply
 
 _MAX, _AVG, _ADAPTIVE = (BY_NAME[name].id for name in ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d"))
+_NDIM = TENSOR.fields["ndim"][0]
 _UNDILATED = 6  # settings of windows without dilation
 
-Size = int | tuple[int, ...]
+Size = Setting
 
 
 def max_pool1d(
@@ -225,13 +227,31 @@ def _windows(
     name: str, rank: int, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What `_fitted` makes of the arguments of a function."""
-    need_tensor(name, x)
+    sizes = rt.sizes(need_tensor(name, x))
     as_flag(name, "ceil_mode", ceil_mode)
+    if are_plain(kernel, padding, dilation) and (stride is None or are_plain(stride)):
+        return _planned(name, rank, sizes, kernel, stride, padding, dilation, ceil_mode)
+    return _planned_from_any(name, rank, sizes, kernel, stride, padding, dilation, ceil_mode)
+
+
+def _planned_from_any(
+    name: str,
+    rank: int,
+    sizes: tuple[int, ...],
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     kernels = each_dim(name, "kernel_size", kernel, rank)
     unset = stride is None or (isinstance(stride, (tuple, list)) and not stride)
     strides = kernels if unset else each_dim(name, "stride", stride, rank)
     paddings, dilations = each_dim(name, "padding", padding, rank), each_dim(name, "dilation", dilation, rank)
-    return _fitted(name, rank, rt.sizes(x), kernels, strides, paddings, dilations, ceil_mode)
+    return _fitted(name, rank, sizes, kernels, strides, paddings, dilations, ceil_mode)
+
+
+_planned = remembered(_planned_from_any)
 
 
 @remembered
@@ -292,7 +312,7 @@ def _fitted(
 
 def _channels_last(x: Any) -> int:
     """Whether the results for a batch of images have their channels last; a single image has no such order."""
-    return rt.channels_last(x) if x.ndim == 4 else 0  # type: ignore[no-any-return]
+    return rt.channels_last(x) if rt.field(x, _NDIM) == 4 else 0  # type: ignore[no-any-return]
 
 
 def _max(

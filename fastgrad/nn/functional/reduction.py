@@ -25,7 +25,8 @@ def chosen_reduction(
     name: str, reduction: str, size_average: bool | None = None, reduce: bool | None = None
 ) -> str:
     """The name of a reduction, however it was given; ValueError if there is none."""
-    reduction = deprecated_reduction(reduction, size_average, reduce)
+    if size_average is not None or reduce is not None:
+        reduction = deprecated_reduction(reduction, size_average, reduce)
     if reduction not in REDUCTIONS:
         raise ValueError(
             f"{name}(): {reduction!r} is not a valid value for reduction; use 'none', 'mean' or 'sum'"

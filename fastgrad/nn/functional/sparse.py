@@ -10,9 +10,13 @@ from fastgrad.functions.creation import arange, ones, zeros
 from fastgrad.functions.index import index_select, scatter_add, where
 from fastgrad.functions.shape import unsqueeze
 from fastgrad.functions.statistics import norm
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import INT32, INT64
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
 
+_DTYPE = TENSOR.fields["dtype"][0]
 _EMBEDDING = BY_NAME["embedding"].id
 
 
@@ -68,16 +72,18 @@ def embedding(
     if sparse:
         raise NotImplementedError("embedding(): sparse=True is not supported; gradients are dense")
     need_tensor("embedding", input)
-    if need_tensor("embedding", weight, "weight", 2).ndim != 2:
-        raise RuntimeError(f"embedding(): 'weight' must be 2-D, but has shape {list(weight.shape)}")
-    if input.dtype is dtypes.int32:
+    table = rt.sizes(need_tensor("embedding", weight, "weight", 2))
+    if len(table) != 2:
+        raise RuntimeError(f"embedding(): 'weight' must be 2-D, but has shape {list(table)}")
+    code = rt.field(input, _DTYPE)
+    if code == INT32:
         input = input.to(dtypes.int64)
-    elif input.dtype is not dtypes.int64:
+    elif code != INT64:
         raise RuntimeError(
             "embedding(): Expected tensor for argument 'input' (the indices) to have one of the following scalar "
             f"types: Long, Int; but got {input.dtype.type_name} instead"
         )
-    rows, width = weight.shape
+    rows, width = table
     padding = -1
     if padding_idx is not None:
         if not -rows <= padding_idx < rows:
@@ -85,7 +91,8 @@ def embedding(
         padding = padding_idx % rows
     if max_norm is not None:
         _shorten(weight.detach(), input, max_norm, norm_type)
-    plan = (rows, width, padding, 0, input.ndim + 1, *input.shape, width)
+    sizes = rt.sizes(input)
+    plan = (rows, width, padding, 0, len(sizes) + 1, *sizes, width)
     if scale_grad_by_freq:
         return apply(_EMBEDDING, 3, 0, weight, input, _inverse_counts(input, rows).to(weight.dtype), *plan)
     return apply(_EMBEDDING, 2, 0, weight, input, *plan)

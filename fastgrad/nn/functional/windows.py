@@ -14,6 +14,21 @@ ones again and again."""
 _SMALL = 1 << 31
 
 
+Setting = int | tuple[int, ...]
+
+
+def are_plain(*settings: Any) -> bool:
+    """Whether settings are integers and tuples of integers, and nothing that is only equal to such."""
+    for setting in settings:
+        if type(setting) is not int:
+            if type(setting) is not tuple:
+                return False
+            for value in setting:
+                if type(value) is not int:
+                    return False
+    return True
+
+
 def each_dim(name: str, argument: str, value: Any, rank: int) -> tuple[int, ...]:
     """A setting given once, or for each of `rank` dimensions.
 
