@@ -22,9 +22,9 @@ from fastgrad.functions.index import index_select
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import cat, existing, expand, narrow, reshape, wrapped
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import apply
 
-_FLIP = BY_NAME["flip"]
+_FLIP = BY_NAME["flip"].id
 
 
 @public(package=False)
@@ -145,7 +145,7 @@ def flip(input: Any, *dims: Any) -> Any:
     chosen = [wrapped("flip", d, input.dim()) for d in need_sizes("flip", dims, "dims")]
     if len(set(chosen)) != len(chosen):
         raise RuntimeError(f"flip(): a dim appears multiple times in the list of dims {list(chosen)}")
-    return invoke(_FLIP, (input,), sum(1 << d for d in chosen))
+    return apply(_FLIP, 1, 0, input, sum(1 << d for d in chosen))
 
 
 @public()

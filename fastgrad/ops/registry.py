@@ -304,7 +304,7 @@ class Op:
             then returns that op, whose inputs are ``v``, the gradient, and what the derivative reads; its derivatives
             by the latter are to be declared.
         """
-        return self._elementwise_rule(name, True, node)
+        return self._elementwise_rule(name, times_g=True, node=node)
 
     def elementwise_vjp(
         self, name: str, *, node: str = "", flags: int = 0
@@ -313,7 +313,7 @@ class Op:
 
         Parameters are those of `partial`, and `flags` of the op that computes the product.
         """
-        return self._elementwise_rule(name, False, node, flags)
+        return self._elementwise_rule(name, times_g=False, node=node, flags=flags)
 
     def _elementwise_rule(
         self, name: str, times_g: bool, node: str, flags: int = 0

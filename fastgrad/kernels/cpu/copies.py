@@ -30,9 +30,11 @@ def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
         return plain, options
     straight = njit(**options)(plain)
     source = kernel.frame(layout_class).element("x", dtype)
-    pointer, side, square = _squares(source, dtype)
-    pointer_x, pointer_out = pointer or ELEMENTS[source].pointer, pointer or ELEMENTS[dtype].pointer
-    edge = _by_elements(source, dtype) if pointer is None else _by_elements(BY_SIZE[ITEMSIZES[dtype]], None)
+    if source == dtype:  # a copy moves bits, whatever they mean
+        source = dtype = BY_SIZE.get(ITEMSIZES[dtype], dtype)
+    pointer_x, pointer_out = ELEMENTS[source].pointer, ELEMENTS[dtype].pointer
+    edge = _by_elements(source, dtype)
+    side, square = _square(source, dtype, edge)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.strided(frame)
@@ -73,27 +75,22 @@ def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
     return run, KERNEL
 
 
-def _squares(source: int, dtype: int) -> tuple[Any, int, Any]:
-    """Pointers, the side of a square, and an inlined function that transposes one.
-
-    The first is None where elements are loaded and stored one by one.
-    """
-    moved = BY_SIZE.get(ITEMSIZES[dtype]) if source == dtype else None
-    width = 0 if moved is None else vector_lanes(moved)
+def _square(source: int, dtype: int, by_elements: Any) -> tuple[int, Any]:
+    """The side of a square, and an inlined function that transposes one: in registers, or element by element."""
+    width = vector_lanes(dtype) if source == dtype else 0
     if width:
-        return ELEMENTS[moved].pointer, width, transposing(width, moved, scaled=False)
-    edge = _by_elements(source, dtype)
+        return width, transposing(width, dtype, scaled=False)
 
     @njit(**INLINE)
     def square(target, row_target, found, row_found):  # type: ignore[no-untyped-def]
-        edge(target, row_target, found, row_found, ACROSS, ACROSS)
+        by_elements(target, row_target, found, row_found, ACROSS, ACROSS)
 
-    return None, ACROSS, square
+    return ACROSS, square
 
 
-def _by_elements(source: int, dtype: int | None) -> Any:
-    """An inlined function that transposes some rows and columns, with a cast to a dtype, if there is one."""
-    load, store = ELEMENTS[source].load, ELEMENTS[source if dtype is None else dtype].store
+def _by_elements(source: int, dtype: int) -> Any:
+    """An inlined function that transposes some rows and columns of one dtype to another."""
+    load, store = ELEMENTS[source].load, ELEMENTS[dtype].store
 
     @njit(**INLINE)
     def transpose(target, row_target, found, row_found, rows, columns):  # type: ignore[no-untyped-def]

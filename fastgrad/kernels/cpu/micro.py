@@ -41,7 +41,7 @@ def tile_shape(dtype: int) -> tuple[int, int, int] | None:
     if dtype not in (FLOAT32, FLOAT64):
         return None
     per_float32 = 2 if dtype == FLOAT64 else 1
-    if processor.has("avx512f"):
+    if processors.wide_tiles():
         return 8, 3, 16 // per_float32
     if processor.has("avx2") and processor.has("fma"):
         return 4, 3, 8 // per_float32

@@ -95,3 +95,14 @@ def square_columns(dtype: int) -> Any:
             row(acc, advance(x, i * step), width, mean)
 
     return sums
+
+
+def write_columns() -> Any:
+    """Write a row of a tile whose mean, scale and bias belong to a column."""
+
+    @njit(**LOOP)
+    def row(out, x, width, mean, scale, bias):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            out[j] = (x[j] - mean[j]) * scale[j] + bias[j]
+
+    return row

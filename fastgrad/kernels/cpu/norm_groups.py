@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from fastgrad.kernels.cpu.norm_columns import column_sums, square_columns
+from fastgrad.kernels.cpu.norm_columns import column_sums, square_columns, write_columns
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
 from fastgrad.native.base.intrinsics import advance, f64s, stack_words
 from fastgrad.native.contracts.element_types import FLOAT64
@@ -65,12 +65,7 @@ def group_columns(dtype: int, centred: bool) -> Any:
     """``normalise(out, x, w, b, has_w, has_b, means, scales, groups, c, s, eps)`` for one image."""
     element = ELEMENTS[dtype]
     pointer, zero, one = element.pointer, element.constant(0), element.constant(1)
-    statistics = _statistics(dtype, centred)
-
-    @njit(**LOOP)
-    def row(out, x, width, mean, scale, bias):  # type: ignore[no-untyped-def]
-        for j in range(width):
-            out[j] = (x[j] - mean[j]) * scale[j] + bias[j]
+    statistics, row = _statistics(dtype, centred), write_columns()
 
     @njit(**KERNEL)
     def write(out, x, w, b, has_w, has_b, means, scales, groups, c, s, pitch):  # type: ignore[no-untyped-def]

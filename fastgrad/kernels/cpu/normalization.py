@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from fastgrad.kernels.cpu.norm_columns import column_sums, square_columns
+from fastgrad.kernels.cpu.norm_columns import column_sums, square_columns, write_columns
 from fastgrad.kernels.cpu.norm_groups import group_columns, group_columns_weight
 from fastgrad.kernels.cpu.rows import BLOCK, blocked
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
@@ -253,15 +253,11 @@ def _write_channels(dtype: int, p: Pieces, fixed: bool) -> Any:
     """The result, given means and reciprocal deviations or, if `fixed`, variances."""
     element = ELEMENTS[dtype]
     pointer, cast, zero, one = element.pointer, element.constant, element.constant(0), element.constant(1)
+    row = write_columns()
 
     @njit(**INLINE)
     def reciprocal(spread, k, eps):  # type: ignore[no-untyped-def]
         return cast(1.0 / _sqrt(np.float64(spread[k]) + eps)) if fixed else spread[k]
-
-    @njit(**LOOP)
-    def row(out, x, width, mean, scale, bias):  # type: ignore[no-untyped-def]
-        for j in range(width):
-            out[j] = (x[j] - mean[j]) * scale[j] + bias[j]
 
     @njit(**KERNEL)
     def write(out, x, w, b, has_w, has_b, means, spread, eps, n, c, s, step):  # type: ignore[no-untyped-def]

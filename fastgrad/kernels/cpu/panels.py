@@ -29,6 +29,21 @@ STRIP_WORDS = 4096
 """Words of the stack for a block of a strip that lies by columns."""
 
 
+def _line(length: int) -> Any:
+    """An inlined function that copies n neighbours, and that many, the usual case, by whole vectors."""
+
+    @njit(**INLINE)
+    def copy(to, at, n):  # type: ignore[no-untyped-def]
+        if n == length:
+            for j in range(length):
+                to[j] = at[j]
+        else:
+            for j in range(n):
+                to[j] = at[j]
+
+    return copy
+
+
 def _elements(dtype: int) -> Any:
     """An inlined function that writes the transpose of some rows, `k` long, element by element."""
 
@@ -67,18 +82,12 @@ def _transpose(dtype: int) -> Any:
 
 def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Matrices by panels of their columns."""
-    pointer, transpose = ELEMENTS[dtype].pointer, _transpose(dtype)
+    pointer, transpose, line = ELEMENTS[dtype].pointer, _transpose(dtype), _line(PANEL_COLUMNS)
 
     @njit(**INLINE)
     def copy(target, source, row, n, k):  # type: ignore[no-untyped-def]
         for p in range(k):
-            to, at = advance(target, p * PANEL_COLUMNS), advance(source, p * row)
-            if n == PANEL_COLUMNS:
-                for j in range(PANEL_COLUMNS):
-                    to[j] = at[j]
-            else:
-                for j in range(n):
-                    to[j] = at[j]
+            line(advance(target, p * PANEL_COLUMNS), advance(source, p * row), n)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.panels(frame)
@@ -157,7 +166,7 @@ def _large_product(dtype: int) -> Any:
     """``product(c, row_c, a, row_a, a_by_columns, panels, m, n, k)``; see Note [Large products]."""
     pointer, memory = ELEMENTS[dtype].pointer, stack_words(STRIP_WORDS)
     depth = STRIP_WORDS * 8 // (ELEMENTS[dtype].scalar.bitwidth // 8) // STRIP_ROWS
-    through = _through_panels(dtype)
+    through, line = _through_panels(dtype), _line(STRIP_ROWS)
 
     @njit(**INLINE)
     def strip_by_columns(c, row_c, a, row_a, panels, m, n, k):  # type: ignore[no-untyped-def]
@@ -165,13 +174,7 @@ def _large_product(dtype: int) -> Any:
         for p in range(0, k, depth):
             inner = min(depth, k - p)
             for q in range(inner):
-                to, at = advance(strip, q * STRIP_ROWS), advance(a, (p + q) * row_a)
-                if m == STRIP_ROWS:
-                    for r in range(STRIP_ROWS):
-                        to[r] = at[r]
-                else:
-                    for r in range(m):
-                        to[r] = at[r]
+                line(advance(strip, q * STRIP_ROWS), advance(a, (p + q) * row_a), m)
             rows = advance(panels, p * PANEL_COLUMNS)
             through(c, row_c, strip, 1, STRIP_ROWS, rows, k, m, n, inner, 1 if p > 0 else 0)
 

@@ -186,9 +186,21 @@ def one_line(f, n):
     return line
 
 
+@native
+def across_operands(f, n, ins, out):
+    """A mask of the operands of a strided launch that lie across the result, where copies of them pay."""
+    to = tensor(out)
+    across = 0
+    if n > 1 and to.numel >= COPIES_PAY and without_gaps(to):
+        for k in range(n):
+            if lies_across(f, k) != 0 and tensor(ins[k]).numel == to.numel:
+                across |= 1 << k
+    return across
+
+
 @native_once
-def with_copies(kernel, dtype, n, ins, out):
-    """As `run_elementwise`, with copies of what lies across the result: in memory as the result does."""
+def with_copies(kernel, dtype, n, ins, out, across):
+    """As `run_elementwise`, with copies of the operands of a mask: in memory as the result does."""
     to = tensor(out)
     frame = stack_frame()
     s = frames.strided(frame)
@@ -196,45 +208,25 @@ def with_copies(kernel, dtype, n, ins, out):
     status = 0
     for k in range(n):
         laid[k] = ins[k]
-        t = tensor(ins[k])
-        strided_frame(s, n, ins, out)
-        if failed(status) or lies_across(s, k) == 0 or t.numel != to.numel:
+        if failed(status) or not across >> k & 1:
             continue
+        t = tensor(ins[k])
         copy = new_tensor(t.dtype, t.device, to.ndim, to.shape)
         if failed(copy):
             status = copy
             continue
         laid[k] = lay_out(copy, to.strides)
         strided_frame(s, 1, advance(ins, k), copy)
-        status = launch(
-            runtime().copy_kernel + t.dtype,
-            to.device,
-            t.dtype,
-            STRIDED,
-            frame,
-            STRIDED_INPUTS + OPERAND_WORDS,
-            to.numel,
-        )
+        length = STRIDED_INPUTS + OPERAND_WORDS
+        status = launch(runtime().copy_kernel + t.dtype, to.device, t.dtype, STRIDED, frame, length, to.numel)
     if not failed(status):
         strided_frame(s, n, laid, out)
-        status = launch(
-            kernel, to.device, dtype, STRIDED, frame, STRIDED_INPUTS + n * OPERAND_WORDS, to.numel
-        )
+        length = STRIDED_INPUTS + n * OPERAND_WORDS
+        status = launch(kernel, to.device, dtype, STRIDED, frame, length, to.numel)
     for k in range(n):
         if laid[k] != ins[k]:
             drop(laid[k])
     return status
-
-
-@native_inline
-def wants_copies(f, n, out):
-    """Whether some operand of a strided launch lies across the result, and copies of it pay."""
-    if n == 1 or out.numel < COPIES_PAY or not without_gaps(out):
-        return False
-    for k in range(n):
-        if lies_across(f, k) != 0:
-            return True
-    return False
 
 
 @native
@@ -256,8 +248,9 @@ def run_elementwise(kernel, dtype, n, ins, out):
         s = frames.strided(frame)
         strided_frame(s, n, ins, out)
         if inplace == 99 or not one_line(s, n):
-            if wants_copies(s, n, to):
-                return with_copies(kernel, dtype, n, ins, out)
+            across = across_operands(s, n, ins, out)
+            if across != 0:
+                return with_copies(kernel, dtype, n, ins, out, across)
             return launch(
                 kernel, to.device, dtype, STRIDED, frame, STRIDED_INPUTS + n * OPERAND_WORDS, to.numel
             )

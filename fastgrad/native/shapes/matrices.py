@@ -217,9 +217,9 @@ def lay_in_panels(x):
 
 @native
 def in_panels(h):
-    """The columns of a matrix by panels."""
-    if tensor(h).ndim != 2:
-        return fail(MATRIX_NEEDED, tensor(h).ndim)
+    """The columns of a matrix, or of a batch of them, by panels."""
+    if tensor(h).ndim != 2 and tensor(h).ndim != 3:
+        return fail(PRODUCT_DIMS)
     x = gemm_operand(h)
     if failed(x):
         return x
