@@ -45,7 +45,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
                 "fastgrad then compiles when it is first used"
             )
             return
-        for folder in cache.iterdir():
+        for folder in filter(Path.is_dir, cache.iterdir()):  # beside them lies what compiling anew would use
             build_data["force_include"][str(folder)] = f"fastgrad/compiled/{folder.name}"
         build_data["pure_python"] = False
         build_data["infer_tag"] = True

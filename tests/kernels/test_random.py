@@ -22,7 +22,7 @@ from fastgrad.kernels.compile import compile_kernel
 from fastgrad.kernels.cpu import random as kernels
 from fastgrad.native.base.intrinsics import words
 from fastgrad.native.build import processors
-from fastgrad.native.build.compiler import compile_unit, optimised, target_machine
+from fastgrad.native.build.compiler import compile_unit, optimised
 from fastgrad.native.build.loader import load_object, rt
 from fastgrad.native.contracts.element_types import (
     BOOL,
@@ -183,7 +183,7 @@ def test_a_later_offset_continues_the_stream(name, dtype):
 @pytest.mark.parametrize(("name", "dtype"), [("uniform", FLOAT32), ("normal", FLOAT32), ("integers", INT64)])
 def test_loops_multiply_vectors(name, dtype):
     function, options = getattr(kernels, name)(ROWS[name], dtype, FLAT)
-    module = optimised(name, [Export(name, function)], target_machine(processors.host()), options=options)
+    module = optimised(name, [Export(name, function)], processors.host(), options=options)
     assert re.search(r"mul [a-z ]*<\d+ x i64>", str(module))
 
 

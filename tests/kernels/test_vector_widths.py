@@ -16,7 +16,8 @@ from fastgrad.kernels.cpu import micro
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
 from fastgrad.native.base.intrinsics import words
 from fastgrad.native.build import cache, processors
-from fastgrad.native.build.compiler import compile_unit, optimised, target_machine
+from fastgrad.native.build.compiler import compile_unit, optimised
+from fastgrad.native.build.machine_code import target_machine
 from fastgrad.native.build.processors import FULL_WIDTH, Processor, named
 from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64
 from fastgrad.native.contracts.entries import Export
@@ -43,8 +44,8 @@ ROWS = {kernel.name: kernel for kernel in KERNELS}
 
 
 def assembly(exports: list[Export], processor: Processor) -> str:
-    machine = target_machine(processor)
-    return machine.emit_assembly(optimised("probe", exports, machine))
+    machine = target_machine(*processor)
+    return machine.emit_assembly(optimised("probe", exports, processor))
 
 
 @functools.cache
@@ -147,8 +148,8 @@ def test_units_are_compiled_for_the_host(monkeypatch: pytest.MonkeyPatch):
         processor = named(name, AVX512)
         monkeypatch.setattr(processors, "host", lambda processor=processor: processor)
         codes[name] = compile_unit("probe", exports)
-        machine = target_machine(processor)
-        assert codes[name] == machine.emit_object(optimised("probe", exports, machine))
+        machine = target_machine(*processor)
+        assert codes[name] == machine.emit_object(optimised("probe", exports, processor))
     assert codes["cascadelake"] != codes["icelake-server"]
 
 

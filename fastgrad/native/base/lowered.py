@@ -311,6 +311,7 @@ def _rebuilt(kept: Kept, dispatcher: Any, context: Any) -> Any:
     """Numba's result of compiling; None if a function that it calls is not what it was."""
     fndesc, signature, callees = pickle.loads(kept.description)
     library = RawLibrary(context.codegen(), fndesc.mangled_name)
+    library.home = dispatcher.py_func.__module__
     called = _called(dispatcher.py_func)
     for callee in callees:
         function = called.get(callee.identity)

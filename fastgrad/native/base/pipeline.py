@@ -7,8 +7,8 @@ collects the modules. These are the only uses of Numba's internals in the projec
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 from numba.core import typed_passes as typed
@@ -83,6 +83,7 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         state = self.state
         state.library = RawLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.home = state.func_id.modname
         state.flags.noalias = self.noalias
         state.typingctx = _Remembering(state.typingctx)
         manager = DefaultPassBuilder.define_nopython_pipeline(state)
@@ -118,9 +119,24 @@ class NoaliasCompiler(KernelCompiler):
     noalias = True
 
 
-def link(libraries: list[Any]) -> llvm.ModuleRef:
-    """One module with the functions of `libraries` and of all that they call."""
-    modules: list[llvm.ModuleRef] = []
+class Lowered(NamedTuple):
+    """A function as Numba lowered it.
+
+    Parameters
+    ----------
+    home : str
+        The module that it was written in; empty for Numba's own functions.
+    modules : list of ModuleRef
+        The function, and what belongs to it alone.
+    """
+
+    home: str
+    modules: list[llvm.ModuleRef]
+
+
+def collect(libraries: list[Any]) -> list[Lowered]:
+    """The functions of `libraries`, and all that they call."""
+    found: list[Lowered] = []
     seen: set[int] = set()
     pending = list(libraries)
     while pending:
@@ -129,9 +145,18 @@ def link(libraries: list[Any]) -> llvm.ModuleRef:
             continue
         seen.add(id(library))
         pending.extend(library._linking_libraries)
-        # Numba's own functions come as libraries of its own.
-        parts = library.modules if isinstance(library, RawLibrary) else [library._final_module]
-        for part in [found.clone() for found in parts]:
+        if isinstance(library, RawLibrary):
+            found.append(Lowered(library.home, library.modules))
+        else:  # Numba's own functions come as libraries of its own
+            found.append(Lowered("", [library._final_module]))
+    return found
+
+
+def link(functions: Iterable[Lowered]) -> llvm.ModuleRef:
+    """One module with copies of functions."""
+    modules: list[llvm.ModuleRef] = []
+    for lowered in functions:
+        for part in [found.clone() for found in lowered.modules]:
             for function in part.functions:
                 if not function.is_declaration:
                     function.linkage = (

@@ -28,6 +28,7 @@ class RawLibrary(JITCodeLibrary):  # type: ignore[misc]
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.modules: list[llvm.ModuleRef] = []
+        self.home = ""  # the Python module of the function
         self.callee: Any = None  # how others that are kept name the function, see `lowered`
 
     @property

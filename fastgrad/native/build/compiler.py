@@ -1,23 +1,33 @@
 """From Python functions to object code: Numba compiles, LLVM links and optimises, nothing is run.
 
-A unit is a set of functions in one object file. Two sorts of functions leave a unit: kernels,
-``void(int64 frame)``, and entries, which CPython calls. Their wrappers are LLVM IR, so that the optimiser sees through
-them; see Note [Entries] in `contracts.entries`.
+A unit is a set of functions in one object file, or, where it is large, in several. Two sorts of functions leave a unit:
+kernels, ``void(int64 frame)``, and entries, which CPython calls. Their wrappers are LLVM IR, so that the optimiser sees
+through them; see Note [Entries] in `contracts.entries`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
 from numba import njit, types
 
 from fastgrad.native.base.intrinsics import NATIVE, OUT_OF_LINE
-from fastgrad.native.base.pipeline import link
+from fastgrad.native.base.pipeline import Lowered, collect, link
 from fastgrad.native.build import processors
+from fastgrad.native.build.machine_code import (
+    EXPORTED,
+    IN_PARTS,
+    Settings,
+    emit,
+    of_each,
+    optimise,
+    target_machine,
+)
+from fastgrad.native.build.parts import divided
 from fastgrad.native.contracts.entries import Export
 
 NUMBA_TYPES = {"i": types.int64, "d": types.float64, "v": types.void}
@@ -40,14 +50,8 @@ def _collector_off() -> Iterator[None]:
 
 
 @_collector_off()
-def compile_unit(
-    name: str,
-    exports: list[Export],
-    *,
-    wrappers: Callable[[list[str]], str] | None = None,
-    options: dict[str, Any] | None = None,
-) -> bytes:
-    """Compile `exports` to one relocatable object file.
+def compile_unit(name: str, exports: list[Export], *, options: dict[str, Any] | None = None) -> bytes:
+    """Compile `exports`, which are kernels, to one relocatable object file.
 
     Parameters
     ----------
@@ -55,40 +59,64 @@ def compile_unit(
         Name of the LLVM module.
     exports : list of Export
         What the unit provides, each under the symbol ``fastgrad_<name>``.
-    wrappers : callable, optional
-        What else belongs to the unit, as LLVM IR, from the names of the compiled functions; without it the exports
-        are kernels.
     options : dict, optional
         Numba options in place of those of the runtime (kernels allow contraction).
     """
-    machine = target_machine(processors.host())
-    module = optimised(name, exports, machine, wrappers=wrappers, options=options)
-    code = bytes(machine.emit_object(module))
-    _check_symbols(module, name)
-    return code
+    machine = target_machine(*processors.host())
+    made = emit(optimised(name, exports, processors.host(), options=options), machine)
+    _check_symbols(made.undefined, name)
+    return made.code
 
 
 def optimised(
     name: str,
     exports: list[Export],
-    machine: llvm.TargetMachine,
+    processor: processors.Processor,
     *,
-    wrappers: Callable[[list[str]], str] | None = None,
     options: dict[str, Any] | None = None,
 ) -> llvm.ModuleRef:
-    """The module of a unit for a machine, of which only the machine code is still to be made; see `compile_unit`."""
-    symbols = []
-    libraries = []
-    for export in exports:
-        symbol, library = _compile(export, options or NATIVE)
-        symbols.append(symbol)
-        libraries.append(library)
-    module = link(libraries)
-    text = _kernels(exports, symbols) if wrappers is None else wrappers(symbols)
-    module.link_in(llvm.parse_assembly(text))
+    """The module of a unit for a processor, of which only the machine code is still to be made: see `compile_unit`."""
+    symbols, functions = _lowered(exports, options or NATIVE)
+    module = link(functions)
+    module.link_in(llvm.parse_assembly(_kernels(exports, symbols)))
     module.name = name
-    _optimise(module, machine, kernels=wrappers is None)
+    optimise(module, target_machine(*processor), _settings(processor, kernels=True))
     return module
+
+
+@_collector_off()
+def compile_parts(
+    name: str, exports: list[Export], rooms: Sequence[tuple[str, ...]], wrappers: Callable[[list[str]], str]
+) -> list[bytes]:
+    """Compile a unit to several object files that refer to each other: see `parts`.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it.
+    exports : list of Export
+        What the unit provides.
+    rooms : sequence of tuple of str
+        Packages whose functions make a part; all others make the first.
+    wrappers : callable
+        What else belongs to the unit, as LLVM IR, from the names of the compiled functions. It refers to those only.
+    """
+    symbols, functions = _lowered(exports, NATIVE)
+    settings = _settings(processors.host(), kernels=False)
+    modules = divided(functions, rooms if IN_PARTS else (), wrappers(symbols), symbols)
+    made = of_each([module.as_bitcode() for module in modules], settings)
+    _check_symbols({s for part in made for s in part.undefined if not s.startswith(EXPORTED)}, name)
+    return [part.code for part in made]
+
+
+def _lowered(exports: list[Export], options: dict[str, Any]) -> tuple[list[str], list[Lowered]]:
+    """The symbols of exports, and these and all functions that they call, as Numba lowers them."""
+    compiled = [_compile(export, options) for export in exports]
+    return [symbol for symbol, _ in compiled], collect([library for _, library in compiled])
+
+
+def _settings(processor: processors.Processor, *, kernels: bool) -> Settings:
+    return Settings(*processor, kernels, frozenset(OUT_OF_LINE))
 
 
 _KERNEL = """
@@ -115,39 +143,8 @@ def _compile(export: Export, options: dict[str, Any]) -> tuple[str, Any]:
     return result.fndesc.llvm_func_name, result.library
 
 
-def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, *, kernels: bool) -> None:
-    # Everything but the wrappers becomes private to the unit, so that inlining and constant propagation see
-    # that no function ever reports an exception.
-    for function in module.functions:
-        if not function.is_declaration and not function.name.startswith("fastgrad_"):
-            function.linkage = llvm.Linkage.internal
-            if any(name in function.name for name in OUT_OF_LINE):
-                function.add_function_attribute("noinline")
-    for variable in module.global_variables:
-        if not variable.is_declaration:
-            variable.linkage = llvm.Linkage.internal
-    options = llvm.create_pipeline_tuning_options(speed_level=3 if kernels else 2)
-    # The runtime's loops run over a few dims, operands or hooks: longer code would only take time to compile.
-    options.loop_vectorization = options.loop_unrolling = kernels
-    options.slp_vectorization = True
-    llvm.create_pass_builder(machine, options).getModulePassManager().run(
-        module, llvm.create_pass_builder(machine, options)
-    )
-
-
-def _check_symbols(module: llvm.ModuleRef, name: str) -> None:
+def _check_symbols(undefined: Iterable[str], name: str) -> None:
     """Every function that the unit uses but does not hold must exist in the process: a call would crash."""
-    for symbol in (*module.functions, *module.global_variables):
-        if symbol.is_declaration and not symbol.name.startswith("llvm."):
-            if llvm.address_of_symbol(symbol.name) is None:
-                raise RuntimeError(f"unit {name} refers to {symbol.name}, which is not to be found")
-
-
-def target_machine(processor: processors.Processor) -> llvm.TargetMachine:
-    """The machine that makes code for a processor."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(
-        cpu=processor.name, features=processor.features, opt=3, reloc="pic", codemodel="jitdefault", jit=True
-    )
+    for symbol in undefined:
+        if llvm.address_of_symbol(symbol) is None:
+            raise RuntimeError(f"unit {name} refers to {symbol}, which is not to be found")

@@ -10,7 +10,7 @@ import ctypes
 import importlib
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
@@ -26,11 +26,12 @@ _engines: list[Any] = []  # object code lives as long as the process
 _keep: list[Any] = []  # definitions that CPython refers to
 
 
-def load_object(code: bytes) -> Callable[[str], int]:
-    """Load object code; returns the function that gives the address of a symbol."""
+def load_object(*codes: bytes) -> Callable[[str], int]:
+    """Load object files, which may refer to each other; returns the function that gives the address of a symbol."""
     with cache.COMPILING:
         engine = _new_engine()
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        for code in codes:
+            engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         _engines.append(engine)
 
@@ -144,8 +145,12 @@ def make_type(kind: ObjectType, address: Callable[[str], int], base: type) -> ty
 _RETURNS = {"none": "v", "inner": "x"}
 
 
+ROOMS = (("fastgrad.native.shapes",), ("fastgrad.native.backward", "fastgrad.native.graph"))
+"""What of the runtime is compiled beside the rest: see `parts`."""
+
+
 def _compile_runtime() -> bytes:
-    from fastgrad.native.build.compiler import compile_unit
+    from fastgrad.native.build.compiler import compile_parts
     from fastgrad.native.build.incremental import lowered_functions
     from fastgrad.native.python.wrappers import wrappers
 
@@ -155,7 +160,17 @@ def _compile_runtime() -> bytes:
 
     exports = [Export(e.name, function(e.place), e.letters, _RETURNS.get(e.result, "i")) for e in ENTRIES]
     with lowered_functions():
-        return compile_unit("runtime", exports, wrappers=wrappers)
+        codes = compile_parts("runtime", exports, ROOMS, wrappers)
+    return b"".join(len(code).to_bytes(8, "little") + code for code in codes)
+
+
+def _parts_of(joined: bytes) -> Iterator[bytes]:
+    """The object files of the runtime, which lie one behind the other, each behind its length."""
+    at = 0
+    while at < len(joined):
+        size = int.from_bytes(joined[at : at + 8], "little")
+        yield joined[at + 8 : at + 8 + size]
+        at += 8 + size
 
 
 RUNTIME_SECONDS = 30.0  # that compiling it takes; for messages
@@ -174,7 +189,8 @@ def _load_runtime() -> tuple[types.SimpleNamespace, list[type]]:
     _check_interpreter()
     key = cache.hash_package("native")
     name = f"runtime-{key}{'-debug' if flags.DEBUG else ''}"
-    address = load_object(cache.get(name, "the runtime", _compile_runtime, RUNTIME_SECONDS).code)
+    unit = cache.get(name, "the runtime", _compile_runtime, RUNTIME_SECONDS)
+    address = load_object(*_parts_of(unit.code))
     names = [entry.name for entry in ENTRIES if entry.is_public]
     namespace = types.SimpleNamespace(**{n: make_function(n, address(f"fastgrad_{n}")) for n in names})
     namespace.set_word(RUNTIME.fields["read_attribute"][0], address("fastgrad_module_getattro"))
