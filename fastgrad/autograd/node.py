@@ -212,9 +212,6 @@ class Node(NodeBase):
             results[k] = value
         return results[0] if len(results) == 1 else tuple(results)
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {hex(id(self))}>"
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from fastgrad import dtypes
 from fastgrad.autograd import engine
 from fastgrad.autograd import hooks as hooks_
-from fastgrad.autograd.node import Node
 from fastgrad.functions.arguments import as_flag
 from fastgrad.functions.creation import empty
 from fastgrad.native.build.loader import TensorBase, rt
@@ -81,10 +80,7 @@ class History(Methods):
         """Which output of `grad_fn` it is."""
         return _field(self, _OUTPUT_NR)  # type: ignore[no-any-return]
 
-    @property
-    def grad_fn(self) -> Node | None:
-        """The node of the op that made it; None for leaves."""
-        return rt.grad_fn(self)  # type: ignore[no-any-return]
+    grad_fn = property(rt.grad_fn, doc="The node of the op that made it, a `Node`; None for leaves.")
 
     @property
     def grad(self) -> Any:

@@ -85,11 +85,11 @@ MODULE_NAMES = (
 """What compiled code looks up in the `__dict__` of a module, or among the hooks of all modules."""
 MODULE_CALL = Part(
     "module_call", module=1, own=1, everywhere=1, n_pre=1, n_backward=1, args=1, kwargs=1, result=1, crossing=1,
-    with_kwargs=1, keys=1, key=1,
+    input_node=1, with_kwargs=1, keys=1, key=1,
 )  # fmt: skip
 """A call of a module that has hooks: the `__dict__` of the module and the dict of the hooks of all; how many hooks run
-before `forward`, and backward; the arguments; the result; what backward hooks need; which hooks want keyword arguments;
-which hooks run, and the last one that began."""
+before `forward`, and backward; the arguments; the result; what backward hooks need, and the node that the
+inputs crossed; which hooks want keyword arguments; which hooks run, and the last one that began."""
 
 T_OBJECT, T_LONGLONG, T_PYSSIZET = 6, 17, 19
 READONLY = 1

@@ -176,6 +176,7 @@ def begin_call(o, own, args, kwargs):
     c.kwargs = 0
     c.result = 0
     c.crossing = 0
+    c.input_node = 0
     c.with_kwargs = 0
     c.keys = 0
     c.key = 0
@@ -191,7 +192,7 @@ def begin_call(o, own, args, kwargs):
             give_always(c)
             let_go(c.result)
             c.result = 0
-    for held in (c.args, c.kwargs, c.crossing, c.with_kwargs, c.keys, c.key):
+    for held in (c.args, c.kwargs, c.crossing, c.input_node, c.with_kwargs, c.keys, c.key):
         let_go(held)
     return c.result
 
@@ -223,10 +224,12 @@ def call_with_hooks(c):
     if c.n_pre > 0 and failed(run_hooks(c, ALL_PRE_HOOKS, PRE_HOOKS)):
         return RAISED
     if c.crossing != 0:
-        inside = call_python(runtime().enter_crossing, 2, c.crossing, c.args)
-        if inside == 0:
+        pair = call_python(runtime().enter_crossing, 2, c.crossing, c.args)
+        if pair == 0:
             return RAISED
-        exchange_args(c, inside)
+        c.input_node = held_item(pair, 0)
+        exchange_args(c, held_item(pair, 1))
+        py_decref(pair)
     args = exact_tuple(c.args)
     c.result = call_forward(c.module, args, c.kwargs) if args != 0 else 0
     let_go(args)
@@ -238,11 +241,19 @@ def call_with_hooks(c):
     if n_post + count_everywhere(c, ALL_HOOKS) > 0 and failed(run_hooks(c, ALL_HOOKS, HOOKS)):
         return RAISED
     if c.crossing != 0:
-        outside = call_python(runtime().leave_crossing, 2, c.crossing, c.result)
+        outside = call_python(runtime().leave_crossing, 3, c.crossing, c.result, c.input_node)
         if outside == 0:
             return RAISED
         exchange_result(c, outside)
     return OK
+
+
+@native
+def held_item(values, k):
+    """An item of a tuple, a new reference."""
+    item = py_tuple_item(values, k)
+    py_incref(item)
+    return item
 
 
 @native

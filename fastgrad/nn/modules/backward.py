@@ -19,8 +19,11 @@ from typing import Any
 from fastgrad.autograd.boundary import boundary, zeros_at
 from fastgrad.autograd.hooks import CheckedHook, check_replacement, hook_name
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.nn.modules.module_hooks import Hook
+from fastgrad.nn.modules import module_hooks as hooks_
+from fastgrad.nn.modules.module_hooks import CALL_HOOKS, Hook
 from fastgrad.nn.modules.pytree import children, filled, form_of, is_container, picked, rebuilt
+
+_tensor_boundary, _hold_node_hook = rt.tensor_boundary, rt.hold_node_hook
 
 Grads = tuple[Any, ...]
 Hooks = Sequence[Hook]
@@ -31,18 +34,14 @@ PRE_HOOK: _Kind = ("Backward pre hook", "grad_output")
 Answers = list[tuple[Hook, Any]]  # what hooks returned that was not None
 
 
-def cross(values: tuple[Any, ...], inside: bool) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Let values cross a boundary, and with `inside` the tensors inside of containers among them.
+def _cross_parts(values: tuple[Any, ...], inside: bool) -> tuple[Any, Any, tuple[Any, ...]]:
+    """Let values cross a boundary that are not all tensors, and with `inside` the tensors inside of containers.
 
     Returns
     -------
     tuple
-        The node, None if nothing requires grad; the form of the values, None if all are tensors; the values behind
-        the boundary.
+        The node, None if nothing requires grad; the form of the values; the values behind the boundary.
     """
-    crossed = rt.tensor_boundary(values)
-    if crossed is not None:
-        return crossed[0], None, crossed[1]
     tensors: list[Any] = []
     forms = tuple([form_of(v, tensors) if inside or isinstance(v, TensorBase) else None for v in values])
     node, aliases = boundary(tuple(tensors))
@@ -51,36 +50,97 @@ def cross(values: tuple[Any, ...], inside: bool) -> tuple[Any, Any, tuple[Any, .
     return node, forms, tuple([filled(f, aliases, v) for f, v in zip(forms, values, strict=True)])
 
 
-class Boundaries:
-    """The two boundaries of one call, and the hooks that see what crosses them.
+class Crossing:
+    """What backward hooks need of one call: the two boundaries that its tensors cross, and the hooks that see them.
+
+    The hooks are those that are there when it is made.
 
     Parameters
     ----------
     module : Module
-    hooks, pre_hooks : sequence of callable
-        The full backward hooks and the backward pre-hooks; they stay those of this call.
+    own : dict
+        The `__dict__` of the module.
+
+    Attributes
+    ----------
+    hooks, pre_hooks, deprecated : tuple of callable
+        The full backward hooks, the backward pre-hooks, and backward hooks of the deprecated kind.
     wishes : dict, optional
-        For each of them whether it wants what is in containers, if one does.
+        For each of the first two kinds whether it wants what is in containers, if one does.
     """
 
-    __slots__ = ("hooks", "input_form", "module", "n_inputs", "output_form", "pre_hooks", "single", "wishes")
+    __slots__ = (
+        "args", "deprecated", "hooks", "input_form", "module", "n_inputs", "output_form", "pre_hooks", "single",
+        "wishes",
+    )  # fmt: skip
 
-    def __init__(self, module: Any, hooks: Hooks, pre_hooks: Hooks, wishes: Wishes | None) -> None:
+    def __init__(self, module: Any, own: dict[str, Any]) -> None:
         self.module = module
-        self.hooks = hooks
-        self.pre_hooks = pre_hooks
-        self.wishes = wishes
+        self.wishes: Wishes | None = None
+        self.deprecated: Hooks = ()
+        if CALL_HOOKS or own["_is_full_backward_hook"] is not True or own["_backward_hooks_with_containers"]:
+            self._gather(own)
+            return
+        self.hooks: Hooks = tuple(own["_backward_hooks"].values())
+        self.pre_hooks: Hooks = tuple(own["_backward_pre_hooks"].values())
+
+    def _gather(self, own: dict[str, Any]) -> None:
+        """Find the hooks of the module and those of all modules, of each kind."""
+        inside = own["_backward_hooks_with_containers"]
+        stores = [(own["_is_full_backward_hook"], own["_backward_hooks"], own["_backward_pre_hooks"])]
+        if CALL_HOOKS:
+            inside = {*inside, *hooks_._global_backward_hooks_with_containers}
+            everywhere = hooks_._global_backward_hooks, hooks_._global_backward_pre_hooks
+            stores.insert(0, (hooks_._global_is_full_backward_hook, *everywhere))
+        full: list[Hook] = []
+        pre: list[Hook] = []
+        deprecated: list[Hook] = []
+        for is_full, hooks, pre_hooks in stores:
+            if is_full:
+                full += hooks.values()
+            elif is_full is False:
+                deprecated += hooks.values()
+            if pre_hooks:
+                pre += pre_hooks.values()
+        self.hooks, self.pre_hooks, self.deprecated = tuple(full), tuple(pre), tuple(deprecated)
+        if inside:
+            self.wishes = {
+                HOOK: [key in inside for is_full, hooks, _ in stores if is_full for key in hooks],
+                PRE_HOOK: [key in inside for _, _, pre_hooks in stores for key in pre_hooks],
+            }
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """Let the positional arguments in; returns the node, None if nothing requires grad, and the arguments."""
-        self.n_inputs = len(args)
-        node, self.input_form, args = cross(args, self.wishes is not None)
-        if node is not None:
-            rt.hold_node_hook(node, 1, CheckedHook(_at_inputs, self))
-        return node, args
+        """Let the positional arguments in.
+
+        Returns
+        -------
+        tuple
+            The node that they cross, None if there is none, and what `forward` gets. The crossing does not hold the
+            node, whose hook holds the crossing: without a cycle the graph goes with its last tensor.
+        """
+        pair: Any = (None, args)
+        if self.hooks or self.pre_hooks:
+            self.n_inputs = len(args)
+            self.input_form = None
+            pair = _tensor_boundary(args)
+            if pair is None:
+                node, self.input_form, args = _cross_parts(args, self.wishes is not None)
+                pair = node, args
+            if pair[0] is not None:
+                _hold_node_hook(pair[0], 1, CheckedHook(_at_inputs, self))
+        if self.deprecated:
+            self.args = pair[1]
+        return pair  # type: ignore[no-any-return]
 
     def leave(self, result: Any, input_node: Any) -> Any:
-        """Let the output out."""
+        """Let the output out; returns what the caller gets."""
+        if self.hooks or self.pre_hooks:
+            result = self._let_out(result, input_node)
+        if self.deprecated:
+            deprecated_hooks(self.module, self.deprecated, self.args, result)
+        return result
+
+    def _let_out(self, result: Any, input_node: Any) -> Any:
         single = self.single = not isinstance(result, tuple)
         if single and not isinstance(result, TensorBase) and not is_container(result):
             warnings.warn(
@@ -89,10 +149,15 @@ class Boundaries:
                 stacklevel=3,
             )
         values = (result,) if single else tuple(result)
-        node, self.output_form, values = cross(values, single or self.wishes is not None)
+        self.output_form = None
+        pair = _tensor_boundary(values)
+        if pair is None:
+            node, self.output_form, values = _cross_parts(values, single or self.wishes is not None)
+        else:
+            node, values = pair
         if node is None:
             return result
-        rt.hold_node_hook(node, 1, CheckedHook(_at_outputs, self, input_node))
+        _hold_node_hook(node, 1, CheckedHook(_at_outputs, self, input_node))
         if single:
             return values[0]
         return values if type(result) is tuple else rebuilt(result, values)
@@ -102,14 +167,13 @@ class Boundaries:
     ) -> tuple[Any, Answers]:
         """Run the hooks of one boundary; what the last one left, unchecked but for its length, and all answers."""
         answers: Answers = []
-        more = () if grad_output is None else (grad_output,)
         for k, hook in enumerate(hooks):
             hides = self.wishes is not None and not self.wishes[kind][k]
-            if hides:
-                seen = self.outermost(grad_output is None, shown)
-                new = hook(self.module, seen, *[self.outermost(True, grads) for grads in more])
+            seen = self.outermost(grad_output is None, shown) if hides else shown
+            if grad_output is None:
+                new = hook(self.module, seen)
             else:
-                new = hook(self.module, shown, *more)
+                new = hook(self.module, seen, self.outermost(True, grad_output) if hides else grad_output)
             if new is None:
                 continue
             held = _contents(kind, hook, new, len(shown))
@@ -153,7 +217,7 @@ class Boundaries:
                 )
 
 
-def _at_outputs(call: Boundaries, input_node: Any, _: Grads, grads: Grads) -> Grads | None:
+def _at_outputs(call: Crossing, input_node: Any, _: Grads, grads: Grads) -> Grads | None:
     """The post-hook of the node at the outputs of a call: what the pre-hooks make of the gradients."""
     form = call.output_form
     shown: Any = grads if form is None else tuple([filled(f, grads) for f in form])
@@ -172,7 +236,7 @@ def _at_outputs(call: Boundaries, input_node: Any, _: Grads, grads: Grads) -> Gr
     return left
 
 
-def _at_inputs(call: Boundaries, grads: Grads, _: Grads) -> Grads | None:
+def _at_inputs(call: Crossing, grads: Grads, _: Grads) -> Grads | None:
     """The post-hook of the node at the inputs: what the full backward hooks make of the gradients.
 
     Zeros for an argument that got none.
@@ -279,7 +343,7 @@ def _check_gradient(hook: Hook, old: Any, new: Any, output_nr: int | None) -> No
 # --- the deprecated kind ---------------------------------------------------------------------------------------
 
 
-def deprecated_hooks(module: Any, hooks: list[Hook], args: Any, result: Any) -> None:
+def deprecated_hooks(module: Any, hooks: Hooks, args: Any, result: Any) -> None:
     """Register backward hooks of the deprecated kind at the node of the first tensor in the output."""
     node = _first_tensor(result).grad_fn
     if node is None:

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from fastgrad.native.build.loader import runtime_set_object
 from fastgrad.native.contracts.python_types import MODULE_NAMES
 from fastgrad.nn.modules import module_hooks as hooks_
-from fastgrad.nn.modules.backward import HOOK, PRE_HOOK, Boundaries, deprecated_hooks
-from fastgrad.nn.modules.module_hooks import CALL_HOOKS, Hook
+from fastgrad.nn.modules.backward import Crossing
+from fastgrad.nn.modules.module_hooks import CALL_HOOKS
 
 
 def _missing_store(module: Any, missing: str) -> NoReturn:
@@ -33,64 +33,6 @@ def _new_arguments(new: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     raise RuntimeError(
         f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {new}."
     )
-
-
-class Crossing:
-    """What the backward hooks of one call need: boundaries for its tensors, and the hooks of the deprecated kind.
-
-    The hooks are those that are there when it is made.
-
-    Parameters
-    ----------
-    module : Module
-    own : dict
-        The `__dict__` of the module.
-    """
-
-    __slots__ = ("args", "boundaries", "deprecated", "module", "node")
-
-    def __init__(self, module: Any, own: dict[str, Any]) -> None:
-        inside = own["_backward_hooks_with_containers"]
-        stores = [(own["_is_full_backward_hook"], own["_backward_hooks"], own["_backward_pre_hooks"])]
-        if CALL_HOOKS:
-            inside = {*inside, *hooks_._global_backward_hooks_with_containers}
-            everywhere = hooks_._global_backward_hooks, hooks_._global_backward_pre_hooks
-            stores.insert(0, (hooks_._global_is_full_backward_hook, *everywhere))
-        full: list[Hook] = []
-        pre: list[Hook] = []
-        deprecated: list[Hook] = []
-        for is_full, hooks, pre_hooks in stores:
-            if is_full:
-                full += hooks.values()
-            elif is_full is False:
-                deprecated += hooks.values()
-            if pre_hooks:
-                pre += pre_hooks.values()
-        wishes = None
-        if inside:
-            wishes = {
-                HOOK: [key in inside for is_full, hooks, _ in stores if is_full for key in hooks],
-                PRE_HOOK: [key in inside for _, _, pre_hooks in stores for key in pre_hooks],
-            }
-        # an empty tuple is one object less for the garbage collector to look at
-        self.boundaries = Boundaries(module, full, pre or (), wishes) if full or pre else None
-        self.deprecated = deprecated
-        self.module = module
-
-    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Let the positional arguments in; returns what `forward` gets."""
-        if self.boundaries is not None:
-            self.node, args = self.boundaries.enter(args)
-        self.args = args
-        return args
-
-    def leave(self, result: Any) -> Any:
-        """Let the output out; returns what the caller gets."""
-        if self.boundaries is not None:
-            result = self.boundaries.leave(result, self.node)
-        if self.deprecated:
-            deprecated_hooks(self.module, self.deprecated, self.args, result)
-        return result
 
 
 def _always_called(module: Any, error: BaseException, state: tuple[Any, ...]) -> None:
