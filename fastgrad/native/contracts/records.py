@@ -9,6 +9,7 @@ from fastgrad.native.contracts.flags import N_SETTINGS, PASS_SETTINGS
 from fastgrad.native.contracts.frame import MAX_REACHES, REPORT
 from fastgrad.native.contracts.limits import (
     ATTR_WORDS,
+    CACHE_LINE,
     FRAME_WORDS,
     INLINE_EDGES,
     MAX_DIMS,
@@ -79,13 +80,14 @@ TAPE = Record(
 LAUNCHED = Part("launched", n_words=1, cell=1, work=1)
 """A launch on a tape: how many words its frame has, the cell of the kernel table, its work; then the frame."""
 FLIGHT = Part("flight", thread=1, waits=1, n_words=1, frame=FRAME_WORDS)
+CURSOR_WORDS = CACHE_LINE // 8
 JOB = Part(
     "job", address=1, frame=1, n_words=1, split=1, dtype=1, n_parts=1, seats=1, report_place=1, reported=1, locked=8,
-    taken=8, next=8,
+    taken=8, n_shares=1, cursors=1, cursor=8,
 )  # fmt: skip
 POOL = Record(
-    "pool", busy=8, news=8, open=8, inside=8, sleeping=8, closing=8, job=1, n_workers=1, mutex=16, condition=16,
-    threads=MAX_THREADS,
+    "pool", busy=8, news=8, open=8, inside=8, sleeping=8, closing=8, named=8, cursors=MAX_THREADS * CURSOR_WORDS,
+    job=1, n_workers=1, mutex=16, condition=16, threads=MAX_THREADS,
 )  # fmt: skip
 """See Note [The pool] in `memory.pool`. What several threads write stands on cache lines of its own."""
 DEVICE = Part("device", allocate=1, release=1)

@@ -1,7 +1,7 @@
 """Dividing a launch into parts that do not depend on each other, as the declaration of its frame says.
 
-A part is a launch with a frame of its own (`contracts.split`). Into how many parts a launch falls depends on its work
-alone, so that no result depends on the number of threads.
+A part is a launch with a frame of its own (`contracts.split`), and so are several neighbours together. Into how many
+parts a launch falls depends on its work alone, so that no result depends on the number of threads.
 """
 
 from __future__ import annotations
@@ -150,16 +150,16 @@ def value_of(f, place, frame, steps):
 
 
 @native_once
-def write_part(split, frame, n_words, dtype, seat, k, count, part):
-    """Write the frame of part `k` of `count` to `part`, for the thread at a seat."""
+def write_part(split, frame, n_words, dtype, seat, first, after, count, part):
+    """Write the frame of the parts from `first` to before `after`, of `count`, to `part`, for the thread at a seat."""
     s = encoded_split(split)
     over = over_place(s, frame)
     total = words(frame)[over]
     steps = max(total, 1)
     grain = grain_of(s, frame)
     grains = total // grain
-    begin = k * grains // count * grain
-    end = (k + 1) * grains // count * grain if k + 1 < count else total
+    begin = first * grains // count * grain
+    end = after * grains // count * grain if after < count else total
     for j in range(n_words):
         words(part)[j] = words(frame)[j]
     words(part)[over] = end - begin

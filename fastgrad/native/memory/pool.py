@@ -1,7 +1,12 @@
 """Threads that run a launch in parts.
 
 Note [The pool]: one launch at a time has the threads; where several Python threads launch at once, the others run their
-parts themselves. A launch is a job: workers and the thread that launches take its parts one by one until none is left.
+parts themselves. A launch is a job, whose parts fall into shares of neighbours, one for each thread: the thread that
+launches begins with the first, worker `k` with the one that follows `k` others. So what a launch leaves in the cache of
+a core is there when the next one goes over the same memory. A thread that has done its own share goes on with those of
+the others, until none is left. It takes half of what is left of a share at a time, and runs these parts as one: long
+runs of memory are read faster, and what a kernel does once for a launch it does less often.
+
 Whoever takes parts stands *inside*, and enters only while the pool is *open*; the launching thread closes it when no
 part is left, and goes on when nobody is inside. So a worker that wakes up late finds it closed, or a later job open.
 
@@ -46,7 +51,7 @@ from fastgrad.native.base.threads import (
 )
 from fastgrad.native.contracts.frame import FINE
 from fastgrad.native.contracts.limits import CACHE_LINE, MAX_THREADS
-from fastgrad.native.contracts.records import JOB, POOL
+from fastgrad.native.contracts.records import CURSOR_WORDS, JOB, POOL
 from fastgrad.native.contracts.status import NO_MEMORY, OK
 from fastgrad.native.memory.parts import CELLS, count_seats, dtype_of, write_part
 
@@ -65,7 +70,7 @@ pool = caster(POOL)
 
 @native
 def keep_report(j, k, report):
-    """Keep what the kernel reports of part `k`, unless an earlier part has reported something."""
+    """Keep what the kernel reports of parts from `k` on, unless an earlier part has reported something."""
     while atomic_take(address_of(j.locked)) != 0:
         pause()
     if k < j.reported:
@@ -75,25 +80,44 @@ def keep_report(j, k, report):
     atomic_store(address_of(j.locked), 0)
 
 
+@native
+def run_neighbours(j, seat, first, after, part, report):
+    """Run some parts of a job as one; `part` and `report` are memory for their frame and what the kernel reports."""
+    write_part(j.split, j.frame, j.n_words, j.dtype, seat, first, after, j.n_parts, part)
+    if j.report_place != 0:
+        report.kind = FINE
+        words(part)[j.report_place] = address_of(report)
+    call_kernel(j.address, part)
+    if j.report_place != 0 and report.kind != FINE:
+        keep_report(j, first, report)
+
+
+@native
+def how_many(left):
+    """How many parts to take of those that are left of a share: half of them, so that the last ones are short."""
+    return max(1, (left + 1) // 2)
+
+
 @native_once
-def run_share(handle):
-    """Run parts of a job until none is left."""
+def run_shares(handle, number):
+    """Run parts of a job until none is left, those of the share of this number first."""
     j = job(handle)
     seat = atomic_add(address_of(j.taken), 1)
     if seat >= j.seats:
         return
     part = stack_frame()
     report = frames.report(stack_small())
-    k = atomic_add(address_of(j.next), 1)
-    while k < j.n_parts:
-        write_part(j.split, j.frame, j.n_words, j.dtype, seat, k, j.n_parts, part)
-        if j.report_place != 0:
-            report.kind = FINE
-            words(part)[j.report_place] = address_of(report)
-        call_kernel(j.address, part)
-        if j.report_place != 0 and report.kind != FINE:
-            keep_report(j, k, report)
-        k = atomic_add(address_of(j.next), 1)
+    n = j.n_shares
+    for turn in range(n):
+        share = (number + turn) % n
+        cursor = j.cursors + share * CACHE_LINE
+        begin, end = share * j.n_parts // n, (share + 1) * j.n_parts // n
+        first = begin
+        while first < end:
+            taken = how_many(end - begin - atomic_load(cursor))
+            first = begin + atomic_add(cursor, taken)
+            if first < end:
+                run_neighbours(j, seat, first, min(first + taken, end), part, report)
 
 
 @native_once
@@ -118,16 +142,23 @@ def run_parts(address, cell, frame, n_words, split, n_parts):
     j.reported = n_parts
     j.locked[0] = 0
     j.taken[0] = 0
-    j.next[0] = 0
+    j.n_shares = 1
+    j.cursors = address_of(j.cursor)
+    j.cursor[0] = 0
     p = pool(rt.pool)
     if atomic_take(address_of(p.busy)) != 0:
-        run_share(address_of(j))
+        run_shares(address_of(j), 0)
         return
-    hire(p, min(rt.n_threads, n_parts) - 1)
+    n = min(rt.n_threads, n_parts, j.seats)
+    hire(p, n - 1)
+    j.n_shares = n
+    j.cursors = address_of(p.cursors)
+    for k in range(n):
+        p.cursors[k * CURSOR_WORDS] = 0
     p.job = address_of(j)
     atomic_store(address_of(p.open), 1)
     wake(p)
-    run_share(address_of(j))
+    run_shares(address_of(j), 0)
     atomic_store(address_of(p.open), 0)
     spins = 0
     while atomic_load(address_of(p.inside)) != 0:
@@ -175,11 +206,12 @@ def labour(handle):
     """What a worker does from its beginning to its end."""
     p = pool(handle)
     block_signals()
+    number = 1 + atomic_add(address_of(p.named), 1)
     seen = 0
     while atomic_load(address_of(p.closing)) == 0:
         atomic_add(address_of(p.inside), 1)
         if atomic_load(address_of(p.open)) != 0:
-            run_share(p.job)
+            run_shares(p.job, number)
         atomic_add(address_of(p.inside), -1)
         seen = wait_for_news(p, seen)
     return 0
@@ -225,6 +257,7 @@ def use_threads(n):
     for k in range(p.n_workers):
         thread_join(p.threads[k], 0)
     p.n_workers = 0
+    p.named[0] = 0
     atomic_store(address_of(p.closing), 0)
     rt.n_threads = max(1, min(n, MAX_THREADS))
     atomic_store(address_of(p.busy), 0)
