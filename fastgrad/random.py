@@ -147,6 +147,7 @@ class Generator:
 
     def _take(self, blocks: int) -> tuple[int, int]:
         """Seed and offset for the next so many blocks, which no later call gets."""
+        rt.unplanned()
         with _LOCK:
             offset = self._offset
             self._offset = (offset + blocks) % _WORD

@@ -11,9 +11,10 @@ from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import number_parts
+from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.element_types import BOOL, INT32, UINT8
+from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME, NUMBERS, OPS
 from fastgrad.ops.call import apply, as_operands, invoke, invoke_with
@@ -60,6 +61,7 @@ def bitwise_not(input: Any) -> Any:
 
 
 @public()
+@planned
 def maximum(input: Any, other: Any) -> Any:
     """The larger of two tensors' elements; NaN if either is."""
     need_tensor("maximum", input)
@@ -67,6 +69,7 @@ def maximum(input: Any, other: Any) -> Any:
 
 
 @public()
+@planned
 def minimum(input: Any, other: Any) -> Any:
     """The smaller of two tensors' elements; NaN if either is."""
     need_tensor("minimum", input)
@@ -74,6 +77,7 @@ def minimum(input: Any, other: Any) -> Any:
 
 
 @public()
+@planned
 def pow(input: Any, exponent: Any) -> Any:
     """``input ** exponent``, broadcast and promoted.
 
@@ -145,6 +149,7 @@ fmod = public()(_quotient("fmod"))
 
 
 @public()
+@planned
 def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """``input + alpha * other``, broadcast and promoted.
 
@@ -179,6 +184,7 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
 
 
 @public("subtract")
+@planned
 def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """``input - alpha * other``, broadcast and promoted. See `add`."""
     _no_bool_sub(input, other)
@@ -230,6 +236,7 @@ def _need_alpha(name: str, input: Any, other: Any, alpha: Any) -> None:
 
 
 @public("divide")
+@planned
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """``input / other``; integers give floats unless the quotient is rounded.
 
@@ -275,6 +282,7 @@ def true_divide(input: Any, other: Any) -> Any:
 
 
 @public("clip")
+@planned
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """``min(max(input, min), max)``, element by element.
 
@@ -321,6 +329,7 @@ def bounded(name: str, min: Any, max: Any) -> tuple[Op, tuple[Any, ...]]:
 
 
 @public()
+@planned
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """A copy of `input` with `value` where the mask holds.
 
@@ -343,7 +352,9 @@ def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
             f"{name}(): only supports boolean masks, but got mask with dtype {mask.dtype.name}"
         )
     if not isinstance(value, TensorBase):
-        return _FILL_NUMBER, fill_value(name, value, input)
+        need_tensor(name, input)
+        is_own = type(value) in _OWN_NUMBERS.get(_field(input, _DTYPE), ()) and -WIDE <= value < WIDE
+        return _FILL_NUMBER, value if is_own else fill_value(name, value, input)
     if value.dim() != 0:  # type: ignore[attr-defined]
         raise RuntimeError(
             f"{name}(): only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
@@ -352,6 +363,8 @@ def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
 
 
 _FILL, _FILL_NUMBER = BY_NAME["masked_fill.copy"], BY_NAME["masked_fill.copy_number"]
+_OWN_NUMBERS = {INT64: (int,), FLOAT32: (int, float), FLOAT64: (int, float)}
+WIDE = 1 << 63
 _FILL_BOUNDS = {UINT8: (-255, 255), INT32: (-(2**31), 2**31 - 1)}
 
 

@@ -27,11 +27,13 @@ from fastgrad.functions.arguments import (
 from fastgrad.functions.creation import from_numpy, full, tensor, zeros
 from fastgrad.functions.data import array_of, values_of
 from fastgrad.functions.elementwise import fill_value, inplace
+from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import INT32, INT64
 from fastgrad.native.contracts.flags import GRAD_ENABLED
+from fastgrad.native.contracts.integers import FROM_FRONT
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.contracts.status import PARTIAL_OVERLAP
@@ -41,7 +43,7 @@ from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
 _GATHER, _SCATTER_ADD, _WHERE = (BY_NAME[n].id for n in ("gather", "scatter_add", "where"))
-_AMIN, _INDEX_SELECT = BY_NAME["amin"].id, BY_NAME["index.select"].id
+_INDEX_SELECT = BY_NAME["index.select"].id
 _NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
 _field = rt.field
 _END = (1 << 63) - 1
@@ -434,6 +436,7 @@ def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:
 
 
 @public()
+@planned
 def gather(input: Any, dim: int, index: Any) -> Any:
     """``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions.
 
@@ -455,6 +458,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
 
 
 @public()
+@planned
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
     need_tensor("scatter_add", input)
@@ -465,6 +469,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
 
 
 @public()
+@planned
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices of a dimension that a vector of indices names.
 
@@ -483,19 +488,11 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
         )
     ndim = _field(input, _NDIM)
     d = wrapped("index_select", dim, ndim)
-    if ndim == 0:
-        return _take(reshape(input, 1), [(0, index)], "index.select").reshape(())
-    least = apply(_AMIN, 1, 0, index, 0).item() if _field(index, _NUMEL) else 0
-    if least < 0:
-        raise IndexError(
-            f"index_select(): index {least} is out of range for dimension {d} with size {input.shape[d]}"
-        )
     try:
-        if _field(index, DEVICE_FIELD) == _field(input, DEVICE_FIELD):
-            return apply(_INDEX_SELECT, 2, 0, input, index, d, 0)
-        return _take(input, [(d, index)], "index.select")
+        out = apply(_INDEX_SELECT, 2, 0, input if ndim else reshape(input, 1), index, d, FROM_FRONT)
     except IndexError as error:
         raise renamed(error, "index_select") from error.__cause__
+    return out if ndim else reshape(out, ())
 
 
 # --- masks -----------------------------------------------------------------------------------------------------
@@ -537,6 +534,7 @@ _ABSENT: Any = object()
 
 
 @public(method=False)
+@planned
 def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
     """``input`` where the condition holds, else ``other``; without them the places where it holds.
 

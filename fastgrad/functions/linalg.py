@@ -6,6 +6,7 @@ from typing import Any
 
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, reshape, t, transpose, unsafe_view, unsqueeze
 from fastgrad.native.build.loader import TensorBase, rt
@@ -21,6 +22,7 @@ _SQUEEZED = BY_NAME["reshape_copy.squeezed"].id
 
 
 @public()
+@planned
 def mm(input: Any, mat2: Any) -> Any:
     """The product of two matrices."""
     _need_dims("mm", 2, input, mat2)
@@ -28,6 +30,7 @@ def mm(input: Any, mat2: Any) -> Any:
 
 
 @public()
+@planned
 def bmm(input: Any, mat2: Any) -> Any:
     """The products of two equally long batches of matrices."""
     _need_dims("bmm", 3, input, mat2)
@@ -35,6 +38,7 @@ def bmm(input: Any, mat2: Any) -> Any:
 
 
 @public()
+@planned
 def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix and a vector."""
     _need_tensors("mv", input, vec, "vec")
@@ -46,6 +50,7 @@ def mv(input: Any, vec: Any) -> Any:
 
 
 @public()
+@planned
 def dot(input: Any, tensor: Any) -> Any:
     """The sum of the products of two vectors' elements."""
     alike = _have_dims(1, input, tensor) and _field(input, _DTYPE) == _field(tensor, _DTYPE)
@@ -115,6 +120,7 @@ def _need_inner(name: str, a: Any, b: Any) -> None:
 
 
 @public()
+@planned
 def matmul(input: Any, other: Any) -> Any:
     """The matrix product, with vectors as rows or columns and batches broadcast.
 
@@ -232,6 +238,7 @@ _ADDMM, _ADDMM_SCALED = (BY_NAME[n].id for n in ("addmm", "addmm.scaled"))
 
 
 @public()
+@planned
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast to the product.
 
@@ -266,6 +273,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 
 
 @public()
+@planned
 def outer(input: Any, vec2: Any) -> Any:
     """The products of each element of a vector with each of another."""
     if not _have_dims(1, input, vec2):
@@ -274,6 +282,7 @@ def outer(input: Any, vec2: Any) -> Any:
     return apply(_UNSQUEEZE, 1, 0, input, 1) * vec2
 
 
+@planned
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """``input @ weight.T + bias``.
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
+from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import joined_dims
 from fastgrad.native.build.loader import TensorBase, rt
@@ -82,6 +83,7 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 
 
 @public()
+@planned
 def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The mean over dimensions; of floating-point tensors only. See `sum` for the parameters."""
     if dtype is not None:
@@ -90,24 +92,28 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
 
 
 @public()
+@planned
 def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """The largest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
     return _reduce("amax", BY_NAME["amax"], input, dim, keepdim)
 
 
 @public()
+@planned
 def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
     return _reduce("amin", BY_NAME["amin"], input, dim, keepdim)
 
 
 @public()
+@planned
 def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Whether any element is not zero. See `sum` for the parameters."""
     return _truth("any", input, dim, keepdim)
 
 
 @public()
+@planned
 def all(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Whether all elements are not zero. See `sum` for the parameters."""
     return _truth("all", input, dim, keepdim)
@@ -119,6 +125,7 @@ def _truth(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @public()
+@planned
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The product over one dimension, or over all. See `sum` for the parameters."""
     need_tensor("prod", input)
@@ -146,6 +153,7 @@ def _arg(name: str, input: Any, dim: int | None, keepdim: bool) -> Any:
 
 
 @public()
+@planned
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The position of the largest value: the first of equals, a NaN before all.
 
@@ -171,6 +179,7 @@ def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 @public()
+@planned
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The position of the smallest value. See `argmax`."""
     return _arg("argmin", input, dim, keepdim)
@@ -197,6 +206,7 @@ def _extreme(name: str, binary: str, input: Any, dim: Any, keepdim: bool) -> Any
 
 
 @public()
+@planned
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two.
 
@@ -220,12 +230,14 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
 
 @public()
+@planned
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element. See `max`."""
     return _extreme("min", "minimum", input, other if other is not None else dim, keepdim)
 
 
 @public()
+@planned
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sums along a dimension."""
     need_tensor("cumsum", input)
@@ -235,6 +247,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 @public()
+@planned
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
     need_tensor("logsumexp", input)
@@ -255,6 +268,7 @@ def _softmax(name: str, input: Any, dim: int, dtype: Any) -> Any:
 
 
 @public()
+@planned
 def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """``exp(x) / sum(exp(x))`` along a dimension.
 
@@ -276,6 +290,7 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 @public()
+@planned
 def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """The logarithm of `softmax`, without overflow."""
     return _softmax("log_softmax", input, dim, dtype)

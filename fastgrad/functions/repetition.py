@@ -19,8 +19,10 @@ from fastgrad.functions.arguments import (
 from fastgrad.functions.creation import from_numpy
 from fastgrad.functions.data import values_of
 from fastgrad.functions.index import index_select
+from fastgrad.functions.memory_format import contiguous_format
+from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
-from fastgrad.functions.shape import cat, existing, expand, narrow, reshape, wrapped
+from fastgrad.functions.shape import cat, existing, expand, narrow, reshape, unsafe_view, wrapped
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
 
@@ -28,6 +30,7 @@ _FLIP = BY_NAME["flip"].id
 
 
 @public(package=False)
+@planned
 def repeat(input: Any, *repeats: Any) -> Any:
     """The tensor so many times along each dimension; further repeats in front make new dimensions.
 
@@ -61,10 +64,11 @@ def repeat(input: Any, *repeats: Any) -> Any:
     pairs = [n for t, s in zip(times, sizes, strict=True) for n in ((t, s) if t != 1 else (s,))]
     single = [n for t, s in zip(times, sizes, strict=True) for n in ((1, s) if t != 1 else (s,))]
     whole = [multiplied("repeat", t, s) for t, s in zip(times, sizes, strict=True)]
-    return reshape(expand(reshape(input, single), pairs), whole).clone()
+    return unsafe_view(expand(reshape(input, single), pairs).clone(memory_format=contiguous_format), *whole)
 
 
 @public()
+@planned
 def tile(input: Any, *dims: Any) -> Any:
     """As `repeat`; missing repeats count as 1.
 
@@ -132,6 +136,7 @@ def _counts(repeats: Any, n: int) -> np.ndarray:
 
 
 @public()
+@planned
 def flip(input: Any, *dims: Any) -> Any:
     """The elements in reverse order along dimensions.
 
@@ -149,6 +154,7 @@ def flip(input: Any, *dims: Any) -> Any:
 
 
 @public()
+@planned
 def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
     """The elements moved along dimensions; what leaves at the end comes in at the front.
 

@@ -19,6 +19,7 @@ from fastgrad.functions.arguments import (
     need_sizes,
     need_tensor,
 )
+from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
@@ -108,6 +109,7 @@ def view(input: Any, *shape: Any) -> Any:
 
 
 @public()
+@planned
 def reshape(input: Any, *shape: Any) -> Any:
     """Other sizes over the same elements: a view where possible, a copy otherwise.
 
@@ -124,11 +126,12 @@ def reshape(input: Any, *shape: Any) -> Any:
 def _reshaped(input: Any, sizes: tuple[int, ...]) -> Any:
     """`reshape` of a tensor to integers of 64 bits."""
     try:
-        op = _VIEW if _field(input, _FLAGS) & CONTIGUOUS else _STRIDED_VIEW
-        return apply(op, 1, 0, input, *sizes)
+        if _field(input, _FLAGS) & CONTIGUOUS:
+            return apply(_VIEW, 1, 0, input, *sizes)
+        if len(sizes) > MAX_DIMS or rt.viewable(input, sizes):
+            return apply(_STRIDED_VIEW, 1, 0, input, *sizes)
     except RuntimeError as error:
-        if "view size is not compatible" not in str(error):
-            raise renamed(error, "reshape") from error.__cause__
+        raise renamed(error, "reshape") from error.__cause__
     return unsafe_view(input.clone(), *sizes)
 
 
@@ -138,6 +141,7 @@ def unsafe_view(input: Any, *sizes: int) -> Any:
 
 
 @public()
+@planned
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions from `start_dim` to `end_dim` as one."""
     sizes = _sizes(need_tensor("flatten", input))
@@ -155,6 +159,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 
 @public()
+@planned
 def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """One dimension as several."""
     d = wrapped("unflatten", dim, need_tensor("unflatten", input).dim())
@@ -177,12 +182,14 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
 
 
 @public()
+@planned
 def permute(input: Any, *dims: Any) -> Any:
     """The dimensions in another order."""
     return apply(_PERMUTE, 1, 0, input, 0, *need_sizes("permute", dims, "dims"))
 
 
 @public("swapaxes", "swapdims")
+@planned
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Two dimensions exchanged."""
     return apply(
@@ -191,6 +198,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 
 @public()
+@planned
 def t(input: Any) -> Any:
     """The transpose of a matrix; tensors of fewer dimensions as they are."""
     n = need_tensor("t", input).dim()
@@ -200,6 +208,7 @@ def t(input: Any) -> Any:
 
 
 @public("moveaxis")
+@planned
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Dimensions moved to other places, the rest in their order."""
     ndim = need_tensor("movedim", input).dim()
@@ -219,6 +228,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 
 
 @public()
+@planned
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Without the dimensions of size 1, or without those named that have size 1."""
     need_tensor("squeeze", input)
@@ -234,36 +244,42 @@ def squeeze(input: Any, dim: Any = None) -> Any:
 
 
 @public()
+@planned
 def unsqueeze(input: Any, dim: int) -> Any:
     """With a new dimension of size 1."""
     return apply(_UNSQUEEZE, 1, 0, need_tensor("unsqueeze", input), as_index("unsqueeze", "dim", dim))
 
 
 @public(package=False)
+@planned
 def expand(input: Any, *sizes: Any) -> Any:
     """Dimensions of size 1 repeated without copying; -1 keeps a size."""
     return apply(_EXPAND, 1, 0, input, *need_sizes("expand", sizes))
 
 
 @public(package=False)
+@planned
 def expand_as(input: Any, other: Any) -> Any:
     """Expanded to the sizes of another tensor."""
     return apply(_EXPAND, 1, 0, input, *need_tensor("expand_as", other, "other", 2).shape)
 
 
 @public()
+@planned
 def broadcast_to(input: Any, size: Sequence[int]) -> Any:
     """Expanded to sizes."""
     return expand(input, as_sizes("broadcast_to", (size,)))
 
 
 @public()
+@planned
 def select(input: Any, dim: int, index: int) -> Any:
     """The slice at one position of a dimension, which goes."""
     return apply(_SELECT, 1, 0, input, as_index("select", "dim", dim), as_index("select", "index", index))
 
 
 @public()
+@planned
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """`length` positions of a dimension from `start` on."""
     need_tensor("narrow", input)
@@ -275,6 +291,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 
 @public()
+@planned
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A view of a diagonal, as last dimension."""
     need_tensor("diagonal", input)
@@ -285,12 +302,14 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 
 
 @public()
+@planned
 def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of the last two dimensions."""
     return _triangle("tril", input, diagonal)
 
 
 @public()
+@planned
 def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of the last two dimensions."""
     return _triangle("triu", input, diagonal)
@@ -355,6 +374,7 @@ def _lengths(tensors: Any, dim: int) -> list[int]:
 
 
 @public("concat", "concatenate", method=False)
+@planned
 def cat(tensors: Any, dim: int = 0) -> Any:
     """Tensors one behind the other along a dimension; all other sizes must agree.
 
@@ -396,6 +416,7 @@ def cat(tensors: Any, dim: int = 0) -> Any:
 
 
 @public(method=False)
+@planned
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape along a new dimension."""
     parts, dim = _joined("stack", tensors, dim)
@@ -407,6 +428,7 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 
 
 @public()
+@planned
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """All slices along a dimension, as views."""
     d = existing("unbind", dim, need_tensor("unbind", input).dim())
@@ -415,6 +437,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 
 
 @public()
+@planned
 def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of runs of a dimension: of one length (the last may be shorter), or of the lengths given.
 
@@ -456,6 +479,7 @@ def _split_evenly(input: Any, d: int, size: int, step: int) -> tuple[Any, ...]:
 
 
 @public()
+@planned
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most `chunks` views of equal runs of a dimension."""
     sizes = _sizes(need_tensor("chunk", input))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
+from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import ValuesIndices, values_indices
 from fastgrad.functions.shape import wrapped
@@ -26,6 +27,7 @@ def _first(name: str, input: Any, dim: Any, k: int | None, largest: int) -> Valu
 
 
 @public()
+@planned
 def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesIndices:
     """The elements of a dimension in order, and where they stood.
 
@@ -52,12 +54,14 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Tru
 
 
 @public()
+@planned
 def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The places of the elements of a dimension in order. See `sort`."""
     return sort(need_tensor("argsort", input).detach(), dim, descending, stable).indices
 
 
 @public()
+@planned
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
     """The `k` largest (or smallest) elements of a dimension in order, and where they stood.
 

@@ -8,6 +8,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_flag, as_float, as_index, need_tensor
+from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
@@ -35,6 +36,7 @@ _round = _whole("round")
 
 
 @public()
+@planned
 def round(input: Any, *, decimals: int = 0) -> Any:
     """The nearest integer, the even one of two; with `decimals` that many digits behind the point.
 
@@ -64,6 +66,7 @@ def round(input: Any, *, decimals: int = 0) -> Any:
 
 
 @public()
+@planned
 def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     """Whether ``|input - other| <= atol + rtol |other|``, element by element.
 

@@ -9,6 +9,7 @@ from typing import Any
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, as_flag, need_tensor
 from fastgrad.functions.index import where
+from fastgrad.functions.plans import planned, unplanned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin
 from fastgrad.functions.reduce import sum as sum_
@@ -43,6 +44,7 @@ def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, corre
         count = _field(input, _NUMEL)
     left = count - correction
     if left <= 0:
+        unplanned()
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
             "(input numel divided by output numel).",
@@ -53,6 +55,7 @@ def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, corre
 
 
 @public()
+@planned
 def var(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> Any:
@@ -89,6 +92,7 @@ def var(
 
 
 @public()
+@planned
 def std(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> Any:
@@ -97,6 +101,7 @@ def std(
 
 
 @public(method=False)
+@planned
 def var_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple[Any, Any]:
@@ -105,6 +110,7 @@ def var_mean(
 
 
 @public(method=False)
+@planned
 def std_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple[Any, Any]:
@@ -175,6 +181,7 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
 
 
 @public()
+@planned
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`.
 

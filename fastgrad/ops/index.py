@@ -78,13 +78,13 @@ def _indexing(name, transposed, nodes, called):
 
     @read.vjp("x")
     @gathering("indices", names)
-    def _(g, indices, first, stacked, sizes):
-        return invoke(add, (g, *indices), first, stacked, sizes)
+    def _(g, indices, first, form, sizes):
+        return invoke(add, (g, *indices), first, form, sizes)
 
     @add.vjp("x")
     @gathering("indices", names)
-    def _(g, indices, first, stacked):
-        return invoke(read, (g, *indices), first, stacked)
+    def _(g, indices, first, form):
+        return invoke(read, (g, *indices), first, form)
 
     return add
 

@@ -120,6 +120,7 @@ def _indexed(dtype: int, put: bool) -> Callable[..., None]:
         n = f.n
         before = f.before
         after = f.after
+        least = 0 if f.from_front else -1
         inner = 1
         for k in range(count):
             inner *= f.lengths[k]
@@ -128,7 +129,7 @@ def _indexed(dtype: int, put: bool) -> Callable[..., None]:
             for k in range(count):
                 size = f.lengths[k]
                 value = indices[k * n + i]
-                if value < -size or value >= size:
+                if value < least * size or value >= size:
                     report_index(f, value, size)
                     return
                 if value < 0:

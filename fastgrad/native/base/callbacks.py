@@ -11,9 +11,9 @@ from fastgrad.native.base.pyapi import py_call_tuple, py_vectorcall
 
 
 @native
-def call_vector(function, arguments, n):
-    """Call a function with `n` arguments that stand at an address; likewise."""
-    answer = py_vectorcall(function, arguments, n, 0)
+def call_vector(function, arguments, n, keywords=0):
+    """Call a function with `n` arguments that stand at an address, and those with the names in a tuple; likewise."""
+    answer = py_vectorcall(function, arguments, n, keywords)
     enter()
     return answer
 

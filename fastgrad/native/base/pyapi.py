@@ -70,6 +70,10 @@ py_tuple_new = extern("PyTuple_New", I64, I64)
 py_tuple_set = extern("PyTuple_SetItem", INT, I64, I64, I64)
 py_tuple_item = extern("PyTuple_GetItem", I64, I64, I64)
 py_tuple_slice = extern("PyTuple_GetSlice", I64, I64, I64, I64)
+py_bytes_new = extern("PyBytes_FromStringAndSize", I64, I64, I64)
+py_bytes_text = extern("PyBytes_AsString", I64, I64)
+py_repr = extern("PyObject_Repr", I64, I64)
+py_method = extern("PyMethod_New", I64, I64, I64)
 py_thread_state = extern("PyThreadState_Get", I64)
 py_thread_id = extern("PyThreadState_GetID", I64, I64)
 py_interpreter = extern("PyInterpreterState_Get", I64)
@@ -103,6 +107,7 @@ type_type = address_of_variable("PyType_Type")
 text_type = address_of_variable("PyUnicode_Type")
 tuple_type = address_of_variable("PyTuple_Type")
 dict_type = address_of_variable("PyDict_Type")
+bytes_type = address_of_variable("PyBytes_Type")
 
 
 @native_inline

@@ -109,6 +109,7 @@ class _GetSet(ctypes.Structure):
 
 PY_TP_METHODS, PY_TP_MEMBERS, PY_TP_GETSET = 64, 72, 73
 TP_DEFAULT, TP_BASETYPE, TP_HAVE_GC = 1 << 18, 1 << 10, 1 << 14
+TP_CALLED_AS_VECTOR = 1 << 11 | 1 << 17  # Py_TPFLAGS_HAVE_VECTORCALL, Py_TPFLAGS_METHOD_DESCRIPTOR
 
 
 def make_type(kind: ObjectType, address: Callable[[str], int], base: type) -> type:
@@ -119,7 +120,7 @@ def make_type(kind: ObjectType, address: Callable[[str], int], base: type) -> ty
     methods = (_MethodDef * (len(kind.methods) + 1))()
     for k, (name, symbol, access) in enumerate(kind.methods):
         methods[k] = _MethodDef(name.encode(), address(f"fastgrad_{kind.symbol}_{symbol}"), access, None)
-    slots = (_Slot * (len(kind.slots) + 4))()
+    slots = (_Slot * (len(kind.slots) + 5))()
     for k, name in enumerate(kind.slots):
         slots[k] = _Slot(SLOTS[name], address(f"fastgrad_{kind.symbol}_{name}"))
     slots[len(kind.slots)] = _Slot(PY_TP_MEMBERS, ctypes.addressof(members))
@@ -133,6 +134,9 @@ def make_type(kind: ObjectType, address: Callable[[str], int], base: type) -> ty
         getset[len(kind.held)] = _GetSet(b"__dict__", get, put, None, None)
     slots[len(kind.slots) + 2] = _Slot(PY_TP_GETSET, ctypes.addressof(getset))
     flags = TP_DEFAULT | TP_BASETYPE | (TP_HAVE_GC if kind.collected else 0)
+    if kind.vector:
+        slots[len(kind.slots) + 3] = _Slot(SLOTS["call"], llvm.address_of_symbol("PyVectorcall_Call"))
+        flags = (flags & ~TP_BASETYPE) | TP_CALLED_AS_VECTOR
     spec = _Spec(f"fastgrad.native.{kind.name}".encode(), kind.size, 0, flags, ctypes.addressof(slots))
     _keep.extend((members, methods, getset, slots, spec))
     new = ctypes.pythonapi.PyType_FromSpecWithBases
@@ -193,7 +197,8 @@ def _load_runtime() -> tuple[types.SimpleNamespace, list[type]]:
     address = load_object(*_parts_of(unit.code))
     names = [entry.name for entry in ENTRIES if entry.is_public]
     namespace = types.SimpleNamespace(**{n: make_function(n, address(f"fastgrad_{n}")) for n in names})
-    namespace.set_word(RUNTIME.fields["read_attribute"][0], address("fastgrad_module_getattro"))
+    for field, symbol in (("read_attribute", "module_getattro"), ("planned_call", "planned_call")):
+        namespace.set_word(RUNTIME.fields[field][0], address(f"fastgrad_{symbol}"))
     made: dict[str, type] = {}
     for kind in TYPES:
         made[kind.name] = make_type(kind, address, made.get(kind.base, object))
@@ -233,8 +238,12 @@ if TYPE_CHECKING:
     class ModuleBase:
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
+    class Planned:
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
-rt, (TensorBase, NodeBase, HandleBase, ContextBase, SwitchBase, ModuleBase) = _load_runtime()  # type: ignore[misc]
+
+rt, _types = _load_runtime()
+TensorBase, NodeBase, HandleBase, ContextBase, SwitchBase, ModuleBase, Planned = _types  # type: ignore[misc]
 
 
 def runtime_get(field: str, index: int = 0) -> int:
@@ -254,5 +263,6 @@ def runtime_set_object(field: str, value: object, index: int = 0) -> None:
 
 runtime_set_object("context_base", ContextBase)
 runtime_set_object("module_base", ModuleBase)
+runtime_set_object("planned_type", Planned)
 runtime_set_object("type_error", TypeError)
 runtime_set_object("system_error", SystemError)

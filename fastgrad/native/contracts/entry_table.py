@@ -8,7 +8,7 @@ from fastgrad.native.contracts.entries import Entry, row
 _HOOKS, _FUNCTIONS = "backward.hook_dicts", "backward.custom_function"
 _NODES, _OPERATORS = "python.node_entries", "python.operator_slots"
 _PASSES, _CONTEXTS, _MODULES = "backward.passes", "objects.contexts", "objects.modules"
-_DATA = "python.data"
+_DATA, _PLANS = "python.data", "python.plans"
 _HANDLES, _COLLECTOR, _HELD, _ARGUMENTS = (
     "objects.handles", "objects.collector", "objects.held", "python.arguments",
 )  # fmt: skip
@@ -19,11 +19,15 @@ ENTRIES: tuple[Entry, ...] = (
     row("word", "index<runtime", "int"),
     row("set_word", "index<runtime, int", "none"),
     row("set_object", "index<runtime, object", "none"),
+    # functions with plans
+    row("planned", "object", "object", _PLANS),
+    row("unplanned", "", "none", "python.recorder"),
     # tensors
     row("new", "index<dtypes, index<devices, sizes", "tensor"),
     row("like", "tensor, index<dtypes, index<devices, index<formats", "tensor"),
     row("lies_in", "tensor, index<formats", "int"),
     row("channels_last", "tensor", "int"),
+    row("viewable", "tensor, sizes", "int"),
     row("number", "int, float, int, index<dtypes, index<devices", "tensor"),
     row("wrapped_number", "int, float, int, index<devices", "tensor"),
     row("wrapped_handle", "int, float, int", "count"),
@@ -144,6 +148,12 @@ ENTRIES: tuple[Entry, ...] = (
     row("clear_context", "int", "inner", _CONTEXTS),
     row("module_call", "int, int, int", "inner", _MODULES),
     row("module_attribute", "int, int", "inner", _MODULES),
+    row("call_planned", "int, int, int, int", "inner", _PLANS),
+    row("planned_method", "int, int", "inner", _PLANS),
+    row("planned_text", "int", "inner", _PLANS),
+    row("dealloc_planned", "int", "inner", _PLANS),
+    row("traverse_planned", "int, int, int", "inner", _PLANS),
+    row("clear_planned", "int", "inner", _PLANS),
     row("dealloc_tensor", "int", "inner", _COLLECTOR),
     row("traverse_tensor", "int, int, int", "inner", _COLLECTOR),
     row("clear_tensor", "int", "inner", _COLLECTOR),

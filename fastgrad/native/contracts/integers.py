@@ -107,7 +107,9 @@ REDUCED_AGAIN = Integers(
 )  # whether it was one; then `LISTED` twice and the dimensions
 OF_ROWS = Integers("of_rows", "dim", "keepdim")
 SORTED = Integers("sorted", "dim", "k", "largest")
-INDEXED = Integers("indexed", "first", "stacked")
+INDEXED = Integers("indexed", "first", "form")
+STACKED, FROM_FRONT = 1, 2
+"""Bits of the form of index tensors: one tensor holds all, no index counts from the end."""
 INDEX_SET = Integers("index_set", "first", "accumulate")
 ONE_NUMBER = Integers("one_number", "bits")
 LOSS = Integers("loss", "mean")

@@ -47,7 +47,25 @@ taken that back; `before`: the modes that were in force."""
 MODULE_OBJECT = Record("module_object", **_HEADER)
 """What a module is, it keeps in its `__dict__`."""
 
-OBJECTS = (TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT, CONTEXT_OBJECT, MODULE_OBJECT)
+N_PLANS = 64
+PLANNED_OBJECT = Record(
+    "planned_object",
+    **_HEADER,
+    vectorcall=1,
+    function=1,
+    dict=1,
+    weaklist=1,
+    uses=1,
+    seen=N_PLANS,
+    plans=N_PLANS,
+)
+"""A function with plans, see Note [Plans] in `native.python.plans`. `plans`: tuples, by the hash of their keys;
+`seen`: the hashes of keys that came once."""
+PLAN_KEY, PLAN_STEPS, PLAN_RESULT = range(3)
+"""What a plan holds: bytes with the words of its key, bytes with its steps, the class of its result; then what its key
+tells apart by identity."""
+
+OBJECTS = (TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT, CONTEXT_OBJECT, MODULE_OBJECT, PLANNED_OBJECT)
 NODE_FIELDS = (
     "tensor_hooks", "pres", "posts", "metadata",
     "function", "to_save", "dirty", "non_differentiable", "packed",
@@ -91,12 +109,28 @@ MODULE_CALL = Part(
 before `forward`, and backward; the arguments; the result; what backward hooks need, and the node that the
 inputs crossed; which hooks want keyword arguments; which hooks run, and the last one that began."""
 
+KEY_WORDS, KEY_TENSORS, KEY_NAMES = 160, 24, 32
+PLANNED_CALL = Part(
+    "planned_call", n_words=1, n_tensors=1, n_names=1, hash=1,
+    handles=KEY_TENSORS, tensors=KEY_TENSORS, names=KEY_NAMES, key=KEY_WORDS,
+)  # fmt: skip
+"""A call of a function with plans: the key that its arguments make, its tensors as handles and as objects, and what the
+key tells apart by identity."""
+# The words of the steps of a plan, before the steps and of each step; see Note [Plans].
+PLAN_HEAD = Part("plan_head", n_steps=1, n_results=1, kind=1)
+PLAN_STEP = Part("plan_step", op=1, n=1, n_outs=1, n_ints=1)
+A_TENSOR_RESULT, A_TUPLE_RESULT, A_NAMED_RESULT = range(3)
+NO_OPERAND, A_VALUE, A_NUMBER = range(3)
+"""What an operand of a step is, the first of its two words: nothing, a tensor by its number, or a number of Python's,
+with its kind (an int, a float or a bool) added; the second word is the value, or its bits."""
+
 T_OBJECT, T_LONGLONG, T_PYSSIZET = 6, 17, 19
 READONLY = 1
 METH_NOARGS, METH_FASTCALL = 0x0004, 0x0080
 
 SLOTS = {
-    "new": 65, "dealloc": 52, "traverse": 71, "clear": 51, "call": 50, "hash": 59, "richcompare": 67,
+    "new": 65, "dealloc": 52, "traverse": 71, "clear": 51, "call": 50, "descr_get": 54, "repr": 66, "hash": 59,
+    "richcompare": 67,
     "negative": 30, "absolute": 6, "invert": 27,
     "add": 7, "subtract": 36, "multiply": 29, "true_divide": 37, "floor_divide": 12, "remainder": 34,
     "and": 8, "or": 31, "xor": 38,
@@ -144,7 +178,9 @@ class ObjectType:
         weak = (
             (("__weaklistoffset__", T_PYSSIZET, "weaklist", READONLY),) if "weaklist" in record.fields else ()
         )
-        self.members = (*weak, *members)
+        self.vector = "vectorcall" in record.fields
+        called = (("__vectorcalloffset__", T_PYSSIZET, "vectorcall", READONLY),) if self.vector else ()
+        self.members = (*weak, *called, *members)
         self.size = max(8 * (at + length) for at, length in record.fields.values())
         self.collected = collected
         self.methods = methods
@@ -154,7 +190,7 @@ class ObjectType:
 
 TYPES = (
     ObjectType(
-        "TensorBase", TENSOR_OBJECT, "slot", tuple(name for name in SLOTS if name != "call"),
+        "TensorBase", TENSOR_OBJECT, "slot", tuple(name for name in SLOTS if name not in ("call", "descr_get", "repr")),
         (("__dictoffset__", T_PYSSIZET, "dict", READONLY),), True,
     ),
     ObjectType(
@@ -186,4 +222,8 @@ TYPES = (
         )
     ),
     ObjectType("ModuleBase", MODULE_OBJECT, "module_slot", ("call",), (), False),
+    ObjectType(
+        "Planned", PLANNED_OBJECT, "planned_slot", ("dealloc", "traverse", "clear", "descr_get", "repr"),
+        (("__dictoffset__", T_PYSSIZET, "dict", READONLY),), True,
+    ),
 )  # fmt: skip

@@ -113,6 +113,7 @@ RUNTIME = Record(
     module_base=1, read_attribute=1, module_names=len(MODULE_NAMES), call_hooks=1, hooks_everywhere=1,
     missing_attribute=1, missing_store=1, new_arguments=1, new_crossing=1, enter_crossing=1,
     leave_crossing=1, always_called=1, numpy_array=1, numpy_new=1, numpy_set_base=1,
+    planned_type=1, planned_call=1, make_plan=1, recorder=1, recorder_thread=1, recorder_paused=1, recorded_launches=1,
     run_callbacks=1, apply_rules=1, pass_failed=1, explain_failure=1,
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,

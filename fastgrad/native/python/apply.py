@@ -8,10 +8,12 @@ from fastgrad.native.base.intrinsics import (
     native,
     native_inline,
     native_once,
+    runtime,
     stack_words,
     tensor,
     words,
 )
+from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import (
     bool_type,
     float_type,
@@ -54,6 +56,7 @@ from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.failures import call_refused
 from fastgrad.native.objects.handles import optional_handle, type_of, wrap
+from fastgrad.native.python.recorder import is_recording, note_call
 
 HEAD = 3  # arguments before the operands: the op, the number of operands, the number of outputs
 IN_PLACE = -1  # in place of the number of outputs
@@ -65,7 +68,34 @@ call_frame = stack_words(CALL_WORDS)
 
 @native
 def apply(arguments, count):
-    """``apply(op, n, n_outs, *tensors, *integers)``: the object of the result, or zero with an exception set.
+    """``apply(op, n, n_outs, *tensors, *integers)``: the object of the result, or zero with an exception set."""
+    if is_recording():
+        return apply_recorded(arguments, count)
+    return apply_now(arguments, count)
+
+
+@native_once
+def apply_recorded(arguments, count):
+    """The same while a function is recorded: see Note [Plans]. What hooks of the call call is none of it."""
+    enter()
+    rt = runtime()
+    calls = rt.recorder
+    if rt.recorder_thread != rt.thread or rt.recorder_paused != 0:
+        return apply_now(arguments, count)
+    rt.recorder_paused = 1
+    before = rt.launches
+    answer = apply_now(arguments, count)
+    if rt.recorder == calls:
+        rt.recorder_paused = 0
+        rt.recorded_launches += rt.launches - before
+        if answer == 0 or failed(note_call(calls, arguments, count, answer)):
+            rt.recorder = 0
+    return answer
+
+
+@native_inline
+def apply_now(arguments, count):
+    """The call itself.
 
     `n` is the number of tensors; `n_outs` is 0 for one result, -1 for a change in place, else the number of views that
     an op makes. Several results come as a tuple.

@@ -64,6 +64,7 @@ from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage
 from fastgrad.native.objects.handles import type_of, wrap
 from fastgrad.native.python import entries
+from fastgrad.native.python.recorder import unplanned
 from fastgrad.native.tensors.elements import transfer
 from fastgrad.native.tensors.tensors import alias, itemsize, new_tensor
 
@@ -100,6 +101,7 @@ def element_object(dtype, address):
 def item(h):
     """The only element of a tensor as a Python number, or a failure."""
     enter()
+    unplanned()
     t = tensor(h)
     if t.numel != 1:
         return fail(NOT_ONE_ELEMENT, t.numel)
@@ -296,6 +298,7 @@ def call_set_base(context, function, array, owner):  # type: ignore[no-untyped-d
 def array_over(h):
     """An array over the memory of a tensor of the host's, which it keeps; a new reference, or a failure."""
     enter()
+    unplanned()
     t = tensor(h)
     number = TYPE_NUMBERS[t.dtype]
     if t.device != HOST or number < 0:

@@ -66,6 +66,7 @@ from fastgrad.native.tensors import elements, tensors
 from fastgrad.native.tensors.layouts import in_format, is_channels_last, new_like, without_gaps
 from fastgrad.native.tensors.overlap import overlap as memory_overlap
 from fastgrad.native.tensors.tensors import alias, itemsize, new_tensor
+from fastgrad.native.tensors.views import is_viewable
 
 OLDEST = 2  # the generation of a full collection
 PLAIN = 0  # a request for a buffer: bytes without gaps, which may be read
@@ -254,6 +255,12 @@ def lies_in(h, memory_format):
 def channels_last(h):
     """Whether the strides of a tensor speak for channels last: see Note [Channels last]."""
     return 1 if is_channels_last(h) else 0
+
+
+@native
+def viewable(h, n, sizes):
+    """Whether strides allow a view with these sizes, of which one may be -1."""
+    return 1 if is_viewable(h, n, words(sizes)) else 0
 
 
 @native

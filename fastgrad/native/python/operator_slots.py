@@ -24,13 +24,17 @@ from fastgrad.native.base.pyapi import (
 from fastgrad.native.contracts.ops import OPERATORS
 from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
 from fastgrad.native.objects.handles import object_handle, type_of, wrap
+from fastgrad.native.python.recorder import is_recording
 
 FIRST_COMPARISON = OPERATORS.index("lt")
 
 
 @native_once
 def operator_in_python(a, b, k):
-    """Let Python do it, unless an exception is set: by a hook, while the compiled form ran."""
+    """Let Python do it, unless an exception is set: by a hook, while the compiled form ran.
+
+    So it does while a function is recorded: what Python calls is.
+    """
     if py_err_occurred() != 0:
         return 0
     number = py_integer(k)
@@ -71,6 +75,8 @@ def operator(a, b, k):
     """An operator over two objects."""
     left = object_handle(a)
     right = object_handle(b)
+    if is_recording():
+        return operator_in_python(a, b, k)
     if left == 0 or right == 0:
         return operator_with_number(a, b, k)
     out = binary_operator(runtime().operators[k], left, right)
@@ -80,7 +86,7 @@ def operator(a, b, k):
 @native_once
 def operator_of_one(a, k):
     """An operator over one object."""
-    handle = object_handle(a)
+    handle = object_handle(a) if not is_recording() else 0
     out = unary_operator(runtime().operators[k], handle) if handle != 0 else -1
     return wrap(out) if not failed(out) else operator_in_python(a, none(), k)
 

@@ -18,6 +18,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import INT32, INT64
 from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.integers import FROM_FRONT, STACKED
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import VIEW_SQUEEZE
 from fastgrad.native.contracts.status import (
@@ -252,7 +253,7 @@ def select_rows(x, index, dim, keepdim):
 
 
 @native
-def index_sizes(n, indices, stacked, sizes):
+def index_sizes(n, indices, form, sizes):
     """The sizes that index tensors have in common; returns their number or a failure. One number counts as a vector."""
     for k in range(n):
         if indices[k] == 0:
@@ -261,7 +262,7 @@ def index_sizes(n, indices, stacked, sizes):
         if dtype != INT64 and dtype != INT32:
             return fail(INDEX_DTYPE, dtype)
     first = tensor(indices[0])
-    if stacked:
+    if form & STACKED:
         if n != 1 or first.ndim == 0:
             return fail(INTERNAL, n, first.ndim)
         for d in range(1, first.ndim):
@@ -305,7 +306,7 @@ def joined(n, indices, rank, sizes):
 
 
 @native
-def run_index(kernel, out, x, places, count, first, accumulate):
+def run_index(kernel, out, x, places, count, first, accumulate, form):
     """Launch indexing of contiguous `x` into `out`, or the writing of `out` into `x`; returns a status.
 
     `places` is as many index tensors, one after the other.
@@ -320,6 +321,7 @@ def run_index(kernel, out, x, places, count, first, accumulate):
     f.before = 1
     f.after = 1
     f.accumulate = accumulate
+    f.from_front = form & FROM_FRONT
     for d in range(first):
         f.before *= tx.shape[d]
     for d in range(first + count, tx.ndim):
@@ -335,13 +337,13 @@ def run_index(kernel, out, x, places, count, first, accumulate):
 
 
 @native
-def put(kernel, x, values, n, indices, first, stacked, accumulate):
+def put(kernel, x, values, n, indices, first, form, accumulate):
     """Write contiguous `values` at index tensors of contiguous `x`, or add them; a status."""
     sizes = words(stack_small())
-    rank = index_sizes(n, indices, stacked, sizes)
+    rank = index_sizes(n, indices, form, sizes)
     if failed(rank):
         return rank
-    count = tensor(indices[0]).shape[0] if stacked else n
+    count = tensor(indices[0]).shape[0] if form & STACKED else n
     if first < 0 or count < 1 or first > tensor(x).ndim - count:
         return fail(MISFIT)
     places = joined(n, indices, rank, sizes)
@@ -349,13 +351,13 @@ def put(kernel, x, values, n, indices, first, stacked, accumulate):
         return places
     status = OK
     if tensor(values).numel * tensor(x).numel != 0 or tensor(places).numel != 0:
-        status = run_index(kernel, values, x, places, count, first, accumulate)
+        status = run_index(kernel, values, x, places, count, first, accumulate, form)
     drop(places)
     return status
 
 
 @native
-def index(op, n, ins, first, stacked):
+def index(op, n, ins, first, form):
     """``x[..., i, j, ...]`` with index tensors i, j over neighbouring dimensions from `first` on."""
     x = ins[0]
     tx = tensor(x)
@@ -363,10 +365,10 @@ def index(op, n, ins, first, stacked):
     n = present(n - 1, indices)
     sizes = words(stack_small())
     common = words(stack_small())
-    between = index_sizes(n, indices, stacked, common)
+    between = index_sizes(n, indices, form, common)
     if failed(between):
         return between
-    count = tensor(indices[0]).shape[0] if stacked else n
+    count = tensor(indices[0]).shape[0] if form & STACKED else n
     if first < 0 or count < 1 or first > tx.ndim - count:
         return fail(MISFIT)
     rank = tx.ndim - count + between
@@ -386,7 +388,7 @@ def index(op, n, ins, first, stacked):
         cx = out
         out = new_tensor(tx.dtype, tx.device, rank, sizes)
         if not failed(out):
-            out = finished(out, run_index(op_record(op).kernel, out, cx, places, count, first, 0))
+            out = finished(out, run_index(op_record(op).kernel, out, cx, places, count, first, 0, form))
         drop(cx)
     drop(places)
     return out
@@ -408,7 +410,7 @@ def index_put(op, n, ins, first, accumulate):
     tv = tensor(ins[1])
     if not tx.flags & CONTIGUOUS or not tv.flags & CONTIGUOUS or tv.dtype != tx.dtype:
         return fail(INTERNAL, tv.numel, tx.numel)
-    status = put(op_record(op).kernel, x, ins[1], 1, advance(ins, 2), first, 1, accumulate)
+    status = put(op_record(op).kernel, x, ins[1], 1, advance(ins, 2), first, STACKED, accumulate)
     if failed(status):
         return status
     bump_version(x)
@@ -417,7 +419,7 @@ def index_put(op, n, ins, first, accumulate):
 
 
 @native
-def index_backward(op, n, ins, first, stacked, ndim, sizes):
+def index_backward(op, n, ins, first, form, ndim, sizes):
     """The gradient of indexing: zeros of the input's sizes, each element of `ins[0]` added at its index."""
     t = tensor(ins[0])
     out = zeros(t.dtype, t.device, ndim, sizes)
@@ -427,6 +429,6 @@ def index_backward(op, n, ins, first, stacked, ndim, sizes):
     if failed(g):
         return finished(out, g)
     indices = advance(ins, 1)
-    status = put(op_record(op).kernel, out, g, present(n - 1, indices), indices, first, stacked, 1)
+    status = put(op_record(op).kernel, out, g, present(n - 1, indices), indices, first, form, 1)
     drop(g)
     return finished(out, status)

@@ -256,14 +256,14 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
         return select_sorted(op, ins[0], attrs, outs)
     elif kind == SHAPE_INDEX:
         of = integers.indexed(attrs)
-        out = index(op, n, ins, of.first, of.stacked)
+        out = index(op, n, ins, of.first, of.form)
     elif kind == SHAPE_INDEX_PUT:
         put = integers.index_set(attrs)
         out = index_put(op, n, ins, put.first, put.accumulate)
     elif kind == SHAPE_INDEX_BACKWARD:
         of = integers.indexed(attrs)
         target = integers.listed(of.rest)
-        out = index_backward(op, n, ins, of.first, of.stacked, target.count, target.rest)
+        out = index_backward(op, n, ins, of.first, of.form, target.count, target.rest)
     else:
         return run_layer(op, kind, n, ins, n_attrs, attrs, outs)
     outs[0] = out

@@ -122,6 +122,14 @@ def reshape_strides(t, n, sizes, strides):
 
 
 @native
+def is_viewable(h, n, attrs):
+    """Whether a tensor has a view with other sizes, for all that its strides say."""
+    sizes = words(stack_small())
+    count = infer_sizes(h, n, attrs, sizes)
+    return count < 0 or tensor(h).ndim == 0 or reshape_strides(tensor(h), count, sizes, words(stack_small()))
+
+
+@native
 def view_reshape(h, n, attrs):
     """Other sizes over the same elements, one of which may be -1: `attrs` are `n` sizes.
 

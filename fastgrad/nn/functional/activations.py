@@ -7,6 +7,7 @@ from typing import Any
 
 from fastgrad.functions import elementwise, reduce
 from fastgrad.functions.arguments import as_float, need_tensor
+from fastgrad.functions.plans import planned
 from fastgrad.functions.shape import reshape
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.native.host.tables import BY_NAME
@@ -40,6 +41,7 @@ def _activation(name: str, op: str, input: Any, inplace: bool, *numbers: Any) ->
     return invoke_with(BY_NAME[op], input, *numbers)
 
 
+@planned
 def gelu(input: Any, approximate: str = "none") -> Any:
     """``x Phi(x)`` with the normal distribution function Phi (Hendrycks, Gimpel 2016).
 
@@ -78,18 +80,21 @@ def _need_floating(name: str, input: Any) -> None:
         )
 
 
+@planned
 def silu(input: Any, inplace: bool = False) -> Any:
     """``x sigmoid(x)``, element by element; also called swish."""
     _need_floating("silu", input)
     return _activation("silu", "silu", input, inplace)
 
 
+@planned
 def mish(input: Any, inplace: bool = False) -> Any:
     """``x tanh(softplus(x))``, element by element (Misra 2019)."""
     _need_floating("mish", input)
     return _activation("mish", "mish", input, inplace)
 
 
+@planned
 def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Any:
     """``log(1 + exp(beta x)) / beta``, and x itself where ``beta x`` is above the threshold."""
     _need_floating("softplus", input)
@@ -97,6 +102,7 @@ def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Any:
     return _activation("softplus", "softplus", input, False, beta, threshold)
 
 
+@planned
 def logsigmoid(input: Any) -> Any:
     """The logarithm of `sigmoid`, without cancellation."""
     _need_floating("logsigmoid", input)
@@ -104,6 +110,7 @@ def logsigmoid(input: Any) -> Any:
     return _activation("logsigmoid", "log_sigmoid", input, False, buffer)
 
 
+@planned
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """X where it is positive, elsewhere ``negative_slope * x``."""
     _need_floating("leaky_relu", input)
@@ -111,12 +118,14 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
     return _activation("leaky_relu", "leaky_relu", input, inplace, slope)
 
 
+@planned
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """X where it is positive, elsewhere ``alpha (exp(x) - 1)``."""
     _need_floating("elu", input)
     return _activation("elu", "elu", input, inplace, as_float("elu", "alpha", alpha))
 
 
+@planned
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
     """X bounded by `min_val` and `max_val`; at a bound and beyond the gradient is zero.
 
@@ -132,11 +141,13 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     return _activation("hardtanh", "hardtanh", input, inplace, min_val, max_val)
 
 
+@planned
 def relu6(input: Any, inplace: bool = False) -> Any:
     """``min(max(x, 0), 6)``, element by element."""
     return _activation("relu6", "hardtanh", input, inplace, 0, 6)
 
 
+@planned
 def prelu(input: Any, weight: Any) -> Any:
     """X where it is positive, elsewhere ``weight * x``.
 
@@ -167,11 +178,13 @@ def prelu(input: Any, weight: Any) -> Any:
     return invoke(BY_NAME["prelu"], (input, weight))
 
 
+@planned
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """``exp(x) / sum(exp(x))`` along a dimension."""
     return reduce._softmax("softmax", input, _implicit(dim, input, "softmax", _stacklevel), dtype)
 
 
+@planned
 def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """The logarithm of `softmax`."""
     return reduce._softmax("log_softmax", input, _implicit(dim, input, "log_softmax", _stacklevel), dtype)

@@ -10,6 +10,7 @@ from fastgrad.functions.arguments import as_flag, need_tensor
 from fastgrad.functions.creation import ones
 from fastgrad.functions.index import where
 from fastgrad.functions.linalg import matmul
+from fastgrad.functions.plans import planned
 from fastgrad.functions.shape import expand, reshape, transpose, tril, unsqueeze
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.dropout import dropout
@@ -20,6 +21,7 @@ _SAFE_SOFTMAX = BY_NAME["safe_softmax"]
 _NAME = "scaled_dot_product_attention"
 
 
+@planned
 def scaled_dot_product_attention(
     query: Any,
     key: Any,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.plans import planned
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
@@ -17,6 +18,7 @@ _field = rt.field
 _OPS = {name: BY_NAME[name].id for name in ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")}
 
 
+@planned
 def conv1d(
     input: Any,
     weight: Any,
@@ -54,6 +56,7 @@ def conv1d(
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@planned
 def conv2d(
     input: Any,
     weight: Any,
@@ -107,6 +110,7 @@ def conv2d(
     return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@planned
 def conv_transpose1d(
     input: Any,
     weight: Any,
@@ -142,6 +146,7 @@ def conv_transpose1d(
     )
 
 
+@planned
 def conv_transpose2d(
     input: Any,
     weight: Any,

@@ -7,11 +7,13 @@ from typing import Any
 from fastgrad.autograd.modes import no_grad
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.plans import planned
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.functions.shape import expand
 from fastgrad.functions.statistics import norm
 
 
+@planned
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """``sum(x1 x2) / (max(|x1|, eps) max(|x2|, eps))`` along a dimension; shapes broadcast.
 
@@ -46,6 +48,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     return sum_(a / length * right, dim)
 
 
+@planned
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
     """The norm of ``x1 - x2 + eps`` along the last dimension.
 

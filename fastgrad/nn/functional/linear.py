@@ -7,11 +7,13 @@ from typing import Any
 from fastgrad.functions import linalg
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.linalg import linear
+from fastgrad.functions.plans import planned
 from fastgrad.functions.shape import permute, reshape, unsqueeze
 
 __all__ = ["bilinear", "linear"]
 
 
+@planned
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """``y_o = sum over i, j of input1_i weight_oij input2_j + bias_o``.
 

@@ -8,6 +8,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.plans import planned
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOATS, UINT8
 from fastgrad.native.contracts.records import TENSOR
@@ -22,6 +23,7 @@ _NLL, _NLL_IMAGES = BY_NAME["nll_loss"].id, BY_NAME["nll_loss.images"].id
 _LOG_SOFTMAX = BY_NAME["log_softmax"].id
 
 
+@planned
 def nll_loss(
     input: Any,
     target: Any,
@@ -118,6 +120,7 @@ def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> 
     return out.reshape(shape) if kind == 0 and tuple(out.shape) != shape else out
 
 
+@planned
 def cross_entropy(
     input: Any,
     target: Any,

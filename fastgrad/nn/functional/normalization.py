@@ -10,6 +10,7 @@ from typing import Any
 from fastgrad.autograd.modes import is_grad_enabled
 from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sequence, need_tensor
 from fastgrad.functions.elementwise import clamp
+from fastgrad.functions.plans import planned
 from fastgrad.functions.shape import expand_as
 from fastgrad.functions.statistics import norm
 from fastgrad.native.build.loader import rt
@@ -91,6 +92,7 @@ def _row_integers(name: str, sizes: tuple[int, ...], last: tuple[int, ...]) -> t
     return math.prod(sizes[:k]), 1, math.prod(last), 1, 0, _LIKE_INPUT, *statistics
 
 
+@planned
 def layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -124,6 +126,7 @@ def layer_norm(
     return _run("layer_norm", _LAYER, (input, weight, bias), eps, integers)
 
 
+@planned
 def rms_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Any:
@@ -163,6 +166,7 @@ def _need_several(sizes: Sequence[int]) -> None:
         )
 
 
+@planned
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """`layer_norm` over groups of channels (Wu, He 2018).
 
@@ -219,6 +223,7 @@ def _need_channels(name: str, channels: int, position: int, names: tuple[str, ..
             )
 
 
+@planned
 def batch_norm(
     input: Any,
     running_mean: Any,
@@ -298,6 +303,7 @@ def _to_write(running: Any) -> Any:
     return running if running is None else running.contiguous()
 
 
+@planned
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
     """``x / max(|x|_p, eps)`` along a dimension.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.functions.arguments import as_sequence, multiplied, need_tensor
+from fastgrad.functions.plans import planned
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.records import TENSOR
@@ -18,6 +19,7 @@ _DTYPE, _NDIM = TENSOR.fields["dtype"][0], TENSOR.fields["ndim"][0]
 _PAD = BY_NAME["pad"].id
 
 
+@planned
 def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
     """The tensor with more elements around it, or fewer where a number is negative.
 

@@ -8,6 +8,7 @@ from typing import Any
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_float, need_optional, need_tensor
+from fastgrad.functions.plans import planned, unplanned
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.records import TENSOR
@@ -25,6 +26,7 @@ def _need_pair(name: str, input: Any, target: Any, stacklevel: int = 3) -> None:
     need_tensor(name, input)
     need_tensor(name, target, "target", 2)
     if _sizes(target) != _sizes(input):
+        unplanned()
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
@@ -76,6 +78,7 @@ def _weighted(each: Any, weight: Any, kind: str) -> Any:
     return each.sum() / weight.sum() if kind == "mean" else _reduced(each, kind)
 
 
+@planned
 def mse_loss(
     input: Any,
     target: Any,
@@ -102,6 +105,7 @@ def mse_loss(
     return _loss("mse_loss", input, target, kind)
 
 
+@planned
 def l1_loss(
     input: Any,
     target: Any,
@@ -121,6 +125,7 @@ def l1_loss(
     return _weighted(each, weight, kind)
 
 
+@planned
 def smooth_l1_loss(
     input: Any,
     target: Any,
@@ -147,6 +152,7 @@ def smooth_l1_loss(
     return _loss("smooth_l1_loss", input, target, kind, beta)
 
 
+@planned
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
@@ -167,6 +173,7 @@ def huber_loss(
     return _reduced(_loss("huber_loss", input, target, "none", delta) * weight, kind)
 
 
+@planned
 def kl_div(
     input: Any,
     target: Any,
@@ -195,6 +202,7 @@ def kl_div(
     need_tensor("kl_div", target, "target", 2)
     by_batch = reduction == "batchmean" and size_average is None and reduce is None
     if reduction == "mean" and size_average is None and reduce is None:
+        unplanned()
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
             "only by the batch size, and aligns with the KL div math definition.",
@@ -211,6 +219,7 @@ def kl_div(
     return out / input.shape[0] if by_batch and input.ndim else out
 
 
+@planned
 def binary_cross_entropy(
     input: Any,
     target: Any,
@@ -261,6 +270,7 @@ def binary_cross_entropy(
     return _reduced(_loss("binary_cross_entropy", input, target, "none") * weight, kind)
 
 
+@planned
 def binary_cross_entropy_with_logits(
     input: Any,
     target: Any,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
+from fastgrad.functions.plans import planned
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
@@ -18,6 +19,7 @@ _UNDILATED = 6  # settings of windows without dilation
 Size = Setting
 
 
+@planned
 def max_pool1d(
     input: Any,
     kernel_size: Size,
@@ -39,6 +41,7 @@ def max_pool1d(
     return out if return_indices else out[0]
 
 
+@planned
 def max_pool2d(
     input: Any,
     kernel_size: Size,
@@ -90,6 +93,7 @@ def max_pool2d(
     return out if return_indices else out[0]
 
 
+@planned
 def max_pool1d_with_indices(
     input: Any,
     kernel_size: Size,
@@ -103,6 +107,7 @@ def max_pool1d_with_indices(
     return _max("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@planned
 def max_pool2d_with_indices(
     input: Any,
     kernel_size: Size,
@@ -116,6 +121,7 @@ def max_pool2d_with_indices(
     return _max("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@planned
 def avg_pool1d(
     input: Any,
     kernel_size: Size,
@@ -135,6 +141,7 @@ def avg_pool1d(
     return _avg("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
+@planned
 def avg_pool2d(
     input: Any,
     kernel_size: Size,
@@ -180,6 +187,7 @@ def avg_pool2d(
     )
 
 
+@planned
 def adaptive_avg_pool1d(input: Any, output_size: Size) -> Any:
     """The means of `output_size` equal parts of a signal (N, C, L) or (C, L); see `adaptive_avg_pool2d`.
 
@@ -192,6 +200,7 @@ def adaptive_avg_pool1d(input: Any, output_size: Size) -> Any:
     return _adaptive("adaptive_avg_pool1d", 1, input, output_size)
 
 
+@planned
 def adaptive_avg_pool2d(input: Any, output_size: int | tuple[int | None, ...] | None) -> Any:
     """The means of equal parts of an image, as many as the result shall have.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 
+from fastgrad.functions.plans import unplanned
+
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
@@ -14,6 +16,7 @@ def deprecated_reduction(reduction: str, size_average: bool | None, reduce: bool
     average = True if size_average is None else size_average
     each = True if reduce is None else reduce
     reduction = "none" if not each else ("mean" if average else "sum")
+    unplanned()
     warnings.warn(
         f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
         stacklevel=5,

@@ -8,6 +8,7 @@ from fastgrad import dtypes
 from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.functions.creation import arange, ones, zeros
 from fastgrad.functions.index import index_select, scatter_add, where
+from fastgrad.functions.plans import planned
 from fastgrad.functions.shape import unsqueeze
 from fastgrad.functions.statistics import norm
 from fastgrad.native.build.loader import rt
@@ -20,6 +21,7 @@ _DTYPE = TENSOR.fields["dtype"][0]
 _EMBEDDING = BY_NAME["embedding"].id
 
 
+@planned
 def embedding(
     input: Any,
     weight: Any,

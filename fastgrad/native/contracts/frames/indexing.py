@@ -33,8 +33,8 @@ SCATTER = GATHER.variant(
 INDEX = Frame(
     "index",
     out=writes("before", "n", "after"), x=reads(), indices=reads("count", "n", element=INT64),
-    count=size(), n=size(), before=size(), after=size(), accumulate=number(), lengths=size(count=MAX_DIMS),
-    status=status(),
+    count=size(), n=size(), before=size(), after=size(), accumulate=number(), from_front=number(),
+    lengths=size(count=MAX_DIMS), status=status(),
 )  # fmt: skip
 
 # The same with what is put into x, or added to it, in the place of the result.

@@ -1,0 +1,112 @@
+"""Functions that decide once for calls that look alike: see Note [Plans] in `native.python.plans`."""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from fastgrad.native.build.loader import Planned, TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.python_types import (
+    A_NAMED_RESULT,
+    A_NUMBER,
+    A_TENSOR_RESULT,
+    A_TUPLE_RESULT,
+    A_VALUE,
+    NO_OPERAND,
+    PLAN_STEPS,
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+HEAD = 3  # of the arguments of a recorded call: the op, the number of operands, the number of outputs
+IN_PLACE = -1
+MOST_WORDS, MOST_VALUES = 92, 60  # of a step, of all steps: what there is room for, less the outputs of one
+_NUMBERS = {int: A_NUMBER, float: A_NUMBER + 1, bool: A_NUMBER + 2}
+_NO_PLAN = (None, None)
+
+unplanned = rt.unplanned
+"""Say that a call does something that a plan would not do again."""
+
+
+def planned(function: Function) -> Function:
+    """Let the runtime repeat what a function called, without Python, for calls that look alike.
+
+    What the function does may depend on sizes, strides, dtypes and flags of tensors, on the values of its other
+    arguments and on the mode of gradients; where it depends on anything else, or warns, it has to call `unplanned`.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.linear.__name__
+    'linear'
+    """
+    return functools.update_wrapper(rt.planned(function), function)  # type: ignore[return-value]
+
+
+copyreg.pickle(Planned, lambda function: function.__qualname__)  # type: ignore[arg-type, attr-defined, misc]
+
+
+def _steps(tensors: Sequence[Any], calls: Sequence[Any], result: Any) -> tuple[bytes | None, Any]:
+    """The steps of a plan and, for a named tuple, what makes it; nothing if the calls are no plan."""
+    places: dict[int, int] = {}
+    for k, t in enumerate(tensors):
+        places.setdefault(id(t), k)
+        if not type(t).__module__.startswith("fastgrad."):  # its methods may be anything
+            return _NO_PLAN
+    n_values, words = len(tensors), []
+    pairs = list(zip(calls[::2], calls[1::2], strict=True))
+    for arguments, answer in pairs:
+        op, n, n_outs = arguments[:HEAD]
+        operands, integers = arguments[HEAD : HEAD + n], arguments[HEAD + n :]
+        made = answer if type(answer) is tuple else () if n_outs == IN_PLACE else (answer,)
+        encoded = [_operand(o, places) for o in operands]
+        too_long = len(arguments) + max(len(made), 4) > MOST_WORDS
+        if None in encoded or too_long or (n_outs == IN_PLACE and len(pairs) > 1):
+            return _NO_PLAN
+        words += [op, n, n_outs, len(integers), *(w for pair in encoded for w in pair or ()), *integers]
+        for t in made:
+            places[id(t)] = n_values
+            n_values += 1
+    return _with_result(len(pairs), words, result, places) if n_values <= MOST_VALUES else _NO_PLAN
+
+
+def _operand(o: Any, places: dict[int, int]) -> tuple[int, int] | None:
+    """An operand of a step as two words; None for a tensor that comes from elsewhere."""
+    if o is None:
+        return NO_OPERAND, 0
+    if isinstance(o, TensorBase):
+        return (A_VALUE, places[id(o)]) if id(o) in places else None
+    kind = _NUMBERS.get(type(o))
+    if kind is None:
+        return None
+    return kind, struct.unpack("<q", struct.pack("<d", o))[0] if type(o) is float else int(o)
+
+
+def _with_result(
+    n_steps: int, steps: list[int], result: Any, places: dict[int, int]
+) -> tuple[bytes | None, Any]:
+    """The words of a plan: how many steps, what the result is, the steps."""
+    make = getattr(type(result), "_make", None)
+    is_tensor = isinstance(result, TensorBase)
+    kind = A_TENSOR_RESULT if is_tensor else A_NAMED_RESULT if make else A_TUPLE_RESULT
+    items = (result,) if is_tensor else result
+    if not is_tensor and type(result) is not tuple and make is None:
+        return _NO_PLAN
+    if not all(isinstance(t, TensorBase) and id(t) in places for t in items):
+        return _NO_PLAN
+    words = [n_steps, len(items), kind, *(places[id(t)] for t in items), *steps]
+    return struct.pack(f"<{len(words)}q", *words), make
+
+
+def _make_plan(tensors: Any, calls: Any, result: Any, before: Any) -> tuple[bytes | None, Any]:
+    """What the runtime asks for after a recorded call; SystemError if `before` is the plan of another one."""
+    made = _NO_PLAN if calls is None else _steps(tensors, calls, result)
+    if before is not None and before[PLAN_STEPS] != made[0]:
+        raise SystemError(f"a plan says {before[PLAN_STEPS]!r}, but the function calls {made[0]!r}")
+    return made
+
+
+runtime_set_object("make_plan", _make_plan)

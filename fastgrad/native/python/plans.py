@@ -1,0 +1,557 @@
+"""Functions with plans: what a call comes to is decided once, in Python, for all calls that look alike.
+
+Note [Plans]: most functions of the library check their arguments, work out integers from sizes, and call an op or a
+few. What they decide depends on sizes, strides, dtypes and flags of tensors, on which of them are the same, and on the
+values of other arguments, never on what stands in a tensor. Such a function is `planned`. A call makes a *key* of all
+that it may depend on. The second time that a key comes, the calls of ops are recorded while the function runs, and
+become a *plan*: steps, each an op, operands (arguments, results of earlier steps, numbers) and integers. From then on
+the steps run as they are, and no Python does.
+
+There is no plan where a key cannot hold an argument, where an operand or the result is neither an argument nor a result
+of a recorded call, or where a kernel ran besides; `unplanned` says that a call did something else that matters: it
+warned, read a value, drew random numbers. What fails by its plan is done again in Python, which raises. In debug
+mode each second call that has a plan goes the long way, and its steps are compared with those of the plan.
+"""
+
+from __future__ import annotations
+
+from fastgrad.flags import DEBUG
+from fastgrad.native.base.callbacks import call_python, call_vector
+from fastgrad.native.base.failures import failed
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    advance,
+    float_of,
+    native,
+    native_inline,
+    native_once,
+    plan_head,
+    plan_step,
+    planned_call,
+    planned_object,
+    runtime,
+    stack_words,
+    tensor,
+    words,
+    words_of,
+)
+from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import (
+    bool_type,
+    call_visit,
+    float_type,
+    int_type,
+    list_type,
+    none,
+    py_alloc,
+    py_bytes_new,
+    py_bytes_text,
+    py_clear_weakrefs,
+    py_decref,
+    py_err_clear,
+    py_err_occurred,
+    py_incref,
+    py_integer_value,
+    py_list_item,
+    py_list_new,
+    py_list_size,
+    py_method,
+    py_repr,
+    py_tuple_item,
+    py_tuple_new,
+    py_tuple_set,
+    py_tuple_size,
+    py_untrack,
+    raises,
+    text_type,
+    type_error,
+)
+from fastgrad.native.contracts.flags import (
+    ANOMALY,
+    CONTIGUOUS,
+    GRAD_ENABLED,
+    INFERENCE,
+    INFERENCE_MODE,
+    IS_VIEW,
+    REQUIRES_GRAD,
+    WRAPPED_NUMBER,
+)
+from fastgrad.native.contracts.python_types import (
+    A_NAMED_RESULT,
+    A_NUMBER,
+    A_TENSOR_RESULT,
+    A_VALUE,
+    KEY_NAMES,
+    KEY_TENSORS,
+    KEY_WORDS,
+    N_PLANS,
+    NO_OPERAND,
+    PLAN_KEY,
+    PLAN_RESULT,
+    PLAN_STEPS,
+    PLANNED_CALL,
+)
+from fastgrad.native.contracts.status import RAISED
+from fastgrad.native.dispatch.call import call_entry
+from fastgrad.native.dispatch.inplace_call import inplace
+from fastgrad.native.launch.elementwise import number_tensor
+from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.objects.collector import free_object
+from fastgrad.native.objects.failures import tuple_of_arguments
+from fastgrad.native.objects.handles import object_handle, type_of, wrap
+from fastgrad.native.objects.held import is_tuple
+from fastgrad.native.python.apply import IN_PLACE, call_frame
+
+# How a word of a key begins what it says of an argument.
+_A_TENSOR, _INT, _FLOAT, _CONSTANT, _NAME, _SEQUENCE = range(1, 7)
+_FLAGS = REQUIRES_GRAD | WRAPPED_NUMBER | IS_VIEW | INFERENCE | CONTIGUOUS
+_MODES = GRAD_ENABLED | INFERENCE_MODE
+_FLOAT_VALUE = 2  # the word of a float of Python that is its value
+_LENGTH = 2  # the word of bytes that is their length
+_WITHOUT_OFFSET = (1 << 63) - 1  # of the number of arguments: without the flag of CPython's protocol
+_HASH_FACTOR = 0x2545_F491_4F6C_DD1D
+MOST_VALUES = 64
+"""Tensors of a plan, at most: arguments, and what its steps make."""
+
+call_room = stack_words(PLANNED_CALL.words)
+value_room = stack_words(MOST_VALUES)
+
+
+# --- keys ------------------------------------------------------------------------------------------------------
+
+
+@native_inline
+def put(c, word):
+    """Add a word to a key. One that is too long is only counted."""
+    if c.n_words < KEY_WORDS:
+        c.key[c.n_words] = word
+    c.n_words += 1
+
+
+@native
+def put_name(c, o):
+    """Add what is told apart by identity."""
+    put(c, o)
+    if c.n_names < KEY_NAMES:
+        c.names[c.n_names] = o
+    c.n_names += 1
+
+
+@native
+def put_tensor(c, o, handle):
+    """Add what a function may ask of a tensor, and which of those before it it is. False if there is no room."""
+    if c.n_tensors == KEY_TENSORS:
+        return False
+    t = tensor(handle)
+    ndim = t.ndim
+    same = 0
+    while same < c.n_tensors and c.handles[same] != handle:
+        same += 1
+    about = (t.flags & _FLAGS) << 1 | (t.node != 0)
+    put(c, _A_TENSOR | t.dtype << 8 | t.device << 16 | ndim << 24 | about << 32 | same << 56)
+    kind = type_of(o)
+    if kind != runtime().tensor_type:
+        put_name(c, kind)
+    else:
+        put(c, kind)
+    for k in range(ndim):
+        put(c, t.shape[k])
+        put(c, t.strides[k])
+    c.handles[c.n_tensors] = handle
+    c.tensors[c.n_tensors] = o
+    c.n_tensors += 1
+    return True
+
+
+@native
+def put_item(c, o):
+    """Add an argument that is no sequence. False if a key cannot hold it."""
+    handle = object_handle(o)
+    if handle != 0:
+        return put_tensor(c, o, handle)
+    kind = type_of(o)
+    if o == none() or kind == bool_type():
+        put(c, _CONSTANT)
+        put(c, o)
+    elif kind == int_type():
+        value = py_integer_value(o)
+        if value == -1 and py_err_occurred() != 0:
+            py_err_clear()
+            return False
+        put(c, _INT)
+        put(c, value)
+    elif kind == float_type():
+        put(c, _FLOAT)
+        put(c, words(o)[_FLOAT_VALUE])
+    elif kind == text_type():
+        put(c, _NAME)
+        put_name(c, o)
+    else:
+        return False
+    return True
+
+
+@native
+def put_argument(c, o):
+    """Add an argument. False if a key cannot hold it."""
+    if o == none() or type_of(o) == runtime().tensor_type:
+        return put_item(c, o)
+    is_list = type_of(o) == list_type()
+    if not is_list and not is_tuple(o):
+        return put_item(c, o)
+    n = py_list_size(o) if is_list else py_tuple_size(o)
+    put(c, _SEQUENCE | n << 8)
+    put_name(c, type_of(o))
+    for k in range(n):
+        if not put_item(c, py_list_item(o, k) if is_list else py_tuple_item(o, k)):
+            return False
+    return True
+
+
+@native
+def make_key(c, args, n, keywords):
+    """Write the key of a call. False if there can be none."""
+    c.n_words = 0
+    c.n_tensors = 0
+    c.n_names = 0
+    named = py_tuple_size(keywords) if keywords != 0 else 0
+    put(c, runtime().mode & _MODES | runtime().default_dtype << 8 | n << 16 | named << 32)
+    for k in range(named):
+        put_name(c, py_tuple_item(keywords, k))
+    for k in range(n + named):
+        if not put_argument(c, words(args)[k]):
+            return False
+    if c.n_words > KEY_WORDS or c.n_names > KEY_NAMES:
+        return False
+    mixed = 0
+    for k in range(c.n_words):
+        mixed = (mixed ^ c.key[k]) * _HASH_FACTOR
+        mixed ^= mixed >> 29
+    c.hash = mixed
+    return True
+
+
+# --- plans -----------------------------------------------------------------------------------------------------
+
+
+@native_inline
+def is_plan_of(plan, c):
+    """Whether a plan has the key of a call."""
+    key = py_tuple_item(plan, PLAN_KEY)
+    n = c.n_words
+    if words(key)[_LENGTH] != n * 8:
+        return False
+    known = words(py_bytes_text(key))
+    for k in range(n):
+        if known[k] != c.key[k]:
+            return False
+    return True
+
+
+@native
+def find_plan(x, c):
+    """The plan of a call, borrowed, or zero. It stands in one of two places."""
+    place = c.hash & (N_PLANS - 1)
+    for k in range(2):
+        plan = x.plans[place ^ k]
+        if plan != 0 and is_plan_of(plan, c):
+            return plan
+    return 0
+
+
+@native
+def keep_plan(x, c, plan):
+    """Put a plan where calls find it; takes over a reference."""
+    place = c.hash & (N_PLANS - 1)
+    if x.plans[place] != 0 and x.plans[place ^ 1] == 0:
+        place ^= 1
+    before = x.plans[place]
+    x.plans[place] = plan
+    if before != 0:
+        py_decref(before)
+
+
+@native_once
+def new_plan(c, names, made):
+    """A plan of a key, what Python made of the recorded calls, and what the key tells apart by identity; or zero."""
+    key = py_bytes_new(address_of(c.key), c.n_words * 8)
+    plan = py_tuple_new(4) if key != 0 else 0
+    if plan == 0:
+        if key != 0:
+            py_decref(key)
+        return 0
+    py_tuple_set(plan, PLAN_KEY, key)
+    for k in range(2):
+        item = py_tuple_item(made, k)
+        py_incref(item)
+        py_tuple_set(plan, PLAN_STEPS + k, item)
+    py_incref(names)
+    py_tuple_set(plan, PLAN_RESULT + 1, names)
+    return plan
+
+
+# --- calls -----------------------------------------------------------------------------------------------------
+
+
+no_function = raises(type_error, "a function of fastgrad's that was never made, or is gone")
+
+
+@native
+def call_long(x, args, n, keywords):
+    """Call the function itself."""
+    if x.function == 0:
+        return no_function()
+    return call_vector(x.function, args, n, keywords)
+
+
+@native_once
+def call_recorded(x, c, args, n, keywords, before):
+    """Call the function, and make a plan of what it calls or, in debug mode, compare it with the plan `before`."""
+    rt = runtime()
+    tensors = tuple_of_arguments(address_of(c.tensors), c.n_tensors)
+    names = tuple_of_arguments(address_of(c.names), c.n_names)
+    calls = py_list_new(0)
+    answer = 0
+    if tensors != 0 and names != 0 and calls != 0:
+        launches = rt.launches
+        rt.recorder_thread = rt.thread
+        rt.recorder_paused = 0
+        rt.recorded_launches = 0
+        rt.recorder = calls
+        answer = call_long(x, args, n, keywords)
+        whole = rt.recorder == calls and rt.launches - launches == rt.recorded_launches
+        if rt.recorder == calls:
+            rt.recorder = 0
+        if answer != 0 and failed(learn(x, c, tensors, names, calls if whole else none(), answer, before)):
+            py_decref(answer)
+            answer = 0
+    for o in (tensors, names, calls):
+        if o != 0:
+            py_decref(o)
+    return answer
+
+
+@native
+def learn(x, c, tensors, names, calls, answer, before):
+    """Make a plan of recorded calls, or compare them with one. Zero or RAISED."""
+    made = call_python(runtime().make_plan, 4, tensors, calls, answer, before)
+    if made == 0:
+        return RAISED
+    if before == none():
+        plan = new_plan(c, names, made)
+        if plan == 0:
+            py_decref(made)
+            return RAISED
+        keep_plan(x, c, plan)
+    py_decref(made)
+    return 0
+
+
+@native_once
+def call_without_plan(x, c, args, n, keywords):
+    """A call whose key has no plan: it gets one when it comes the second time."""
+    place = c.hash & (N_PLANS - 1)
+    if x.seen[place] != c.hash:
+        x.seen[place] = c.hash
+        return call_long(x, args, n, keywords)
+    return call_recorded(x, c, args, n, keywords, none())
+
+
+@native
+def call_planned(o, args, n, keywords):
+    """The function that calls a function with plans; zero with an exception set."""
+    x = planned_object(o)
+    rt = runtime()
+    enter()
+    c = planned_call(call_room())
+    if rt.recorder != 0 or rt.mode & ANOMALY or not make_key(c, args, n & _WITHOUT_OFFSET, keywords):
+        return call_long(x, args, n, keywords)
+    plan = find_plan(x, c)
+    if plan == 0:
+        return call_without_plan(x, c, args, n, keywords)
+    steps = py_tuple_item(plan, PLAN_STEPS)
+    if steps == none():
+        return call_long(x, args, n, keywords)
+    py_incref(plan)
+    x.uses += 1
+    if DEBUG and x.uses & 1:
+        answer = call_recorded(x, c, args, n, keywords, plan)
+    else:
+        answer = call_by_plan(c, plan, py_bytes_text(steps))
+        if answer == 0 and py_err_occurred() == 0:
+            answer = call_long(x, args, n, keywords)
+    py_decref(plan)
+    return answer
+
+
+# --- steps -----------------------------------------------------------------------------------------------------
+
+
+@native
+def operand_of(kind, value, values, device):
+    """The tensor that an operand of a step is, zero for none, or a failure. A number becomes one for the step alone."""
+    if kind == NO_OPERAND:
+        return 0
+    if kind == A_VALUE:
+        return words(values)[value]
+    return number_tensor(kind - A_NUMBER, float_of(value), value, -1, device)
+
+
+@native
+def run_step(s, operands, values, n_values):
+    """Run a step; how many tensors it made, which become values, or a failure."""
+    n, n_ints = s.n, s.n_ints
+    ins = words(call_frame())
+    attrs = advance(ins, n)
+    outs = advance(attrs, n_ints)
+    given = words(operands)
+    for k in range(n_ints):
+        attrs[k] = given[2 * n + k]
+    device = 0
+    for k in range(n):
+        if given[2 * k] == A_VALUE:
+            device = tensor(words(values)[given[2 * k + 1]]).device
+    made = 0
+    for k in range(n):
+        ins[k] = operand_of(given[2 * k], given[2 * k + 1], values, device) if not failed(made) else 0
+        made = min(made, ins[k])
+    if not failed(made) and s.n_outs == IN_PLACE:
+        made = inplace(s.op, n, ins, n_ints, attrs)
+        if not failed(made):
+            drop(made)
+            made = 0
+    elif not failed(made):
+        made = call_entry(s.op, n, ins, n_ints, attrs, outs, s.n_outs)
+        for k in range(made):
+            words(values)[n_values + k] = outs[k]
+    for k in range(n):
+        if given[2 * k] >= A_NUMBER and ins[k] > 0:
+            drop(ins[k])
+    return made
+
+
+@native_once
+def call_by_plan(c, plan, steps):
+    """Run the steps of a plan; the object of the result, or zero, with an exception set if hooks raised one."""
+    head = plan_head(steps)
+    values = words(value_room())
+    n_values = c.n_tensors
+    for k in range(n_values):  # hooks and other threads may give their objects other records
+        values[k] = c.handles[k]
+        retain(values[k])
+    at = steps + words_of(head) * 8
+    results = words(at)
+    at += head.n_results * 8
+    made = 0
+    for _ in range(head.n_steps):
+        if not failed(made):
+            s = plan_step(at)
+            operands = at + words_of(s) * 8
+            made = run_step(s, operands, address_of(values), n_values)
+            n_values += max(made, 0)
+            at = operands + (2 * s.n + s.n_ints) * 8
+    answer = 0
+    if not failed(made):
+        answer = result_of(head, plan, results, values)
+    for k in range(n_values):
+        drop(values[k])
+    return answer
+
+
+@native
+def value_object(values, k):
+    """The object of a value, a new reference."""
+    retain(values[k])
+    return wrap(values[k])
+
+
+@native
+def result_of(head, plan, results, values):
+    """The object that a plan gives, or zero with an exception set."""
+    if head.kind == A_TENSOR_RESULT:
+        return value_object(values, results[0])
+    answer = py_tuple_new(head.n_results)
+    for k in range(head.n_results):
+        o = value_object(values, results[k]) if answer != 0 else 0
+        if o != 0:
+            py_tuple_set(answer, k, o)
+        elif answer != 0:
+            py_decref(answer)
+            answer = 0
+    if answer != 0 and head.kind == A_NAMED_RESULT:
+        named = call_python(py_tuple_item(plan, PLAN_RESULT), 1, answer)
+        py_decref(answer)
+        return named
+    return answer
+
+
+# --- functions with plans --------------------------------------------------------------------------------------
+
+
+@native
+def planned(function):
+    """A function with plans around a function; zero with an exception set."""
+    o = py_alloc(runtime().planned_type, 0)
+    if o != 0:
+        x = planned_object(o)
+        py_incref(function)
+        x.function = function
+        x.vectorcall = runtime().planned_call
+    return o
+
+
+@native
+def planned_method(o, instance):
+    """`tp_descr_get`: the function as a method."""
+    if instance == 0 or instance == none():
+        py_incref(o)
+        return o
+    return py_method(o, instance)
+
+
+@native
+def planned_text(o):
+    """`tp_repr`: that of the function."""
+    function = planned_object(o).function
+    return py_repr(function) if function != 0 else no_function()
+
+
+@native
+def traverse_planned(o, visit, argument):
+    """`tp_traverse`; plans hold nothing that could hold the function."""
+    x = planned_object(o)
+    answer = call_visit(visit, x.type, argument)
+    if answer == 0 and x.function != 0:
+        answer = call_visit(visit, x.function, argument)
+    if answer == 0 and x.dict != 0:
+        answer = call_visit(visit, x.dict, argument)
+    return answer
+
+
+@native
+def clear_planned(o):
+    """`tp_clear`."""
+    x = planned_object(o)
+    function, attributes = x.function, x.dict
+    x.function = 0
+    x.dict = 0
+    for k in range(N_PLANS):
+        plan = x.plans[k]
+        x.plans[k] = 0
+        if plan != 0:
+            py_decref(plan)
+    if function != 0:
+        py_decref(function)
+    if attributes != 0:
+        py_decref(attributes)
+    return 0
+
+
+@native
+def dealloc_planned(o):
+    """`tp_dealloc`."""
+    py_untrack(o)
+    if planned_object(o).weaklist != 0:
+        py_clear_weakrefs(o)
+    clear_planned(o)
+    free_object(o)

@@ -1,0 +1,37 @@
+"""What a function calls while it is recorded: see Note [Plans] in `plans`."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import native_inline, native_once, runtime
+from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import py_decref, py_err_clear, py_list_append
+from fastgrad.native.objects.failures import tuple_of_arguments
+
+
+@native_inline
+def is_recording():
+    """Whether some thread records a function."""
+    return runtime().recorder != 0
+
+
+@native_once
+def unplanned():
+    """Nothing that this thread is recording becomes a plan."""
+    if is_recording():
+        enter()
+        if runtime().recorder_thread == runtime().thread:
+            runtime().recorder = 0
+
+
+@native_once
+def note_call(calls, arguments, count, answer):
+    """Add the arguments of a call and its answer to a list. Zero, or -1 without memory."""
+    call = tuple_of_arguments(arguments, count)
+    status = -1 if call == 0 else py_list_append(calls, call)
+    if status == 0:
+        status = py_list_append(calls, answer)
+    if call != 0:
+        py_decref(call)
+    if status != 0:
+        py_err_clear()
+    return status

@@ -1,0 +1,412 @@
+"""Functions with plans: a call that is repeated without Python gives what the function gives."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import inspect
+import itertools
+import pickle
+import threading
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from op_cases import OpCase
+from op_testing import Traced, array_of, as_list, by_dtype, by_error, exception_of, samples_of, tensors
+
+import fastgrad as fg
+import fastgrad.nn.functional as F
+from fastgrad import flags
+from fastgrad.functions.plans import planned, unplanned
+from fastgrad.native.build.loader import Planned
+
+CALLS = 5  # the first is noted, the second recorded; the later ones have a plan
+
+
+class Counted:
+    """A function with plans that counts how often Python runs it."""
+
+    def __init__(self, function: Any) -> None:
+        self.runs = 0
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.runs += 1
+            return function(*args, **kwargs)
+
+        self.call = planned(counted)
+
+
+def runs_of(function: Any, *calls: Any) -> int:
+    """How often Python runs a function that is called with each of these arguments, again and again."""
+    counted = Counted(function)
+    for args in calls:
+        for _ in range(CALLS):
+            counted.call(*args)
+    return counted.runs
+
+
+def assert_planned(runs: int, keys: int = 1) -> None:
+    """Of `CALLS` calls with a key Python runs two; in debug mode also each second one that has a plan."""
+    assert (3 * keys <= runs <= 4 * keys) if flags.DEBUG else runs == 2 * keys
+
+
+def history(tensor: Any) -> Any:
+    """Names of the nodes behind a tensor, as they hang together."""
+
+    def below(node: Any) -> Any:
+        return node and (type(node).__name__, [(below(n), k) for n, k in node.next_functions])
+
+    return below(tensor.grad_fn)
+
+
+@pytest.mark.parametrize(("case", "dtype"), by_dtype())
+def test_a_plan_gives_what_the_function_gives(case: OpCase, dtype: str):
+    for sample in samples_of(case, dtype):
+        first: Any = None
+        for _ in range(CALLS):
+            traced = Traced(fg, case, sample)
+            found = (
+                [array_of(t) for t in traced.outputs],
+                traced.gradient_arrays(),
+                [(type(t), t.stride(), t._version, history(t)) for t in traced.outputs],
+            )
+            first = first or found
+            for a, b in zip(found[0] + found[1], first[0] + first[1], strict=True):
+                np.testing.assert_array_equal(a, b)
+            assert found[2] == first[2]
+
+
+@pytest.mark.parametrize(("case", "error"), by_error())
+def test_a_plan_raises_what_the_function_raises(case: OpCase, error: Any):
+    raised = {exception_of(error.call, fg, *tensors(fg, error.args)) for _ in range(CALLS)}
+    assert len(raised) == 1
+
+
+def test_python_runs_until_there_is_a_plan():
+    x = fg.ones(2, 3)
+    assert_planned(runs_of(lambda x: x.sum(1) * 2, (x,)))
+    assert_planned(runs_of(lambda x: (x + 1).unbind(0), (x,)))
+    assert_planned(runs_of(lambda x: x.max(1), (x,)))
+    assert_planned(runs_of(lambda x, n, p, s, b, o: x * n, (x, 2, 0.5, "mean", True, None)))
+
+
+def test_a_plan_is_for_what_looks_alike():
+    x = fg.ones(2, 3)
+    others = [
+        fg.ones(3, 2), fg.ones(3, 2).t(), x.double(), x.clone().requires_grad_(), fg.ones(2, 3, 1), fg.nn.Parameter(x),
+    ]  # fmt: skip
+    for other in others:
+        assert_planned(runs_of(lambda x: x * 2, (x,), (other,)), 2)
+    for a, b in [
+        (1, 2),
+        (1, 1.0),
+        (1, True),
+        ("a", "b"),
+        ((1, 2), [1, 2]),
+        ((1,), (1, 1)),
+        (None, 0),
+        (0.0, -0.0),
+    ]:
+        assert_planned(runs_of(lambda x, _: x * 2, (x, a), (x, b)), 2)
+
+
+def test_which_tensors_are_the_same_belongs_to_the_key():
+    x, y = fg.full((2,), 2.0), fg.full((2,), 3.0)
+    counted = Counted(lambda a, b, c: a * 100 + b * 10 + c)
+    for args in itertools.product((x, y), repeat=3):
+        wanted = float("".join(str(int(t[0])) for t in args))
+        assert [counted.call(*args)[0].item() for _ in range(CALLS)] == [wanted] * CALLS
+    assert flags.DEBUG or counted.runs == 8
+
+
+def test_modes_make_plans_of_their_own():
+    x = fg.ones(3, requires_grad=True)
+    for _ in range(CALLS):
+        assert F.softplus(x).requires_grad
+        with fg.no_grad():
+            assert not F.softplus(x).requires_grad
+        with fg.inference_mode():
+            assert F.softplus(x).is_inference()
+
+
+def test_keywords_belong_to_the_key():
+    counted = Counted(lambda x, *, a=1, b=1: x * a + b)
+    x = fg.ones(1)
+    for _ in range(CALLS):
+        assert counted.call(x, a=2).item() == 3
+        assert counted.call(x, b=2).item() == 3
+        assert counted.call(x, a=2, b=5).item() == 7
+        assert counted.call(x, b=5, a=2).item() == 7
+    assert_planned(counted.runs, 4)
+
+
+def test_lists_of_tensors():
+    for _ in range(CALLS):
+        assert fg.cat([fg.ones(1), fg.zeros(2)]).tolist() == [1, 0, 0]
+        assert fg.cat([fg.zeros(2), fg.ones(1)]).tolist() == [0, 0, 1]
+        assert fg.stack((fg.ones(1), fg.zeros(1))).tolist() == [[1], [0]]
+
+
+def test_no_plan_of_what_a_plan_would_not_repeat():
+    x = fg.ones(2)
+    elsewhere = fg.ones(2)
+    for function in (
+        lambda x: x * x.sum().item(),
+        lambda x: x * float(x[0]),
+        lambda x: x * int(x.numpy()[0]),
+        lambda x: x + elsewhere,
+        lambda x: x + fg.rand(2),
+        lambda x: F.dropout(x, 0.5),
+        lambda x: x + fg.zeros(2),
+        lambda x: [x * 2],
+        lambda x: elsewhere,
+        lambda x: 3,
+        lambda x: (x * 2, 3),
+        lambda x: x.clone().mul_(2),
+        lambda x: x.detach(),
+        lambda x: unplanned() or x * 2,
+    ):
+        assert runs_of(function, (x,)) == CALLS, inspect.getsource(function)
+    for argument in (
+        object(),
+        1 << 70,
+        np.float32(2),
+        [[1]],
+        {},
+        {"a": 1},
+        b"",
+        fg.float32,
+        [0] * 200,
+        [x] * 50,
+    ):
+        assert runs_of(lambda x, _: x * 2, (x, argument)) == CALLS
+
+
+def test_a_subclass_may_do_anything():
+    class Noisy(fg.Tensor):
+        pass
+
+    assert runs_of(lambda x: x * 2, (Noisy([1.0, 1.0]),)) == CALLS
+
+
+def test_an_argument_may_be_the_result():
+    x = fg.ones(2)
+    for _ in range(CALLS):
+        assert fg.flatten(x) is x
+    counted = Counted(lambda x, y: (y, x * 1, y))
+    for _ in range(CALLS):
+        a, b, c = counted.call(x, x)
+        assert a is x
+        assert c is x
+        assert b is not x
+    assert_planned(counted.runs)
+
+
+def test_changes_in_place():
+    def halve(x: Any) -> Any:
+        return x.mul_(0.5)
+
+    x = fg.full((2,), 64.0)
+    counted = Counted(halve)
+    for k in range(CALLS):
+        assert counted.call(x) is x
+        assert x._version == k + 1
+    assert x.tolist() == [2.0, 2.0]
+    leaf = fg.ones(2, requires_grad=True)
+    for _ in range(CALLS):
+        with pytest.raises(RuntimeError, match="leaf"):
+            counted.call(leaf)
+
+
+def test_warnings_are_repeated():
+    a, b = fg.ones(2), fg.ones(1)
+    for _ in range(CALLS):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            F.mse_loss(a, b)
+        assert len(seen) == 1
+        assert seen[0].filename == __file__
+
+
+def test_errors_of_values_name_the_function():
+    table, good = fg.ones(3, 2), fg.tensor([0, 2])
+    for _ in range(CALLS):
+        fg.index_select(table, 0, good)
+    for _ in range(CALLS):
+        with pytest.raises(IndexError, match="index_select"):
+            fg.index_select(table, 0, fg.tensor([0, 3]))
+        with pytest.raises(IndexError, match="index_select"):
+            fg.index_select(table, 0, fg.tensor([0, -1]))
+
+
+class BoomError(Exception):
+    pass
+
+
+def test_hooks_that_raise_leave_nothing_behind():
+    def boom(_: Any) -> Any:
+        raise BoomError
+
+    x = fg.ones(2, requires_grad=True)
+    for _ in range(CALLS):
+        F.cross_entropy(x, fg.tensor(1))
+    for _ in range(CALLS):
+        with pytest.raises(BoomError), fg.autograd.graph.saved_tensors_hooks(boom, lambda t: t):
+            F.cross_entropy(x, fg.tensor(1))
+    assert F.cross_entropy(x, fg.tensor(1)).item() == pytest.approx(np.log(2))
+
+
+def test_hooks_of_a_recorded_call_are_no_part_of_it():
+    packed = []
+
+    def pack(t: Any) -> Any:
+        packed.append(F.elu(t.detach() * 2))
+        return t
+
+    counted = Counted(lambda x: F.softplus(x) + 1)
+    x = fg.ones(2, requires_grad=True)
+    with fg.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        for _ in range(CALLS):
+            counted.call(x)
+    n_packed = len(packed)
+    assert_planned(counted.runs)
+    assert n_packed >= CALLS
+    assert counted.call(x).tolist() == pytest.approx([1 + np.log1p(np.e)] * 2)
+    assert len(packed) == n_packed
+
+
+def test_an_exception_ends_a_recording():
+    x = fg.ones(2)
+
+    @planned
+    def fails(x: Any) -> Any:
+        x * 2
+        raise BoomError
+
+    for _ in range(CALLS):
+        with pytest.raises(BoomError):
+            fails(x)
+    assert_planned(runs_of(lambda x: x * 2, (x,)))
+
+
+def test_a_function_within_a_function():
+    @planned
+    def inner(x: Any) -> Any:
+        return x * 3
+
+    counted = Counted(lambda x: inner(x) + 1)
+    for _ in range(CALLS):
+        assert counted.call(fg.ones(1)).item() == 4
+    assert_planned(counted.runs)
+
+
+def test_a_function_that_calls_itself():
+    @planned
+    def power(x: Any, n: int) -> Any:
+        return x * power(x, n - 1) if n else x
+
+    for _ in range(CALLS):
+        assert power(fg.full((1,), 2.0), 5).item() == 64
+
+
+def test_threads_record_beside_each_other():
+    wrong = []
+
+    def work(k: int) -> None:
+        for n in range(1, 40):
+            x = fg.full((n, k), 1.0)
+            for _ in range(4):
+                if F.softmax(x, 0).sum().item() != pytest.approx(k) or fg.flatten(x).shape != (n * k,):
+                    wrong.append((n, k))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 7)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_many_keys():
+    for _ in range(CALLS):
+        for n in range(1, 300):
+            assert fg.cat([fg.ones(n), fg.zeros(1)]).sum().item() == n
+
+
+def test_a_function_with_plans_is_a_function():
+    assert F.linear.__name__ == "linear"
+    assert F.linear.__module__ == F.linear.__wrapped__.__module__
+    assert list(inspect.signature(F.linear).parameters) == ["input", "weight", "bias"]
+    assert repr(F.linear).startswith("<function linear at ")
+    assert "Parameters" in F.layer_norm.__doc__
+    assert pickle.loads(pickle.dumps(F.layer_norm)) is F.layer_norm
+    assert copy.deepcopy(F.layer_norm) is F.layer_norm
+    assert copy.copy(F.layer_norm) is F.layer_norm
+    assert callable(F.layer_norm)
+    assert F.layer_norm == F.layer_norm
+    assert hash(F.layer_norm) == hash(F.layer_norm)
+    x = fg.ones(2, 3)
+    assert x.flatten().shape == (6,)
+    assert fg.Tensor.flatten(x).shape == (6,)
+    assert x.flatten.__self__ is x
+
+
+def test_a_function_with_plans_goes_when_nobody_holds_it():
+    gone = []
+
+    class Held:
+        def __del__(self) -> None:
+            gone.append(1)
+
+    @planned
+    def function(x: Any, held: Any = Held()) -> Any:  # noqa: B008
+        return x * 2
+
+    for _ in range(CALLS):
+        function(fg.ones(2))
+    function.itself = function
+    del function
+    gc.collect()
+    assert gone == [1]
+
+
+def test_what_was_never_made_does_nothing():
+    for made in (Planned(), object.__new__(Planned), Planned.__new__(Planned)):
+        with pytest.raises(TypeError):
+            made(fg.ones(1))
+        with pytest.raises(TypeError):
+            repr(made)
+        with pytest.raises(TypeError):
+            made.__get__(3, int)()
+    with pytest.raises(TypeError):
+        type("Derived", (Planned,), {})
+    with pytest.raises(TypeError):
+        planned(3)(fg.ones(1))
+
+
+def test_lying_arguments():
+    class Long(tuple):
+        def __len__(self) -> int:
+            return 1000
+
+    class Numbers(int):
+        def __index__(self) -> int:
+            raise BoomError
+
+    x = fg.ones(2, 3)
+    for _ in range(CALLS):
+        assert fg.flatten(x, Numbers(0)).shape == (6,) or True
+        with pytest.raises((TypeError, RuntimeError, ValueError)):
+            fg.cat(Long((3,)))
+        with pytest.raises((TypeError, RuntimeError)):
+            F.linear()
+        with pytest.raises(TypeError):
+            F.linear(x, x, x, x, x, nothing=x)
+
+
+def test_outputs_are_those_of_each_call():
+    x = fg.ones(3)
+    outs = [as_list(fg.chunk(x * k, 3))[0] for k in range(CALLS) for _ in range(CALLS)]
+    assert [t.item() for t in outs] == [float(k) for k in range(CALLS) for _ in range(CALLS)]
