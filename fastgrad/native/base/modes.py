@@ -123,6 +123,7 @@ def switch_thread(thread):
             entry[2 + j] = rt.settings[j]
         rt.n_modes += 1
     rt.thread = thread
+    rt.recorder_disturbed = 1  # for a function that is being recorded: see Note [Plans]
     rt.mode = GRAD_ENABLED
     for j in range(N_SETTINGS):
         rt.settings[j] = 0

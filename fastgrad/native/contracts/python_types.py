@@ -57,9 +57,10 @@ PLANNED_OBJECT = Record(
     weaklist=1,
     uses=1,
     seen=N_PLANS,
+    hashes=N_PLANS,
     plans=N_PLANS,
 )
-"""A function with plans, see Note [Plans] in `native.python.plans`. `plans`: tuples, by the hash of their keys;
+"""A function with plans, see Note [Plans] in `native.python.plans`. `plans`: tuples, by the `hashes` of their keys;
 `seen`: the hashes of keys that came once."""
 PLAN_KEY, PLAN_STEPS, PLAN_RESULT = range(3)
 """What a plan holds: bytes with the words of its key, bytes with its steps, the class of its result; then what its key
@@ -112,10 +113,10 @@ inputs crossed; which hooks want keyword arguments; which hooks run, and the las
 KEY_WORDS, KEY_TENSORS, KEY_NAMES = 160, 24, 32
 PLANNED_CALL = Part(
     "planned_call", n_words=1, n_tensors=1, n_names=1, hash=1,
-    handles=KEY_TENSORS, tensors=KEY_TENSORS, names=KEY_NAMES, key=KEY_WORDS,
+    handles=KEY_TENSORS, tensors=KEY_TENSORS, places=KEY_TENSORS, names=KEY_NAMES, key=KEY_WORDS,
 )  # fmt: skip
-"""A call of a function with plans: the key that its arguments make, its tensors as handles and as objects, and what the
-key tells apart by identity."""
+"""A call of a function with plans: the key that its arguments make, its tensors as handles, as objects and as places in
+the key, and what the key tells apart by identity."""
 # The words of the steps of a plan, before the steps and of each step; see Note [Plans].
 PLAN_HEAD = Part("plan_head", n_steps=1, n_results=1, kind=1)
 PLAN_STEP = Part("plan_step", op=1, n=1, n_outs=1, n_ints=1)

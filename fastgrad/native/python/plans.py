@@ -11,6 +11,9 @@ There is no plan where a key cannot hold an argument, where an operand or the re
 of a recorded call, or where a kernel ran besides; `unplanned` says that a call did something else that matters: it
 warned, read a value, drew random numbers. What fails by its plan is done again in Python, which raises. In debug
 mode each second call that has a plan goes the long way, and its steps are compared with those of the plan.
+
+Nothing is learned of a recorded call during which another thread came to the runtime, or a hook or a destructor gave an
+argument other sizes: what it called may belong to another key.
 """
 
 from __future__ import annotations
@@ -108,6 +111,7 @@ _FLAGS = REQUIRES_GRAD | WRAPPED_NUMBER | IS_VIEW | INFERENCE | CONTIGUOUS
 _MODES = GRAD_ENABLED | INFERENCE_MODE
 _FLOAT_VALUE = 2  # the word of a float of Python that is its value
 _LENGTH = 2  # the word of bytes that is their length
+PLACES = 4  # at which a plan may stand
 _WITHOUT_OFFSET = (1 << 63) - 1  # of the number of arguments: without the flag of CPython's protocol
 _HASH_FACTOR = 0x2545_F491_4F6C_DD1D
 MOST_VALUES = 64
@@ -148,6 +152,7 @@ def put_tensor(c, o, handle):
     while same < c.n_tensors and c.handles[same] != handle:
         same += 1
     about = (t.flags & _FLAGS) << 1 | (t.node != 0)
+    place = c.n_words
     put(c, _A_TENSOR | t.dtype << 8 | t.device << 16 | ndim << 24 | about << 32 | same << 56)
     kind = type_of(o)
     if kind != runtime().tensor_type:
@@ -159,6 +164,7 @@ def put_tensor(c, o, handle):
         put(c, t.strides[k])
     c.handles[c.n_tensors] = handle
     c.tensors[c.n_tensors] = o
+    c.places[c.n_tensors] = place
     c.n_tensors += 1
     return True
 
@@ -231,6 +237,24 @@ def make_key(c, args, n, keywords):
     return True
 
 
+@native_once
+def lies_as_before(c):
+    """Whether the tensors of a call lie in memory as its key says; what changed in place may have another history."""
+    for k in range(c.n_tensors):
+        handle = object_handle(c.tensors[k])
+        if handle == 0:
+            return False
+        t = tensor(handle)
+        said = address_of(c.key) + 8 * c.places[k]
+        if (words(said)[0] >> 8 ^ (t.dtype | t.device << 8 | t.ndim << 16)) & 0xFF_FF_FF:
+            return False
+        sizes = words(said + 16)
+        for j in range(t.ndim):
+            if sizes[2 * j] != t.shape[j] or sizes[2 * j + 1] != t.strides[j]:
+                return False
+    return True
+
+
 # --- plans -----------------------------------------------------------------------------------------------------
 
 
@@ -248,27 +272,53 @@ def is_plan_of(plan, c):
     return True
 
 
+@native_inline
+def first_place(c):
+    """Where the places begin at which the plan of a call may stand, or its hash where the key came once."""
+    return c.hash & (N_PLANS - PLACES)
+
+
 @native
 def find_plan(x, c):
-    """The plan of a call, borrowed, or zero. It stands in one of two places."""
-    place = c.hash & (N_PLANS - 1)
-    for k in range(2):
-        plan = x.plans[place ^ k]
-        if plan != 0 and is_plan_of(plan, c):
-            return plan
+    """The plan of a call, borrowed, or zero."""
+    first = first_place(c)
+    for k in range(first, first + PLACES):
+        if x.hashes[k] == c.hash and x.plans[k] != 0 and is_plan_of(x.plans[k], c):
+            return x.plans[k]
     return 0
 
 
 @native
+def make_place(kept, first):
+    """Move what stands at the places from the first on by one; what was at the last of them."""
+    out = kept[first + PLACES - 1]
+    for k in range(first + PLACES - 1, first, -1):
+        kept[k] = kept[k - 1]
+    return out
+
+
+@native
 def keep_plan(x, c, plan):
-    """Put a plan where calls find it; takes over a reference."""
-    place = c.hash & (N_PLANS - 1)
-    if x.plans[place] != 0 and x.plans[place ^ 1] == 0:
-        place ^= 1
-    before = x.plans[place]
-    x.plans[place] = plan
+    """Put a plan where calls find it, in place of the oldest one; takes over a reference."""
+    first = first_place(c)
+    make_place(x.hashes, first)
+    before = make_place(x.plans, first)
+    x.hashes[first] = c.hash
+    x.plans[first] = plan
     if before != 0:
         py_decref(before)
+
+
+@native
+def came_before(x, c):
+    """Whether the key of a call came before; it has now."""
+    first = first_place(c)
+    for k in range(first, first + PLACES):
+        if x.seen[k] == c.hash:
+            return True
+    make_place(x.seen, first)
+    x.seen[first] = c.hash
+    return False
 
 
 @native_once
@@ -316,13 +366,15 @@ def call_recorded(x, c, args, n, keywords, before):
         launches = rt.launches
         rt.recorder_thread = rt.thread
         rt.recorder_paused = 0
+        rt.recorder_disturbed = 0
         rt.recorded_launches = 0
         rt.recorder = calls
         answer = call_long(x, args, n, keywords)
         whole = rt.recorder == calls and rt.launches - launches == rt.recorded_launches
         if rt.recorder == calls:
             rt.recorder = 0
-        if answer != 0 and failed(learn(x, c, tensors, names, calls if whole else none(), answer, before)):
+        learns = answer != 0 and rt.recorder_disturbed == 0 and lies_as_before(c)
+        if learns and failed(learn(x, c, tensors, names, calls if whole else none(), answer, before)):
             py_decref(answer)
             answer = 0
     for o in (tensors, names, calls):
@@ -350,11 +402,9 @@ def learn(x, c, tensors, names, calls, answer, before):
 @native_once
 def call_without_plan(x, c, args, n, keywords):
     """A call whose key has no plan: it gets one when it comes the second time."""
-    place = c.hash & (N_PLANS - 1)
-    if x.seen[place] != c.hash:
-        x.seen[place] = c.hash
-        return call_long(x, args, n, keywords)
-    return call_recorded(x, c, args, n, keywords, none())
+    if came_before(x, c):
+        return call_recorded(x, c, args, n, keywords, none())
+    return call_long(x, args, n, keywords)
 
 
 @native
