@@ -22,6 +22,7 @@ from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.contracts.status import (
     BAD_CALL,
     BAD_HANDLE,
+    DEVICE_FAILED,
     INTERNAL,
     NOTED_OPERANDS,
     OPERAND_WORDS,
@@ -59,6 +60,8 @@ def raise_status(
 ) -> NoReturn:
     """Raise the exception that a status of op `name` stands for."""
     reason = REASONS[status]
+    if status == DEVICE_FAILED:
+        raise devices.error_of(facts[0], facts[1], name)
     tensors = [t for t in operands if isinstance(t, (TensorBase, Operand))]
     text = reason.text.format_map(_Facts(reason.facts, facts, name, tensors, attrs))
     says_what = "{op}" in reason.text or reason.text.startswith("{view}")

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from fastgrad.kernels.compile import compile_kernel
-from fastgrad.native.host.devices import Memory
+from fastgrad.native.host.devices import Routines
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _NOTHING, _EVERYTHING = 0, mmap.PROT_READ | mmap.PROT_WRITE
@@ -51,9 +51,9 @@ class Enclave:
         self._entries.append(_ENTRY(function))
         return ctypes.cast(self._entries[-1], ctypes.c_void_p).value or 0
 
-    def memory(self) -> Memory:
+    def routines(self) -> Routines:
         """What the device is registered with."""
-        return Memory(self.entry(self._allocate), self.entry(self._release))
+        return Routines(self.entry(self._allocate), self.entry(self._release))
 
     def _allocate(self, frame: int) -> None:
         words = (ctypes.c_int64 * 2).from_address(frame)

@@ -22,7 +22,7 @@ from tests.stand_in import SIZE, StandIn
 @pytest.fixture(scope="module")
 def stand_in():
     resolver = StandIn()
-    devices.register_device("standin", 1, resolver, resolver.enclave.memory())
+    devices.register_device("standin", 1, resolver, resolver.enclave.routines())
     yield resolver
     del devices.NAMES["standin"]
 
@@ -132,7 +132,7 @@ import fastgrad as fg
 from fastgrad.native.host import devices
 from tests.stand_in import StandIn
 device = StandIn()
-devices.register_device("standin", 1, device, device.enclave.memory())
+devices.register_device("standin", 1, device, device.enclave.routines())
 x = fg.ones(2, device="standin")
 assert x.tolist() == [1, 1]
 print("reads", flush=True)

@@ -90,9 +90,15 @@ POOL = Record(
     job=1, n_workers=1, mutex=16, condition=16, threads=MAX_THREADS,
 )  # fmt: skip
 """See Note [The pool] in `memory.pool`. What several threads write stands on cache lines of its own."""
-DEVICE = Part("device", allocate=1, release=1)
-"""Addresses of functions of a device that has memory of its own, which are called with an `ALLOCATION`; 0 else."""
-ALLOCATION = Part("allocation", nbytes=1, address=1)
+DEVICE = Part("device", allocate=1, release=1, launch=1, state=1)
+"""What a device brings: addresses of functions that are called like kernels, 0 where it has none. The first two give
+and take its memory, with an `ALLOCATION`; the third launches its kernels, with a `LAUNCHING`. They find `state` there."""
+ALLOCATION = Part("allocation", nbytes=1, address=1, state=1)
+"""A wish for memory, and the address that the device answers with: 0 if there is none, or minus a number of the
+device's for what went wrong."""
+LAUNCHING = Part("launching", kernel=1, frame=1, n_words=1, cell=1, state=1, status=1)
+"""A launch of a device that launches itself: what stands in the cell of the kernel table, the frame and how many of its
+words there are, the cell; then what the device answers: 0, or a number of its own for what went wrong."""
 N_FLIGHTS = 64  # launches that others run beside, at one time
 N_PLACES = 1024
 """Lists of live storages, by where they lie, in debug mode."""

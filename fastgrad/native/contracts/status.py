@@ -85,6 +85,8 @@ RAISED = _reason(SystemError, "an exception is set")
 # --- calls ------------------------------------------------------------------------------------------------------
 
 NO_MEMORY = _reason(MemoryError, "not enough memory for the result; {live_bytes} bytes are in use")
+DEVICE_FAILED = _reason(RuntimeError, "device {device} reports {code}", "device code")
+"""What is said, and raised, is the device's own affair: see `host.devices.Routines`."""
 NO_KERNEL = _reason(NotImplementedError, "not implemented for {types}{advice}", "advice:kernel")
 BAD_HANDLE = _reason(TypeError, "expected Tensor arguments")
 BAD_CALL = _reason(TypeError, "operands and integers do not fit the op")

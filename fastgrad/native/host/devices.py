@@ -17,25 +17,38 @@ Resolver = Callable[[Any, int, int], int]
 NAMES: dict[str, int] = {}
 _names: dict[int, str] = {}
 _resolvers: dict[int, Resolver] = {}
+_errors: dict[int, Callable[[int, str], Exception] | None] = {}
 _kernels: list[Any] = []
 
 
-class Memory(NamedTuple):
-    """The memory of a device, as addresses of functions ``void(int64 frame)``.
+class Routines(NamedTuple):
+    """What a device does itself, as addresses of functions ``void(int64 frame)``; 0 for what it leaves to the runtime.
 
     Attributes
     ----------
-    allocate : int
-        Reads a number of bytes from the first word of its frame and writes an address to the second, or zero.
-    release : int
-        Takes that address back: the frame is the same.
+    allocate, release : int
+        They give memory and take it back: their frame is an `ALLOCATION`.
+    launch : int
+        Launches a kernel: its frame is a `LAUNCHING`. Without it the kernels are called.
+    state : int
+        A word that all of them find in their frames.
     """
 
-    allocate: int
-    release: int
+    allocate: int = 0
+    release: int = 0
+    launch: int = 0
+    state: int = 0
 
 
-def register_device(name: str, index: int, resolver: Resolver, memory: Memory | None = None) -> None:
+def register_device(
+    name: str,
+    index: int,
+    resolver: Resolver,
+    routines: Routines = Routines(),  # noqa: B008 - a tuple, which never changes
+    *,
+    number: int | None = None,
+    error: Callable[[int, str], Exception] | None = None,
+) -> None:
     """Make a device known.
 
     Parameters
@@ -46,9 +59,13 @@ def register_device(name: str, index: int, resolver: Resolver, memory: Memory | 
         Its column of the kernel table.
     resolver : callable
         From kernel, dtype code and layout class to the address of a function ``void(int64 frame)``.
-    memory : Memory, optional
-        What the addresses in these frames belong to; not given for a device that works on the host's memory. Only
-        kernels of the device touch it: `upload` and `download` bring bytes from the host's memory and to it.
+    routines : Routines, optional
+        What the device does itself. If it gives memory, the addresses in these frames belong to that, and only kernels of
+        the device touch it: `upload` and `download` bring bytes from the host's memory and to it.
+    number : int, optional
+        Which of the devices of this name it is; not given where there is one alone.
+    error : callable
+        From a number with which a routine said that something went wrong, and the name of the op, to an exception.
     """
     if not 0 <= index < N_DEVICES:
         raise ValueError(f"device index must be in 0..{N_DEVICES - 1}, but got {index}")
@@ -58,16 +75,24 @@ def register_device(name: str, index: int, resolver: Resolver, memory: Memory | 
             first = (kernel * N_DEVICES + index) * count
             for cell in range(first, first + count):
                 runtime_set("kernels", 0, cell)
-    NAMES[name] = index
-    _names[index] = name
+    if not number:
+        NAMES[name] = index
+    _names[index] = name if number is None else f"{name}:{number}"
     _resolvers[index] = resolver
-    for field, address in (memory or Memory(0, 0))._asdict().items():
+    _errors[index] = error
+    for field, address in routines._asdict().items():
         runtime_set("devices", address, index * DEVICE.words + DEVICE.fields[field][0])
 
 
 def name_of(index: int) -> str:
     """The name of a device."""
     return _names[index]
+
+
+def error_of(index: int, code: int, op: str) -> Exception:
+    """The exception for what a routine of a device said in an op."""
+    error = _errors[index]
+    return error(code, op) if error else RuntimeError(f"{op}(): device {name_of(index)} reports {code}")
 
 
 def place(cell: int) -> tuple[Any, int, int, int]:

@@ -1,11 +1,13 @@
-"""The memory of storages: the host's from bins, that of another device from functions that the device brings.
+"""What other devices than the host bring: functions for their memory and their launches.
 
-Such a function is called like a kernel, with an `ALLOCATION` as its frame. A device that brings none works on the
-host's memory. What lies in the memory of a device is touched by its kernels alone; `elements.transfer` moves bytes.
+Such a function is called like a kernel, with an `ALLOCATION` or a `LAUNCHING` as its frame. A device that brings none for
+its memory works on the host's, and kernels of one that does not launch are called as the host's are. What lies in the
+memory of a device is touched by its kernels alone; `elements.transfer` moves bytes.
 """
 
 from __future__ import annotations
 
+from fastgrad.native.base.failures import fail
 from fastgrad.native.base.intrinsics import (
     address_of,
     call_kernel,
@@ -18,14 +20,15 @@ from fastgrad.native.base.intrinsics import (
     stack_small,
 )
 from fastgrad.native.contracts.limits import N_DEVICES
-from fastgrad.native.contracts.records import ALLOCATION, DEVICE, RUNTIME
-from fastgrad.native.contracts.status import NO_MEMORY
+from fastgrad.native.contracts.records import ALLOCATION, DEVICE, LAUNCHING, RUNTIME
+from fastgrad.native.contracts.status import DEVICE_FAILED, NO_MEMORY, OK
 from fastgrad.native.memory.buffers import LARGEST, allocate, deallocate
 
 HOST = 0  # the number of the device that compiled code runs on
 
 device_record = caster(DEVICE)
 allocation = caster(ALLOCATION)
+launching = caster(LAUNCHING)
 DEVICES_OFFSET = RUNTIME.offset("devices")
 
 
@@ -37,7 +40,7 @@ def record_of(device):
 
 @native_once
 def allocate_on(device, nbytes):
-    """The address of so many bytes of the memory of a device other than the host, or NO_MEMORY."""
+    """The address of so many bytes of the memory of a device other than the host, or a failure."""
     rt = runtime()
     if device < 0 or device >= N_DEVICES:
         return NO_MEMORY
@@ -49,9 +52,12 @@ def allocate_on(device, nbytes):
     a = allocation(stack_small())
     a.nbytes = nbytes
     a.address = 0
+    a.state = d.state
     call_kernel(d.allocate, address_of(a))
     if a.address == 0:
         return NO_MEMORY
+    if a.address < 0:
+        return fail(DEVICE_FAILED, device, -a.address)
     rt.live_bytes += nbytes
     rt.peak_bytes = max(rt.peak_bytes, rt.live_bytes)
     return a.address
@@ -67,13 +73,14 @@ def release_on(device, address, nbytes):
     a = allocation(stack_small())
     a.nbytes = nbytes
     a.address = address
+    a.state = d.state
     call_kernel(d.release, address_of(a))
     runtime().live_bytes -= nbytes
 
 
 @native_inline
 def allocate_memory(device, nbytes):
-    """The address of so many bytes of a device's memory, or NO_MEMORY."""
+    """The address of so many bytes of a device's memory, or a failure."""
     return allocate(nbytes) if device == HOST else allocate_on(device, nbytes)
 
 
@@ -84,3 +91,39 @@ def release_memory(device, address, nbytes):
         deallocate(address, nbytes)
     else:
         release_on(device, address, nbytes)
+
+
+@native_inline
+def launches_itself(device):
+    """Whether kernels of a device are launched by a function that the device brought."""
+    return device != HOST and record_of(device).launch != 0
+
+
+@native_inline
+def call_on(device, kernel, cell, frame, n_words):
+    """Call a kernel with a frame, on its device; a status."""
+    if launches_itself(device):
+        return status_of(device, launch_on(device, kernel, cell, frame, n_words))
+    call_kernel(kernel, frame)
+    return OK
+
+
+@native_inline
+def status_of(device, answer):
+    """The status that the answer of a device comes to."""
+    return fail(DEVICE_FAILED, device, answer) if answer != 0 else OK
+
+
+@native_once
+def launch_on(device, kernel, cell, frame, n_words):
+    """Let a device launch a kernel; 0, or a number of the device's for what went wrong. Needs no GIL."""
+    d = record_of(device)
+    c = launching(stack_small())
+    c.kernel = kernel
+    c.frame = frame
+    c.n_words = n_words
+    c.cell = cell
+    c.state = d.state
+    c.status = 0
+    call_kernel(d.launch, address_of(c))
+    return c.status

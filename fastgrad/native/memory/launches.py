@@ -46,7 +46,7 @@ from fastgrad.native.contracts.status import (
     REPLAY_RANGE,
     STRAY_ADDRESS,
 )
-from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.devices import HOST, call_on, launch_on, launches_itself, status_of
 from fastgrad.native.memory.flights import depart, land, mark_own, others_fly
 from fastgrad.native.memory.parts import (
     CELLS,
@@ -219,6 +219,21 @@ def check_frame(cell, frame, n_words):
     return 0
 
 
+@native_once
+def launch_elsewhere(address, cell, frame, n_words):
+    """Let another device launch a kernel; a status. While one brings bytes from there, other Python threads run."""
+    rt = runtime()
+    if cell // CELLS != rt.download_kernel or rt.waiters != 0:
+        return call_on(device_of(cell), address, cell, frame, n_words)
+    place = depart(frame, n_words)
+    state = py_save_thread()
+    answer = launch_on(device_of(cell), address, cell, frame, n_words)
+    py_restore_thread(state)
+    enter()
+    arrive(place)
+    return status_of(device_of(cell), answer)
+
+
 @native_inline
 def run(address, cell, frame, n_words, work):
     """Run one kernel; returns a status."""
@@ -227,6 +242,8 @@ def run(address, cell, frame, n_words, work):
         if failed(status):
             return status
     runtime().launches += 1
+    if launches_itself(device_of(cell)):
+        return launch_elsewhere(address, cell, frame, n_words)
     if work >= 2 * runtime().part_work:
         run_beside_others(address, cell, frame, n_words, work)
     else:
@@ -281,11 +298,13 @@ def fetch_report(device, address, r):
     f.x = address
     f.nbytes = REPORT_BYTES
     place = depart(address_of(f), words_of(f))
-    address = find_kernel(runtime().download_kernel, device, BOOL, FLAT)
-    if not failed(address):
-        call_kernel(address, address_of(f))
+    kernel = runtime().download_kernel
+    status = find_kernel(kernel, device, BOOL, FLAT)
+    if not failed(status):
+        cell = cell_of(kernel, device, BOOL, FLAT)
+        status = call_on(device, status, cell, address_of(f), words_of(f))
     arrive(place)
-    return address if failed(address) else OK
+    return status
 
 
 # --- replays ---------------------------------------------------------------------------------------------------
