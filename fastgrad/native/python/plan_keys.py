@@ -1,0 +1,178 @@
+"""Keys of calls: all that a function with plans may depend on, see Note [Plans] in `plans`."""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    native,
+    native_inline,
+    native_once,
+    runtime,
+    tensor,
+    words,
+)
+from fastgrad.native.base.pyapi import (
+    bool_type,
+    float_type,
+    int_type,
+    list_type,
+    none,
+    py_err_clear,
+    py_err_occurred,
+    py_integer_value,
+    py_list_item,
+    py_list_size,
+    py_tuple_item,
+    py_tuple_size,
+    text_type,
+)
+from fastgrad.native.contracts.flags import (
+    CONTIGUOUS,
+    GRAD_ENABLED,
+    INFERENCE,
+    INFERENCE_MODE,
+    IS_VIEW,
+    REQUIRES_GRAD,
+    WRAPPED_NUMBER,
+)
+from fastgrad.native.contracts.python_types import KEY_NAMES, KEY_TENSORS, KEY_WORDS
+from fastgrad.native.objects.handles import object_handle, type_of
+from fastgrad.native.objects.held import is_tuple
+
+# How a word of a key begins what it says of an argument.
+_A_TENSOR, _INT, _FLOAT, _CONSTANT, _NAME, _SEQUENCE = range(1, 7)
+_FLAGS = REQUIRES_GRAD | WRAPPED_NUMBER | IS_VIEW | INFERENCE | CONTIGUOUS
+_MODES = GRAD_ENABLED | INFERENCE_MODE
+_FLOAT_VALUE = 2  # the word of a float of Python that is its value
+_HASH_FACTOR = 0x2545_F491_4F6C_DD1D
+
+
+@native_inline
+def put(c, word):
+    """Add a word to a key. One that is too long is only counted."""
+    if c.n_words < KEY_WORDS:
+        c.key[c.n_words] = word
+    c.n_words += 1
+
+
+@native
+def put_name(c, o):
+    """Add what is told apart by identity."""
+    put(c, o)
+    if c.n_names < KEY_NAMES:
+        c.names[c.n_names] = o
+    c.n_names += 1
+
+
+@native
+def put_tensor(c, o, handle):
+    """Add what a function may ask of a tensor, and which of those before it it is. False if there is no room."""
+    if c.n_tensors == KEY_TENSORS:
+        return False
+    t = tensor(handle)
+    ndim = t.ndim
+    same = 0
+    while same < c.n_tensors and c.handles[same] != handle:
+        same += 1
+    about = (t.flags & _FLAGS) << 1 | (t.node != 0)
+    place = c.n_words
+    put(c, _A_TENSOR | t.dtype << 8 | t.device << 16 | ndim << 24 | about << 32 | same << 56)
+    kind = type_of(o)
+    if kind != runtime().tensor_type:
+        put_name(c, kind)
+    else:
+        put(c, kind)
+    for k in range(ndim):
+        put(c, t.shape[k])
+        put(c, t.strides[k])
+    c.handles[c.n_tensors] = handle
+    c.tensors[c.n_tensors] = o
+    c.places[c.n_tensors] = place
+    c.n_tensors += 1
+    return True
+
+
+@native
+def put_item(c, o):
+    """Add an argument that is no sequence. False if a key cannot hold it."""
+    handle = object_handle(o)
+    if handle != 0:
+        return put_tensor(c, o, handle)
+    kind = type_of(o)
+    if o == none() or kind == bool_type():
+        put(c, _CONSTANT)
+        put(c, o)
+    elif kind == int_type():
+        value = py_integer_value(o)
+        if value == -1 and py_err_occurred() != 0:
+            py_err_clear()
+            return False
+        put(c, _INT)
+        put(c, value)
+    elif kind == float_type():
+        put(c, _FLOAT)
+        put(c, words(o)[_FLOAT_VALUE])
+    elif kind == text_type():
+        put(c, _NAME)
+        put_name(c, o)
+    else:
+        return False
+    return True
+
+
+@native
+def put_argument(c, o):
+    """Add an argument. False if a key cannot hold it."""
+    if o == none() or type_of(o) == runtime().tensor_type:
+        return put_item(c, o)
+    is_list = type_of(o) == list_type()
+    if not is_list and not is_tuple(o):
+        return put_item(c, o)
+    n = py_list_size(o) if is_list else py_tuple_size(o)
+    put(c, _SEQUENCE | n << 8)
+    put_name(c, type_of(o))
+    for k in range(n):
+        if not put_item(c, py_list_item(o, k) if is_list else py_tuple_item(o, k)):
+            return False
+    return True
+
+
+@native
+def make_key(c, args, n, keywords):
+    """Write the key of a call. False if there can be none."""
+    c.n_words = 0
+    c.n_tensors = 0
+    c.n_names = 0
+    named = py_tuple_size(keywords) if keywords != 0 else 0
+    put(c, runtime().mode & _MODES | runtime().default_dtype << 8 | n << 16 | named << 32)
+    for k in range(named):
+        put_name(c, py_tuple_item(keywords, k))
+    for k in range(n + named):
+        if not put_argument(c, words(args)[k]):
+            return False
+    if c.n_words > KEY_WORDS or c.n_names > KEY_NAMES:
+        return False
+    mixed = 0
+    for k in range(c.n_words):
+        mixed = (mixed ^ c.key[k]) * _HASH_FACTOR
+        mixed ^= mixed >> 29
+    c.hash = mixed
+    return True
+
+
+@native_once
+def lies_as_before(c):
+    """Whether the tensors of a call lie in memory as its key says; what changed in place may have another history."""
+    for k in range(c.n_tensors):
+        handle = object_handle(c.tensors[k])
+        if handle == 0:
+            return False
+        t = tensor(handle)
+        said = address_of(c.key) + 8 * c.places[k]
+        if (words(said)[0] >> 8 ^ (t.dtype | t.device << 8 | t.ndim << 16)) & 0xFF_FF_FF:
+            return False
+        sizes = words(said + 16)
+        for j in range(t.ndim):
+            if sizes[2 * j] != t.shape[j] or sizes[2 * j + 1] != t.strides[j]:
+                return False
+    return True
