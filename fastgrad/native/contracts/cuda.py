@@ -1,4 +1,4 @@
-"""What the runtime's CUDA device is made of: kernels as the driver launches them, the state of a GPU.
+"""What the runtime's CUDA device is made of: kernels as the driver launches them, memory, the state of a GPU.
 
 A kernel gets the words of its frame (see `contracts.frame`) as its parameters, in order, each of 64 bits; so the frame
 itself is the buffer of parameters that the driver copies.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.record import Part
 
+# --- kernels ---------------------------------------------------------------------------------------------------
+
 CUDA_KERNEL = Part(
     "cuda_kernel", kind=1, function=1, n_words=1, items=1, per_block=1, threads=1, shared=1,
 )  # fmt: skip
@@ -17,7 +19,7 @@ parameters; `items`, up to six factors of one byte each from the lowest on, whos
 place of a field plus one, or a number with `contracts.frame.CONSTANT_FACTOR`; how many items a block takes, its threads,
 and bytes of dynamic shared memory."""
 
-# Kinds of launches. Divided: behind the words of a strided frame follow `MAX_DIMS` divisors, and the items are its
+# Kinds of launches. Divided: behind the words of a strided frame follow `DIVISORS` divisors, and the items are its
 # elements. The others are calls of the driver or of cuBLAS, and no kernels.
 PLAIN, DIVIDED, UPLOAD, DOWNLOAD, ZEROED, PRODUCT = range(6)
 
@@ -28,3 +30,53 @@ divisor and ``s`` above them (Granlund and Montgomery, 1994): ``s = ceil(log2(d)
 
 MOST_ITEMS = (1 << 31) - 1
 """Items of a launch; larger ones fall into parts."""
+
+# --- memory ----------------------------------------------------------------------------------------------------
+
+UNIT = 512  # bytes; blocks are multiples of it
+SMALL = 1 << 20  # bytes of the largest block that is cut from a small segment
+SMALL_SEGMENT, LARGE_SEGMENT, OWN_SEGMENT = 2 << 20, 20 << 20, 10 << 20
+"""Bytes of the segments that blocks are cut from: of small ones, and of those up to `OWN_SEGMENT`; a larger block has a
+segment to itself, whose size is a multiple of that of small ones."""
+FINE_BINS = 8  # sizes to each doubling
+BINS = 400
+BIN_MAPS = (BINS + 63) // 64
+
+BLOCK = Part(
+    "cuda_block", address=1, nbytes=1, wanted=1, used=1, shelf=1, before=1, after=1, next=1, previous=1,
+)  # fmt: skip
+"""A piece of a segment: its place, its size and how much of it was asked for; its neighbours in the segment, and those in
+its bin while nobody uses it."""
+SHELF = Part("cuda_shelf", segment=1, maps=BIN_MAPS, bins=BINS)
+"""Blocks that are free, of small or of large segments, by their size."""
+ARENA = Part("cuda_arena", stream=1, next=1, small=SHELF.words, large=SHELF.words)
+"""The memory of one stream: what is freed there may be used again at once, as launches run in order."""
+STATISTICS = Part(
+    "cuda_statistics", allocated=1, allocated_peak=1, requested=1, requested_peak=1, reserved=1, reserved_peak=1,
+    active=1, active_peak=1, allocations=1, frees=1, segments=1, segments_peak=1, segments_made=1, segments_freed=1,
+    retries=1, failures=1,
+)  # fmt: skip
+
+# --- the state of a GPU ----------------------------------------------------------------------------------------
+
+DRIVER = (
+    "cuCtxSetCurrent", "cuLaunchKernel", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+    "cuMemsetD8Async", "cuStreamSynchronize",
+)  # fmt: skip
+"""The functions of the driver that compiled code calls; their addresses are the first words of a state."""
+GPU = Part(
+    "cuda_gpu", **dict.fromkeys(DRIVER, 1),
+    context=1, stream=1, arena=1, arenas=1, synchronous=1, launches=1, failed=1, failed_cell=1, limit=1,
+    blocks=1, n_blocks=1, cap_blocks=1, statistics=STATISTICS.words,
+    batched_gemm=1, blas=1, allow_tf32=1,
+)  # fmt: skip
+"""`stream`: where launches go; `arena`: whose memory they get. `failed`: what the driver said first that went wrong, and
+in which cell of the kernel table. `blocks`: a table of the blocks in use, by address. `limit`: bytes of the driver's that
+may be reserved, or 0. `blas`: cuBLAS's handle, and `batched_gemm` its function; 0 while no product was needed."""
+
+OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+SHORT_FRAME, TOO_MANY_ITEMS = 10_001, 10_002
+"""What the device itself says besides the driver: a frame is shorter than the kernel's parameters; a launch has a number
+of items that no grid holds."""
+BLAS_FAILED = 20_000
+"""What cuBLAS says is added to it."""

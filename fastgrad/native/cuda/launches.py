@@ -1,0 +1,161 @@
+"""Launches on a GPU: from the frame of a kernel to the call of the driver, or of cuBLAS.
+
+Nothing here waits for the GPU but for what brings bytes to the host: launches stand in the stream's queue when they
+return. What the driver says that went wrong is kept, and no launch follows, until Python has raised it.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.base import frames
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    caster,
+    leading_zeros,
+    native,
+    native_inline,
+    native_once,
+    stack_small,
+    stack_words,
+    words,
+)
+from fastgrad.native.contracts.cuda import (
+    CUDA_KERNEL,
+    DIVIDED,
+    DIVISOR_SHIFT,
+    DIVISORS,
+    DOWNLOAD,
+    MOST_ITEMS,
+    TOO_MANY_ITEMS,
+    PLAIN,
+    PRODUCT,
+    SHORT_FRAME,
+    UPLOAD,
+    ZEROED,
+)
+from fastgrad.native.contracts.frame import CONSTANT_FACTOR, MAX_FACTORS
+from fastgrad.native.contracts.limits import FRAME_WORDS
+from fastgrad.native.contracts.records import LAUNCHING
+from fastgrad.native.cuda.calls import function_at
+from fastgrad.native.cuda.memory import gpu, make_current, synchronize
+from fastgrad.native.cuda.products import multiply
+
+launching = caster(LAUNCHING)
+cuda_kernel = caster(CUDA_KERNEL)
+launch_kernel = function_at("qiiiiiiiqqq")
+copy_to = function_at("qqqq")
+copy_from = function_at("qqqq")
+fill_bytes = function_at("qiqq")
+
+_parameters = stack_words(FRAME_WORDS + DIVISORS)
+# How the driver is told where the parameters lie: CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, end.
+_BUFFER, _SIZE = 1, 2
+
+
+@native_inline
+def items_of(k, frame):
+    """How many work items a launch has: the product that its kernel declares."""
+    items = 1
+    for j in range(MAX_FACTORS):
+        factor = k.items >> 8 * j & 0xFF
+        if factor == 0:
+            break
+        items *= factor & ~CONSTANT_FACTOR if factor & CONSTANT_FACTOR else words(frame)[factor - 1]
+    return items
+
+
+@native
+def divisor(size):
+    """What divides by a size: see `contracts.cuda`."""
+    if size <= 1:
+        return 0
+    shift = 64 - leading_zeros(size - 1)
+    magic = ((1 << 32) * ((1 << shift) - size)) // size + 1
+    return magic | shift << DIVISOR_SHIFT
+
+
+@native_once
+def with_divisors(frame, n_words, parameters):
+    """Copy a strided frame and write the divisors behind it; how many elements it has."""
+    for j in range(n_words):
+        words(parameters)[j] = words(frame)[j]
+    s = frames.strided(frame)
+    elements = 1
+    for d in range(DIVISORS):
+        size = s.sizes[d] if d < s.rank else 1
+        elements *= size
+        words(parameters)[n_words + d] = divisor(size)
+    return elements
+
+
+@native_inline
+def put_into_queue(g, k, parameters, n_words, items):
+    """Launch a kernel over so many items; what the driver says."""
+    if items <= 0:
+        return 0
+    blocks = (items + k.per_block - 1) // k.per_block
+    if blocks > MOST_ITEMS:
+        return TOO_MANY_ITEMS
+    room = words(stack_small())
+    room[0] = n_words * 8
+    extra = words(address_of(room) + 8)
+    extra[0] = _BUFFER
+    extra[1] = parameters
+    extra[2] = _SIZE
+    extra[3] = address_of(room)
+    extra[4] = 0
+    return launch_kernel(
+        g.cuLaunchKernel, k.function, blocks, 1, 1, k.threads, 1, 1, k.shared, g.stream, 0, address_of(extra)
+    )
+
+
+@native_once
+def launch_divided(g, k, frame):
+    """Launch a kernel over strided operands."""
+    parameters = _parameters()
+    elements = with_divisors(frame, k.n_words, parameters)
+    if elements > MOST_ITEMS:
+        return TOO_MANY_ITEMS
+    return put_into_queue(g, k, parameters, k.n_words + DIVISORS, elements)
+
+
+@native_once
+def call_driver(g, k, frame):
+    """Do what is no kernel."""
+    if k.kind == ZEROED:
+        z = frames.zero(frame)
+        return fill_bytes(g.cuMemsetD8Async, z.out, 0, z.nbytes, g.stream) if z.nbytes > 0 else 0
+    if k.kind == PRODUCT:
+        return multiply(g, frame, k.function)
+    t = frames.transfer(frame)
+    if t.nbytes <= 0:
+        return 0
+    if k.kind == UPLOAD:
+        return copy_to(g.cuMemcpyHtoDAsync, t.out, t.x, t.nbytes, g.stream)
+    code = copy_from(g.cuMemcpyDtoHAsync, t.out, t.x, t.nbytes, g.stream)
+    return code if code != 0 else synchronize(g.cuStreamSynchronize, g.stream)
+
+
+@native
+def launch(frame):
+    """Launch a kernel: see `LAUNCHING`."""
+    c = launching(frame)
+    g, k = gpu(c.state), cuda_kernel(c.kernel)
+    code = g.failed
+    if code == 0:
+        code = make_current(g.cuCtxSetCurrent, g.context)
+    if code == 0:
+        if c.n_words < k.n_words:
+            code = SHORT_FRAME
+        elif k.kind == PLAIN:
+            code = put_into_queue(g, k, c.frame, k.n_words, items_of(k, c.frame))
+        elif k.kind == DIVIDED:
+            code = launch_divided(g, k, c.frame)
+        else:
+            code = call_driver(g, k, c.frame)
+        g.launches += 1
+        if code == 0 and g.synchronous != 0 and k.kind != DOWNLOAD:
+            code = synchronize(g.cuStreamSynchronize, g.stream)
+        if code != 0:
+            g.failed = code
+            g.failed_cell = c.cell
+    c.status = code

@@ -1,0 +1,49 @@
+"""Matrix products by cuBLAS, from the frame of the runtime's own product.
+
+cuBLAS reads matrices by columns, the runtime writes by rows: a product of rows is the product of the transposed operands
+in the other order. Numbers are multiplied and added as float32 (float64 for float64), by tensor cores in TF32 only where
+that was allowed.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.base import frames
+from fastgrad.native.base.intrinsics import address_of, f32s, f64s, native_once, stack_small, words
+from fastgrad.native.contracts.cuda import BLAS_FAILED
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.cuda.calls import function_at
+
+# cublasGemmStridedBatchedEx_64: handle, transa, transb, m, n, k, alpha, A, type, lda, stride, B, type, ldb, stride, beta,
+# C, type, ldc, stride, batch, compute type, algorithm.
+gemm_batched = function_at("qiiqqqqqiqqqiqqqqiqqqii")
+
+_AS_IT_LIES, _TRANSPOSED = 0, 1
+_R32, _R64 = 0, 1  # CUDA_R_32F, CUDA_R_64F
+_IN_32, _IN_64, _IN_TF32 = 68, 70, 77  # CUBLAS_COMPUTE_32F, _64F, _32F_FAST_TF32
+_DEFAULT = -1  # CUBLAS_GEMM_DEFAULT
+
+
+@native_once
+def multiply(g, frame, dtype):
+    """``out = a b`` for matrices of a frame `gemm`; zero, or what cuBLAS says."""
+    f = frames.gemm(frame)
+    if f.m <= 0 or f.n <= 0 or f.batch <= 0:
+        return 0
+    factors = stack_small()
+    kind, compute = _R32, _IN_TF32 if g.allow_tf32 != 0 else _IN_32
+    if dtype == FLOAT64:
+        kind, compute = _R64, _IN_64
+        f64s(factors)[0] = 1.0
+        f64s(factors)[1] = 0.0
+    else:
+        f32s(factors)[0] = 1.0
+        f32s(factors)[2] = 0.0
+    answer = gemm_batched(
+        g.batched_gemm, g.blas,
+        _TRANSPOSED if f.b_by_columns != 0 else _AS_IT_LIES, _TRANSPOSED if f.a_by_columns != 0 else _AS_IT_LIES,
+        f.n, f.m, f.k, factors,
+        f.b, kind, max(f.row_b, 1), f.step_b,
+        f.a, kind, max(f.row_a, 1), f.step_a, factors + 8,
+        f.out, kind, max(f.row_out, 1), f.step_out, f.batch, compute, _DEFAULT,
+    )  # fmt: skip
+    return BLAS_FAILED + answer if answer != 0 else 0
