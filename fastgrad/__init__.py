@@ -36,7 +36,7 @@ from fastgrad.functions.memory_format import (
     preserve_format,
 )
 from fastgrad.functions.public import PACKAGE
-from fastgrad import autograd, debug, linalg, nn, optim, serialization, utils
+from fastgrad import autograd, cuda, debug, linalg, nn, optim, serialization, utils
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from fastgrad.autograd.introspect import hooks
 from fastgrad.autograd.modes import (
@@ -81,6 +81,7 @@ __all__ = [
     "Tensor",
     "__version__",
     "autograd",
+    "cuda",
     "bool",
     "channels_last",
     "channels_last_3d",

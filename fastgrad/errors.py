@@ -61,7 +61,7 @@ def raise_status(
     """Raise the exception that a status of op `name` stands for."""
     reason = REASONS[status]
     if status == DEVICE_FAILED:
-        raise devices.error_of(facts[0], facts[1], name)
+        raise devices.error_of(facts[0], facts[1], "" if name == NO_NAME else f"{name}()")
     tensors = [t for t in operands if isinstance(t, (TensorBase, Operand))]
     text = reason.text.format_map(_Facts(reason.facts, facts, name, tensors, attrs))
     says_what = "{op}" in reason.text or reason.text.startswith("{view}")

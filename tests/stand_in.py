@@ -19,8 +19,8 @@ SIZE = 64 << 20
 class Enclave:
     """Memory that is open while a kernel of its device runs. Whoever else touches it is ended by the system."""
 
-    def __init__(self) -> None:
-        self._map = mmap.mmap(-1, SIZE)
+    def __init__(self, size: int = SIZE) -> None:
+        self._map, self._size = mmap.mmap(-1, size), size
         self.start = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self._protect = ctypes.CDLL(None, use_errno=True).mprotect
         self._protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -31,7 +31,7 @@ class Enclave:
         self._change(_NOTHING)
 
     def _change(self, protection: int) -> None:
-        if self._protect(self.start, SIZE, protection):
+        if self._protect(self.start, self._size, protection):
             raise OSError(ctypes.get_errno(), "mprotect")
 
     def __enter__(self) -> None:
@@ -57,19 +57,26 @@ class Enclave:
 
     def _allocate(self, frame: int) -> None:
         words = (ctypes.c_int64 * 2).from_address(frame)
-        size = max(64, 1 << (words[0] - 1).bit_length())
-        free = self._free.setdefault(size, [])
-        if not free and self._used + size > SIZE:
-            words[1] = 0
-            return
-        if not free:
-            free.append(self.start + self._used)
-            self._used += size
-        words[1] = free.pop()
-        self.in_use += size
+        words[1] = self.allocate(words[0])
 
     def _release(self, frame: int) -> None:
         nbytes, address = (ctypes.c_int64 * 2).from_address(frame)
+        self.release(address, nbytes)
+
+    def allocate(self, nbytes: int) -> int:
+        """The address of so many bytes, or zero."""
+        size = max(64, 1 << (nbytes - 1).bit_length())
+        free = self._free.setdefault(size, [])
+        if not free and self._used + size > self._size:
+            return 0
+        if not free:
+            free.append(self.start + self._used)
+            self._used += size
+        self.in_use += size
+        return free.pop()
+
+    def release(self, address: int, nbytes: int) -> None:
+        """Take it back."""
         size = max(64, 1 << (nbytes - 1).bit_length())
         with self:
             ctypes.memset(address, _FREED, size)

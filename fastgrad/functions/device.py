@@ -8,6 +8,8 @@ from fastgrad.functions.arguments import as_index
 from fastgrad.native.host import devices
 
 _set = object.__setattr__
+_NAMED = frozenset(("cuda",))
+"""Devices that may be named where there is none."""
 
 
 class device:  # noqa: N801 - PyTorch's name
@@ -53,8 +55,8 @@ class device:  # noqa: N801 - PyTorch's name
             )
         if index is not None and as_index("device", "index", index) < 0:
             raise RuntimeError("Device index must not be negative")
-        if name not in devices.NAMES:
-            known = ", ".join(sorted(devices.NAMES))
+        if name not in devices.NAMES and name not in _NAMED:
+            known = ", ".join(sorted({*devices.NAMES, *_NAMED}))
             raise RuntimeError(f"Expected one of {known} device type at start of device string: {name}")
         self = object.__new__(cls)
         _set(self, "type", name)
@@ -74,8 +76,14 @@ class device:  # noqa: N801 - PyTorch's name
 
     @property
     def code(self) -> int:
-        """The device's column of the kernel table."""
-        return devices.NAMES[self.type]
+        """The device's column of the kernel table; a GPU without an index is the current one.
+
+        Raises
+        ------
+        RuntimeError
+            If there is no such device on this machine.
+        """
+        return devices.number_of(self.type, self.index)
 
     def __repr__(self) -> str:
         return f"device(type='{self.type}'" + (f", index={self.index})" if self.index is not None else ")")

@@ -75,8 +75,8 @@ in which cell of the kernel table. `blocks`: a table of the blocks in use, by ad
 may be reserved, or 0. `blas`: cuBLAS's handle, and `batched_gemm` its function; 0 while no product was needed."""
 
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
-SHORT_FRAME, TOO_MANY_ITEMS = 10_001, 10_002
+SHORT_FRAME, TOO_MANY_ITEMS, FORKED = 10_001, 10_002, 10_003
 """What the device itself says besides the driver: a frame is shorter than the kernel's parameters; a launch has a number
-of items that no grid holds."""
+of items that no grid holds; the process is a fork of the one that has the context."""
 BLAS_FAILED = 20_000
 """What cuBLAS says is added to it."""

@@ -9,7 +9,9 @@ MAX_INPUTS = 5
 """Largest number of tensor inputs of an op with elementwise kernels (other ops take any number)."""
 
 N_DTYPES = 16  # width of the kernel table, a power of two
-N_DEVICES = 4
+N_DEVICES = 16
+FIRST_GPU, MAX_GPUS = 8, 8
+"""The columns of the kernel table for GPUs."""
 N_LAYOUTS = 4
 MAX_KERNELS = 512
 MAX_OPS = 512

@@ -21,7 +21,6 @@ from fastgrad.native.base.intrinsics import (
     native_once,
     stack_small,
     words,
-    words_of,
 )
 from fastgrad.native.contracts.cuda import (
     ARENA,
@@ -49,6 +48,7 @@ mem_alloc = function_at("qq")
 mem_free = function_at("q")
 synchronize = function_at("q")
 
+BLOCK_BYTES, ARENA_BYTES = 8 * BLOCK.words, 8 * ARENA.words
 _FEWEST = 256  # places of the table of blocks
 _MIX = -7046029254386353131  # 2**64 divided by the golden ratio, as an int64
 
@@ -195,9 +195,9 @@ def leave_block(g, address):
 @native
 def new_block(shelf, address, nbytes):
     """A block that stands in no bin, or zero without memory of the host's."""
-    room = malloc(8 * BLOCK.words)
+    room = malloc(BLOCK_BYTES)
     if room != 0:
-        memset(room, 0, 8 * BLOCK.words)
+        memset(room, 0, BLOCK_BYTES)
         b = block_at(room)
         b.shelf = shelf
         b.address = address
@@ -398,11 +398,11 @@ def new_arena(frame):
     """Make an arena for the stream in `nbytes` of an `ALLOCATION`: its address, or 0 without memory of the host's."""
     request = allocation(frame)
     g = gpu(request.state)
-    room = malloc(8 * ARENA.words)
+    room = malloc(ARENA_BYTES)
     request.address = room
     if room == 0:
         return
-    memset(room, 0, 8 * words_of(arena_at(room)))
+    memset(room, 0, ARENA_BYTES)
     a = arena_at(room)
     a.stream = request.nbytes
     small, large = shelf_at(address_of(a.small)), shelf_at(address_of(a.large))

@@ -16,6 +16,8 @@ Resolver = Callable[[Any, int, int], int]
 
 NAMES: dict[str, int] = {}
 _names: dict[int, str] = {}
+_counts: dict[str, int | None] = {}
+_current: dict[str, int] = {}
 _resolvers: dict[int, Resolver] = {}
 _errors: dict[int, Callable[[int, str], Exception] | None] = {}
 _kernels: list[Any] = []
@@ -38,6 +40,37 @@ class Routines(NamedTuple):
     release: int = 0
     launch: int = 0
     state: int = 0
+
+
+_bringing: dict[str, Callable[[], object]] = {}
+
+
+def bring_with(name: str, bring: Callable[[], object]) -> None:
+    """Say what makes the devices of a name known once someone wants one: it registers them, or raises why it cannot."""
+    _bringing[name] = bring
+
+
+def number_of(name: str, which: int | None) -> int:
+    """The column of a device.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no such device.
+    """
+    if name not in NAMES and name in _bringing:
+        _bringing[name]()
+    first = NAMES.get(name)
+    if first is None:
+        raise RuntimeError(f"there is no device '{name}'; known are {', '.join(sorted(NAMES))}")
+    if _counts[name] is None:
+        return first
+    here = _current.get(name, 0) if which is None else which
+    if here >= (_counts[name] or 0):
+        raise RuntimeError(
+            f"CUDA error: invalid device ordinal: '{name}:{here}' was asked for, but there are {_counts[name]}"
+        )
+    return first + here
 
 
 def register_device(
@@ -65,7 +98,8 @@ def register_device(
     number : int, optional
         Which of the devices of this name it is; not given where there is one alone.
     error : callable
-        From a number with which a routine said that something went wrong, and the name of the op, to an exception.
+        From a number with which a routine said that something went wrong, and what messages call the op (empty where
+        there is none), to an exception.
     """
     if not 0 <= index < N_DEVICES:
         raise ValueError(f"device index must be in 0..{N_DEVICES - 1}, but got {index}")
@@ -77,6 +111,7 @@ def register_device(
                 runtime_set("kernels", 0, cell)
     if not number:
         NAMES[name] = index
+    _counts[name] = None if number is None else number + 1
     _names[index] = name if number is None else f"{name}:{number}"
     _resolvers[index] = resolver
     _errors[index] = error
@@ -92,7 +127,7 @@ def name_of(index: int) -> str:
 def error_of(index: int, code: int, op: str) -> Exception:
     """The exception for what a routine of a device said in an op."""
     error = _errors[index]
-    return error(code, op) if error else RuntimeError(f"{op}(): device {name_of(index)} reports {code}")
+    return error(code, op) if error else RuntimeError(f"{op}: device {name_of(index)} reports {code}")
 
 
 def place(cell: int) -> tuple[Any, int, int, int]:

@@ -1,0 +1,302 @@
+"""GPUs as devices of the runtime: contexts, streams, kernels that are loaded, and what goes wrong with them.
+
+`attach` makes the GPUs of a driver known to the runtime, each in a column of the kernel table of its own. The runtime then
+calls the compiled routines of `native.cuda` with the state of the GPU, and asks `Gpu.resolve` for kernels that it has
+never launched.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from fastgrad.cuda.driver import FATAL, Driver, find
+from fastgrad.native.contracts.cuda import (
+    BLAS_FAILED,
+    CUDA_KERNEL,
+    DRIVER,
+    FORKED,
+    GPU,
+    OUT_OF_MEMORY,
+    SHORT_FRAME,
+    STATISTICS,
+    TOO_MANY_ITEMS,
+)
+from fastgrad.native.contracts.frame import CONSTANT_FACTOR
+from fastgrad.native.contracts.limits import FIRST_GPU, MAX_GPUS
+from fastgrad.native.contracts.records import ALLOCATION
+from fastgrad.native.cuda.unit import routines
+from fastgrad.native.host import devices
+
+Words = Any  # an array of int64
+NON_BLOCKING = 1  # of a stream: it does not wait for the legacy default one
+MAJOR, MINOR, MULTIPROCESSORS = 75, 76, 16  # attributes of a device
+_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_SHARED = 48 << 10  # bytes of shared memory that a kernel may have without asking
+
+
+class OutOfMemoryError(RuntimeError):
+    """A GPU has no memory left for a tensor. What is in use stays as it is, and the process may go on."""
+
+
+class Compiled(NamedTuple):
+    """A kernel for an architecture, ready to be loaded: its code, the name of its entry, how it is launched."""
+
+    code: bytes
+    entry: str
+    kind: int
+    n_words: int
+    items: tuple[int, ...]
+    per_block: int
+    threads: int
+    shared: int = 0
+
+
+Compiler = Callable[[Any, int, int, "Gpu"], Compiled]
+"""From a row of the kernel table, a dtype, a layout class and a GPU to its kernel; NotImplementedError if there is none."""
+
+
+def _words(count: int) -> Words:
+    return (ctypes.c_int64 * count)()
+
+
+class Gpu:
+    """A GPU that the runtime may use."""
+
+    def __init__(self, index: int, driver: Driver, compiler: Compiler) -> None:
+        self.index, self.driver = index, driver
+        self._compiler = compiler
+        self._loaded: list[Any] = []  # records of kernels; their addresses stand in the runtime's table
+        self.device = driver.number("cuDeviceGet", index)
+        self.context = driver.number("cuDevicePrimaryCtxRetain", self.device, kind=ctypes.c_void_p)
+        self.make_current()
+        self.stream = driver.number("cuStreamCreate", NON_BLOCKING, kind=ctypes.c_void_p)
+        self.state = _words(GPU.words)
+        for name in DRIVER:
+            self._set(name, driver.address(name))
+        self._set("context", self.context)
+        self._set("stream", self.stream)
+        self._set("synchronous", int(os.environ.get("FASTGRAD_CUDA_SYNC", "0") not in ("", "0")))
+        self._set("arena", self._routine("new_arena", self.stream))
+
+    # --- state -------------------------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> int:
+        """Where its state lies."""
+        return ctypes.addressof(self.state)
+
+    def _set(self, field: str, value: int) -> None:
+        self.state[GPU.fields[field][0]] = value
+
+    def read(self, field: str) -> int:
+        """A word of its state."""
+        return int(self.state[GPU.fields[field][0]])
+
+    def statistics(self) -> dict[str, int]:
+        """What its memory is used for, in bytes and in numbers of blocks and segments."""
+        at = GPU.fields["statistics"][0]
+        return {name: int(self.state[at + place]) for name, (place, _) in STATISTICS.fields.items()}
+
+    def reset_peaks(self) -> None:
+        """Let peaks begin at what is in use now."""
+        at = GPU.fields["statistics"][0]
+        for name, (place, _) in STATISTICS.fields.items():
+            if name.endswith("_peak"):
+                now, _ = STATISTICS.fields[name.removesuffix("_peak")]
+                self.state[at + place] = self.state[at + now]
+
+    def _routine(self, name: str, nbytes: int = 0) -> int:
+        """Call a routine that takes an `ALLOCATION`; the address that it answers with."""
+        frame = _words(ALLOCATION.words)
+        frame[ALLOCATION.fields["nbytes"][0]] = nbytes
+        frame[ALLOCATION.fields["state"][0]] = self.address
+        ctypes.CFUNCTYPE(None, ctypes.c_int64)(routines()[name])(ctypes.addressof(frame))
+        return int(frame[ALLOCATION.fields["address"][0]])
+
+    # --- what users ask for ------------------------------------------------------------------------------------
+
+    def make_current(self) -> None:
+        """Make its context that of the calling thread."""
+        self.driver.call("cuCtxSetCurrent", self.context)
+
+    def attribute(self, number: int) -> int:
+        """An attribute of the device, as the driver numbers them."""
+        return self.driver.number("cuDeviceGetAttribute", number, self.device)
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """The version of its architecture."""
+        return self.attribute(MAJOR), self.attribute(MINOR)
+
+    @property
+    def name(self) -> str:
+        """What its maker calls it."""
+        text = ctypes.create_string_buffer(256)
+        self.driver.call("cuDeviceGetName", ctypes.addressof(text), len(text), self.device)
+        return text.value.decode()
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes of its memory that are free, and all of them."""
+        self.make_current()
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.driver.call("cuMemGetInfo", ctypes.addressof(free), ctypes.addressof(total))
+        return free.value, total.value
+
+    def synchronize(self) -> None:
+        """Wait for all that it has been given to do; raise what went wrong in it."""
+        self.raise_failure("synchronize")
+        self.make_current()
+        code = self.driver.ask("cuCtxSynchronize")
+        if code:
+            self._set("failed", code if code in FATAL else 0)
+            raise self.driver.error(code, "synchronize")
+
+    def empty_cache(self) -> None:
+        """Give memory that no tensor uses back to the driver."""
+        code = -self._routine("empty_cache")
+        if code:
+            raise self.driver.error(code, "empty_cache")
+
+    # --- failures ----------------------------------------------------------------------------------------------
+
+    def raise_failure(self, what: str) -> None:
+        """Raise what a launch said that nobody has heard of yet."""
+        if self.read("failed"):
+            raise self.error(self.read("failed"), what)
+
+    def error(self, code: int, op: str) -> Exception:
+        """The exception for what a routine said in an op. Only what the driver calls fatal stays."""
+        begin = f"{op}: " if op else ""
+        if code not in FATAL and code != FORKED:
+            self._set("failed", 0)
+        if code == FORKED:
+            return RuntimeError(
+                "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
+                "'spawn' start method"
+            )
+        if code == OUT_OF_MEMORY:
+            return OutOfMemoryError(f"{begin}{self._what_memory_is_for()}")
+        if code == SHORT_FRAME:
+            return SystemError(f"{begin}the frame of a launch is shorter than its kernel's parameters")
+        if code == TOO_MANY_ITEMS:
+            return RuntimeError(
+                f"{begin}more than 2**31 - 1 elements lie in a way that a launch cannot take; "
+                "make the operands contiguous, or divide them"
+            )
+        if code >= BLAS_FAILED:
+            return RuntimeError(
+                f"CUDA error: {_BLAS_SAYS.get(code - BLAS_FAILED, 'cuBLAS failed')} in {op or 'the runtime'}"
+            )
+        return self.driver.error(code, op or "the runtime")
+
+    def _what_memory_is_for(self) -> str:
+        s = self.statistics()
+        free, total = self.memory()
+        mebibytes = {name: f"{count / (1 << 20):.2f} MiB" for name, count in s.items()}
+        return (
+            f"CUDA out of memory. GPU {self.index} has a total capacity of {total / (1 << 20):.2f} MiB, of which "
+            f"{free / (1 << 20):.2f} MiB is free. Of the allocated memory {mebibytes['allocated']} is in use by tensors, "
+            f"and {(s['reserved'] - s['allocated']) / (1 << 20):.2f} MiB is reserved but not in use; "
+            "free tensors, use smaller batches, or call fastgrad.cuda.empty_cache()"
+        )
+
+    # --- kernels -----------------------------------------------------------------------------------------------
+
+    def resolve(self, kernel: Any, dtype: int, layout_class: int) -> int:
+        """The address of the record by which a kernel is launched: see `CUDA_KERNEL`."""
+        made = self._compiler(kernel, dtype, layout_class, self)
+        record = _words(CUDA_KERNEL.words)
+        function = self._load(made) if made.code else dtype
+        values = {
+            "kind": made.kind, "function": function, "n_words": made.n_words, "items": _encoded(made.items),
+            "per_block": made.per_block, "threads": made.threads, "shared": made.shared,
+        }  # fmt: skip
+        for field, value in values.items():
+            record[CUDA_KERNEL.fields[field][0]] = value
+        self._loaded.append(record)
+        return ctypes.addressof(record)
+
+    def _load(self, made: Compiled) -> int:
+        """The driver's handle of a kernel."""
+        self.make_current()
+        image = ctypes.create_string_buffer(made.code, len(made.code))
+        name = ctypes.create_string_buffer(made.entry.encode())
+        module = self.driver.number("cuModuleLoadData", ctypes.addressof(image), kind=ctypes.c_void_p)
+        function = self.driver.number(
+            "cuModuleGetFunction", module, ctypes.addressof(name), kind=ctypes.c_void_p
+        )
+        if made.shared > _SHARED:
+            self.driver.call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, made.shared)
+        return function
+
+
+_BLAS_SAYS = {
+    1: "CUBLAS_STATUS_NOT_INITIALIZED", 3: "CUBLAS_STATUS_ALLOC_FAILED", 7: "CUBLAS_STATUS_INVALID_VALUE",
+    8: "CUBLAS_STATUS_ARCH_MISMATCH", 13: "CUBLAS_STATUS_EXECUTION_FAILED", 14: "CUBLAS_STATUS_INTERNAL_ERROR",
+    15: "CUBLAS_STATUS_NOT_SUPPORTED",
+}  # fmt: skip
+
+
+def _encoded(items: tuple[int, ...]) -> int:
+    """Places of fields, and minus numbers, as `CUDA_KERNEL` has them."""
+    factors = [place + 1 if place >= 0 else -place | CONSTANT_FACTOR for place in items]
+    return int.from_bytes(bytes(factors).ljust(8, b"\0"), "little", signed=True)
+
+
+# --- all of them -----------------------------------------------------------------------------------------------
+
+_lock = threading.RLock()
+_gpus: list[Gpu] | None = None
+
+
+def attached() -> list[Gpu]:
+    """The GPUs that are in use; none while nobody asked for one."""
+    return _gpus or []
+
+
+def attach(driver: Driver, compiler: Compiler) -> list[Gpu]:
+    """Make the GPUs of a driver devices of the runtime."""
+    global _gpus
+    with _lock:
+        driver.call("cuInit", 0)
+        found = [
+            Gpu(index, driver, compiler) for index in range(min(driver.number("cuDeviceGetCount"), MAX_GPUS))
+        ]
+        if not found:
+            raise RuntimeError("No CUDA GPUs are available")
+        for gpu in found:
+            made = routines()
+            own = devices.Routines(made["allocate"], made["release"], made["launch"], gpu.address)
+            devices.register_device(
+                "cuda", FIRST_GPU + gpu.index, gpu.resolve, own, number=gpu.index, error=gpu.error
+            )
+        _gpus = found
+        return found
+
+
+def gpus() -> list[Gpu]:
+    """The GPUs of this machine, which are attached if they are not yet.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no driver, or no GPU.
+    """
+    from fastgrad.kernels.cuda.compile import compiled
+
+    with _lock:
+        return attach(find(), compiled) if _gpus is None else _gpus
+
+
+def _forked() -> None:
+    """No context survives a fork: the child is told so at its first launch."""
+    for gpu in attached():
+        gpu._set("failed", FORKED)
+
+
+os.register_at_fork(after_in_child=_forked)
+devices.bring_with("cuda", gpus)

@@ -1,0 +1,247 @@
+"""A driver without a GPU: its functions as the real one declares them, over memory that nobody but its kernels reaches.
+
+Launches stand in the queue of their stream until something waits for it, as on a GPU: who reads too early reads bytes of
+a fill pattern, and who frees too early has them written over. Its kernels are the CPU's, which take the same frames.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fastgrad.cuda.driver import SIGNATURES, Driver
+from fastgrad.cuda.gpus import Compiled, Gpu
+from fastgrad.kernels.compile import compile_kernel
+from fastgrad.native.contracts.cuda import DOWNLOAD, OUT_OF_MEMORY, PLAIN, UPLOAD, ZEROED
+from fastgrad.native.contracts.limits import FRAME_WORDS
+from tests.stand_in import Enclave
+
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+_FRESH = 0xA5
+INVALID_VALUE, NOT_READY, ILLEGAL_ADDRESS = 1, 600, 700
+_ATTRIBUTES = {75: 9, 76: 0, 16: 132}
+KINDS = {"zero_fill": ZEROED, "upload": UPLOAD, "download": DOWNLOAD}
+
+
+def word(address: int) -> Any:
+    return ctypes.c_int64.from_address(address)
+
+
+class FakeDriver(Driver):
+    """The functions of `SIGNATURES` for some GPUs."""
+
+    def __init__(self, n_gpus: int = 1, size: int = 1 << 29) -> None:
+        self.enclave = Enclave(size)
+        self.size, self.n_gpus = size, n_gpus
+        self.calls: Counter[str] = Counter()
+        self.says: dict[str, list[int]] = {}
+        """What functions answer next, in place of what they do."""
+        self.kernels: list[Callable[[int], None]] = []
+        self.launched: list[str] = []
+        self._names: list[str] = []
+        self._sizes: dict[int, int] = {}
+        self._queue: list[Callable[[], None]] = []
+        self._handles = iter(range(1000, 1 << 30))
+        self._functions = {name: self._function(name) for name in SIGNATURES}
+        super().__init__(lambda name: ctypes.cast(self._functions[name], ctypes.c_void_p).value or 0)
+
+    def _function(self, name: str) -> Any:
+        does = getattr(self, f"_{name}", None)
+
+        def function(*args: Any) -> int:
+            self.calls[name] += 1
+            if self.says.get(name):
+                return self.says[name].pop(0)
+            if does is None:
+                raise NotImplementedError(name)
+            return does(*(a or 0 for a in args)) or 0
+
+        return ctypes.CFUNCTYPE(ctypes.c_int, *SIGNATURES[name])(function)
+
+    # --- devices -----------------------------------------------------------------------------------------------
+
+    def _cuInit(self, flags: int) -> None:
+        assert flags == 0
+
+    def _cuDriverGetVersion(self, out: int) -> None:
+        ctypes.c_int.from_address(out).value = 13000
+
+    def _cuDeviceGetCount(self, out: int) -> None:
+        ctypes.c_int.from_address(out).value = self.n_gpus
+
+    def _cuDeviceGet(self, out: int, index: int) -> None:
+        ctypes.c_int.from_address(out).value = index
+
+    def _cuDeviceGetName(self, out: int, length: int, device: int) -> None:
+        ctypes.memmove(out, f"Stand-in {device}\0".encode(), min(length, 11))
+
+    def _cuDeviceGetAttribute(self, out: int, attribute: int, device: int) -> None:
+        ctypes.c_int.from_address(out).value = _ATTRIBUTES[attribute]
+
+    def _cuDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
+        word(out).value = 100 + device
+
+    def _cuCtxSetCurrent(self, context: int) -> int:
+        return 0 if 100 <= context < 100 + self.n_gpus else INVALID_VALUE
+
+    def _cuCtxSynchronize(self) -> None:
+        self.work()
+
+    def _cuMemGetInfo(self, free: int, total: int) -> None:
+        word(free).value, word(total).value = self.size - sum(self._sizes.values()), self.size
+
+    # --- memory ------------------------------------------------------------------------------------------------
+
+    def _cuMemAlloc(self, out: int, nbytes: int) -> int:
+        address = self.enclave.start
+        for taken, size in sorted(self._sizes.items()):  # the first gap that is large enough
+            if taken - address >= nbytes:
+                break
+            address = taken + size
+        if address + nbytes > self.enclave.start + self.size:
+            return OUT_OF_MEMORY
+        self._sizes[address] = nbytes
+        with self.enclave:
+            ctypes.memset(address, _FRESH, nbytes)
+        word(out).value = address
+        return 0
+
+    def _cuMemFree(self, address: int) -> int:
+        if address not in self._sizes:
+            return INVALID_VALUE
+        self.work()
+        with self.enclave:
+            ctypes.memset(address, _FRESH, self._sizes.pop(address))
+        return 0
+
+    def _cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        staged = ctypes.string_at(source, nbytes)
+        self._queue.append(lambda: self._copy(target, staged, nbytes))
+
+    def _copy(self, target: int, source: Any, nbytes: int) -> None:
+        with self.enclave:
+            ctypes.memmove(target, source, nbytes)
+
+    def _cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        self._queue.append(lambda: self._copy(target, source, nbytes))
+
+    def _cuMemsetD8Async(self, target: int, value: int, nbytes: int, stream: int) -> None:
+        def fill() -> None:
+            with self.enclave:
+                ctypes.memset(target, value, nbytes)
+
+        self._queue.append(fill)
+
+    # --- kernels -----------------------------------------------------------------------------------------------
+
+    def add_kernel(self, name: str, run: Callable[[int], None]) -> bytes:
+        """Code for a kernel that calls a function with the address of its parameters."""
+        self.kernels.append(run)
+        self._names.append(name)
+        return f"stand-in {len(self.kernels)}".encode()
+
+    def _cuModuleLoadData(self, out: int, image: int) -> None:
+        word(out).value = int(ctypes.string_at(image).split()[1])
+
+    def _cuModuleGetFunction(self, out: int, module: int, name: int) -> None:
+        word(out).value = module
+
+    def _cuFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
+        pass
+
+    def _cuLaunchKernel(self, function: int, gx: int, gy: int, gz: int, *rest: int) -> int:
+        extra = rest[-1]
+        if not gx or not gy or not gz or not rest[0] or not extra:
+            return INVALID_VALUE
+        buffer = word(extra + 8).value
+        copied = (ctypes.c_int64 * FRAME_WORDS)()
+        ctypes.memmove(copied, buffer, ctypes.sizeof(copied))
+        self.launched.append(self._names[function - 1])
+        self._queue.append(lambda: self._run(function, copied))
+        return 0
+
+    def _run(self, function: int, parameters: Any) -> None:
+        with self.enclave:
+            self.kernels[function - 1](ctypes.addressof(parameters))
+
+    def work(self) -> None:
+        """Do all that stands in the queue."""
+        waiting, self._queue = self._queue, []
+        for do in waiting:
+            do()
+
+    # --- streams and events ------------------------------------------------------------------------------------
+
+    def _new(self, out: int) -> None:
+        word(out).value = next(self._handles)
+
+    def _cuStreamCreate(self, out: int, flags: int) -> None:
+        self._new(out)
+
+    def _cuStreamCreateWithPriority(self, out: int, flags: int, priority: int) -> None:
+        self._new(out)
+
+    def _cuStreamDestroy(self, stream: int) -> None:
+        self.work()
+
+    def _cuStreamSynchronize(self, stream: int) -> None:
+        self.work()
+
+    def _cuStreamQuery(self, stream: int) -> int:
+        return NOT_READY if self._queue else 0
+
+    def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
+        pass
+
+    def _cuEventCreate(self, out: int, flags: int) -> None:
+        self._new(out)
+
+    def _cuEventDestroy(self, event: int) -> None:
+        pass
+
+    def _cuEventRecord(self, event: int, stream: int) -> None:
+        pass
+
+    def _cuEventQuery(self, event: int) -> int:
+        return NOT_READY if self._queue else 0
+
+    def _cuEventSynchronize(self, event: int) -> None:
+        self.work()
+
+    def _cuEventElapsedTime(self, out: int, start: int, end: int) -> None:
+        ctypes.c_float.from_address(out).value = 1.5
+
+    def _cuGetErrorName(self, code: int, out: int) -> None:
+        self._text = ctypes.create_string_buffer(f"CUDA_ERROR_{code}".encode())
+        word(out).value = ctypes.addressof(self._text)
+
+    def _cuGetErrorString(self, code: int, out: int) -> None:
+        self._long = ctypes.create_string_buffer(f"what the driver says of {code}".encode())
+        word(out).value = ctypes.addressof(self._long)
+
+    # --- kernels of the CPU ------------------------------------------------------------------------------------
+
+    def compiler(self, kernel: Any, dtype: int, layout_class: int, gpu: Gpu) -> Compiled:
+        """The CPU's kernel behind the interface of a GPU's."""
+        kind = KINDS.get(kernel.name, PLAIN)
+        if kind != PLAIN:
+            return Compiled(b"", "", kind, 2, (), 1, 1)
+        run = _KERNEL(compile_kernel(kernel, dtype, layout_class))
+        return Compiled(self.add_kernel(kernel.name, run), kernel.name, PLAIN, 0, (-1,), 1, 1)
+
+
+@contextmanager
+def attached(driver: FakeDriver) -> Iterator[list[Gpu]]:
+    """Let `cuda` be what a driver shows."""
+    from fastgrad.cuda import gpus
+    from fastgrad.native.host import devices
+
+    before = gpus._gpus
+    try:
+        yield gpus.attach(driver, driver.compiler)
+    finally:
+        gpus._gpus = before
+        del devices.NAMES["cuda"]

@@ -1,0 +1,161 @@
+"""The CUDA device of the runtime over a driver without a GPU: dispatch, sweep, hooks, memory, failures."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import fastgrad as fg
+import fastgrad.nn.functional as F
+from fastgrad import debug
+from tests.cuda.fake_driver import ILLEGAL_ADDRESS, FakeDriver, attached
+from tests.runtime.test_tape import make_mlp, make_step
+
+
+@pytest.fixture(scope="module")
+def driver():
+    fake = FakeDriver(n_gpus=2)
+    with attached(fake) as gpus:
+        fake.gpus = gpus
+        yield fake
+        gc.collect()
+
+
+def test_training_is_the_same_on_both_devices(driver):
+    cpu, x, y = make_mlp()
+    cpu_step = make_step(cpu, x, y)
+    gpu, x, y = make_mlp("cuda")
+    gpu_step = make_step(gpu, x, y)
+    for _ in range(5):
+        a, b = cpu_step(), gpu_step()
+        assert b.device == fg.device("cuda", 0)
+        assert a.item() == b.item()
+    for p, q in zip(cpu, gpu, strict=True):
+        np.testing.assert_array_equal(p.detach().numpy(), q.detach().cpu().numpy())
+
+
+def test_a_step_waits_for_nothing(driver):
+    params, x, y = make_mlp("cuda")
+    step = make_step(params, x, y)
+    step()
+    driver.calls.clear()
+    loss = step()
+    waits = [name for name in driver.calls if "Synchronize" in name or "DtoH" in name]
+    assert not waits or waits == ["cuMemcpyDtoHAsync", "cuStreamSynchronize"]
+    loss.item()
+    assert driver.calls["cuStreamSynchronize"] >= 1
+
+
+def test_memory_is_kept_and_given_back(driver):
+    gpu = driver.gpus[0]
+    gpu.empty_cache()
+    before = gpu.statistics()
+    tensors = [fg.empty(n, device="cuda") for n in (1, 100, 1000, 100_000, 1_000_000, 3_000_000)]
+    made = gpu.statistics()
+    assert made["active"] - before["active"] == 6
+    assert made["allocated"] - before["allocated"] >= sum(t.numel() * 4 for t in tensors)
+    assert len({t.data_ptr() for t in tensors}) == 6
+    assert all(t.data_ptr() % 512 == 0 for t in tensors)
+    del tensors
+    asked = driver.calls["cuMemAlloc"]
+    again = [fg.empty(n, device="cuda") for n in (100, 1, 1000, 3_000_000, 1_000_000, 100_000)]
+    assert driver.calls["cuMemAlloc"] == asked
+    del again
+    assert gpu.statistics()["allocated"] == before["allocated"]
+    gpu.empty_cache()
+    assert gpu.statistics()["reserved"] == before["reserved"]
+
+
+def test_blocks_never_overlap(driver):
+    """A long random history of sizes: no two tensors share memory, and what is free becomes whole again."""
+    rng = np.random.default_rng(0)
+    gpu, held = driver.gpus[0], {}
+    gpu.empty_cache()
+    before = gpu.statistics()
+    for _ in range(3000):
+        if held and (rng.random() < 0.5 or len(held) > 60):
+            del held[rng.choice(list(held))]
+        else:
+            t = fg.empty(int(2 ** rng.uniform(0, 22)), device="cuda", dtype=fg.uint8)
+            held[t.data_ptr()] = t
+    spans = sorted((address, address + t.numel()) for address, t in held.items())
+    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:]))
+    assert gpu.statistics()["active"] - before["active"] == len(held)
+    held.clear()
+    del t
+    gpu.empty_cache()
+    assert gpu.statistics()["reserved"] == before["reserved"]
+
+
+def test_no_memory_left(driver):
+    driver.gpus[0].empty_cache()
+    held = [fg.empty(25 << 20, device="cuda") for _ in range(3)]
+    with pytest.raises(fg.cuda.OutOfMemoryError, match=r"CUDA out of memory.*MiB is free"):
+        fg.empty(60 << 20, device="cuda")
+    assert issubclass(fg.cuda.OutOfMemoryError, RuntimeError)
+    del held
+    assert fg.empty(100 << 20, device="cuda").numel() == 100 << 20
+    assert (fg.ones(3, device="cuda") * 2).tolist() == [2, 2, 2]
+
+
+def test_the_cache_makes_room_before_memory_is_missing(driver):
+    gpu = driver.gpus[0]
+    gpu.empty_cache()
+    big = fg.empty(100 << 20, device="cuda")
+    del big
+    small = [fg.empty(25 << 20, device="cuda") for _ in range(4)]
+    assert len({t.data_ptr() for t in small}) == 4
+    assert gpu.statistics()["retries"] >= 1
+
+
+def test_what_the_driver_says_is_raised_once(driver):
+    x = fg.ones(3, device="cuda")
+    driver.says["cuLaunchKernel"] = [1]
+    with pytest.raises(RuntimeError, match=r"CUDA error: what the driver says of 1 \(CUDA_ERROR_1\), in exp\(\)"):
+        x.exp()
+    assert x.exp().tolist() == pytest.approx([np.e] * 3)
+
+
+def test_a_failed_step_leaves_no_gradient_and_no_leak(driver):
+    x = fg.ones(3, device="cuda", requires_grad=True)
+    before = debug.live()
+    y = (x * x).exp().sum()
+    driver.says["cuLaunchKernel"] = [0, 1]
+    with pytest.raises(RuntimeError, match="CUDA error"):
+        y.backward()
+    driver.says.clear()
+    assert x.grad is None
+    del y
+    assert debug.live() == before
+
+
+def test_devices_by_index(driver):
+    a, b = fg.ones(3, device="cuda:0"), fg.ones(3, device="cuda:1")
+    assert (a.device, b.device) == (fg.device("cuda", 0), fg.device("cuda", 1))
+    assert a.to("cuda:1").device.index == 1
+    assert (a.to("cuda:1") + b).tolist() == [2, 2, 2]
+    with pytest.raises(RuntimeError, match="same device"):
+        a + b
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        fg.ones(3, device="cuda:2")
+
+
+def test_an_index_outside(driver):
+    weight = fg.ones(3, 2, device="cuda")
+    with pytest.raises(IndexError, match="out of range|out of bounds"):
+        F.embedding(fg.tensor([3], device="cuda"), weight)
+    assert F.embedding(fg.tensor([2], device="cuda"), weight).tolist() == [[1, 1]]
+
+
+def test_a_lost_context_says_so(driver):
+    x = fg.ones(3, device="cuda")
+    gpu = driver.gpus[0]
+    driver.says["cuStreamSynchronize"] = [ILLEGAL_ADDRESS]
+    with pytest.raises(RuntimeError, match="must be started again"):
+        x.tolist()
+    with pytest.raises(RuntimeError, match="must be started again"):
+        x * 2
+    gpu._set("failed", 0)
+    assert x.tolist() == [1, 1, 1]
