@@ -10,6 +10,8 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from fastgrad.cuda import blas
+
 LIBRARY = "libcuda.so.1"
 VERSION = 12000
 """The interface that is asked for: CUDA 12.0. Drivers from 525 on have it."""
@@ -71,6 +73,10 @@ class Driver:
         self.address = address
         self._called: dict[str, Callable[..., int]] = {}
 
+    def blas(self) -> Callable[[str], int]:
+        """The function that gives the addresses of cuBLAS."""
+        return blas.find()
+
     def ask(self, name: str, *args: Any) -> int:
         """Call a function; its code."""
         function = self._called.get(name)
@@ -120,9 +126,7 @@ def _address_in(library: ctypes.CDLL) -> Callable[[str], int]:
 
     def address(name: str) -> int:
         found, status = ctypes.c_void_p(), ctypes.c_int()
-        code = lookup(
-            name.encode(), ctypes.byref(found), VERSION, ctypes.c_uint64(0), ctypes.byref(status)
-        )
+        code = lookup(name.encode(), ctypes.byref(found), VERSION, ctypes.c_uint64(0), ctypes.byref(status))
         if code or not found.value:
             raise RuntimeError(f"the NVIDIA driver of this machine lacks {name}: fastgrad needs 525 or newer")
         return found.value

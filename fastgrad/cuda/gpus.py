@@ -1,8 +1,8 @@
 """GPUs as devices of the runtime: contexts, streams, kernels that are loaded, and what goes wrong with them.
 
-`attach` makes the GPUs of a driver known to the runtime, each in a column of the kernel table of its own. The runtime then
-calls the compiled routines of `native.cuda` with the state of the GPU, and asks `Gpu.resolve` for kernels that it has
-never launched.
+`attach` makes the GPUs of a driver known to the runtime, each in a column of the kernel table of its own. The
+runtime then calls the compiled routines of `native.cuda` with the state of the GPU, and asks `Gpu.resolve` for
+kernels that it has never launched.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from fastgrad.cuda import blas
 from fastgrad.cuda.driver import FATAL, Driver, find
 from fastgrad.native.contracts.cuda import (
     BLAS_FAILED,
@@ -21,6 +22,7 @@ from fastgrad.native.contracts.cuda import (
     FORKED,
     GPU,
     OUT_OF_MEMORY,
+    PRODUCT,
     SHORT_FRAME,
     STATISTICS,
     TOO_MANY_ITEMS,
@@ -56,7 +58,8 @@ class Compiled(NamedTuple):
 
 
 Compiler = Callable[[Any, int, int, "Gpu"], Compiled]
-"""From a row of the kernel table, a dtype, a layout class and a GPU to its kernel; NotImplementedError if there is none."""
+"""From a row of the kernel table, a dtype, a layout class and a GPU to its kernel; NotImplementedError if there is
+none."""
 
 
 def _words(count: int) -> Words:
@@ -188,9 +191,7 @@ class Gpu:
                 "make the operands contiguous, or divide them"
             )
         if code >= BLAS_FAILED:
-            return RuntimeError(
-                f"CUDA error: {_BLAS_SAYS.get(code - BLAS_FAILED, 'cuBLAS failed')} in {op or 'the runtime'}"
-            )
+            return RuntimeError(f"CUDA error: {blas.status(code - BLAS_FAILED)} in {op or 'the runtime'}")
         return self.driver.error(code, op or "the runtime")
 
     def _what_memory_is_for(self) -> str:
@@ -199,9 +200,9 @@ class Gpu:
         mebibytes = {name: f"{count / (1 << 20):.2f} MiB" for name, count in s.items()}
         return (
             f"CUDA out of memory. GPU {self.index} has a total capacity of {total / (1 << 20):.2f} MiB, of which "
-            f"{free / (1 << 20):.2f} MiB is free. Of the allocated memory {mebibytes['allocated']} is in use by tensors, "
-            f"and {(s['reserved'] - s['allocated']) / (1 << 20):.2f} MiB is reserved but not in use; "
-            "free tensors, use smaller batches, or call fastgrad.cuda.empty_cache()"
+            f"{free / (1 << 20):.2f} MiB is free. Of the allocated memory {mebibytes['allocated']} is in use by "
+            f"tensors, and {(s['reserved'] - s['allocated']) / (1 << 20):.2f} MiB is reserved but not in use; free "
+            "tensors, use smaller batches, or call fastgrad.cuda.empty_cache()"
         )
 
     # --- kernels -----------------------------------------------------------------------------------------------
@@ -210,6 +211,8 @@ class Gpu:
         """The address of the record by which a kernel is launched: see `CUDA_KERNEL`."""
         made = self._compiler(kernel, dtype, layout_class, self)
         record = _words(CUDA_KERNEL.words)
+        if made.kind == PRODUCT and not self.read("blas"):
+            self._need_blas()
         function = self._load(made) if made.code else dtype
         values = {
             "kind": made.kind, "function": function, "n_words": made.n_words, "items": _encoded(made.items),
@@ -219,6 +222,16 @@ class Gpu:
             record[CUDA_KERNEL.fields[field][0]] = value
         self._loaded.append(record)
         return ctypes.addressof(record)
+
+    def _need_blas(self) -> None:
+        """Find cuBLAS, and make a handle of it."""
+        address = self.driver.blas()
+        self.make_current()
+        room = self._routine("allocate", blas.WORKSPACE)
+        if room < 0:
+            raise self.error(-room, "cuBLAS")
+        self._set("blas", blas.handle(address, self.stream, room))
+        self._set("batched_gemm", address(blas.PRODUCT))
 
     def _load(self, made: Compiled) -> int:
         """The driver's handle of a kernel."""
@@ -232,13 +245,6 @@ class Gpu:
         if made.shared > _SHARED:
             self.driver.call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, made.shared)
         return function
-
-
-_BLAS_SAYS = {
-    1: "CUBLAS_STATUS_NOT_INITIALIZED", 3: "CUBLAS_STATUS_ALLOC_FAILED", 7: "CUBLAS_STATUS_INVALID_VALUE",
-    8: "CUBLAS_STATUS_ARCH_MISMATCH", 13: "CUBLAS_STATUS_EXECUTION_FAILED", 14: "CUBLAS_STATUS_INTERNAL_ERROR",
-    15: "CUBLAS_STATUS_NOT_SUPPORTED",
-}  # fmt: skip
 
 
 def _encoded(items: tuple[int, ...]) -> int:

@@ -1,7 +1,8 @@
 """A driver without a GPU: its functions as the real one declares them, over memory that nobody but its kernels reaches.
 
-Launches stand in the queue of their stream until something waits for it, as on a GPU: who reads too early reads bytes of
-a fill pattern, and who frees too early has them written over. Its kernels are the CPU's, which take the same frames.
+Launches stand in the queue of their stream until something waits for it, as on a GPU: who reads too early reads
+bytes of a fill pattern, and who frees too early has them written over. Its kernels are the CPU's, which take the
+same frames.
 """
 
 from __future__ import annotations
@@ -12,18 +13,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
+from fastgrad.cuda.blas import PRODUCT
 from fastgrad.cuda.driver import SIGNATURES, Driver
 from fastgrad.cuda.gpus import Compiled, Gpu
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.native.contracts.cuda import DOWNLOAD, OUT_OF_MEMORY, PLAIN, UPLOAD, ZEROED
+from fastgrad.native.contracts.cuda import PRODUCT as A_PRODUCT
+from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.limits import FRAME_WORDS
 from tests.stand_in import Enclave
 
+_LETTERS = {"P": ctypes.c_void_p, "Z": ctypes.c_size_t, "i": ctypes.c_int, "q": ctypes.c_int64}
+_GEMM = "PiiqqqPPiqqPiqqPPiqqqii"
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _FRESH = 0xA5
 INVALID_VALUE, NOT_READY, ILLEGAL_ADDRESS = 1, 600, 700
 _ATTRIBUTES = {75: 9, 76: 0, 16: 132}
 KINDS = {"zero_fill": ZEROED, "upload": UPLOAD, "download": DOWNLOAD}
+PRODUCTS = ("gemm", "gemv")
 
 
 def word(address: int) -> Any:
@@ -222,11 +231,77 @@ class FakeDriver(Driver):
         self._long = ctypes.create_string_buffer(f"what the driver says of {code}".encode())
         word(out).value = ctypes.addressof(self._long)
 
+    # --- products ----------------------------------------------------------------------------------------------
+
+    def blas(self) -> Callable[[str], int]:
+        kinds = {
+            "cublasCreate_v2": "P",
+            "cublasSetStream_v2": "PP",
+            "cublasSetWorkspace_v2": "PPZ",
+            PRODUCT: _GEMM,
+        }
+        made = {
+            name: ctypes.CFUNCTYPE(ctypes.c_int, *(_LETTERS[k] for k in kind))(getattr(self, f"_{name}"))
+            for name, kind in kinds.items()
+        }
+        self._kept = made
+        return lambda name: ctypes.cast(made[name], ctypes.c_void_p).value or 0
+
+    def _cublasCreate_v2(self, out: int) -> int:
+        word(out).value = 77
+        return 0
+
+    def _cublasSetStream_v2(self, handle: int, stream: int) -> int:
+        return 0 if handle == 77 else 1
+
+    def _cublasSetWorkspace_v2(self, handle: int, workspace: int, nbytes: int) -> int:
+        return 0 if handle == 77 and workspace else 1
+
+    def _cublasGemmStridedBatchedEx_64(self, handle: int, *args: Any) -> int:
+        """Matrices by columns, as cuBLAS has them."""
+        ta, tb, m, n, k, alpha, a, kind_a, lda, step_a, b, kind_b, ldb, step_b, beta, *rest = args
+        c, kind_c, ldc, step_c, batch, compute, _ = rest
+        wide = kind_a == 1
+        valid = lda >= max(1, k if ta else m) and ldb >= max(1, n if tb else k) and ldc >= max(1, m)
+        if (
+            handle != 77
+            or not valid
+            or kind_a != kind_b
+            or kind_a != kind_c
+            or compute != (70 if wide else 68)
+        ):
+            return 7
+        number = ctypes.c_double if wide else ctypes.c_float
+        if number.from_address(alpha).value != 1 or number.from_address(beta).value != 0:
+            return 7
+        self.launched.append("product")
+
+        def matrix(address: int, rows: int, columns: int, ld: int, transposed: int) -> Any:
+            shape = (ld if columns == 0 else ld * (columns - 1) + rows,)
+            flat = np.ctypeslib.as_array((number * shape[0]).from_address(address))
+            view = np.lib.stride_tricks.as_strided(flat, (rows, columns), (flat.itemsize, ld * flat.itemsize))
+            return view.T if transposed else view
+
+        def product() -> None:
+            with self.enclave:
+                for i in range(batch):
+                    x = matrix(a + i * step_a * flat_bytes, k if ta else m, m if ta else k, lda, ta)
+                    y = matrix(b + i * step_b * flat_bytes, n if tb else k, k if tb else n, ldb, tb)
+                    matrix(c + i * step_c * flat_bytes, m, n, ldc, 0)[...] = x @ y
+
+        flat_bytes = ctypes.sizeof(number)
+        self._queue.append(product)
+        return 0
+
     # --- kernels of the CPU ------------------------------------------------------------------------------------
 
     def compiler(self, kernel: Any, dtype: int, layout_class: int, gpu: Gpu) -> Compiled:
         """The CPU's kernel behind the interface of a GPU's."""
+        if kernel.name.startswith("convolution"):
+            raise NotImplementedError("the CPU's kernel for convolutions wants several launches")
         kind = KINDS.get(kernel.name, PLAIN)
+        if kernel.name in PRODUCTS and dtype >= FLOAT32:
+            return Compiled(b"", "", A_PRODUCT, 12, (), 1, 1)
         if kind != PLAIN:
             return Compiled(b"", "", kind, 2, (), 1, 1)
         run = _KERNEL(compile_kernel(kernel, dtype, layout_class))

@@ -15,9 +15,9 @@ CUDA_KERNEL = Part(
     "cuda_kernel", kind=1, function=1, n_words=1, items=1, per_block=1, threads=1, shared=1,
 )  # fmt: skip
 """What stands behind a cell of the kernel table: how it is launched, the driver's handle, the words that are its
-parameters; `items`, up to six factors of one byte each from the lowest on, whose product is the number of work items: the
-place of a field plus one, or a number with `contracts.frame.CONSTANT_FACTOR`; how many items a block takes, its threads,
-and bytes of dynamic shared memory."""
+parameters; `items`, up to six factors of one byte each from the lowest on, whose product is the number of work
+items: the place of a field plus one, or a number with `contracts.frame.CONSTANT_FACTOR`; how many items a block
+takes, its threads, and bytes of dynamic shared memory."""
 
 # Kinds of launches. Divided: behind the words of a strided frame follow `DIVISORS` divisors, and the items are its
 # elements. The others are calls of the driver or of cuBLAS, and no kernels.
@@ -26,7 +26,13 @@ PLAIN, DIVIDED, UPLOAD, DOWNLOAD, ZEROED, PRODUCT = range(6)
 DIVISOR_SHIFT = 32
 DIVISORS = MAX_DIMS
 """Division of a number below 2**31 by a size d is ``(umulhi32(n, m) + n) >> s`` with ``m`` in the low 32 bits of a
-divisor and ``s`` above them (Granlund and Montgomery, 1994): ``s = ceil(log2(d))``, ``m = 2**32 (2**s - d) / d + 1``."""
+divisor and ``s`` above them (Granlund and Montgomery, 1994): ``s = ceil(log2(d))`` and
+``m = 2**32 (2**s - d) / d + 1``."""
+
+LAUNCH_PARAMETERS = Part("cuda_parameters", buffer_key=1, buffer=1, size_key=1, size_place=1, end=1, size=1)
+"""How the driver is told where the parameters of a kernel lie: pairs of a key and what it stands for, up to a zero; the
+size, which one of them points to, stands behind."""
+BUFFER_KEY, SIZE_KEY = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE
 
 MOST_ITEMS = (1 << 31) - 1
 """Items of a launch; larger ones fall into parts."""
@@ -45,8 +51,8 @@ BIN_MAPS = (BINS + 63) // 64
 BLOCK = Part(
     "cuda_block", address=1, nbytes=1, wanted=1, used=1, shelf=1, before=1, after=1, next=1, previous=1,
 )  # fmt: skip
-"""A piece of a segment: its place, its size and how much of it was asked for; its neighbours in the segment, and those in
-its bin while nobody uses it."""
+"""A piece of a segment: its place, its size and how much of it was asked for; its neighbours in the segment, and
+those in its bin while nobody uses it."""
 SHELF = Part("cuda_shelf", segment=1, maps=BIN_MAPS, bins=BINS)
 """Blocks that are free, of small or of large segments, by their size."""
 ARENA = Part("cuda_arena", stream=1, next=1, small=SHELF.words, large=SHELF.words)
@@ -70,13 +76,14 @@ GPU = Part(
     blocks=1, n_blocks=1, cap_blocks=1, statistics=STATISTICS.words,
     batched_gemm=1, blas=1, allow_tf32=1,
 )  # fmt: skip
-"""`stream`: where launches go; `arena`: whose memory they get. `failed`: what the driver said first that went wrong, and
-in which cell of the kernel table. `blocks`: a table of the blocks in use, by address. `limit`: bytes of the driver's that
-may be reserved, or 0. `blas`: cuBLAS's handle, and `batched_gemm` its function; 0 while no product was needed."""
+"""`stream`: where launches go; `arena`: whose memory they get. `failed`: what the driver said first that went wrong,
+and in which cell of the kernel table. `blocks`: a table of the blocks in use, by address. `limit`: bytes of the
+driver's that may be reserved, or 0. `blas`: cuBLAS's handle, and `batched_gemm` its function; 0 while no product was
+needed."""
 
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 SHORT_FRAME, TOO_MANY_ITEMS, FORKED = 10_001, 10_002, 10_003
-"""What the device itself says besides the driver: a frame is shorter than the kernel's parameters; a launch has a number
-of items that no grid holds; the process is a fork of the one that has the context."""
+"""What the device itself says besides the driver: a frame is shorter than the kernel's parameters; a launch has a
+number of items that no grid holds; the process is a fork of the one that has the context."""
 BLAS_FAILED = 20_000
 """What cuBLAS says is added to it."""

@@ -92,7 +92,8 @@ POOL = Record(
 """See Note [The pool] in `memory.pool`. What several threads write stands on cache lines of its own."""
 DEVICE = Part("device", allocate=1, release=1, launch=1, state=1)
 """What a device brings: addresses of functions that are called like kernels, 0 where it has none. The first two give
-and take its memory, with an `ALLOCATION`; the third launches its kernels, with a `LAUNCHING`. They find `state` there."""
+and take its memory, with an `ALLOCATION`; the third launches its kernels, with a `LAUNCHING`. They find `state`
+there."""
 ALLOCATION = Part("allocation", nbytes=1, address=1, state=1)
 """A wish for memory, and the address that the device answers with: 0 if there is none, or minus a number of the
 device's for what went wrong."""

@@ -19,16 +19,19 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.cuda import (
+    BUFFER_KEY,
     CUDA_KERNEL,
     DIVIDED,
     DIVISOR_SHIFT,
     DIVISORS,
     DOWNLOAD,
+    LAUNCH_PARAMETERS,
     MOST_ITEMS,
-    TOO_MANY_ITEMS,
     PLAIN,
     PRODUCT,
     SHORT_FRAME,
+    SIZE_KEY,
+    TOO_MANY_ITEMS,
     UPLOAD,
     ZEROED,
 )
@@ -41,14 +44,14 @@ from fastgrad.native.cuda.products import multiply
 
 launching = caster(LAUNCHING)
 cuda_kernel = caster(CUDA_KERNEL)
+launch_parameters = caster(LAUNCH_PARAMETERS)
 launch_kernel = function_at("qiiiiiiiqqq")
 copy_to = function_at("qqqq")
 copy_from = function_at("qqqq")
 fill_bytes = function_at("qiqq")
 
 _parameters = stack_words(FRAME_WORDS + DIVISORS)
-# How the driver is told where the parameters lie: CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, end.
-_BUFFER, _SIZE = 1, 2
+SIZE_OFFSET = LAUNCH_PARAMETERS.offset("size")
 
 
 @native_inline
@@ -95,14 +98,13 @@ def put_into_queue(g, k, parameters, n_words, items):
     blocks = (items + k.per_block - 1) // k.per_block
     if blocks > MOST_ITEMS:
         return TOO_MANY_ITEMS
-    room = words(stack_small())
-    room[0] = n_words * 8
-    extra = words(address_of(room) + 8)
-    extra[0] = _BUFFER
-    extra[1] = parameters
-    extra[2] = _SIZE
-    extra[3] = address_of(room)
-    extra[4] = 0
+    extra = launch_parameters(stack_small())
+    extra.buffer_key = BUFFER_KEY
+    extra.buffer = parameters
+    extra.size_key = SIZE_KEY
+    extra.size_place = address_of(extra) + SIZE_OFFSET
+    extra.end = 0
+    extra.size = n_words * 8
     return launch_kernel(
         g.cuLaunchKernel, k.function, blocks, 1, 1, k.threads, 1, 1, k.shared, g.stream, 0, address_of(extra)
     )

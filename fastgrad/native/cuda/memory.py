@@ -1,10 +1,11 @@
 """A GPU's memory: blocks cut from segments that the driver gives, kept for the next one who wants some.
 
 Note [Arenas]: launches of one stream run in order, so a block that is freed may be written by the next launch of its
-stream although the last one that read it has not begun. Each stream has an arena of its own, with free blocks in bins by
-size, those of small segments apart; a bin holds sizes of an eighth of a doubling. A block is the first of the smallest
-bin whose blocks are all large enough, else one that fits from the bin below (Masmano and others, TLSF, 2004). What
-is left of it goes back to a bin, and free neighbours become one again. Blocks in use stand in a hash table by address.
+stream although the last one that read it has not begun. Each stream has an arena of its own, with free blocks in bins
+by size, those of small segments apart; a bin holds sizes of an eighth of a doubling. A block is the first of the
+smallest bin whose blocks are all large enough, else one that fits from the bin below (Masmano and others, TLSF,
+2004). What is left of it goes back to a bin, and free neighbours become one again. Blocks in use stand in a hash
+table by address.
 """
 
 from __future__ import annotations

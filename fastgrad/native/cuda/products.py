@@ -1,20 +1,20 @@
 """Matrix products by cuBLAS, from the frame of the runtime's own product.
 
-cuBLAS reads matrices by columns, the runtime writes by rows: a product of rows is the product of the transposed operands
-in the other order. Numbers are multiplied and added as float32 (float64 for float64), by tensor cores in TF32 only where
-that was allowed.
+cuBLAS reads matrices by columns, the runtime writes by rows: a product of rows is the product of the transposed
+operands in the other order. Numbers are multiplied and added as float32 (float64 for float64), by tensor cores in
+TF32 only where that was allowed.
 """
 
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import address_of, f32s, f64s, native_once, stack_small, words
+from fastgrad.native.base.intrinsics import f32s, f64s, native_once, stack_small
 from fastgrad.native.contracts.cuda import BLAS_FAILED
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.cuda.calls import function_at
 
-# cublasGemmStridedBatchedEx_64: handle, transa, transb, m, n, k, alpha, A, type, lda, stride, B, type, ldb, stride, beta,
-# C, type, ldc, stride, batch, compute type, algorithm.
+# cublasGemmStridedBatchedEx_64: handle, transa, transb, m, n, k, alpha, A, type, lda, stride, B, type, ldb, stride,
+# beta, C, type, ldc, stride, batch, compute type, algorithm.
 gemm_batched = function_at("qiiqqqqqiqqqiqqqqiqqqii")
 
 _AS_IT_LIES, _TRANSPOSED = 0, 1

@@ -77,7 +77,7 @@ def register_device(
     name: str,
     index: int,
     resolver: Resolver,
-    routines: Routines = Routines(),  # noqa: B008 - a tuple, which never changes
+    routines: Routines = Routines(),
     *,
     number: int | None = None,
     error: Callable[[int, str], Exception] | None = None,
@@ -93,8 +93,8 @@ def register_device(
     resolver : callable
         From kernel, dtype code and layout class to the address of a function ``void(int64 frame)``.
     routines : Routines, optional
-        What the device does itself. If it gives memory, the addresses in these frames belong to that, and only kernels of
-        the device touch it: `upload` and `download` bring bytes from the host's memory and to it.
+        What the device does itself. If it gives memory, the addresses in these frames belong to that, and only
+        kernels of the device touch it: `upload` and `download` bring bytes from the host's memory and to it.
     number : int, optional
         Which of the devices of this name it is; not given where there is one alone.
     error : callable

@@ -1,8 +1,8 @@
 """What other devices than the host bring: functions for their memory and their launches.
 
-Such a function is called like a kernel, with an `ALLOCATION` or a `LAUNCHING` as its frame. A device that brings none for
-its memory works on the host's, and kernels of one that does not launch are called as the host's are. What lies in the
-memory of a device is touched by its kernels alone; `elements.transfer` moves bytes.
+Such a function is called like a kernel, with an `ALLOCATION` or a `LAUNCHING` as its frame. A device that brings
+none for its memory works on the host's, and kernels of one that does not launch are called as the host's are. What
+lies in the memory of a device is touched by its kernels alone; `elements.transfer` moves bytes.
 """
 
 from __future__ import annotations

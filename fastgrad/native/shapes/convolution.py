@@ -23,6 +23,7 @@ from fastgrad.native.contracts.frames.convolution import STAGES
 from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.elementwise import run_elementwise
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
+from fastgrad.native.memory.devices import launches_itself
 from fastgrad.native.memory.flights import depart
 from fastgrad.native.memory.launches import arrive, find_kernel
 from fastgrad.native.memory.references import drop
@@ -74,7 +75,12 @@ def write_geometry(f, rank, x, w, y, attrs):
 
 @native
 def launch_stages(kernel, device, dtype, f):
-    """Ask a kernel for its stages and what scratch they need, and launch them with as much; returns a status."""
+    """Ask a kernel for its stages and what scratch they need, and launch them with as much; returns a status.
+
+    A device that launches itself gets the whole as one launch.
+    """
+    if launches_itself(device):
+        return launch_frame(kernel, device, dtype, f, 1)
     place = depart(address_of(f), words_of(f))
     address = find_kernel(kernel, device, dtype, FLAT)
     status = launch_at(address, kernel, device, dtype, f) if not failed(address) else address
