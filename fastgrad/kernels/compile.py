@@ -25,7 +25,7 @@ _COMMON = (
     "native/contracts/limits.py", "native/contracts/record.py", "native/contracts/element_types.py",
 )  # fmt: skip
 _IMPORT = re.compile(
-    r"^\s*from fastgrad\.(kernels(?:\.cpu)?|native\.\w+(?:\.frames)?)(?:\.(\w+))? import ([^(\n]+|\([^)]*\))",
+    r"^\s*from fastgrad\.(kernels(?:\.cpu|\.cuda)?|native\.\w+(?:\.frames)?)(?:\.(\w+))? import ([^(\n]+|\([^)]*\))",
     re.M,
 )
 
@@ -40,10 +40,12 @@ def imported(text: str) -> list[str]:
 
 
 @functools.cache
-def sources_key(module: str) -> str:
-    """What the kernels of a builder in `module` depend on: the sources of the modules that it imports, and theirs."""
+def sources_key(*modules: str, common: tuple[str, ...] = _COMMON) -> str:
+    """What the kernels of a builder in files of the package depend on: their sources, those of the modules that they
+    import, and theirs; and `common` ones.
+    """
     package = Path(__file__).parents[1]
-    found, waiting = set(_COMMON), [f"kernels/cpu/{module}.py"]
+    found, waiting = set(common), list(modules)
     while waiting:
         name = waiting.pop()
         if name in found:
@@ -57,13 +59,17 @@ def sources_key(module: str) -> str:
 def unit_name(kernel: Any, dtype: int, layout_class: int) -> str:
     """The name of a kernel's object file: readable, and unique by content."""
     required = _function(kernel.requires)() if kernel.requires else None
-    frame = kernel.frame(layout_class)
-    values = (
-        kernel.builder, kernel.inputs, frame.layout(), tuple(sorted(kernel.elements.items())),
-        tuple(sorted(kernel.options.items())), required, kernel.formula,
-    )  # fmt: skip
-    key = cache.hash_texts(sources_key(kernel.builder.partition(":")[0]), by_value(values))
+    sources = sources_key(f"kernels/cpu/{kernel.builder.partition(':')[0]}.py")
+    key = cache.hash_texts(sources, by_value((*declared(kernel, layout_class), required)))
     return f"{cell_name(kernel, dtype, layout_class)}-{key}"
+
+
+def declared(kernel: Any, layout_class: int) -> tuple[Any, ...]:
+    """What a row of the table says that code depends on, for `by_value`."""
+    return (
+        kernel.builder, kernel.inputs, kernel.frame(layout_class).layout(), tuple(sorted(kernel.elements.items())),
+        tuple(sorted(kernel.options.items())), kernel.formula,
+    )  # fmt: skip
 
 
 def cell_name(kernel: Any, dtype: int, layout_class: int) -> str:

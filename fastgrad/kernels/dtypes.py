@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import CellType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,8 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from fastgrad.kernels import vecmath
-from fastgrad.kernels.keys import VOCABULARY, cells_of, globals_read
+from fastgrad.kernels.keys import VOCABULARY
+from fastgrad.kernels.specialise import specialised
 from fastgrad.native.base.intrinsics import pointer_to
 from fastgrad.native.base.pipeline import KernelCompiler, NoaliasCompiler
 from fastgrad.native.contracts.element_types import (
@@ -117,16 +117,4 @@ def specialise(formula: Callable[..., Any], element: Element) -> Any:
     So do the functions that the formula calls, and theirs.
     """
     names = dict(zip(VOCABULARY, (element.math, element.constant), strict=True))
-
-    def made(value: Any) -> Any:
-        if type(value) is not FunctionType:
-            return value
-        read = {name: made(v) for name, v in globals_read(value).items()}
-        cells = tuple(CellType(made(v)) for v in cells_of(value).values())
-        copy = FunctionType(
-            value.__code__, {**value.__globals__, **read, **names}, value.__name__, value.__defaults__, cells
-        )
-        copy.__kwdefaults__ = value.__kwdefaults__
-        return njit(**INLINE)(copy)
-
-    return made(formula)
+    return specialised(formula, names, njit(**INLINE))

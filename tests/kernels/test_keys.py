@@ -330,7 +330,7 @@ def test_a_key_covers_what_a_builder_imports():
 def test_the_key_of_an_optimizer_covers_its_flags(monkeypatch):
     hashed: list[set[str]] = []
     monkeypatch.setattr(compilation.cache, "hash_package", lambda *names: hashed.append(set(names)) or "")
-    compilation.sources_key.__wrapped__("optim")
+    compilation.sources_key.__wrapped__("kernels/cpu/optim.py")
     [names] = hashed
     assert {"kernels/cpu/optim.py", "kernels/vecmath.py", "native/contracts/ops.py"} <= names
     assert "kernels/cpu/conv.py" not in names

@@ -1,0 +1,101 @@
+"""Compiling kernels for CUDA: the only module that uses numba-cuda's compiler, and the toolkit's linker."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any, NamedTuple
+
+from numba import cuda
+from numba.cuda import dispatcher, types
+
+from fastgrad.kernels.cuda import hardware
+from fastgrad.kernels.cuda.builder import Launch
+from fastgrad.kernels.cuda.compile import body_of
+from fastgrad.kernels.cuda.frames import view
+from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS
+
+_ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
+
+
+class Assembled(NamedTuple):
+    """A compiled kernel: its cubin and what that is called in there; how it is launched; its PTX, and what the
+    assembler says of registers and of what did not fit into them.
+    """
+
+    code: bytes
+    entry: str
+    launch: Launch
+    ptx: str
+    report: str
+
+
+def assembled(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Assembled:
+    """Compile a kernel for an architecture such as ``sm_90``."""
+    function, launch = _function(kernel, dtype, layout_class)
+    entry = "fastgrad_" + re.sub(r"\W", "_", kernel.name)
+    ptx = _ptx(function, launch, architecture)
+    ptx = ptx.replace(_ENTRY.findall(ptx)[0], entry)
+    code, report = _cubin(ptx, architecture)
+    return Assembled(code, entry, launch, ptx, report)
+
+
+@functools.lru_cache(maxsize=1)
+def _function(kernel: Any, dtype: int, layout_class: int) -> tuple[Any, Launch]:
+    """The function of a kernel with a parameter for each word of its frame that it takes, and its launch.
+
+    It is kept for the next architecture.
+    """
+    target = hardware.target()
+    body = body_of(kernel, dtype, layout_class, target)
+    frame = view(kernel.frame(layout_class), body.kind, body.repeats)
+    words = re.sub(r"w\[(\d+)\]", r"w\1", frame.expression)
+    parameters = ", ".join(f"w{k}" for k in range(parameters_of(frame.n_words, body.kind)))
+    scope = {**frame.scope, "run": target.made(body.run)}
+    exec(f"def kernel({parameters}):\n    run({words})\n", scope)
+    return scope["kernel"], Launch(body.kind, frame.n_words, body.items, body.per_block, body.threads)
+
+
+def parameters_of(n_words: int, kind: int) -> int:
+    """How many parameters a kernel has."""
+    return n_words + (DIVISORS if kind == DIVIDED else 0)
+
+
+def _ptx(function: Any, launch: Launch, architecture: str) -> str:
+    _without_device()
+    signature = types.void(*[types.int64] * parameters_of(launch.n_words, launch.kind))
+    ptx, _ = cuda.compile(
+        function,
+        signature,
+        device=False,
+        abi="numba",
+        cc=_capability(architecture),
+        launch_bounds=launch.threads,
+    )
+    return str(ptx).replace("\0", "")
+
+
+@functools.cache
+def _without_device() -> None:
+    """Functions that kernels call are compiled for the device that there is; here is none."""
+
+    class Absent:
+        compute_capability = (9, 0)
+
+    dispatcher.get_current_device = lambda: Absent
+
+
+def _capability(architecture: str) -> tuple[int, int]:
+    """The numbers of an architecture: (9, 0) of ``sm_90``."""
+    number = int(architecture.removeprefix("sm_"))
+    return number // 10, number % 10
+
+
+def _cubin(ptx: str, architecture: str) -> tuple[bytes, str]:
+    """What the assembler makes of PTX, and what it says."""
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    options = LinkerOptions(arch=architecture, ptxas_options=["-v"])
+    linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
+    code = linker.link("cubin").code
+    return bytes(code), str(linker.get_info_log())

@@ -1,0 +1,56 @@
+"""What builders make: the body of a kernel, and how it is launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fastgrad.native.contracts.cuda import PLAIN
+
+
+class Launch(NamedTuple):
+    """How a kernel is launched; see `contracts.cuda.CUDA_KERNEL`.
+
+    Attributes
+    ----------
+    kind : int
+    n_words : int
+        Words of the frame that are parameters, from the first on; behind those of a divided launch stand its divisors.
+    items : tuple of str or int
+        Fields and numbers whose product is the number of work items; of a divided launch these are its elements.
+    per_block : int
+        Items of a block.
+    threads : int
+        Of a block.
+    shared : int
+        Bytes of dynamic shared memory.
+    """
+
+    kind: int
+    n_words: int
+    items: tuple[str | int, ...] = ()
+    per_block: int = 1
+    threads: int = 1
+    shared: int = 0
+
+
+class Body(NamedTuple):
+    """A kernel before it is compiled.
+
+    Attributes
+    ----------
+    run : callable, optional
+        ``run(f)``, of the words of `device`; none where a launch is a call of the driver.
+    items, per_block, threads
+        As in `Launch`.
+    kind : int
+    repeats : int, optional
+        Of how many of the frame's last field it reads, if not of all.
+    """
+
+    run: Callable[..., None] | None
+    items: tuple[str | int, ...] = ()
+    per_block: int = 1
+    threads: int = 1
+    kind: int = PLAIN
+    repeats: int | None = None

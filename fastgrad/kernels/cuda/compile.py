@@ -1,0 +1,145 @@
+"""From a row of the kernel table to a cubin of the CUDA device, without a GPU and without a driver.
+
+`assemble` compiles, and only where neither the package nor the cache has what it would make. A file of the cache holds
+the cubin and how it is launched, so what was compiled once needs no compiler.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fastgrad.kernels.compile import cell_name, declared, sources_key
+from fastgrad.kernels.cuda.builder import Body, Launch
+from fastgrad.kernels.keys import by_value
+from fastgrad.native.build import cache
+from fastgrad.native.contracts.cuda import DOWNLOAD, UPLOAD, ZEROED
+from fastgrad.native.contracts.element_types import DTYPES
+
+BUILDERS: dict[str, str] = {
+    "elementwise:build": "elementwise:build",
+    "copies:build": "elementwise:build",
+}  # fmt: skip
+"""The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""
+
+CALLS = {"zero_fill": ZEROED, "upload": UPLOAD, "download": DOWNLOAD}
+"""Rows of the table that are calls of the driver, and their kinds."""
+
+KERNEL_SECONDS = 0.3  # that compiling one takes; for messages
+
+# What every kernel is made with; the modules that its builder imports come besides.
+_COMMON = (
+    "kernels/cuda/assemble.py", "kernels/cuda/hardware.py", "kernels/cuda/frames.py", "kernels/specialise.py",
+    "native/contracts/limits.py", "native/contracts/record.py",
+)  # fmt: skip
+
+
+class Cubin(NamedTuple):
+    """A compiled kernel: what the driver loads, the name to ask it for, and how that is launched.
+
+    Where a launch is a call of the driver, there is nothing to load.
+    """
+
+    code: bytes
+    entry: str
+    launch: Launch
+
+
+def built(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubin:
+    """A kernel for an architecture such as ``sm_90``: from the package, from the cache, or compiled now.
+
+    Raises
+    ------
+    NotImplementedError
+        If there is no such kernel of this device.
+    ImportError
+        If it has to be compiled, and there is nothing to compile it with.
+    """
+    kernel.need(dtype, layout_class)
+    if kernel.name in CALLS:
+        return Cubin(b"", "", Launch(CALLS[kernel.name], kernel.frame(layout_class).words))
+    name = unit_name(kernel, dtype, layout_class, architecture)
+
+    def compile_now() -> bytes:
+        need_compiler()
+        from fastgrad.kernels.cuda.assemble import assembled
+
+        made = assembled(kernel, dtype, layout_class, architecture)
+        return packed(Cubin(made.code, made.entry, made.launch))
+
+    what = f"kernel {kernel.name} ({DTYPES[dtype]}, {architecture})"
+    return unpacked(cache.get(name, what, compile_now, KERNEL_SECONDS).code)
+
+
+def lacking(kernels: Iterable[Any]) -> list[str]:
+    """The names of those kernels of the table that this device has no form of."""
+    return [kernel.name for kernel in kernels if kernel.name not in CALLS and kernel.builder not in BUILDERS]
+
+
+def builder_of(kernel: Any, dtype: int) -> str:
+    """The builder of a kernel, as ``module:function`` of `fastgrad.kernels.cuda`."""
+    reference = BUILDERS.get(kernel.builder)
+    if reference is None:
+        raise NotImplementedError(
+            f"fastgrad has no CUDA kernel for {kernel.name} ({DTYPES[dtype]}) yet; "
+            "move the operands to the CPU with .cpu()"
+        )
+    return reference
+
+
+def body_of(kernel: Any, dtype: int, layout_class: int, target: Any, threads: int | None = None) -> Body:
+    """A kernel before it is compiled, for a target; `threads` of a block, if not as many as it is made for."""
+    module, name = builder_of(kernel, dtype).split(":")
+    build = getattr(importlib.import_module(f"fastgrad.kernels.cuda.{module}"), name)
+    body: Body = build(
+        kernel, dtype, layout_class, target, **({} if threads is None else {"threads": threads})
+    )
+    return body
+
+
+# --- the cache -------------------------------------------------------------------------------------------------
+
+
+def unit_name(kernel: Any, dtype: int, layout_class: int, architecture: str) -> str:
+    """The name of a kernel's file: readable, and unique by content."""
+    module = builder_of(kernel, dtype).partition(":")[0]
+    sources = sources_key(f"kernels/cuda/{module}.py", common=_COMMON)
+    values = by_value((*declared(kernel, layout_class), architecture))
+    key = cache.hash_texts(sources, values, toolchain())
+    return f"{cell_name(kernel, dtype, layout_class)}-{architecture}-{key}"
+
+
+@functools.cache
+def toolchain() -> str:
+    """The versions of what compiles; empty where there is nothing."""
+    spec = find_spec("numba_cuda")
+    if spec is None or spec.origin is None:
+        return ""
+    folder = Path(spec.origin).parents[1]
+    patterns = ("numba_cuda-*.dist-info", "nvidia_nvvm*.dist-info", "nvidia_nvjitlink*.dist-info")
+    return " ".join(sorted(path.name for pattern in patterns for path in folder.glob(pattern)))
+
+
+def need_compiler() -> None:
+    """Raise ImportError where kernels cannot be compiled."""
+    if find_spec("numba_cuda") is None:
+        raise ImportError(
+            'compiling kernels for CUDA needs numba-cuda and the toolkit: pip install "fastgrad[cuda13]"'
+        )
+
+
+def packed(cubin: Cubin) -> bytes:
+    """A compiled kernel as one piece."""
+    return json.dumps([cubin.entry, *cubin.launch]).encode() + b"\n" + cubin.code
+
+
+def unpacked(data: bytes) -> Cubin:
+    """The kernel in such a piece."""
+    head, _, code = data.partition(b"\n")
+    entry, kind, n_words, items, *numbers = json.loads(head)
+    return Cubin(code, entry, Launch(kind, n_words, tuple(items), *numbers))

@@ -1,0 +1,268 @@
+"""The words in which kernels of the CUDA device are written, and what they mean: here in plain Python.
+
+A kernel is a Python function of its frame. What it knows of the GPU are the words below and the elements of each dtype.
+For the GPU `hardware` puts functions of numba.cuda in their place, under the same names. As they stand here, a kernel
+runs over the host's memory, thread by thread, which is what the tests do: `here` says which thread it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastgrad.kernels.specialise import specialised
+from fastgrad.native.contracts.element_types import BOOL, DTYPES, ITEMSIZES, SUPPORTED_DTYPES
+
+WARP = 32
+"""Threads that run in step and read each other's registers."""
+
+
+class Element(NamedTuple):
+    """One dtype on the device.
+
+    Attributes
+    ----------
+    name : str
+    size : int
+        Bytes in memory.
+    constant : callable
+        A number of the dtype.
+    load, store : callable
+        ``load(address, i)`` and ``store(address, i, value)``, which converts.
+    load_some, store_some : callable
+        Of a number of elements, at most 16 bytes, the functions ``load(address)``, which gives a tuple, and
+        ``store(address, values)``; the address is a multiple of their bytes.
+    shared : callable
+        Of a number of elements, the function without arguments that gives the block's room for so many; kernels
+        call it once. ``get(room, i)`` and ``put(room, i, value)`` are its elements.
+    math : object
+        The vocabulary `m` of formulas.
+    """
+
+    name: str
+    size: int
+    constant: Any
+    load: Any
+    store: Any
+    load_some: Callable[[int], Any]
+    store_some: Callable[[int], Any]
+    shared: Callable[[int], Any]
+    get: Any
+    put: Any
+    math: Any
+
+
+class Target(NamedTuple):
+    """What kernels are made for.
+
+    Attributes
+    ----------
+    elements : dict
+        By the codes of dtypes.
+    words : dict
+        What stands in the place of the words of this module.
+    decorate : callable
+        What every function of a kernel is decorated with.
+    kept : dict
+        Functions of modules that were made for it.
+    """
+
+    elements: Mapping[int, Element]
+    words: Mapping[str, Any]
+    decorate: Callable[[Any], Any]
+    kept: dict[Any, Any]
+
+    def made(self, function: Callable[..., Any]) -> Any:
+        """A function of the words of this module, for this target."""
+        return specialised(function, self.words, self.decorate, self.kept)
+
+
+# --- which thread this is --------------------------------------------------------------------------------------
+
+
+class Here(threading.local):
+    """A thread of the GPU in the simulation: its number in its block, that of the block, and the block itself."""
+
+    thread = 0
+    block = 0
+    team: Any = None
+
+
+here = Here()
+
+
+def thread():
+    """The number of this thread in its block."""
+    return np.int32(here.thread)
+
+
+def block():
+    """The number of this block."""
+    return np.int32(here.block)
+
+
+def barrier():
+    """All threads of a block wait for each other; what they wrote before can be read behind it."""
+    here.team.wait()
+
+
+def barrier_any(value):
+    """A barrier that says whether the value is true in any thread of the block."""
+    return here.team.any(bool(value))
+
+
+def shuffle_xor(value, mask):
+    """The value of the thread of this warp whose number differs in the bits of the mask."""
+    return here.team.exchange(value)[here.thread ^ int(mask)]
+
+
+def shuffle_up(value, distance):
+    """The value of a thread before this one in its warp, or this one's where there is none."""
+    values, source = here.team.exchange(value), here.thread - int(distance)
+    return values[source] if here.thread % WARP >= distance else value
+
+
+def shuffle_from(value, lane):
+    """The value of a thread of this warp."""
+    return here.team.exchange(value)[here.thread - here.thread % WARP + int(lane)]
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------
+
+
+def quotient(a, b):
+    """``a // b`` of 32 bits without sign."""
+    return np.uint32(int(a) // int(b))
+
+
+def high_product(a, b):
+    """The upper half of the product of two numbers of 32 bits without sign."""
+    return np.uint32(int(a) * int(b) >> 32)
+
+
+def like(x, value):
+    """The value in the type of x; integers wrap around."""
+    return type(x)(_wrapped(value, type(x)))
+
+
+def where(condition, x, y):
+    """x if the condition holds, else y; both are computed."""
+    return x if condition else y
+
+
+def float_of(bits):
+    """The float64 with these bits."""
+    return np.int64(bits).view(np.float64)
+
+
+def bits_of_32(x):
+    """The bits of a float32."""
+    return np.float32(x).view(np.int32)
+
+
+def divide(x, y):
+    """``(quotient, rest)`` rounded towards zero; zeros for a zero divisor; the quotient wraps around."""
+    a, b, kind = int(x), int(y), type(x)
+    if b == 0:
+        return kind(0), kind(0)
+    whole = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return kind(_wrapped(whole, kind)), kind(a - whole * b)
+
+
+def _wrapped(value, kind):
+    """What an integer type makes of a number that it may not hold."""
+    if issubclass(kind, np.floating | np.bool_):
+        return value
+    number = float(value)
+    if not isinstance(value, int | np.integer) and not np.isfinite(number):
+        return 0
+    info = np.iinfo(kind)
+    return (int(value) - int(info.min)) % (1 << info.bits) + int(info.min)
+
+
+def fma(x, y, z):
+    """``x * y + z``; on the GPU with one rounding."""
+    kind = type(x)
+    return kind(np.float64(x) * np.float64(y) + np.float64(z)) if kind is np.float32 else x * y + z
+
+
+absolute, sqrt, floor, ceil, trunc, round_half_even = np.abs, np.sqrt, np.floor, np.ceil, np.trunc, np.rint
+copysign, fmod, power, greater, smaller = np.copysign, np.fmod, np.power, np.fmax, np.fmin
+exp, expm1, exp2, log, log1p, log2, log10 = np.exp, np.expm1, np.exp2, np.log, np.log1p, np.log2, np.log10
+tanh, sin, cos = np.tanh, np.sin, np.cos
+
+
+def erf(x):
+    """The error function."""
+    import math
+
+    return type(x)(math.erf(x))
+
+
+WORDS = (
+    "thread", "block", "barrier", "barrier_any", "shuffle_xor", "shuffle_up", "shuffle_from", "quotient",
+    "high_product", "like", "where", "float_of", "bits_of_32", "divide", "fma",
+    "absolute", "sqrt", "floor", "ceil", "trunc", "round_half_even", "copysign", "fmod", "power", "greater", "smaller",
+    "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "sin", "cos", "erf",
+)  # fmt: skip
+"""The names that stand for something else on the GPU."""
+
+# --- elements in the host's memory -----------------------------------------------------------------------------
+
+
+def _element(code: int) -> Element:
+    from fastgrad.kernels.cuda import scalar_math
+
+    kind = np.dtype(DTYPES[code]).type
+    c_type, size = np.ctypeslib.as_ctypes_type(kind), ITEMSIZES[code]
+
+    def load(address, i):
+        return kind(c_type.from_address(int(address) + size * int(i)).value)
+
+    def converted(value):
+        return bool(value) if code == BOOL else _wrapped(value, kind)
+
+    def store(address, i, value):
+        c_type.from_address(int(address) + size * int(i)).value = converted(value)
+
+    def load_some(count):
+        def some(address):
+            if address % (count * size):
+                raise ValueError(f"{count} elements of {size} bytes at {address:#x}")
+            return tuple(load(address, k) for k in range(count))
+
+        return some
+
+    def store_some(count):
+        def some(address, values):
+            if address % (count * size) or len(values) != count:
+                raise ValueError(f"{count} elements of {size} bytes at {address:#x}")
+            for k in range(count):
+                store(address, k, values[k])
+
+        return some
+
+    def shared(count):
+        def room():
+            return here.team.room(room, count)
+
+        return room
+
+    def put(room, i, value):
+        room[int(i)] = kind(converted(value))
+
+    def get(room, i):
+        return room[int(i)]
+
+    return Element(
+        DTYPES[code], size, kind, load, store, load_some, store_some, shared, get, put,
+        scalar_math.vocabulary(code, {}, lambda function: function),
+    )  # fmt: skip
+
+
+def simulated() -> Target:
+    """Kernels over the host's memory, in plain Python."""
+    return Target({code: _element(code) for code in SUPPORTED_DTYPES}, {}, lambda function: function, {})

@@ -1,0 +1,169 @@
+"""Kernels of elementwise ops, copies and casts on the CUDA device, generated around a formula.
+
+The text of a kernel is made as that of the CPU's, see `kernels.cpu.elementwise`. A thread computes elements that lie
+side by side and reads and writes 16 bytes at a time, where all addresses allow it; a block that would go beyond the end
+computes one element after the other. Where strides matter, a thread finds the place of an element by the divisors that
+the launcher puts behind the frame: a multiplication and a shift for each dimension.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from fastgrad.kernels.cuda.builder import Body
+from fastgrad.kernels.cuda.device import Element, Target, block, high_product, thread
+from fastgrad.kernels.keys import VOCABULARY
+from fastgrad.kernels.specialise import specialised
+from fastgrad.native.contracts.cuda import DIVIDED, DIVISOR_SHIFT
+from fastgrad.native.contracts.frames.elementwise import INPLACE, STRIDED
+from fastgrad.native.contracts.limits import MAX_DIMS
+
+THREADS = 256
+BYTES = 16  # of one access
+ACCESSES = 2  # of a thread to each operand
+STEPS = 4  # elements of a thread where strides matter
+
+
+def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    """The kernel of a formula for one dtype and layout class."""
+    frame, names = kernel.frame(layout_class), list(kernel.inputs)
+    result, *elements = (target.elements[frame.element(name, dtype)] for name in ("out", *names))
+    vocabulary = dict(zip(VOCABULARY, (elements[0].math, elements[0].constant), strict=True))
+    formula = specialised(kernel.formula, vocabulary, target.decorate)
+    value = f"formula({', '.join(names)})"
+    if kernel.options.get("times_g"):
+        value = f"g * formula({', '.join(names[1:])})"
+    scope: dict[str, Any] = {
+        "np": np, "block": block, "thread": thread, "formula": formula, "store": result.store, "total_of": total_of,
+    }  # fmt: skip
+    scope |= {f"load_{name}": element.load for name, element in zip(names, elements, strict=True)}
+    scope["formula"] = _valued(names, value, formula, target)
+    if layout_class == STRIDED:
+        scope["places"] = places_for(target, len(names) + 1)
+        exec(_strided(names, threads), scope)
+        return Body(scope["run"], (), threads * STEPS, threads, DIVIDED, len(names))
+    lanes = BYTES // max(element.size for element in (result, *elements))
+    scope |= {f"some_{n}": e.load_some(lanes) for n, e in zip(names, elements, strict=True)}
+    scope["store_some"] = result.store_some(lanes)
+    exec(_flat(names, elements, result, layout_class == INPLACE, lanes, threads), scope)
+    return Body(scope["run"], ("n",), threads * lanes * ACCESSES, threads, repeats=len(names))
+
+
+def _valued(names: list[str], value: str, formula: Any, target: Target) -> Any:
+    """The function that a kernel computes of elements."""
+    scope: dict[str, Any] = {"formula": formula}
+    exec(f"def valued({', '.join(names)}):\n    return {value}\n", scope)
+    return target.decorate(scope["valued"])
+
+
+def _flat(
+    names: list[str], elements: list[Element], result: Element, inplace: bool, lanes: int, threads: int
+) -> str:
+    """A block of elements side by side; in place, the first input is read where the output is written."""
+    address = {n: "f.out" if inplace and n == names[0] else f"f.{n}" for n in names}
+    size = {n: e.size for n, e in zip(names, elements, strict=True)}
+    unaligned = " | ".join(
+        dict.fromkeys(
+            [f"(f.out & {lanes * result.size - 1})"]
+            + [f"({address[n]} & {lanes * size[n] - 1})" for n in names]
+        )
+    )
+    per_block = threads * lanes * ACCESSES
+    lines = [
+        "def run(f):",
+        f"    first = np.int64(block()) * {per_block}",
+        f"    if first + {per_block} <= f.n and ({unaligned}) == 0:",
+    ]
+    for k in range(ACCESSES):
+        lines.append(f"        at{k} = first + (thread() + {k * threads}) * {lanes}")
+        lines += [f"        {n}{k} = some_{n}({address[n]} + at{k} * {size[n]})" for n in names]
+    for k in range(ACCESSES):
+        values = "".join(f"formula({', '.join(f'{n}{k}[{lane}]' for n in names)}), " for lane in range(lanes))
+        lines.append(f"        store_some(f.out + at{k} * {result.size}, ({values}))")
+    values = ", ".join(f"load_{n}({address[n]}, i)" for n in names)
+    lines += [
+        "    else:",
+        "        i = first + thread()",
+        f"        end = min(first + {per_block}, f.n)",
+        "        while i < end:",
+        f"            store(f.out, i, formula({values}))",
+        f"            i += {threads}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def quotient_of(n, divisor):
+    """``n // d`` for the divisor that stands for d; see `contracts.cuda.DIVISORS`."""
+    magic = np.uint32(divisor & 0xFFFFFFFF)
+    shift = np.uint32(divisor >> DIVISOR_SHIFT)
+    return np.uint32(np.uint32(high_product(n, magic) + n) >> shift)
+
+
+def _strided(names: list[str], threads: int) -> str:
+    """Elements whose places are found by their numbers."""
+    operands = ["out", *names]
+    offsets, strides = ", ".join(f"o_{n}" for n in operands), ", ".join(f"f.{n}.strides" for n in operands)
+    values = ", ".join(f"load_{n}(f.{n}.data, o_{n})" for n in names)
+    return f"""
+def run(f):
+    first = np.int64(block()) * {threads * STEPS}
+    i = first + thread()
+    end = min(first + {threads * STEPS}, total_of(f.rank, f.sizes))
+    while i < end:
+        {offsets}, = places(np.uint32(i), f.rank, f.sizes, f.divisors, {strides})
+        store(f.out.data, o_out, formula({values}))
+        i += {threads}
+"""
+
+
+def places_for(target: Target, operands: int) -> Any:
+    """`_places` for a target, made once."""
+    key = ("places", operands)
+    if key not in target.kept:
+        target.kept[key] = target.made(_places(operands))
+    return target.kept[key]
+
+
+def total_of(rank, sizes):
+    """The number of elements of so many dimensions."""
+    total = sizes[0]
+    total *= sizes[1] if rank > 1 else 1
+    total *= sizes[2] if rank > 2 else 1
+    total *= sizes[3] if rank > 3 else 1
+    total *= sizes[4] if rank > 4 else 1
+    total *= sizes[5] if rank > 5 else 1
+    total *= sizes[6] if rank > 6 else 1
+    total *= sizes[7] if rank > 7 else 1
+    return total
+
+
+@functools.cache
+def _places(operands: int) -> Any:
+    """A function that gives the offsets, in so many operands, of the element with a number.
+
+    It goes from the innermost dimension outwards, as far as there are any: ``places(number, rank, sizes, divisors,
+    strides of the first operand, ...)``.
+    """
+    each = range(operands)
+    lines = [f"def places(left, rank, sizes, divisors, {', '.join(f's{k}' for k in each)}):"]
+    for d in range(MAX_DIMS):
+        indent = "    " * (d + 1)
+        before = [f"o{k} + " if d else "" for k in each]
+        if d < MAX_DIMS - 1:
+            lines.append(f"{indent}if rank == {d + 1}:")
+        places = "".join(f"{before[k]}np.int64(left) * s{k}[{d}], " for k in each)
+        lines.append(f"{indent}{'    ' if d < MAX_DIMS - 1 else ''}return {places}")
+        if d < MAX_DIMS - 1:
+            lines += [
+                f"{indent}else:",
+                f"{indent}    whole = quotient_of(left, divisors[{d}])",
+                f"{indent}    rest = np.int64(np.uint32(left - whole * np.uint32(sizes[{d}])))",
+                f"{indent}    left = whole",
+                *(f"{indent}    o{k} = {before[k]}rest * s{k}[{d}]" for k in each),
+            ]
+    scope: dict[str, Any] = {"np": np, "quotient_of": quotient_of}
+    exec("\n".join(lines) + "\n", scope)
+    return scope["places"]

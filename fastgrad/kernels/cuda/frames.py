@@ -1,0 +1,77 @@
+"""Frames as kernels of the CUDA device get them: the words are parameters, and become a tuple with the fields' names.
+
+``f.n`` is a word, ``f.kept.sizes[d]`` one of the words of a part. Words of which there are several are tuples, so they
+are indexed by constants alone: nothing then is ever written to memory.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS
+from fastgrad.native.contracts.frame import Frame
+
+
+class View(NamedTuple):
+    """How the words of a frame become a tuple.
+
+    Attributes
+    ----------
+    expression : str
+        The tuple as text, in which ``w[k]`` stands for the k-th word.
+    scope : dict
+        What the text reads.
+    n_words : int
+        How many words it takes of the frame.
+    """
+
+    expression: str
+    scope: dict[str, Any]
+    n_words: int
+
+    def read(self, words: Sequence[Any]) -> Any:
+        """The tuple of these words."""
+        return eval(self.expression, {**self.scope, "w": words})
+
+
+@functools.cache
+def view(frame: Frame, kind: int, repeats: int | None = None) -> View:
+    """How a frame is seen; `repeats` is of how many of the last field there are, if not of all.
+
+    Behind the words that a divided launch takes of its frame stand its divisors.
+    """
+    scope: dict[str, Any] = {}
+    names: list[str] = []
+    values: list[str] = []
+    last = list(frame.declared)[-1]
+    n_words = 0
+    for name, field in frame.declared.items():
+        at = frame.fields[name][0]
+        count = repeats if name == last and repeats is not None else field.count
+        singles = [_word_or_part(frame, name, at + k * field.words, scope) for k in range(count)]
+        names.append(name)
+        values.append(singles[0] if field.count == 1 else f"({''.join(s + ', ' for s in singles)})")
+        for single, value in zip(field.singles, singles, strict=False):
+            names.append(single)
+            values.append(value)
+        n_words = at + count * field.words
+    if kind == DIVIDED:
+        names.append("divisors")
+        values.append(f"({''.join(f'w[{n_words + d}], ' for d in range(DIVISORS))})")
+    scope["View"] = namedtuple("View", names)
+    return View(f"View({', '.join(values)})", scope, n_words)
+
+
+def _word_or_part(frame: Frame, name: str, at: int, scope: dict[str, Any]) -> str:
+    part = frame.declared[name].part
+    if part is None:
+        return f"w[{at}]"
+    scope[part.name] = namedtuple(part.name, list(part.fields))
+    values = []
+    for place, count in part.fields.values():
+        words = "".join(f"w[{at + place + k}], " for k in range(count))
+        values.append(f"({words})" if count > 1 else words.rstrip(", "))
+    return f"{part.name}({', '.join(values)})"

@@ -1,0 +1,302 @@
+"""The words of `device` for the GPU: functions and intrinsics of numba.cuda, the only ones of the package.
+
+Whatever is made of LLVM's instructions for the GPU stands here. Addresses are numbers of 64 bits; they are cast to
+pointers into the device's memory where elements are read and written.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from typing import Any
+
+from llvmlite import ir
+from numba import cuda
+from numba.cuda import libdevice, types
+from numba.cuda.extending import intrinsic
+
+from fastgrad.kernels.cuda import scalar_math
+from fastgrad.kernels.cuda.device import Element, Target
+from fastgrad.native.contracts.element_types import (
+    BOOL,
+    DTYPES,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    ITEMSIZES,
+    SUPPORTED_DTYPES,
+    UINT8,
+)
+
+GLOBAL, SHARED = 1, 3
+"""Address spaces: the device's memory, and that of a block."""
+
+_SCALARS: dict[int, Any] = {
+    BOOL: types.boolean, UINT8: types.uint8, INT32: types.int32, INT64: types.int64,
+    FLOAT32: types.float32, FLOAT64: types.float64,
+}  # fmt: skip
+_LL: dict[int, Any] = {
+    BOOL: ir.IntType(8), UINT8: ir.IntType(8), INT32: ir.IntType(32), INT64: ir.IntType(64),
+    FLOAT32: ir.FloatType(), FLOAT64: ir.DoubleType(),
+}  # fmt: skip
+_I32 = ir.IntType(32)
+
+device_function: Any = cuda.jit(device=True)
+
+# --- which thread this is --------------------------------------------------------------------------------------
+
+
+def thread():  # type: ignore[no-untyped-def]
+    return types.int32(cuda.threadIdx.x)
+
+
+def block():  # type: ignore[no-untyped-def]
+    return types.int32(cuda.blockIdx.x)
+
+
+def barrier():  # type: ignore[no-untyped-def]
+    cuda.syncthreads()
+
+
+def barrier_any(value):  # type: ignore[no-untyped-def]
+    return cuda.syncthreads_or(types.int32(1 if value else 0)) != 0
+
+
+def shuffle_xor(value, mask):  # type: ignore[no-untyped-def]
+    return cuda.shfl_xor_sync(-1, value, mask)
+
+
+def shuffle_up(value, distance):  # type: ignore[no-untyped-def]
+    return cuda.shfl_up_sync(-1, value, distance)
+
+
+def shuffle_from(value, lane):  # type: ignore[no-untyped-def]
+    return cuda.shfl_sync(-1, value, lane)
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def quotient(context, a, b):  # type: ignore[no-untyped-def]
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.udiv(*args)
+
+    return types.uint32(types.uint32, types.uint32), emit
+
+
+def high_product(a, b):  # type: ignore[no-untyped-def]
+    return types.uint32((types.uint64(a) * types.uint64(b)) >> types.uint64(32))
+
+
+@intrinsic
+def like(context, x, value):  # type: ignore[no-untyped-def]
+    kind = types.unliteral(x)
+
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        return inner.cast(builder, args[1], signature.args[1], signature.return_type)
+
+    return kind(x, value), emit
+
+
+@intrinsic
+def where(context, condition, x, y):  # type: ignore[no-untyped-def]
+    a, b = types.unliteral(x), types.unliteral(y)
+    kind = a if a == b else context.unify_types(a, b)
+
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        values = [inner.cast(builder, args[k], signature.args[k], kind) for k in (1, 2)]
+        return builder.select(args[0], *values)
+
+    return kind(types.boolean, x, y), emit
+
+
+def _bits(source: Any, target: Any) -> Any:
+    @intrinsic
+    def cast(context, bits):  # type: ignore[no-untyped-def]
+        def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+            return builder.bitcast(args[0], inner.get_value_type(target))
+
+        return target(source), emit
+
+    return cast
+
+
+float_of = _bits(types.int64, types.float64)
+bits_of_32 = _bits(types.float32, types.int32)
+
+
+@intrinsic
+def divide(context, x, y):  # type: ignore[no-untyped-def]
+    """As `scalar_ir.divide`."""
+    if not isinstance(x, types.Integer):
+        return None
+
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        a, b = args
+        zero, one = ir.Constant(a.type, 0), ir.Constant(a.type, 1)
+        by_zero = builder.icmp_unsigned("==", b, zero)
+        if x.signed:
+            by_minus_one = builder.icmp_signed("==", b, ir.Constant(a.type, -1))
+            divisor = builder.select(builder.or_(by_zero, by_minus_one), one, b)
+            whole = builder.select(by_minus_one, builder.neg(a), builder.sdiv(a, divisor))
+            rest = builder.srem(a, divisor)
+        else:
+            divisor = builder.select(by_zero, one, b)
+            whole, rest = builder.udiv(a, divisor), builder.urem(a, divisor)
+        whole = builder.select(by_zero, zero, whole)
+        return inner.make_tuple(builder, signature.return_type, [whole, rest])
+
+    return types.UniTuple(x, 2)(x, x), emit
+
+
+_MATH: dict[str, Any] = {
+    "absolute": math.fabs, "sqrt": math.sqrt, "floor": libdevice.floor, "copysign": math.copysign, "fmod": math.fmod,
+    "power": math.pow, "exp": math.exp, "expm1": math.expm1, "exp2": math.exp2, "log": math.log, "log1p": math.log1p,
+    "log2": math.log2, "log10": math.log10, "tanh": math.tanh, "sin": math.sin, "cos": math.cos, "erf": math.erf,
+    "fma": cuda.fma,
+}  # fmt: skip
+_BY_DTYPE = {  # what `math` has under other types, and what it lacks
+    "floor": ("floorf", "floor"), "ceil": ("ceilf", "ceil"), "trunc": ("truncf", "trunc"),
+    "round_half_even": ("rintf", "rint"), "greater": ("fmaxf", "fmax"), "smaller": ("fminf", "fmin"),
+}  # fmt: skip
+
+
+@functools.cache
+def words(dtype: int) -> dict[str, Any]:
+    """What stands for the words of `device`; functions of numbers are those of a dtype."""
+    functions = (thread, block, barrier, barrier_any, shuffle_xor, shuffle_up, shuffle_from, high_product)
+    found: dict[str, Any] = {f.__name__: device_function(f) for f in functions}
+    found |= {
+        "quotient": quotient, "like": like, "where": where, "float_of": float_of, "bits_of_32": bits_of_32,
+        "divide": divide,
+    }  # fmt: skip
+    found |= _MATH
+    found |= {word: getattr(libdevice, names[dtype == FLOAT64]) for word, names in _BY_DTYPE.items()}
+    return found
+
+
+# --- memory ----------------------------------------------------------------------------------------------------
+
+
+def _pointer(builder: Any, address: Any, kind: Any, space: int) -> Any:
+    return builder.inttoptr(address, ir.PointerType(kind, addrspace=space))
+
+
+def _to_memory(context: Any, builder: Any, value: Any, source: Any, code: int) -> Any:
+    """A value as it lies in memory."""
+    source, target = types.unliteral(source), _SCALARS[code]
+    if code == BOOL:
+        truth = context.cast(builder, value, source, types.boolean)
+        return builder.zext(truth, _LL[code])
+    if isinstance(source, types.Float) and isinstance(target, types.Integer) and target.bitwidth < 64:
+        wide = context.cast(builder, value, source, types.int64)
+        return context.cast(builder, wide, types.int64, target)
+    return context.cast(builder, value, source, target)
+
+
+def _from_memory(builder: Any, value: Any, code: int) -> Any:
+    return builder.icmp_unsigned("!=", value, ir.Constant(value.type, 0)) if code == BOOL else value
+
+
+def _access(code: int, space: int) -> tuple[Any, Any]:
+    scalar, kind = _SCALARS[code], _LL[code]
+
+    def place(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        i = context.cast(builder, args[1], signature.args[1], types.int64)
+        return builder.gep(_pointer(builder, args[0], kind, space), [i])
+
+    @intrinsic
+    def load(context, address, i):  # type: ignore[no-untyped-def]
+        def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+            value = builder.load(place(inner, builder, signature, args), align=ITEMSIZES[code])
+            return _from_memory(builder, value, code)
+
+        return scalar(types.int64, i), emit
+
+    @intrinsic
+    def store(context, address, i, value):  # type: ignore[no-untyped-def]
+        def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+            to = place(inner, builder, signature, args)
+            stored = _to_memory(inner, builder, args[2], signature.args[2], code)
+            builder.store(stored, to, align=ITEMSIZES[code])
+            return inner.get_dummy_value()
+
+        return types.void(types.int64, i, value), emit
+
+    return load, store
+
+
+def _load_some(code: int, count: int) -> Any:
+    vector, result = ir.VectorType(_LL[code], count), types.UniTuple(_SCALARS[code], count)
+
+    @intrinsic
+    def load(context, address):  # type: ignore[no-untyped-def]
+        def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+            pointer = _pointer(builder, args[0], vector, GLOBAL)
+            found = builder.load(pointer, align=count * ITEMSIZES[code])
+            values = [builder.extract_element(found, _I32(k)) for k in range(count)]
+            return inner.make_tuple(builder, result, [_from_memory(builder, v, code) for v in values])
+
+        return result(types.int64), emit
+
+    return load
+
+
+def _store_some(code: int, count: int) -> Any:
+    vector = ir.VectorType(_LL[code], count)
+
+    @intrinsic
+    def store(context, address, values):  # type: ignore[no-untyped-def]
+        def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+            whole = ir.Constant(vector, ir.Undefined)
+            for k, source in enumerate(signature.args[1]):
+                value = _to_memory(inner, builder, builder.extract_value(args[1], k), source, code)
+                whole = builder.insert_element(whole, value, _I32(k))
+            builder.store(whole, _pointer(builder, args[0], vector, GLOBAL), align=count * ITEMSIZES[code])
+            return inner.get_dummy_value()
+
+        return types.void(types.int64, values), emit
+
+    return store
+
+
+_rooms = itertools.count()
+
+
+def _shared(code: int, count: int) -> Any:
+    name = f"fastgrad_shared_{next(_rooms)}"
+    array = ir.ArrayType(_LL[code], count)
+
+    @intrinsic
+    def room(context):  # type: ignore[no-untyped-def]
+        def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+            place = builder.module.globals.get(name)
+            if place is None:
+                place = ir.GlobalVariable(builder.module, array, name, addrspace=SHARED)
+                place.linkage, place.align = "internal", 16
+                place.initializer = ir.Constant(array, ir.Undefined)
+            return builder.ptrtoint(place, ir.IntType(64))
+
+        return types.int64(), emit
+
+    return room
+
+
+def _element(code: int) -> Element:
+    load, store = _access(code, GLOBAL)
+    get, put = _access(code, SHARED)
+    scalar = _SCALARS[code]
+    return Element(
+        DTYPES[code], ITEMSIZES[code], scalar, load, store, functools.partial(_load_some, code),
+        functools.partial(_store_some, code), functools.partial(_shared, code), get, put,
+        scalar_math.vocabulary(code, words(code), device_function),
+    )  # fmt: skip
+
+
+@functools.cache
+def target() -> Target:
+    """Kernels for GPUs."""
+    return Target({code: _element(code) for code in SUPPORTED_DTYPES}, words(FLOAT32), device_function, {})

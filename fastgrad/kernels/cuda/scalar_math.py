@@ -1,0 +1,104 @@
+"""The vocabulary `m` of formulas on the CUDA device: functions on scalars made of the words of `device`.
+
+Names and special values are those of the CPU's vocabulary, `vecmath` and `intmath`, which are PyTorch's; what is made
+of selects and exact operations there is taken from there. Exponentials and the like are those of the toolkit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from fastgrad.kernels import intmath, vecmath
+from fastgrad.kernels.cuda import device
+from fastgrad.kernels.cuda.device import (
+    absolute,
+    exp,
+    greater,
+    like,
+    log,
+    log1p,
+    smaller,
+    where,
+)
+from fastgrad.kernels.specialise import specialised
+from fastgrad.native.contracts.element_types import BOOL, FLOATS
+
+
+def maximum(x, y):
+    """The greater one, or NaN."""
+    return where(x != x, x, where(y != y, y, greater(x, y)))
+
+
+def minimum(x, y):
+    """The smaller one, or NaN."""
+    return where(x != x, x, where(y != y, y, smaller(x, y)))
+
+
+def isinf(x):
+    """Whether a number is infinite."""
+    return absolute(x) == like(x, np.inf)
+
+
+def isfinite(x):
+    """Whether a number is neither infinite nor NaN."""
+    return absolute(x) < like(x, np.inf)
+
+
+def softplus(x):
+    """``log(1 + exp(x))``."""
+    return maximum(x, like(x, 0)) + log1p(exp(-absolute(x)))
+
+
+def xlogy(x, y):
+    """``x log(y)``, zero where x is."""
+    return where((x == like(x, 0)) & (y == y), like(x, 0), x * log(y))
+
+
+_SHARED = (
+    "rsqrt", "reciprocal", "sign", "remainder", "floor_div", "trunc_div", "isnan", "of_dtype", "whole_power",
+    "masked_fill", "logical_and",
+)  # fmt: skip
+_OWN = {
+    "maximum": maximum, "minimum": minimum, "isinf": isinf, "isfinite": isfinite, "softplus": softplus, "xlogy": xlogy,
+}  # fmt: skip
+_WORDS = {
+    "exp": "exp", "exp_of_negative": "exp", "expm1": "expm1", "exp2": "exp2", "log": "log", "log1p": "log1p",
+    "log2": "log2", "log10": "log10", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos", "erf": "erf",
+    "fma": "fma", "where": "where", "abs": "absolute", "copysign": "copysign", "floor": "floor", "ceil": "ceil",
+    "trunc": "trunc", "round": "round_half_even", "fmod": "fmod", "pow": "power",
+}  # fmt: skip
+
+
+def vocabulary(dtype: int, words: Mapping[str, Any], decorate: Callable[[Any], Any]) -> Any:
+    """The namespace `m` of a dtype.
+
+    Parameters
+    ----------
+    dtype : int
+    words : dict
+        What stands for the words of `device`.
+    decorate : callable
+        What functions are decorated with.
+    """
+    found = {name: words.get(name, getattr(device, name)) for name in device.WORDS}
+
+    def made(function: Any) -> Any:
+        return specialised(getattr(function, "py_func", function), found, decorate)
+
+    if dtype in FLOATS:
+        functions = {name: found[word] for name, word in _WORDS.items()}
+        functions |= {name: made(function) for name, function in _OWN.items()}
+        functions |= {name: made(getattr(vecmath.F32, name)) for name in _SHARED}
+        found["exp_of_negative"] = found["exp"]
+        functions["sigmoid"] = made(vecmath.F32.sigmoid)
+    else:
+        namespace = vars(intmath.BOOL if dtype == BOOL else intmath.INT)
+        functions = {name: made(f) for name, f in namespace.items() if hasattr(f, "py_func")}
+        functions["where"] = found["where"]
+    module = ModuleType(f"fastgrad.kernels.cuda.scalar_math.{dtype}")
+    vars(module).update(functions)
+    return module

@@ -1,0 +1,166 @@
+"""Kernels of the CUDA device compile, without a GPU, to code that is as lean as it was meant to be."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from cuda_compiling import Facts, compiled
+
+import fastgrad
+from fastgrad import flags
+from fastgrad.kernels.cuda import compile as compilation
+from fastgrad.kernels.cuda.builder import Launch
+from fastgrad.native.build import cache
+from fastgrad.native.contracts.cuda import DIVIDED, DOWNLOAD, PLAIN, UPLOAD, ZEROED
+from fastgrad.native.contracts.element_types import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, INT64
+from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
+from fastgrad.ops.kernel_table import KERNELS
+
+ROWS = {kernel.name: kernel for kernel in KERNELS}
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
+FORMS = {FLAT: "flat", STRIDED: "strided", INPLACE: "inplace"}
+
+needs_compiler = pytest.mark.skipif(
+    not compilation.toolchain(), reason="numba-cuda is not installed, which compiles kernels for CUDA"
+)
+
+# Of large arguments the toolkit finds the rest by pi/2 in float64, in memory of the thread's own.
+REDUCES_IN_DOUBLES = ("sin", "sin_dx", "cos", "cos_dx")
+
+
+def mine():
+    """The kernels that are compiled for CUDA."""
+    return [k for k in KERNELS if k.builder in compilation.BUILDERS and k.dtypes]
+
+
+def representatives() -> list[tuple[str, int, int, tuple[str, ...]]]:
+    """Each kernel for one dtype; of formulas, which differ in nothing else, few in other layouts."""
+    found = []
+    for kernel in mine():
+        dtype = next(d for d in (FLOAT32, INT32, *kernel.dtypes) if d in kernel.dtypes)
+        found.append((kernel.name, dtype, FLAT, ARCHITECTURES))
+    for name in (
+        "assign",
+        "exp",
+        "add",
+        "where",
+        "clamp",
+        "clamp_dx",
+        "copy_from_8",
+        "copy_from_0",
+        "lstm_state",
+    ):
+        found.append((name, FLOAT32, STRIDED, ARCHITECTURES))
+    found += [(name, dtype, INPLACE, ("sm_90",)) for name in ("add", "where") for dtype in (BOOL, FLOAT32)]
+    return found
+
+
+def everything() -> list[tuple[str, int, int, tuple[str, ...]]]:
+    return [(k.name, dtype, form, ("sm_90",)) for k in mine() for dtype, form in k.cells()]
+
+
+def wrong(cell: tuple[str, int, int], found: list[Facts] | str) -> list[str]:
+    """What is not as it should be about a kernel."""
+    name, dtype, form = cell
+    what = f"{name} {DTYPES[dtype]} {FORMS[form]}"
+    if isinstance(found, str):
+        return [f"{what}: {found}"]
+    kernel = ROWS[name]
+    codes = {kernel.frame(form).element(n, dtype) for n in kernel.frame(form).addresses.values()} | {dtype}
+    problems = []
+    for facts in found:
+        if facts.spilled or (facts.stack and name not in REDUCES_IN_DOUBLES):
+            problems.append(f"{what}: {facts.stack} bytes of stack, {facts.spilled} spilled")
+        if facts.doubles and FLOAT64 not in codes and dtype == FLOAT32 and name not in REDUCES_IN_DOUBLES:
+            problems.append(f"{what}: computes in float64")
+        if facts.divisions and not (dtype == INT64 and kernel.formula is not None):
+            problems.append(f"{what}: {facts.divisions} divisions of 64 bits")
+        if facts.registers * facts.threads > 1 << 16:
+            problems.append(f"{what}: {facts.registers} registers of {facts.threads} threads")
+    return problems
+
+
+@needs_compiler
+def test_kernels_compile():
+    found = compiled(representatives())
+    problems = [text for cell, facts in found.items() for text in wrong(cell, facts)]
+    assert not problems, "\n".join(problems)
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_all_cells_compile():
+    found = compiled(everything())
+    problems = [text for cell, facts in found.items() for text in wrong(cell, facts)]
+    assert not problems, "\n".join(problems)
+
+
+# --- what the runtime gets -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    """An empty cache."""
+    monkeypatch.setattr(flags, "CACHE", str(tmp_path))
+    return tmp_path
+
+
+@needs_compiler
+def test_a_cubin_and_its_launch_are_kept(empty, monkeypatch):
+    kernel = ROWS["add"]
+    first = compilation.built(kernel, FLOAT32, FLAT, "sm_90")
+    assert first.code[:4] == b"\x7fELF"
+    assert first.entry.encode() in first.code
+    assert first.launch == Launch(PLAIN, 4, ("n",), 2048, 256)
+    monkeypatch.setattr(compilation, "need_compiler", lambda: pytest.fail("it is compiled again"))
+    assert compilation.built(kernel, FLOAT32, FLAT, "sm_90") == first
+    assert compilation.unit_name(kernel, FLOAT32, FLAT, "sm_80") != compilation.unit_name(
+        kernel, FLOAT32, FLAT, "sm_90"
+    )
+    assert cache.has(compilation.unit_name(kernel, FLOAT32, FLAT, "sm_90"))
+
+
+@needs_compiler
+def test_a_divided_launch_has_its_divisors_behind_what_it_takes_of_the_frame(empty):
+    made = compilation.built(ROWS["exp"], FLOAT32, STRIDED, "sm_90")
+    assert made.launch == Launch(DIVIDED, 2 + 8 + 2 * 9, (), 1024, 256)
+
+
+def test_calls_of_the_driver_have_no_code():
+    for name, kind in {"zero_fill": ZEROED, "upload": UPLOAD, "download": DOWNLOAD}.items():
+        made = compilation.built(ROWS[name], BOOL, FLAT, "sm_90")
+        assert made == compilation.Cubin(b"", "", Launch(kind, ROWS[name].frame().words))
+
+
+def test_what_there_is_no_kernel_of_is_said():
+    for name in compilation.lacking(KERNELS):
+        dtype = next(iter(ROWS[name].dtypes))
+        with pytest.raises(
+            NotImplementedError, match=f"no CUDA kernel for {name} .*move the operands to the CPU"
+        ):
+            compilation.built(ROWS[name], dtype, FLAT, "sm_90")
+
+
+def test_without_a_compiler_it_says_what_to_install(empty, monkeypatch):
+    monkeypatch.setattr(compilation, "find_spec", lambda name: None)
+    compilation.toolchain.cache_clear()
+    try:
+        with pytest.raises(ImportError, match=r'pip install "fastgrad\[cuda13\]"'):
+            compilation.built(ROWS["add"], FLOAT32, FLAT, "sm_90")
+    finally:
+        compilation.toolchain.cache_clear()
+
+
+def test_only_the_compiler_knows_numba_cuda():
+    package = Path(fastgrad.__file__).parent
+    knowing = {
+        p.name for p in package.rglob("*.py") if re.search(r"numba(\.| import )cuda", p.read_text("utf-8"))
+    }
+    assert knowing <= {"assemble.py", "hardware.py"}
+
+
+def test_a_dtype_that_the_kernel_does_not_take_is_refused():
+    with pytest.raises(NotImplementedError, match="convert"):
+        compilation.built(ROWS["exp"], INT32, FLAT, "sm_90")

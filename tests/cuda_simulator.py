@@ -1,0 +1,130 @@
+"""Kernels of the CUDA device in plain Python over the host's memory: `run` is a launch.
+
+Blocks run one after the other. Threads of a block that wait for each other are threads of Python's; others run one
+after the other, too.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import numpy as np
+
+from fastgrad.kernels.cuda import device
+from fastgrad.kernels.cuda.compile import body_of
+from fastgrad.kernels.cuda.frames import view
+from fastgrad.kernels.keys import cells_of, globals_read
+from fastgrad.native.contracts.cuda import DIVIDED, DIVISOR_SHIFT, DIVISORS
+from fastgrad.native.contracts.frame import Frame
+
+TARGET = device.simulated()
+PATIENCE = 20  # seconds after which threads that wait for each other wait in vain
+_TOGETHER = {device.barrier, device.barrier_any, device.shuffle_xor, device.shuffle_up, device.shuffle_from}
+
+
+class Team:
+    """The threads of a block, of a warp of them, and what they share."""
+
+    def __init__(self, threads: int) -> None:
+        self.block = threading.Barrier(threads)
+        self.warps = [threading.Barrier(min(device.WARP, threads)) for _ in range(0, threads, device.WARP)]
+        self.values: list[object] = [None] * threads
+        self.flags: list[bool] = [False] * threads
+        self.rooms: dict[object, list[object]] = {}
+        self.lock = threading.Lock()
+        self.failure: BaseException | None = None
+
+    def wait(self) -> None:
+        self.block.wait(PATIENCE)
+
+    def any(self, value: bool) -> bool:
+        self.flags[device.here.thread] = value
+        self.wait()
+        found = any(self.flags)
+        self.wait()
+        return found
+
+    def exchange(self, value: object) -> list[object]:
+        """The values of all threads; those of other warps mean nothing."""
+        warp = self.warps[device.here.thread // device.WARP]
+        self.values[device.here.thread] = value
+        warp.wait(PATIENCE)
+        found = list(self.values)
+        warp.wait(PATIENCE)
+        return found
+
+    def room(self, key: object, count: int) -> list[object]:
+        with self.lock:
+            return self.rooms.setdefault(key, [None] * count)
+
+    def enter(self, run, f, block: int, thread: int) -> None:
+        device.here.thread, device.here.block, device.here.team = thread, block, self
+        try:
+            with np.errstate(all="ignore"):
+                run(f)
+        except BaseException as failure:
+            self.failure = self.failure or failure
+            for barrier in (self.block, *self.warps):
+                barrier.abort()
+
+
+def run_block(run, f, block: int, threads: int) -> None:
+    team = Team(threads)
+    if waits(run):
+        running = [threading.Thread(target=team.enter, args=(run, f, block, k)) for k in range(threads)]
+        for one in running:
+            one.start()
+        for one in running:
+            one.join()
+    else:
+        for k in range(threads):
+            team.enter(run, f, block, k)
+    if team.failure:
+        raise team.failure
+
+
+def waits(function, seen=None) -> bool:
+    """Whether threads of a kernel wait for each other."""
+    seen = set() if seen is None else seen
+    for value in (*globals_read(function).values(), *cells_of(function).values()):
+        if type(value) is type(run_block) and value not in seen:
+            seen.add(value)
+            if value in _TOGETHER or waits(value, seen):
+                return True
+    return False
+
+
+def run(kernel, dtype: int, form: int, words, threads: int) -> None:
+    """Launch a kernel with the words of a frame, on blocks of so many threads."""
+    body = body_of(kernel, dtype, form, TARGET, threads)
+    frame = kernel.frame(form)
+    seen = view(frame, body.kind, body.repeats)
+    taken = [np.int64(w) for w in words[: seen.n_words]]
+    if body.kind == DIVIDED:
+        rank, sizes = words[frame.place("rank")], frame.place("sizes")
+        extents = [int(words[sizes + d]) if d < rank else 1 for d in range(DIVISORS)]
+        taken += [np.int64(divisor(max(size, 1))) for size in extents]
+        items = math.prod(extents)
+    else:
+        items = math.prod(words[frame.place(i)] if isinstance(i, str) else i for i in body.items)
+    f = seen.read(taken)
+    for block in range(-(-int(items) // body.per_block)):
+        run_block(body.run, f, block, body.threads)
+
+
+def divisor(size: int) -> int:
+    """What stands for a size: see `contracts.cuda.DIVISORS`."""
+    shift = (size - 1).bit_length()
+    return (shift << DIVISOR_SHIFT) | ((1 << 32) * ((1 << shift) - size) // size + 1)
+
+
+def words_of(frame: Frame, **values) -> list[int]:
+    """The words of a frame; an array stands for its address, a list for several words."""
+    words = [0] * frame.words
+    for name, value in values.items():
+        field, _, inner = name.partition("__")
+        at = frame.place(f"{field}.{inner}" if inner else field)
+        for k, one in enumerate(value if isinstance(value, list) else [value]):
+            words[at + k] = one.ctypes.data if isinstance(one, np.ndarray) else int(one)
+    return words
