@@ -11,10 +11,11 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastgrad.cuda import blas
 from fastgrad.cuda.driver import FATAL, Driver, find
+from fastgrad.kernels.cuda.compile import Cubin, built
 from fastgrad.native.contracts.cuda import (
     BLAS_FAILED,
     CUDA_KERNEL,
@@ -27,7 +28,7 @@ from fastgrad.native.contracts.cuda import (
     STATISTICS,
     TOO_MANY_ITEMS,
 )
-from fastgrad.native.contracts.frame import CONSTANT_FACTOR
+from fastgrad.native.contracts.frame import CONSTANT_FACTOR, Frame
 from fastgrad.native.contracts.limits import FIRST_GPU, MAX_GPUS
 from fastgrad.native.contracts.records import ALLOCATION
 from fastgrad.native.cuda.unit import routines
@@ -44,22 +45,8 @@ class OutOfMemoryError(RuntimeError):
     """A GPU has no memory left for a tensor. What is in use stays as it is, and the process may go on."""
 
 
-class Compiled(NamedTuple):
-    """A kernel for an architecture, ready to be loaded: its code, the name of its entry, how it is launched."""
-
-    code: bytes
-    entry: str
-    kind: int
-    n_words: int
-    items: tuple[int, ...]
-    per_block: int
-    threads: int
-    shared: int = 0
-
-
-Compiler = Callable[[Any, int, int, "Gpu"], Compiled]
-"""From a row of the kernel table, a dtype, a layout class and a GPU to its kernel; NotImplementedError if there is
-none."""
+Compiler = Callable[[Any, int, int, str], Cubin]
+"""From a row of the kernel table, a dtype, a layout class and an architecture to a kernel."""
 
 
 def _words(count: int) -> Words:
@@ -136,6 +123,12 @@ class Gpu:
         return self.attribute(MAJOR), self.attribute(MINOR)
 
     @property
+    def architecture(self) -> str:
+        """What kernels are compiled for."""
+        major, minor = self.capability
+        return f"sm_{major}{minor}"
+
+    @property
     def name(self) -> str:
         """What its maker calls it."""
         text = ctypes.create_string_buffer(256)
@@ -209,14 +202,16 @@ class Gpu:
 
     def resolve(self, kernel: Any, dtype: int, layout_class: int) -> int:
         """The address of the record by which a kernel is launched: see `CUDA_KERNEL`."""
-        made = self._compiler(kernel, dtype, layout_class, self)
+        made = self._compiler(kernel, dtype, layout_class, self.architecture)
+        how = made.launch
         record = _words(CUDA_KERNEL.words)
-        if made.kind == PRODUCT and not self.read("blas"):
+        if how.kind == PRODUCT and not self.read("blas"):
             self._need_blas()
         function = self._load(made) if made.code else dtype
         values = {
-            "kind": made.kind, "function": function, "n_words": made.n_words, "items": _encoded(made.items),
-            "per_block": made.per_block, "threads": made.threads, "shared": made.shared,
+            "kind": how.kind, "function": function, "n_words": how.n_words,
+            "items": _encoded(how.items, kernel.frame(layout_class)),
+            "per_block": how.per_block, "threads": how.threads, "shared": how.shared,
         }  # fmt: skip
         for field, value in values.items():
             record[CUDA_KERNEL.fields[field][0]] = value
@@ -233,7 +228,7 @@ class Gpu:
         self._set("blas", blas.handle(address, self.stream, room))
         self._set("batched_gemm", address(blas.PRODUCT))
 
-    def _load(self, made: Compiled) -> int:
+    def _load(self, made: Cubin) -> int:
         """The driver's handle of a kernel."""
         self.make_current()
         image = ctypes.create_string_buffer(made.code, len(made.code))
@@ -242,14 +237,14 @@ class Gpu:
         function = self.driver.number(
             "cuModuleGetFunction", module, ctypes.addressof(name), kind=ctypes.c_void_p
         )
-        if made.shared > _SHARED:
-            self.driver.call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, made.shared)
+        if made.launch.shared > _SHARED:
+            self.driver.call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, made.launch.shared)
         return function
 
 
-def _encoded(items: tuple[int, ...]) -> int:
-    """Places of fields, and minus numbers, as `CUDA_KERNEL` has them."""
-    factors = [place + 1 if place >= 0 else -place | CONSTANT_FACTOR for place in items]
+def _encoded(items: tuple[str | int, ...], frame: Frame) -> int:
+    """Fields and numbers as `CUDA_KERNEL` has them."""
+    factors = [frame.place(item) + 1 if isinstance(item, str) else item | CONSTANT_FACTOR for item in items]
     return int.from_bytes(bytes(factors).ljust(8, b"\0"), "little", signed=True)
 
 
@@ -292,10 +287,8 @@ def gpus() -> list[Gpu]:
     RuntimeError
         If there is no driver, or no GPU.
     """
-    from fastgrad.kernels.cuda.compile import compiled
-
     with _lock:
-        return attach(find(), compiled) if _gpus is None else _gpus
+        return attach(find(), built) if _gpus is None else _gpus
 
 
 def _forked() -> None:

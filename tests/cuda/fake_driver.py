@@ -17,9 +17,11 @@ import numpy as np
 
 from fastgrad.cuda.blas import PRODUCT
 from fastgrad.cuda.driver import SIGNATURES, Driver
-from fastgrad.cuda.gpus import Compiled, Gpu
+from fastgrad.cuda.gpus import Gpu
 from fastgrad.kernels.compile import compile_kernel
-from fastgrad.native.contracts.cuda import DOWNLOAD, OUT_OF_MEMORY, PLAIN, UPLOAD, ZEROED
+from fastgrad.kernels.cuda.builder import Launch
+from fastgrad.kernels.cuda.compile import CALLS, Cubin, built
+from fastgrad.native.contracts.cuda import OUT_OF_MEMORY, PLAIN
 from fastgrad.native.contracts.cuda import PRODUCT as A_PRODUCT
 from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.limits import FRAME_WORDS
@@ -31,8 +33,6 @@ _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _FRESH = 0xA5
 INVALID_VALUE, NOT_READY, ILLEGAL_ADDRESS = 1, 600, 700
 _ATTRIBUTES = {75: 9, 76: 0, 16: 132}
-KINDS = {"zero_fill": ZEROED, "upload": UPLOAD, "download": DOWNLOAD}
-PRODUCTS = ("gemm", "gemv")
 
 
 def word(address: int) -> Any:
@@ -295,17 +295,14 @@ class FakeDriver(Driver):
 
     # --- kernels of the CPU ------------------------------------------------------------------------------------
 
-    def compiler(self, kernel: Any, dtype: int, layout_class: int, gpu: Gpu) -> Compiled:
+    def compiler(self, kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubin:
         """The CPU's kernel behind the interface of a GPU's."""
         if kernel.name.startswith("convolution"):
             raise NotImplementedError("the CPU's kernel for convolutions wants several launches")
-        kind = KINDS.get(kernel.name, PLAIN)
-        if kernel.name in PRODUCTS and dtype >= FLOAT32:
-            return Compiled(b"", "", A_PRODUCT, 12, (), 1, 1)
-        if kind != PLAIN:
-            return Compiled(b"", "", kind, 2, (), 1, 1)
+        if kernel.name in CALLS and not (CALLS[kernel.name] == A_PRODUCT and dtype < FLOAT32):
+            return built(kernel, dtype, layout_class, architecture)
         run = _KERNEL(compile_kernel(kernel, dtype, layout_class))
-        return Compiled(self.add_kernel(kernel.name, run), kernel.name, PLAIN, 0, (-1,), 1, 1)
+        return Cubin(self.add_kernel(kernel.name, run), kernel.name, Launch(PLAIN, 0, (1,)))
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from fastgrad.kernels.compile import cell_name, declared, sources_key
 from fastgrad.kernels.cuda.builder import Body, Launch
 from fastgrad.kernels.keys import by_value
 from fastgrad.native.build import cache
-from fastgrad.native.contracts.cuda import DOWNLOAD, UPLOAD, ZEROED
-from fastgrad.native.contracts.element_types import DTYPES
+from fastgrad.native.contracts.cuda import DOWNLOAD, PRODUCT, UPLOAD, ZEROED
+from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64
 
 BUILDERS: dict[str, str] = {
     "elementwise:build": "elementwise:build",
@@ -27,8 +27,8 @@ BUILDERS: dict[str, str] = {
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""
 
-CALLS = {"zero_fill": ZEROED, "upload": UPLOAD, "download": DOWNLOAD}
-"""Rows of the table that are calls of the driver, and their kinds."""
+CALLS = {"zero_fill": ZEROED, "upload": UPLOAD, "download": DOWNLOAD, "gemm": PRODUCT, "gemv": PRODUCT}
+"""Rows of the table that are calls of the driver, or of cuBLAS, and their kinds."""
 
 KERNEL_SECONDS = 0.3  # that compiling one takes; for messages
 
@@ -61,6 +61,10 @@ def built(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubi
         If it has to be compiled, and there is nothing to compile it with.
     """
     kernel.need(dtype, layout_class)
+    if CALLS.get(kernel.name) == PRODUCT:
+        if dtype not in (FLOAT32, FLOAT64):
+            raise lack(kernel, dtype)
+        return Cubin(b"", "", Launch(PRODUCT, kernel.frame(layout_class).place("step_b") + 1))
     if kernel.name in CALLS:
         return Cubin(b"", "", Launch(CALLS[kernel.name], kernel.frame(layout_class).words))
     name = unit_name(kernel, dtype, layout_class, architecture)
@@ -85,11 +89,16 @@ def builder_of(kernel: Any, dtype: int) -> str:
     """The builder of a kernel, as ``module:function`` of `fastgrad.kernels.cuda`."""
     reference = BUILDERS.get(kernel.builder)
     if reference is None:
-        raise NotImplementedError(
-            f"fastgrad has no CUDA kernel for {kernel.name} ({DTYPES[dtype]}) yet; "
-            "move the operands to the CPU with .cpu()"
-        )
+        raise lack(kernel, dtype)
     return reference
+
+
+def lack(kernel: Any, dtype: int) -> NotImplementedError:
+    """The exception for a kernel that this device has no form of."""
+    return NotImplementedError(
+        f"fastgrad has no CUDA kernel for {kernel.name} ({DTYPES[dtype]}) yet; "
+        "move the operands to the CPU with .cpu()"
+    )
 
 
 def body_of(kernel: Any, dtype: int, layout_class: int, target: Any, threads: int | None = None) -> Body:
