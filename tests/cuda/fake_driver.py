@@ -17,20 +17,23 @@ import numpy as np
 
 from fastgrad.cuda.blas import PRODUCT
 from fastgrad.cuda.driver import SIGNATURES, Driver
-from fastgrad.cuda.gpus import Gpu
+from fastgrad.cuda.gpus import Compiler, Gpu
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.kernels.cuda.builder import Launch
-from fastgrad.kernels.cuda.compile import CALLS, Cubin, built
-from fastgrad.native.contracts.cuda import OUT_OF_MEMORY, PLAIN
+from fastgrad.kernels.cuda.compile import BUILDERS, CALLS, Cubin, body_of, built
+from fastgrad.kernels.cuda.frames import view
+from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS, OUT_OF_MEMORY, PLAIN
 from fastgrad.native.contracts.cuda import PRODUCT as A_PRODUCT
 from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.limits import FRAME_WORDS
+from tests.cuda_simulator import TARGET, run_block
 from tests.stand_in import Enclave
 
 _LETTERS = {"P": ctypes.c_void_p, "Z": ctypes.c_size_t, "i": ctypes.c_int, "q": ctypes.c_int64}
 _GEMM = "PiiqqqPPiqqPiqqPPiqqqii"
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _FRESH = 0xA5
+THREADS = 32  # of a block of the simulator
 INVALID_VALUE, NOT_READY, ILLEGAL_ADDRESS = 1, 600, 700
 _ATTRIBUTES = {75: 9, 76: 0, 16: 132}
 
@@ -48,7 +51,7 @@ class FakeDriver(Driver):
         self.calls: Counter[str] = Counter()
         self.says: dict[str, list[int]] = {}
         """What functions answer next, in place of what they do."""
-        self.kernels: list[Callable[[int], None]] = []
+        self.kernels: list[Callable[[int, int], None]] = []
         self.launched: list[str] = []
         self._names: list[str] = []
         self._sizes: dict[int, int] = {}
@@ -146,8 +149,8 @@ class FakeDriver(Driver):
 
     # --- kernels -----------------------------------------------------------------------------------------------
 
-    def add_kernel(self, name: str, run: Callable[[int], None]) -> bytes:
-        """Code for a kernel that calls a function with the address of its parameters."""
+    def add_kernel(self, name: str, run: Callable[[int, int], None]) -> bytes:
+        """Code for a kernel that calls a function with the address of its parameters and the number of blocks."""
         self.kernels.append(run)
         self._names.append(name)
         return f"stand-in {len(self.kernels)}".encode()
@@ -166,15 +169,15 @@ class FakeDriver(Driver):
         if not gx or not gy or not gz or not rest[0] or not extra:
             return INVALID_VALUE
         buffer = word(extra + 8).value
-        copied = (ctypes.c_int64 * FRAME_WORDS)()
+        copied = (ctypes.c_int64 * (FRAME_WORDS + DIVISORS))()
         ctypes.memmove(copied, buffer, ctypes.sizeof(copied))
         self.launched.append(self._names[function - 1])
-        self._queue.append(lambda: self._run(function, copied))
+        self._queue.append(lambda: self._run(function, copied, gx))
         return 0
 
-    def _run(self, function: int, parameters: Any) -> None:
+    def _run(self, function: int, parameters: Any, blocks: int) -> None:
         with self.enclave:
-            self.kernels[function - 1](ctypes.addressof(parameters))
+            self.kernels[function - 1](ctypes.addressof(parameters), blocks)
 
     def work(self) -> None:
         """Do all that stands in the queue."""
@@ -302,18 +305,35 @@ class FakeDriver(Driver):
         if kernel.name in CALLS and not (CALLS[kernel.name] == A_PRODUCT and dtype < FLOAT32):
             return built(kernel, dtype, layout_class, architecture)
         run = _KERNEL(compile_kernel(kernel, dtype, layout_class))
-        return Cubin(self.add_kernel(kernel.name, run), kernel.name, Launch(PLAIN, 0, (1,)))
+        code = self.add_kernel(kernel.name, lambda frame, blocks: run(frame))
+        return Cubin(code, kernel.name, Launch(PLAIN, 0, (1,)))
+
+    def simulator(self, kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubin:
+        """The body of a GPU's kernel, run by the simulator; the CPU's kernel where there is none."""
+        if kernel.builder not in BUILDERS:
+            return self.compiler(kernel, dtype, layout_class, architecture)
+        body = body_of(kernel, dtype, layout_class, TARGET, THREADS)
+        seen = view(kernel.frame(layout_class), body.kind, body.repeats)
+        count = seen.n_words + (DIVISORS if body.kind == DIVIDED else 0)
+
+        def run(frame: int, blocks: int) -> None:
+            f = seen.read([np.int64(w) for w in (ctypes.c_int64 * count).from_address(frame)])
+            for block in range(blocks):
+                run_block(body.run, f, block, body.threads)
+
+        launch = Launch(body.kind, seen.n_words, body.items, body.per_block, body.threads)
+        return Cubin(self.add_kernel(kernel.name, run), kernel.name, launch)
 
 
 @contextmanager
-def attached(driver: FakeDriver) -> Iterator[list[Gpu]]:
+def attached(driver: FakeDriver, compiler: Compiler | None = None) -> Iterator[list[Gpu]]:
     """Let `cuda` be what a driver shows."""
     from fastgrad.cuda import gpus
     from fastgrad.native.host import devices
 
     before = gpus._gpus
     try:
-        yield gpus.attach(driver, driver.compiler)
+        yield gpus.attach(driver, compiler or driver.compiler)
     finally:
         gpus._gpus = before
         del devices.NAMES["cuda"]

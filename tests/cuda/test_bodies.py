@@ -1,0 +1,75 @@
+"""Programs on the bodies of the GPU's kernels, which the simulator runs with the frames that a GPU would get."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import fastgrad as fg
+from tests.cuda.fake_driver import FakeDriver, attached
+from tests.runtime.test_tape import make_mlp, make_step
+
+
+@pytest.fixture(scope="module")
+def driver():
+    fake = FakeDriver()
+    with attached(fake, fake.simulator):
+        yield fake
+        gc.collect()
+
+
+def test_training(driver):
+    cpu, x, y = make_mlp()
+    cpu_step = make_step(cpu, x, y)
+    gpu, x, y = make_mlp("cuda")
+    gpu_step = make_step(gpu, x, y)
+    for _ in range(3):
+        assert gpu_step().item() == pytest.approx(cpu_step().item(), rel=1e-5)
+    for p, q in zip(cpu, gpu, strict=True):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().cpu().numpy(), rtol=1e-4, atol=1e-6)
+
+
+PROGRAMS = {
+    "broadcast": lambda a, b: a * b[0] + b[:, :1],
+    "transposed": lambda a, b: a.t() + b.t().contiguous(),
+    "strided": lambda a, b: a[::2, 1::3] * 2 - b[1::2, 1::3],
+    "both transposed": lambda a, b: a.t() * b.t(),
+    "three dimensions": lambda a, b: a.view(5, 2, 13)[:, None] * b.view(5, 2, 13)[:, :, None],
+    "in place": lambda a, b: a.clone().mul_(b).add_(b[0]).clamp_(-1, 1),
+    "of an offset": lambda a, b: a.view(-1)[1:].exp() + b.view(-1)[:-1].tanh(),
+    "compare": lambda a, b: fg.where(a > b, a, b).ne(a),
+    "cast": lambda a, b: (a * 10).to(fg.int32).to(fg.float64) / (b * 3).to(fg.int64),
+    "fill": lambda a, b: fg.full_like(a, 3) + fg.zeros_like(b),
+    "expand": lambda a, b: a[:1].expand(10, 13) + b[:, :1].expand(10, 13),
+    "many": lambda a, b: sum(((a * k + b) / (k + 1) for k in range(4)), a),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_programs(driver, program):
+    rng = np.random.default_rng(3)
+    a, b = (fg.tensor(rng.standard_normal((10, 13)).astype(np.float32)) for _ in range(2))
+    expected = program(a, b)
+    driver.launched.clear()
+    found = program(a.to("cuda"), b.to("cuda"))
+    assert found.stride() == expected.stride()
+    assert found.dtype is expected.dtype
+    np.testing.assert_allclose(found.cpu().numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+    assert driver.launched
+
+
+def test_gradients(driver):
+    rng = np.random.default_rng(4)
+    arrays = [rng.standard_normal((6, 5)).astype(np.float32) for _ in range(2)]
+
+    def gradients(device):
+        a, b = (fg.tensor(x, device=device, requires_grad=True) for x in arrays)
+        (
+            (a * b[:, :1]).tanh() + a.sigmoid() * b.t().exp().t() - (a @ b.t()).relu().sum(1, keepdim=True)
+        ).sum().backward()
+        return a.grad.cpu().numpy(), b.grad.cpu().numpy()
+
+    for found, expected in zip(gradients("cuda"), gradients("cpu"), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
