@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="where the report goes (default: %(default)s)",
     )
+    demo.add_argument("--device", default="cpu", help="cpu, or cuda for an NVIDIA GPU (default: %(default)s)")
     demo.add_argument("--quick", action="store_true", help="5 epochs and a rougher timing of the hooks")
     demo.set_defaults(command=_demo)
 
@@ -166,11 +167,23 @@ def _demo(arguments: argparse.Namespace) -> None:
         epochs=arguments.epochs or (5 if arguments.quick else defaults.epochs),
         batch_size=arguments.batch_size or defaults.batch_size,
         seed=arguments.seed,
+        device=_existing_device(arguments.device),
     )
     try:
         app.run(settings, report, timing_rounds=3 if arguments.quick else 15)
     except (OSError, ValueError) as error:
         raise CommandError(str(error)) from error
+
+
+def _existing_device(name: str) -> str:
+    """The name of a device that tensors can be on."""
+    import fastgrad as fg
+
+    try:
+        fg.empty(0, device=name)
+    except RuntimeError as error:
+        raise CommandError(f"--device: {error}") from error
+    return name
 
 
 def _doctor(_: argparse.Namespace) -> None:

@@ -19,7 +19,8 @@ SIZE = 64 << 20
 class Enclave:
     """Memory that is open while a kernel of its device runs. Whoever else touches it is ended by the system."""
 
-    def __init__(self, size: int = SIZE) -> None:
+    def __init__(self, size: int = SIZE, *, locked: bool = True) -> None:
+        self._locks = locked
         self._map, self._size = mmap.mmap(-1, size), size
         self.start = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self._protect = ctypes.CDLL(None, use_errno=True).mprotect
@@ -31,7 +32,7 @@ class Enclave:
         self._change(_NOTHING)
 
     def _change(self, protection: int) -> None:
-        if self._protect(self.start, self._size, protection):
+        if self._locks and self._protect(self.start, self._size, protection):
             raise OSError(ctypes.get_errno(), "mprotect")
 
     def __enter__(self) -> None:

@@ -29,7 +29,7 @@ Watch = Callable[[int, fg.Tensor], None]
 
 def norm(gradient: fg.Tensor) -> float:
     """Compute the Euclidean norm, the root of the sum of squares, on NumPy's view of the gradient."""
-    flat = gradient.numpy().ravel()
+    flat = gradient.cpu().numpy().ravel()
     return math.sqrt(np.dot(flat, flat))
 
 

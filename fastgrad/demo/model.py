@@ -18,7 +18,7 @@ class Layer(NamedTuple):
     bias: fg.Tensor
 
 
-def init_layers(sizes: Sequence[int], seed: int) -> list[Layer]:
+def init_layers(sizes: Sequence[int], seed: int, device: str = "cpu") -> list[Layer]:
     """Make layers between neighbouring sizes.
 
     Weights are normal with variance ``1 / (3 fan_in)``, the variance that PyTorch gives the weights of a
@@ -29,13 +29,16 @@ def init_layers(sizes: Sequence[int], seed: int) -> list[Layer]:
     sizes : sequence of int
         Numbers of inputs, of units in each hidden layer, and of classes.
     seed : int
-        Fixes the weights.
+        Fixes the weights, on every device the same.
+    device : str, optional
+        Where they are.
     """
     fg.manual_seed(seed)
     layers = []
     for index, (fan_in, fan_out) in enumerate(pairwise(sizes), 1):
-        weight = (fg.randn(fan_in, fan_out) * (3 * fan_in) ** -0.5).requires_grad_()
-        layers.append(Layer(f"layer {index}", weight, fg.zeros(fan_out, requires_grad=True)))
+        weight = (fg.randn(fan_in, fan_out) * (3 * fan_in) ** -0.5).to(device).requires_grad_()
+        bias = fg.zeros(fan_out, device=device, requires_grad=True)
+        layers.append(Layer(f"layer {index}", weight, bias))
     return layers
 
 

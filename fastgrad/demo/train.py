@@ -33,6 +33,7 @@ class Settings:
     hidden: tuple[int, ...] = (256, 128)
     noise: float = 0.5
     seed: int = 0
+    device: str = "cpu"
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -85,7 +86,12 @@ class Run:
 
 
 def batches(
-    x: NDArray[np.float32], y: NDArray[np.int64], size: int, rng: np.random.Generator, noise: float = 0.0
+    x: NDArray[np.float32],
+    y: NDArray[np.int64],
+    size: int,
+    rng: np.random.Generator,
+    noise: float = 0.0,
+    device: str = "cpu",
 ) -> Iterator[tuple[fg.Tensor, fg.Tensor]]:
     """Yield the set once in random order, in full batches; what is left over sits this epoch out."""
     order = rng.permutation(len(y))
@@ -93,7 +99,12 @@ def batches(
     if noise:
         x += np.float32(noise) * rng.standard_normal(x.shape, np.float32)
     for start in range(0, len(y) - size + 1, size):
-        yield fg.from_numpy(x[start : start + size]), fg.from_numpy(y[start : start + size])
+        yield _on(device, x[start : start + size], y[start : start + size])
+
+
+def _on(device: str, x: NDArray[np.float32], y: NDArray[np.int64]) -> tuple[fg.Tensor, fg.Tensor]:
+    """Inputs and classes as tensors on a device."""
+    return fg.from_numpy(x).to(device), fg.from_numpy(y).to(device)
 
 
 def train_step(
@@ -134,13 +145,15 @@ def train(settings: Settings, digits: Digits, progress: Progress | None = None) 
             f"batch size: expected 1 to {len(digits.train_y)}, the size of the training set, "
             f"got {settings.batch_size}"
         )
-    layers = model.init_layers(settings.sizes, settings.seed)
+    layers = model.init_layers(settings.sizes, settings.seed, settings.device)
     optimizer = fg.optim.SGD(model.parameters(layers), lr=settings.learning_rate)
     run = Run(settings, layers, len(digits.train_y) // settings.batch_size)
     rng = np.random.default_rng(settings.seed)
     with GradientRecorder(layers) as recorder:
         for _ in range(settings.epochs):
-            shuffled = batches(digits.train_x, digits.train_y, settings.batch_size, rng, settings.noise)
+            shuffled = batches(
+                digits.train_x, digits.train_y, settings.batch_size, rng, settings.noise, settings.device
+            )
             for x, y in shuffled:
                 start = time.perf_counter()
                 run.losses.append(train_step(layers, optimizer, x, y, recorder.watch))
@@ -159,20 +172,21 @@ def finish(run: Run, digits: Digits, rounds: int = 15) -> None:
 
     The hooks are measured on a copy of the network, which goes on learning meanwhile.
     """
-    x, y = next(batches(digits.train_x, digits.train_y, run.settings.batch_size, np.random.default_rng(0)))
+    size, device = run.settings.batch_size, run.settings.device
+    x, y = next(batches(digits.train_x, digits.train_y, size, np.random.default_rng(0), device=device))
     with fg.no_grad():
-        run.logits = model.forward(run.layers, fg.from_numpy(digits.test_x)).numpy()
+        run.logits = model.forward(run.layers, _on(device, digits.test_x, digits.test_y)[0]).cpu().numpy()
     logits = model.forward(run.layers, x, lambda _, output: run.hooked_nodes.append(output.grad_fn))
     run.loss = F.cross_entropy(logits, y)
-    twin = model.init_layers(run.settings.sizes, run.settings.seed)
+    twin = model.init_layers(run.settings.sizes, run.settings.seed, device)
     optimizer = fg.optim.SGD(model.parameters(twin), lr=run.settings.learning_rate)
     run.hook_cost = measure_hooks(lambda watch: train_step(twin, optimizer, x, y, watch), twin, rounds)
 
 
 def _evaluate(run: Run, digits: Digits) -> None:
-    x, y = fg.from_numpy(digits.test_x), fg.from_numpy(digits.test_y)
+    x, y = _on(run.settings.device, digits.test_x, digits.test_y)
     with fg.no_grad():
         run.test_losses.append(F.cross_entropy(model.forward(run.layers, x), y).item())
     run.test_accuracies.append(model.accuracy(run.layers, x, y))
-    train_x, train_y = fg.from_numpy(digits.train_x), fg.from_numpy(digits.train_y)
+    train_x, train_y = _on(run.settings.device, digits.train_x, digits.train_y)
     run.train_accuracies.append(model.accuracy(run.layers, train_x, train_y))

@@ -45,8 +45,8 @@ def word(address: int) -> Any:
 class FakeDriver(Driver):
     """The functions of `SIGNATURES` for some GPUs."""
 
-    def __init__(self, n_gpus: int = 1, size: int = 1 << 29) -> None:
-        self.enclave = Enclave(size)
+    def __init__(self, n_gpus: int = 1, size: int = 1 << 29, *, locked: bool = True) -> None:
+        self.enclave = Enclave(size, locked=locked)
         self.size, self.n_gpus = size, n_gpus
         self.calls: Counter[str] = Counter()
         self.says: dict[str, list[int]] = {}
@@ -182,8 +182,10 @@ class FakeDriver(Driver):
     def work(self) -> None:
         """Do all that stands in the queue."""
         waiting, self._queue = self._queue, []
-        for do in waiting:
-            do()
+        if waiting:
+            with self.enclave:  # once for all: opening it costs more than a small kernel
+                for do in waiting:
+                    do()
 
     # --- streams and events ------------------------------------------------------------------------------------
 
