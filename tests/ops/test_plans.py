@@ -220,6 +220,19 @@ def test_changes_in_place():
             counted.call(leaf)
 
 
+def test_changes_in_place_of_what_has_a_history():
+    """They give the tensor that was changed, whose history is a longer one now."""
+    leaf = fg.full((2,), 3.0, requires_grad=True)
+    for counted in (Counted(lambda x: x.mul_(0.5)), Counted(lambda x: F.leaky_relu(x, 0.5, inplace=True))):
+        for _ in range(CALLS):
+            for x in (leaf * -1, (leaf * -1).view(1, 2)):
+                changed = counted.call(x)
+                assert changed is x
+                assert history(changed) == history(x)
+                assert fg.autograd.grad(changed.sum(), leaf)[0].tolist() == [-0.5, -0.5]
+        assert_planned(counted.runs, 2)
+
+
 def test_warnings_are_repeated():
     a, b = fg.ones(2), fg.ones(1)
     for _ in range(CALLS):

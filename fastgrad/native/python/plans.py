@@ -467,8 +467,9 @@ def run_step(s, operands, values, n_values):
         made = min(made, ins[k])
     if not failed(made) and s.n_outs == IN_PLACE:
         made = inplace(s.op, n, ins, n_ints, attrs)
-        if not failed(made):
-            drop(made)
+        if not failed(made):  # the object has another record now where a history moved
+            words(values)[given[1]] = made
+            drop(ins[0])
             made = 0
     elif not failed(made):
         made = call_entry(s.op, n, ins, n_ints, attrs, outs, s.n_outs)
