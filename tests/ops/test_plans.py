@@ -9,6 +9,7 @@ import itertools
 import pickle
 import threading
 import warnings
+import weakref
 from typing import Any
 
 import numpy as np
@@ -184,11 +185,35 @@ def test_no_plan_of_what_a_plan_would_not_repeat():
         assert runs_of(lambda x, _: x * 2, (x, argument)) == CALLS
 
 
-def test_a_subclass_may_do_anything():
+@pytest.mark.parametrize("module", [__name__, "fastgrad.elsewhere", None, 3])
+def test_a_subclass_may_do_anything(module: Any):
     class Noisy(fg.Tensor):
         pass
 
+    class Other(tuple):
+        __slots__ = ()
+
+    Noisy.__module__ = module
     assert runs_of(lambda x: x * 2, (Noisy([1.0, 1.0]),)) == CALLS
+    assert runs_of(lambda x, _: x * 2, (fg.ones(2), Other((1,)))) == CALLS
+    assert_planned(runs_of(lambda x, _: x * 2, (fg.ones(2), fg.Size((1,)))))
+
+
+def test_plans_hold_no_class_of_users():
+    class Mine(fg.Tensor):
+        pass
+
+    class Pair(tuple):
+        __slots__ = ()
+
+    Mine.function = planned(lambda x, _: x * 2)
+    for _ in range(CALLS):
+        Mine.function(Mine([1.0]), Pair((1, 2)))
+        F.softplus(Mine([1.0]))
+    classes = [weakref.ref(Mine), weakref.ref(Pair)]
+    del Mine, Pair
+    gc.collect()
+    assert [ref() for ref in classes] == [None, None]
 
 
 def test_an_argument_may_be_the_result():
