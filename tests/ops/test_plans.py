@@ -315,6 +315,52 @@ def test_hooks_of_a_recorded_call_are_no_part_of_it():
     assert len(packed) == n_packed
 
 
+def test_hooks_of_a_recorded_call_may_read_values():
+    x = fg.ones(2, requires_grad=True)
+
+    def pack(t: Any) -> Any:
+        assert t.detach().sum().item() == 2
+        return t
+
+    for without_hooks in (0, CALLS):
+        counted = Counted(F.softplus.__wrapped__)
+        for _ in range(without_hooks):
+            counted.call(x)
+        with fg.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            for _ in range(CALLS):
+                counted.call(x)
+        assert counted.runs < CALLS + without_hooks
+
+
+def test_what_the_collector_calls_is_no_part_of_a_recorded_call():
+    x, log = fg.ones(2), []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            x.mul_(2)
+            log.append(x.sum().item())
+
+    def function(y: Any) -> Any:
+        Cycle()
+        return [[] for _ in range(1000)] and y
+
+    counted = Counted(function)
+    before = gc.get_threshold()
+    gc.set_threshold(10)
+    try:
+        for _ in range(2 * CALLS):
+            assert counted.call(x) is x
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert len(log) == counted.runs
+    assert x[0].item() == 2.0 ** len(log)
+    assert gc.isenabled()
+
+
 def test_nothing_is_learned_where_sizes_change_meanwhile():
     """Neither by hooks of the call itself nor by another thread."""
     counted = Counted(lambda x: (x * x).reshape(x.shape[0], -1))

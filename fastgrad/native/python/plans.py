@@ -13,7 +13,8 @@ warned, read a value, drew random numbers. What fails by its plan is done again 
 mode each second call that has a plan goes the long way, and its steps are compared with those of the plan.
 
 Nothing is learned of a recorded call during which another thread came to the runtime, or a hook or a destructor gave an
-argument other sizes: what it called may belong to another key.
+argument other sizes: what it called may belong to another key. The collector rests meanwhile, as what destructors call
+is no part of the function.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ from fastgrad.native.base.pyapi import (
     py_bytes_new,
     py_bytes_text,
     py_clear_weakrefs,
+    py_collector_off,
+    py_collector_on,
     py_decref,
     py_err_clear,
     py_err_occurred,
@@ -370,6 +373,7 @@ def call_recorded(x, c, args, n, keywords, before):
     answer = 0
     if tensors != 0 and names != 0 and calls != 0:
         launches = rt.launches
+        collects = py_collector_off()
         rt.recorder_thread = rt.thread
         rt.recorder_paused = 0
         rt.recorder_disturbed = 0
@@ -379,6 +383,8 @@ def call_recorded(x, c, args, n, keywords, before):
         whole = rt.recorder == calls and rt.launches - launches == rt.recorded_launches
         if rt.recorder == calls:
             rt.recorder = 0
+        if collects != 0:
+            py_collector_on()
         learns = answer != 0 and rt.recorder_disturbed == 0 and lies_as_before(c)
         if learns and failed(learn(x, c, tensors, names, calls if whole else none(), answer, before)):
             py_decref(answer)
