@@ -367,13 +367,13 @@ def call_long(x, args, n, keywords):
 def call_recorded(x, c, args, n, keywords, before):
     """Call the function, and make a plan of what it calls or, in debug mode, compare it with the plan `before`."""
     rt = runtime()
+    collects = py_collector_off()
     tensors = tuple_of_arguments(address_of(c.tensors), c.n_tensors)
     names = tuple_of_arguments(address_of(c.names), c.n_names)
     calls = py_list_new(0)
     answer = 0
     if tensors != 0 and names != 0 and calls != 0:
         launches = rt.launches
-        collects = py_collector_off()
         rt.recorder_thread = rt.thread
         rt.recorder_paused = 0
         rt.recorder_disturbed = 0
@@ -383,8 +383,6 @@ def call_recorded(x, c, args, n, keywords, before):
         whole = rt.recorder == calls and rt.launches - launches == rt.recorded_launches
         if rt.recorder == calls:
             rt.recorder = 0
-        if collects != 0:
-            py_collector_on()
         learns = answer != 0 and rt.recorder_disturbed == 0 and lies_as_before(c)
         if learns and failed(learn(x, c, tensors, names, calls if whole else none(), answer, before)):
             py_decref(answer)
@@ -392,6 +390,8 @@ def call_recorded(x, c, args, n, keywords, before):
     for o in (tensors, names, calls):
         if o != 0:
             py_decref(o)
+    if collects != 0:
+        py_collector_on()
     return answer
 
 
