@@ -9,6 +9,7 @@ import itertools
 import pickle
 import threading
 import warnings
+import weakref
 from typing import Any
 
 import numpy as np
@@ -184,11 +185,35 @@ def test_no_plan_of_what_a_plan_would_not_repeat():
         assert runs_of(lambda x, _: x * 2, (x, argument)) == CALLS
 
 
-def test_a_subclass_may_do_anything():
+@pytest.mark.parametrize("module", [__name__, "fastgrad.elsewhere", None, 3])
+def test_a_subclass_may_do_anything(module: Any):
     class Noisy(fg.Tensor):
         pass
 
+    class Other(tuple):
+        __slots__ = ()
+
+    Noisy.__module__ = module
     assert runs_of(lambda x: x * 2, (Noisy([1.0, 1.0]),)) == CALLS
+    assert runs_of(lambda x, _: x * 2, (fg.ones(2), Other((1,)))) == CALLS
+    assert_planned(runs_of(lambda x, _: x * 2, (fg.ones(2), fg.Size((1,)))))
+
+
+def test_plans_hold_no_class_of_users():
+    class Mine(fg.Tensor):
+        pass
+
+    class Pair(tuple):
+        __slots__ = ()
+
+    Mine.function = planned(lambda x, _: x * 2)
+    for _ in range(CALLS):
+        Mine.function(Mine([1.0]), Pair((1, 2)))
+        F.softplus(Mine([1.0]))
+    classes = [weakref.ref(Mine), weakref.ref(Pair)]
+    del Mine, Pair
+    gc.collect()
+    assert [ref() for ref in classes] == [None, None]
 
 
 def test_an_argument_may_be_the_result():
@@ -218,6 +243,19 @@ def test_changes_in_place():
     for _ in range(CALLS):
         with pytest.raises(RuntimeError, match="leaf"):
             counted.call(leaf)
+
+
+def test_changes_in_place_of_what_has_a_history():
+    """They give the tensor that was changed, whose history is a longer one now."""
+    leaf = fg.full((2,), 3.0, requires_grad=True)
+    for counted in (Counted(lambda x: x.mul_(0.5)), Counted(lambda x: F.leaky_relu(x, 0.5, inplace=True))):
+        for _ in range(CALLS):
+            for x in (leaf * -1, (leaf * -1).view(1, 2)):
+                changed = counted.call(x)
+                assert changed is x
+                assert history(changed) == history(x)
+                assert fg.autograd.grad(changed.sum(), leaf)[0].tolist() == [-0.5, -0.5]
+        assert_planned(counted.runs, 2)
 
 
 def test_warnings_are_repeated():
@@ -275,6 +313,52 @@ def test_hooks_of_a_recorded_call_are_no_part_of_it():
     assert n_packed >= CALLS
     assert counted.call(x).tolist() == pytest.approx([1 + np.log1p(np.e)] * 2)
     assert len(packed) == n_packed
+
+
+def test_hooks_of_a_recorded_call_may_read_values():
+    x = fg.ones(2, requires_grad=True)
+
+    def pack(t: Any) -> Any:
+        assert t.detach().sum().item() == 2
+        return t
+
+    for without_hooks in (0, CALLS):
+        counted = Counted(F.softplus.__wrapped__)
+        for _ in range(without_hooks):
+            counted.call(x)
+        with fg.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            for _ in range(CALLS):
+                counted.call(x)
+        assert counted.runs < CALLS + without_hooks
+
+
+def test_what_the_collector_calls_is_no_part_of_a_recorded_call():
+    x, log = fg.ones(2), []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            x.mul_(2)
+            log.append(x.sum().item())
+
+    def function(y: Any) -> Any:
+        Cycle()
+        return [[] for _ in range(1000)] and y
+
+    counted = Counted(function)
+    before = gc.get_threshold()
+    gc.set_threshold(10)
+    try:
+        for _ in range(2 * CALLS):
+            assert counted.call(x) is x
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert len(log) == counted.runs
+    assert x[0].item() == 2.0 ** len(log)
+    assert gc.isenabled()
 
 
 def test_nothing_is_learned_where_sizes_change_meanwhile():

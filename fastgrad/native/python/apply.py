@@ -179,8 +179,9 @@ def apply_with(ins, op, n, n_outs, arguments, count):
 def apply_with_numbers(ins, numbers, op, n, n_outs, arguments, count):
     """The same of an elementwise op where objects, a bit of `numbers` for each, are no tensors: they may be numbers.
 
-    What is changed in place is a tensor.
+    What is changed in place is a tensor. The modes are those of this thread from here on, as numbers are tensors, too.
     """
+    enter()
     given = advance(words(arguments), HEAD)
     device = -1
     for k in range(n):

@@ -25,6 +25,7 @@ from fastgrad.native.base.pyapi import (
     py_tuple_item,
     py_tuple_size,
     text_type,
+    tuple_type,
 )
 from fastgrad.native.contracts.flags import (
     CONTIGUOUS,
@@ -37,7 +38,6 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.python_types import KEY_NAMES, KEY_TENSORS, KEY_WORDS
 from fastgrad.native.objects.handles import object_handle, type_of
-from fastgrad.native.objects.held import is_tuple
 
 # How a word of a key begins what it says of an argument.
 _A_TENSOR, _INT, _FLOAT, _CONSTANT, _NAME, _SEQUENCE = range(1, 7)
@@ -64,10 +64,19 @@ def put_name(c, o):
     c.n_names += 1
 
 
+@native_inline
+def is_plain(kind):
+    """Whether a class of tensors is one of the library's own, whose methods are known."""
+    return kind == runtime().tensor_type or kind == runtime().parameter_type
+
+
 @native
 def put_tensor(c, o, handle):
-    """Add what a function may ask of a tensor, and which of those before it it is. False if there is no room."""
-    if c.n_tensors == KEY_TENSORS:
+    """Add what a function may ask of a tensor, and which of those before it it is. False if there is no room.
+
+    No key holds a tensor of a class that is not the library's own: its methods may be anything.
+    """
+    if c.n_tensors == KEY_TENSORS or not is_plain(type_of(o)):
         return False
     t = tensor(handle)
     ndim = t.ndim
@@ -77,11 +86,7 @@ def put_tensor(c, o, handle):
     about = (t.flags & _FLAGS) << 1 | (t.node != 0)
     place = c.n_words
     put(c, _A_TENSOR | t.dtype << 8 | t.device << 16 | ndim << 24 | about << 32 | same << 56)
-    kind = type_of(o)
-    if kind != runtime().tensor_type:
-        put_name(c, kind)
-    else:
-        put(c, kind)
+    put(c, type_of(o))
     for k in range(ndim):
         put(c, t.shape[k])
         put(c, t.strides[k])
@@ -125,12 +130,13 @@ def put_argument(c, o):
     """Add an argument. False if a key cannot hold it."""
     if o == none() or type_of(o) == runtime().tensor_type:
         return put_item(c, o)
-    is_list = type_of(o) == list_type()
-    if not is_list and not is_tuple(o):
+    kind = type_of(o)
+    is_list = kind == list_type()
+    if not is_list and kind != tuple_type() and kind != runtime().size_type:
         return put_item(c, o)
     n = py_list_size(o) if is_list else py_tuple_size(o)
     put(c, _SEQUENCE | n << 8)
-    put_name(c, type_of(o))
+    put(c, kind)
     for k in range(n):
         if not put_item(c, py_list_item(o, k) if is_list else py_tuple_item(o, k)):
             return False

@@ -13,7 +13,8 @@ warned, read a value, drew random numbers. What fails by its plan is done again 
 mode each second call that has a plan goes the long way, and its steps are compared with those of the plan.
 
 Nothing is learned of a recorded call during which another thread came to the runtime, or a hook or a destructor gave an
-argument other sizes: what it called may belong to another key.
+argument other sizes: what it called may belong to another key. The collector rests meanwhile, as what destructors call
+is no part of the function.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ from fastgrad.native.base.pyapi import (
     py_bytes_new,
     py_bytes_text,
     py_clear_weakrefs,
+    py_collector_off,
+    py_collector_on,
     py_decref,
     py_err_occurred,
     py_incref,
@@ -59,7 +62,9 @@ from fastgrad.native.base.pyapi import (
     raises,
     type_error,
 )
-from fastgrad.native.contracts.flags import ANOMALY
+from fastgrad.native.contracts.flags import (
+    ANOMALY,
+)
 from fastgrad.native.contracts.python_types import (
     A_NAMED_RESULT,
     A_NUMBER,
@@ -196,6 +201,7 @@ def call_long(x, args, n, keywords):
 def call_recorded(x, c, args, n, keywords, before):
     """Call the function, and make a plan of what it calls or, in debug mode, compare it with the plan `before`."""
     rt = runtime()
+    collects = py_collector_off()
     tensors = tuple_of_arguments(address_of(c.tensors), c.n_tensors)
     names = tuple_of_arguments(address_of(c.names), c.n_names)
     calls = py_list_new(0)
@@ -218,6 +224,8 @@ def call_recorded(x, c, args, n, keywords, before):
     for o in (tensors, names, calls):
         if o != 0:
             py_decref(o)
+    if collects != 0:
+        py_collector_on()
     return answer
 
 
@@ -305,8 +313,9 @@ def run_step(s, operands, values, n_values):
         made = min(made, ins[k])
     if not failed(made) and s.n_outs == IN_PLACE:
         made = inplace(s.op, n, ins, n_ints, attrs)
-        if not failed(made):
-            drop(made)
+        if not failed(made):  # the object has another record now where a history moved
+            words(values)[given[1]] = made
+            drop(ins[0])
             made = 0
     elif not failed(made):
         made = call_entry(s.op, n, ins, n_ints, attrs, outs, s.n_outs)

@@ -16,10 +16,10 @@ def is_recording():
 
 @native_once
 def unplanned():
-    """Nothing that this thread is recording becomes a plan."""
+    """Nothing that this thread is recording becomes a plan. What hooks of a recorded call do is none of it."""
     if is_recording():
         enter()
-        if runtime().recorder_thread == runtime().thread:
+        if runtime().recorder_thread == runtime().thread and runtime().recorder_paused == 0:
             runtime().recorder = 0
 
 
