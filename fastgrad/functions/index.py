@@ -45,7 +45,7 @@ _SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice"
 _GATHER, _SCATTER_ADD, _WHERE = (BY_NAME[n].id for n in ("gather", "scatter_add", "where"))
 _INDEX_SELECT = BY_NAME["index.select"].id
 _NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
-_field = rt.field
+_field, _view_at = rt.field, rt.view_at
 _END = (1 << 63) - 1
 _WHOLE = slice(None)
 _PLAIN = frozenset((int, slice))  # what items of an index are most often; each stands for one dimension
@@ -53,14 +53,21 @@ _PLAIN = frozenset((int, slice))  # what items of an index are most often; each 
 
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]``: a view for integers and slices, a copy where an index is a tensor, a list or a mask."""
+    out = _view_at(x, index)
+    if out is NotImplemented:
+        return _indexed(x, index)
+    return _anew(x, index) if out is x else out
+
+
+@planned
+def _indexed(x: Any, index: Any) -> Any:
+    """``x[index]`` where that is more than the views which are compiled."""
     if type(index) is int:
         if _field(x, _NDIM) == 0:
             raise IndexError(
                 "index(): invalid index of a 0-dim tensor. Use `tensor.item()` to convert it to a number"
             )
         return apply(_SELECT, 1, 0, x, 0, index)
-    if type(index) is slice and _field(x, _NDIM) > 0:
-        return _slice(x, 0, index)
     if isinstance(index, TensorBase) and _is_simple(x, index):
         return apply(_INDEX, 2, 0, x, index, 0, 0)
     if type(index) is tuple and _are_simple(x, index):
@@ -68,7 +75,12 @@ def getitem(x: Any, index: Any) -> Any:
     out, advanced = _views(x, index)
     if advanced:
         return _take(out, advanced)
-    return invoke(BY_NAME["alias"], (x,)) if out is x else out
+    return _anew(x, index) if out is x else out
+
+
+def _anew(x: Any, index: Any) -> Any:
+    """All of a tensor, as a tensor of its own."""
+    return _slice(x, 0, index) if type(index) is slice else invoke(BY_NAME["alias"], (x,))
 
 
 def _is_simple(x: Any, index: Any) -> bool:

@@ -106,6 +106,7 @@ float_type = address_of_variable("PyFloat_Type")
 type_type = address_of_variable("PyType_Type")
 text_type = address_of_variable("PyUnicode_Type")
 tuple_type = address_of_variable("PyTuple_Type")
+slice_type = address_of_variable("PySlice_Type")
 dict_type = address_of_variable("PyDict_Type")
 bytes_type = address_of_variable("PyBytes_Type")
 

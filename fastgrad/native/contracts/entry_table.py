@@ -59,6 +59,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("over_array", "object", "object", _DATA),
     row("random_fill", "index<random, tensor, int, int, int, int", "count", called="random_fill"),
     row("sequence_fill", "tensor, int, int", "count", called="arange"),
+    row("view_at", "tensor, object", "object", "python.indexing"),
     # threads, modes
     row("use_threads", "int", "count", "memory.pool"),
     row("forget_workers", "", "count", "memory.pool"),

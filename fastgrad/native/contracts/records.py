@@ -121,7 +121,7 @@ RUNTIME = Record(
     note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,
     operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, mul_op=1, sum_op=1, mean_op=1, div_op=1,
     clone_op=1, cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
-    gather_op=1, scatter_op=1, gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1,
+    gather_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1, gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1,
     zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, accumulate_op=1,
     random_kernels=N_RANDOM_KERNELS, sequence_kernel=1,
     bins=N_BINS,
