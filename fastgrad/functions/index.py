@@ -24,8 +24,8 @@ from fastgrad.functions.arguments import (
     is_tensor,
     need_tensor,
 )
-from fastgrad.functions.creation import from_numpy, full, tensor, zeros
-from fastgrad.functions.data import array_of, values_of
+from fastgrad.functions.creation import full, tensor, zeros
+from fastgrad.functions.data import array_of
 from fastgrad.functions.elementwise import fill_value, inplace
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
@@ -43,7 +43,7 @@ from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
 _GATHER, _SCATTER_ADD, _WHERE = (BY_NAME[n].id for n in ("gather", "scatter_add", "where"))
-_INDEX_SELECT = BY_NAME["index.select"].id
+_INDEX_SELECT, _NONZERO = BY_NAME["index.select"].id, BY_NAME["nonzero"].id
 _NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
 _field, _view_at = rt.field, rt.view_at
 _END = (1 << 63) - 1
@@ -259,13 +259,18 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
                     "of the indexed "
                     f"tensor {list(shape)} at index {dim + k}"
                 )
-        places = np.nonzero(values_of(item)) if item.dim() else ()
-        return [from_numpy(np.ascontiguousarray(p)) for p in places]
+        return _columns(item)
     if item.dtype.is_floating_point:
         raise IndexError(
             f"index(): tensors used as indices must be long, int, byte or bool tensors, but got {item.dtype.name}"
         )
     return [item]
+
+
+def _columns(x: Any) -> list[Any]:
+    """The places of what is not zero, a vector for each dimension; a number counts as a vector of one element."""
+    places = apply(_NONZERO, 1, 0, x, 0)
+    return [apply(_SELECT, 1, 0, places, 0, k) for k in range(rt.sizes(places)[0])]
 
 
 class _Indices(NamedTuple):
@@ -511,6 +516,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 
 
 @public()
+@planned
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """The places of the elements that are not zero, in order.
 
@@ -533,13 +539,9 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
             [2]])
     """
     need_tensor("nonzero", input)
-    values = values_of(input)
-    places = np.nonzero(np.atleast_1d(values))
     if as_flag("nonzero", "as_tuple", as_tuple):
-        return tuple(tensor(np.ascontiguousarray(p), device=input.device) for p in places)
-    if input.dim() == 0:
-        return zeros((len(places[0]), 0), dtype=dtypes.int64, device=input.device)
-    return tensor(np.ascontiguousarray(np.stack(places, axis=1)), device=input.device)
+        return tuple(_columns(input))
+    return apply(_NONZERO, 1, 0, input, 1)
 
 
 _ABSENT: Any = object()
@@ -590,6 +592,7 @@ def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
 
 
 @public()
+@planned
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where a mask holds, as a vector; both are broadcast.
 

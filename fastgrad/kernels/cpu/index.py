@@ -161,3 +161,46 @@ def index(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., Non
 
 def index_put(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     return _indexed(dtype, True), KERNEL
+
+
+def nonzero(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
+    """The places of what is not zero, no more than there is room for; without room their number."""
+    pointer = ELEMENTS[dtype].pointer
+
+    @njit(**LOOP)
+    def number(x, n):  # type: ignore[no-untyped-def]
+        count = 0
+        for i in range(n):
+            count += np.int64(x[i] != 0)
+        return count
+
+    @njit(**LOOP)
+    def collect(places, step, x, n, room):  # type: ignore[no-untyped-def]
+        found = 0
+        for i in range(n):
+            if found == room:
+                break
+            places[found * step] = i
+            found += np.int64(x[i] != 0)
+        return found
+
+    @njit(**LOOP)
+    def take_apart(places, step, apart, found, rank, sizes):  # type: ignore[no-untyped-def]
+        for k in range(found):
+            rest = places[k * step]
+            for d in range(rank - 1, -1, -1):
+                places[k * step + d * apart] = rest % sizes[d]
+                rest //= sizes[d]
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.nonzero(frame)
+        x = pointer(f.x)
+        if f.places == 0:
+            words(f.count)[0] = number(x, f.n)
+            return
+        step, apart = (f.rank, 1) if f.by_rows else (1, f.found)
+        found = collect(words(f.places), step, x, f.n, f.found)
+        if f.rank > 1:
+            take_apart(words(f.places), step, apart, found, f.rank, f.sizes)
+
+    return run, KERNEL

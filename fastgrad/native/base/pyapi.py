@@ -69,6 +69,8 @@ py_call_tuple = extern("PyObject_Call", I64, I64, I64, I64)
 py_tuple_new = extern("PyTuple_New", I64, I64)
 py_tuple_set = extern("PyTuple_SetItem", INT, I64, I64, I64)
 py_tuple_item = extern("PyTuple_GetItem", I64, I64, I64)
+py_bytearray_size = extern("PyByteArray_Size", I64, I64)
+py_bytearray_text = extern("PyByteArray_AsString", I64, I64)
 py_tuple_slice = extern("PyTuple_GetSlice", I64, I64, I64, I64)
 py_bytes_new = extern("PyBytes_FromStringAndSize", I64, I64, I64)
 py_bytes_text = extern("PyBytes_AsString", I64, I64)
@@ -109,6 +111,7 @@ tuple_type = address_of_variable("PyTuple_Type")
 slice_type = address_of_variable("PySlice_Type")
 dict_type = address_of_variable("PyDict_Type")
 bytes_type = address_of_variable("PyBytes_Type")
+bytearray_type = address_of_variable("PyByteArray_Type")
 
 
 @native_inline

@@ -29,6 +29,7 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.formats import GIVEN_STRIDES
 from fastgrad.native.contracts.integers import (
+    DEVICE,
     DTYPE,
     EACH,
     END,
@@ -38,7 +39,7 @@ from fastgrad.native.contracts.integers import (
     REGION,
     STEP_BITS,
 )
-from fastgrad.native.contracts.limits import MAX_DIMS, MAX_OPS, N_DTYPES
+from fastgrad.native.contracts.limits import MAX_DIMS, MAX_OPS, N_DEVICES, N_DTYPES
 from fastgrad.native.contracts.ops import (
     ANY_NUMBER,
     ELEMENTWISE,
@@ -253,8 +254,9 @@ def integers_fit(steps, n, n_ints, attrs):
         elif step == NUMBER:
             at += 1
             continue
-        elif step == DTYPE or step == LAYOUT:
-            if attrs[at] < 0 or attrs[at] >= (N_DTYPES if step == DTYPE else GIVEN_STRIDES + 1):
+        elif step == DTYPE or step == DEVICE or step == LAYOUT:
+            limit = N_DTYPES if step == DTYPE else N_DEVICES if step == DEVICE else GIVEN_STRIDES + 1
+            if attrs[at] < 0 or attrs[at] >= limit:
                 return False
             count = 1
         else:
