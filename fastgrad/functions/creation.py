@@ -27,7 +27,6 @@ from fastgrad.functions.data import array_of
 from fastgrad.functions.device import as_device
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
-from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64
 from fastgrad.native.contracts.frames.filling import NORMAL, UNIFORM
@@ -41,7 +40,9 @@ _DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
 _DTYPE = TENSOR.fields["dtype"][0]
 _field, _word = rt.field, rt.word
 _new = rt.new
-_CAST, _FILLED, _SEQUENCE, _RANDOM = (BY_NAME[n].id for n in ("cast", "filled", "sequence", "random"))
+_CAST, _FILLED, _SEQUENCE, _RANDOM, _SCATTER_ADD = (
+    BY_NAME[n].id for n in ("cast", "filled", "sequence", "random", "scatter_add")
+)
 
 
 def device_code(where: Any) -> int:
@@ -352,6 +353,7 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
 
 
 @public(method=False)
+@planned
 def eye(
     n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -360,9 +362,14 @@ def eye(
     m = n if m is None else as_index("eye", "m", m)
     if n < 0 or m < 0:
         raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {n} and {m}")
-    out = _constant("eye", (n, m), 0, dtype, device, False)
-    if out.numel():
-        rt.fill(diagonal(out), *number_parts(1))
+    code, where, k = dtype_code(dtype), device_code(device), min(n, m)
+    _refuse("eye", code, (n, m))
+    one = filled("eye", code, (k, 1), where, 0, 0.0, 1)
+    places = created("eye", _SEQUENCE, INT64, (k, 1), where, 0, 0, 1)
+    try:
+        out = apply(_SCATTER_ADD, 3, 0, None, one, places, 1, 2, n, m)
+    except (MemoryError, RuntimeError) as error:
+        raise renamed(error, "eye") from None
     return finish(out, requires_grad)
 
 

@@ -32,13 +32,12 @@ from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import INT32, INT64
-from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.integers import FROM_FRONT
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.contracts.status import PARTIAL_OVERLAP
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import DEVICE_FIELD, apply, invoke
+from fastgrad.ops.call import DEVICE_FIELD, apply, invoke, is_recorded
 from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
@@ -70,8 +69,6 @@ def _indexed(x: Any, index: Any) -> Any:
         return apply(_SELECT, 1, 0, x, 0, index)
     if isinstance(index, TensorBase) and _is_simple(x, index):
         return apply(_INDEX, 2, 0, x, index, 0, 0)
-    if type(index) is tuple and _are_simple(x, index):
-        return apply(_INDEX, 1 + len(index), 0, x, *index, 0, 0)
     out, advanced = _views(x, index)
     if advanced:
         return _take(out, advanced)
@@ -85,20 +82,10 @@ def _anew(x: Any, index: Any) -> Any:
 
 def _is_simple(x: Any, index: Any) -> bool:
     """Whether an index is one tensor that picks along the first dimension, as it is."""
+    side_by_side = _field(index, DEVICE_FIELD) == _field(x, DEVICE_FIELD)
     return (
-        _field(index, _DTYPE) == INT64
-        and _field(index, _NDIM) > 0
-        and _field(x, _NDIM) > 0
-        and _field(index, DEVICE_FIELD) == _field(x, DEVICE_FIELD)
+        side_by_side and _field(index, _DTYPE) == INT64 and _field(index, _NDIM) > 0 and _field(x, _NDIM) > 0
     )
-
-
-def _are_simple(x: Any, index: tuple[Any, ...]) -> bool:
-    """Whether an index is tensors of one shape that pick along the first dimensions, as they are."""
-    for item in index:
-        if not isinstance(item, TensorBase) or not _is_simple(x, item):
-            return False
-    return len(index) <= min(_field(x, _NDIM), MOST_INDICES) and len({rt.sizes(item) for item in index}) == 1
 
 
 def _is_advanced(item: Any) -> bool:
@@ -415,7 +402,7 @@ def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) ->
         ) from None
     if places.flat:
         value = reshape(value, places.within(view, places.indices.shape[1:]))
-    if rt.get_mode() & GRAD_ENABLED and (base.requires_grad or value.requires_grad):
+    if is_recorded(base, value):
         _put_recorded(base, view, places, value)
         return
     _write(view, places, value)

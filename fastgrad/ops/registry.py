@@ -46,6 +46,8 @@ from fastgrad.native.contracts.ops import (
     OUT_BOOL,
     PROGRAM,
     PROMOTE,
+    SHAPE_REDUCED,
+    STRUCTURED,
     SUMMED,
 )
 from fastgrad.native.contracts.records import OPINFO
@@ -126,6 +128,7 @@ class Op:
             raise ValueError(f"an op named {name!r} exists already")
         self.name = name
         self.kind = kind
+        self.takes_numbers = kind == ELEMENTWISE or (kind == STRUCTURED and forward == SHAPE_REDUCED)
         self.inputs = tuple(n.rstrip("?") for n in inputs)
         self.attrs = attrs
         self.kernel = kernel

@@ -44,6 +44,7 @@ from fastgrad.native.contracts.ops import (
     ANY_NUMBER,
     ELEMENTWISE,
     SHAPE_INDEX_PUT,
+    SHAPE_REDUCED,
     SHAPE_SPLIT,
     SHAPE_UNBIND,
     STRUCTURED,
@@ -149,6 +150,12 @@ def fits(op, n, n_outs, n_ints):
 
 
 @native_inline
+def takes_numbers(info):
+    """Whether operands of an op may be numbers: of an elementwise one, alone or with what adds up its results."""
+    return info.kind == ELEMENTWISE or (info.kind == STRUCTURED and info.forward == SHAPE_REDUCED)
+
+
+@native_inline
 def apply_with(ins, op, n, n_outs, arguments, count):
     """The call itself, with room for handles of operands, integers and handles of outputs.
 
@@ -165,7 +172,7 @@ def apply_with(ins, op, n, n_outs, arguments, count):
             return integer_refused(given[n + k], arguments, count)
     for k in range(n):
         ins[k] = optional_handle(given[k])
-        if ins[k] < 0 and info.kind == ELEMENTWISE:
+        if ins[k] < 0 and takes_numbers(info):
             numbers |= 1 << k
         elif ins[k] < 0 or (ins[k] == 0 and not info.optional >> min(k, 63) & 1):
             return call_refused(BAD_HANDLE, arguments, count)
@@ -178,7 +185,7 @@ def apply_with(ins, op, n, n_outs, arguments, count):
 
 @native_once
 def apply_with_numbers(ins, numbers, op, n, n_outs, arguments, count):
-    """The same of an elementwise op where objects, a bit of `numbers` for each, are no tensors: they may be numbers.
+    """The same of an op that takes numbers where objects, a bit of `numbers` for each, are no tensors: numbers, maybe.
 
     What is changed in place is a tensor.
     """

@@ -141,7 +141,7 @@ def put_item(c, o):
     elif kind == float_type():
         put(c, _FLOAT)
         put(c, words(o)[_FLOAT_VALUE])
-    elif kind == text_type():
+    elif kind == text_type() or kind == runtime().dtype_type:
         put(c, _NAME)
         put_name(c, o)
     else:

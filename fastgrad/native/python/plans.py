@@ -9,8 +9,9 @@ the steps run as they are, and no Python does.
 
 There is no plan where a key cannot hold an argument, where an operand or the result is neither an argument nor a result
 of a recorded call, or where a kernel ran besides; `unplanned` says that a call did something else that matters: it
-warned, read a value, set a generator. A step that draws random numbers takes them when it runs. What fails by its plan is done again in Python, which raises. In debug
-mode each second call that has a plan goes the long way, and its steps are compared with those of the plan.
+warned, read a value, set a generator. A step that draws random numbers takes them when it runs. What fails by its plan
+is done again in Python, which raises. In debug mode each second call that has a plan goes the long way, and its steps
+are compared with those of the plan.
 
 Nothing is learned of a recorded call during which another thread came to the runtime, or a hook or a destructor gave an
 argument other sizes: what it called may belong to another key.

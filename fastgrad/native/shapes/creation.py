@@ -169,6 +169,7 @@ def nonzero(op, h, by_rows):
     out = new_tensor(INT64, t.device, 2, sizes)
     if not failed(out) and tensor(out).numel > 0:
         f.places = tensor(out).data
+        f.count = 0
         f.found = found
         out = finished(out, launch_frame(op_record(op).kernel, t.device, t.dtype, f, t.numel))
     drop(source)

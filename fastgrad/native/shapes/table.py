@@ -50,6 +50,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_PLACE_STRIDED,
     SHAPE_POOL_GATHER,
     SHAPE_POOL_SCATTER,
+    SHAPE_PROBABILITIES,
     SHAPE_RANDOM,
     SHAPE_REDUCE_LIKE,
     SHAPE_REDUCED,
@@ -124,7 +125,7 @@ from fastgrad.native.shapes.reductions import (
     sum_to,
 )
 from fastgrad.native.shapes.sorting import select_sorted
-from fastgrad.native.shapes.training import nll_backward, nll_forward
+from fastgrad.native.shapes.training import nll_backward, nll_forward, probabilities
 from fastgrad.native.tensors.tensors import alias
 
 
@@ -211,6 +212,8 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
         return nll_forward(op, n, ins, attrs, outs)
     elif kind == SHAPE_NLL_BACKWARD:
         out = nll_backward(op, n, ins, attrs)
+    elif kind == SHAPE_PROBABILITIES:
+        out = probabilities(op, ins[0])
     elif kind == SHAPE_ATTENTION:
         return attention_forward(op, n, ins, attrs, outs)
     elif kind == SHAPE_ATTENTION_BACKWARD:
