@@ -175,3 +175,13 @@ def test_the_history_of_views(lib):
     assert x[...].grad_fn.name() == "AliasBackward0"
     assert x[0].grad_fn.name() == "SelectBackward0"
     assert y._base is x
+
+
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.5, 1.0])
+@pytest.mark.parametrize("n", [127, 128, 129, 1000])
+def test_places_of_many_elements(lib, n: int, share: float):
+    x = np.random.default_rng(n).random((n, 3)) < share
+    np.testing.assert_array_equal(array_of(lib.nonzero(lib.tensor(x))), np.argwhere(x))
+    values = np.arange(3.0 * n).reshape(n, 3)
+    np.testing.assert_array_equal(array_of(lib.tensor(values)[lib.tensor(x)]), values[x])
+    np.testing.assert_array_equal(array_of(lib.tensor(x[:, 0] * 2.0).nonzero()), np.argwhere(x[:, 0]))
