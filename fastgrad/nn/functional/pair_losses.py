@@ -211,12 +211,6 @@ def kl_div(
             stacklevel=2,
         )
     kind = chosen_reduction("kl_div", "sum" if by_batch else reduction, size_average, reduce)
-    return _divergence(input, target, kind, log_target, by_batch)
-
-
-@planned
-def _divergence(input: Any, target: Any, kind: str, log_target: bool, by_batch: bool) -> Any:
-    """`kl_div` of arguments that are fine: where that warns, this has a plan."""
     if log_target:  # what stands on the right is computed first, as in PyTorch: it is differentiated last
         difference = target - input
         each = elementwise.exp(target) * difference
