@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from fastgrad.dtypes import dtype
 from fastgrad.native.build.loader import Planned, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.python_types import (
     A_NAMED_RESULT,
@@ -108,3 +109,4 @@ def _make_plan(tensors: Any, calls: Any, result: Any, before: Any) -> tuple[byte
 
 
 runtime_set_object("make_plan", _make_plan)
+runtime_set_object("dtype_type", dtype)

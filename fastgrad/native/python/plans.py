@@ -9,8 +9,9 @@ the steps run as they are, and no Python does.
 
 There is no plan where a key cannot hold an argument, where an operand or the result is neither an argument nor a result
 of a recorded call, or where a kernel ran besides; `unplanned` says that a call did something else that matters: it
-warned, read a value, drew random numbers. What fails by its plan is done again in Python, which raises. In debug
-mode each second call that has a plan goes the long way, and its steps are compared with those of the plan.
+warned, read a value, set a generator. A step that draws random numbers takes them when it runs. What fails by its plan
+is done again in Python, which raises. In debug mode each second call that has a plan goes the long way, and its steps
+are compared with those of the plan.
 
 Nothing is learned of a recorded call during which another thread came to the runtime, or a hook or a destructor gave an
 argument other sizes: what it called may belong to another key. The collector rests meanwhile, as what destructors call
@@ -87,10 +88,12 @@ from fastgrad.native.objects.failures import tuple_of_arguments
 from fastgrad.native.objects.handles import wrap
 from fastgrad.native.python.apply import IN_PLACE, call_frame
 from fastgrad.native.python.plan_keys import lies_as_before, make_key
+from fastgrad.native.python.recorder import MODES
 
 _LENGTH = 2  # the word of bytes that is their length
 PLACES = 4  # at which a plan may stand
 _WITHOUT_OFFSET = (1 << 63) - 1  # of the number of arguments: without the flag of CPython's protocol
+UNKNOWN = 1  # in place of an object: nothing is known of the call yet, or the plan failed
 MOST_VALUES = 64
 """Tensors of a plan, at most: arguments, and what its steps make."""
 
@@ -209,6 +212,7 @@ def call_recorded(x, c, args, n, keywords, before):
     if tensors != 0 and names != 0 and calls != 0:
         launches = rt.launches
         rt.recorder_thread = rt.thread
+        rt.recorder_mode = rt.mode & MODES
         rt.recorder_paused = 0
         rt.recorder_disturbed = 0
         rt.recorded_launches = 0
@@ -246,11 +250,31 @@ def learn(x, c, tensors, names, calls, answer, before):
 
 
 @native_once
-def call_without_plan(x, c, args, n, keywords):
-    """A call whose key has no plan: it gets one when it comes the second time."""
-    if came_before(x, c):
-        return call_recorded(x, c, args, n, keywords, none())
-    return call_long(x, args, n, keywords)
+def call_learned(x, args, n, keywords):
+    """What a plan, or a recorded call, gives: an object, zero with an exception set, or `UNKNOWN`.
+
+    The key of the call takes a frame of some size. It is gone when the function itself is called, which may call
+    itself.
+    """
+    c = planned_call(call_room())
+    if not make_key(c, args, n, keywords):
+        return UNKNOWN
+    plan = find_plan(x, c)
+    if plan == 0:
+        return call_recorded(x, c, args, n, keywords, none()) if came_before(x, c) else UNKNOWN
+    steps = py_tuple_item(plan, PLAN_STEPS)
+    if steps == none():
+        return UNKNOWN
+    py_incref(plan)
+    x.uses += 1
+    if DEBUG and x.uses & 1:
+        answer = call_recorded(x, c, args, n, keywords, plan)
+    else:
+        answer = call_by_plan(c, plan, py_bytes_text(steps))
+        if answer == 0 and py_err_occurred() == 0:
+            answer = UNKNOWN
+    py_decref(plan)
+    return answer
 
 
 @native
@@ -259,25 +283,10 @@ def call_planned(o, args, n, keywords):
     x = planned_object(o)
     rt = runtime()
     enter()
-    c = planned_call(call_room())
-    if rt.recorder != 0 or rt.mode & ANOMALY or not make_key(c, args, n & _WITHOUT_OFFSET, keywords):
-        return call_long(x, args, n, keywords)
-    plan = find_plan(x, c)
-    if plan == 0:
-        return call_without_plan(x, c, args, n, keywords)
-    steps = py_tuple_item(plan, PLAN_STEPS)
-    if steps == none():
-        return call_long(x, args, n, keywords)
-    py_incref(plan)
-    x.uses += 1
-    if DEBUG and x.uses & 1:
-        answer = call_recorded(x, c, args, n, keywords, plan)
-    else:
-        answer = call_by_plan(c, plan, py_bytes_text(steps))
-        if answer == 0 and py_err_occurred() == 0:
-            answer = call_long(x, args, n, keywords)
-    py_decref(plan)
-    return answer
+    answer = UNKNOWN
+    if rt.recorder == 0 and not rt.mode & ANOMALY:
+        answer = call_learned(x, args, n & _WITHOUT_OFFSET, keywords)
+    return call_long(x, args, n, keywords) if answer == UNKNOWN else answer
 
 
 # --- steps -----------------------------------------------------------------------------------------------------

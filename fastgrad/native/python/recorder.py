@@ -5,7 +5,11 @@ from __future__ import annotations
 from fastgrad.native.base.intrinsics import native_inline, native_once, runtime
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import py_decref, py_err_clear, py_list_append
+from fastgrad.native.contracts.flags import GRAD_ENABLED, INFERENCE_MODE
 from fastgrad.native.objects.failures import tuple_of_arguments
+
+MODES = GRAD_ENABLED | INFERENCE_MODE
+"""The modes that what an op does depends on: those of a call belong to its key."""
 
 
 @native_inline
