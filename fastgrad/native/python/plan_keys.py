@@ -13,6 +13,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.pyapi import (
     bool_type,
+    ellipsis,
     float_type,
     int_type,
     list_type,
@@ -24,25 +25,29 @@ from fastgrad.native.base.pyapi import (
     py_list_size,
     py_tuple_item,
     py_tuple_size,
+    slice_type,
     text_type,
+    tuple_type,
 )
 from fastgrad.native.contracts.flags import (
     CONTIGUOUS,
-    GRAD_ENABLED,
     INFERENCE,
-    INFERENCE_MODE,
     IS_VIEW,
     REQUIRES_GRAD,
     WRAPPED_NUMBER,
 )
-from fastgrad.native.contracts.python_types import KEY_NAMES, KEY_TENSORS, KEY_WORDS
+from fastgrad.native.contracts.python_types import (
+    KEY_NAMES,
+    KEY_TENSORS,
+    KEY_WORDS,
+)
 from fastgrad.native.objects.handles import object_handle, type_of
-from fastgrad.native.objects.held import is_tuple
+from fastgrad.native.python.indexing import SLICE_BOUNDS
+from fastgrad.native.python.recorder import MODES
 
 # How a word of a key begins what it says of an argument.
-_A_TENSOR, _INT, _FLOAT, _CONSTANT, _NAME, _SEQUENCE = range(1, 7)
+_A_TENSOR, _INT, _FLOAT, _CONSTANT, _NAME, _SEQUENCE, _A_SLICE = range(1, 8)
 _FLAGS = REQUIRES_GRAD | WRAPPED_NUMBER | IS_VIEW | INFERENCE | CONTIGUOUS
-_MODES = GRAD_ENABLED | INFERENCE_MODE
 _FLOAT_VALUE = 2  # the word of a float of Python that is its value
 _HASH_FACTOR = 0x2545_F491_4F6C_DD1D
 
@@ -64,10 +69,19 @@ def put_name(c, o):
     c.n_names += 1
 
 
+@native_inline
+def is_plain(kind):
+    """Whether a class of tensors is one of the library's own, whose methods are known."""
+    return kind == runtime().tensor_type or kind == runtime().parameter_type
+
+
 @native
 def put_tensor(c, o, handle):
-    """Add what a function may ask of a tensor, and which of those before it it is. False if there is no room."""
-    if c.n_tensors == KEY_TENSORS:
+    """Add what a function may ask of a tensor, and which of those before it it is. False if there is no room.
+
+    No key holds a tensor of a class that is not the library's own: its methods may be anything.
+    """
+    if c.n_tensors == KEY_TENSORS or not is_plain(type_of(o)):
         return False
     t = tensor(handle)
     ndim = t.ndim
@@ -77,11 +91,7 @@ def put_tensor(c, o, handle):
     about = (t.flags & _FLAGS) << 1 | (t.node != 0)
     place = c.n_words
     put(c, _A_TENSOR | t.dtype << 8 | t.device << 16 | ndim << 24 | about << 32 | same << 56)
-    kind = type_of(o)
-    if kind != runtime().tensor_type:
-        put_name(c, kind)
-    else:
-        put(c, kind)
+    put(c, type_of(o))
     for k in range(ndim):
         put(c, t.shape[k])
         put(c, t.strides[k])
@@ -93,26 +103,48 @@ def put_tensor(c, o, handle):
 
 
 @native
+def put_integer(c, o):
+    """Add an int. False if it has more than 64 bits."""
+    value = py_integer_value(o)
+    if value == -1 and py_err_occurred() != 0:
+        py_err_clear()
+        return False
+    put(c, _INT)
+    put(c, value)
+    return True
+
+
+@native_once
+def put_slice(c, o):
+    """Add a slice. False if a bound is something else than an int or None."""
+    put(c, _A_SLICE)
+    for k in range(SLICE_BOUNDS, SLICE_BOUNDS + 3):
+        bound = words(o)[k]
+        if bound == none():
+            put(c, _CONSTANT)
+        elif type_of(bound) != int_type() or not put_integer(c, bound):
+            return False
+    return True
+
+
+@native
 def put_item(c, o):
     """Add an argument that is no sequence. False if a key cannot hold it."""
     handle = object_handle(o)
     if handle != 0:
         return put_tensor(c, o, handle)
     kind = type_of(o)
-    if o == none() or kind == bool_type():
+    if o == none() or o == ellipsis() or kind == bool_type():
         put(c, _CONSTANT)
         put(c, o)
     elif kind == int_type():
-        value = py_integer_value(o)
-        if value == -1 and py_err_occurred() != 0:
-            py_err_clear()
-            return False
-        put(c, _INT)
-        put(c, value)
+        return put_integer(c, o)
+    elif kind == slice_type():
+        return put_slice(c, o)
     elif kind == float_type():
         put(c, _FLOAT)
         put(c, words(o)[_FLOAT_VALUE])
-    elif kind == text_type():
+    elif kind == text_type() or kind == runtime().dtype_type:
         put(c, _NAME)
         put_name(c, o)
     else:
@@ -125,12 +157,13 @@ def put_argument(c, o):
     """Add an argument. False if a key cannot hold it."""
     if o == none() or type_of(o) == runtime().tensor_type:
         return put_item(c, o)
-    is_list = type_of(o) == list_type()
-    if not is_list and not is_tuple(o):
+    kind = type_of(o)
+    is_list = kind == list_type()
+    if not is_list and kind != tuple_type() and kind != runtime().size_type:
         return put_item(c, o)
     n = py_list_size(o) if is_list else py_tuple_size(o)
     put(c, _SEQUENCE | n << 8)
-    put_name(c, type_of(o))
+    put(c, kind)
     for k in range(n):
         if not put_item(c, py_list_item(o, k) if is_list else py_tuple_item(o, k)):
             return False
@@ -144,7 +177,7 @@ def make_key(c, args, n, keywords):
     c.n_tensors = 0
     c.n_names = 0
     named = py_tuple_size(keywords) if keywords != 0 else 0
-    put(c, runtime().mode & _MODES | runtime().default_dtype << 8 | n << 16 | named << 32)
+    put(c, runtime().mode & MODES | runtime().default_dtype << 8 | n << 16 | named << 32)
     for k in range(named):
         put_name(c, py_tuple_item(keywords, k))
     for k in range(n + named):

@@ -9,11 +9,13 @@ the steps run as they are, and no Python does.
 
 There is no plan where a key cannot hold an argument, where an operand or the result is neither an argument nor a result
 of a recorded call, or where a kernel ran besides; `unplanned` says that a call did something else that matters: it
-warned, read a value, drew random numbers. What fails by its plan is done again in Python, which raises. In debug
-mode each second call that has a plan goes the long way, and its steps are compared with those of the plan.
+warned, read a value, set a generator. A step that draws random numbers takes them when it runs. What fails by its plan
+is done again in Python, which raises. In debug mode each second call that has a plan goes the long way, and its steps
+are compared with those of the plan.
 
 Nothing is learned of a recorded call during which another thread came to the runtime, or a hook or a destructor gave an
-argument other sizes: what it called may belong to another key.
+argument other sizes: what it called may belong to another key. The collector rests meanwhile, as what destructors call
+is no part of the function.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ from fastgrad.native.base.pyapi import (
     py_bytes_new,
     py_bytes_text,
     py_clear_weakrefs,
+    py_collector_off,
+    py_collector_on,
     py_decref,
     py_err_occurred,
     py_incref,
@@ -59,7 +63,9 @@ from fastgrad.native.base.pyapi import (
     raises,
     type_error,
 )
-from fastgrad.native.contracts.flags import ANOMALY
+from fastgrad.native.contracts.flags import (
+    ANOMALY,
+)
 from fastgrad.native.contracts.python_types import (
     A_NAMED_RESULT,
     A_NUMBER,
@@ -82,10 +88,12 @@ from fastgrad.native.objects.failures import tuple_of_arguments
 from fastgrad.native.objects.handles import wrap
 from fastgrad.native.python.apply import IN_PLACE, call_frame
 from fastgrad.native.python.plan_keys import lies_as_before, make_key
+from fastgrad.native.python.recorder import MODES
 
 _LENGTH = 2  # the word of bytes that is their length
 PLACES = 4  # at which a plan may stand
 _WITHOUT_OFFSET = (1 << 63) - 1  # of the number of arguments: without the flag of CPython's protocol
+UNKNOWN = 1  # in place of an object: nothing is known of the call yet, or the plan failed
 MOST_VALUES = 64
 """Tensors of a plan, at most: arguments, and what its steps make."""
 
@@ -196,6 +204,7 @@ def call_long(x, args, n, keywords):
 def call_recorded(x, c, args, n, keywords, before):
     """Call the function, and make a plan of what it calls or, in debug mode, compare it with the plan `before`."""
     rt = runtime()
+    collects = py_collector_off()
     tensors = tuple_of_arguments(address_of(c.tensors), c.n_tensors)
     names = tuple_of_arguments(address_of(c.names), c.n_names)
     calls = py_list_new(0)
@@ -203,6 +212,7 @@ def call_recorded(x, c, args, n, keywords, before):
     if tensors != 0 and names != 0 and calls != 0:
         launches = rt.launches
         rt.recorder_thread = rt.thread
+        rt.recorder_mode = rt.mode & MODES
         rt.recorder_paused = 0
         rt.recorder_disturbed = 0
         rt.recorded_launches = 0
@@ -218,6 +228,8 @@ def call_recorded(x, c, args, n, keywords, before):
     for o in (tensors, names, calls):
         if o != 0:
             py_decref(o)
+    if collects != 0:
+        py_collector_on()
     return answer
 
 
@@ -238,11 +250,31 @@ def learn(x, c, tensors, names, calls, answer, before):
 
 
 @native_once
-def call_without_plan(x, c, args, n, keywords):
-    """A call whose key has no plan: it gets one when it comes the second time."""
-    if came_before(x, c):
-        return call_recorded(x, c, args, n, keywords, none())
-    return call_long(x, args, n, keywords)
+def call_learned(x, args, n, keywords):
+    """What a plan, or a recorded call, gives: an object, zero with an exception set, or `UNKNOWN`.
+
+    The key of the call takes a frame of some size. It is gone when the function itself is called, which may call
+    itself.
+    """
+    c = planned_call(call_room())
+    if not make_key(c, args, n, keywords):
+        return UNKNOWN
+    plan = find_plan(x, c)
+    if plan == 0:
+        return call_recorded(x, c, args, n, keywords, none()) if came_before(x, c) else UNKNOWN
+    steps = py_tuple_item(plan, PLAN_STEPS)
+    if steps == none():
+        return UNKNOWN
+    py_incref(plan)
+    x.uses += 1
+    if DEBUG and x.uses & 1:
+        answer = call_recorded(x, c, args, n, keywords, plan)
+    else:
+        answer = call_by_plan(c, plan, py_bytes_text(steps))
+        if answer == 0 and py_err_occurred() == 0:
+            answer = UNKNOWN
+    py_decref(plan)
+    return answer
 
 
 @native
@@ -251,25 +283,10 @@ def call_planned(o, args, n, keywords):
     x = planned_object(o)
     rt = runtime()
     enter()
-    c = planned_call(call_room())
-    if rt.recorder != 0 or rt.mode & ANOMALY or not make_key(c, args, n & _WITHOUT_OFFSET, keywords):
-        return call_long(x, args, n, keywords)
-    plan = find_plan(x, c)
-    if plan == 0:
-        return call_without_plan(x, c, args, n, keywords)
-    steps = py_tuple_item(plan, PLAN_STEPS)
-    if steps == none():
-        return call_long(x, args, n, keywords)
-    py_incref(plan)
-    x.uses += 1
-    if DEBUG and x.uses & 1:
-        answer = call_recorded(x, c, args, n, keywords, plan)
-    else:
-        answer = call_by_plan(c, plan, py_bytes_text(steps))
-        if answer == 0 and py_err_occurred() == 0:
-            answer = call_long(x, args, n, keywords)
-    py_decref(plan)
-    return answer
+    answer = UNKNOWN
+    if rt.recorder == 0 and not rt.mode & ANOMALY:
+        answer = call_learned(x, args, n & _WITHOUT_OFFSET, keywords)
+    return call_long(x, args, n, keywords) if answer == UNKNOWN else answer
 
 
 # --- steps -----------------------------------------------------------------------------------------------------
@@ -305,8 +322,9 @@ def run_step(s, operands, values, n_values):
         made = min(made, ins[k])
     if not failed(made) and s.n_outs == IN_PLACE:
         made = inplace(s.op, n, ins, n_ints, attrs)
-        if not failed(made):
-            drop(made)
+        if not failed(made):  # the object has another record now where a history moved
+            words(values)[given[1]] = made
+            drop(ins[0])
             made = 0
     elif not failed(made):
         made = call_entry(s.op, n, ins, n_ints, attrs, outs, s.n_outs)
