@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from cuda_comparing import ROWS, agree, numbers
+from cuda_comparing import ROWS, agree, both, numbers
 
 from fastgrad.kernels.cuda.compile import BUILDERS
 from fastgrad.native.contracts.element_types import (
@@ -131,3 +131,92 @@ def test_casts():
 
 def test_all_builders_are_met():
     assert BUILDERS
+
+
+# --- filling ---------------------------------------------------------------------------------------------------
+
+
+def bits(value: float) -> int:
+    return int(np.float64(value).view(np.int64))
+
+
+@pytest.mark.parametrize("dtype", ROWS["constant"].dtypes, ids=DTYPES.__getitem__)
+def test_constants_sequences_and_triangles(dtype):
+    kind = np.dtype(DTYPES[dtype])
+    floating = kind.kind == "f"
+    value = bits(-1.25) if floating else 1
+    agree("constant", dtype, FLAT, {"out": np.zeros(300, kind)}, 0, 32, n=300, value=value)
+    if dtype in ROWS["sequence"].dtypes:
+        start, step = (bits(0.1), bits(0.3)) if floating else (3, 2)
+        agree("sequence", dtype, FLAT, {"out": np.zeros(131, kind)}, 0, 32, n=131, start=start, step=step)
+    x = numbers(np.random.default_rng(0), 3 * 5 * 4, dtype)
+    for name, diagonal in itertools.product(("tril", "triu"), (-2, 0, 1)):
+        sizes = {"matrices": 3, "rows": 5, "columns": 4, "diagonal": diagonal}
+        agree(name, dtype, FLAT, {"out": np.zeros(60, kind)}, 0, 32, x=x, **sizes)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=DTYPES.__getitem__)
+def test_random_numbers(dtype):
+    stream = {"n": 203, "seed": -7 << 40 | 5, "offset": 2**32 - 3, "per_block": 4 if dtype == FLOAT32 else 2}
+    out = {"out": np.zeros(203, DTYPES[dtype])}
+    agree("uniform", dtype, FLAT, out, 0, 32, a=bits(-1.0), b=bits(2.5), **stream)
+    mine, theirs = both("normal", dtype, FLAT, out, 32, a=bits(0.5), b=bits(2.0), **stream)
+    np.testing.assert_allclose(mine["out"], theirs["out"], atol=4e-6 if dtype == FLOAT32 else 1e-14)
+
+
+@pytest.mark.parametrize("dtype", [UINT8, INT32, INT64, FLOAT32], ids=DTYPES.__getitem__)
+def test_random_integers(dtype):
+    for a, b in ((0, 200), (-(2**62), 2**62)) if dtype == INT64 else ((0, 200),):
+        stream = {"n": 101, "seed": 5, "offset": 9, "per_block": 2, "a": a, "b": b}
+        agree("integers", dtype, FLAT, {"out": np.zeros(101, DTYPES[dtype])}, 0, 32, **stream)
+
+
+# --- reductions ------------------------------------------------------------------------------------------------
+
+REDUCTIONS = ("sum", "mean", "amax", "amin", "any", "all")
+
+
+def dims(name: str, sizes, strides) -> dict:
+    return {f"{name}__rank": len(sizes), f"{name}__sizes": list(sizes), f"{name}__strides": list(strides)}
+
+
+def reduced(name: str, dtype: int, kept, gone, x: np.ndarray, threads: int = 64) -> None:
+    """Compare a reduction; `kept` and `gone` are pairs of sizes and strides, innermost dimension first."""
+    results, count = int(np.prod(kept[0])), int(np.prod(gone[0]))
+    out = np.zeros(results, DTYPES[ROWS[name].frame().element("out", dtype)])
+    frame = dims("kept", *kept) | dims("gone", *gone) | {"count": count, "results": results}
+    agree(name, dtype, FLAT, {"out": out}, 2, threads, x=x, **frame)
+
+
+LAYOUTS = {
+    "rows": (([5], [40]), ([40], [1])),
+    "one": (([1], [0]), ([300], [1])),
+    "long rows": (([3], [2500]), ([2500], [1])),
+    "columns": (([21], [1]), ([37], [21])),
+    "inner and outer": (([4], [15]), ([15, 3], [1, 60])),
+    "many": (([3, 5], [1, 12]), ([4, 2], [3, 60])),
+    "single elements": (([70], [1]), ([1], [0])),
+    "nothing": (([9], [0]), ([0], [1])),
+    "broadcast": (([3], [0]), ([33], [1])),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name, layout):
+    if layout == "nothing" and name in ("amax", "amin", "mean"):
+        return
+    for dtype in ROWS[name].dtypes if layout in ("rows", "inner and outer") else (FLOAT32,):
+        x = numbers(np.random.default_rng(0), 7500, dtype)
+        if x.dtype.kind == "f":
+            x = x if name in ("amax", "amin", "any", "all") else np.abs(np.nan_to_num(x, posinf=3, neginf=5))
+        reduced(name, dtype, *LAYOUTS[layout], x)
+
+
+def test_sums_of_special_numbers_and_long_ones():
+    for value in (np.inf, -np.inf, np.nan):
+        x = np.ones(200, np.float32)
+        x[77] = value
+        reduced("sum", FLOAT32, ([2], [100]), ([100], [1]), x)
+    x = np.full(20000, 0.1, np.float32)
+    reduced("sum", FLOAT32, ([1], [0]), ([20000], [1]), x)

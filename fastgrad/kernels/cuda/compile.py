@@ -24,6 +24,9 @@ from fastgrad.native.contracts.element_types import DTYPES
 BUILDERS: dict[str, str] = {
     "elementwise:build": "elementwise:build",
     "copies:build": "elementwise:build",
+    "memory:constant": "filling:constant", "memory:triangle": "filling:triangle",
+    "random:sequence": "filling:sequence", "random:uniform": "filling:uniform", "random:normal": "filling:normal",
+    "random:integers": "filling:integers", "reduce:build": "reduce:build",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""
 
