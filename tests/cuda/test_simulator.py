@@ -191,7 +191,7 @@ def reduced(name: str, dtype: int, kept, gone, x: np.ndarray, threads: int = 64)
 LAYOUTS = {
     "rows": (([5], [40]), ([40], [1])),
     "one": (([1], [0]), ([300], [1])),
-    "long rows": (([3], [2500]), ([2500], [1])),
+    "long rows": (([2], [150]), ([150], [1])),
     "columns": (([21], [1]), ([37], [21])),
     "inner and outer": (([4], [15]), ([15, 3], [1, 60])),
     "many": (([3, 5], [1, 12]), ([4, 2], [3, 60])),
@@ -220,3 +220,82 @@ def test_sums_of_special_numbers_and_long_ones():
         reduced("sum", FLOAT32, ([2], [100]), ([100], [1]), x)
     x = np.full(20000, 0.1, np.float32)
     reduced("sum", FLOAT32, ([1], [0]), ([20000], [1]), x)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------
+
+ROW_OPS = tuple(kernel.name for kernel in ROWS.values() if kernel.builder == "rows:build")
+EXTENTS = {
+    "rows": (5, 37, 1),
+    "long": (2, 150, 1),
+    "columns": (2, 19, 5),
+    "few": (3, 4, 1),
+    "single": (1, 1, 1),
+}
+
+
+def row_numbers(name: str, dtype: int, count: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    kind = np.dtype(DTYPES[dtype])
+    if kind.kind != "f":
+        return numbers(rng, count, dtype)
+    x = rng.standard_normal(count)
+    if "prod" in name or "carried" in name:
+        x = np.where(x > 0, 1 + x / 50, 0.98 + x / 50)
+    return (np.abs(x) if "sum" in name and name != "logsumexp" else x).astype(kind)
+
+
+def rows_agree(
+    name: str, dtype: int, extents: tuple[int, int, int], x: np.ndarray, ulps: float, **more
+) -> None:
+    before, length, after = extents
+    one = name in ("prod", "logsumexp")
+    kind = DTYPES[ROWS[name].frame().element("out", dtype)]
+    out = np.zeros(before * after * (1 if one else length), kind)
+    frame = {"before": before, "length": length, "after": after, "pitch": after}
+    agree(name, dtype, FLAT, {"out": out}, ulps, 64, x=x, **frame, **more)
+
+
+@pytest.mark.parametrize("extents", EXTENTS)
+@pytest.mark.parametrize("name", ROW_OPS)
+def test_rows(name, extents):
+    count = int(np.prod(EXTENTS[extents]))
+    long = extents == "long"
+    for dtype in ROWS[name].dtypes if extents == "rows" else (FLOAT32,):
+        x = row_numbers(name, dtype, count, 0)
+        more = {}
+        if "backward" in name or "carried" in name:
+            more = {"second": row_numbers(name, dtype, count, 1)}
+        if "backward" in name:  # sums of both signs
+            x, more["second"] = np.abs(x), -np.abs(more["second"])
+        ulps = 200 if ("prod" in name or "carried" in name) and long else 30
+        rows_agree(
+            name, dtype, EXTENTS[extents], x, ulps if np.dtype(DTYPES[dtype]).kind == "f" else 0, **more
+        )
+
+
+def test_rows_with_infinities():
+    x = np.random.default_rng(0).standard_normal((4, 9)).astype(np.float32)
+    x[0, 3], x[1, 2], x[2] = np.inf, -np.inf, -np.inf
+    for name in ("softmax", "safe_softmax", "log_softmax", "logsumexp"):
+        rows_agree(name, FLOAT32, (4, 9, 1), x.ravel(), 8)
+    x[0, 5], x[3, 7] = 7, np.nan
+    rows_agree("cumsum", FLOAT32, (4, 9, 1), np.abs(x.ravel()), 1)
+
+
+@pytest.mark.parametrize("name", ["max_dim", "min_dim"])
+def test_extremes(name):
+    for (before, length, columns), dtype in itertools.product(EXTENTS.values(), (FLOAT32, UINT8)):
+        if length > 1000 and dtype == UINT8:
+            continue
+        x = numbers(np.random.default_rng(0), before * length * columns, dtype)
+        if x.dtype.kind == "f" and length < 1000:
+            x = np.round(np.where(np.isnan(x), 0, x))  # many that are equal
+        frame = {"before": before, "length": length, "after": columns, "columns": columns, "step": 0}
+        outs = {"values": np.zeros(before * columns, x.dtype), "places": np.zeros(before * columns, np.int64)}
+        agree(name, dtype, FLAT, outs, 0, 64, x=x, **frame)
+    for dtype in ROWS[name].dtypes:
+        x = numbers(np.random.default_rng(1), 60, dtype)
+        within = np.arange(60)[::-1].copy()
+        frame = {"before": 4, "length": 5, "after": 3, "columns": 3, "step": 100}
+        agree(name, dtype, FLAT, {"places": np.zeros(12, np.int64)}, 0, 64, x=x, within=within, **frame)

@@ -27,6 +27,7 @@ BUILDERS: dict[str, str] = {
     "memory:constant": "filling:constant", "memory:triangle": "filling:triangle",
     "random:sequence": "filling:sequence", "random:uniform": "filling:uniform", "random:normal": "filling:normal",
     "random:integers": "filling:integers", "reduce:build": "reduce:build",
+    "rows:build": "rows:build", "extremes:build": "extremes:build",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""
 
