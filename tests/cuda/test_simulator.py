@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cuda_comparing import ROWS, agree, both, numbers
 
+from fastgrad.kernels.cuda import losses, optim
 from fastgrad.kernels.cuda.compile import BUILDERS
 from fastgrad.native.contracts.element_types import (
     BOOL,
@@ -299,3 +300,101 @@ def test_extremes(name):
         within = np.arange(60)[::-1].copy()
         frame = {"before": 4, "length": 5, "after": 3, "columns": 3, "step": 100}
         agree(name, dtype, FLAT, {"places": np.zeros(12, np.int64)}, 0, 64, x=x, within=within, **frame)
+
+
+# --- training --------------------------------------------------------------------------------------------------
+
+
+def uniform(count: int, seed: int, dtype: int = FLOAT32) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(0.1, 1, count).astype(DTYPES[dtype])
+
+
+SETTINGS = {
+    "sgd_step": {"lr": 0.1, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.01},
+    "adam_step": {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.01},
+    "rmsprop_step": {"lr": 0.1, "alpha": 0.9, "eps": 1e-8, "weight_decay": 0.01, "momentum": 0.9},
+    "adagrad_step": {"lr": 0.1, "lr_decay": 0.1, "eps": 1e-8, "weight_decay": 0.01},
+}
+BUFFERS = {
+    "sgd_step": ("momentum_buffer",), "adam_step": ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
+    "rmsprop_step": ("square_avg", "grad_avg", "momentum_buffer"), "adagrad_step": ("sum",),
+}  # fmt: skip
+
+
+@pytest.fixture
+def small_grid(monkeypatch):
+    """Two blocks in place of hundreds."""
+    for module in (optim, losses):
+        monkeypatch.setattr(module, "GRID", (2, 1))
+        monkeypatch.setattr(module, "BLOCKS", 2)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_steps(name, small_grid):
+    for flags, counted, n, dtype, single in (
+        (0, 1, 150, FLOAT32, FLOAT32), (15, 0, 150, FLOAT32, FLOAT64), (2, 0, 0, FLOAT32, FLOAT32),
+        (9, 0, 50, FLOAT64, FLOAT32),
+    ):  # fmt: skip
+        kept = BUFFERS[name] if flags != 2 else BUFFERS[name][:2]
+        outs = {field: uniform(n, k, dtype) for k, field in enumerate(("param", *kept))}
+        if "grad_avg" in outs:
+            outs["grad_avg"] /= 10
+        if name != "sgd_step":
+            outs["step"] = np.array([4], DTYPES[single])
+        settings = {key: bits(value) for key, value in SETTINGS[name].items()}
+        frame = {"n": n, "single": single, "counted": counted, "grad": uniform(n, 9, dtype), "flags": flags}
+        agree(name, dtype, FLAT, outs, 64, 32, **frame, **settings)
+
+
+@pytest.mark.parametrize("order", [2.0, 1.0, np.inf, -np.inf, 0.0, 3.0])
+def test_norms(order):
+    for n, dtype in ((0, FLOAT32), (70, FLOAT32), (70, FLOAT64)):
+        frame = {"n": n, "tensor": uniform(n, 0, dtype) - 0.5, "order": bits(order)}
+        agree("norm_part", dtype, FLAT, {"total": np.array([0.75])}, 16, 64, **frame)
+
+
+def test_scaling_and_clipping(small_grid):
+    x = numbers(np.random.default_rng(0), 150, FLOAT32)
+    for factor in (1.0, 0.3):
+        given = {"n": 150, "single": FLOAT64, "factor": np.array([factor])}
+        agree("scale", FLOAT32, FLAT, {"tensor": x}, 0, 32, **given)
+    agree("clip", FLOAT32, FLAT, {"tensor": x}, 0, 32, n=150, bound=bits(0.7))
+
+
+@pytest.mark.parametrize("n", [1, 130])
+def test_dropout(n):
+    x = numbers(np.random.default_rng(0), n, FLOAT32)
+    frame = {"x__data": x, "x__numel": n, "seed": 11, "offset": 5, "threshold": 3 << 30, "scale": bits(4 / 3)}
+    outs = {"out": np.zeros(n, np.float32), "mask": np.zeros(n, np.bool_)}
+    agree("dropout", FLOAT32, FLAT, outs, 0, 32, **frame)
+    mask = np.arange(n) % 3 > 0
+    frame = {"x__data": x, "x__numel": n, "mask__data": mask, "scale": bits(1.5)}
+    agree("dropout_backward", FLOAT32, FLAT, {"out": np.zeros(n, np.float32)}, 0, 32, **frame)
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+@pytest.mark.parametrize("inner", [1, 3])
+def test_losses(reduction, inner, small_grid):
+    rows, classes = 23, 5
+    count = rows * inner
+    x = -uniform(count * classes, 0)
+    targets = np.random.default_rng(1).integers(0, classes, count)
+    targets[::7] = -100
+    shape = {"rows": rows, "classes": classes, "inner": inner, "ignore_index": -100, "reduction": reduction}
+    strides = {"row_stride": classes * inner, "class_stride": inner, "inner_stride": 1}
+    for weights in (0, uniform(classes, 2)):
+        frame = {"targets": targets, "weights": weights, **shape, **strides}
+        outs = {
+            "loss": np.zeros(count if reduction == 0 else 1, np.float32),
+            "total": np.zeros(1, np.float32),
+        }
+        agree("nll_loss", FLOAT32, FLAT, outs, 2, 32, x=x, **frame)
+        given = {"loss": uniform(count if reduction == 0 else 1, 3), "total": uniform(1, 4)}
+        outs = {"x": np.ones(count * classes, np.float32)}
+        agree("nll_loss_backward", FLOAT32, FLAT, outs, 2, 32, **given, **frame)
+    targets[4] = classes
+    report = {"status": np.zeros(3, np.int64)}
+    frame = {"targets": targets, "x": x, **shape, **strides}
+    outs = {"loss": np.zeros(count, np.float32), "total": np.zeros(1, np.float32)}
+    mine, theirs = both("nll_loss", FLOAT32, FLAT, outs | report, 32, **frame)
+    np.testing.assert_array_equal(mine["status"], theirs["status"])

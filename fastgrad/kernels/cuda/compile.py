@@ -28,6 +28,11 @@ BUILDERS: dict[str, str] = {
     "random:sequence": "filling:sequence", "random:uniform": "filling:uniform", "random:normal": "filling:normal",
     "random:integers": "filling:integers", "reduce:build": "reduce:build",
     "rows:build": "rows:build", "extremes:build": "extremes:build",
+    **{f"optim:{name}": f"optim:{name}" for name in (
+        "sgd", "adam", "rmsprop", "adagrad", "norm_part", "scale", "clip",
+    )},
+    "dropout:forward": "dropout:forward", "dropout:again": "dropout:again",
+    "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""
 
