@@ -31,7 +31,7 @@ class Team:
         self.warps = [threading.Barrier(min(device.WARP, threads)) for _ in range(0, threads, device.WARP)]
         self.values: list[object] = [None] * threads
         self.flags: list[bool] = [False] * threads
-        self.rooms: dict[object, list[object]] = {}
+        self.rooms: dict[int, list[object]] = {}
         self.lock = threading.Lock()
         self.failure: BaseException | None = None
 
@@ -54,7 +54,7 @@ class Team:
         warp.wait(PATIENCE)
         return found
 
-    def room(self, key: object, count: int) -> list[object]:
+    def room(self, key: int, count: int) -> list[object]:
         with self.lock:
             return self.rooms.setdefault(key, [None] * count)
 
@@ -108,9 +108,9 @@ def run(kernel, dtype: int, form: int, words, threads: int) -> None:
         items = math.prod(extents)
     else:
         items = math.prod(words[frame.place(i)] if isinstance(i, str) else i for i in body.items)
-    f = seen.read(taken)
+    f, function = seen.read(taken), TARGET.made(body.run)
     for block in range(-(-int(items) // body.per_block)):
-        run_block(body.run, f, block, body.threads)
+        run_block(function, f, block, body.threads)
 
 
 def divisor(size: int) -> int:

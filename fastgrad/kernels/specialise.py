@@ -18,11 +18,14 @@ def specialised(
 ) -> Any:
     """A decorated copy of a function for which `names` are globals; so are the functions that it calls, and theirs.
 
-    In `kept` are the copies of functions of modules, which are the same for whoever has the same names.
+    Of what Numba compiles for the CPU it is the Python function that is copied. In `kept` are the copies of functions
+    of modules, which are the same for whoever has the same names.
     """
     copies: dict[FunctionType, Any] = {}
 
     def made(value: Any) -> Any:
+        if kept is not None and type(value).__name__ == "CPUDispatcher":
+            value = value.py_func
         if type(value) is not FunctionType:
             return value
         place = copies if kept is None or not _is_of_module(value) else kept

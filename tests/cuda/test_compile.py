@@ -22,6 +22,8 @@ ROWS = {kernel.name: kernel for kernel in KERNELS}
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
 FORMS = {FLAT: "flat", STRIDED: "strided", INPLACE: "inplace"}
 
+IMPORT = re.compile(r"^\s*(import|from) numba(\.cuda| import cuda)", re.M)
+
 needs_compiler = pytest.mark.skipif(
     not compilation.toolchain(), reason="numba-cuda is not installed, which compiles kernels for CUDA"
 )
@@ -155,9 +157,7 @@ def test_without_a_compiler_it_says_what_to_install(empty, monkeypatch):
 
 def test_only_the_compiler_knows_numba_cuda():
     package = Path(fastgrad.__file__).parent
-    knowing = {
-        p.name for p in package.rglob("*.py") if re.search(r"numba(\.| import )cuda", p.read_text("utf-8"))
-    }
+    knowing = {path.name for path in package.rglob("*.py") if IMPORT.search(path.read_text("utf-8"))}
     assert knowing <= {"assemble.py", "hardware.py"}
 
 

@@ -6,8 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
-from cuda_comparing import ROWS, agree, numbers
+from cuda_comparing import ROWS, agree, both, numbers
 
+from fastgrad.kernels.cuda import losses, optim
 from fastgrad.kernels.cuda.compile import BUILDERS
 from fastgrad.native.contracts.element_types import (
     BOOL,
@@ -131,3 +132,269 @@ def test_casts():
 
 def test_all_builders_are_met():
     assert BUILDERS
+
+
+# --- filling ---------------------------------------------------------------------------------------------------
+
+
+def bits(value: float) -> int:
+    return int(np.float64(value).view(np.int64))
+
+
+@pytest.mark.parametrize("dtype", ROWS["constant"].dtypes, ids=DTYPES.__getitem__)
+def test_constants_sequences_and_triangles(dtype):
+    kind = np.dtype(DTYPES[dtype])
+    floating = kind.kind == "f"
+    value = bits(-1.25) if floating else 1
+    agree("constant", dtype, FLAT, {"out": np.zeros(300, kind)}, 0, 32, n=300, value=value)
+    if dtype in ROWS["sequence"].dtypes:
+        start, step = (bits(0.1), bits(0.3)) if floating else (3, 2)
+        agree("sequence", dtype, FLAT, {"out": np.zeros(131, kind)}, 0, 32, n=131, start=start, step=step)
+    x = numbers(np.random.default_rng(0), 3 * 5 * 4, dtype)
+    for name, diagonal in itertools.product(("tril", "triu"), (-2, 0, 1)):
+        sizes = {"matrices": 3, "rows": 5, "columns": 4, "diagonal": diagonal}
+        agree(name, dtype, FLAT, {"out": np.zeros(60, kind)}, 0, 32, x=x, **sizes)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=DTYPES.__getitem__)
+def test_random_numbers(dtype):
+    stream = {"n": 203, "seed": -7 << 40 | 5, "offset": 2**32 - 3, "per_block": 4 if dtype == FLOAT32 else 2}
+    out = {"out": np.zeros(203, DTYPES[dtype])}
+    agree("uniform", dtype, FLAT, out, 0, 32, a=bits(-1.0), b=bits(2.5), **stream)
+    mine, theirs = both("normal", dtype, FLAT, out, 32, a=bits(0.5), b=bits(2.0), **stream)
+    np.testing.assert_allclose(mine["out"], theirs["out"], atol=4e-6 if dtype == FLOAT32 else 1e-14)
+
+
+@pytest.mark.parametrize("dtype", [UINT8, INT32, INT64, FLOAT32], ids=DTYPES.__getitem__)
+def test_random_integers(dtype):
+    for a, b in ((0, 200), (-(2**62), 2**62)) if dtype == INT64 else ((0, 200),):
+        stream = {"n": 101, "seed": 5, "offset": 9, "per_block": 2, "a": a, "b": b}
+        agree("integers", dtype, FLAT, {"out": np.zeros(101, DTYPES[dtype])}, 0, 32, **stream)
+
+
+# --- reductions ------------------------------------------------------------------------------------------------
+
+REDUCTIONS = ("sum", "mean", "amax", "amin", "any", "all")
+
+
+def dims(name: str, sizes, strides) -> dict:
+    return {f"{name}__rank": len(sizes), f"{name}__sizes": list(sizes), f"{name}__strides": list(strides)}
+
+
+def reduced(name: str, dtype: int, kept, gone, x: np.ndarray, threads: int = 64) -> None:
+    """Compare a reduction; `kept` and `gone` are pairs of sizes and strides, innermost dimension first."""
+    results, count = int(np.prod(kept[0])), int(np.prod(gone[0]))
+    out = np.zeros(results, DTYPES[ROWS[name].frame().element("out", dtype)])
+    frame = dims("kept", *kept) | dims("gone", *gone) | {"count": count, "results": results}
+    agree(name, dtype, FLAT, {"out": out}, 2, threads, x=x, **frame)
+
+
+LAYOUTS = {
+    "rows": (([5], [40]), ([40], [1])),
+    "one": (([1], [0]), ([300], [1])),
+    "long rows": (([2], [150]), ([150], [1])),
+    "columns": (([21], [1]), ([37], [21])),
+    "inner and outer": (([4], [15]), ([15, 3], [1, 60])),
+    "many": (([3, 5], [1, 12]), ([4, 2], [3, 60])),
+    "single elements": (([70], [1]), ([1], [0])),
+    "nothing": (([9], [0]), ([0], [1])),
+    "broadcast": (([3], [0]), ([33], [1])),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name, layout):
+    if layout == "nothing" and name in ("amax", "amin", "mean"):
+        return
+    for dtype in ROWS[name].dtypes if layout in ("rows", "inner and outer") else (FLOAT32,):
+        x = numbers(np.random.default_rng(0), 7500, dtype)
+        if x.dtype.kind == "f":
+            x = x if name in ("amax", "amin", "any", "all") else np.abs(np.nan_to_num(x, posinf=3, neginf=5))
+        reduced(name, dtype, *LAYOUTS[layout], x)
+
+
+def test_sums_of_special_numbers_and_long_ones():
+    for value in (np.inf, -np.inf, np.nan):
+        x = np.ones(200, np.float32)
+        x[77] = value
+        reduced("sum", FLOAT32, ([2], [100]), ([100], [1]), x)
+    x = np.full(20000, 0.1, np.float32)
+    reduced("sum", FLOAT32, ([1], [0]), ([20000], [1]), x)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------
+
+ROW_OPS = tuple(kernel.name for kernel in ROWS.values() if kernel.builder == "rows:build")
+EXTENTS = {
+    "rows": (5, 37, 1),
+    "long": (2, 150, 1),
+    "columns": (2, 19, 5),
+    "few": (3, 4, 1),
+    "single": (1, 1, 1),
+}
+
+
+def row_numbers(name: str, dtype: int, count: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    kind = np.dtype(DTYPES[dtype])
+    if kind.kind != "f":
+        return numbers(rng, count, dtype)
+    x = rng.standard_normal(count)
+    if "prod" in name or "carried" in name:
+        x = np.where(x > 0, 1 + x / 50, 0.98 + x / 50)
+    return (np.abs(x) if "sum" in name and name != "logsumexp" else x).astype(kind)
+
+
+def rows_agree(
+    name: str, dtype: int, extents: tuple[int, int, int], x: np.ndarray, ulps: float, **more
+) -> None:
+    before, length, after = extents
+    one = name in ("prod", "logsumexp")
+    kind = DTYPES[ROWS[name].frame().element("out", dtype)]
+    out = np.zeros(before * after * (1 if one else length), kind)
+    frame = {"before": before, "length": length, "after": after, "pitch": after}
+    agree(name, dtype, FLAT, {"out": out}, ulps, 64, x=x, **frame, **more)
+
+
+@pytest.mark.parametrize("extents", EXTENTS)
+@pytest.mark.parametrize("name", ROW_OPS)
+def test_rows(name, extents):
+    count = int(np.prod(EXTENTS[extents]))
+    long = extents == "long"
+    for dtype in ROWS[name].dtypes if extents == "rows" else (FLOAT32,):
+        x = row_numbers(name, dtype, count, 0)
+        more = {}
+        if "backward" in name or "carried" in name:
+            more = {"second": row_numbers(name, dtype, count, 1)}
+        if "backward" in name:  # sums of both signs
+            x, more["second"] = np.abs(x), -np.abs(more["second"])
+        ulps = 200 if ("prod" in name or "carried" in name) and long else 30
+        rows_agree(
+            name, dtype, EXTENTS[extents], x, ulps if np.dtype(DTYPES[dtype]).kind == "f" else 0, **more
+        )
+
+
+def test_rows_with_infinities():
+    x = np.random.default_rng(0).standard_normal((4, 9)).astype(np.float32)
+    x[0, 3], x[1, 2], x[2] = np.inf, -np.inf, -np.inf
+    for name in ("softmax", "safe_softmax", "log_softmax", "logsumexp"):
+        rows_agree(name, FLOAT32, (4, 9, 1), x.ravel(), 8)
+    x[0, 5], x[3, 7] = 7, np.nan
+    rows_agree("cumsum", FLOAT32, (4, 9, 1), np.abs(x.ravel()), 1)
+
+
+@pytest.mark.parametrize("name", ["max_dim", "min_dim"])
+def test_extremes(name):
+    for (before, length, columns), dtype in itertools.product(EXTENTS.values(), (FLOAT32, UINT8)):
+        if length > 1000 and dtype == UINT8:
+            continue
+        x = numbers(np.random.default_rng(0), before * length * columns, dtype)
+        if x.dtype.kind == "f" and length < 1000:
+            x = np.round(np.where(np.isnan(x), 0, x))  # many that are equal
+        frame = {"before": before, "length": length, "after": columns, "columns": columns, "step": 0}
+        outs = {"values": np.zeros(before * columns, x.dtype), "places": np.zeros(before * columns, np.int64)}
+        agree(name, dtype, FLAT, outs, 0, 64, x=x, **frame)
+    for dtype in ROWS[name].dtypes:
+        x = numbers(np.random.default_rng(1), 60, dtype)
+        within = np.arange(60)[::-1].copy()
+        frame = {"before": 4, "length": 5, "after": 3, "columns": 3, "step": 100}
+        agree(name, dtype, FLAT, {"places": np.zeros(12, np.int64)}, 0, 64, x=x, within=within, **frame)
+
+
+# --- training --------------------------------------------------------------------------------------------------
+
+
+def uniform(count: int, seed: int, dtype: int = FLOAT32) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(0.1, 1, count).astype(DTYPES[dtype])
+
+
+SETTINGS = {
+    "sgd_step": {"lr": 0.1, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.01},
+    "adam_step": {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.01},
+    "rmsprop_step": {"lr": 0.1, "alpha": 0.9, "eps": 1e-8, "weight_decay": 0.01, "momentum": 0.9},
+    "adagrad_step": {"lr": 0.1, "lr_decay": 0.1, "eps": 1e-8, "weight_decay": 0.01},
+}
+BUFFERS = {
+    "sgd_step": ("momentum_buffer",), "adam_step": ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
+    "rmsprop_step": ("square_avg", "grad_avg", "momentum_buffer"), "adagrad_step": ("sum",),
+}  # fmt: skip
+
+
+@pytest.fixture
+def small_grid(monkeypatch):
+    """Two blocks in place of hundreds."""
+    for module in (optim, losses):
+        monkeypatch.setattr(module, "GRID", (2, 1))
+        monkeypatch.setattr(module, "BLOCKS", 2)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_steps(name, small_grid):
+    for flags, counted, n, dtype, single in (
+        (0, 1, 150, FLOAT32, FLOAT32), (15, 0, 150, FLOAT32, FLOAT64), (2, 0, 0, FLOAT32, FLOAT32),
+        (9, 0, 50, FLOAT64, FLOAT32),
+    ):  # fmt: skip
+        kept = BUFFERS[name] if flags != 2 else BUFFERS[name][:2]
+        outs = {field: uniform(n, k, dtype) for k, field in enumerate(("param", *kept))}
+        if "grad_avg" in outs:
+            outs["grad_avg"] /= 10
+        if name != "sgd_step":
+            outs["step"] = np.array([4], DTYPES[single])
+        settings = {key: bits(value) for key, value in SETTINGS[name].items()}
+        frame = {"n": n, "single": single, "counted": counted, "grad": uniform(n, 9, dtype), "flags": flags}
+        agree(name, dtype, FLAT, outs, 64, 32, **frame, **settings)
+
+
+@pytest.mark.parametrize("order", [2.0, 1.0, np.inf, -np.inf, 0.0, 3.0])
+def test_norms(order):
+    for n, dtype in ((0, FLOAT32), (70, FLOAT32), (70, FLOAT64)):
+        frame = {"n": n, "tensor": uniform(n, 0, dtype) - 0.5, "order": bits(order)}
+        agree("norm_part", dtype, FLAT, {"total": np.array([0.75])}, 16, 64, **frame)
+
+
+def test_scaling_and_clipping(small_grid):
+    x = numbers(np.random.default_rng(0), 150, FLOAT32)
+    for factor in (1.0, 0.3):
+        given = {"n": 150, "single": FLOAT64, "factor": np.array([factor])}
+        agree("scale", FLOAT32, FLAT, {"tensor": x}, 0, 32, **given)
+    agree("clip", FLOAT32, FLAT, {"tensor": x}, 0, 32, n=150, bound=bits(0.7))
+
+
+@pytest.mark.parametrize("n", [1, 130])
+def test_dropout(n):
+    x = numbers(np.random.default_rng(0), n, FLOAT32)
+    frame = {"x__data": x, "x__numel": n, "seed": 11, "offset": 5, "threshold": 3 << 30, "scale": bits(4 / 3)}
+    outs = {"out": np.zeros(n, np.float32), "mask": np.zeros(n, np.bool_)}
+    agree("dropout", FLOAT32, FLAT, outs, 0, 32, **frame)
+    mask = np.arange(n) % 3 > 0
+    frame = {"x__data": x, "x__numel": n, "mask__data": mask, "scale": bits(1.5)}
+    agree("dropout_backward", FLOAT32, FLAT, {"out": np.zeros(n, np.float32)}, 0, 32, **frame)
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+@pytest.mark.parametrize("inner", [1, 3])
+def test_losses(reduction, inner, small_grid):
+    rows, classes = 23, 5
+    count = rows * inner
+    x = -uniform(count * classes, 0)
+    targets = np.random.default_rng(1).integers(0, classes, count)
+    targets[::7] = -100
+    shape = {"rows": rows, "classes": classes, "inner": inner, "ignore_index": -100, "reduction": reduction}
+    strides = {"row_stride": classes * inner, "class_stride": inner, "inner_stride": 1}
+    for weights in (0, uniform(classes, 2)):
+        frame = {"targets": targets, "weights": weights, **shape, **strides}
+        outs = {
+            "loss": np.zeros(count if reduction == 0 else 1, np.float32),
+            "total": np.zeros(1, np.float32),
+        }
+        agree("nll_loss", FLOAT32, FLAT, outs, 2, 32, x=x, **frame)
+        given = {"loss": uniform(count if reduction == 0 else 1, 3), "total": uniform(1, 4)}
+        outs = {"x": np.ones(count * classes, np.float32)}
+        agree("nll_loss_backward", FLOAT32, FLAT, outs, 2, 32, **given, **frame)
+    targets[4] = classes
+    report = {"status": np.zeros(3, np.int64)}
+    frame = {"targets": targets, "x": x, **shape, **strides}
+    outs = {"loss": np.zeros(count, np.float32), "total": np.zeros(1, np.float32)}
+    mine, theirs = both("nll_loss", FLOAT32, FLAT, outs | report, 32, **frame)
+    np.testing.assert_array_equal(mine["status"], theirs["status"])

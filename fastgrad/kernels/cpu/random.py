@@ -29,6 +29,7 @@ from numba import njit
 
 from fastgrad.kernels import vecmath
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
+from fastgrad.kernels.scalar_ir import fma, like, sqrt, where
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import float_of, memcpy, stack_frame
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, ITEMSIZES
@@ -82,14 +83,14 @@ def unit_32(word):
 def unit_64(high, low):
     """A multiple of ``2**-53`` in [0, 1)."""
     rest = np.float64(np.int32(low >> np.uint64(11))) * 2.0**-53
-    return vecmath.fma(np.float64(np.uint32(high)), 2.0**-32, rest)
+    return fma(np.float64(np.uint32(high)), 2.0**-32, rest)
 
 
 @inline
 def within(u, a, b):
     """``a + (b - a) u``. What rounding takes to b becomes a, which rounding makes too rare by as much."""
-    value = vecmath.fma(b - a, u, a)
-    return vecmath.where(value < b, value, a)
+    value = fma(b - a, u, a)
+    return where(value < b, value, a)
 
 
 @inline
@@ -110,10 +111,10 @@ def uniform_64(x0, x1, x2, x3, a, b):
 @inline
 def pair(log, u, turn, mean, deviation):
     """Two independent normal numbers from u in (0, 1] and an angle."""
-    radius = vecmath.sqrt(vecmath.like(u, -2) * log(u)) * deviation
-    cosine = vecmath.sin_of_quadrants(turn, vecmath.like(u, 1))
-    sine = vecmath.sin_of_quadrants(turn, vecmath.like(u, 0))
-    return vecmath.fma(radius, cosine, mean), vecmath.fma(radius, sine, mean)
+    radius = sqrt(like(u, -2) * log(u)) * deviation
+    cosine = vecmath.sin_of_quadrants(turn, like(u, 1))
+    sine = vecmath.sin_of_quadrants(turn, like(u, 0))
+    return fma(radius, cosine, mean), fma(radius, sine, mean)
 
 
 log_32, log_64 = vecmath.F32.log, vecmath.F64.log
@@ -122,7 +123,7 @@ log_32, log_64 = vecmath.F32.log, vecmath.F64.log
 @inline
 def pair_32(first, second, mean, deviation):
     """All 32 bits of a word count where u is small, so that numbers reach 6.7 deviations."""
-    u = vecmath.fma(np.float32(np.uint32(first)), np.float32(2.0**-32), np.float32(2.0**-33))
+    u = fma(np.float32(np.uint32(first)), np.float32(2.0**-32), np.float32(2.0**-33))
     return pair(log_32, u, unit_32(second) * np.float32(TWO_PI), mean, deviation)
 
 
@@ -151,7 +152,7 @@ def scaled_integer(high, low, a, b):
     middle = high * s0 + ((low * s0) >> HALF)
     other = low * s1 + (middle & LOW)
     upper = high * s1 + (middle >> HALF) + (other >> HALF)
-    return np.int64(np.uint64(a) + vecmath.where(span == ZERO, (high << HALF) | low, upper))
+    return np.int64(np.uint64(a) + where(span == ZERO, (high << HALF) | low, upper))
 
 
 @inline
@@ -238,7 +239,7 @@ def sequence(kernel: Any, dtype: int, layout_class: int) -> Builder:
         def loop(out, n, start, step):
             first, distance = float_of(start), float_of(step)
             for i in range(n):
-                store(out, i, vecmath.fma(np.float64(i), distance, first))
+                store(out, i, fma(np.float64(i), distance, first))
     else:
 
         def loop(out, n, start, step):

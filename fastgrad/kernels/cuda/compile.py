@@ -24,6 +24,15 @@ from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64
 BUILDERS: dict[str, str] = {
     "elementwise:build": "elementwise:build",
     "copies:build": "elementwise:build",
+    "memory:constant": "filling:constant", "memory:triangle": "filling:triangle",
+    "random:sequence": "filling:sequence", "random:uniform": "filling:uniform", "random:normal": "filling:normal",
+    "random:integers": "filling:integers", "reduce:build": "reduce:build",
+    "rows:build": "rows:build", "extremes:build": "extremes:build",
+    **{f"optim:{name}": f"optim:{name}" for name in (
+        "sgd", "adam", "rmsprop", "adagrad", "norm_part", "scale", "clip",
+    )},
+    "dropout:forward": "dropout:forward", "dropout:again": "dropout:again",
+    "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""
 

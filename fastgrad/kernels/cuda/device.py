@@ -7,8 +7,11 @@ runs over the host's memory, thread by thread, which is what the tests do: `here
 
 from __future__ import annotations
 
+import itertools
+import math
 import threading
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,9 +187,11 @@ def _wrapped(value, kind):
 
 
 def fma(x, y, z):
-    """``x * y + z``; on the GPU with one rounding."""
-    kind = type(x)
-    return kind(np.float64(x) * np.float64(y) + np.float64(z)) if kind is np.float32 else x * y + z
+    """``x * y + z`` with one rounding."""
+    if not np.isfinite(x) or not np.isfinite(y) or not np.isfinite(z):
+        return x * y + z
+    exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+    return type(x)(float(exact)) if exact else x * y + z
 
 
 absolute, sqrt, floor, ceil, trunc, round_half_even = np.abs, np.sqrt, np.floor, np.ceil, np.trunc, np.rint
@@ -197,20 +202,32 @@ tanh, sin, cos = np.tanh, np.sin, np.cos
 
 def erf(x):
     """The error function."""
-    import math
-
     return type(x)(math.erf(x))
+
+
+def sinpi(x):
+    """``sin(pi x)``."""
+    return type(x)(math.sin(math.pi * float(x)))
+
+
+def cospi(x):
+    """``cos(pi x)``."""
+    return type(x)(math.cos(math.pi * float(x)))
 
 
 WORDS = (
     "thread", "block", "barrier", "barrier_any", "shuffle_xor", "shuffle_up", "shuffle_from", "quotient",
     "high_product", "like", "where", "float_of", "bits_of_32", "divide", "fma",
     "absolute", "sqrt", "floor", "ceil", "trunc", "round_half_even", "copysign", "fmod", "power", "greater", "smaller",
-    "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "sin", "cos", "erf",
+    "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "sin", "cos", "erf", "sinpi",
+    "cospi",
 )  # fmt: skip
 """The names that stand for something else on the GPU."""
 
 # --- elements in the host's memory -----------------------------------------------------------------------------
+
+
+_rooms = itertools.count()
 
 
 def _element(code: int) -> Element:
@@ -246,8 +263,10 @@ def _element(code: int) -> Element:
         return some
 
     def shared(count):
+        which = next(_rooms)
+
         def room():
-            return here.team.room(room, count)
+            return here.team.room(which, count)
 
         return room
 
@@ -265,4 +284,5 @@ def _element(code: int) -> Element:
 
 def simulated() -> Target:
     """Kernels over the host's memory, in plain Python."""
-    return Target({code: _element(code) for code in SUPPORTED_DTYPES}, {}, lambda function: function, {})
+    words = {name: globals()[name] for name in WORDS}
+    return Target({code: _element(code) for code in SUPPORTED_DTYPES}, words, lambda function: function, {})

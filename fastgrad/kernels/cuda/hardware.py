@@ -13,7 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import cuda
-from numba.cuda import libdevice, types
+from numba.cuda import cgutils, libdevice, types
 from numba.cuda.extending import intrinsic
 
 from fastgrad.kernels.cuda import scalar_math
@@ -87,8 +87,13 @@ def quotient(context, a, b):  # type: ignore[no-untyped-def]
     return types.uint32(types.uint32, types.uint32), emit
 
 
-def high_product(a, b):  # type: ignore[no-untyped-def]
-    return types.uint32((types.uint64(a) * types.uint64(b)) >> types.uint64(32))
+@intrinsic
+def high_product(context, a, b):  # type: ignore[no-untyped-def]
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        kind = ir.FunctionType(_I32, [_I32, _I32])  # a product of 64 bits would be one of two registers each
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.nvvm.mulhi.ui"), args)
+
+    return types.uint32(types.uint32, types.uint32), emit
 
 
 @intrinsic
@@ -111,6 +116,18 @@ def where(context, condition, x, y):  # type: ignore[no-untyped-def]
         return builder.select(args[0], *values)
 
     return kind(types.boolean, x, y), emit
+
+
+@intrinsic
+def fma(context, x, y, z):  # type: ignore[no-untyped-def]
+    kind = types.unliteral(x)
+
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.fma(
+            *(inner.cast(builder, a, t, kind) for a, t in zip(args, signature.args, strict=True))
+        )
+
+    return kind(x, y, z), emit
 
 
 def _bits(source: Any, target: Any) -> Any:
@@ -153,28 +170,38 @@ def divide(context, x, y):  # type: ignore[no-untyped-def]
 
 
 _MATH: dict[str, Any] = {
-    "absolute": math.fabs, "sqrt": math.sqrt, "floor": libdevice.floor, "copysign": math.copysign, "fmod": math.fmod,
+    "absolute": math.fabs, "sqrt": math.sqrt, "copysign": math.copysign, "fmod": math.fmod,
     "power": math.pow, "exp": math.exp, "expm1": math.expm1, "exp2": math.exp2, "log": math.log, "log1p": math.log1p,
     "log2": math.log2, "log10": math.log10, "tanh": math.tanh, "sin": math.sin, "cos": math.cos, "erf": math.erf,
-    "fma": cuda.fma,
 }  # fmt: skip
 _BY_DTYPE = {  # what `math` has under other types, and what it lacks
     "floor": ("floorf", "floor"), "ceil": ("ceilf", "ceil"), "trunc": ("truncf", "trunc"),
     "round_half_even": ("rintf", "rint"), "greater": ("fmaxf", "fmax"), "smaller": ("fminf", "fmin"),
+    "sinpi": ("sinpif", "sinpi"), "cospi": ("cospif", "cospi"),
 }  # fmt: skip
+
+
+@functools.cache
+def _of_toolkit(name: str) -> Any:
+    """A function of the toolkit; what stands for it in `libdevice` is an empty function, which must not be copied."""
+    function = getattr(libdevice, name)
+    if name.startswith(("fmax", "fmin")):
+        return device_function(lambda x, y: function(x, y))
+    return device_function(lambda x: function(x))
 
 
 @functools.cache
 def words(dtype: int) -> dict[str, Any]:
     """What stands for the words of `device`; functions of numbers are those of a dtype."""
-    functions = (thread, block, barrier, barrier_any, shuffle_xor, shuffle_up, shuffle_from, high_product)
+    functions = (thread, block, barrier, barrier_any, shuffle_xor, shuffle_up, shuffle_from)
     found: dict[str, Any] = {f.__name__: device_function(f) for f in functions}
     found |= {
-        "quotient": quotient, "like": like, "where": where, "float_of": float_of, "bits_of_32": bits_of_32,
-        "divide": divide,
+        "quotient": quotient, "high_product": high_product, "like": like, "where": where, "float_of": float_of, "bits_of_32": bits_of_32,
+        "divide": divide, "fma": fma,
     }  # fmt: skip
     found |= _MATH
-    found |= {word: getattr(libdevice, names[dtype == FLOAT64]) for word, names in _BY_DTYPE.items()}
+    for word, names in _BY_DTYPE.items():
+        found[word] = _of_toolkit(names[dtype == FLOAT64])
     return found
 
 

@@ -1,0 +1,104 @@
+"""Kernels of the negative log likelihood on the CUDA device.
+
+Where there is one loss of all, one block adds it up, and where there is one of each, what the weights come to. The grid
+is the same for every size, so that there is a result of nothing as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastgrad.kernels.cuda.builder import Body
+from fastgrad.kernels.cuda.device import Target, block, quotient, thread
+from fastgrad.kernels.cuda.reports import reporting
+from fastgrad.kernels.cuda.teams import TOGETHER, added, sums, whole
+from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.frames.losses import EACH, MEAN
+
+THREADS = 512
+GRID = (66, 4)  # factors of the number of blocks
+BLOCKS = GRID[0] * GRID[1]
+
+
+def nll(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    """``-w[y] * x[y]``, each, summed, or summed and divided by the total weight."""
+    e, class_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
+    load, store, zero, one = e.load, e.store, e.constant(0), e.constant(1)
+    fold = sums(target, dtype, threads)
+
+    def weighed(f, i):
+        """The loss and the weight of a target."""
+        y = class_of(f.targets, i)
+        if y == f.ignore_index:
+            return zero, zero
+        if y < 0 or y >= f.classes:
+            report(f, y, f.classes)
+            return zero, zero
+        w = load(f.weights, y) if f.weights != 0 else one
+        return -w * load(f.x, place(f, i) + y * f.class_stride), w
+
+    def run(f):
+        count = f.rows * f.inner
+        if f.reduction == EACH:
+            i = np.int64(block()) * threads + thread()
+            while i < count:
+                loss, _ = weighed(f, i)
+                store(f.loss, i, loss)
+                i += BLOCKS * threads
+        if block() != 0:
+            return
+        total, lost, weights, lost_weights = zero, zero, zero, zero
+        i = np.int64(thread())
+        while i < count:
+            loss, w = weighed(f, i)
+            total, lost = added(total, lost, loss)
+            weights, lost_weights = added(weights, lost_weights, w)
+            i += threads
+        total, lost = fold(total, lost, TOGETHER)
+        weights, lost_weights = fold(weights, lost_weights, TOGETHER)
+        if thread() == 0:
+            weight = whole(weights, lost_weights)
+            loss = whole(total, lost)
+            store(f.total, 0, weight)
+            if f.reduction != EACH:
+                store(f.loss, 0, loss / weight if f.reduction == MEAN else loss)
+
+    return Body(run, GRID, 1, threads)
+
+
+def place(f, i):
+    """Where the i-th target's classes begin."""
+    row = np.int64(quotient(np.uint32(i), np.uint32(f.inner)))
+    return row * f.row_stride + (i - row * f.inner) * f.inner_stride
+
+
+def nll_backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    """``-w[y] * g`` at the targets, zero elsewhere: each element is written once."""
+    e, class_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
+    load, store, zero, one, per_block = e.load, e.store, e.constant(0), e.constant(1), threads * 4
+
+    def run(f):
+        end = min(np.int64(block() + 1) * per_block, f.rows * f.classes * f.inner)
+        at = np.int64(block()) * per_block + thread()
+        scale = one / load(f.total, 0) if f.reduction == MEAN else one
+        inner, classes = np.uint32(f.inner), np.uint32(f.classes)
+        while at < end:
+            line = quotient(np.uint32(at), inner)
+            row = quotient(line, classes)
+            kind = np.int64(np.uint32(line - row * classes))
+            beside = at - np.int64(line) * f.inner
+            i = np.int64(row) * f.inner + beside
+            y, value = class_of(f.targets, i), zero
+            if y != f.ignore_index:
+                if y < 0 or y >= f.classes:
+                    report(f, y, f.classes)
+                elif y == kind:
+                    w = load(f.weights, y) if f.weights != 0 else one
+                    value = -w * scale * load(f.loss, i if f.reduction == EACH else 0)
+            to = np.int64(row) * f.row_stride + kind * f.class_stride + beside * f.inner_stride
+            store(f.x, to, value)
+            at += threads
+
+    return Body(run, ("rows", "classes", "inner"), per_block, threads)

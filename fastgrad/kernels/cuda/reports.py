@@ -1,0 +1,26 @@
+"""What a kernel of the CUDA device says is wrong with what it reads: an index that is out of range.
+
+Several threads may find one; whose is kept nobody can tell.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad.kernels.cuda.device import Target
+from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.frame import INDEX_OUTSIDE, REPORT
+
+KIND, FIRST, SECOND = (REPORT.fields[name][0] for name in ("kind", "first", "second"))
+
+
+def reporting(target: Target) -> Any:
+    """A function that says that an index is out of range."""
+    store = target.elements[INT64].store
+
+    def report_index(f, index, size):
+        store(f.status, FIRST, index)
+        store(f.status, SECOND, size)
+        store(f.status, KIND, INDEX_OUTSIDE)
+
+    return report_index

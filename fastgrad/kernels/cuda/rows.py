@@ -1,0 +1,344 @@
+"""Kernels of the CUDA device over the rows of one dimension; see `teams`.
+
+The formulas are those of the CPU, see `kernels.cpu.rows`: a row's greatest element becomes a shift, the sum of a term
+over the row a rest, and with both of them each element is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastgrad.kernels.cuda.builder import Body
+from fastgrad.kernels.cuda.device import (
+    WARP,
+    Element,
+    Target,
+    block,
+    quotient,
+    shuffle_from,
+    shuffle_up,
+    thread,
+    where,
+)
+from fastgrad.kernels.cuda.teams import (
+    THREADS,
+    added,
+    folding,
+    joined,
+    joined_exactly,
+    place_of,
+    rounds_of,
+    row_of,
+    scanning,
+    size_of,
+    sums,
+    way,
+    whole,
+)
+from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64
+
+
+def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    """The kernel of a row op for one dtype."""
+    name = kernel.options["row"]
+    result = target.elements[kernel.frame().element("out", dtype)]
+    run = _MAKERS[name](target, dtype, result, name, threads)
+    return Body(run, ("before", "after"), threads // WARP, threads)
+
+
+def row_begins(f, row):
+    """Where a row begins, and where its result is."""
+    before = quotient(np.uint32(row), np.uint32(f.after))
+    beside = np.int64(np.uint32(np.uint32(row) - before * np.uint32(f.after)))
+    blocks = np.int64(before)
+    return blocks * f.length * f.pitch + beside, blocks * f.pitch + beside
+
+
+# --- softmax and relatives -------------------------------------------------------------------------------------
+
+
+class _Formula(NamedTuple):
+    """What an op does with a row: ``moved(greatest)`` is its shift (None: there is none), the sum of ``term(x, s, shift)``
+    its total, ``finish(total, shift)`` its rest and ``item(x, s, shift, rest)`` an element (None: the rest is the result).
+    """
+
+    term: Any
+    finish: Any
+    item: Any = None
+    moved: Any = None
+    inputs: int = 1
+
+
+def _formula_kernel(formula: _Formula, target: Target, dtype: int, threads: int) -> Any:
+    element = target.elements[dtype]
+    load, store, zero, least = element.load, element.store, element.constant(0), element.constant(-np.inf)
+    maximum, second = element.math.maximum, formula.inputs == 2
+    reduces, shifted = formula.item is None, formula.moved is not None
+    term, finish = formula.term, formula.finish
+    moved, item = formula.moved or formula.finish, formula.item or formula.term
+    fold_sum = sums(target, dtype, threads)
+    fold_greatest = folding(target, _greater(maximum), (dtype, INT32), threads)
+
+    def shift_of(f, at, lane, lanes, how):
+        if not shifted:
+            return zero
+        best, k = least, lane
+        while k < f.length:
+            best = maximum(best, load(f.x, at + k * f.pitch))
+            k += lanes
+        best, _ = fold_greatest(best, np.int32(0), how)
+        return moved(best)
+
+    def rest_of(f, at, lane, lanes, how, shift):
+        total, lost, k = zero, zero, lane
+        while k < f.length:
+            place = at + k * f.pitch
+            other = load(f.second, place) if second else zero
+            total, lost = added(total, lost, term(load(f.x, place), other, shift))
+            k += lanes
+        total, lost = fold_sum(total, lost, how)
+        return finish(whole(total, lost), shift)
+
+    def write(f, at, lane, lanes, shift, rest):
+        k = lane
+        while k < f.length:
+            place = at + k * f.pitch
+            other = load(f.second, place) if second else zero
+            store(f.out, place, item(load(f.x, place), other, shift, rest))
+            k += lanes
+
+    def run(f):
+        rows = f.before * f.after
+        how = way(rows, f.length, f.after >= threads // WARP, threads)
+        lane, lanes = place_of(how, threads), size_of(how, threads)
+        turn, turns = np.int64(0), rounds_of(how, rows, threads)
+        while turn < turns:
+            row = row_of(how, turn, threads)
+            at, to = row_begins(f, min(row, rows - 1))
+            shift = shift_of(f, at, lane, lanes, how)
+            rest = rest_of(f, at, lane, lanes, how, shift)
+            if row < rows:
+                if not reduces:
+                    write(f, at, lane, lanes, shift, rest)
+                elif lane == 0:
+                    store(f.out, to, rest)
+            turn += 1
+
+    return run
+
+
+def _greater(maximum: Any) -> Any:
+    def combine(a, nothing, b, none):
+        return maximum(a, b), nothing
+
+    return combine
+
+
+def _softmax(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
+    element = target.elements[dtype]
+    exp, zero, one, nothing = (
+        element.math.exp,
+        element.constant(0),
+        element.constant(1),
+        element.constant(-np.inf),
+    )
+    safe = name == "safe_softmax"
+
+    def moved(m):
+        return where(m == nothing, zero, m) if safe else m
+
+    def term(x, other, shift):
+        return exp(x - shift)
+
+    def finish(total, shift):
+        return where(total == zero, zero, one / total) if safe else one / total
+
+    def item(x, other, shift, scale):
+        return exp(x - shift) * scale
+
+    return _formula_kernel(_Formula(term, finish, item, moved), target, dtype, threads)
+
+
+def _log_softmax(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
+    exp, log = target.elements[dtype].math.exp, target.elements[dtype].math.log
+
+    def moved(m):
+        return m
+
+    def term(x, other, shift):
+        return exp(x - shift)
+
+    def finish(total, shift):
+        return log(total)
+
+    def item(x, other, shift, rest):
+        return (x - shift) - rest
+
+    return _formula_kernel(_Formula(term, finish, item, moved), target, dtype, threads)
+
+
+def _logsumexp(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
+    element = target.elements[dtype]
+    exp, log, zero, infinite = (
+        element.math.exp,
+        element.math.log,
+        element.constant(0),
+        element.constant(np.inf),
+    )
+
+    def moved(m):
+        """The maximum, but 0 where it is infinite, so that inf - inf never arises."""
+        return where((m == infinite) | (m == -infinite), zero, m)
+
+    def term(x, other, shift):
+        return exp(x - shift)
+
+    def finish(total, shift):
+        return shift + log(total)
+
+    return _formula_kernel(_Formula(term, finish, moved=moved), target, dtype, threads)
+
+
+def _softmax_backward(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
+    exp, logarithmic = target.elements[dtype].math.exp, name == "log_softmax_backward"
+
+    def term(v, s, shift):
+        return v if logarithmic else v * s
+
+    def finish(total, shift):
+        return total
+
+    def item(v, s, shift, total):
+        return v - exp(s) * total if logarithmic else s * (v - total)
+
+    return _formula_kernel(_Formula(term, finish, item, inputs=2), target, dtype, threads)
+
+
+# --- sums and products along a row -----------------------------------------------------------------------------
+
+
+def _prod(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
+    code = dtype if dtype in FLOATS else INT64
+    load, cast, store = target.elements[dtype].load, target.elements[code].constant, result.store
+    one = cast(1)
+    fold = folding(target, _product, (code, INT32), threads)
+
+    def run(f):
+        rows = f.before * f.after
+        how = way(rows, f.length, f.after >= threads // WARP, threads)
+        lane, lanes = place_of(how, threads), size_of(how, threads)
+        turn, turns = np.int64(0), rounds_of(how, rows, threads)
+        while turn < turns:
+            row = row_of(how, turn, threads)
+            at, to = row_begins(f, min(row, rows - 1))
+            total, k = one, lane
+            while k < f.length:
+                total *= cast(load(f.x, at + k * f.pitch))
+                k += lanes
+            total, _ = fold(total, np.int32(0), how)
+            if lane == 0 and row < rows:
+                store(f.out, to, total)
+            turn += 1
+
+    return run
+
+
+def _product(a, nothing, b, none):
+    return a * b, nothing
+
+
+class _Running(NamedTuple):
+    """What runs along a row: pairs made by ``lift(f, place)``, put together by ``combine`` from `begin` on, of which
+    ``lower(a, b)`` is written: behind each element, or with `before` in front of it.
+    """
+
+    lift: Any
+    combine: Any
+    begin: tuple[Any, Any]
+    lower: Any
+    before: bool
+    backwards: bool
+
+
+def _running_kernel(running: _Running, result: Element, threads: int) -> Any:
+    """A warp goes along each row, so many elements at a time as it has threads."""
+    store, lift, combine, lower = result.store, running.lift, running.combine, running.lower
+    begin_a, begin_b = running.begin
+    before, backwards = running.before, running.backwards
+    scan = scanning(combine)
+
+    def run(f):
+        rows = f.before * f.after
+        row = np.int64(block()) * (threads // WARP) + thread() // WARP
+        at, _ = row_begins(f, min(row, rows - 1))
+        lane, start = thread() % WARP, np.int64(0)
+        carried_a, carried_b = begin_a, begin_b
+        while start < f.length:
+            i = start + lane
+            k = f.length - 1 - i if backwards else i
+            inside = i < f.length and row < rows
+            a, b = begin_a, begin_b
+            if inside:
+                a, b = lift(f, at + k * f.pitch)
+            a, b = scan(a, b)
+            a, b = combine(carried_a, carried_b, a, b)
+            c, d = shuffle_up(a, np.int32(1)), shuffle_up(b, np.int32(1))
+            c, d = where(lane == 0, carried_a, c), where(lane == 0, carried_b, d)
+            if inside:
+                store(f.out, at + k * f.pitch, lower(c, d) if before else lower(a, b))
+            carried_a, carried_b = shuffle_from(a, np.int32(WARP - 1)), shuffle_from(b, np.int32(WARP - 1))
+            start += WARP
+
+    return run
+
+
+def _cumsum(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
+    floating = dtype in FLOATS
+    code = dtype if floating else INT64
+    load, cast = target.elements[dtype].load, target.elements[code].constant
+    zero, nothing = cast(0), cast(0) if floating else target.elements[INT32].constant(0)
+
+    def lift(f, place):
+        return cast(load(f.x, place)), nothing
+
+    def lower(total, lost):
+        return whole(total, lost) if floating else total
+
+    combine = joined if floating else joined_exactly
+    running = _Running(lift, combine, (zero, nothing), lower, False, name == "reversed_cumsum")
+    return _running_kernel(running, result, threads)
+
+
+def _running_product(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
+    """What the elements before (or after) each one amount to; see `kernels.cpu.rows`.
+
+    A pair ``a, b`` stands for what takes ``t`` to ``a t + b``.
+    """
+    backwards, carries = name in ("products_after", "carried_back"), name in ("carried_on", "carried_back")
+    element = target.elements[dtype]
+    load, zero, one = element.load, element.constant(0), element.constant(1)
+
+    def lift(f, place):
+        if carries:
+            return load(f.second, place), load(f.x, place)
+        return load(f.x, place), zero
+
+    def combine(a, b, c, d):
+        return a * c, (c * b + d if carries else b)
+
+    def lower(a, b):
+        return b if carries else a
+
+    return _running_kernel(_Running(lift, combine, (one, zero), lower, True, backwards), result, threads)
+
+
+_MAKERS: dict[str, Callable[[Target, int, Element, str, int], Any]] = {
+    "softmax": _softmax, "safe_softmax": _softmax, "log_softmax": _log_softmax, "logsumexp": _logsumexp,
+    "softmax_backward": _softmax_backward, "log_softmax_backward": _softmax_backward,
+    "prod": _prod, "products_before": _running_product, "products_after": _running_product,
+    "carried_on": _running_product, "carried_back": _running_product,
+    "cumsum": _cumsum, "reversed_cumsum": _cumsum,
+}  # fmt: skip
