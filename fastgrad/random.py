@@ -2,7 +2,7 @@
 
 A generator is a seed and an offset into the stream of that seed, counted in blocks of four 32-bit words
 (`kernels.random`). A fill takes as many blocks as its elements need and moves the offset on; what it writes
-depends on the seed and the offset alone. A float32 takes one word, everything else two. So if n is a multiple
+depends on the seed and the offset alone. A float32 or a half takes one word, everything else two. So if n is a multiple
 of four (of two, for float64 and integers), two fills of n and m elements write what one of ``n + m`` does;
 otherwise the rest of the first fill's last block is lost.
 """
@@ -20,8 +20,10 @@ from typing import Any
 from fastgrad.errors import renamed
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
     BOOL,
     DTYPES,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
     INT8,
@@ -32,7 +34,7 @@ from fastgrad.native.contracts.element_types import (
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
-from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, PER_BLOCK, UNIFORM
+from fastgrad.native.contracts.frames.filling import IN_WORDS, INTEGERS, NORMAL, PER_BLOCK, UNIFORM
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits
@@ -224,13 +226,14 @@ def take_blocks(count: int) -> tuple[int, int]:
 
 # --- filling tensors ----------------------------------------------------------------------------------------
 
-_LARGEST = {FLOAT32: (2 - 2.0**-23) * 2.0**127}
+_LARGEST = {FLOAT16: 65504.0, BFLOAT16: (2 - 2.0**-7) * 2.0**127, FLOAT32: (2 - 2.0**-23) * 2.0**127}
 
 # The integers that a dtype holds, from and up to but not including.
 _RANGES = {
     BOOL: (0, 2), UINT8: (0, 1 << 8), INT8: (-(1 << 7), 1 << 7),
     INT16: (-(1 << 15), 1 << 15), INT32: (-(1 << 31), 1 << 31),
     INT64: (-(1 << 63), 1 << 63),
+    FLOAT16: (-(1 << 11), (1 << 11) + 1), BFLOAT16: (-(1 << 8), (1 << 8) + 1),
     FLOAT32: (-(1 << 24), (1 << 24) + 1), FLOAT64: (-(1 << 53), (1 << 53) + 1),
 }  # fmt: skip
 
@@ -248,7 +251,7 @@ def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | No
     Parameters
     ----------
     tensor : Tensor
-        Of float32 or float64.
+        Of a floating-point dtype.
     low, high : float
         Bounds, rounded to the dtype; their difference must be finite.
     generator : Generator, optional
@@ -271,7 +274,7 @@ def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | Non
     Parameters
     ----------
     tensor : Tensor
-        Of float32 or float64.
+        Of a floating-point dtype.
     mean, std : float
         Mean and standard deviation; the latter must not be negative.
     generator : Generator, optional
@@ -325,7 +328,7 @@ def fill(which: int, tensor: Any, generator: Generator | None, a: int = _ZERO, b
         raise TypeError(
             f"{_NAMES[which]}: expected generator to be a Generator, but got {type(generator).__name__}"
         )
-    per_block = PER_BLOCK[which][_field(tensor, _DTYPE) == FLOAT32]
+    per_block = PER_BLOCK[which][_field(tensor, _DTYPE) in IN_WORDS]
     seed, offset = generator._take(-(-_field(tensor, _NUMEL) // per_block))
     try:
         rt.random_fill(which, tensor, _signed(seed), _signed(offset), a, b)

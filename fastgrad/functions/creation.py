@@ -11,6 +11,7 @@ import numpy as np
 
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
+from fastgrad.functions import dlpack
 from fastgrad.functions.arguments import (
     LEAST,
     LIMIT,
@@ -22,7 +23,7 @@ from fastgrad.functions.arguments import (
     is_tensor,
     product,
 )
-from fastgrad.functions.data import array_of
+from fastgrad.functions.data import array_of, write_values
 from fastgrad.functions.device import as_device
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import diagonal
@@ -169,7 +170,7 @@ def from_numpy(ndarray: np.ndarray) -> Any:
             "writable before converting it to a tensor.",
             stacklevel=2,
         )
-    return _foreign(ndarray, d, ndarray.shape, [s // size for s in ndarray.strides], ndarray.ctypes.data)
+    return foreign(ndarray, d, ndarray.shape, [s // size for s in ndarray.strides], ndarray.ctypes.data)
 
 
 @public(method=False)
@@ -193,10 +194,18 @@ def from_dlpack(ext_tensor: Any) -> Any:
         warnings.simplefilter(
             "ignore"
         )  # producers may mark memory as read-only; DLPack itself has no such notion
-        return from_numpy(np.from_dlpack(ext_tensor))
+        try:
+            array = np.from_dlpack(ext_tensor)
+        except (BufferError, RuntimeError, TypeError):  # NumPy has no bfloat16
+            found = dlpack.imported(ext_tensor)
+            if found is None:
+                raise
+            return foreign(*found)
+        return from_numpy(array)
 
 
-def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:
+def foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:
+    """A tensor over memory of somebody else's, which `owner` keeps."""
     n = len(shape)
     if n > MAX_DIMS:
         raise ValueError(f"a tensor has at most {MAX_DIMS} dimensions in fastgrad, but the array has {n}")
@@ -260,9 +269,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         out = rt.from_list(data, -1 if dtype is None else dtype_code(dtype))
         if out is not NotImplemented:
             return finish(out, requires_grad)
-    array = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
-    out = allocate("tensor", dtypes.of_numpy(array.dtype).code, array.shape, device_code(device))
-    rt.write(out, array)
+    array, found = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
+    out = allocate("tensor", found.code, array.shape, device_code(device))
+    write_values(out, array)
     return finish(out, requires_grad)
 
 
@@ -457,8 +466,7 @@ def linspace(
     first, last = as_float("linspace", "start", start), as_float("linspace", "end", end)
     code = dtype_code(dtype)
     out = allocate("linspace", code, (steps,), device_code(device))
-    values = np.linspace(first, last, steps).astype(dtypes.of_code(code).numpy, copy=False)
-    rt.write(out, values)
+    write_values(out, np.linspace(first, last, steps))
     return finish(out, requires_grad)
 
 

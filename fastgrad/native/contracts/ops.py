@@ -107,6 +107,9 @@ AS_OPERANDS = 65536  # results lie in memory as those of elementwise ops do
 BY_COLUMNS = 131072  # a product of matrices; ops for factors that lie by columns stand behind it in the table
 GRADIENT_LAST = 262144  # a result lies in memory as the operands behind the first do, before that is asked
 IN_ROWS = 524288  # a result lies row by row
+IN_FLOAT32 = 1 << 20  # beside halves: operands are converted to float32, and results back (Note [Halves])
+KEEPS_FLOAT32 = 1 << 21  # of the results that come from halves only the first is one, others are statistics
+TAKES_FLOAT32 = 1 << 22  # float32 operands may stand beside halves
 MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion
 
 # Flags of an optimizer's step.

@@ -40,6 +40,18 @@ def is_floating(dtype):
     return dtype >= FLOAT16
 
 
+@native_inline
+def is_half(dtype):
+    """Whether a dtype, given by its code, is one of memory alone: see Note [Halves] in `contracts.element_types`."""
+    return dtype == FLOAT16 or dtype == BFLOAT16
+
+
+@native_inline
+def number_dtype(dtype):
+    """The dtype of a number beside tensors of a dtype, which it does not widen: that beside halves is not rounded."""
+    return FLOAT32 if is_half(dtype) else dtype
+
+
 @native
 def combine(higher, lower):
     """Promotion across categories: tensors with dimensions outrank 0-dim ones, which outrank numbers."""

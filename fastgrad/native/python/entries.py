@@ -34,7 +34,7 @@ from fastgrad.native.base.pyapi import (
     text,
     text_type,
 )
-from fastgrad.native.contracts.element_types import FLOAT32
+from fastgrad.native.contracts.element_types import FLOAT16, FLOAT32
 from fastgrad.native.contracts.flags import CONTIGUOUS, DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
 from fastgrad.native.contracts.frames.filling import PER_BLOCK
 from fastgrad.native.contracts.limits import MAX_DIMS
@@ -471,7 +471,7 @@ def random_fill(which, h, seed, offset, a, b):
     f.offset = offset
     f.a = a
     f.b = b
-    f.per_block = PER_BLOCK[which][1 if t.dtype == FLOAT32 else 0]
+    f.per_block = PER_BLOCK[which][1 if FLOAT16 <= t.dtype <= FLOAT32 else 0]
     return launch_frame(runtime().random_kernels[which], t.device, t.dtype, f, t.numel)
 
 
