@@ -194,14 +194,8 @@ def from_dlpack(ext_tensor: Any) -> Any:
         warnings.simplefilter(
             "ignore"
         )  # producers may mark memory as read-only; DLPack itself has no such notion
-        try:
-            array = np.from_dlpack(ext_tensor)
-        except (BufferError, RuntimeError, TypeError):  # NumPy has no bfloat16
-            found = dlpack.imported(ext_tensor)
-            if found is None:
-                raise
-            return foreign(*found)
-        return from_numpy(array)
+        found = dlpack.imported(ext_tensor)
+        return foreign(*found) if type(found) is tuple else from_numpy(np.from_dlpack(found))
 
 
 def foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.dtypes import bfloat16
-from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import TENSOR
 
@@ -99,25 +98,47 @@ class _Imported:
             deleter(self._managed)
 
 
-def imported(source: Any) -> tuple[Any, DType, Sequence[int], Sequence[int], int] | None:
-    """Owner, dtype, sizes, strides and address of what an object exports, if that is bfloat16 in the CPU's memory."""
-    if source.__dlpack_device__()[0] != _CPU:
-        return None
-    capsule = source.__dlpack__()
+class _Exporter:
+    """What exports a capsule that is there already."""
+
+    def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
+        self._capsule, self._device = capsule, device
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device
+
+
+def imported(source: Any) -> Any:
+    """Owner, dtype, sizes, strides and address of what an object exports, if that is bfloat16 in the CPU's memory.
+
+    Otherwise an object that exports it for NumPy, which knows all that tensors may be but that dtype.
+    """
+    device = source.__dlpack_device__()
+    if device[0] != _CPU:
+        return source
+    try:
+        capsule = source.__dlpack__()
+    except BufferError:  # memory that is not to be written to; NumPy asks for a version that says so
+        return source
     if not _is_valid(capsule, _NAME):
-        return None
+        return source
     managed = ctypes.cast(_pointer(capsule, _NAME), ctypes.POINTER(_Managed))
     t = managed.contents.tensor
     if (t.code, t.bits, t.lanes) != (_BFLOAT, 16, 1):
-        return None
+        return _Exporter(capsule, device)
     shape = tuple(t.shape[: t.ndim])
-    strides = t.strides[: t.ndim] if t.strides else _contiguous(shape)
+    strides = tuple(t.strides[: t.ndim]) if t.strides else _contiguous(shape)
+    if any(step < 0 for step in strides):
+        raise BufferError("from_dlpack(): tensors with negative strides are not supported; copy it first")
     _rename(capsule, _USED)
-    return _Imported(managed), bfloat16, shape, tuple(strides), (t.data or 0) + t.byte_offset
+    return _Imported(managed), bfloat16, shape, strides, (t.data or 0) + t.byte_offset
 
 
-def _contiguous(shape: Sequence[int]) -> list[int]:
+def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
     strides = [1] * len(shape)
     for k in range(len(shape) - 1, 0, -1):
         strides[k - 1] = strides[k] * shape[k]
-    return strides
+    return tuple(strides)

@@ -8,7 +8,6 @@ from fastgrad.native.contracts.element_types import (
     BOOL,
     FLOAT16,
     FLOAT32,
-    FLOAT64,
     INT8,
     INT16,
     INT64,
@@ -74,7 +73,7 @@ def result_dtype(n, ins):
         t = tensor(ins[k])
         dtype = t.dtype
         if t.flags & WRAPPED_NUMBER:
-            if dtype == FLOAT64:
+            if is_floating(dtype):
                 dtype = runtime().default_dtype
             numbers = dtype if numbers < 0 else promote_pair(numbers, dtype)
         elif t.ndim > 0:
@@ -91,7 +90,7 @@ def dtype_with_number(handle, kind):
     number = runtime().default_dtype if kind == 1 else (BOOL if kind == 2 else INT64)
     if not t.flags & WRAPPED_NUMBER:
         return combine(t.dtype, number)
-    return promote_pair(runtime().default_dtype if t.dtype == FLOAT64 else t.dtype, number)
+    return promote_pair(runtime().default_dtype if is_floating(t.dtype) else t.dtype, number)
 
 
 @native
