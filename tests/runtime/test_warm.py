@@ -9,7 +9,16 @@ from fastgrad import flags, warm
 from fastgrad.kernels.compile import unit_name
 from fastgrad.native.build import cache, notices
 from fastgrad.native.build.loader import runtime_get
-from fastgrad.native.contracts.element_types import BFLOAT16, BOOL, FLOAT32, FLOATS, HALVES, INT64, SUPPORTED_DTYPES, WIDE
+from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
+    BOOL,
+    FLOAT32,
+    FLOATS,
+    HALVES,
+    INT64,
+    SUPPORTED_DTYPES,
+    WIDE,
+)
 from fastgrad.native.contracts.frames import FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.ops import ELEMENTWISE, IN_FLOAT32
@@ -38,7 +47,9 @@ def empty(tmp_path, monkeypatch):
 def test_an_empty_cache_lacks_every_declared_cell(empty):
     declared = {(kernel.id, *cell) for kernel in KERNELS for cell in kernel.cells()}
     assert set(warm.missing()) == {cell for cell in declared if not warm._of_halves(cell)}
-    assert set(warm.missing(["*", "*float16*"])) == {cell for cell in declared if cell[1] in HALVES} | set(warm.cells())
+    assert set(warm.missing(["*", "*float16*"])) == {cell for cell in declared if cell[1] in HALVES} | set(
+        warm.cells()
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,9 +69,7 @@ def test_cells_of_some_kernels():
     # A comparison of numbers is a bool, which cannot stand where they do.
     assert [dtype for dtype, form in ROWS["lt"].cells() if form == INPLACE] == [BOOL]
     assert ROWS["zero_fill"].cells() == [(BOOL, FLAT)]
-    assert [k.name for k in KERNELS if not k.cells()] == [
-        f"copy_from_{code}" for code in (2, 3, 10, 11)
-    ]
+    assert [k.name for k in KERNELS if not k.cells()] == [f"copy_from_{code}" for code in (2, 3, 10, 11)]
 
 
 def test_kernels_of_ops_with_derivatives_take_floats():
