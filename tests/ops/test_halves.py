@@ -85,6 +85,7 @@ ONE_OP: dict[str, Case] = {
         lambda lib, a, i, b: a.scatter_add(1, i, b), (numbers(5, 7), places(3, 5, 7), numbers(5, 7, seed=1)),
     ),
     "sort": (lambda lib, a: a.sort(1)[0], (numbers(5, 7),)),
+    "sort of columns": (lambda lib, a: a.sort(0)[0], (numbers(70, 70),)),
     "topk": (lambda lib, a: a.topk(3, 1)[0], (numbers(5, 7),)),
     "cat": (lambda lib, a, b: lib.cat([a, b]), (numbers(5, 7), numbers(2, 7))),
     "tril": (lambda lib, a: a.tril(), (numbers(5, 7),)),
@@ -175,7 +176,10 @@ def test_bit_for_bit_as_in_torch(half: Any):
         0.3,
         -2.7,
     ]
-    a, b = (np.array(v, np.float32).reshape(-1) for v in zip(*((x, y) for x in special for y in special)))
+    a, b = (
+        np.array(v, np.float32).reshape(-1)
+        for v in zip(*((x, y) for x in special for y in special), strict=True)
+    )
     ours, theirs = (
         [lib.tensor(v.tolist()).to(getattr(lib, half.name)) for v in (a, b)] for lib in (fg, torch)
     )
@@ -304,9 +308,8 @@ def test_training(half: Any, kind: str, options: dict[str, Any]):
 @OPTIMIZERS
 def test_training_as_in_torch(half: Any, kind: str, options: dict[str, Any]):
     torch = pytest.importorskip("torch")
-    for ours, theirs in zip(
-        trained(fg, kind, half.name, **options), trained(torch, kind, half.name, **options)
-    ):
+    both = (trained(lib, kind, half.name, **options) for lib in (fg, torch))
+    for ours, theirs in zip(*both, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=0.05)
 
 
