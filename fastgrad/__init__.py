@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 from fastgrad._version import __version__
 from fastgrad import ops
 from fastgrad.dtypes import (
+    bfloat16,
     bool_ as bool,
     dtype,
+    finfo,
+    float16,
     float32,
     float64,
     get_default_dtype,
@@ -62,6 +65,7 @@ from fastgrad.serialization import load, save
 from fastgrad.warm import warmup
 
 
+half = float16
 float = float32
 double = float64
 int = int32
@@ -81,6 +85,7 @@ __all__ = [
     "Tensor",
     "__version__",
     "autograd",
+    "bfloat16",
     "cuda",
     "bool",
     "channels_last",
@@ -92,12 +97,15 @@ __all__ = [
     "double",
     "dtype",
     "enable_grad",
+    "finfo",
     "float",
+    "float16",
     "float32",
     "float64",
     "get_default_dtype",
     "get_num_threads",
     "get_rng_state",
+    "half",
     "hooks",
     "inference_mode",
     "initial_seed",

@@ -10,6 +10,7 @@ from fastgrad.native.contracts.element_types import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    HALVES,
     INT8,
     INT16,
     ITEMSIZES,
@@ -23,7 +24,8 @@ _NUMPY = {
     "complex64": np.complex64, "complex128": np.complex128,
 }  # fmt: skip
 _TYPE_NAMES = {
-    "bool": "Bool", "uint8": "Byte", "int32": "Int", "int64": "Long", "float32": "Float", "float64": "Double",
+    "bool": "Bool", "uint8": "Byte", "int32": "Int", "int64": "Long", "float16": "Half", "bfloat16": "BFloat16",
+    "float32": "Float", "float64": "Double",
 }  # fmt: skip
 
 
@@ -38,7 +40,8 @@ class dtype:  # noqa: N801 - the name that PyTorch's users write
     is_floating_point, is_complex : bool
     """
 
-    __slots__ = ("code", "is_complex", "is_floating_point", "itemsize", "name", "numpy")
+    __slots__ = ("arithmetic", "code", "is_complex", "is_floating_point", "itemsize", "name", "numpy")
+    arithmetic: np.dtype | None
     code: int
     is_complex: bool
     is_floating_point: bool
@@ -69,7 +72,8 @@ def _made(code: int) -> dtype:
     d.itemsize = ITEMSIZES[code]
     d.is_floating_point = FLOAT16 <= code <= FLOAT64
     d.is_complex = code > FLOAT64
-    d.numpy = np.dtype(_NUMPY[d.name]) if d.name in _NUMPY else None
+    d.numpy = np.dtype(_NUMPY[d.name]) if d.name in _NUMPY else None  # its dtype for the same elements
+    d.arithmetic = np.dtype(np.float32) if code in HALVES else d.numpy  # and the one that it computes in
     return d
 
 
@@ -91,10 +95,11 @@ def of_name(name: str) -> dtype:
     return ALL[DTYPES.index(name)]
 
 
-bool_, uint8, int32, int64, float32, float64 = (ALL[code] for code in SUPPORTED_DTYPES)
-SUPPORTED = (bool_, uint8, int32, int64, float32, float64)
+bool_, uint8, int32, int64, float16, bfloat16, float32, float64 = (ALL[code] for code in SUPPORTED_DTYPES)
+SUPPORTED = (bool_, uint8, int32, int64, float16, bfloat16, float32, float64)
+FLOATING = (float16, bfloat16, float32, float64)
 _BY_TYPE = {float: float64, int: int64, bool: bool_, complex: of_name("complex128")}
-_BY_NUMPY = {d.numpy: d for d in SUPPORTED}
+_BY_NUMPY = {d.numpy: d for d in SUPPORTED if d.numpy is not None}
 
 
 def of_numpy(array_dtype: np.dtype) -> dtype:
@@ -156,6 +161,82 @@ def set_default_dtype(d: dtype) -> None:
     """
     from fastgrad.native.build.loader import runtime_set
 
-    if not isinstance(d, dtype) or d not in (float32, float64):
+    if not isinstance(d, dtype) or d not in FLOATING:
         raise TypeError(f"only floating-point types are supported as the default type, but got {d!r}")
     runtime_set("default_dtype", d.code)
+
+
+class finfo:  # noqa: N801 - the name that PyTorch's users write
+    """What a floating-point dtype can hold.
+
+    Parameters
+    ----------
+    type : dtype, optional
+        The default dtype if not given.
+
+    Attributes
+    ----------
+    bits : int
+    eps : float
+        The distance from 1 to the next number.
+    max, min : float
+        The largest number, and its negative.
+    tiny, smallest_normal : float
+        The smallest positive number with all its digits.
+    resolution : float
+        ``10 ** -digits`` for the decimal digits that it can tell apart.
+    dtype : str
+        The name of the dtype.
+
+    Raises
+    ------
+    TypeError
+        If `type` is no floating-point dtype.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.finfo(fg.float16).max
+    65504.0
+    """
+
+    __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
+
+    def __init__(self, type: object = None) -> None:  # noqa: A002 - as PyTorch calls it
+        found = get_default_dtype() if type is None else type
+        if not isinstance(found, dtype):
+            raise TypeError(f"finfo(): argument 'type' must be a dtype, not {found!r}")
+        if found not in FLOATING:
+            raise TypeError(
+                f"fastgrad.finfo() requires a floating point input type, but got {found}; those are "
+                f"{', '.join(map(repr, FLOATING))}"
+            )
+        mantissa, least, digits = _FORMATS[found.name]
+        self.bits = 8 * found.itemsize
+        self.eps = 2.0**-mantissa
+        self.max = (2 - self.eps) * 2.0 ** (1 - least)
+        self.min = -self.max
+        self.tiny = self.smallest_normal = 2.0**least
+        self.resolution = float(f"1e-{digits}")
+        self.dtype = found.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+# Bits of the mantissa, the exponent of the smallest normal number, decimal digits.
+_FORMATS = {
+    "float16": (10, -14, 3),
+    "bfloat16": (7, -126, 2),
+    "float32": (23, -126, 6),
+    "float64": (52, -1022, 15),
+}

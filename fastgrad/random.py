@@ -2,7 +2,7 @@
 
 A generator is a seed and an offset into the stream of that seed, counted in blocks of four 32-bit words
 (`kernels.random`). A fill takes as many blocks as its elements need and moves the offset on; what it writes
-depends on the seed and the offset alone. A float32 takes one word, everything else two. So if n is a multiple
+depends on the seed and the offset alone. A float32 or a half takes one word, everything else two. So if n is a multiple
 of four (of two, for float64 and integers), two fills of n and m elements write what one of ``n + m`` does;
 otherwise the rest of the first fill's last block is lost.
 """
@@ -19,8 +19,10 @@ from typing import Any
 from fastgrad.errors import renamed
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
     BOOL,
     DTYPES,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
     INT8,
@@ -208,13 +210,14 @@ def set_rng_state(new_state: Any) -> None:
 
 # --- filling tensors ----------------------------------------------------------------------------------------
 
-_LARGEST = {FLOAT32: (2 - 2.0**-23) * 2.0**127}
+_LARGEST = {FLOAT16: 65504.0, BFLOAT16: (2 - 2.0**-7) * 2.0**127, FLOAT32: (2 - 2.0**-23) * 2.0**127}
 
 # The integers that a dtype holds, from and up to but not including.
 _RANGES = {
     BOOL: (0, 2), UINT8: (0, 1 << 8), INT8: (-(1 << 7), 1 << 7),
     INT16: (-(1 << 15), 1 << 15), INT32: (-(1 << 31), 1 << 31),
     INT64: (-(1 << 63), 1 << 63),
+    FLOAT16: (-(1 << 11), (1 << 11) + 1), BFLOAT16: (-(1 << 8), (1 << 8) + 1),
     FLOAT32: (-(1 << 24), (1 << 24) + 1), FLOAT64: (-(1 << 53), (1 << 53) + 1),
 }  # fmt: skip
 
@@ -232,7 +235,7 @@ def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | No
     Parameters
     ----------
     tensor : Tensor
-        Of float32 or float64.
+        Of a floating-point dtype.
     low, high : float
         Bounds, rounded to the dtype; their difference must be finite.
     generator : Generator, optional
@@ -255,7 +258,7 @@ def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | Non
     Parameters
     ----------
     tensor : Tensor
-        Of float32 or float64.
+        Of a floating-point dtype.
     mean, std : float
         Mean and standard deviation; the latter must not be negative.
     generator : Generator, optional

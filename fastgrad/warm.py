@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from fastgrad.kernels.compile import cell_name, unit, unit_name
 from fastgrad.native.build import cache, notices
+from fastgrad.native.contracts.element_types import HALVES
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.kernel_table import KERNELS
 
@@ -20,12 +21,13 @@ Cell = tuple[int, int, int]
 def cells(only: Iterable[str] = ()) -> list[Cell]:
     """The cells that kernels declare, all or those that one of the patterns names: see `warmup`.
 
-    Dispatch gets no kernel for any other cell.
+    Dispatch gets no kernel for any other cell. Those of halves are left out unless a pattern names them by their dtype:
+    they would double what is compiled ahead, for the programs that use them need few.
     """
     declared = [(kernel.id, *cell) for kernel in KERNELS for cell in kernel.cells()]
     patterns = [only] if isinstance(only, str) else list(only)
     if not patterns:
-        return declared
+        return [cell for cell in declared if not _of_halves(cell)]
     named = set().union(*(_named(pattern, declared) for pattern in patterns))
     return [cell for cell in declared if cell in named]
 
@@ -38,7 +40,12 @@ def _named(pattern: str, declared: list[Cell]) -> set[Cell]:
     for op in OPS:
         if fnmatchcase(op.name, pattern) or fnmatchcase(op.called, pattern):
             kernels.update(kernel.id for kernel in op.kernels())
-    found = {cell for cell in declared if cell[0] in kernels or fnmatchcase(_name(cell), pattern)}
+    found = {
+        cell
+        for cell in declared
+        if (cell[0] in kernels or fnmatchcase(_name(cell), pattern))
+        and (not _of_halves(cell) or ("float16" in pattern and fnmatchcase(_name(cell), pattern)))
+    }
     if not found:
         from difflib import get_close_matches
 
@@ -48,6 +55,12 @@ def _named(pattern: str, declared: list[Cell]) -> set[Cell]:
         hint = f"; is it {' or '.join(map(repr, near))}?" if near else ""
         raise ValueError(f"warmup(): no kernel and no op that has one is called {pattern!r}{hint}")
     return found
+
+
+def _of_halves(cell: Cell) -> bool:
+    """Whether a kernel reads or writes halves."""
+    number, dtype, _ = cell
+    return dtype in HALVES or any(code in HALVES for code in KERNELS[number].elements.values())
 
 
 def _name(cell: Cell) -> str:
@@ -87,7 +100,8 @@ def warmup(
     only : iterable of str, optional
         Names of kernels or ops, or patterns as for `fnmatch`; all kernels by default. That of an op stands for its
         kernel and those of its derivatives. ``exp-float32-*`` is the kernel ``exp`` for one dtype, ``exp-float32-flat``
-        that for contiguous operands: so files in the cache are called, too.
+        that for contiguous operands: so files in the cache are called, too. Kernels for float16 and bfloat16 are
+        compiled only where a pattern names them so, as ``exp-bfloat16-*`` does.
 
     Returns
     -------

@@ -12,6 +12,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.errors import renamed
+from fastgrad.functions import dlpack
 from fastgrad.functions.arguments import (
     LEAST,
     LIMIT,
@@ -23,7 +24,7 @@ from fastgrad.functions.arguments import (
     is_tensor,
     product,
 )
-from fastgrad.functions.data import array_of
+from fastgrad.functions.data import array_of, write_values
 from fastgrad.functions.device import as_device
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
@@ -177,7 +178,7 @@ def from_numpy(ndarray: np.ndarray) -> Any:
             "writable before converting it to a tensor.",
             stacklevel=2,
         )
-    return _foreign(ndarray, d, ndarray.shape, [s // size for s in ndarray.strides], ndarray.ctypes.data)
+    return foreign(ndarray, d, ndarray.shape, [s // size for s in ndarray.strides], ndarray.ctypes.data)
 
 
 @public(method=False)
@@ -201,10 +202,12 @@ def from_dlpack(ext_tensor: Any) -> Any:
         warnings.simplefilter(
             "ignore"
         )  # producers may mark memory as read-only; DLPack itself has no such notion
-        return from_numpy(np.from_dlpack(ext_tensor))
+        found = dlpack.imported(ext_tensor)
+        return foreign(*found) if type(found) is tuple else from_numpy(np.from_dlpack(found))
 
 
-def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:
+def foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:
+    """A tensor over memory of somebody else's, which `owner` keeps."""
     n = len(shape)
     if n > MAX_DIMS:
         raise ValueError(f"a tensor has at most {MAX_DIMS} dimensions in fastgrad, but the array has {n}")
@@ -268,9 +271,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         out = rt.from_list(data, -1 if dtype is None else dtype_code(dtype))
         if out is not NotImplemented:
             return finish(out, requires_grad)
-    array = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
-    out = allocate("tensor", dtypes.of_numpy(array.dtype).code, array.shape, device_code(device))
-    rt.write(out, array)
+    array, found = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
+    out = allocate("tensor", found.code, array.shape, device_code(device))
+    write_values(out, array)
     return finish(out, requires_grad)
 
 
@@ -470,8 +473,7 @@ def linspace(
     first, last = as_float("linspace", "start", start), as_float("linspace", "end", end)
     code = dtype_code(dtype)
     out = allocate("linspace", code, (steps,), device_code(device))
-    values = np.linspace(first, last, steps).astype(dtypes.of_code(code).numpy, copy=False)
-    rt.write(out, values)
+    write_values(out, np.linspace(first, last, steps))
     return finish(out, requires_grad)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.functions.arguments import is_tensor
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import FLOAT32, HALVES
 from fastgrad.native.contracts.records import TENSOR
 
 _NUMBERS = {float, int, bool}  # of Python, that have no dtype of their own
@@ -19,20 +20,50 @@ _HOST = 0
 _DEEPEST = 64  # levels of sequences: one that holds itself has no end
 
 
-def values_of(tensor: Any) -> np.ndarray:
+def elements_of(tensor: Any) -> np.ndarray:
     """What a tensor holds, as an array: over its memory, or over a copy if it lives on another device than the CPU.
 
-    All that the host reads of tensors it reads here.
+    Elements of bfloat16, which NumPy does not know, come as int16: their bits. All that the host reads of tensors it
+    reads here, or by `values_of`.
     """
     if rt.field(tensor, _DEVICE) != _HOST:
-        arrived = rt.new(rt.field(tensor, _DTYPE), _HOST, rt.sizes(tensor))
-        rt.copy(arrived, rt.detach(tensor))
-        tensor = arrived
+        tensor = _copied(tensor, rt.field(tensor, _DTYPE))
     return rt.array_over(tensor)  # type: ignore[no-any-return]
 
 
-def array_of(data: Any, wanted: dtypes.dtype | None = None) -> np.ndarray:
-    """Python data as a contiguous array of a dtype, by default of the one that its elements have.
+def values_of(tensor: Any) -> np.ndarray:
+    """The same to compute with, or to show: halves come as float32."""
+    wide = rt.field(tensor, _DTYPE) in HALVES
+    return elements_of(_copied(tensor, FLOAT32) if wide else tensor)
+
+
+def _copied(tensor: Any, code: int) -> Any:
+    """A copy of a tensor in a dtype, in the memory of the host."""
+    arrived = rt.new(code, _HOST, rt.sizes(tensor))
+    rt.copy(arrived, rt.detach(tensor))
+    return arrived
+
+
+def write_values(tensor: Any, values: np.ndarray) -> None:
+    """Fill a new tensor with an array of numbers, each rounded once."""
+    code = rt.field(tensor, _DTYPE)
+    if code in HALVES:
+        rt.copy(tensor, from_array(values.astype(np.float64, copy=False)))
+    else:
+        rt.write(tensor, values.astype(dtypes.of_code(code).numpy, copy=False))
+
+
+def from_array(values: np.ndarray) -> Any:
+    """A new tensor with the elements of an array of a supported dtype."""
+    made = rt.new(dtypes.of_numpy(values.dtype).code, _HOST, values.shape)
+    rt.write(made, np.ascontiguousarray(values))
+    return made
+
+
+def array_of(data: Any, wanted: dtypes.dtype | None = None) -> tuple[np.ndarray, dtypes.dtype]:
+    """Python data as a contiguous array, and the dtype that is wanted of it, by default the one that its elements have.
+
+    The array is of this dtype, but for halves, which come as float64: they are rounded when they are written.
 
     Python's floats count as the default dtype, ints as int64; arrays, their elements and tensors have a dtype. Dtypes
     that stand side by side are promoted.
@@ -50,7 +81,8 @@ def array_of(data: Any, wanted: dtypes.dtype | None = None) -> np.ndarray:
             raise ValueError(
                 "tensor(): Overflow when unpacking long long: an int is too large for int64"
             ) from None
-    return np.asarray(array, (wanted or found).numpy, order="C")
+    target = wanted or found
+    return np.asarray(array, np.float64 if target.code in HALVES else target.numpy, order="C"), target
 
 
 def _promoted(kinds: set[Any]) -> dtypes.dtype:

@@ -13,8 +13,8 @@ import numpy as np
 
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_float, as_index, is_tensor, need_tensor
-from fastgrad.functions.creation import allocate, empty, from_numpy, number_parts
-from fastgrad.functions.data import values_of
+from fastgrad.functions.creation import allocate, empty, number_parts
+from fastgrad.functions.data import values_of, write_values
 from fastgrad.functions.public import public
 from fastgrad.native.contracts.element_types import BOOL, FLOAT64
 from fastgrad.native.host.tables import BY_NAME
@@ -362,8 +362,9 @@ def _uniform(input: Any, generator: Generator | None) -> np.ndarray:
 
 
 def _assign_numpy(name: str, node: str, input: Any, values: Any) -> Any:
-    values = np.asarray(values).astype(input.dtype.numpy)
-    return _assign(name, node, input, from_numpy(values).to(device=input.device))
+    made = empty(tuple(input.shape), dtype=input.dtype)
+    write_values(made, np.broadcast_to(values, tuple(input.shape)))
+    return _assign(name, node, input, made.to(device=input.device))
 
 
 def _assign(name: str, node: str, input: Any, values: Any) -> Any:

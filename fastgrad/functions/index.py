@@ -226,7 +226,7 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
         array = np.asarray(item)
         if array.dtype.kind in "OUS":  # ints of more than 64 bits, or what no tensor can be made of
             try:
-                array = array_of(item)
+                array, _ = array_of(item)
             except (TypeError, ValueError, RuntimeError) as error:
                 raise renamed(error, "index") from None
         if array.dtype.kind == "u" and array.max(initial=0) >= LIMIT:

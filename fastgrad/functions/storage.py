@@ -15,7 +15,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd.hooks import LEAF_HOOK_DICTS
 from fastgrad.functions.creation import empty
-from fastgrad.functions.data import values_of
+from fastgrad.functions.data import elements_of
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import STORAGE, TENSOR
@@ -59,7 +59,7 @@ class Storage:
     @property
     def buffer(self) -> memoryview:
         """The bytes; a copy of them unless they are the CPU's."""
-        return values_of(self.flat).view(np.uint8).data
+        return elements_of(self.flat).view(np.uint8).data
 
     def __reduce__(self) -> Any:
         return from_bytes, (self.flat.dtype, bytes(self.buffer))

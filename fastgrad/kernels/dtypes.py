@@ -11,13 +11,16 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from fastgrad.kernels import vecmath
+from fastgrad.kernels.halves import pointer_to_halves
 from fastgrad.kernels.keys import VOCABULARY
 from fastgrad.kernels.specialise import specialised
 from fastgrad.native.base.intrinsics import pointer_to
 from fastgrad.native.base.pipeline import KernelCompiler, NoaliasCompiler
 from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
     BOOL,
     DTYPES,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
     INT8,
@@ -43,7 +46,8 @@ class Element(NamedTuple):
     """One dtype in compiled loops.
 
     ``pointer(address)`` gives a typed pointer, ``constant(value)`` a constant, ``load(p, i)`` and
-    ``store(p, i, value)`` go through memory (a bool is a byte there), `math` is the vocabulary of formulas.
+    ``store(p, i, value)`` go through memory (a bool is a byte there), `math` is the vocabulary of formulas. `scalar` is
+    what is computed with: for halves float32, which their pointers give and take (Note [Halves] in `element_types`).
     """
 
     name: str
@@ -91,6 +95,16 @@ def _storer(scalar: Any, boolean: bool) -> Any:
     return njit(**INLINE)(store)
 
 
+@njit(**INLINE)
+def _store_half(p, i, value):  # type: ignore[no-untyped-def]
+    p[i] = value
+
+
+def _half(code: int) -> Element:
+    pointer = pointer_to_halves(code)
+    return Element(DTYPES[code], types.float32, pointer, np.float32, _loader(False), _store_half, vecmath.F32)
+
+
 def _element(code: int, scalar: Any, constant: Any, math: Any) -> Element:
     boolean = code == BOOL
     memory = types.uint8 if boolean else scalar
@@ -106,6 +120,8 @@ ELEMENTS: dict[int, Element] = {
     INT16: _element(INT16, types.int16, np.int16, vecmath.INT),
     INT32: _element(INT32, types.int32, np.int32, vecmath.INT),
     INT64: _element(INT64, types.int64, np.int64, vecmath.INT),
+    FLOAT16: _half(FLOAT16),
+    BFLOAT16: _half(BFLOAT16),
     FLOAT32: _element(FLOAT32, types.float32, np.float32, vecmath.F32),
     FLOAT64: _element(FLOAT64, types.float64, np.float64, vecmath.F64),
 }

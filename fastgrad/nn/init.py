@@ -17,6 +17,7 @@ from fastgrad import dtypes
 from fastgrad.autograd.modes import no_grad
 from fastgrad.functions import creation
 from fastgrad.functions.arguments import as_index, need_tensor, need_type
+from fastgrad.functions.data import values_of
 from fastgrad.random import Generator
 
 _LINEAR = {
@@ -181,13 +182,13 @@ def trunc_normal_(
     def draw(count: int) -> tuple[np.ndarray, np.ndarray]:
         fresh = creation.empty(count, dtype=dtype)
         if covered > 0.3:
-            values = fresh.normal_(mean, std, generator=generator).numpy()
+            values = values_of(fresh.normal_(mean, std, generator=generator))
             return values, (values >= low) & (values <= high)
-        values = fresh.uniform_(first, last, generator=generator).numpy()
+        values = values_of(fresh.uniform_(first, last, generator=generator))
         chances = np.exp((((peak - mean) / std) ** 2 - ((values - mean) / std) ** 2) / 2)
-        return values, creation.rand(count, dtype=dtype, generator=generator).numpy() < chances
+        return values, values_of(creation.rand(count, dtype=dtype, generator=generator)) < chances
 
-    out = np.empty(tensor.numel(), dtype.numpy)
+    out = np.empty(tensor.numel(), dtype.arithmetic)
     missing = np.arange(out.size)
     while missing.size:
         values, taken = draw(missing.size)
@@ -244,7 +245,7 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
             f"dirac_(): dim 0 must be divisible by groups, but has {outputs} for groups={groups}"
         )
     per_group = outputs // groups
-    values = np.zeros(tuple(tensor.shape), tensor.dtype.numpy)
+    values = np.zeros(tuple(tensor.shape), tensor.dtype.arithmetic)
     middle = tuple(size // 2 for size in kernel)
     for group in range(groups):
         for channel in range(min(per_group, inputs)):
@@ -385,7 +386,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Generator | None = None
         return tensor
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
-    numbers = creation.empty(rows, columns, dtype=tensor.dtype).normal_(generator=generator).numpy()
+    numbers = values_of(creation.empty(rows, columns, dtype=tensor.dtype).normal_(generator=generator))
     q, r = np.linalg.qr(numbers.T if rows < columns else numbers)
     q *= np.sign(np.diagonal(r)) * gain
     out = np.ascontiguousarray(q.T if rows < columns else q)

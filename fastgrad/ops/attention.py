@@ -6,14 +6,16 @@ import math
 
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts import integers
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import WIDE
 from fastgrad.native.contracts.frames.attention import ATTENTION, ATTENTION_BACKWARD
 from fastgrad.native.contracts.ops import (
+    KEEPS_FLOAT32,
     NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
     SHAPE_ATTENTION,
     SHAPE_ATTENTION_BACKWARD,
     STRUCTURED,
+    TAKES_FLOAT32,
 )
 from fastgrad.ops import elementwise as _elementwise  # noqa: F401  # rules that are traced use its operators
 from fastgrad.ops.call import float_of_bits, invoke
@@ -28,17 +30,17 @@ from fastgrad.ops.vocabulary import m
 # the logarithm of the sum of exponentials of each query's scores. The scale is the bit pattern of a float.
 attention = Op(
     "scaled_dot_product_attention", STRUCTURED, ("q", "k", "v", "mask?"), integers.ATTENTION.names, edges=3, n_out=2,
-    kernel=Kernel("attention", "attention:build", frame=ATTENTION, dtypes=FLOATS, backward=False),
+    kernel=Kernel("attention", "attention:build", frame=ATTENTION, dtypes=WIDE, backward=False),
     forward=SHAPE_ATTENTION,
-    flags=ONE_DIFFERENTIABLE, node="ScaledDotProductFlashAttentionForCpuBackward0",
+    flags=ONE_DIFFERENTIABLE | KEEPS_FLOAT32, node="ScaledDotProductFlashAttentionForCpuBackward0",
     saved_as="query key value attn_mask -> output logsumexp",
 )  # fmt: skip
 attention_backward = Op(
     "scaled_dot_product_attention_backward", STRUCTURED, ("g", "q", "k", "v", "mask?", "y", "y1"),
     integers.ATTENTION.names,
-    kernel=Kernel("attention_backward", "attention:build", frame=ATTENTION_BACKWARD, dtypes=FLOATS, backward=True),
+    kernel=Kernel("attention_backward", "attention:build", frame=ATTENTION_BACKWARD, dtypes=WIDE, backward=True),
     forward=SHAPE_ATTENTION_BACKWARD,
-    n_out=3, flags=NOT_DIFFERENTIABLE,
+    n_out=3, flags=NOT_DIFFERENTIABLE | TAKES_FLOAT32,
 )  # fmt: skip
 
 

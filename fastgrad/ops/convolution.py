@@ -12,7 +12,7 @@ result: with a stride, the sizes of v leave those of x open.
 from __future__ import annotations
 
 from fastgrad.native.contracts import integers
-from fastgrad.native.contracts.element_types import NUMBERS
+from fastgrad.native.contracts.element_types import WIDE_NUMBERS
 from fastgrad.native.contracts.frames.convolution import CONVOLUTION, CONVOLUTION_INPUT, CONVOLUTION_WEIGHT
 from fastgrad.native.contracts.ops import (
     SHAPE_CONV,
@@ -34,7 +34,7 @@ CALLED = "input weight bias"  # by PyTorch
 def _kernel(computes, frame):
     requires = "gemm:find_blas"
     return Kernel(
-        f"convolution_{computes}", "conv:build", frame=frame, dtypes=NUMBERS, requires=requires, computes=computes
+        f"convolution_{computes}", "conv:build", frame=frame, dtypes=WIDE_NUMBERS, requires=requires, computes=computes
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.frames import indexing
 from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.ops import (
+    IN_FLOAT32,
     NOT_DIFFERENTIABLE,
     SHAPE_GATHER,
     SHAPE_INDEX,
@@ -41,6 +42,7 @@ scatter_add = Op(
     (*integers.ALONG.names, "*target"),
     kernel=SCATTER,
     forward=SHAPE_SCATTER_ADD,
+    flags=IN_FLOAT32,
     edges=2,
     saved_as="self src index",
 )
@@ -75,7 +77,7 @@ def _indexing(name, transposed, nodes, called):
     )  # fmt: skip
     add = Op(
         transposed, STRUCTURED, ("x", *optional), (*integers.INDEXED.names, "*target"), forward=SHAPE_INDEX_BACKWARD,
-        node=nodes[1], edges=1, kernel=INDEX_PUT, saved_as=" ".join(("source", *names)),
+        node=nodes[1], edges=1, flags=IN_FLOAT32, kernel=INDEX_PUT, saved_as=" ".join(("source", *names)),
     )  # fmt: skip
 
     @read.vjp("x")

@@ -13,8 +13,8 @@ from typing import Any
 
 from fastgrad.kernels.keys import need_values
 from fastgrad.native.build.loader import runtime_set
-from fastgrad.native.contracts.element_types import BOOL, DTYPES, FLOAT32, INT64, SUPPORTED_DTYPES
-from fastgrad.native.contracts.frame import MAX_REACHES, STATUS, Frame
+from fastgrad.native.contracts.element_types import BOOL, DTYPES, FLOAT16, FLOAT32, INT64, SUPPORTED_DTYPES
+from fastgrad.native.contracts.frame import MAX_REACHES, STATUS, UPDATE, Frame
 from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE
 from fastgrad.native.contracts.limits import MAX_INPUTS, MAX_KERNELS, N_LAYOUTS, SPLIT_WORDS
 from fastgrad.native.contracts.split import encoded
@@ -120,6 +120,15 @@ class Kernel:
     def takes(self, dtype: int) -> bool:
         """Whether the kernel exists for a dtype."""
         return dtype in self.dtypes
+
+    def only_wide(self) -> bool:
+        """Whether it computes with floats, but has none for halves: see Note [Halves]."""
+        return FLOAT32 in self.dtypes and FLOAT16 not in self.dtypes
+
+    def inputs_updated(self) -> set[str]:
+        """The operands, by the names in its frame, that it changes."""
+        inputs = self.frame().declared.get("inputs")
+        return {n for n, f in inputs.singles.items() if f.role == UPDATE} if inputs else set()
 
     def advice(self, dtype: int) -> str:
         """What to do with a tensor of a dtype that the kernel does not take."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts import integers
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import FLOATS, WIDE
 from fastgrad.native.contracts.frames.losses import NLL, NLL_BACKWARD, PROBABILITIES
 from fastgrad.native.contracts.ops import (
     FIRST,
     GRADIENT_LAST,
+    IN_FLOAT32,
     IN_ROWS,
+    KEEPS_FLOAT32,
     NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
     SHAPE_GIVEN,
@@ -17,6 +19,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_PROBABILITIES,
     SHAPE_REDUCED,
     STRUCTURED,
+    TAKES_FLOAT32,
 )
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
@@ -33,21 +36,22 @@ probabilities = Op(
 
 PAIR = "self target"  # PyTorch's names of what losses of two tensors take
 
-_NLL = Kernel("nll_loss", "losses:nll", frame=NLL, dtypes=FLOATS)
-_NLL_BACKWARD = Kernel("nll_loss_backward", "losses:nll_backward", frame=NLL_BACKWARD, dtypes=FLOATS)
+_NLL = Kernel("nll_loss", "losses:nll", frame=NLL, dtypes=WIDE)
+_NLL_BACKWARD = Kernel("nll_loss_backward", "losses:nll_backward", frame=NLL_BACKWARD, dtypes=WIDE)
 
 
 def _nll(suffix, node):
     """The loss and its derivative; to PyTorch those of images are ops of their own."""
     loss = Op(
         f"nll_loss{suffix}", STRUCTURED, ("x", "target", "weight?"), integers.CLASS_LOSS.names, edges=1,
-        kernel=_NLL, forward=SHAPE_NLL, n_out=2, flags=ONE_DIFFERENTIABLE, node=f"{node}Backward0",
+        kernel=_NLL, forward=SHAPE_NLL, n_out=2, flags=ONE_DIFFERENTIABLE | KEEPS_FLOAT32,
+        node=f"{node}Backward0",
         saved_as="self target weight -> output total_weight",
     )  # fmt: skip
     back = Op(
         f"nll_loss_backward{suffix}", STRUCTURED, ("v", "x", "target", "weight?", "total"),
         (*integers.CLASS_LOSS.names, "*target"), edges=2, kernel=_NLL_BACKWARD, forward=SHAPE_NLL_BACKWARD,
-        node=f"{node}BackwardBackward0",
+        node=f"{node}BackwardBackward0", flags=TAKES_FLOAT32,
     )  # fmt: skip
 
     @loss.vjp("x")
@@ -226,7 +230,7 @@ binary_cross_entropy_with_logits.also_saves("b", "b")
 def _reduced(each, kind, expanded):
     op = Op(
         f"{each.name}.{kind}", STRUCTURED, each.inputs, integers.LOSS.names, kernel=each.kernel, forward=SHAPE_REDUCED,
-        node=each.node, edges=each.edges, saved_as=each.saved_as,
+        node=each.node, edges=each.edges, saved_as=each.saved_as, flags=IN_FLOAT32,
     )  # fmt: skip
     for k, inner in each.rules.items():
         op.vjp(each.inputs[k])(_expanded_first(inner, expanded, "g"))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import functools
 
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import WIDE
 from fastgrad.native.contracts.frames.framed import (
     NORM,
     NORM_BACKWARD,
@@ -38,6 +38,7 @@ from fastgrad.native.contracts.frames.framed import (
 from fastgrad.native.contracts.frames.norm_gradients import NORM_GRADIENTS, NORM_UNCENTRED_GRADIENTS
 from fastgrad.native.contracts.ops import (
     FLOAT_ONLY,
+    KEEPS_FLOAT32,
     NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
     ROWS_OF_CHANNELS,
@@ -45,6 +46,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_NORM,
     SHAPE_NORM_GRADIENTS,
     STRUCTURED,
+    TAKES_FLOAT32,
 )
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
@@ -93,7 +95,7 @@ def _wide(weight, groups, c):
 
 def _op(name, inputs, kernel, node, edges=None, n_out=1, saved_as=""):
     integers = kernel.frame().names_of("integers")
-    flags = FLOAT_ONLY | (ONE_DIFFERENTIABLE if n_out > 1 else 0)
+    flags = FLOAT_ONLY | TAKES_FLOAT32 | (ONE_DIFFERENTIABLE | KEEPS_FLOAT32 if n_out > 1 else 0)
     if kernel.options.get("statistics") == "channels":
         flags |= ROWS_OF_CHANNELS
     return Op(
@@ -324,7 +326,7 @@ ROWS, UNCENTRED, CHANNELS = _Space(2, True), _Space(2, False), _Space(0, True)
 
 
 def _kernel(name, builder, frame, module="normalization", **options):
-    return Kernel(name, f"{module}:{builder}", frame=frame, dtypes=FLOATS, **options)
+    return Kernel(name, f"{module}:{builder}", frame=frame, dtypes=WIDE, **options)
 
 
 _of_gradients = functools.partial(_kernel, module="norm_gradients")
@@ -356,7 +358,8 @@ def _all_at_once(op, names, kernel):
     """Let a pass that wants the gradients of all inputs that are named compute them by one kernel."""
     by = Op(
         f"{op.name}_gradients", STRUCTURED, ("v", "x", "weight", *KEPT), op.attrs, kernel=kernel,
-        forward=SHAPE_NORM_GRADIENTS, n_out=len(names), flags=FLOAT_ONLY | NOT_DIFFERENTIABLE,
+        forward=SHAPE_NORM_GRADIENTS, n_out=len(names),
+        flags=FLOAT_ONLY | NOT_DIFFERENTIABLE | TAKES_FLOAT32 | KEEPS_FLOAT32,
     )  # fmt: skip
     op.joint_where_all(*names[:2], by=by)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts import integers
-from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
+from fastgrad.native.contracts.element_types import WIDE, WIDE_NUMBERS, WITHOUT_HALVES
 from fastgrad.native.contracts.frames.windows import (
     FROM_PLACES,
     MAX_POOLING,
@@ -31,7 +31,7 @@ from fastgrad.ops.rules import gathering
 from fastgrad.ops.shape import zeros_of
 
 
-def _kernel(name, frame, dtypes=NUMBERS, **options):
+def _kernel(name, frame, dtypes=WIDE_NUMBERS, **options):
     return Kernel(name, "pool:build", frame=frame, dtypes=dtypes, **options)
 
 
@@ -124,7 +124,7 @@ _mean_pool(
     {"pool": "mean"},
 )
 _mean_pool(
-    "adaptive_avg_pool2d", "AdaptiveAvgPool2D", SHAPE_ADAPTIVE_POOL, PLANES, (), {"pool": "adaptive", "dtypes": FLOATS}
+    "adaptive_avg_pool2d", "AdaptiveAvgPool2D", SHAPE_ADAPTIVE_POOL, PLANES, (), {"pool": "adaptive", "dtypes": WIDE}
 )  # fmt: skip
 
 # --- padding ---------------------------------------------------------------------------------------------------
@@ -133,11 +133,13 @@ PAD_MODES = ("constant", "reflect", "replicate", "circular")
 
 pad = Op(
     "pad", STRUCTURED, ("x",), (*integers.PADDED.names, "*padded"),
-    kernel=Kernel("pad", "pool:pad", frame=PADDING), forward=SHAPE_PAD, node="ConstantPadNdBackward0",
+    kernel=Kernel("pad", "pool:pad", frame=PADDING, dtypes=WITHOUT_HALVES), forward=SHAPE_PAD,
+    node="ConstantPadNdBackward0",
 )  # fmt: skip
 pad_backward = Op(
     "pad_backward", STRUCTURED, ("v",), (*integers.CROPPED.names, "*cropped"),
-    kernel=Kernel("pad_backward", "pool:pad_backward", frame=PADDING), forward=SHAPE_PAD_BACKWARD,
+    kernel=Kernel("pad_backward", "pool:pad_backward", frame=PADDING, dtypes=WITHOUT_HALVES),
+    forward=SHAPE_PAD_BACKWARD,
 )  # fmt: skip
 
 

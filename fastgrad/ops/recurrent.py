@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import FLOATS, WIDE
 from fastgrad.native.contracts.frame import Frame
 from fastgrad.native.contracts.frames import recurrent
 from fastgrad.native.contracts.ops import FLOAT_ONLY, SHAPE_FRAMED, STRUCTURED
@@ -117,7 +117,7 @@ def _layer(name: str, frame: Frame, builder: str, n_out: int, optional: Sequence
     inputs = tuple(f"{n}?" if n in optional else n for n in frame.names_of("inputs"))
     return Op(
         name, STRUCTURED, inputs, (*frame.names_of("integers"), "*outputs"), n_out=n_out, flags=FLOAT_ONLY,
-        kernel=Kernel(name, builder, frame=frame, dtypes=FLOATS), forward=SHAPE_FRAMED,
+        kernel=Kernel(name, builder, frame=frame, dtypes=WIDE), forward=SHAPE_FRAMED,
     )  # fmt: skip
 
 

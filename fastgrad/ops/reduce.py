@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by name)
 from fastgrad.native.contracts import integers
-from fastgrad.native.contracts.element_types import BOOL, FLOATS, SUPPORTED_DTYPES
+from fastgrad.native.contracts.element_types import BOOL, WIDE, WITHOUT_HALVES
 from fastgrad.native.contracts.frame import SUMMED
 from fastgrad.native.contracts.frames import reductions
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
+    IN_FLOAT32,
     NOT_DIFFERENTIABLE,
     NOT_EMPTY,
     ONE_DIFFERENTIABLE,
@@ -37,7 +38,7 @@ from fastgrad.ops.vocabulary import m
 
 
 def _dtypes(flags):
-    return FLOATS if flags & FLOAT_ONLY else SUPPORTED_DTYPES
+    return WIDE if flags & FLOAT_ONLY else WITHOUT_HALVES
 
 
 def _elements(flags):
@@ -67,7 +68,9 @@ def _rowwise(name, inputs=("x",), flags=0):
 
 def _extremes(best, smallest):
     """The ops that give the place of the extreme value of each row, and value and place, by one kernel."""
-    kernel = Kernel(f"{best}_dim", "extremes:build", frame=reductions.EXTREMES, smallest=smallest)
+    kernel = Kernel(
+        f"{best}_dim", "extremes:build", frame=reductions.EXTREMES, dtypes=WITHOUT_HALVES, smallest=smallest
+    )
     arg = Op(
         f"arg{best}", STRUCTURED, ("x",), integers.OF_ROWS.names, kernel=kernel, forward=SHAPE_EXTREMES,
         flags=NOT_DIFFERENTIABLE,
@@ -93,6 +96,7 @@ reduce_like = Op(
     ("x",),
     (*integers.REDUCED_AGAIN.names, "*spread"),
     forward=SHAPE_REDUCE_LIKE,
+    flags=IN_FLOAT32,
     node="SumBackward1",
 )
 mean_like = Op(
@@ -101,6 +105,7 @@ mean_like = Op(
     ("x",),
     (*integers.REDUCED_AGAIN.names, "*spread"),
     forward=SHAPE_REDUCE_LIKE,
+    flags=IN_FLOAT32,
     node="MeanBackward1",
 )
 expand_back = Op(

@@ -40,6 +40,7 @@ from fastgrad.native.contracts.ops import (
     FIRST,
     FUSED,
     IDENTITY,
+    IN_FLOAT32,
     JOINT,
     MASK_LAST,
     NO_GRAD,
@@ -83,7 +84,7 @@ class Op:
     forward : int
         Which view or function, for those kinds.
     flags : int
-        Op flags.
+        Op flags. `IN_FLOAT32` follows for ops whose kernel has none for halves.
     dtype_rule : int
         The dtype in which an elementwise op computes.
     node : str, optional
@@ -126,6 +127,8 @@ class Op:
             raise RuntimeError(f"op table is full ({MAX_OPS} entries)")
         if name in BY_NAME:
             raise ValueError(f"an op named {name!r} exists already")
+        if kernel is not None and kind != ELEMENTWISE and kernel.only_wide():
+            flags |= IN_FLOAT32
         self.name = name
         self.kind = kind
         self.takes_numbers = kind == ELEMENTWISE or (kind == STRUCTURED and forward == SHAPE_REDUCED)
@@ -174,6 +177,9 @@ class Op:
         self._write("integers", steps_of(attrs))
         for k in range(RULES):
             self._write("grad_kind", NO_GRAD, k)
+        if self.facts["flags"] & IN_FLOAT32 and self.kernel is not None:
+            changed = self.kernel.inputs_updated()
+            self._write("written", sum(1 << k for k, name in enumerate(self.inputs) if name in changed))
         self._write("saved_order", self.saving.places_word)
         self._write("order", self.saving.inputs_word)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.ops import (
+    IN_FLOAT32,
     NOT_DIFFERENTIABLE,
     SHAPE_LENGTH,
     SHAPE_NUMBER,
@@ -27,7 +28,7 @@ number = Op(
 def _op(name, kernel, forward, node=None, called="", n_out=1):
     return Op(
         name, STRUCTURED, ("x",), (*integers.SPREAD.names, "*dims"), kernel=kernel, forward=forward, node=node,
-        called=called, n_out=n_out,
+        called=called, n_out=n_out, flags=IN_FLOAT32,
     )  # fmt: skip
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
+import struct
+import sys
 from typing import Any
 
 import numpy as np
 
 from fastgrad import dtypes
-from fastgrad.functions.creation import from_numpy
+from fastgrad.functions.creation import empty, from_numpy
+from fastgrad.functions.data import elements_of
 from fastgrad.functions.storage import Storage
 from fastgrad.serialization.archive import Placement
 from fastgrad.serialization.files import replacing
@@ -17,8 +21,8 @@ from fastgrad.tensor import Tensor
 
 SUFFIX = ".safetensors"
 _DTYPES = {
-    "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I32": dtypes.int32, "I64": dtypes.int64, "F32": dtypes.float32,
-    "F64": dtypes.float64,
+    "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I32": dtypes.int32, "I64": dtypes.int64, "F16": dtypes.float16,
+    "BF16": dtypes.bfloat16, "F32": dtypes.float32, "F64": dtypes.float64,
 }  # fmt: skip
 
 
@@ -59,12 +63,21 @@ def save_file(obj: Any, path: str | os.PathLike[str]) -> None:
                 f"{type(value).__name__}; flatten the dict, or use another name"
             )
     _need_disjoint(obj)
-    arrays = {key: np.ascontiguousarray(value.detach().cpu().numpy()) for key, value in obj.items()}
-    for key, value in obj.items():
-        arrays[key] = arrays[key].reshape(tuple(value.shape))  # NumPy makes 0-dim arrays 1-dim
+    arrays = {key: np.ascontiguousarray(elements_of(value.detach())) for key, value in obj.items()}
+    parts = {key: _described(package, value, arrays[key]) for key, value in obj.items()}
     with replacing(path) as temporary:
         # The framework whose names and layouts these are, by which readers know the file.
-        package.numpy.save_file(arrays, temporary, metadata={"format": "pt"})
+        package.serialize_file(parts, temporary, metadata={"format": "pt"})
+
+
+def _described(package: Any, tensor: Tensor, array: np.ndarray) -> Any:
+    """A tensor as the package takes it, whose own functions for arrays know no bfloat16; `array` has its elements."""
+    dtype, shape = tensor.dtype.name, tuple(tensor.shape)
+    if sys.byteorder == "big":
+        array.byteswap(inplace=True)
+    if hasattr(package, "TensorSpec"):
+        return package.TensorSpec(dtype=dtype, shape=shape, data_ptr=array.ctypes.data, data_len=array.nbytes)
+    return {"dtype": dtype, "shape": shape, "data": array.tobytes()}
 
 
 def _need_disjoint(tensors: dict[str, Tensor]) -> None:
@@ -81,6 +94,18 @@ def _need_disjoint(tensors: dict[str, Tensor]) -> None:
                 f"save(): tensors {first!r} and {second!r} share memory, which the safetensors format cannot tell. "
                 f"Leave one of them out, clone it, or save to a name that does not end in {SUFFIX}, which keeps it"
             )
+
+
+def _bits(path: str | os.PathLike[str], key: str) -> Tensor:
+    """The elements of a tensor of bfloat16, which NumPy does not know, from a file that the package has checked."""
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        begin, end = json.loads(file.read(length))[key]["data_offsets"]
+        file.seek(begin, os.SEEK_CUR)
+        data = np.frombuffer(file.read(end - begin), "<i2").astype(np.int16)
+    out: Tensor = empty(data.size, dtype=dtypes.bfloat16)
+    elements_of(out)[...] = data
+    return out
 
 
 def load_file(path: str | os.PathLike[str], placement: Placement) -> dict[str, Tensor]:
@@ -108,9 +133,13 @@ def load_file(path: str | os.PathLike[str], placement: Placement) -> dict[str, T
                         f"load(): tensor {key!r} of {os.fspath(path)} has dtype {dtype}, and fastgrad knows "
                         f"{', '.join(_DTYPES)}; convert it before it is saved"
                     )
-                array = np.require(file.get_tensor(key), requirements=["C", "W", "O"])
-                flat = placement(Storage(from_numpy(array.reshape(-1))), "cpu").flat
-                out[key] = flat.view(array.shape)
+                shape = tuple(file.get_slice(key).get_shape())
+                if dtype == "BF16":
+                    flat = _bits(path, key)
+                else:
+                    array = np.require(file.get_tensor(key), requirements=["C", "W", "O"])
+                    flat = from_numpy(array.reshape(-1))
+                out[key] = placement(Storage(flat), "cpu").flat.view(shape)
     except package.SafetensorError as error:
         raise RuntimeError(f"{os.fspath(path)} is corrupted or no safetensors file: {error}") from error
     return out

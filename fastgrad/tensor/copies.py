@@ -148,6 +148,14 @@ class Copies(Methods):
         """The tensor in the dtype of another."""
         return _cast(self, need_tensor("type_as", other, "other").dtype)
 
+    def half(self) -> Tensor:
+        """The tensor in float16."""
+        return _cast(self, dtypes.float16)
+
+    def bfloat16(self) -> Tensor:
+        """The tensor in bfloat16."""
+        return _cast(self, dtypes.bfloat16)
+
     def float(self) -> Tensor:
         """The tensor in float32."""
         return _cast(self, dtypes.float32)

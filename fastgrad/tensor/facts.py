@@ -145,6 +145,7 @@ class Facts(Methods):
         return format_tensor(
             values_of(self), dtype_name=self.dtype.name, device=str(self.device),
             requires_grad=self.requires_grad and name is None, grad_fn_name=name,
+            default_dtype=dtypes.get_default_dtype().name,
         )  # fmt: skip
 
     def __format__(self, spec: str) -> str:

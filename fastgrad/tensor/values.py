@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fastgrad.functions import creation
-from fastgrad.functions.data import values_of
+from fastgrad.dtypes import bfloat16
+from fastgrad.functions import creation, dlpack
+from fastgrad.functions.data import elements_of, values_of
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED, REQUIRES_GRAD
 from fastgrad.native.contracts.records import TENSOR
@@ -43,9 +44,11 @@ class Values(Methods):
         ------
         RuntimeError
             If the tensor requires grad, gradients are on, and `force` is not set.
+        TypeError
+            If it is on another device and `force` is not set, or of dtype bfloat16, which NumPy does not know.
         """
         if force:
-            return values_of(self)
+            return self._elements()
         if rt.flags_of(self) & REQUIRES_GRAD and rt.get_mode() & GRAD_ENABLED:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -54,7 +57,14 @@ class Values(Methods):
             raise TypeError(
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy it first."
             )
-        return values_of(self)
+        return self._elements()
+
+    def _elements(self) -> np.ndarray:
+        if self.dtype is bfloat16:
+            raise TypeError(
+                "Got unsupported ScalarType BFloat16: NumPy has no such dtype. Use Tensor.float() first."
+            )
+        return elements_of(self)
 
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray:
         array = self.numpy()
@@ -76,6 +86,8 @@ class Values(Methods):
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if self.dtype is bfloat16:
+            return dlpack.exported(self)
         array = self.numpy()
         # DLPack of a bool array is exported by NumPy as such; read-only memory never arises here.
         return array.__dlpack__(**{k: v for k, v in options.items() if v is not None})

@@ -30,10 +30,11 @@ from fastgrad.native.contracts.element_types import (
     DTYPES,
     FLOAT32,
     FLOAT64,
+    HALVES,
     INT32,
     INT64,
-    SUPPORTED_DTYPES,
     UINT8,
+    WIDE_NUMBERS,
 )
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.frames import FLAT
@@ -44,7 +45,7 @@ ROWS = {row.name: row for row in (*RANDOM_KERNELS.values(), SEQUENCE)}
 FLOATS = pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=lambda code: DTYPES[code])
 EVERY_KERNEL = [
     *((name, dtype) for name in ("uniform", "normal") for dtype in (FLOAT32, FLOAT64)),
-    *((name, dtype) for name in ("integers", "sequence") for dtype in SUPPORTED_DTYPES[1:]),
+    *((name, dtype) for name in ("integers", "sequence") for dtype in WIDE_NUMBERS),
     ("integers", BOOL),
 ]  # fmt: skip
 TAKES_BITS = {
@@ -329,7 +330,7 @@ def test_integers_of_bool():
 
 @pytest.mark.parametrize("name", ["uniform", "normal"])
 def test_floats_only(name):
-    assert ROWS[name].dtypes == (FLOAT32, FLOAT64)
+    assert ROWS[name].dtypes == (*HALVES, FLOAT32, FLOAT64)
     with pytest.raises(NotImplementedError, match=r"\.to\(fastgrad\.float32\)"):
         ROWS[name].need(INT64, FLAT)
 

@@ -11,15 +11,16 @@ import llvmlite.binding as llvm
 import pytest
 from numba import njit
 
+from fastgrad.kernels import halves
 from fastgrad.kernels.compile import _function
 from fastgrad.kernels.cpu import micro
-from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
+from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
 from fastgrad.native.base.intrinsics import words
 from fastgrad.native.build import cache, processors
 from fastgrad.native.build.compiler import compile_unit, optimised
 from fastgrad.native.build.machine_code import target_machine
 from fastgrad.native.build.processors import FULL_WIDTH, Processor, named
-from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64
+from fastgrad.native.contracts.element_types import BFLOAT16, DTYPES, FLOAT16, FLOAT32, FLOAT64
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.ops.kernel_table import KERNELS
@@ -92,7 +93,8 @@ def hot(loops: Iterator[list[str]]) -> list[str]:
 
 @EVERY_PROCESSOR
 @pytest.mark.parametrize(
-    ("kernel", "dtype"), [("tanh", FLOAT32), ("tanh", FLOAT64), ("gelu", FLOAT32), ("exp", FLOAT64)]
+    ("kernel", "dtype"),
+    [("tanh", FLOAT32), ("tanh", FLOAT64), ("gelu", FLOAT32), ("exp", FLOAT64)],
 )
 def test_elementwise_loops(kernel: str, dtype: int, name: str):
     features, register, _ = PROCESSORS[name]
@@ -100,6 +102,36 @@ def test_elementwise_loops(kernel: str, dtype: int, name: str):
     found = arithmetic(hot(innermost_loops(text)))
     assert len(found) > 5
     assert set(found) == {register}
+
+
+@EVERY_PROCESSOR
+@pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16], ids=DTYPES.__getitem__)
+def test_loops_over_halves(dtype: int, name: str):
+    features, _, _ = PROCESSORS[name]
+    text = assembly(unit("tanh", dtype), named(name, f"{features},+f16c"))
+    found = arithmetic(hot(innermost_loops(text)))
+    assert len(found) > 5
+    assert set(found) <= {"ymm", "zmm"}
+    assert ("vcvtph2ps" in text) is (dtype == FLOAT16 and halves._converts_float16())
+
+
+def test_float16_needs_no_library(monkeypatch: pytest.MonkeyPatch):
+    """Where the processor does not convert float16, LLVM would call functions that may be missing."""
+    pointer = halves.pointer_to_halves(FLOAT16)
+
+    @njit(**LOOP)
+    def double(out, x, n):
+        for i in range(n):
+            out[i] = 2 * x[i]
+
+    def kernel(frame):
+        f = words(frame)
+        double(pointer(f[0]), pointer(f[1]), f[2])
+
+    monkeypatch.setattr(halves, "_converts_float16", lambda: False)
+    text = assembly([Export("probe", njit(**KERNEL)(kernel))], Processor("x86-64-v2", ""))
+    assert "hf" not in re.sub("pshuf|shuf", "", text)
+    assert re.search(r"mulps\s|addps\s", text)
 
 
 @EVERY_PROCESSOR

@@ -35,12 +35,6 @@ def test_call_before_init():
         Made()(1)
 
 
-def test_unsupported_dtypes():
-    for name in ("half", "bfloat16"):
-        with pytest.raises(NotImplementedError, match=rf"{name}.*use float\(\)"):
-            getattr(nn.Module(), name)()
-
-
 def test_wrong_places_and_values():
     with pytest.raises(TypeError, match="argument 'data' must be Tensor, not int; make one with"):
         nn.Parameter(5)

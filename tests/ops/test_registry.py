@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from op_cases import OP_CASES
 
-from fastgrad.native.contracts.element_types import DTYPES, SUPPORTED_DTYPES
+from fastgrad.native.contracts.element_types import DTYPES, WITHOUT_HALVES
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.registry import Op
 
@@ -152,8 +152,8 @@ idle = [k.name for k in KERNELS if not any(runtime_get("kernels", k.id * cells +
 print(json.dumps([bench_ops.Forward.params, bench_ops.Gradients.params, idle]))
 """
 
-# Copies from dtypes that no tensor has yet; what brings bytes to a device and back.
-UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in SUPPORTED_DTYPES} | {
+# Copies from dtypes that no tensor has yet, or that no benchmark uses; what brings bytes to a device and back.
+UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in WITHOUT_HALVES} | {
     "upload",
     "download",
 }

@@ -9,9 +9,19 @@ from fastgrad import flags, warm
 from fastgrad.kernels.compile import unit_name
 from fastgrad.native.build import cache, notices
 from fastgrad.native.build.loader import runtime_get
-from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOATS, INT64, SUPPORTED_DTYPES
+from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
+    BOOL,
+    FLOAT32,
+    FLOATS,
+    HALVES,
+    INT64,
+    SUPPORTED_DTYPES,
+    WIDE,
+)
 from fastgrad.native.contracts.frames import FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.contracts.ops import ELEMENTWISE, IN_FLOAT32
 from fastgrad.native.host import devices
 from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.kernel_table import KERNELS
@@ -35,7 +45,11 @@ def empty(tmp_path, monkeypatch):
 
 
 def test_an_empty_cache_lacks_every_declared_cell(empty):
-    assert set(warm.missing()) == {(kernel.id, *cell) for kernel in KERNELS for cell in kernel.cells()}
+    declared = {(kernel.id, *cell) for kernel in KERNELS for cell in kernel.cells()}
+    assert set(warm.missing()) == {cell for cell in declared if not warm._of_halves(cell)}
+    assert set(warm.missing(["*", "*float16*"])) == {cell for cell in declared if cell[1] in HALVES} | set(
+        warm.cells()
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,13 +69,17 @@ def test_cells_of_some_kernels():
     # A comparison of numbers is a bool, which cannot stand where they do.
     assert [dtype for dtype, form in ROWS["lt"].cells() if form == INPLACE] == [BOOL]
     assert ROWS["zero_fill"].cells() == [(BOOL, FLAT)]
-    assert [k.name for k in KERNELS if not k.cells()] == [
-        f"copy_from_{code}" for code in (2, 3, 6, 7, 10, 11)
-    ]
+    assert [k.name for k in KERNELS if not k.cells()] == [f"copy_from_{code}" for code in (2, 3, 10, 11)]
 
 
 def test_kernels_of_ops_with_derivatives_take_floats():
-    assert all(set(FLOATS) <= set(op.kernel.dtypes) for op in OPS if op.rules and op.kernel)
+    assert all(set(WIDE) <= set(op.kernel.dtypes) for op in OPS if op.rules and op.kernel)
+
+
+def test_ops_whose_kernels_lack_halves_convert_them():
+    for op in OPS:
+        if op.kernel is not None and op.kind != ELEMENTWISE and set(WIDE) <= set(op.kernel.dtypes):
+            assert set(HALVES) <= set(op.kernel.dtypes) or op.facts["flags"] & IN_FLOAT32, op.name
 
 
 # --- the door --------------------------------------------------------------------------------------------------
@@ -158,6 +176,8 @@ def test_patterns_name_kernels_and_ops(only, kernels):
 def test_patterns_name_cells():
     exp = ROWS["exp"].id
     assert warm.cells(["exp-float32-flat"]) == [(exp, FLOAT32, FLAT)]
+    assert warm.cells(["exp-bfloat16-flat"]) == [(exp, BFLOAT16, FLAT)]
+    assert not any(warm._of_halves(cell) for cell in warm.cells(["exp", "copy_from_*"]))
     assert warm.cells(["exp-float32-*"]) == [(exp, FLOAT32, form) for form in (FLAT, STRIDED, INPLACE)]
 
 
@@ -167,6 +187,7 @@ def test_patterns_name_cells():
         ("softmx", r"is called 'softmx'; is it 'softmax' or"),
         ("exp-int64-flat", r"is called 'exp-int64-flat'$"),
         ("copy_from_2", r"is called 'copy_from_2'; is it 'copy_from_"),  # a row without cells
+        ("copy_from_6", r"is called 'copy_from_6'"),  # one of halves, which has to be named by its dtypes
         ("", r"is called ''$"),
     ],
 )

@@ -8,7 +8,8 @@ has inner loops for the stride patterns that matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from numba import njit
@@ -19,11 +20,16 @@ from fastgrad.native.base.intrinsics import advance, nth, stack_small, words
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE
 
 
-def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
-    """The Python function of a kernel and the Numba options to compile it with."""
+def build(
+    kernel: Any, dtype: int, layout_class: int, moved: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Callable[..., None], dict[str, Any]]:
+    """The Python function of a kernel and the Numba options to compile it with.
+
+    `moved` are operands, and the result, by names, whose elements are taken for those of another dtype.
+    """
     options = kernel.options
     frame, names = kernel.frame(layout_class), list(kernel.inputs)
-    result, *elements = (ELEMENTS[frame.element(name, dtype)] for name in ("out", *names))
+    result, *elements = (ELEMENTS[moved.get(name, frame.element(name, dtype))] for name in ("out", *names))
     formula = specialise(kernel.formula, elements[0])
     if options.get("times_g"):
         arguments = ", ".join(names[1:])

@@ -12,12 +12,12 @@ from fastgrad.kernels.cpu.rows import blocked
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base.intrinsics import advance, stack_words
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import WIDE
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Products of which one operand is a vector: by the frame a matrix of one row or of one column, without gaps."""
-    if dtype not in FLOATS:
+    if dtype not in WIDE:
         return over_batch(by_frame(plain_product(dtype)), dtype)
     with_vector = _vector_product(dtype)
 

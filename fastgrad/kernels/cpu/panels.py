@@ -21,7 +21,7 @@ from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, stack_words
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import WIDE
 from fastgrad.native.contracts.frames.matrices import PANEL_COLUMNS, STRIP_ROWS
 
 ROWS_TOGETHER = 32  # rows that are read side by side, each of a page of its own
@@ -111,7 +111,7 @@ def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
 def product(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Products of matrices, of which the right ones may lie in panels."""
     general = by_frame(matrix_product(dtype))
-    if dtype not in FLOATS or not lanes(dtype):
+    if dtype not in WIDE or not lanes(dtype):
         return over_batch(general, dtype)
     shared = _large_product(dtype)
 

@@ -32,8 +32,8 @@ from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.scalar_ir import fma, like, sqrt, where
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import float_of, memcpy, stack_frame
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, ITEMSIZES
-from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, PER_BLOCK, UNIFORM
+from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT64, FLOATS, HALVES, ITEMSIZES
+from fastgrad.native.contracts.frames.filling import IN_WORDS, INTEGERS, NORMAL, PER_BLOCK, UNIFORM
 
 Builder = tuple[Callable[..., None], dict[str, Any]]
 
@@ -71,6 +71,8 @@ def block_words(seed, block):
 # --- one to four elements of a block ------------------------------------------------------------------------
 
 TWO_PI = 2.0 * math.pi
+DIGITS = {FLOAT16: 11, BFLOAT16: 8}
+"""Binary digits of a half."""
 
 
 @inline
@@ -100,6 +102,22 @@ def uniform_32(x0, x1, x2, x3, a, b):
         within(unit_32(x0), low, high), within(unit_32(x1), low, high),
         within(unit_32(x2), low, high), within(unit_32(x3), low, high),
     )  # fmt: skip
+
+
+def _uniform_half(digits):
+    """As `uniform_32`, but that u has no more digits than a half: rounding takes no number between 0 and 1 to 1."""
+    dropped, unit = np.uint64(32 - digits), np.float32(2.0**-digits)
+
+    @inline
+    def one(word, low, high):
+        return within(np.float32(np.int32(word >> dropped)) * unit, low, high)
+
+    @inline
+    def uniform(x0, x1, x2, x3, a, b):
+        low, high = np.float32(float_of(a)), np.float32(float_of(b))
+        return one(x0, low, high), one(x1, low, high), one(x2, low, high), one(x3, low, high)
+
+    return uniform
 
 
 @inline
@@ -196,7 +214,7 @@ def _fill(dtype: int, kind: int, draw: Any) -> Builder:
 
     What is left after whole chunks is made as a whole chunk too, elsewhere, so that vectors draw every block.
     """
-    element, width = ELEMENTS[dtype], PER_BLOCK[kind][dtype == FLOAT32]
+    element, width = ELEMENTS[dtype], PER_BLOCK[kind][dtype in IN_WORDS]
     loop = njit(**LOOP)((_fill_by_four if width == 4 else _fill_by_two)(element, draw))
     pointer, itemsize = element.pointer, ITEMSIZES[dtype]
     chunk = 64 // itemsize  # blocks: the lanes of the widest vectors; their elements take at most 256 bytes
@@ -217,12 +235,14 @@ def _fill(dtype: int, kind: int, draw: Any) -> Builder:
 
 def uniform(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Uniformly distributed floats in [a, b)."""
-    return _fill(dtype, UNIFORM, uniform_32 if dtype == FLOAT32 else uniform_64)
+    if dtype in HALVES:
+        return _fill(dtype, UNIFORM, _uniform_half(DIGITS[dtype]))
+    return _fill(dtype, UNIFORM, uniform_64 if dtype == FLOAT64 else uniform_32)
 
 
 def normal(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Normally distributed floats of mean a and standard deviation b."""
-    return _fill(dtype, NORMAL, normal_32 if dtype == FLOAT32 else normal_64)
+    return _fill(dtype, NORMAL, normal_64 if dtype == FLOAT64 else normal_32)
 
 
 def integers(kernel: Any, dtype: int, layout_class: int) -> Builder:
@@ -234,7 +254,7 @@ def sequence(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """``start + i step``: for floats in float64 with one rounding, then that of the dtype."""
     element = ELEMENTS[dtype]
     store, pointer = element.store, element.pointer
-    if dtype in (FLOAT32, FLOAT64):
+    if dtype in FLOATS:
 
         def loop(out, n, start, step):
             first, distance = float_of(start), float_of(step)

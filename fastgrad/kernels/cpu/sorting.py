@@ -18,7 +18,17 @@ from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import address_of, advance, stack_words, words
-from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8
+from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+)
 from fastgrad.native.contracts.frames.sorting import (
     BEGIN,
     BUCKETS,
@@ -39,7 +49,8 @@ FEW = 96  # words that are sorted by counting how many precede each
 MANY = 8192  # words from which on three digits of 11 bits are faster than four of eight
 SLACK, BLOCK = 256, 64  # candidates beyond twice k; elements that are compared with the bound at a time
 
-_BITS = {FLOAT32: INT32, FLOAT64: INT64, BOOL: UINT8}  # as what elements move, so that their bits stay
+# As what elements move, so that their bits stay.
+_BITS = {FLOAT16: INT16, BFLOAT16: INT16, FLOAT32: INT32, FLOAT64: INT64, BOOL: UINT8}
 
 
 def _float_key(scalar: Any, infinity: int) -> Any:
@@ -61,7 +72,10 @@ def _integer_key(value):  # type: ignore[no-untyped-def]
     return types.int64(value)
 
 
-_FLOAT_KEYS = {FLOAT32: _float_key(np.int32, 0x7F80 << 16), FLOAT64: _float_key(np.int64, 0x7FF0 << 48)}
+_FLOAT_KEYS = {
+    FLOAT16: _float_key(np.int16, 0x7C00), BFLOAT16: _float_key(np.int16, 0x7F80),
+    FLOAT32: _float_key(np.int32, 0x7F80 << 16), FLOAT64: _float_key(np.int64, 0x7FF0 << 48),
+}  # fmt: skip
 
 # --- sorting words ---------------------------------------------------------------------------------------------
 

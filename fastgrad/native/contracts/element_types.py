@@ -1,4 +1,16 @@
-"""The element types of tensors: codes, in order of promotion, and sizes in bytes."""
+"""The element types of tensors: codes, in order of promotion, and sizes in bytes.
+
+Note [Halves]: float16 and bfloat16 are dtypes of memory. What is computed on them is computed in float32, and rounded
+once, to nearest even, when an element is stored. That happens at three places and nowhere else:
+
+- `kernels.dtypes` describes their elements to compiled loops: a pointer to halves gives float32 and takes floats
+  (`kernels.halves`), so that formulas and kernels that store each element once are the same for all floating dtypes.
+- Kernels that keep sums in the memory of their results, or work on vectors by themselves, have none for halves. Ops
+  that run them, and others whose steps must not be rounded one by one, are `IN_FLOAT32`: dispatch converts their
+  operands and results (`dispatch.call.in_float32`).
+- Numbers beside halves, and 0-dim tensors, keep the value that they have in float32, as in PyTorch: an elementwise op
+  over one that the half dtype cannot hold runs in float32 (`launch.elementwise.needs_float32`).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +22,14 @@ DTYPES = (
 
 BOOL, UINT8, INT8, INT16, INT32, INT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128 = range(12)
 ITEMSIZES = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16)
-SUPPORTED_DTYPES = (BOOL, UINT8, INT32, INT64, FLOAT32, FLOAT64)
-FLOATS = (FLOAT32, FLOAT64)
+HALVES = (FLOAT16, BFLOAT16)
+"""Dtypes of memory alone: see Note [Halves]."""
+WIDE = (FLOAT32, FLOAT64)
+FLOATS = HALVES + WIDE
+DISCRETE = (BOOL, UINT8, INT32, INT64)
+SUPPORTED_DTYPES = DISCRETE + FLOATS
 NUMBERS = SUPPORTED_DTYPES[1:]
-DISCRETE = SUPPORTED_DTYPES[:4]
-"""Dtypes that tensors may have; those of numbers with fractions, of numbers, of bits."""
+"""Dtypes that tensors may have: of floats that are computed in, of all floats, of bits, all, of numbers."""
+WITHOUT_HALVES = DISCRETE + WIDE
+WIDE_NUMBERS = WITHOUT_HALVES[1:]
+"""Those of kernels that have none for halves: all, and numbers."""

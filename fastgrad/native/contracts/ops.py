@@ -109,6 +109,9 @@ BY_COLUMNS = 131072  # a product of matrices; ops for factors that lie by column
 GRADIENT_LAST = 262144  # a result lies in memory as the operands behind the first do, before that is asked
 IN_ROWS = 524288  # a result lies row by row
 DRAWS = 1048576  # the first two integers of the kernel are a seed and an offset, and are drawn when it runs
+IN_FLOAT32 = 1 << 21  # beside halves: operands are converted to float32, and results back (Note [Halves])
+KEEPS_FLOAT32 = 1 << 22  # of the results that come from halves only the first is one, others are statistics
+TAKES_FLOAT32 = 1 << 23  # float32 operands may stand beside halves
 MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion
 
 # Flags of an optimizer's step.

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from fastgrad.native.base import integers
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_small, words
+from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_small, tensor, words
 from fastgrad.native.base.modes import enter
+from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.flags import GRAD_ENABLED
+from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.ops import (
     BY_COLUMNS,
     ELEMENTWISE,
+    IN_FLOAT32,
+    KEEPS_FLOAT32,
     REDUCTION,
     ROWWISE,
     SHAPE_SPLIT,
     SHAPE_UNBIND,
+    TAKES_FLOAT32,
     VIEW,
     VIEW_SELECT,
     VIEW_SLICE,
 )
 from fastgrad.native.contracts.status import DEVICE_MISMATCH
 from fastgrad.native.graph.recording import record
-from fastgrad.native.launch.elementwise import elementwise
+from fastgrad.native.launch.elementwise import copy_as, copy_into, elementwise
 from fastgrad.native.launch.launch import op_record
+from fastgrad.native.launch.promotion import is_floating, is_half
+from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes import reduction, rowwise, run_forward
 from fastgrad.native.shapes.matrices import factors_by_columns
@@ -51,6 +58,82 @@ def run_splits(kind, h, attrs, n, outs):
 
 
 @native_once
+def computed(op, n, ins, n_attrs, attrs, outs, n_outs):
+    """Run an op that is neither elementwise nor a view, in the dtype of its operands; as `call`, without recording."""
+    info = op_record(op)
+    kind = info.kind
+    if kind == REDUCTION:
+        outs[0] = reduction(op, ins[0], n_attrs, attrs)
+        count = 1 if outs[0] > 0 else outs[0]
+    elif kind == ROWWISE:
+        outs[0] = rowwise(op, n, ins, attrs)
+        count = 1 if outs[0] > 0 else outs[0]
+    elif info.forward == SHAPE_UNBIND or info.forward == SHAPE_SPLIT:
+        count = run_splits(info.forward, ins[0], attrs, n_outs, outs)
+    else:
+        count = run_forward(op, info.forward, n, ins, n_attrs, attrs, outs)
+    return count
+
+
+@native
+def half_among(info, n, ins):
+    """The half dtype of the operands of an op that converts them; -1 if there is none, or not all may be converted.
+
+    Then the op says what is wrong with its operands, as it does where there are no halves.
+    """
+    found = -1
+    for k in range(n):
+        if ins[k] == 0 or not is_floating(tensor(ins[k]).dtype):
+            continue
+        dtype = tensor(ins[k]).dtype
+        if found < 0:
+            found = dtype
+        fits = dtype == found or (dtype == FLOAT32 and info.flags & TAKES_FLOAT32)
+        if not is_half(found) or not fits:
+            return -1
+    return found
+
+
+@native_once
+def in_float32(op, n, ins, n_attrs, attrs, outs, n_outs, dtype):
+    """As `computed`, over operands of a half dtype as float32; results are rounded at the end: see Note [Halves]."""
+    info = op_record(op)
+    size = n * 8
+    place = allocate(size)
+    if failed(place):
+        return place
+    wide = words(place)
+    count = 0
+    for k in range(n):
+        wide[k] = ins[k]
+        if ins[k] != 0 and tensor(ins[k]).dtype == dtype and not failed(count):
+            wide[k] = copy_as(ins[k], FLOAT32, tensor(ins[k]).device, PRESERVE_FORMAT)
+            if failed(wide[k]):
+                count = wide[k]
+                wide[k] = ins[k]
+    if not failed(count):
+        count = computed(op, n, wide, n_attrs, attrs, outs, n_outs)
+    for k in range(n):
+        if wide[k] != ins[k]:
+            if not failed(count) and info.written >> k & 1:
+                status = copy_into(ins[k], wide[k])
+                count = status if failed(status) else count
+            drop(wide[k])
+    deallocate(place, size)
+    for k in range(count):
+        if tensor(outs[k]).dtype != FLOAT32 or (k > 0 and info.flags & KEEPS_FLOAT32):
+            continue
+        narrow = copy_as(outs[k], dtype, tensor(outs[k]).device, PRESERVE_FORMAT)
+        if failed(narrow):
+            for j in range(count):
+                drop(outs[j])
+            return narrow
+        drop(outs[k])
+        outs[k] = narrow
+    return count
+
+
+@native_once
 def call(op, n, ins, n_attrs, attrs, outs, n_outs):
     """Run an op and record it; handles of the results go to `outs`.
 
@@ -70,16 +153,12 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
         count = 1 if outs[0] > 0 else outs[0]
         if outs[0] > 0:
             mark_view(outs[0], ins[0], False)
-    elif kind == REDUCTION:
-        outs[0] = reduction(op, ins[0], n_attrs, attrs)
-        count = 1 if outs[0] > 0 else outs[0]
-    elif kind == ROWWISE:
-        outs[0] = rowwise(op, n, ins, attrs)
-        count = 1 if outs[0] > 0 else outs[0]
-    elif info.forward == SHAPE_UNBIND or info.forward == SHAPE_SPLIT:
-        count = run_splits(info.forward, ins[0], attrs, n_outs, outs)
     else:
-        count = run_forward(op, info.forward, n, ins, n_attrs, attrs, outs)
+        half = half_among(info, n, ins) if info.flags & IN_FLOAT32 else -1
+        if half < 0:
+            count = computed(op, n, ins, n_attrs, attrs, outs, n_outs)
+        else:
+            count = in_float32(op, n, ins, n_attrs, attrs, outs, n_outs, half)
     if count <= 0:
         return count
     if runtime().mode & GRAD_ENABLED:

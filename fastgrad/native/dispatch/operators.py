@@ -10,7 +10,7 @@ from fastgrad.native.graph.graph import any_requires_grad
 from fastgrad.native.graph.recording import record
 from fastgrad.native.launch.elementwise import elementwise, number_tensor
 from fastgrad.native.launch.launch import op_record
-from fastgrad.native.launch.promotion import dtype_with_number
+from fastgrad.native.launch.promotion import dtype_with_number, number_dtype
 from fastgrad.native.memory.references import drop, retain
 
 
@@ -75,7 +75,8 @@ def scalar_operator(op, a, kind, real, integer, swapped):
         op = info.numbered
     retain(a)
     # The value in the dtype of the op, not a double that stands for it, is what a derivative may save.
-    number = number_tensor(kind, real, integer, dtype_with_number(a, kind), tensor(a).device)
+    dtype = number_dtype(dtype_with_number(a, kind))
+    number = number_tensor(kind, real, integer, dtype, tensor(a).device)
     out = with_number(op, a, number, swapped)
     drop(a)
     if first != 0:

@@ -6,11 +6,14 @@ records nothing; `graph.record` does that for the ops that Python and rules call
 
 from __future__ import annotations
 
+from numba import types
+
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     advance,
+    f32s,
     f64s,
     native,
     native_inline,
@@ -22,7 +25,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOAT64, INT64
+from fastgrad.native.contracts.element_types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64
 from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
 from fastgrad.native.contracts.formats import GIVEN_STRIDES, PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.elementwise import ACROSS, FLAT, INPLACE, STRIDED
@@ -39,7 +42,7 @@ from fastgrad.native.contracts.status import (
     TOO_MANY_DIMS,
 )
 from fastgrad.native.launch.launch import op_record
-from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating
+from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating, is_half
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop, retain
@@ -387,6 +390,69 @@ def number_tensor(kind, real, integer, dtype, device):
 
 
 @native_once
+def run_and_round(kernel, dtype, n, ins, out):
+    """As `run_elementwise`, in another dtype than the result has, which is rounded at the end."""
+    result = new_like(out, dtype, tensor(out).device, PRESERVE_FORMAT)
+    if failed(result):
+        return result
+    status = run_elementwise(kernel, dtype, n, ins, result)
+    if not failed(status):
+        status = copy_here(out, result)
+    drop(result)
+    return status
+
+
+EXACT_IN_HALVES = 256  # integers up to here are numbers of either half dtype
+# Bits of a float64's mantissa; its biased exponents of infinities and NaN, and of the halves' normal numbers.
+MANTISSA_64, SPECIAL_64 = 52, 0x7FF
+LEAST_16, MOST_16, LEAST_B16, MOST_B16 = 1023 - 14, 1023 + 15, 1023 - 126, 1023 + 127
+
+
+@native
+def fits_half(dtype, value):
+    """Whether a half dtype holds a float64 as it is: zeros, infinities, NaN, normal numbers of few digits."""
+    place = words(stack_small())
+    f64s(address_of(place))[0] = value
+    bits = place[0]
+    exponent = bits >> MANTISSA_64 & SPECIAL_64
+    digits = 10 if dtype == FLOAT16 else 7
+    if bits & ((1 << (MANTISSA_64 - digits)) - 1) != 0:
+        return False
+    if dtype == FLOAT16:
+        normal = LEAST_16 <= exponent and exponent <= MOST_16
+    else:
+        normal = LEAST_B16 <= exponent and exponent <= MOST_B16
+    return normal or exponent == SPECIAL_64 or value == 0.0
+
+
+@native
+def holds_exactly(dtype, t):
+    """Whether a half dtype holds the value of a number, given as a 0-dim tensor of the host's, as it is."""
+    if t.dtype == FLOAT64:
+        return fits_half(dtype, f64s(t.data)[0])
+    if t.dtype == FLOAT32:
+        return fits_half(dtype, types.float64(f32s(t.data)[0]))
+    if t.dtype == INT64:
+        return -EXACT_IN_HALVES <= words(t.data)[0] and words(t.data)[0] <= EXACT_IN_HALVES
+    return t.dtype == BOOL
+
+
+@native_once
+def needs_float32(dtype, n, ins):
+    """Whether an op in a half dtype has to run in float32: over a number, or a tensor without dimensions, which that
+
+    dtype rounds. PyTorch does not round them either. Only numbers are looked at, which are the same when a capture is
+    replayed.
+    """
+    for k in range(n):
+        t = tensor(ins[k])
+        if t.ndim == 0 and t.dtype != dtype and t.dtype != BOOL:
+            if not t.flags & WRAPPED_NUMBER or t.device != HOST or not holds_exactly(dtype, t):
+                return True
+    return False
+
+
+@native_once
 def elementwise_slow(op, n, ins, out):
     """The general case: mixed dtypes, broadcasting, an output that is given. Returns a handle or a status."""
     info = op_record(op)
@@ -414,6 +480,8 @@ def elementwise_slow(op, n, ins, out):
             elif t.ndim != 0:
                 return DEVICE_MISMATCH
     out_dtype = BOOL if info.flags & OUT_BOOL else dtype
+    if is_half(dtype) and not info.flags & OUT_BOOL and needs_float32(dtype, n_values, ins):
+        dtype = FLOAT32
     target = out
     if out != 0:
         to = tensor(out)
@@ -451,7 +519,9 @@ def elementwise_slow(op, n, ins, out):
             else:
                 cast_ins[k] = converted
                 made |= 1 << k
-    if not failed(status):
+    if not failed(status) and dtype != out_dtype and not info.flags & OUT_BOOL:
+        status = run_and_round(info.kernel, dtype, n, cast_ins, target)
+    elif not failed(status):
         status = run_elementwise(info.kernel, dtype, n, cast_ins, target)
     for k in range(n):
         if made & (1 << k):

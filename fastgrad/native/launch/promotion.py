@@ -8,7 +8,6 @@ from fastgrad.native.contracts.element_types import (
     BOOL,
     FLOAT16,
     FLOAT32,
-    FLOAT64,
     INT8,
     INT16,
     INT64,
@@ -40,6 +39,18 @@ def is_floating(dtype):
     return dtype >= FLOAT16
 
 
+@native_inline
+def is_half(dtype):
+    """Whether a dtype, given by its code, is one of memory alone: see Note [Halves] in `contracts.element_types`."""
+    return dtype == FLOAT16 or dtype == BFLOAT16
+
+
+@native_inline
+def number_dtype(dtype):
+    """The dtype of a number beside tensors of a dtype, which it does not widen: that beside halves is not rounded."""
+    return FLOAT32 if is_half(dtype) else dtype
+
+
 @native
 def combine(higher, lower):
     """Promotion across categories: tensors with dimensions outrank 0-dim ones, which outrank numbers."""
@@ -62,7 +73,7 @@ def result_dtype(n, ins):
         t = tensor(ins[k])
         dtype = t.dtype
         if t.flags & WRAPPED_NUMBER:
-            if dtype == FLOAT64:
+            if is_floating(dtype):
                 dtype = runtime().default_dtype
             numbers = dtype if numbers < 0 else promote_pair(numbers, dtype)
         elif t.ndim > 0:
@@ -79,7 +90,7 @@ def dtype_with_number(handle, kind):
     number = runtime().default_dtype if kind == 1 else (BOOL if kind == 2 else INT64)
     if not t.flags & WRAPPED_NUMBER:
         return combine(t.dtype, number)
-    return promote_pair(runtime().default_dtype if t.dtype == FLOAT64 else t.dtype, number)
+    return promote_pair(runtime().default_dtype if is_floating(t.dtype) else t.dtype, number)
 
 
 @native

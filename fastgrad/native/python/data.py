@@ -56,9 +56,11 @@ from fastgrad.native.base.pyapi import (
     py_tuple_size,
     tuple_type,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8
+from fastgrad.native.contracts.element_types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT8
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import NOT_ONE_ELEMENT
+from fastgrad.native.launch.elementwise import cast
+from fastgrad.native.launch.promotion import is_half
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage
@@ -105,6 +107,20 @@ def item(h):
     t = tensor(h)
     if t.numel != 1:
         return fail(NOT_ONE_ELEMENT, t.numel)
+    if is_half(t.dtype):
+        wide = cast(h, FLOAT32)
+        if failed(wide):
+            return wide
+        answer = only_element(wide)
+        drop(wide)
+        return answer
+    return only_element(h)
+
+
+@native_once
+def only_element(h):
+    """The element of a tensor that has one, of a dtype that Python computes with; or a failure."""
+    t = tensor(h)
     if t.device == HOST:
         return element_object(t.dtype, t.data)
     staged = new_storage(itemsize(t.dtype), t.dtype, HOST)
@@ -235,6 +251,8 @@ def from_list(data, dtype):
         found = INT64 if kinds & INTEGERS else BOOL
     if dtype >= 0 and dtype != found and dtype != FLOAT32 and dtype != FLOAT64:
         return left_to_python()
+    if is_half(found if dtype < 0 else dtype):
+        return left_to_python()
     out = new_tensor(found if dtype < 0 else dtype, HOST, n, sizes)
     if failed(out):
         return out
@@ -256,8 +274,8 @@ ORDER_OF_BYTES, TYPE_NUMBER = 26, 28
 ALIGNED, WRITEABLE = 0x100, 0x400
 NATIVE_ORDER, NO_ORDER = ord("="), ord("|")
 
-TYPE_NUMBERS = (0, 2, 1, 3, 5, 7, 23, -1, 11, 12, 14, 15)
-"""NumPy's numbers of the element types, by dtype code."""
+TYPE_NUMBERS = (0, 2, 1, 3, 5, 7, 23, 3, 11, 12, 14, 15)
+"""NumPy's numbers of the element types, by dtype code; that of int16 for bfloat16, which it does not know."""
 FARTHEST = 1 << 62  # bytes: a stride beyond that is one of a dimension of size 1, where it means nothing
 LONG_LONG = 9  # another name of int64
 
@@ -301,7 +319,7 @@ def array_over(h):
     unplanned()
     t = tensor(h)
     number = TYPE_NUMBERS[t.dtype]
-    if t.device != HOST or number < 0:
+    if t.device != HOST:
         return left_to_python()
     handle = alias(h)
     if failed(handle):
@@ -344,7 +362,7 @@ def dtype_of_array(o):
     if order != NATIVE_ORDER and order != NO_ORDER:
         return -1
     number = types.int64(i32s(description + TYPE_NUMBER)[0])
-    for dtype in (BOOL, UINT8, INT32, INT64, FLOAT32, FLOAT64):
+    for dtype in (BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64):
         if number == TYPE_NUMBERS[dtype]:
             return dtype
     return INT64 if number == LONG_LONG else -1

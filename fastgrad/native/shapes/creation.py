@@ -20,7 +20,7 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.base.pyapi import bytearray_type, py_bytearray_size, py_bytearray_text
-from fastgrad.native.contracts.element_types import FLOAT32, INT64
+from fastgrad.native.contracts.element_types import FLOAT16, FLOAT32, INT64
 from fastgrad.native.contracts.frames.filling import PER_BLOCK
 from fastgrad.native.contracts.limits import N_RANDOM_KERNELS
 from fastgrad.native.contracts.ops import SHAPE_FILLED, SHAPE_SEQUENCE
@@ -78,7 +78,7 @@ def fill_random(which, h, state, a, b):
     f.out = t.data
     f.a = a
     f.b = b
-    f.per_block = PER_BLOCK[which][1 if t.dtype == FLOAT32 else 0]
+    f.per_block = PER_BLOCK[which][1 if FLOAT16 <= t.dtype <= FLOAT32 else 0]
     f.seed = words(state)[SEED]
     f.offset = draw(state, (t.numel + f.per_block - 1) // f.per_block)
     return launch_frame(runtime().random_kernels[which], t.device, t.dtype, f, t.numel)

@@ -35,7 +35,7 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.launch.elementwise import elementwise, number_tensor
 from fastgrad.native.launch.launch import launch_frame, op_record
-from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.launch.promotion import is_floating, number_dtype
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous, reshape_or_copy
 from fastgrad.native.tensors.tensors import finished, new_tensor, wrap_dim
@@ -322,7 +322,7 @@ def expand_reduced(h, n_attrs, attrs, mean):
 @native
 def divided(h, count):
     """A tensor divided by a number."""
-    number = number_tensor(1, count, 0, tensor(h).dtype, tensor(h).device)
+    number = number_tensor(1, count, 0, number_dtype(tensor(h).dtype), tensor(h).device)
     if failed(number):
         return number
     ins = words(stack_small())

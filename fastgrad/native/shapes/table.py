@@ -80,6 +80,7 @@ from fastgrad.native.contracts.ops import (
 from fastgrad.native.contracts.status import INTERNAL, MISFIT
 from fastgrad.native.launch.elementwise import copy_laid_out, number_tensor
 from fastgrad.native.launch.launch import op_record
+from fastgrad.native.launch.promotion import number_dtype
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.attention import attention_backward, attention_forward
 from fastgrad.native.shapes.convolution import convolution
@@ -205,7 +206,7 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
         return given(op, n - before, advance(ins, before), outs)
     elif kind == SHAPE_NUMBER:
         t = tensor(ins[0])
-        out = number_tensor(1, float_of(integers.one_number(attrs).bits), 0, t.dtype, t.device)
+        out = number_tensor(1, float_of(integers.one_number(attrs).bits), 0, number_dtype(t.dtype), t.device)
     elif kind == SHAPE_VAR or kind == SHAPE_STD or kind == SHAPE_LENGTH:
         return spread(op, kind, n_attrs, attrs, ins[0], outs)
     elif kind == SHAPE_NLL:

@@ -14,7 +14,7 @@ from fastgrad.functions.plans import planned
 from fastgrad.functions.shape import expand_as
 from fastgrad.functions.statistics import norm
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames.framed import AS_BEFORE
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
@@ -28,7 +28,7 @@ _LAYER, _RMS, _GROUP, _BATCH, _FIXED = (
 )
 _LIKE_INPUT = -1
 _NONE = (0,)  # sizes of statistics that are not taken
-_EPS = {FLOAT32: 2.0**-23, FLOAT64: sys.float_info.epsilon}
+_EPS = {FLOAT16: 2.0**-10, BFLOAT16: 2.0**-7, FLOAT32: 2.0**-23, FLOAT64: sys.float_info.epsilon}
 _DTYPE, _NDIM = TENSOR.fields["dtype"][0], TENSOR.fields["ndim"][0]
 _field = rt.field
 _AFFINE = ("weight", "bias")

@@ -108,12 +108,12 @@ class ConvertMethods:
         return self.to(dtypes.float64)
 
     def half(self: Self) -> Self:
-        """Refuse: there is no float16 yet."""
-        raise NotImplementedError("half(): float16 is not supported yet; use float() or double()")
+        """Convert the floating-point parameters and buffers to float16."""
+        return self.to(dtypes.float16)
 
     def bfloat16(self: Self) -> Self:
-        """Refuse: there is no bfloat16 yet."""
-        raise NotImplementedError("bfloat16(): bfloat16 is not supported yet; use float() or double()")
+        """Convert the floating-point parameters and buffers to bfloat16."""
+        return self.to(dtypes.bfloat16)
 
     def cpu(self: Self) -> Self:
         """Move all parameters and buffers to the CPU."""

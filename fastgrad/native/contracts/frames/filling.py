@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.element_types import UINT8
+from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT32, UINT8
 from fastgrad.native.contracts.frame import Frame, number, reads, size, writes
 from fastgrad.native.contracts.split import Split
 
@@ -33,7 +33,9 @@ RANDOM = Frame(
 )  # fmt: skip
 UNIFORM, NORMAL, INTEGERS = range(3)
 PER_BLOCK = ((2, 4), (2, 4), (2, 2))
-"""Of each kind of random numbers: elements from a block, and how many if they are float32."""
+"""Of each kind of random numbers: elements from a block, and how many if a word of 32 bits is enough for one."""
+IN_WORDS = (FLOAT16, BFLOAT16, FLOAT32)
+"""Dtypes whose random floats take a word."""
 
 # ``start + i step``: bits of float64, or integers. An element is rounded once, from its own number.
 SEQUENCE = Frame("sequence", n=size(), out=writes("n"), start=number(), step=number())
