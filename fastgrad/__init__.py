@@ -27,7 +27,7 @@ from fastgrad.dtypes import (
 )
 from fastgrad.tensor import Size, Tensor
 from fastgrad.formatting import set_printoptions
-from fastgrad.functions.device import device
+from fastgrad.places import device, get_default_device, set_default_device
 from fastgrad.functions.memory_format import (
     channels_last,
     channels_last_3d,
@@ -59,6 +59,7 @@ from fastgrad.random import (
     set_rng_state,
 )
 from fastgrad.serialization import load, save
+from fastgrad.cuda import OutOfMemoryError
 from fastgrad.warm import warmup
 
 
@@ -77,6 +78,7 @@ globals().update(PACKAGE)
 
 __all__ = [
     "Generator",
+    "OutOfMemoryError",
     "Size",
     "Tensor",
     "__version__",
@@ -95,6 +97,7 @@ __all__ = [
     "float",
     "float32",
     "float64",
+    "get_default_device",
     "get_default_dtype",
     "get_num_threads",
     "get_rng_state",
@@ -124,6 +127,7 @@ __all__ = [
     "save",
     "seed",
     "serialization",
+    "set_default_device",
     "set_default_dtype",
     "set_grad_enabled",
     "set_num_threads",

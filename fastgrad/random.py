@@ -36,6 +36,8 @@ from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, PER_BLOCK
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits
+from fastgrad.places import as_device
+from fastgrad.places import device as Device  # noqa: N812
 
 DEFAULT_SEED = 67280421310721
 """The seed of a new generator, that of PyTorch's."""
@@ -61,8 +63,13 @@ class Generator:
 
     Parameters
     ----------
-    device : str, default "cpu"
-        Name of the device whose tensors it fills.
+    device : device, str or int, default "cpu"
+        The device whose tensors it fills; without an index that of a GPU is the current one.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no such device.
 
     Examples
     --------
@@ -74,18 +81,16 @@ class Generator:
     __slots__ = ("_device", "_offset", "_seed")
 
     def __init__(self, device: Any = "cpu") -> None:
-        name = str(device)
-        known = {"cpu", *devices.NAMES}
-        if name.partition(":")[0] not in known:
-            expected = ", ".join(sorted(known))
-            raise RuntimeError(f"Generator: expected device to be one of {expected}, but got {name!r}")
-        self._device = name
+        where = as_device(device, "Generator")
+        if where.code and where.index is None:  # one of several: the current one
+            where = as_device(devices.name_of(where.code))
+        self._device = where
         self._seed = DEFAULT_SEED
         self._offset = 0
 
     @property
-    def device(self) -> str:
-        """Name of the device whose tensors it fills."""
+    def device(self) -> Device:
+        """The device whose tensors it fills."""
         return self._device
 
     def manual_seed(self, seed: int) -> Generator:
@@ -155,7 +160,7 @@ class Generator:
 
     def __reduce__(self) -> tuple[Any, tuple[str, int, int]]:
         with _LOCK:
-            return _restore, (self._device, self._seed, self._offset)
+            return _restore, (str(self._device), self._seed, self._offset)
 
     def __repr__(self) -> str:
         return f"<Generator device={self._device} seed={self._seed} offset={self._offset}>"
@@ -185,15 +190,45 @@ default_generator = Generator()
 default_generator.seed()
 
 
+_generators: dict[int, Generator] = {}
+_seed_of_devices: list[int] = []
+
+
+def generator_of(where: int) -> Generator:
+    """The default generator of a device, by its column of the kernel table: that of the host, or one of its own."""
+    if not where:
+        return default_generator
+    with _LOCK:
+        found = _generators.get(where)
+        if found is None:
+            found = Generator(devices.name_of(where))
+            found.manual_seed(_seed_of_devices[0]) if _seed_of_devices else found.seed()
+            _generators[where] = found
+    return found
+
+
+def seed_devices(seed: int) -> None:
+    """Start the stream of a seed on the default generators of all devices but the host, of those to come as well."""
+    with _LOCK:
+        _seed_of_devices[:] = [_seed_of(seed)]
+        for generator in _generators.values():
+            generator.manual_seed(seed)
+
+
 def manual_seed(seed: Any) -> Generator:
-    """Start the stream of a seed on the default generator, which is returned; see `Generator.manual_seed`.
+    """Start the stream of a seed on the default generators of all devices; that of the host is returned.
+
+    See `Generator.manual_seed`.
 
     Examples
     --------
     >>> manual_seed(-1).initial_seed() == 2**64 - 1
     True
     """
-    return default_generator.manual_seed(int(seed))
+    number = int(seed)
+    default_generator.manual_seed(number)
+    seed_devices(number)
+    return default_generator
 
 
 def seed() -> int:
@@ -216,9 +251,9 @@ def set_rng_state(new_state: Any) -> None:
     default_generator.set_state(new_state)
 
 
-def take_blocks(count: int) -> tuple[int, int]:
-    """Seed and offset of the next so many blocks of the default generator, as signed words for a kernel."""
-    seed, offset = default_generator._take(count)
+def take_blocks(count: int, where: int = 0) -> tuple[int, int]:
+    """Seed and offset of the next so many blocks of a device's default generator, as signed words for a kernel."""
+    seed, offset = generator_of(where)._take(count)
     return _signed(seed), _signed(offset)
 
 
@@ -319,18 +354,29 @@ def fill(which: int, tensor: Any, generator: Generator | None, a: int = _ZERO, b
         raise RuntimeError(
             f"{_NAMES[which]}: expected a tensor without gaps; fill a contiguous one and copy from it"
         )
+    where = _field(tensor, _DEVICE)
     if generator is None:
-        generator = default_generator
+        generator = generator_of(where) if where else default_generator
     elif not isinstance(generator, Generator):
         raise TypeError(
             f"{_NAMES[which]}: expected generator to be a Generator, but got {type(generator).__name__}"
         )
+    elif generator._device.code != where:
+        raise _other_device(devices.name_of(where), generator)
     per_block = PER_BLOCK[which][_field(tensor, _DTYPE) == FLOAT32]
     seed, offset = generator._take(-(-_field(tensor, _NUMEL) // per_block))
     try:
         rt.random_fill(which, tensor, _signed(seed), _signed(offset), a, b)
     except (NotImplementedError, MemoryError) as error:
         raise renamed(error, _NAMES[which]) from None
+
+
+def _other_device(name: str, generator: Generator) -> RuntimeError:
+    """The error for a generator whose device is not that of the tensor."""
+    found, kind = str(generator._device), name.partition(":")[0]
+    if kind == generator._device.type:
+        return RuntimeError(f"Expected a generator of device '{name}' but found one of '{found}'")
+    return RuntimeError(f"Expected a '{kind}' device type for generator but found '{generator._device.type}'")
 
 
 def _signed(word: int) -> int:

@@ -103,7 +103,8 @@ def embedding(
 def _inverse_counts(indices: Any, rows: int) -> Any:
 
     flat = indices.reshape(-1)
-    counts = scatter_add(zeros(rows), 0, flat, ones(flat.shape[0]))
+    where = indices.device
+    counts = scatter_add(zeros(rows, device=where), 0, flat, ones(flat.shape[0], device=where))
     return 1.0 / counts[indices]
 
 
@@ -157,4 +158,4 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
             f"one_hot(): Class values must be smaller than num_classes, {num_classes}, but there is "
             f"{int(tensor.amax())}"
         )
-    return (unsqueeze(tensor.contiguous(), -1) == arange(num_classes)).to(dtypes.int64)
+    return (unsqueeze(tensor.contiguous(), -1) == arange(num_classes, device=tensor.device)).to(dtypes.int64)
