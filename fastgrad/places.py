@@ -237,6 +237,18 @@ def get_default_device() -> device:
     return as_device(devices.name_of(where.code))
 
 
+def carried() -> tuple[Any, ...]:
+    """What the calling thread has chosen, for `carry_over`."""
+    return tuple(_default.within), _default.usual, devices.current(ACCELERATOR)
+
+
+def carry_over(chosen: tuple[Any, ...]) -> None:
+    """Let the calling thread, which has chosen nothing yet and is to end soon, choose what another one had."""
+    within, usual, current = chosen
+    _default.within, _default.usual = list(within), usual
+    devices.set_current(ACCELERATOR, current)
+
+
 _plain: dict[str, device] = {}  # devices without an index
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad.cuda.blas import PRODUCT
-from fastgrad.cuda.driver import SIGNATURES, Driver
+from fastgrad.cuda.driver import FATAL, SIGNATURES, Driver
 from fastgrad.cuda.gpus import Compiler, Gpu
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.kernels.cuda.builder import Launch
@@ -65,6 +65,7 @@ class FakeDriver(Driver):
         self._sizes: dict[int, int] = {}
         self._queues: dict[int, deque[Callable[[], None]]] = {}
         self._events: dict[int, _Mark] = {}  # that were recorded, by handle
+        self._lives = 0
         self._without_times: set[int] = set()
         self._host: dict[int, Any] = {}  # memory that is locked
         self._clock = itertools.count(1)
@@ -79,7 +80,9 @@ class FakeDriver(Driver):
         def function(*args: Any) -> int:
             self.calls[name] += 1
             if self.says.get(name):
-                return self.says[name].pop(0)
+                code = self.says[name].pop(0)
+                self._lives += code in FATAL
+                return code
             if does is None:
                 raise NotImplementedError(name)
             return does(*(a or 0 for a in args)) or 0
@@ -166,7 +169,8 @@ class FakeDriver(Driver):
             ctypes.memmove(target, source, nbytes)
 
     def _cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        self._put(stream, lambda: self._copy(target, source, nbytes))
+        lives = self._lives  # the host waits no longer for what a lost context was to bring
+        self._put(stream, lambda: self._copy(target, source, nbytes if lives == self._lives else 0))
 
     def _cuMemsetD8Async(self, target: int, value: int, nbytes: int, stream: int) -> None:
         def fill() -> None:

@@ -540,7 +540,7 @@ def release(frame):
 
 @native
 def record_use(frame):
-    """Note that the stream in `nbytes` of an `ALLOCATION` uses the block there, whose address becomes 0 or a failure."""
+    """Note that the stream in `nbytes` of an `ALLOCATION` uses the block there; its address becomes 0 or a failure."""
     request = allocation(frame)
     g = gpu(request.state)
     k = find_block(g, request.address)
