@@ -30,7 +30,7 @@ from fastgrad.dtypes import (
 )
 from fastgrad.tensor import Size, Tensor
 from fastgrad.formatting import set_printoptions
-from fastgrad.functions.device import device
+from fastgrad.places import device, get_default_device, set_default_device
 from fastgrad.functions.memory_format import (
     channels_last,
     channels_last_3d,
@@ -62,6 +62,7 @@ from fastgrad.random import (
     set_rng_state,
 )
 from fastgrad.serialization import load, save
+from fastgrad.cuda import OutOfMemoryError
 from fastgrad.warm import warmup
 
 
@@ -81,6 +82,7 @@ globals().update(PACKAGE)
 
 __all__ = [
     "Generator",
+    "OutOfMemoryError",
     "Size",
     "Tensor",
     "__version__",
@@ -102,6 +104,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "get_default_device",
     "get_default_dtype",
     "get_num_threads",
     "get_rng_state",
@@ -132,6 +135,7 @@ __all__ = [
     "save",
     "seed",
     "serialization",
+    "set_default_device",
     "set_default_dtype",
     "set_grad_enabled",
     "set_num_threads",

@@ -129,6 +129,14 @@ class _Facts(dict[str, str]):
     def types(self) -> str:
         return ", ".join(f"'{_dtype(t).type_name}'" for t in self._tensors) or "these arguments"
 
+    def devices(self) -> str:
+        found = [
+            devices.name_of(rt.field(t, TENSOR_DEVICE)) for t in self._tensors if isinstance(t, TensorBase)
+        ]
+        if len(set(found)) < 2:
+            return "of the operands"
+        return f"{found[0]} and {next(name for name in found if name != found[0])}"
+
     def live_bytes(self) -> int:
         return runtime_get("live_bytes")
 
@@ -191,6 +199,7 @@ def _fields(record: Record, name: str) -> int:
 
 
 TENSOR_DTYPE = _fields(TENSOR, "dtype")
+TENSOR_DEVICE = _fields(TENSOR, "device")
 TENSOR_FLAGS = _fields(TENSOR, "flags")
 TENSOR_NODE = _fields(TENSOR, "node")
 OUTPUT_NR = _fields(TENSOR, "output_nr")

@@ -37,6 +37,8 @@ from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, UNIFORM
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits
+from fastgrad.places import as_device
+from fastgrad.places import device as Device  # noqa: N812
 
 DEFAULT_SEED = 67280421310721
 """The seed of a new generator, that of PyTorch's."""
@@ -55,8 +57,13 @@ class Generator:
 
     Parameters
     ----------
-    device : str, default "cpu"
-        Name of the device whose tensors it fills.
+    device : device, str or int, default "cpu"
+        The device whose tensors it fills; without an index that of a GPU is the current one.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no such device.
 
     Examples
     --------
@@ -68,17 +75,15 @@ class Generator:
     __slots__ = ("_device", "_state")
 
     def __init__(self, device: Any = "cpu") -> None:
-        name = str(device)
-        known = {"cpu", *devices.NAMES}
-        if name.partition(":")[0] not in known:
-            expected = ", ".join(sorted(known))
-            raise RuntimeError(f"Generator: expected device to be one of {expected}, but got {name!r}")
-        self._device = name
+        where = as_device(device, "Generator")
+        if where.code and where.index is None:  # one of several: the current one
+            where = as_device(devices.name_of(where.code))
+        self._device = where
         self._state = bytearray(_STATE.pack(DEFAULT_SEED, 0))
 
     @property
-    def device(self) -> str:
-        """Name of the device whose tensors it fills."""
+    def device(self) -> Device:
+        """The device whose tensors it fills."""
         return self._device
 
     def manual_seed(self, seed: int) -> Generator:
@@ -140,7 +145,7 @@ class Generator:
         return _STATE.unpack(self._state)  # type: ignore[return-value]
 
     def __reduce__(self) -> tuple[Any, tuple[str, int, int]]:
-        return _restore, (self._device, *self._words())
+        return _restore, (str(self._device), *self._words())
 
     def __repr__(self) -> str:
         seed, offset = self._words()
@@ -174,18 +179,50 @@ def _signed(word: int) -> int:
 default_generator = Generator()
 """The generator of calls that name none; its first seed is the operating system's."""
 default_generator.seed()
-runtime_set_object("generator_state", default_generator._state)  # which ops draw from
+runtime_set_object("generator_states", default_generator._state)  # which ops draw from
+
+
+_generators: dict[int, Generator] = {}
+_seed_of_devices: list[int] = []
+
+
+def generator_of(where: int) -> Generator:
+    """The default generator of a device, by its column of the kernel table: that of the host, or one of its own."""
+    if not where:
+        return default_generator
+    found = _generators.get(where)
+    if found is None:
+        made = Generator(devices.name_of(where))
+        made.manual_seed(_seed_of_devices[0]) if _seed_of_devices else made.seed()
+        found = _generators.setdefault(where, made)
+        runtime_set_object("generator_states", found._state, where)
+    return found
+
+
+devices.tell(generator_of)  # of devices to come, whose kernels draw from theirs
+
+
+def seed_devices(seed: int) -> None:
+    """Start the stream of a seed on the default generators of all devices but the host, of those to come as well."""
+    _seed_of_devices[:] = [_seed_of(seed)]
+    for generator in list(_generators.values()):
+        generator.manual_seed(seed)
 
 
 def manual_seed(seed: Any) -> Generator:
-    """Start the stream of a seed on the default generator, which is returned; see `Generator.manual_seed`.
+    """Start the stream of a seed on the default generators of all devices; that of the host is returned.
+
+    See `Generator.manual_seed`.
 
     Examples
     --------
     >>> manual_seed(-1).initial_seed() == 2**64 - 1
     True
     """
-    return default_generator.manual_seed(int(seed))
+    number = int(seed)
+    default_generator.manual_seed(number)
+    seed_devices(number)
+    return default_generator
 
 
 def seed() -> int:
@@ -309,13 +346,24 @@ def fill(
         raise RuntimeError(
             f"{_NAMES[which]}: expected a tensor without gaps; fill a contiguous one and copy from it"
         )
+    where = rt.field(tensor, _DEVICE)
     if generator is None:
-        generator = default_generator
+        generator = generator_of(where) if where else default_generator
     elif not isinstance(generator, Generator):
         raise TypeError(
             f"{_NAMES[which]}: expected generator to be a Generator, but got {type(generator).__name__}"
         )
+    elif generator._device.code != where:
+        raise _other_device(devices.name_of(where), generator)
     try:
         rt.random_fill(which, tensor, generator._state, a, b)
     except (NotImplementedError, MemoryError) as error:
         raise renamed(error, _NAMES[which]) from None
+
+
+def _other_device(name: str, generator: Generator) -> RuntimeError:
+    """The error for a generator whose device is not that of the tensor."""
+    found, kind = str(generator._device), name.partition(":")[0]
+    if kind == generator._device.type:
+        return RuntimeError(f"Expected a generator of device '{name}' but found one of '{found}'")
+    return RuntimeError(f"Expected a '{kind}' device type for generator but found '{generator._device.type}'")

@@ -1,7 +1,7 @@
 """Calling a function on a thread of its own as if it were the calling one: for passes nested too deeply for its stack.
 
 What a thread has switched on (modes of gradients, saved-tensor hooks, anomaly mode) is carried over, and so are the
-context variables of Python.
+context variables of Python, and what it has chosen of devices and streams.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from fastgrad import places
+from fastgrad.cuda import streams
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED, N_SETTINGS
 
@@ -33,6 +35,7 @@ class _Helper(threading.Thread):
         self.level = getattr(threading.current_thread(), "level", 0) + 1
         self.modes = (rt.get_mode(), *(rt.setting(k) for k in range(N_SETTINGS)))
         self.context = contextvars.copy_context()
+        self.places, self.streams = places.carried(), streams.carried()
         self.call: Callable[[], Any] | None = call
         self.result: Any = None
         self.failure: BaseException | None = None
@@ -52,6 +55,8 @@ class _Helper(threading.Thread):
             try:
                 if self.orders.get():
                     rt.take_over(*self.modes)
+                    places.carry_over(self.places)
+                    streams.carry_over(self.streams)
                     self.result = self.context.run(self.call)
             except BaseException as error:  # noqa: BLE001 - it is raised by the thread that waits
                 self.failure = error

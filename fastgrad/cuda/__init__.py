@@ -1,7 +1,129 @@
-"""NVIDIA GPUs, under the names that PyTorch has for them."""
+"""NVIDIA GPUs, under the names that PyTorch has for them.
+
+Nothing here needs a GPU to be imported. `is_available` says whether there is one; what needs one says what is missing.
+
+Examples
+--------
+>>> import fastgrad as fg
+>>> where = fg.device("cuda" if fg.cuda.is_available() else "cpu")
+>>> fg.ones(2, device=where).sum().item()
+2.0
+"""
 
 from __future__ import annotations
 
-from fastgrad.cuda.gpus import OutOfMemoryError
+from typing import Any
 
-__all__ = ["OutOfMemoryError"]
+from fastgrad.cuda.gpus import OutOfMemoryError
+from fastgrad.cuda.memory import (
+    empty_cache,
+    get_per_process_memory_fraction,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_max_memory_allocated,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from fastgrad.cuda.properties import (
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    is_bf16_supported,
+    is_tf32_supported,
+)
+from fastgrad.cuda.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from fastgrad.cuda.selection import (
+    current_device,
+    device,
+    device_count,
+    device_of,
+    init,
+    ipc_collect,
+    is_available,
+    is_initialized,
+    set_device,
+    synchronize,
+)
+from fastgrad.cuda.streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+)
+
+__all__ = [
+    "Event",
+    "ExternalStream",
+    "OutOfMemoryError",
+    "Stream",
+    "StreamContext",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "get_arch_list",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_per_process_memory_fraction",
+    "get_rng_state",
+    "get_rng_state_all",
+    "init",
+    "initial_seed",
+    "ipc_collect",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "is_tf32_supported",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_max_memory_allocated",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_per_process_memory_fraction",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
+    "synchronize",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "default_generators":
+        from fastgrad.cuda import random
+
+        return tuple(random.generator(index) for index in range(device_count()))
+    raise AttributeError(f"module 'fastgrad.cuda' has no attribute '{name}'")

@@ -31,6 +31,8 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuMemGetInfo": (_P, _P),
     "cuMemAlloc": (_P, _Z),
     "cuMemFree": (_P,),
+    "cuMemHostAlloc": (_P, _Z, _U),
+    "cuMemFreeHost": (_P,),
     "cuMemcpyHtoDAsync": (_P, _P, _Z, _P),
     "cuMemcpyDtoHAsync": (_P, _P, _Z, _P),
     "cuMemsetD8Async": (_P, ctypes.c_ubyte, _Z, _P),

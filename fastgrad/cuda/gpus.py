@@ -18,10 +18,12 @@ from fastgrad.cuda.driver import FATAL, Driver, find
 from fastgrad.kernels.cuda.compile import Cubin, built
 from fastgrad.native.contracts.cuda import (
     BLAS_FAILED,
+    CHOICE,
     CUDA_KERNEL,
     DRIVER,
     FORKED,
     GPU,
+    NO_HANDLE,
     OUT_OF_MEMORY,
     PRODUCT,
     SHORT_FRAME,
@@ -35,6 +37,12 @@ from fastgrad.native.cuda.unit import routines
 from fastgrad.native.host import devices
 
 Words = Any  # an array of int64
+MAX_CHOICES = 1024  # threads that have chosen a stream
+_lock = threading.RLock()
+_FORKED = (
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start "
+    "method"
+)
 NON_BLOCKING = 1  # of a stream: it does not wait for the legacy default one
 MAJOR, MINOR, MULTIPROCESSORS = 75, 76, 16  # attributes of a device
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -43,6 +51,18 @@ _SHARED = 48 << 10  # bytes of shared memory that a kernel may have without aski
 
 class OutOfMemoryError(RuntimeError):
     """A GPU has no memory left for a tensor. What is in use stays as it is, and the process may go on."""
+
+
+def name_of(driver: Driver, device: int) -> str:
+    """What the maker of a device calls it."""
+    text = ctypes.create_string_buffer(256)
+    driver.call("cuDeviceGetName", ctypes.addressof(text), len(text), device)
+    return text.value.decode()
+
+
+def total_memory(driver: Driver, device: int) -> int:
+    """Bytes of a device's memory."""
+    return driver.number("cuDeviceTotalMem", device, kind=ctypes.c_size_t)
 
 
 Compiler = Callable[[Any, int, int, str], Cubin]
@@ -71,6 +91,10 @@ class Gpu:
         self._set("stream", self.stream)
         self._set("synchronous", int(os.environ.get("FASTGRAD_CUDA_SYNC", "0") not in ("", "0")))
         self._set("arena", self._routine("new_arena", self.stream))
+        self.arenas = {self.stream: self.read("arena")}
+        self._choices: Words = None
+        self._blas: Callable[[str], int] | None = None
+        self._handles: dict[int, int] = {}
 
     # --- state -------------------------------------------------------------------------------------------------
 
@@ -99,13 +123,86 @@ class Gpu:
                 now, _ = STATISTICS.fields[name.removesuffix("_peak")]
                 self.state[at + place] = self.state[at + now]
 
-    def _routine(self, name: str, nbytes: int = 0) -> int:
+    def _routine(self, name: str, nbytes: int = 0, address: int = 0) -> int:
         """Call a routine that takes an `ALLOCATION`; the address that it answers with."""
         frame = _words(ALLOCATION.words)
         frame[ALLOCATION.fields["nbytes"][0]] = nbytes
+        frame[ALLOCATION.fields["address"][0]] = address
         frame[ALLOCATION.fields["state"][0]] = self.address
         ctypes.CFUNCTYPE(None, ctypes.c_int64)(routines()[name])(ctypes.addressof(frame))
         return int(frame[ALLOCATION.fields["address"][0]])
+
+    # --- streams -----------------------------------------------------------------------------------------------
+
+    def choose(self, thread: int, stream: int) -> None:
+        """Let launches of a thread, by its number of the operating system's, go to a stream; only the thread asks."""
+        with _lock:
+            free = place = None
+            for k in range(self.read("n_choices")):
+                owner = self._choices[k * CHOICE.words]
+                if owner == thread:
+                    place = k
+                elif not owner and free is None:
+                    free = k
+            if stream == self.stream:
+                if place is not None:
+                    self._forget_choice(place)
+                return
+            if place is None:
+                place = self.read("n_choices") if free is None else free
+            self._write_choice(place, thread, stream)
+
+    def _write_choice(self, place: int, thread: int, stream: int) -> None:
+        if self._choices is None:
+            self._choices = _words(MAX_CHOICES * CHOICE.words)
+            self._set("choices", ctypes.addressof(self._choices))
+        if place == MAX_CHOICES:
+            raise RuntimeError(f"more than {MAX_CHOICES} threads have chosen a stream of GPU {self.index}")
+        values = {
+            "stream": stream,
+            "arena": self.arena_of(stream),
+            "blas": self.blas_of(stream),
+            "thread": thread,
+        }
+        for field, value in values.items():  # the thread comes last: launches of others may look meanwhile
+            self._choices[place * CHOICE.words + CHOICE.fields[field][0]] = value
+        self._set("n_choices", max(place + 1, self.read("n_choices")))
+
+    def _forget_choice(self, place: int) -> None:
+        self._choices[place * CHOICE.words] = 0
+        count = self.read("n_choices")
+        while count and not self._choices[(count - 1) * CHOICE.words]:
+            count -= 1
+        self._set("n_choices", count)
+
+    def arena_of(self, stream: int) -> int:
+        """The memory of a stream."""
+        with _lock:
+            if stream not in self.arenas:
+                made = self._routine("new_arena", stream)
+                if not made:
+                    raise MemoryError("no memory of the host's for another stream")
+                self.arenas[stream] = made
+            return self.arenas[stream]
+
+    def blas_of(self, stream: int) -> int:
+        """The handle of cuBLAS's for the products of a stream; 0 while no product was needed."""
+        if not self._blas:
+            return 0
+        if stream not in self._handles:
+            self.make_current()
+            room = self._routine("allocate", blas.WORKSPACE)
+            if room < 0:
+                raise self.error(-room, "cuBLAS")
+            self.driver.call("cuCtxSynchronize")  # the memory may come from another stream's
+            self._handles[stream] = blas.handle(self._blas, stream, room)
+        return self._handles[stream]
+
+    def record_use(self, address: int, stream: int) -> None:
+        """Keep the memory at an address, once it is given back, until a stream has done what it was given by then."""
+        code = -self._routine("record_use", stream, address)
+        if code:
+            raise self.error(code, "record_stream()")
 
     # --- what users ask for ------------------------------------------------------------------------------------
 
@@ -131,9 +228,12 @@ class Gpu:
     @property
     def name(self) -> str:
         """What its maker calls it."""
-        text = ctypes.create_string_buffer(256)
-        self.driver.call("cuDeviceGetName", ctypes.addressof(text), len(text), self.device)
-        return text.value.decode()
+        return name_of(self.driver, self.device)
+
+    @property
+    def total_memory(self) -> int:
+        """Bytes of its memory."""
+        return total_memory(self.driver, self.device)
 
     def memory(self) -> tuple[int, int]:
         """Bytes of its memory that are free, and all of them."""
@@ -170,10 +270,9 @@ class Gpu:
         if code not in FATAL and code != FORKED:
             self._set("failed", 0)
         if code == FORKED:
-            return RuntimeError(
-                "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
-                "'spawn' start method"
-            )
+            return RuntimeError(_FORKED)
+        if code == NO_HANDLE:
+            return RuntimeError(f"{begin}there is no handle of cuBLAS for this stream; call it again")
         if code == OUT_OF_MEMORY:
             return OutOfMemoryError(f"{begin}{self._what_memory_is_for()}")
         if code == SHORT_FRAME:
@@ -219,14 +318,16 @@ class Gpu:
         return ctypes.addressof(record)
 
     def _need_blas(self) -> None:
-        """Find cuBLAS, and make a handle of it."""
-        address = self.driver.blas()
-        self.make_current()
-        room = self._routine("allocate", blas.WORKSPACE)
-        if room < 0:
-            raise self.error(-room, "cuBLAS")
-        self._set("blas", blas.handle(address, self.stream, room))
-        self._set("batched_gemm", address(blas.PRODUCT))
+        """Find cuBLAS, and make a handle of it for each stream that is in use."""
+        with _lock:
+            self._blas = self.driver.blas()
+            self._set("batched_gemm", self._blas(blas.PRODUCT))
+            for k in range(self.read("n_choices")):
+                place = k * CHOICE.words
+                if self._choices[place + CHOICE.fields["thread"][0]]:
+                    stream = self._choices[place + CHOICE.fields["stream"][0]]
+                    self._choices[place + CHOICE.fields["blas"][0]] = self.blas_of(stream)
+            self._set("blas", self.blas_of(self.stream))
 
     def _load(self, made: Cubin) -> int:
         """The driver's handle of a kernel."""
@@ -250,8 +351,9 @@ def _encoded(items: tuple[str | int, ...], frame: Frame) -> int:
 
 # --- all of them -----------------------------------------------------------------------------------------------
 
-_lock = threading.RLock()
 _gpus: list[Gpu] | None = None
+_count: int | None = None  # of GPUs, once the driver was asked
+_forked_child = False  # of a process that had asked the driver, which then serves no child
 
 
 def attached() -> list[Gpu]:
@@ -288,14 +390,39 @@ def gpus() -> list[Gpu]:
         If there is no driver, or no GPU.
     """
     with _lock:
+        if _forked_child:
+            raise RuntimeError(_FORKED)
         return attach(find(), built) if _gpus is None else _gpus
+
+
+def count() -> int:
+    """How many GPUs there are, 0 without a driver; none is attached for that."""
+    global _count
+    with _lock:
+        if _gpus is not None:
+            return len(_gpus)
+        if _count is None:
+            try:
+                driver = find()
+                driver.call("cuInit", 0)
+                _count = min(driver.number("cuDeviceGetCount"), MAX_GPUS)
+            except RuntimeError:  # no driver, or one that finds no GPU
+                return 0
+        return _count
+
+
+def is_attached() -> bool:
+    """Whether the GPUs are in use, by this process and not by one that it is a fork of."""
+    return _gpus is not None and not _forked_child
 
 
 def _forked() -> None:
     """No context survives a fork: the child is told so at its first launch."""
+    global _forked_child
+    _forked_child = _forked_child or _gpus is not None or _count is not None
     for gpu in attached():
         gpu._set("failed", FORKED)
 
 
 os.register_at_fork(after_in_child=_forked)
-devices.bring_with("cuda", gpus)
+devices.bring_with("cuda", gpus, count)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastgrad.dtypes import as_dtype, dtype
-from fastgrad.functions.device import as_device
-from fastgrad.functions.device import device as Device  # noqa: N812
 from fastgrad.functions.memory_format import memory_format, preserve_format
 from fastgrad.native.build.loader import TensorBase
+from fastgrad.places import as_device
+from fastgrad.places import device as Device  # noqa: N812
 
 _FORMS = (
     ("device", "dtype", "non_blocking", "copy"),
@@ -59,7 +59,11 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Conversion:
     if "tensor" in given:
         given |= {"device": given["tensor"].device, "dtype": given["tensor"].dtype}
     where, kind = given.get("device"), given.get("dtype")
-    if not isinstance(where, (str, Device, type(None))) or not isinstance(kind, (dtype, type, type(None))):
+    if (
+        isinstance(where, bool)
+        or not isinstance(where, (str, int, Device, type(None)))
+        or not isinstance(kind, (dtype, type, type(None)))
+    ):
         raise _no_form(args, kwargs)
     if any(not isinstance(given.get(name, False), bool) for name in _BOOLS):
         raise _no_form(args, kwargs)

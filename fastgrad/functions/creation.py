@@ -25,7 +25,6 @@ from fastgrad.functions.arguments import (
     product,
 )
 from fastgrad.functions.data import array_of, write_values
-from fastgrad.functions.device import as_device
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
@@ -35,10 +34,11 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
+from fastgrad.places import CHOSEN, as_device, default_code, get_default_device
 from fastgrad.random import STANDARD, fill, fill_integers
 
 _DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
-_DTYPE = TENSOR.fields["dtype"][0]
+_DTYPE, _DEVICE = TENSOR.fields["dtype"][0], TENSOR.fields["device"][0]
 _field, _word = rt.field, rt.word
 _new = rt.new
 _CAST, _FILLED, _SEQUENCE, _RANDOM, _SCATTER_ADD = (
@@ -47,8 +47,10 @@ _CAST, _FILLED, _SEQUENCE, _RANDOM, _SCATTER_ADD = (
 
 
 def device_code(where: Any) -> int:
-    """The number of a device; that of the CPU for None."""
-    return 0 if where is None else as_device(where).code
+    """The number of a device; for None that of the one where the thread makes tensors."""
+    if where is None:
+        return default_code() if CHOSEN else 0
+    return as_device(where).code
 
 
 def dtype_code(d: Any) -> int:
@@ -253,10 +255,12 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     if isinstance(data, TensorBase):
         source = data.detach()
         code = source.dtype.code if dtype is None else dtype_code(dtype)
-        if device is None or device_code(device) == source.device.code:
+        here = _field(source, _DEVICE)
+        where = here if device is None and not CHOSEN else device_code(device)
+        if where == here:
             out = rt.apply(_CAST, 1, 0, source, code)
         else:
-            out = allocate("tensor", code, source.shape, device_code(device))
+            out = allocate("tensor", code, source.shape, where)
             _copy(out, source)
         return finish(out, requires_grad)
     if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
@@ -267,7 +271,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             raise ValueError(f"tensor(): {TOO_LONG}, the number is {data}") from error
         out = rt.number(*parts, code if dtype is None else dtype_code(dtype), device_code(device))
         return finish(out, requires_grad)
-    if device is None:
+    if device is None and not CHOSEN:
         out = rt.from_list(data, -1 if dtype is None else dtype_code(dtype))
         if out is not NotImplemented:
             return finish(out, requires_grad)
@@ -284,10 +288,12 @@ def _copy(out: Any, source: Any) -> None:
 @public("asarray", method=False)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
+    if CHOSEN and device is None:
+        device = get_default_device()
     if isinstance(data, TensorBase):
         out = data if dtype is None else data.to(dtype)
         return out if device is None else out.to(device)
-    if isinstance(data, np.ndarray) and device is None:
+    if isinstance(data, np.ndarray) and (device is None or device_code(device) == 0):
         shared = from_numpy(data)
         return shared if dtype is None else shared.to(dtype)
     return tensor(data, dtype=dtype, device=device)
@@ -337,7 +343,7 @@ def _constant(
     name: str, size: Sequence[Any], value: int, dtype: Any, device: Any, requires_grad: bool
 ) -> Any:
     code, sizes = dtype_code(dtype), as_sizes(name, size)
-    out = filled(name, code, sizes, 0 if device is None else device_code(device), 0, 0.0, value)
+    out = filled(name, code, sizes, device_code(device), 0, 0.0, value)
     return out if requires_grad is False else finish(out, requires_grad)
 
 
@@ -503,7 +509,7 @@ def _random(
 ) -> Any:
     """A tensor of the uniform or normal distribution that `random.fill` knows without numbers."""
     code, sizes = dtype_code(dtype), as_sizes(name, size)
-    out = standard(name, which, code, sizes, 0 if device is None else device_code(device), generator)
+    out = standard(name, which, code, sizes, device_code(device), generator)
     return out if requires_grad is False else finish(out, requires_grad)
 
 

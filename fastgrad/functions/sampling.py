@@ -7,7 +7,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sequence, is_tensor, need_tensor
-from fastgrad.functions.creation import allocate, standard
+from fastgrad.functions.creation import allocate, device_code, standard
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import cumsum
@@ -72,7 +72,13 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> A
 
 @public(method=False)
 def normal(
-    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
 ) -> Any:
     """Normally distributed numbers with means and standard deviations element by element.
 
@@ -82,7 +88,7 @@ def normal(
     size : tuple of int, optional
         Needed where both are numbers.
     generator : Generator, optional
-    dtype : dtype, optional
+    dtype, device : optional
         Where both are numbers.
 
     Examples
@@ -112,7 +118,7 @@ def normal(
         else tuple(sum(t * 0 for t in tensors).shape)
     )
     kind = tensors[0].dtype if tensors else dtypes.as_dtype(dtype or dtypes.get_default_dtype())
-    out = allocate("normal", kind.code, shape, tensors[0].device.code if tensors else 0)
+    out = allocate("normal", kind.code, shape, tensors[0].device.code if tensors else device_code(device))
     if not tensors:
         fill_normal(out, mean, std, generator)
         return out
@@ -121,7 +127,7 @@ def normal(
 
 
 @public(method=False)
-def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
+def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None) -> Any:
     """The integers from 0 to ``n - 1`` in random order.
 
     Parameters
@@ -129,6 +135,7 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
     n : int
     generator : Generator, optional
     dtype : dtype, default int64
+    device : optional
 
     Examples
     --------
@@ -139,7 +146,7 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Any:
     count = as_index("randperm", "n", n)
     if count < 0:
         raise RuntimeError(f"randperm(): n must be non-negative, got {count}")
-    keys = allocate("randperm", dtypes.int64.code, (count,))
+    keys = allocate("randperm", dtypes.int64.code, (count,), device_code(device))
     fill_integers(keys, -(1 << 63), 1 << 63, generator)
     order = argsort(keys)
     return order if dtype is None else order.to(dtype)

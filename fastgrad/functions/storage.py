@@ -54,7 +54,7 @@ class Storage:
     @classmethod
     def empty(cls, dtype: dtypes.dtype, count: int) -> Storage:
         """New memory for so many elements, on the CPU."""
-        return cls(empty(count, dtype=dtype))
+        return cls(empty(count, dtype=dtype, device="cpu"))
 
     @property
     def buffer(self) -> memoryview:

@@ -173,20 +173,21 @@ def trunc_normal_(
             "incorrect.",
             stacklevel=3,
         )
-    dtype = tensor.dtype
-    low, high = (creation.tensor(bound, dtype=dtype).item() for bound in (a, b))
+    dtype, where = tensor.dtype, _drawn_on(generator)
+    low, high = (creation.tensor(bound, dtype=dtype, device="cpu").item() for bound in (a, b))
     covered = (math.erf((b - mean) / std / math.sqrt(2)) - math.erf((a - mean) / std / math.sqrt(2))) / 2
     peak = max(a, min(mean, b))
     first, last = max(a, peak - 9 * std), min(b, peak + 9 * std)  # beyond lies less than a float64 can show
 
     def draw(count: int) -> tuple[np.ndarray, np.ndarray]:
-        fresh = creation.empty(count, dtype=dtype)
+        fresh = creation.empty(count, dtype=dtype, device=where)
         if covered > 0.3:
             values = values_of(fresh.normal_(mean, std, generator=generator))
             return values, (values >= low) & (values <= high)
         values = values_of(fresh.uniform_(first, last, generator=generator))
         chances = np.exp((((peak - mean) / std) ** 2 - ((values - mean) / std) ** 2) / 2)
-        return values, values_of(creation.rand(count, dtype=dtype, generator=generator)) < chances
+        drawn = creation.rand(count, dtype=dtype, generator=generator, device=where)
+        return values, values_of(drawn) < chances
 
     out = np.empty(tensor.numel(), dtype.arithmetic)
     missing = np.arange(out.size)
@@ -207,7 +208,7 @@ def eye_(tensor: Any) -> Any:
         If `tensor` does not have 2 dimensions.
     """
     _need_matrix("eye_", tensor)
-    return tensor.copy_(creation.eye(*tensor.shape, dtype=tensor.dtype))
+    return tensor.copy_(creation.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 @_initializer
@@ -386,7 +387,8 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Generator | None = None
         return tensor
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
-    numbers = values_of(creation.empty(rows, columns, dtype=tensor.dtype).normal_(generator=generator))
+    room = creation.empty(rows, columns, dtype=tensor.dtype, device=_drawn_on(generator))
+    numbers = values_of(room.normal_(generator=generator))
     q, r = np.linalg.qr(numbers.T if rows < columns else numbers)
     q *= np.sign(np.diagonal(r)) * gain
     out = np.ascontiguousarray(q.T if rows < columns else q)
@@ -427,14 +429,21 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Generato
     _need_matrix("sparse_", tensor)
     rows, columns = tensor.shape
     tensor.normal_(0, std, generator=generator)
-    keys = creation.rand(rows, columns, dtype=dtypes.float64, generator=generator).numpy()
+    where = _drawn_on(generator)
+    drawn = creation.rand(rows, columns, dtype=dtypes.float64, generator=generator, device=where)
+    keys = drawn.numpy(force=True)
     places = np.argsort(keys, axis=0, kind="stable")[: math.ceil(sparsity * rows)]
     mask = np.zeros((rows, columns), bool)
     np.put_along_axis(mask, places, True, axis=0)
-    return tensor.masked_fill_(creation.from_numpy(mask), 0)
+    return tensor.masked_fill_(creation.from_numpy(mask).to(tensor.device), 0)
 
 
 # --- what they share -------------------------------------------------------------------------------------------
+
+
+def _drawn_on(generator: Generator | None) -> Any:
+    """Where numbers are drawn that the host works on: at its generator's, or on the host itself."""
+    return "cpu" if generator is None else generator.device
 
 
 def _need_matrix(name: str, tensor: Any) -> None:

@@ -12,8 +12,8 @@ import pickle
 from collections.abc import Callable
 from typing import IO, Any
 
-from fastgrad.functions.device import device
 from fastgrad.functions.storage import Storage
+from fastgrad.places import device
 from fastgrad.serialization import archive, restricted, tensors
 from fastgrad.serialization.files import is_path, replacing
 from fastgrad.serialization.restricted import (

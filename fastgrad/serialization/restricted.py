@@ -16,8 +16,8 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions import storage
-from fastgrad.functions.device import device
 from fastgrad.nn.parameter import Buffer, Parameter
+from fastgrad.places import device
 from fastgrad.tensor import Size, Tensor
 
 MAX_KEY_PARTS = 1000  # of a nested tuple that is a key: hashing one costs time and stack
@@ -78,7 +78,8 @@ _CALLABLE: list[tuple[Any, Callable[..., Any]]] = [
     (storage.rebuild, storage.rebuild),
 ]
 _KNOWN = {name_of(obj): obj for obj in (*_FACTORIES, Tensor, Parameter, Buffer, *(c for c, _ in _CALLABLE))}
-_KNOWN["fastgrad.functions.creation.device"] = device  # in files that are older than its module
+for _older in ("creation.device", "device.device"):  # in files that are older than its module
+    _KNOWN[f"fastgrad.functions.{_older}"] = device
 _CONSTRUCTORS = {id(obj): make for obj, make in _CALLABLE}
 
 # --- what users add --------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The `Tensor`: a thin Python object over a native record, put together from classes of methods.
 
-`facts` say what it is, `history` is its place in the graph, `values` are its elements as Python reads them; `copies`,
-`operators` and `changes` in place are ops. Functions that are methods as well come from `functions.public.METHODS`.
+`facts` say what it is, `placement` where, `history` is its place in the graph, `values` are its elements as Python sees
+them; `copies`, `operators` and `changes` in place are ops. Functions that are methods as well come from
+`functions.public.METHODS`.
 Most operators are compiled: see `native.python.operator_slots`.
 """
 
@@ -33,13 +34,14 @@ from fastgrad.tensor.copies import Copies
 from fastgrad.tensor.facts import Facts
 from fastgrad.tensor.history import History
 from fastgrad.tensor.operators import Operators
+from fastgrad.tensor.placement import Placement
 from fastgrad.tensor.size import Size
 from fastgrad.tensor.values import Values
 
 __all__ = ["Size", "Tensor"]
 
 
-class Tensor(Facts, History, Values, Copies, Operators, Changes, TensorBase):
+class Tensor(Facts, Placement, History, Values, Copies, Operators, Changes, TensorBase):
     """An array of numbers that remembers how it was computed.
 
     Tensors are made by `fastgrad.tensor`, `zeros`, `randn` and so on, and by ops on tensors. The methods are those

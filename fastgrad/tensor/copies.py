@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from fastgrad import dtypes
 from fastgrad.autograd import hooks as hooks_
+from fastgrad.autograd.function import Function
 from fastgrad.functions import creation, storage
 from fastgrad.functions.arguments import need_tensor, need_type
 from fastgrad.functions.conversion import parse_to
-from fastgrad.functions.device import as_device
-from fastgrad.functions.device import device as Device  # noqa: N812
 from fastgrad.functions.memory_format import (
     as_format,
     contiguous_format,
@@ -21,12 +20,15 @@ from fastgrad.functions.memory_format import (
     suggested,
 )
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.flags import CONTIGUOUS, GRAD_ENABLED
 from fastgrad.native.contracts.formats import CONTIGUOUS_FORMAT
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
+from fastgrad.places import as_device
+from fastgrad.places import device as Device  # noqa: N812
 from fastgrad.tensor.methods import Methods
+from fastgrad.tensor.placement import move
 
 if TYPE_CHECKING:
     from fastgrad.tensor import Tensor
@@ -74,10 +76,13 @@ class Copies(Methods):
         Parameters
         ----------
         dtype : dtype, optional
-        device : device or str, optional
+        device : device, str or int, optional
+            A number alone is that of a GPU.
         tensor : Tensor
         non_blocking : bool
-            Without effect: copies are done when the method returns.
+            Do not wait for a copy from memory that `pin_memory` locked to a GPU: nobody may change it before the
+            copy is done. Other copies to a GPU read the memory before the method returns; copies from a GPU are
+            always done then.
         copy : bool
             Make a copy in any case.
         memory_format : memory_format
@@ -100,14 +105,14 @@ class Copies(Methods):
                 return _cast(self, first)  # type: ignore[no-any-return]
             if (kind is str or kind is Device) and as_device(first) == self.device:
                 return self  # type: ignore[return-value]
-        device, dtype, _, copy, layout = parse_to(args, kwargs)
-        out, here = self, _field(self, _DEVICE)
-        if device is not None and device.code != here:
-            out = _to_device(self, device)
-        elif (
-            device is not None and device != self.device
-        ):  # an index of one and the same: a copy, as in PyTorch
-            copy = True
+        device, dtype, non_blocking, copy, layout = parse_to(args, kwargs)
+        out = self
+        if device is not None:
+            where, here = device.code, _field(self, _DEVICE)
+            if where != here:
+                out = _to_device(self, device, non_blocking)
+            elif not where and device != self.device:  # the CPU with an index: a copy, as in PyTorch
+                copy = True
         code = _field(out, _DTYPE) if dtype is None else dtype.code
         if layout is not preserve_format:
             laid_out = as_format("to", layout, self)
@@ -117,8 +122,10 @@ class Copies(Methods):
             return apply(_CAST, 1, 0, out, code)  # type: ignore[no-any-return]
         return out.clone() if copy and out is self else out
 
-    def cpu(self) -> Tensor:
-        """The tensor on the CPU."""
+    def cpu(self, memory_format: Any = None) -> Tensor:
+        """The tensor on the CPU; itself if it is there."""
+        if memory_format is not None:
+            return self.to(device="cpu", memory_format=memory_format)
         return self if _field(self, _DEVICE) == 0 else self.to(device="cpu")
 
     def type(self, dtype: Any = None) -> Any:
@@ -206,33 +213,73 @@ class Copies(Methods):
         if self._backward_hooks:
             hooks_.warn_unserializable(self._backward_hooks)
 
-    def new_tensor(self, data: Any, *, dtype: Any = None, requires_grad: builtins.bool = False) -> Tensor:
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
+    ) -> Tensor:
         """A tensor of data in this tensor's dtype."""
         own = dtypes.ALL[_field(self, _DTYPE)]
         made: Tensor = creation.tensor(
-            data, dtype=dtype or own, device=self.device, requires_grad=requires_grad
+            data,
+            dtype=dtype or own,
+            device=self.device if device is None else device,
+            requires_grad=requires_grad,
         )
         return made
 
-    def new_zeros(self, *size: Any, dtype: Any = None) -> Tensor:
+    def new_zeros(
+        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
+    ) -> Tensor:
         """Zeros in this tensor's dtype."""
         own = dtypes.ALL[_field(self, _DTYPE)]
-        return creation.zeros(*size, dtype=dtype or own, device=self.device)  # type: ignore[no-any-return]
+        return creation.zeros(
+            *size,
+            dtype=dtype or own,
+            device=self.device if device is None else device,
+            requires_grad=requires_grad,
+        )  # type: ignore[no-any-return]
 
-    def new_ones(self, *size: Any, dtype: Any = None) -> Tensor:
+    def new_ones(
+        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
+    ) -> Tensor:
         """Ones in this tensor's dtype."""
         own = dtypes.ALL[_field(self, _DTYPE)]
-        return creation.ones(*size, dtype=dtype or own, device=self.device)  # type: ignore[no-any-return]
+        return creation.ones(
+            *size,
+            dtype=dtype or own,
+            device=self.device if device is None else device,
+            requires_grad=requires_grad,
+        )  # type: ignore[no-any-return]
 
-    def new_empty(self, *size: Any, dtype: Any = None) -> Tensor:
+    def new_empty(
+        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
+    ) -> Tensor:
         """Elements not set, in this tensor's dtype."""
         own = dtypes.ALL[_field(self, _DTYPE)]
-        return creation.empty(*size, dtype=dtype or own, device=self.device)  # type: ignore[no-any-return]
+        return creation.empty(
+            *size,
+            dtype=dtype or own,
+            device=self.device if device is None else device,
+            requires_grad=requires_grad,
+        )  # type: ignore[no-any-return]
 
-    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+    def new_full(
+        self,
+        size: Any,
+        fill_value: Any,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: builtins.bool = False,
+    ) -> Tensor:
         """One number, in this tensor's dtype."""
         own = dtypes.ALL[_field(self, _DTYPE)]
-        out: Tensor = creation.full(size, fill_value, dtype=dtype or own, device=self.device)
+        out: Tensor = creation.full(
+            size,
+            fill_value,
+            dtype=dtype or own,
+            device=self.device if device is None else device,
+            requires_grad=requires_grad,
+        )
         return out
 
 
@@ -245,13 +292,26 @@ def _cast(x: Any, d: dtypes.dtype) -> Any:
     return x if d.code == _field(x, _DTYPE) else apply(_CAST, 1, 0, x, d.code)
 
 
-def _to_device(x: Any, target: Device) -> Any:
+class ToCopy(Function):
+    """A copy on another device, with history: gradients go back to where the tensor was."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, target: Any, non_blocking: Any) -> Any:
+        """Copy."""
+        ctx.device, ctx.non_blocking = x.device, non_blocking
+        return move(x, target, non_blocking)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Copy back."""
+        return grads[0].to(device=ctx.device, non_blocking=ctx.non_blocking), None, None
+
+
+def _to_device(x: Any, target: Device, non_blocking: builtins.bool) -> Any:
     """A copy on another device."""
-    if x.requires_grad:
-        raise NotImplementedError(
-            "moving a tensor that requires grad to another device is not supported yet; detach it first"
-        )
-    return creation.tensor(x, device=target)
+    if x.requires_grad and rt.get_mode() & GRAD_ENABLED:
+        return ToCopy.apply(x, target, non_blocking)
+    return move(x, target, non_blocking)
 
 
 def _rebuild(kind: type, tensor: Any, requires_grad: bool) -> Any:

@@ -11,13 +11,13 @@ from fastgrad.formatting import format_tensor
 from fastgrad.functions import index, shape
 from fastgrad.functions.arguments import as_index, is_number, need_tensor
 from fastgrad.functions.data import values_of
-from fastgrad.functions.device import as_device
-from fastgrad.functions.device import device as Device  # noqa: N812
 from fastgrad.functions.memory_format import contiguous_format, need_order
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.records import STORAGE, TENSOR
 from fastgrad.native.host import devices
+from fastgrad.places import as_device
+from fastgrad.places import device as Device  # noqa: N812
 from fastgrad.tensor.methods import Methods
 from fastgrad.tensor.size import Size
 

@@ -8,7 +8,8 @@ same frames.
 from __future__ import annotations
 
 import ctypes
-from collections import Counter
+import itertools
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad.cuda.blas import PRODUCT
-from fastgrad.cuda.driver import SIGNATURES, Driver
+from fastgrad.cuda.driver import FATAL, SIGNATURES, Driver
 from fastgrad.cuda.gpus import Compiler, Gpu
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.kernels.cuda.builder import Launch
@@ -35,11 +36,18 @@ _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _FRESH = 0xA5
 THREADS = 32  # of a block of the simulator
 INVALID_VALUE, NOT_READY, ILLEGAL_ADDRESS = 1, 600, 700
-_ATTRIBUTES = {75: 9, 76: 0, 16: 132}
+_ATTRIBUTES = {75: 9, 76: 0, 16: 132, 10: 32}
 
 
 def word(address: int) -> Any:
     return ctypes.c_int64.from_address(address)
+
+
+class _Mark:
+    """Where an event stands in a stream, and when that was passed by."""
+
+    def __init__(self, stream: int, done: bool = False) -> None:
+        self.stream, self.done, self.time = stream, done, 0
 
 
 class FakeDriver(Driver):
@@ -55,7 +63,13 @@ class FakeDriver(Driver):
         self.launched: list[str] = []
         self._names: list[str] = []
         self._sizes: dict[int, int] = {}
-        self._queue: list[Callable[[], None]] = []
+        self._queues: dict[int, deque[Callable[[], None]]] = {}
+        self._events: dict[int, _Mark] = {}  # that were recorded, by handle
+        self._lives = 0
+        self._without_times: set[int] = set()
+        self._host: dict[int, Any] = {}  # memory that is locked
+        self._clock = itertools.count(1)
+        self._streams: dict[int, int] = {}  # of handles of cuBLAS
         self._handles = iter(range(1000, 1 << 30))
         self._functions = {name: self._function(name) for name in SIGNATURES}
         super().__init__(lambda name: ctypes.cast(self._functions[name], ctypes.c_void_p).value or 0)
@@ -66,7 +80,9 @@ class FakeDriver(Driver):
         def function(*args: Any) -> int:
             self.calls[name] += 1
             if self.says.get(name):
-                return self.says[name].pop(0)
+                code = self.says[name].pop(0)
+                self._lives += code in FATAL
+                return code
             if does is None:
                 raise NotImplementedError(name)
             return does(*(a or 0 for a in args)) or 0
@@ -91,7 +107,10 @@ class FakeDriver(Driver):
         ctypes.memmove(out, f"Stand-in {device}\0".encode(), min(length, 11))
 
     def _cuDeviceGetAttribute(self, out: int, attribute: int, device: int) -> None:
-        ctypes.c_int.from_address(out).value = _ATTRIBUTES[attribute]
+        ctypes.c_int.from_address(out).value = _ATTRIBUTES.get(attribute, attribute)
+
+    def _cuDeviceTotalMem(self, out: int, device: int) -> None:
+        word(out).value = self.size
 
     def _cuDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
         word(out).value = 100 + device
@@ -130,22 +149,35 @@ class FakeDriver(Driver):
         return 0
 
     def _cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        staged = ctypes.string_at(source, nbytes)
-        self._queue.append(lambda: self._copy(target, staged, nbytes))
+        if any(start <= source < start + len(room) for start, room in self._host.items()):
+            self._put(stream, lambda: self._copy(target, source, nbytes))
+            return
+        staged = ctypes.string_at(source, nbytes)  # memory that may move is read now
+        self._put(stream, lambda: self._copy(target, staged, nbytes))
+
+    def _cuMemHostAlloc(self, out: int, nbytes: int, flags: int) -> None:
+        room = (ctypes.c_ubyte * nbytes)(*[_FRESH] * min(nbytes, 64))
+        self._host[ctypes.addressof(room)] = room
+        word(out).value = ctypes.addressof(room)
+
+    def _cuMemFreeHost(self, address: int) -> int:
+        self.work()
+        return 0 if self._host.pop(address, None) is not None else INVALID_VALUE
 
     def _copy(self, target: int, source: Any, nbytes: int) -> None:
         with self.enclave:
             ctypes.memmove(target, source, nbytes)
 
     def _cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        self._queue.append(lambda: self._copy(target, source, nbytes))
+        lives = self._lives  # the host waits no longer for what a lost context was to bring
+        self._put(stream, lambda: self._copy(target, source, nbytes if lives == self._lives else 0))
 
     def _cuMemsetD8Async(self, target: int, value: int, nbytes: int, stream: int) -> None:
         def fill() -> None:
             with self.enclave:
                 ctypes.memset(target, value, nbytes)
 
-        self._queue.append(fill)
+        self._put(stream, fill)
 
     # --- kernels -----------------------------------------------------------------------------------------------
 
@@ -172,22 +204,32 @@ class FakeDriver(Driver):
         copied = (ctypes.c_int64 * (FRAME_WORDS + DIVISORS))()
         ctypes.memmove(copied, buffer, ctypes.sizeof(copied))
         self.launched.append(self._names[function - 1])
-        self._queue.append(lambda: self._run(function, copied, gx))
+        self._put(rest[-3], lambda: self._run(function, copied, gx))
         return 0
 
     def _run(self, function: int, parameters: Any, blocks: int) -> None:
         with self.enclave:
             self.kernels[function - 1](ctypes.addressof(parameters), blocks)
 
-    def work(self) -> None:
-        """Do all that stands in the queue."""
-        waiting, self._queue = self._queue, []
-        if waiting:
-            with self.enclave:  # once for all: opening it costs more than a small kernel
-                for do in waiting:
-                    do()
-
     # --- streams and events ------------------------------------------------------------------------------------
+
+    def _put(self, stream: int, do: Callable[[], None]) -> None:
+        self._queues.setdefault(stream, deque()).append(do)
+
+    def work(self, stream: int | None = None, until: _Mark | None = None) -> None:
+        """Do what stands in the queue of a stream, up to a mark; or all that there is."""
+        with self.enclave:  # once for all: opening it costs more than a small kernel
+            if stream is None:
+                for one in list(self._queues):
+                    self.work(one)
+                return
+            queue = self._queues.get(stream, deque())
+            while queue and not (until and until.done):
+                queue.popleft()()
+
+    def waiting(self, stream: int) -> int:
+        """How much stands in the queue of a stream."""
+        return len(self._queues.get(stream, ()))
 
     def _new(self, out: int) -> None:
         word(out).value = next(self._handles)
@@ -199,34 +241,62 @@ class FakeDriver(Driver):
         self._new(out)
 
     def _cuStreamDestroy(self, stream: int) -> None:
-        self.work()
+        self.work(stream)
 
     def _cuStreamSynchronize(self, stream: int) -> None:
-        self.work()
+        self.work(stream)
 
     def _cuStreamQuery(self, stream: int) -> int:
-        return NOT_READY if self._queue else 0
+        return NOT_READY if self.waiting(stream) else 0
 
-    def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
-        pass
+    def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> int:
+        if event not in self._events:
+            return INVALID_VALUE
+        mark = self._events[event]
+        self._put(stream, lambda: None if mark.done else self.work(mark.stream, mark))
+        return 0
 
     def _cuEventCreate(self, out: int, flags: int) -> None:
         self._new(out)
+        self._events[word(out).value] = _Mark(0, done=True)
+        if flags & 2:
+            self._without_times.add(word(out).value)
 
-    def _cuEventDestroy(self, event: int) -> None:
-        pass
+    def _cuEventDestroy(self, event: int) -> int:
+        return 0 if self._events.pop(event, None) else INVALID_VALUE
 
-    def _cuEventRecord(self, event: int, stream: int) -> None:
-        pass
+    def _cuEventRecord(self, event: int, stream: int) -> int:
+        if event not in self._events:
+            return INVALID_VALUE
+        mark = self._events[event] = _Mark(stream)
+
+        def pass_by() -> None:
+            mark.done, mark.time = True, next(self._clock)
+
+        self._put(stream, pass_by)
+        return 0
 
     def _cuEventQuery(self, event: int) -> int:
-        return NOT_READY if self._queue else 0
+        if event not in self._events:
+            return INVALID_VALUE
+        return 0 if self._events[event].done else NOT_READY
 
-    def _cuEventSynchronize(self, event: int) -> None:
-        self.work()
+    def _cuEventSynchronize(self, event: int) -> int:
+        if event not in self._events:
+            return INVALID_VALUE
+        mark = self._events[event]
+        if not mark.done:
+            self.work(mark.stream, mark)
+        return 0
 
-    def _cuEventElapsedTime(self, out: int, start: int, end: int) -> None:
-        ctypes.c_float.from_address(out).value = 1.5
+    def _cuEventElapsedTime(self, out: int, start: int, end: int) -> int:
+        if {start, end} & self._without_times:
+            return INVALID_VALUE
+        first, last = self._events[start], self._events[end]
+        if not first.done or not last.done:
+            return NOT_READY
+        ctypes.c_float.from_address(out).value = last.time - first.time
+        return 0
 
     def _cuGetErrorName(self, code: int, out: int) -> None:
         self._text = ctypes.create_string_buffer(f"CUDA_ERROR_{code}".encode())
@@ -253,14 +323,18 @@ class FakeDriver(Driver):
         return lambda name: ctypes.cast(made[name], ctypes.c_void_p).value or 0
 
     def _cublasCreate_v2(self, out: int) -> int:
-        word(out).value = 77
+        word(out).value = 77 + len(self._streams)
+        self._streams[word(out).value] = 0
         return 0
 
     def _cublasSetStream_v2(self, handle: int, stream: int) -> int:
-        return 0 if handle == 77 else 1
+        if handle not in self._streams:
+            return 1
+        self._streams[handle] = stream
+        return 0
 
     def _cublasSetWorkspace_v2(self, handle: int, workspace: int, nbytes: int) -> int:
-        return 0 if handle == 77 and workspace else 1
+        return 0 if handle in self._streams and workspace else 1
 
     def _cublasGemmStridedBatchedEx_64(self, handle: int, *args: Any) -> int:
         """Matrices by columns, as cuBLAS has them."""
@@ -269,7 +343,7 @@ class FakeDriver(Driver):
         wide = kind_a == 1
         valid = lda >= max(1, k if ta else m) and ldb >= max(1, n if tb else k) and ldc >= max(1, m)
         if (
-            handle != 77
+            handle not in self._streams
             or not valid
             or kind_a != kind_b
             or kind_a != kind_c
@@ -295,7 +369,7 @@ class FakeDriver(Driver):
                     matrix(c + i * step_c * flat_bytes, m, n, ldc, 0)[...] = x @ y
 
         flat_bytes = ctypes.sizeof(number)
-        self._queue.append(product)
+        self._put(self._streams[handle], product)
         return 0
 
     # --- kernels of the CPU ------------------------------------------------------------------------------------

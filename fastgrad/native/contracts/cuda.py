@@ -49,11 +49,13 @@ BINS = 400
 BIN_MAPS = (BINS + 63) // 64
 
 BLOCK = Part(
-    "cuda_block", address=1, nbytes=1, wanted=1, used=1, shelf=1, before=1, after=1, next=1, previous=1,
+    "cuda_block", address=1, nbytes=1, wanted=1, used=1, shelf=1, before=1, after=1, next=1, previous=1, uses=1,
 )  # fmt: skip
 """A piece of a segment: its place, its size and how much of it was asked for; its neighbours in the segment, and
-those in its bin while nobody uses it."""
-SHELF = Part("cuda_shelf", segment=1, maps=BIN_MAPS, bins=BINS)
+those in its bin while nobody uses it; by which other streams it is used."""
+USE = Part("cuda_use", stream=1, event=1, next=1)
+"""That another stream than that of its arena uses a block: see Note [Uses] in `cuda.memory`."""
+SHELF = Part("cuda_shelf", segment=1, stream=1, maps=BIN_MAPS, bins=BINS)
 """Blocks that are free, of small or of large segments, by their size."""
 ARENA = Part("cuda_arena", stream=1, next=1, small=SHELF.words, large=SHELF.words)
 """The memory of one stream: what is freed there may be used again at once, as launches run in order."""
@@ -67,23 +69,29 @@ STATISTICS = Part(
 
 DRIVER = (
     "cuCtxSetCurrent", "cuLaunchKernel", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
-    "cuMemsetD8Async", "cuStreamSynchronize",
+    "cuMemsetD8Async", "cuStreamSynchronize", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventSynchronize",
+    "cuEventDestroy",
 )  # fmt: skip
 """The functions of the driver that compiled code calls; their addresses are the first words of a state."""
+CHOICE = Part("cuda_choice", thread=1, stream=1, arena=1, blas=1)
+"""That a thread, by its number of the operating system's, has chosen another stream than the usual one; and that
+stream's arena, and its handle of cuBLAS's or 0."""
 GPU = Part(
     "cuda_gpu", **dict.fromkeys(DRIVER, 1),
     context=1, stream=1, arena=1, arenas=1, synchronous=1, launches=1, failed=1, failed_cell=1, limit=1,
     blocks=1, n_blocks=1, cap_blocks=1, statistics=STATISTICS.words,
-    batched_gemm=1, blas=1, allow_tf32=1,
+    batched_gemm=1, blas=1, allow_tf32=1, choices=1, n_choices=1, waiting=1,
 )  # fmt: skip
-"""`stream`: where launches go; `arena`: whose memory they get. `failed`: what the driver said first that went wrong,
-and in which cell of the kernel table. `blocks`: a table of the blocks in use, by address. `limit`: bytes of the
-driver's that may be reserved, or 0. `blas`: cuBLAS's handle, and `batched_gemm` its function; 0 while no product was
-needed."""
+"""`stream`: where launches go; `arena`: whose memory they get; `choices`: a table of the threads for which it is
+another stream, by `CHOICE`. `waiting`: blocks that are free once other streams are done with them. `failed`: what the
+driver said first that went wrong, and in which cell of the kernel table. `blocks`: a table of the blocks in use, by
+address. `limit`: bytes of the driver's that may be reserved, or 0. `blas`: cuBLAS's handle, and `batched_gemm` its
+function; 0 while no product was needed."""
 
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
-SHORT_FRAME, TOO_MANY_ITEMS, FORKED = 10_001, 10_002, 10_003
+SHORT_FRAME, TOO_MANY_ITEMS, FORKED, NO_HANDLE = 10_001, 10_002, 10_003, 10_004
 """What the device itself says besides the driver: a frame is shorter than the kernel's parameters; a launch has a
-number of items that no grid holds; the process is a fork of the one that has the context."""
+number of items that no grid holds; the process is a fork of the one that has the context; a stream has no handle of
+cuBLAS's."""
 BLAS_FAILED = 20_000
 """What cuBLAS says is added to it."""

@@ -11,8 +11,8 @@ dtype; ``view``, a handle and then whether its base has changed, as what is wron
 and origin; ``kernel``, a cell of the kernel table, as what to do without it; ``place``, a number, as the name of that
 place in the groups of tensors of an op; ``sizes``, several.
 Besides, a text may ask for what the failed call was given: ``{operands}``, ``{first}`` and ``{others}`` (sizes),
-``{types}`` (of elements), ``{ints}``, ``{place0}``, ``{live_bytes}``. A call that a pass makes is given by the pass: it
-leaves them in `runtime.failed_call` (``noted``).
+``{types}`` (of elements), ``{devices}``, ``{ints}``, ``{place0}``, ``{live_bytes}``. A call that a pass makes is given
+by the pass: it leaves them in `runtime.failed_call` (``noted``).
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ WIDE_NUMBER = _reason(OverflowError, "operand {k} is a Python int that is too la
 INTERNAL = _reason(RuntimeError, "invalid argument ({a}, {b}) of a compiled function", "a b")
 DEVICE_MISMATCH = _reason(
     RuntimeError,
-    "expected all tensors to be on the same device; move them with .to(device)",
+    "Expected all tensors to be on the same device, but found at least two devices, {devices}! Move them with "
+    ".to(device)",
 )
 TOO_MANY_DIMS = _reason(RuntimeError, f"{{ndim}} dimensions; fastgrad supports at most {MAX_DIMS}", "ndim")
 MISFIT = _reason(

@@ -39,7 +39,7 @@ from fastgrad.native.contracts.frame import CONSTANT_FACTOR, MAX_FACTORS
 from fastgrad.native.contracts.limits import FRAME_WORDS
 from fastgrad.native.contracts.records import LAUNCHING
 from fastgrad.native.cuda.calls import function_at
-from fastgrad.native.cuda.memory import gpu, make_current, synchronize
+from fastgrad.native.cuda.memory import gpu, make_current, stream_of, synchronize
 from fastgrad.native.cuda.products import multiply
 
 launching = caster(LAUNCHING)
@@ -106,7 +106,18 @@ def put_into_queue(g, k, parameters, n_words, items):
     extra.end = 0
     extra.size = n_words * 8
     return launch_kernel(
-        g.cuLaunchKernel, k.function, blocks, 1, 1, k.threads, 1, 1, k.shared, g.stream, 0, address_of(extra)
+        g.cuLaunchKernel,
+        k.function,
+        blocks,
+        1,
+        1,
+        k.threads,
+        1,
+        1,
+        k.shared,
+        stream_of(g),
+        0,
+        address_of(extra),
     )
 
 
@@ -125,16 +136,16 @@ def call_driver(g, k, frame):
     """Do what is no kernel."""
     if k.kind == ZEROED:
         z = frames.zero(frame)
-        return fill_bytes(g.cuMemsetD8Async, z.out, 0, z.nbytes, g.stream) if z.nbytes > 0 else 0
+        return fill_bytes(g.cuMemsetD8Async, z.out, 0, z.nbytes, stream_of(g)) if z.nbytes > 0 else 0
     if k.kind == PRODUCT:
         return multiply(g, frame, k.function)
     t = frames.transfer(frame)
     if t.nbytes <= 0:
         return 0
     if k.kind == UPLOAD:
-        return copy_to(g.cuMemcpyHtoDAsync, t.out, t.x, t.nbytes, g.stream)
-    code = copy_from(g.cuMemcpyDtoHAsync, t.out, t.x, t.nbytes, g.stream)
-    return code if code != 0 else synchronize(g.cuStreamSynchronize, g.stream)
+        return copy_to(g.cuMemcpyHtoDAsync, t.out, t.x, t.nbytes, stream_of(g))
+    code = copy_from(g.cuMemcpyDtoHAsync, t.out, t.x, t.nbytes, stream_of(g))
+    return code if code != 0 else synchronize(g.cuStreamSynchronize, stream_of(g))
 
 
 @native
@@ -156,7 +167,7 @@ def launch(frame):
             code = call_driver(g, k, c.frame)
         g.launches += 1
         if code == 0 and g.synchronous != 0 and k.kind != DOWNLOAD:
-            code = synchronize(g.cuStreamSynchronize, g.stream)
+            code = synchronize(g.cuStreamSynchronize, stream_of(g))
         if code != 0:
             g.failed = code
             g.failed_cell = c.cell

@@ -6,14 +6,21 @@ by size, those of small segments apart; a bin holds sizes of an eighth of a doub
 smallest bin whose blocks are all large enough, else one that fits from the bin below (Masmano and others, TLSF,
 2004). What is left of it goes back to a bin, and free neighbours become one again. Blocks in use stand in a hash
 table by address.
+
+Note [Uses]: a block may be in use by other streams than that of its arena: those that `record_use` names, and that of
+the thread that gives it back, whatever it was for. A block of which there are such uses is not free when it is given
+back. An event behind all that each of these streams has been given by then says when it is: blocks that wait for
+theirs are asked when somebody wants memory, and waited for before there is none.
 """
 
 from __future__ import annotations
 
 from fastgrad.native.base.intrinsics import (
+    I64,
     address_of,
     c_free,
     caster,
+    extern,
     leading_zeros,
     malloc,
     memset,
@@ -28,6 +35,7 @@ from fastgrad.native.contracts.cuda import (
     BIN_MAPS,
     BINS,
     BLOCK,
+    CHOICE,
     FINE_BINS,
     GPU,
     LARGE_SEGMENT,
@@ -38,20 +46,61 @@ from fastgrad.native.contracts.cuda import (
     SMALL_SEGMENT,
     STATISTICS,
     UNIT,
+    USE,
 )
 from fastgrad.native.contracts.records import ALLOCATION
 from fastgrad.native.cuda.calls import function_at
 
 allocation = caster(ALLOCATION)
 gpu, block_at, shelf_at, arena_at, statistics = map(caster, (GPU, BLOCK, SHELF, ARENA, STATISTICS))
+use_at, choice_at = map(caster, (USE, CHOICE))
+this_thread = extern("pthread_self", I64)
 make_current = function_at("q")
 mem_alloc = function_at("qq")
 mem_free = function_at("q")
 synchronize = function_at("q")
+event_create = function_at("qi")
+event_record = function_at("qq")
+event_do = function_at("q")
 
-BLOCK_BYTES, ARENA_BYTES = 8 * BLOCK.words, 8 * ARENA.words
+BLOCK_BYTES, ARENA_BYTES, USE_BYTES, CHOICE_BYTES = (8 * part.words for part in (BLOCK, ARENA, USE, CHOICE))
+_NO_TIMES = 2  # CU_EVENT_DISABLE_TIMING
+_NOT_READY = 600  # CUDA_ERROR_NOT_READY
 _FEWEST = 256  # places of the table of blocks
 _MIX = -7046029254386353131  # 2**64 divided by the golden ratio, as an int64
+
+
+# --- streams ---------------------------------------------------------------------------------------------------
+
+
+@native_once
+def find_choice(g):
+    """What the calling thread has chosen, or zero."""
+    thread = this_thread()
+    for k in range(g.n_choices):
+        if choice_at(g.choices + k * CHOICE_BYTES).thread == thread:
+            return g.choices + k * CHOICE_BYTES
+    return 0
+
+
+@native_inline
+def choice_of(g):
+    """The same."""
+    return 0 if g.n_choices == 0 else find_choice(g)
+
+
+@native_inline
+def stream_of(g):
+    """The stream of the calling thread."""
+    choice = choice_of(g)
+    return g.stream if choice == 0 else choice_at(choice).stream
+
+
+@native_inline
+def arena_of(g):
+    """The arena of the calling thread's stream."""
+    choice = choice_of(g)
+    return g.arena if choice == 0 else choice_at(choice).arena
 
 
 # --- bins ------------------------------------------------------------------------------------------------------
@@ -166,17 +215,25 @@ def make_room(g):
 
 
 @native
-def leave_block(g, address):
-    """Take the block at an address out of the table; zero if there is none."""
+def find_block(g, address):
+    """The place of the block at an address in the table, -1 if there is none."""
     if g.cap_blocks == 0:
-        return 0
-    table, mask = words(g.blocks), g.cap_blocks - 1
+        return -1
+    table = words(g.blocks)
     k = first_place(g, address)
     while table[k] != 0 and block_at(table[k]).address != address:
-        k = (k + 1) & mask
-    found = table[k]
-    if found == 0:
+        k = (k + 1) & (g.cap_blocks - 1)
+    return k if table[k] != 0 else -1
+
+
+@native
+def leave_block(g, address):
+    """Take the block at an address out of the table; zero if there is none."""
+    k = find_block(g, address)
+    if k < 0:
         return 0
+    table, mask = words(g.blocks), g.cap_blocks - 1
+    found = table[k]
     g.n_blocks -= 1
     hole = k
     k = (k + 1) & mask
@@ -279,6 +336,106 @@ def give_back(g):
         arena = a.next
 
 
+# --- blocks that other streams use ---------------------------------------------------------------------------------
+
+
+@native
+def add_use(b, stream):
+    """Note that a stream uses a block, if it is not its own and not noted yet. False without memory of the host's."""
+    if stream == shelf_at(b.shelf).stream:
+        return True
+    at = b.uses
+    while at != 0:
+        if use_at(at).stream == stream:
+            return True
+        at = use_at(at).next
+    room = malloc(USE_BYTES)
+    if room == 0:
+        return False
+    u = use_at(room)
+    u.stream = stream
+    u.event = 0
+    u.next = b.uses
+    b.uses = room
+    return True
+
+
+@native_once
+def begin_waiting(g, b):
+    """Let a block that was given back wait for the streams that use it."""
+    place = words(stack_small())
+    make_current(g.cuCtxSetCurrent, g.context)
+    at = b.uses
+    while at != 0:
+        u = use_at(at)
+        place[0] = 0
+        if event_create(g.cuEventCreate, address_of(place), _NO_TIMES) == 0:
+            if event_record(g.cuEventRecord, place[0], u.stream) == 0:
+                u.event = place[0]
+            else:
+                event_do(g.cuEventDestroy, place[0])
+        if u.event == 0:  # then the host waits
+            synchronize(g.cuStreamSynchronize, u.stream)
+        at = u.next
+    b.next = g.waiting
+    g.waiting = address_of(b)
+
+
+@native
+def is_done(g, b, wait):
+    """Whether the streams that used a block are done with it, once they are if `wait` is not zero."""
+    while b.uses != 0:
+        u = use_at(b.uses)
+        if u.event != 0:
+            if event_do(g.cuEventSynchronize if wait != 0 else g.cuEventQuery, u.event) == _NOT_READY:
+                return False
+            event_do(g.cuEventDestroy, u.event)
+        b.uses = u.next
+        c_free(address_of(u))
+    return True
+
+
+@native
+def join(b, other):
+    """Make one block of two neighbours, of which `other` comes second."""
+    b.nbytes += other.nbytes
+    b.after = other.after
+    if other.after != 0:
+        block_at(other.after).before = address_of(b)
+    c_free(address_of(other))
+
+
+@native
+def set_free(g, b):
+    """Let a block be a free one, together with its neighbours."""
+    statistics(address_of(g.statistics)).active -= 1
+    if b.after != 0 and block_at(b.after).used == 0:
+        following = block_at(b.after)
+        take_free(following)
+        join(b, following)
+    if b.before != 0 and block_at(b.before).used == 0:
+        preceding = block_at(b.before)
+        take_free(preceding)
+        join(preceding, b)
+        b = preceding
+    put_free(b)
+
+
+@native_once
+def settle(g, wait):
+    """Set those of the waiting blocks free that nobody uses any more; all of them, in time, if `wait` is not zero."""
+    at = g.waiting
+    g.waiting = 0
+    while at != 0:
+        b = block_at(at)
+        at = b.next
+        if is_done(g, b, wait):
+            set_free(g, b)
+        else:
+            b.next = g.waiting
+            g.waiting = address_of(b)
+
+
 # --- what the runtime calls ------------------------------------------------------------------------------------
 
 
@@ -303,20 +460,31 @@ def cut(b, nbytes):
 
 
 @native
+def find_memory(g, shelf, nbytes):
+    """A block of a shelf, or of a new segment of it, with at least so many bytes; or minus what went wrong."""
+    found = find_free(shelf_at(shelf), nbytes)
+    if found == 0:
+        return new_segment(g, shelf, nbytes)
+    take_free(block_at(found))
+    return found
+
+
+@native
 def take_block(g, wanted):
     """A block of at least so many bytes, in use from now on; or minus what went wrong."""
     if not make_room(g):
         return -OUT_OF_MEMORY
+    if g.waiting != 0:
+        settle(g, 0)
     nbytes = max(UNIT, (wanted + UNIT - 1) // UNIT * UNIT)
-    a = arena_at(g.arena)
+    a = arena_at(arena_of(g))
     shelf = address_of(a.small) if nbytes <= SMALL else address_of(a.large)
-    found = find_free(shelf_at(shelf), nbytes)
-    if found != 0:
-        take_free(block_at(found))
-    else:
-        found = new_segment(g, shelf, nbytes)
-        if found < 0:
-            return found
+    found = find_memory(g, shelf, nbytes)
+    if found == -OUT_OF_MEMORY and g.waiting != 0:
+        settle(g, 1)
+        found = find_memory(g, shelf, nbytes)
+    if found < 0:
+        return found
     b = block_at(found)
     cut(b, nbytes)
     b.used = 1
@@ -350,16 +518,6 @@ def allocate(frame):
 
 
 @native
-def join(b, other):
-    """Make one block of two neighbours, of which `other` comes second."""
-    b.nbytes += other.nbytes
-    b.after = other.after
-    if other.after != 0:
-        block_at(other.after).before = address_of(b)
-    c_free(address_of(other))
-
-
-@native
 def release(frame):
     """Take memory back."""
     request = allocation(frame)
@@ -369,19 +527,26 @@ def release(frame):
         return
     s, b = statistics(address_of(g.statistics)), block_at(found)
     s.frees += 1
-    s.active -= 1
     s.allocated -= b.nbytes
     s.requested -= b.wanted
-    if b.after != 0 and block_at(b.after).used == 0:
-        following = block_at(b.after)
-        take_free(following)
-        join(b, following)
-    if b.before != 0 and block_at(b.before).used == 0:
-        preceding = block_at(b.before)
-        take_free(preceding)
-        join(preceding, b)
-        b = preceding
-    put_free(b)
+    if g.failed == 0 and (b.uses != 0 or g.n_choices != 0):
+        if not add_use(b, stream_of(g)):
+            synchronize(g.cuStreamSynchronize, stream_of(g))
+        if b.uses != 0:
+            begin_waiting(g, b)
+            return
+    set_free(g, b)
+
+
+@native
+def record_use(frame):
+    """Note that the stream in `nbytes` of an `ALLOCATION` uses the block there; its address becomes 0 or a failure."""
+    request = allocation(frame)
+    g = gpu(request.state)
+    k = find_block(g, request.address)
+    request.address = 0
+    if k >= 0 and not add_use(block_at(words(g.blocks)[k]), request.nbytes):
+        request.address = -OUT_OF_MEMORY
 
 
 @native
@@ -391,6 +556,7 @@ def empty_cache(frame):
     g = gpu(request.state)
     request.address = -make_current(g.cuCtxSetCurrent, g.context)
     if request.address == 0:
+        settle(g, 1)
         give_back(g)
 
 
@@ -409,5 +575,7 @@ def new_arena(frame):
     small, large = shelf_at(address_of(a.small)), shelf_at(address_of(a.large))
     small.segment = SMALL_SEGMENT
     large.segment = LARGE_SEGMENT
+    small.stream = a.stream
+    large.stream = a.stream
     a.next = g.arenas
     g.arenas = room

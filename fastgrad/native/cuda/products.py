@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import f32s, f64s, native_once, stack_small
-from fastgrad.native.contracts.cuda import BLAS_FAILED
+from fastgrad.native.contracts.cuda import BLAS_FAILED, NO_HANDLE
 from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.cuda.calls import function_at
+from fastgrad.native.cuda.memory import choice_at, choice_of
 
 # cublasGemmStridedBatchedEx_64: handle, transa, transb, m, n, k, alpha, A, type, lda, stride, B, type, ldb, stride,
 # beta, C, type, ldc, stride, batch, compute type, algorithm.
@@ -29,6 +30,10 @@ def multiply(g, frame, dtype):
     f = frames.gemm(frame)
     if f.m <= 0 or f.n <= 0 or f.batch <= 0:
         return 0
+    choice = choice_of(g)
+    handle = g.blas if choice == 0 else choice_at(choice).blas
+    if handle == 0:
+        return NO_HANDLE
     factors = stack_small()
     kind, compute = _R32, _IN_TF32 if g.allow_tf32 != 0 else _IN_32
     if dtype == FLOAT64:
@@ -39,7 +44,7 @@ def multiply(g, frame, dtype):
         f32s(factors)[0] = 1.0
         f32s(factors)[2] = 0.0
     answer = gemm_batched(
-        g.batched_gemm, g.blas,
+        g.batched_gemm, handle,
         _TRANSPOSED if f.b_by_columns != 0 else _AS_IT_LIES, _TRANSPOSED if f.a_by_columns != 0 else _AS_IT_LIES,
         f.n, f.m, f.k, factors,
         f.b, kind, max(f.row_b, 1), f.step_b,

@@ -9,7 +9,8 @@ from fastgrad.native.build import cache
 from fastgrad.native.build.loader import load_object
 
 ROUTINES = {
-    "allocate": "memory", "release": "memory", "empty_cache": "memory", "new_arena": "memory", "launch": "launches",
+    "allocate": "memory", "release": "memory", "empty_cache": "memory", "new_arena": "memory",
+    "record_use": "memory", "launch": "launches",
 }  # fmt: skip
 """What leaves the unit, and the module that it stands in: functions ``void(int64 frame)``."""
 

@@ -5,6 +5,7 @@ one is missing.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,7 +18,6 @@ Resolver = Callable[[Any, int, int], int]
 NAMES: dict[str, int] = {}
 _names: dict[int, str] = {}
 _counts: dict[str, int | None] = {}
-_current: dict[str, int] = {}
 _resolvers: dict[int, Resolver] = {}
 _errors: dict[int, Callable[[int, str], Exception] | None] = {}
 _kernels: list[Any] = []
@@ -43,11 +43,57 @@ class Routines(NamedTuple):
 
 
 _bringing: dict[str, Callable[[], object]] = {}
+_counting: dict[str, Callable[[], int]] = {}
 
 
-def bring_with(name: str, bring: Callable[[], object]) -> None:
-    """Say what makes the devices of a name known once someone wants one: it registers them, or raises why it cannot."""
+class _Current(threading.local):
+    """Which of the devices of a name is meant where none is named: for each thread."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+
+_here = _Current()
+
+
+_told: list[Callable[[int], object]] = []
+
+
+def tell(new_device: Callable[[int], object]) -> None:
+    """Call a function with the column of each device but the host that is registered from now on."""
+    _told.append(new_device)
+
+
+def bring_with(name: str, bring: Callable[[], object], count: Callable[[], int] = lambda: 0) -> None:
+    """Say what makes the devices of a name known once someone wants one: it registers them, or raises why it cannot.
+    `count` answers how many there are before anybody wants one.
+    """
     _bringing[name] = bring
+    _counting[name] = count
+
+
+def may_come(name: str) -> bool:
+    """Whether there is something that makes devices of a name known, be there any or not."""
+    return name in _bringing
+
+
+def count_of(name: str) -> int:
+    """How many devices of a name there are; they are not made known for that."""
+    if name in NAMES:
+        return _counts[name] or 1
+    return _counting[name]() if name in _counting else 0
+
+
+def current(name: str) -> int:
+    """Which of the devices of a name the calling thread means where it says no number."""
+    return _here.numbers.get(name, 0)
+
+
+def set_current(name: str, which: int) -> int:
+    """Let it be another one; which one it was."""
+    before = current(name)
+    _here.numbers[name] = which
+    return before
 
 
 def number_of(name: str, which: int | None) -> int:
@@ -65,7 +111,9 @@ def number_of(name: str, which: int | None) -> int:
         raise RuntimeError(f"there is no device '{name}'; known are {', '.join(sorted(NAMES))}")
     if _counts[name] is None:
         return first
-    here = _current.get(name, 0) if which is None else which
+    if which is None and _counts[name] != 1:
+        rt.unplanned()  # another call may mean another one
+    here = current(name) if which is None else which
     if here >= (_counts[name] or 0):
         raise RuntimeError(
             f"CUDA error: invalid device ordinal: '{name}:{here}' was asked for, but there are {_counts[name]}"
@@ -117,6 +165,8 @@ def register_device(
     _errors[index] = error
     for field, address in routines._asdict().items():
         runtime_set("devices", address, index * DEVICE.words + DEVICE.fields[field][0])
+    for new_device in _told:
+        new_device(index)
 
 
 def name_of(index: int) -> str:

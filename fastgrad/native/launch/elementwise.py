@@ -389,6 +389,19 @@ def number_tensor(kind, real, integer, dtype, device):
     return handle
 
 
+@native
+def device_of_all(n, ins):
+    """The device of operands, among which there may be numbers of the host's: of tensors without dimensions."""
+    device = -1
+    for k in range(n):
+        t = tensor(ins[k])
+        if t.device != HOST or t.ndim != 0:
+            if device >= 0 and t.device != device:
+                return DEVICE_MISMATCH
+            device = t.device
+    return max(device, HOST)
+
+
 @native_once
 def run_and_round(kernel, dtype, n, ins, out):
     """As `run_elementwise`, in another dtype than the result has, which is rounded at the end."""
@@ -471,14 +484,9 @@ def elementwise_slow(op, n, ins, out):
         return ndim
     if ndim > MAX_DIMS:
         return fail(TOO_MANY_DIMS, ndim)
-    device = tensor(ins[0]).device
-    for k in range(1, n):
-        t = tensor(ins[k])
-        if t.device != device:
-            if tensor(ins[0]).ndim == 0 and k == 1:
-                device = t.device
-            elif t.ndim != 0:
-                return DEVICE_MISMATCH
+    device = device_of_all(n, ins)
+    if failed(device):
+        return device
     out_dtype = BOOL if info.flags & OUT_BOOL else dtype
     if is_half(dtype) and not info.flags & OUT_BOOL and needs_float32(dtype, n_values, ins):
         dtype = FLOAT32

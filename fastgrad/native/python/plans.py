@@ -284,7 +284,7 @@ def call_planned(o, args, n, keywords):
     rt = runtime()
     enter()
     answer = UNKNOWN
-    if rt.recorder == 0 and not rt.mode & ANOMALY:
+    if rt.recorder == 0 and rt.chosen_devices == 0 and not rt.mode & ANOMALY:
         answer = call_learned(x, args, n & _WITHOUT_OFFSET, keywords)
     return call_long(x, args, n, keywords) if answer == UNKNOWN else answer
 

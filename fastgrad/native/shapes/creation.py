@@ -57,9 +57,16 @@ def draw(state, blocks):
 
 
 @native
-def draw_default(target, blocks):
-    """Take blocks of the default generator, and write its seed and their offset as a kernel takes them."""
-    state = state_of(runtime().generator_state)
+def default_state(device):
+    """The address of the state of a device's default generator; of the host's if it has none."""
+    state = runtime().generator_states[device]
+    return state_of(state if state != 0 else runtime().generator_states[HOST])
+
+
+@native
+def draw_default(target, device, blocks):
+    """Take blocks of a device's default generator, and write its seed and their offset as a kernel takes them."""
+    state = default_state(device)
     target[SEED] = words(state)[SEED]
     target[OFFSET] = draw(state, blocks)
 
@@ -114,7 +121,7 @@ def created(op, kind, attrs):
     elif kind == SHAPE_SEQUENCE:
         status = fill_sequence(out, of.a, of.b)
     else:
-        status = fill_random(of.which, out, state_of(runtime().generator_state), of.a, of.b)
+        status = fill_random(of.which, out, default_state(of.device), of.a, of.b)
     return finished(out, status)
 
 

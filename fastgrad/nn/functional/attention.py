@@ -98,7 +98,7 @@ def _composed(q: Any, k: Any, v: Any, mask: Any, dropout_p: float, causal: bool,
     if mask is not None:
         scores = scores + mask
     if causal:
-        seen = tril(ones(q.shape[-2], k.shape[-2], dtype=dtypes.bool_))
+        seen = tril(ones(q.shape[-2], k.shape[-2], dtype=dtypes.bool_, device=q.device))
         scores = where(seen, scores, -math.inf)
     weights = invoke(_SAFE_SOFTMAX, (scores,), -1, 0)
     if dropout_p:
@@ -108,7 +108,7 @@ def _composed(q: Any, k: Any, v: Any, mask: Any, dropout_p: float, causal: bool,
 
 def _added(mask: Any, dtype: Any) -> Any:
     """What is added to the scores in place of a bool mask."""
-    zero = ones((), dtype=dtype) - 1
+    zero = ones((), dtype=dtype, device=mask.device) - 1
     return where(mask, zero, -math.inf)
 
 

@@ -15,7 +15,7 @@ from fastgrad.nn.functional.windows import remembered
 from fastgrad.ops.call import apply, float_bits
 
 _DROPOUT = BY_NAME["dropout"].id
-_NUMEL = TENSOR.fields["numel"][0]
+_NUMEL, _DEVICE = TENSOR.fields["numel"][0], TENSOR.fields["device"][0]
 _field = rt.field
 _ALL = 1 << 32  # probabilities are counted in units of one over this
 
@@ -72,7 +72,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     if not as_flag("dropout", "training", training) or p == 0.0 or _field(input, _NUMEL) == 0:
         return input
     if inplace:
-        return input.mul_(_dropped(ones(tuple(input.shape), dtype=input.dtype), p))
+        return input.mul_(_dropped(ones(tuple(input.shape), dtype=input.dtype, device=input.device), p))
     return _dropped(input, p)
 
 
@@ -85,7 +85,7 @@ def _channels(input: Any, p: float, training: bool, inplace: bool, leading: int)
     if not as_flag("feature_dropout", "training", training) or p == 0.0 or input.numel() == 0:
         return input
     sizes = (*input.shape[:leading], *[1] * (input.ndim - leading))
-    noise = _dropped(ones(sizes, dtype=input.dtype), p)
+    noise = _dropped(ones(sizes, dtype=input.dtype, device=input.device), p)
     return input.mul_(noise) if inplace else input * noise
 
 

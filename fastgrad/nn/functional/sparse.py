@@ -103,7 +103,8 @@ def embedding(
 def _inverse_counts(indices: Any, rows: int) -> Any:
 
     flat = indices.reshape(-1)
-    counts = scatter_add(zeros(rows), 0, flat, ones(flat.shape[0]))
+    where = indices.device
+    counts = scatter_add(zeros(rows, device=where), 0, flat, ones(flat.shape[0], device=where))
     return 1.0 / counts[indices]
 
 

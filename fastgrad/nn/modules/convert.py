@@ -52,11 +52,11 @@ class ConvertMethods:
         ----------
         dtype : dtype, optional
             A floating-point one.
-        device : device or str, optional
+        device : device, str or int, optional
         tensor : Tensor
             Stands for its dtype and device.
         non_blocking : bool
-            Without effect: copies are done when the method returns.
+            See `Tensor.to`.
         memory_format : memory_format
             By name; for parameters and buffers with four dimensions (``channels_last``) or five.
 
@@ -80,7 +80,7 @@ class ConvertMethods:
         >>> m.to(fg.float64).w.dtype
         fastgrad.float64
         """
-        device, dtype, _, copy, layout = parse_to(args, kwargs)
+        device, dtype, non_blocking, copy, layout = parse_to(args, kwargs)
         if copy:
             raise RuntimeError(".to() does not accept copy argument")
         if dtype is not None and not dtype.is_floating_point:
@@ -91,7 +91,8 @@ class ConvertMethods:
 
         def convert(t: Any) -> Any:
             kind = dtype if t.is_floating_point() else None
-            return t.to(device, kind, memory_format=layout if dims in (0, t.ndim) else preserve_format)
+            suits = dims in (0, t.ndim)
+            return t.to(device, kind, non_blocking, memory_format=layout if suits else preserve_format)
 
         return self._apply(convert)
 
@@ -124,11 +125,15 @@ class ConvertMethods:
 
         Parameters
         ----------
-        device : int, str or device, optional
+        device : device, str, int or None
+            The current GPU by default.
+
+        Raises
+        ------
+        RuntimeError
+            If the device is no GPU, or there is no such GPU.
         """
-        return self.to(
-            device="cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
-        )
+        return self._apply(lambda t: t.cuda(device))
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
         """Move parameters and buffers to a device without their values.

@@ -161,6 +161,6 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
         raise ValueError(
             f"Sum of input lengths does not equal the length of the input dataset! {sum(sizes)} is not {len(dataset)}"
         )
-    order = randperm(len(dataset), generator=generator).tolist()
+    order = randperm(len(dataset), generator=generator, device="cpu").tolist()
     ends = itertools.accumulate(sizes)
     return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]

@@ -88,16 +88,16 @@ class RandomSampler(Sampler):
     def __iter__(self) -> Iterator[int]:
         n, generator = len(self.data_source), self.generator
         if generator is None:
-            seed = empty((), dtype=dtypes.int64)
+            seed = empty((), dtype=dtypes.int64, device="cpu")
             fill_integers(seed, -(1 << 63), 1 << 63)
             generator = Generator().manual_seed(seed.item())
         if self.replacement:
-            numbers = empty(self.num_samples, dtype=dtypes.int64)
+            numbers = empty(self.num_samples, dtype=dtypes.int64, device="cpu")
             fill_integers(numbers, 0, n, generator)
             yield from numbers.tolist()
             return
         for start in range(0, self.num_samples, n):
-            yield from randperm(n, generator=generator).tolist()[: self.num_samples - start]
+            yield from randperm(n, generator=generator, device="cpu").tolist()[: self.num_samples - start]
 
     def __len__(self) -> int:
         return self.num_samples
@@ -118,7 +118,10 @@ class SubsetRandomSampler(Sampler):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        return (self.indices[k] for k in randperm(len(self.indices), generator=self.generator).tolist())
+        return (
+            self.indices[k]
+            for k in randperm(len(self.indices), generator=self.generator, device="cpu").tolist()
+        )
 
     def __len__(self) -> int:
         return len(self.indices)

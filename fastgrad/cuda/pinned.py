@@ -1,0 +1,127 @@
+"""Memory of the host's that is locked in its place, so that a GPU reads and writes it by itself.
+
+Blocks are powers of two and kept for others. A block that a copy to a GPU reads goes back when the copy is done.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+import threading
+import weakref
+from typing import Any
+
+from fastgrad.cuda import gpus, later
+from fastgrad.cuda.gpus import Gpu
+from fastgrad.cuda.selection import gpu_of
+from fastgrad.cuda.streams import stream_on
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import ITEMSIZES
+from fastgrad.native.contracts.formats import PRESERVE_FORMAT
+from fastgrad.native.contracts.records import STORAGE, TENSOR
+from fastgrad.native.host import devices
+
+_DTYPE, _DEVICE = TENSOR.fields["dtype"][0], TENSOR.fields["device"][0]
+_DATA = STORAGE.fields["data"][0]
+_PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE: locked for all contexts
+_SMALLEST = 512
+_lock = threading.RLock()  # a destructor may come while its thread is in here
+_free: dict[int, list[int]] = {}
+_held: weakref.WeakValueDictionary[int, _Held] = (
+    weakref.WeakValueDictionary()
+)  # what tensors have, by address
+
+
+class _Held:
+    """A block that a tensor's memory is; gives it back when it is dropped."""
+
+    __slots__ = ("__weakref__", "address", "nbytes", "uses")
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.address, self.nbytes = address, nbytes
+        self.uses: set[tuple[Gpu, int]] = set()
+
+    def __del__(self, finalizing: Any = sys.is_finalizing) -> None:
+        if not finalizing():
+            _give_back(self.address, self.nbytes, self.uses)
+
+
+def _give_back(address: int, nbytes: int, uses: set[tuple[Gpu, int]]) -> None:
+    if gpus.is_attached():
+        uses = uses | {(gpu, stream_on(gpu).cuda_stream) for gpu in gpus.attached()}
+        later.after(uses, lambda: _keep(address, nbytes))
+
+
+def _keep(address: int, nbytes: int) -> None:
+    with _lock:
+        _free.setdefault(nbytes, []).append(address)
+
+
+def _take(gpu: Gpu, nbytes: int) -> _Held:
+    size = max(_SMALLEST, 1 << max(0, nbytes - 1).bit_length())
+    later.settle()
+    with _lock:
+        address = _free[size].pop() if _free.get(size) else 0
+    if not address:
+        gpu.make_current()
+        place = ctypes.c_void_p()
+        code = gpu.driver.ask("cuMemHostAlloc", ctypes.addressof(place), size, _PORTABLE)
+        if code or not place.value:
+            raise gpu.driver.error(code, f"pin_memory(), which needs {size} bytes of the host's memory")
+        address = place.value
+    return _Held(address, size)
+
+
+def pin(tensor: Any, device: Any = None) -> Any:
+    """A copy of a tensor of the CPU's in memory that is locked, without history; itself if it is there already.
+
+    Raises
+    ------
+    RuntimeError
+        If it is not the CPU's, or there is no GPU.
+    """
+    if rt.field(tensor, _DEVICE):
+        where = devices.name_of(rt.field(tensor, _DEVICE))
+        raise RuntimeError(f"cannot pin a tensor of {where}: only dense CPU tensors can be pinned")
+    if is_pinned(tensor):
+        return tensor
+    gpu = gpu_of(device)
+    code, sizes = rt.field(tensor, _DTYPE), tuple(rt.sizes(tensor))
+    steps = tuple(rt.steps(tensor)) if rt.lies_in(tensor, PRESERVE_FORMAT) else _in_rows(sizes)
+    held = _take(gpu, math.prod(sizes) * ITEMSIZES[code])
+    out = rt.foreign(code, 0, sizes, steps, held.address, held.nbytes, held)
+    _held[held.address] = held
+    rt.copy(out, rt.detach(tensor))
+    return out
+
+
+def _in_rows(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a tensor whose elements lie row by row."""
+    steps, step = [], 1
+    for size in reversed(sizes):
+        steps.append(step)
+        step *= max(1, size)
+    return tuple(steps[::-1])
+
+
+def is_pinned(tensor: Any) -> bool:
+    """Whether a tensor lies in memory that `pin` locked."""
+    return _memory_of(tensor) is not None
+
+
+def _memory_of(tensor: Any) -> _Held | None:
+    if not _held or rt.field(tensor, _DEVICE):
+        return None
+    address = rt.storage_field(tensor, _DATA)
+    return next((h for h in list(_held.values()) if h.address <= address < h.address + h.nbytes), None)
+
+
+def copied(source: Any, gpu: Gpu, wait: bool) -> None:
+    """Note that the current stream of a GPU copies from a tensor, and wait for that if somebody may change it."""
+    held = _memory_of(source)
+    if held is not None:
+        stream = stream_on(gpu)
+        held.uses.add((gpu, stream.cuda_stream))
+        if wait:
+            stream.synchronize()

@@ -1,0 +1,137 @@
+"""On which device a tensor is, and getting it to another one."""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING, Any
+
+from fastgrad.cuda import pinned
+from fastgrad.cuda.gpus import attached
+from fastgrad.cuda.selection import index_of
+from fastgrad.cuda.streams import Stream
+from fastgrad.functions.arguments import as_truth
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.formats import PRESERVE_FORMAT
+from fastgrad.native.contracts.limits import FIRST_GPU
+from fastgrad.native.contracts.records import STORAGE, TENSOR
+from fastgrad.places import as_device
+from fastgrad.places import device as Device  # noqa: N812
+from fastgrad.tensor.methods import Methods
+
+if TYPE_CHECKING:
+    from fastgrad.tensor import Tensor
+
+_DEVICE, _DTYPE = TENSOR.fields["device"][0], TENSOR.fields["dtype"][0]
+_DATA = STORAGE.fields["data"][0]
+_field = rt.field
+
+
+class Placement(Methods):
+    """Where a tensor is."""
+
+    __slots__ = ()
+
+    @property
+    def is_cuda(self) -> builtins.bool:
+        """Whether it is on a GPU."""
+        return builtins.bool(_field(self, _DEVICE) >= FIRST_GPU)
+
+    @property
+    def is_cpu(self) -> builtins.bool:
+        """Whether it is on the CPU."""
+        return builtins.bool(_field(self, _DEVICE) == 0)
+
+    is_meta = False
+    """Whether it is on the meta device, which there is not."""
+
+    def get_device(self) -> int:
+        """The number of its GPU, -1 on the CPU."""
+        return max(-1, _field(self, _DEVICE) - FIRST_GPU)
+
+    def cuda(
+        self, device: Any = None, non_blocking: builtins.bool = False, memory_format: Any = None
+    ) -> Tensor:
+        """The tensor on a GPU; itself if it is there.
+
+        Parameters
+        ----------
+        device : device, str, int or None
+            The current GPU by default.
+        non_blocking : bool
+            See `to`.
+        memory_format : memory_format, optional
+            In which order the elements of a copy lie in memory.
+
+        Raises
+        ------
+        RuntimeError
+            If the device is no GPU, or there is no such GPU.
+        """
+        where = as_device("cuda" if device is None else device, "cuda")
+        if where.type != "cuda":
+            raise RuntimeError("Invalid device, must be cuda device")
+        options = {} if memory_format is None else {"memory_format": memory_format}
+        return self.to(
+            device=where, non_blocking=bool(as_truth("cuda", "non_blocking", non_blocking)), **options
+        )
+
+    def pin_memory(self, device: Any = None) -> Tensor:
+        """A copy in memory of the host's that is locked in its place; itself if it is there.
+
+        From there a GPU copies by itself: with ``non_blocking=True``, `to` does not wait for it.
+
+        Parameters
+        ----------
+        device : device, str, int or None
+            Whose driver locks the memory; it is locked for all GPUs.
+
+        Raises
+        ------
+        RuntimeError
+            If it is not the CPU's, or there is no GPU.
+        """
+        index_of(device)
+        return pinned.pin(self, device)  # type: ignore[no-any-return]
+
+    def is_pinned(self, device: Any = None) -> builtins.bool:
+        """Whether it lies in memory that `pin_memory` locked."""
+        if device is not None:
+            index_of(device)
+        return pinned.is_pinned(self)
+
+    def record_stream(self, stream: Stream) -> None:
+        """Say that a stream uses the tensor, which was made on another one.
+
+        When the tensor is gone, its memory is given out again only after all that the stream has been given by then.
+
+        Parameters
+        ----------
+        stream : fastgrad.cuda.Stream
+
+        Raises
+        ------
+        TypeError
+            If it is no stream.
+        RuntimeError
+            If the tensor is not on the GPU of the stream.
+        """
+        if not isinstance(stream, Stream):
+            raise TypeError(
+                f"record_stream(): argument 's' must be fastgrad.cuda.Stream, not {type(stream).__name__}"
+            )
+        if self.get_device() != stream.device_index:
+            raise RuntimeError(
+                f"record_stream(): expected a tensor on {stream.device}, the GPU of the stream, but it is on "
+                f"{self.device}"
+            )
+        stream._gpu.record_use(rt.storage_field(self, _DATA), stream.cuda_stream)
+
+
+def move(x: Any, target: Device, non_blocking: builtins.bool) -> Any:
+    """A copy of a tensor on another device, without history."""
+    code = target.code
+    out = rt.like(x, _field(x, _DTYPE), code, PRESERVE_FORMAT)
+    rt.copy(out, rt.detach(x))
+    if code >= FIRST_GPU and _field(x, _DEVICE) == 0:
+        pinned.copied(x, attached()[code - FIRST_GPU], not non_blocking)
+    return out
