@@ -34,14 +34,22 @@ REDUCES_IN_DOUBLES = ("sin", "sin_dx", "cos", "cos_dx")
 
 def mine():
     """The kernels that are compiled for CUDA."""
-    return [k for k in KERNELS if k.builder in compilation.BUILDERS and k.dtypes]
+    return [k for k in KERNELS if k.builder in compilation.BUILDERS and dtypes_of(k)]
+
+
+def dtypes_of(kernel) -> list[int]:
+    return [dtype for dtype in kernel.dtypes if not compilation.of_halves(kernel, dtype)]
 
 
 def representatives() -> list[tuple[str, int, int, tuple[str, ...]]]:
     """Each kernel for one dtype; of formulas, which differ in nothing else, few in other layouts."""
     found = []
     for kernel in mine():
-        dtype = next(d for d in (FLOAT32, INT32, *kernel.dtypes) if d in kernel.dtypes)
+        dtype = next(
+            d
+            for d in (FLOAT32, INT32, *kernel.dtypes)
+            if d in kernel.dtypes and not compilation.of_halves(kernel, d)
+        )
         found.append((kernel.name, dtype, FLAT, ARCHITECTURES))
     for name in (
         "assign",
@@ -60,7 +68,12 @@ def representatives() -> list[tuple[str, int, int, tuple[str, ...]]]:
 
 
 def everything() -> list[tuple[str, int, int, tuple[str, ...]]]:
-    return [(k.name, dtype, form, ("sm_90",)) for k in mine() for dtype, form in k.cells()]
+    return [
+        (k.name, dtype, form, ("sm_90",))
+        for k in mine()
+        for dtype, form in k.cells()
+        if not compilation.of_halves(k, dtype)
+    ]
 
 
 def wrong(cell: tuple[str, int, int], found: list[Facts] | str) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastgrad.kernels.specialise import specialised
-from fastgrad.native.contracts.element_types import BOOL, DTYPES, ITEMSIZES, SUPPORTED_DTYPES
+from fastgrad.native.contracts.element_types import BOOL, DTYPES, ITEMSIZES, WITHOUT_HALVES
 
 WARP = 32
 """Threads that run in step and read each other's registers."""
@@ -285,4 +285,4 @@ def _element(code: int) -> Element:
 def simulated() -> Target:
     """Kernels over the host's memory, in plain Python."""
     words = {name: globals()[name] for name in WORDS}
-    return Target({code: _element(code) for code in SUPPORTED_DTYPES}, words, lambda function: function, {})
+    return Target({code: _element(code) for code in WITHOUT_HALVES}, words, lambda function: function, {})

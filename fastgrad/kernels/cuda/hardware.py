@@ -26,8 +26,8 @@ from fastgrad.native.contracts.element_types import (
     INT32,
     INT64,
     ITEMSIZES,
-    SUPPORTED_DTYPES,
     UINT8,
+    WITHOUT_HALVES,
 )
 
 GLOBAL, SHARED = 1, 3
@@ -327,4 +327,4 @@ def _element(code: int) -> Element:
 @functools.cache
 def target() -> Target:
     """Kernels for GPUs."""
-    return Target({code: _element(code) for code in SUPPORTED_DTYPES}, words(FLOAT32), device_function, {})
+    return Target({code: _element(code) for code in WITHOUT_HALVES}, words(FLOAT32), device_function, {})
