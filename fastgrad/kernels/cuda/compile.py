@@ -32,6 +32,14 @@ BUILDERS: dict[str, str] = {
         "sgd", "adam", "rmsprop", "adagrad", "norm_part", "scale", "clip",
     )},
     "dropout:forward": "dropout:forward", "dropout:again": "dropout:again",
+    **{f"normalization:{name}": f"normalization:{name}" for name in (
+        "rows", "weight", "channels", "channels_backward", "fixed", "fixed_backward",
+    )},
+    "norm_gradients:rows_backward": "normalization:rows_backward",
+    "norm_gradients:rows_gradients": "normalization:rows_gradients",
+    "embedding:lookup": "embedding:lookup", "embedding:collect": "embedding:collect",
+    "index:gather": "index:gather", "index:scatter_add": "index:scatter_add", "index:index": "index:index",
+    "index:index_put": "index:index_put",
     "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""

@@ -37,6 +37,11 @@ class View(NamedTuple):
         return eval(self.expression, {**self.scope, "w": words})
 
 
+_TAKEN = (
+    "index",
+)  # what Numba's tuples have under such names; there is an underscore behind those of fields
+
+
 @functools.cache
 def view(frame: Frame, kind: int, repeats: int | None = None) -> View:
     """How a frame is seen; `repeats` is of how many of the last field there are, if not of all.
@@ -52,7 +57,7 @@ def view(frame: Frame, kind: int, repeats: int | None = None) -> View:
         at = frame.fields[name][0]
         count = repeats if name == last and repeats is not None else field.count
         singles = [_word_or_part(frame, name, at + k * field.words, scope) for k in range(count)]
-        names.append(name)
+        names.append(f"{name}_" if name in _TAKEN else name)
         values.append(singles[0] if field.count == 1 else f"({''.join(s + ', ' for s in singles)})")
         for single, value in zip(field.singles, singles, strict=False):
             names.append(single)
