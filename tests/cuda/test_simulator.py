@@ -571,3 +571,85 @@ def test_all_gradients_of_rows(name):
     np.testing.assert_allclose(mine["sums"], theirs["sums"], rtol=2e-6, atol=1e-6)
     outs = {"weight_out": np.zeros(length, np.float32), "bias_out": np.zeros(length, np.float32)}
     agree(name, FLOAT32, FLAT, outs, 1, 64, **frame, sums=theirs["sums"], stage=1, steps=2)
+
+
+# --- pooling and padding ---------------------------------------------------------------------------------------
+
+
+def planes(count, channels, size, out):
+    return {"planes": count, "channels": channels, "extent": list(size), "out_extent": list(out)}
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("dtype", [FLOAT32, INT64], ids=DTYPES.__getitem__)
+def test_pooling(channels, dtype):
+    rng = np.random.default_rng(0)
+    kind = np.dtype(DTYPES[dtype])
+    for size, kernel, stride, padding, dilation in (
+        ((7, 9), (3, 2), (2, 1), (1, 1), (1, 2)), ((6, 8), (2, 2), (2, 2), (0, 0), (1, 1)),
+    ):  # fmt: skip
+        window = {
+            "kernel_h": kernel[0], "kernel_w": kernel[1], "stride_h": stride[0], "stride_w": stride[1],
+            "padding_h": padding[0], "padding_w": padding[1],
+        }  # fmt: skip
+        reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+        out = [(s + 2 * p - r) // t + 1 for s, p, r, t in zip(size, padding, reach, stride, strict=True)]
+        large, small = 2 * channels * size[0] * size[1], 2 * channels * out[0] * out[1]
+        x = np.round(numbers(rng, large, dtype)).astype(kind)
+        spread = {"dilation_h": dilation[0], "dilation_w": dilation[1]}
+        outs = {"out": np.zeros(small, kind), "indices": np.zeros(small, np.int64)}
+        frame = planes(2, channels, size, out) | window | spread
+        _, found = both("max_pool2d", dtype, FLAT, outs, 32, x=x, **frame)
+        agree("max_pool2d", dtype, FLAT, outs, 0, 32, x=x, **frame)
+        places = {"indices": found["indices"]}
+        agree("pool_gather", dtype, FLAT, {"out": np.zeros(small, kind)}, 0, 32, x=x, **places,
+              **planes(2, channels, size, out))  # fmt: skip
+        g = uniform(small, 1, dtype) if dtype == FLOAT32 else rng.integers(-9, 9, small)
+        agree("max_pool2d_backward", dtype, FLAT, {"out": np.ones(large, kind)}, 2, 32, x=g, **places,
+              **planes(2, channels, out, size))  # fmt: skip
+        out = [(s + 2 * p - k) // t + 1 for s, p, k, t in zip(size, padding, kernel, stride, strict=True)]
+        small = 2 * channels * out[0] * out[1]
+        x = uniform(large, 2, dtype) if dtype == FLOAT32 else rng.integers(-9, 9, large)
+        g = uniform(small, 3, dtype) if dtype == FLOAT32 else rng.integers(-9, 9, small)
+        for counts, divisor in ((0, 0), (1, 0), (0, 5)):
+            settings = window | {"counts_padding": counts, "divisor": divisor}
+            frame = planes(2, channels, size, out) | settings
+            agree("avg_pool2d", dtype, FLAT, {"out": np.zeros(small, kind)}, 8, 32, x=x, **frame)
+            frame = planes(2, channels, out, size) | settings
+            agree("avg_pool2d_backward", dtype, FLAT, {"out": np.ones(large, kind)}, 8, 32, x=g, **frame)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_adaptive_pooling(channels):
+    for size, out in (((7, 9), (3, 4)), ((3, 2), (5, 2))):
+        large, small = 2 * channels * size[0] * size[1], 2 * channels * out[0] * out[1]
+        frame = planes(2, channels, size, out)
+        outs = {"out": np.zeros(small, np.float32)}
+        agree("adaptive_avg_pool2d", FLOAT32, FLAT, outs, 8, 32, x=uniform(large, 0), **frame)
+        frame, outs = planes(2, channels, out, size), {"out": np.ones(large, np.float32)}
+        agree("adaptive_avg_pool2d_backward", FLOAT32, FLAT, outs, 8, 32, x=uniform(small, 1), **frame)
+
+
+@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize("mode", range(4))
+def test_padding(mode, after):
+    for dtype, (length, begin, longer) in itertools.product(
+        (FLOAT32, INT64, BOOL), ((6, 2, 10), (6, 0, 6), (6, 3, 13) if mode else (6, -2, 3))
+    ):
+        x = numbers(np.random.default_rng(0), 2 * length * after, dtype)
+        value = bits(0.25) if dtype == FLOAT32 else 1
+        frame = {
+            "rows": 2,
+            "length": length,
+            "out_length": longer,
+            "after": after,
+            "begin": begin,
+            "mode": mode,
+        }
+        outs = {"out": np.zeros(2 * longer * after, x.dtype)}
+        agree("pad", dtype, FLAT, outs, 0, 32, x=x, value=value, **frame)
+        if dtype == BOOL:
+            continue
+        g = uniform(2 * longer * after, 1) if dtype == FLOAT32 else np.arange(2 * longer * after)
+        frame |= {"length": longer, "out_length": length}
+        agree("pad_backward", dtype, FLAT, {"out": np.ones(2 * length * after, x.dtype)}, 4, 32, x=g, **frame)
