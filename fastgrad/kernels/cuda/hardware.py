@@ -196,8 +196,8 @@ def words(dtype: int) -> dict[str, Any]:
     functions = (thread, block, barrier, barrier_any, shuffle_xor, shuffle_up, shuffle_from)
     found: dict[str, Any] = {f.__name__: device_function(f) for f in functions}
     found |= {
-        "quotient": quotient, "high_product": high_product, "like": like, "where": where, "float_of": float_of, "bits_of_32": bits_of_32,
-        "divide": divide, "fma": fma,
+        "quotient": quotient, "high_product": high_product, "like": like, "where": where, "float_of": float_of,
+        "bits_of_32": bits_of_32, "divide": divide, "fma": fma,
     }  # fmt: skip
     found |= _MATH
     for word, names in _BY_DTYPE.items():

@@ -362,37 +362,44 @@ def fixed_backward(
 # --- all gradients at once -------------------------------------------------------------------------------------
 
 
-def rows_gradients(
-    kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS
-) -> Body:
-    """The gradients of x, weight and, where means are subtracted, bias: see Note [Stages of gradients]."""
-    e, wide, centred = target.elements[dtype], target.elements[FLOAT64], bool(kernel.options["centred"])
+def _row_gradient(target: Target, dtype: int, centred: bool, threads: int) -> Any:
+    """The gradient of a row, by a warp."""
+    e, fold = target.elements[dtype], sums(target, dtype, threads)
     load, store, cast, zero = e.load, e.store, e.constant, e.constant(0)
-    load_sum, store_sum = wide.load, wide.store
-    fold = sums(target, dtype, threads)
 
-    def row(f, r, lane, lanes, how, there):
+    def row(f, r, lane, there):
         mean, scale, start = load(f.mean, r) if centred else zero, load(f.rstd, r), r * f.length
         first, lost_1, second, lost_2, k = zero, zero, zero, zero, lane
         while k < f.length:
             u = load(f.grad, start + k) * load(f.weight, k)
             first, lost_1 = added(first, lost_1, u)
             second, lost_2 = added(second, lost_2, u * (load(f.x, start + k) - mean))
-            k += lanes
-        first, lost_1 = fold(first, lost_1, how)
-        second, lost_2 = fold(second, lost_2, how)
+            k += WARP
+        first, lost_1 = fold(first, lost_1, WARPS)
+        second, lost_2 = fold(second, lost_2, WARPS)
         a = whole(first, lost_1) / cast(f.length) if centred else zero
         b = whole(second, lost_2) * scale * scale / cast(f.length)
         k = lane
         while there and k < f.length:
             u = load(f.grad, start + k) * load(f.weight, k)
             store(f.out, start + k, scale * (u - a - (load(f.x, start + k) - mean) * b))
-            k += lanes
+            k += WARP
+
+    return row
+
+
+def _block_sums(target: Target, dtype: int, centred: bool, threads: int) -> Any:
+    """The sums over the rows of a block that weight and bias need; a thread has some of the columns."""
+    e, store_sum, zero = (
+        target.elements[dtype],
+        target.elements[FLOAT64].store,
+        target.elements[dtype].constant(0),
+    )
+    load, parts = e.load, 2 if centred else 1
 
     def sums_of(f, step, first, end):
-        """The sums over the rows of a block that weight and bias need; a thread has some of the columns."""
         j = np.int64(thread())
-        to = step * f.length * (2 if centred else 1)
+        to = step * f.length * parts
         while j < f.length:
             by_weight, lost_1, by_bias, lost_2, r = zero, zero, zero, zero, first
             while r < end:
@@ -406,15 +413,26 @@ def rows_gradients(
                 store_sum(f.sums, to + f.length + j, whole(by_bias, lost_2))
             j += threads
 
-    def total(f, out, first):
+    return sums_of
+
+
+def rows_gradients(
+    kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS
+) -> Body:
+    """The gradients of x, weight and, where means are subtracted, bias: see Note [Stages of gradients]."""
+    centred, load_sum, store = (
+        bool(kernel.options["centred"]), target.elements[FLOAT64].load, target.elements[dtype].store,
+    )  # fmt: skip
+    row, sums_of = (make(target, dtype, centred, threads) for make in (_row_gradient, _block_sums))
+    parts = 2 if centred else 1
+
+    def total(f, out, first, before):
         """The sums of a run of columns, of all blocks in their order."""
-        j, pitch = np.int64(thread()), f.length * (2 if centred else 1)
+        j = np.int64(thread())
         while j < COLUMNS and first + j < f.length:
             value, k = 0.0, np.int64(0)
             while k < f.blocks:
-                value += load_sum(
-                    f.sums, k * pitch + (first + j if out != f.bias_out else f.length + first + j)
-                )
+                value += load_sum(f.sums, k * f.length * parts + before + first + j)
                 k += 1
             store(out, first + j, value)
             j += threads
@@ -422,15 +440,14 @@ def rows_gradients(
     def run(f):
         step = f.first + block()
         if f.stage != 0:
-            total(f, f.weight_out, step * COLUMNS)
+            total(f, f.weight_out, step * COLUMNS, np.int64(0))
             if centred:
-                total(f, f.bias_out, step * COLUMNS)
+                total(f, f.bias_out, step * COLUMNS, f.length)
             return
         first, end = step * f.block, min((step + 1) * f.block, f.rows)
         team, lane, r = np.int64(thread() // WARP), np.int64(thread() % WARP), first
         while r < end:
-            own = r + team
-            row(f, min(own, end - 1), lane, np.int64(WARP), WARPS, own < end)
+            row(f, min(r + team, end - 1), lane, r + team < end)
             r += threads // WARP
         sums_of(f, step, first, end)
 
