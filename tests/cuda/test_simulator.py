@@ -9,7 +9,6 @@ import pytest
 from cuda_comparing import ROWS, agree, both, numbers
 
 from fastgrad.kernels.cuda import index, losses, optim
-from fastgrad.kernels.cuda.compile import BUILDERS
 from fastgrad.native.contracts.element_types import (
     BOOL,
     DTYPES,
@@ -130,8 +129,35 @@ def test_casts():
     agree("copy_from_8", FLOAT64, STRIDED, {"out__data": np.zeros(12)}, 0, 32, x__data=x, **layout)
 
 
-def test_all_builders_are_met():
-    assert BUILDERS
+def test_vectors_along_the_innermost_dimension():
+    a, b = operands("add", FLOAT32, 120).values()
+    cases = ((8, 1), (0, 0)), ((1, 8), (1, 0)), ((0, 1), (1, 8)), ((1, 12), (0, 1)), ((1, 9), (1, 8))
+    for s_a, s_b in cases:
+        layout = strided(2, (8, 9), out=(1, 8), a=s_a, b=s_b)
+        out = {"out__data": np.zeros(72, np.float32)}
+        agree("add", FLOAT32, STRIDED, out, 0, 32, a__data=a, b__data=b, **layout)
+    layout = strided(1, (64,), out=(1,), a=(1,), b=(0,))
+    agree("mul", UINT8, STRIDED, {"out__data": np.zeros(64, np.uint8)}, 0, 32, **layout,
+          a__data=np.arange(64, dtype=np.uint8), b__data=np.array([3], np.uint8))  # fmt: skip
+    condition = np.arange(72) % 3 == 0
+    layout = strided(2, (8, 9), out=(1, 8), a=(1, 8), b=(0, 0), condition=(1, 8))
+    agree("where", FLOAT32, STRIDED, {"out__data": np.zeros(72, np.float32)}, 0, 32, a__data=a, b__data=b,
+          condition__data=condition, **layout)  # fmt: skip
+
+
+@pytest.mark.parametrize(("sizes", "inner"), [((70, 45), 1), ((33, 2, 40), 2), ((20, 35, 3), 1)])
+def test_transposed_copies(sizes, inner):
+    count, rank = int(np.prod(sizes)), len(sizes)
+    to = [int(np.prod(sizes[:d])) for d in range(rank)]
+    order = [inner, 0, *(d for d in range(rank) if d not in (0, inner))]
+    source = [0] * rank
+    for k, d in enumerate(order):
+        source[d] = int(np.prod([sizes[o] for o in order[:k]]))
+    x = np.random.default_rng(0).standard_normal(count).astype(np.float32)
+    layout = strided(rank, sizes, out=to, x=source) | {"across": rank - inner}
+    for dtype in (FLOAT32, INT32, BOOL):
+        out = {"out__data": np.zeros(count, DTYPES[dtype])}
+        agree("copy_from_8", dtype, STRIDED, out, 0, 64, x__data=x, **layout)
 
 
 # --- filling ---------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from fastgrad.native.contracts.element_types import DTYPES
 
 BUILDERS: dict[str, str] = {
     "elementwise:build": "elementwise:build",
-    "copies:build": "elementwise:build",
+    "copies:build": "copies:build",
     "memory:constant": "filling:constant", "memory:triangle": "filling:triangle",
     "random:sequence": "filling:sequence", "random:uniform": "filling:uniform", "random:normal": "filling:normal",
     "random:integers": "filling:integers", "reduce:build": "reduce:build",
