@@ -29,23 +29,29 @@ def build(
         return plain
     straight = plain.run
     source, result = target.elements[kernel.frame(layout_class).element("x", dtype)], target.elements[dtype]
-    load, store, get, put, room = source.load, result.store, source.get, source.put, source.shared(SIDE * PITCH)
+    load, store, get, put, room = (
+        source.load,
+        result.store,
+        source.get,
+        source.put,
+        source.shared(SIDE * PITCH),
+    )
     lines = threads // SIDE  # of a square, that a block goes through at a time
 
     def square(f, shared, at_x, at_out, rows, columns, row_x, row_out):
         """Transpose some rows and columns of the source."""
         across, down = thread() % SIDE, thread() // SIDE
-        k = down
+        k, at = down, at_x + down * row_x + across
         while k < rows:
             if across < columns:
-                put(shared, k * PITCH + across, load(f.x.data, at_x + k * row_x + across))
-            k += lines
+                put(shared, k * PITCH + across, load(f.x.data, at))
+            k, at = np.int32(k + lines), at + lines * row_x
         barrier()
-        k = down
+        k, at = down, at_out + down * row_out + across
         while k < columns:
             if across < rows:
-                store(f.out.data, at_out + k * row_out + across, get(shared, across * PITCH + k))
-            k += lines
+                store(f.out.data, at, get(shared, across * PITCH + k))
+            k, at = np.int32(k + lines), at + lines * row_out
         barrier()
 
     def run(f):
@@ -65,7 +71,14 @@ def build(
             at_out, at_x = offsets(other, f.rank, f.sizes, inner, f.out.strides, f.x.strides)
             at_out, at_x = at_out + j * row_out + i, at_x + i * row_x + j
             square(
-                f, shared, at_x, at_out, min(n - i, np.int64(SIDE)), min(m - j, np.int64(SIDE)), row_x, row_out
+                f,
+                shared,
+                at_x,
+                at_out,
+                min(n - i, np.int64(SIDE)),
+                min(m - j, np.int64(SIDE)),
+                row_x,
+                row_out,
             )
             tile += blocks()
 

@@ -87,8 +87,10 @@ class Target(NamedTuple):
 
 
 class Here(threading.local):
-    """A thread of the GPU in the simulation: its number in its block, that of the block, how many there are, and what the
-    threads of the block share."""
+    """A thread of the GPU in the simulation: its number in its block, that of the block, and how many there are.
+
+    `team` is what the threads of a block share.
+    """
 
     thread = 0
     block = 0

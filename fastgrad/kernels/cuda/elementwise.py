@@ -37,7 +37,8 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     if kernel.options.get("times_g"):
         value = f"g * formula({', '.join(names[1:])})"
     scope: dict[str, Any] = {
-        "np": np, "block": block, "thread": thread, "formula": formula, "store": result.store, "total_of": total_of, "steps_between": steps_between,
+        "np": np, "block": block, "thread": thread, "store": result.store, "total_of": total_of,
+        "steps_between": steps_between,
     }  # fmt: skip
     scope |= {f"load_{name}": element.load for name, element in zip(names, elements, strict=True)}
     scope["formula"] = _valued(names, value, formula, target)
@@ -115,7 +116,9 @@ def _strided(names: list[str], sizes: dict[str, int], lanes: int, threads: int, 
     tests = [f"f.sizes[0] % {lanes} == 0", "f.out.strides[0] == 1"]
     for n in operands:
         mask = lanes - 1
-        rest = f"((f.{n}.data & {lanes * sizes[n] - 1}) | (steps_between(f.rank, f.{n}.strides) & {mask})) == 0"
+        rest = (
+            f"((f.{n}.data & {lanes * sizes[n] - 1}) | (steps_between(f.rank, f.{n}.strides) & {mask})) == 0"
+        )
         tests.append(rest if n == "out" else f"(f.{n}.strides[0] == 0 or (f.{n}.strides[0] == 1 and {rest}))")
     lines = [
         "def run(f):",
