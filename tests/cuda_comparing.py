@@ -55,22 +55,32 @@ def run_cpu(kernel, dtype, form, words, threads):
     _ENTRY(compile_kernel(kernel, dtype, form))(ctypes.addressof(frame))
 
 
-def agree(name: str, dtype: int, form: int, outs: dict, ulps: float = 4, threads: int = 64, **values) -> None:
-    """Compare both: equal, or floats so many units in the last place apart."""
+def agree(
+    name: str,
+    dtype: int,
+    form: int,
+    outs: dict,
+    ulps: float = 4,
+    threads: int = 64,
+    of_largest: float = 0,
+    **values,
+) -> None:
+    """Compare both: equal, or floats so many units in the last place apart, at least of a part of the largest."""
     mine, theirs = both(name, dtype, form, outs, threads, **values)
     for key, expected in theirs.items():
         got = mine[key]
         if expected.dtype.kind != "f":
             np.testing.assert_array_equal(got, expected, err_msg=f"{name} {DTYPES[dtype]} {key}")
             continue
-        close(got, expected, ulps, f"{name} {DTYPES[dtype]} {key}")
+        close(got, expected, ulps, f"{name} {DTYPES[dtype]} {key}", of_largest)
 
 
-def close(got: np.ndarray, expected: np.ndarray, ulps: float, what: str) -> None:
+def close(got: np.ndarray, expected: np.ndarray, ulps: float, what: str, of_largest: float = 0) -> None:
     np.testing.assert_array_equal(np.isnan(got), np.isnan(expected), err_msg=what)
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(got[~finite], expected[~finite], err_msg=what)
-    unit = np.spacing(np.maximum(np.abs(expected[finite]), np.finfo(expected.dtype).tiny))
+    least = np.abs(expected[finite]).max(initial=0) * expected.dtype.type(of_largest)
+    unit = np.spacing(np.maximum(np.abs(expected[finite]), max(least, np.finfo(expected.dtype).tiny)))
     off = np.abs(got[finite].astype(np.float64) - expected[finite]) / unit
     assert off.size == 0 or off.max() <= ulps, f"{what}: {off.max():.1f} ulp"
 

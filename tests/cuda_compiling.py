@@ -40,13 +40,14 @@ def facts(cell: tuple[str, int, int, tuple[str, ...]]) -> list[Facts] | str:
         for architecture in architectures:
             made = assembled(_rows()[name], dtype, form, architecture)
             [registers] = re.findall(r"Used (\d+) registers", made.report)
-            [(stack, stores, loads)] = re.findall(
+            of_functions = re.findall(
                 r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", made.report
             )
-            spilled, doubles = int(stores) + int(loads), ".f64" in made.ptx
+            stack, stores, loads = (sum(map(int, column)) for column in zip(*of_functions, strict=True))
+            spilled, doubles = stores + loads, ".f64" in made.ptx
             divisions = len(re.findall(r"\b(?:div|rem)\.[su]64", made.ptx))
             of_code = (len(made.code), made.launch.threads)
-            found.append(Facts(int(registers), int(stack), spilled, doubles, divisions, *of_code))
+            found.append(Facts(int(registers), stack, spilled, doubles, divisions, *of_code))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return found

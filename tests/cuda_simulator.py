@@ -26,7 +26,8 @@ _TOGETHER = {device.barrier, device.barrier_any, device.shuffle_xor, device.shuf
 class Team:
     """The threads of a block, of a warp of them, and what they share."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, blocks: int) -> None:
+        self.blocks = blocks
         self.block = threading.Barrier(threads)
         self.warps = [threading.Barrier(min(device.WARP, threads)) for _ in range(0, threads, device.WARP)]
         self.values: list[object] = [None] * threads
@@ -60,6 +61,7 @@ class Team:
 
     def enter(self, run, f, block: int, thread: int) -> None:
         device.here.thread, device.here.block, device.here.team = thread, block, self
+        device.here.blocks = self.blocks
         try:
             with np.errstate(all="ignore"):
                 run(f)
@@ -69,8 +71,8 @@ class Team:
                 barrier.abort()
 
 
-def run_block(run, f, block: int, threads: int) -> None:
-    team = Team(threads)
+def run_block(run, f, block: int, threads: int, blocks: int) -> None:
+    team = Team(threads, blocks)
     if waits(run):
         running = [threading.Thread(target=team.enter, args=(run, f, block, k)) for k in range(threads)]
         for one in running:
@@ -109,8 +111,9 @@ def run(kernel, dtype: int, form: int, words, threads: int) -> None:
     else:
         items = math.prod(words[frame.place(i)] if isinstance(i, str) else i for i in body.items)
     f, function = seen.read(taken), TARGET.made(body.run)
-    for block in range(-(-int(items) // body.per_block)):
-        run_block(function, f, block, body.threads)
+    blocks = -(-int(items) // body.per_block)
+    for block in range(blocks):
+        run_block(function, f, block, body.threads, blocks)
 
 
 def divisor(size: int) -> int:

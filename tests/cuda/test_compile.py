@@ -14,7 +14,7 @@ from fastgrad.kernels.cuda import compile as compilation
 from fastgrad.kernels.cuda.builder import Launch
 from fastgrad.native.build import cache
 from fastgrad.native.contracts.cuda import DIVIDED, DOWNLOAD, PLAIN, UPLOAD, ZEROED
-from fastgrad.native.contracts.element_types import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, INT64
+from fastgrad.native.contracts.element_types import BOOL, DTYPES, FLOAT32, FLOAT64, FLOATS, INT32
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
 from fastgrad.ops.kernel_table import KERNELS
 
@@ -30,6 +30,14 @@ needs_compiler = pytest.mark.skipif(
 
 # Of large arguments the toolkit finds the rest by pi/2 in float64, in memory of the thread's own.
 REDUCES_IN_DOUBLES = ("sin", "sin_dx", "cos", "cos_dx")
+# Their numbers are float64, as their frames or their results are; what is done for each element is not.
+OF_DOUBLES = (
+    "memory:constant", "random:sequence", "random:uniform", "random:normal", "dropout:forward", "dropout:again",
+    "pool:pad", "normalization:rows", "normalization:channels", "normalization:fixed",
+    "normalization:fixed_backward", "norm_gradients:rows_gradients",
+)  # fmt: skip
+OF_OPTIMIZERS = ("sgd", "adam", "rmsprop", "adagrad", "norm_part", "scale", "clip")
+COUNTING = ("optim:adam", "optim:adagrad")  # how far a thread goes on they find out once
 
 
 def mine():
@@ -41,28 +49,30 @@ def dtypes_of(kernel) -> list[int]:
     return [dtype for dtype in kernel.dtypes if not compilation.of_halves(kernel, dtype)]
 
 
+# Formulas, which differ from each other in arithmetic alone, for all architectures; the others for one.
+FORMULAS = (
+    "add",
+    "where",
+    "exp",
+    "pow",
+    "sin",
+    "erf",
+    "gelu_dx_dx",
+    "floor_divide",
+    "lstm_state",
+    "bitwise_not",
+)
+STRIDES = ("assign", "exp", "add", "where", "clamp", "clamp_dx", "copy_from_8", "copy_from_0", "lstm_state")
+
+
 def representatives() -> list[tuple[str, int, int, tuple[str, ...]]]:
     """Each kernel for one dtype; of formulas, which differ in nothing else, few in other layouts."""
     found = []
     for kernel in mine():
-        dtype = next(
-            d
-            for d in (FLOAT32, INT32, *kernel.dtypes)
-            if d in kernel.dtypes and not compilation.of_halves(kernel, d)
-        )
-        found.append((kernel.name, dtype, FLAT, ARCHITECTURES))
-    for name in (
-        "assign",
-        "exp",
-        "add",
-        "where",
-        "clamp",
-        "clamp_dx",
-        "copy_from_8",
-        "copy_from_0",
-        "lstm_state",
-    ):
-        found.append((name, FLOAT32, STRIDED, ARCHITECTURES))
+        dtype = next(d for d in (FLOAT32, INT32, *kernel.dtypes) if d in dtypes_of(kernel))
+        everywhere = kernel.builder != "elementwise:build" or kernel.name in FORMULAS
+        found.append((kernel.name, dtype, FLAT, ARCHITECTURES if everywhere else ("sm_90",)))
+    found += [(name, FLOAT32, STRIDED, ARCHITECTURES) for name in STRIDES]
     found += [(name, dtype, INPLACE, ("sm_90",)) for name in ("add", "where") for dtype in (BOOL, FLOAT32)]
     return found
 
@@ -74,6 +84,12 @@ def everything() -> list[tuple[str, int, int, tuple[str, ...]]]:
         for dtype, form in k.cells()
         if not compilation.of_halves(k, dtype)
     ]
+
+
+def may_have_doubles(kernel) -> bool:
+    """Whether float64 stands in a kernel for float32."""
+    builder = kernel.builder
+    return kernel.name in REDUCES_IN_DOUBLES or builder in OF_DOUBLES or builder[6:] in OF_OPTIMIZERS
 
 
 def wrong(cell: tuple[str, int, int], found: list[Facts] | str) -> list[str]:
@@ -88,9 +104,9 @@ def wrong(cell: tuple[str, int, int], found: list[Facts] | str) -> list[str]:
     for facts in found:
         if facts.spilled or (facts.stack and name not in REDUCES_IN_DOUBLES):
             problems.append(f"{what}: {facts.stack} bytes of stack, {facts.spilled} spilled")
-        if facts.doubles and FLOAT64 not in codes and dtype == FLOAT32 and name not in REDUCES_IN_DOUBLES:
+        if facts.doubles and FLOAT64 not in codes and dtype == FLOAT32 and not may_have_doubles(kernel):
             problems.append(f"{what}: computes in float64")
-        if facts.divisions and not (dtype == INT64 and kernel.formula is not None):
+        if facts.divisions and dtype in FLOATS and kernel.builder not in COUNTING:
             problems.append(f"{what}: {facts.divisions} divisions of 64 bits")
         if facts.registers * facts.threads > 1 << 16:
             problems.append(f"{what}: {facts.registers} registers of {facts.threads} threads")

@@ -15,6 +15,9 @@ from fastgrad.kernels.cuda.compile import body_of
 from fastgrad.kernels.cuda.frames import view
 from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS
 
+RESIDENT = 768
+"""Threads that a multiprocessor has room for at least: with 80 registers each."""
+
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 
 
@@ -70,7 +73,7 @@ def _ptx(function: Any, launch: Launch, architecture: str) -> str:
         device=False,
         abi="numba",
         cc=_capability(architecture),
-        launch_bounds=launch.threads,
+        launch_bounds=(launch.threads, max(1, RESIDENT // launch.threads)),
     )
     return str(ptx).replace("\0", "")
 

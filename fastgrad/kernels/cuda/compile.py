@@ -23,7 +23,7 @@ from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64, HA
 
 BUILDERS: dict[str, str] = {
     "elementwise:build": "elementwise:build",
-    "copies:build": "elementwise:build",
+    "copies:build": "copies:build",
     "memory:constant": "filling:constant", "memory:triangle": "filling:triangle",
     "random:sequence": "filling:sequence", "random:uniform": "filling:uniform", "random:normal": "filling:normal",
     "random:integers": "filling:integers", "reduce:build": "reduce:build",
@@ -32,6 +32,15 @@ BUILDERS: dict[str, str] = {
         "sgd", "adam", "rmsprop", "adagrad", "norm_part", "scale", "clip",
     )},
     "dropout:forward": "dropout:forward", "dropout:again": "dropout:again",
+    **{f"normalization:{name}": f"normalization:{name}" for name in (
+        "rows", "weight", "channels", "channels_backward", "fixed", "fixed_backward",
+    )},
+    "norm_gradients:rows_backward": "normalization:rows_backward",
+    "norm_gradients:rows_gradients": "normalization:rows_gradients",
+    "pool:build": "pool:build", "pool:pad": "pool:pad", "pool:pad_backward": "pool:pad_backward",
+    "embedding:lookup": "embedding:lookup", "embedding:collect": "embedding:collect",
+    "index:gather": "index:gather", "index:scatter_add": "index:scatter_add", "index:index": "index:index",
+    "index:index_put": "index:index_put",
     "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""

@@ -87,10 +87,14 @@ class Target(NamedTuple):
 
 
 class Here(threading.local):
-    """A thread of the GPU in the simulation: its number in its block, that of the block, and the block itself."""
+    """A thread of the GPU in the simulation: its number in its block, that of the block, and how many there are.
+
+    `team` is what the threads of a block share.
+    """
 
     thread = 0
     block = 0
+    blocks = 1
     team: Any = None
 
 
@@ -105,6 +109,11 @@ def thread():
 def block():
     """The number of this block."""
     return np.int32(here.block)
+
+
+def blocks():
+    """How many blocks there are."""
+    return np.int32(here.blocks)
 
 
 def barrier():
@@ -216,7 +225,7 @@ def cospi(x):
 
 
 WORDS = (
-    "thread", "block", "barrier", "barrier_any", "shuffle_xor", "shuffle_up", "shuffle_from", "quotient",
+    "thread", "block", "blocks", "barrier", "barrier_any", "shuffle_xor", "shuffle_up", "shuffle_from", "quotient",
     "high_product", "like", "where", "float_of", "bits_of_32", "divide", "fma",
     "absolute", "sqrt", "floor", "ceil", "trunc", "round_half_even", "copysign", "fmod", "power", "greater", "smaller",
     "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "sin", "cos", "erf", "sinpi",

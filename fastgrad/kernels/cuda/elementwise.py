@@ -37,17 +37,19 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     if kernel.options.get("times_g"):
         value = f"g * formula({', '.join(names[1:])})"
     scope: dict[str, Any] = {
-        "np": np, "block": block, "thread": thread, "formula": formula, "store": result.store, "total_of": total_of,
+        "np": np, "block": block, "thread": thread, "store": result.store, "total_of": total_of,
+        "steps_between": steps_between,
     }  # fmt: skip
     scope |= {f"load_{name}": element.load for name, element in zip(names, elements, strict=True)}
     scope["formula"] = _valued(names, value, formula, target)
-    if layout_class == STRIDED:
-        scope["places"] = places_for(target, len(names) + 1)
-        exec(_strided(names, threads), scope)
-        return Body(scope["run"], (), threads * STEPS, threads, DIVIDED, len(names))
     lanes = BYTES // max(element.size for element in (result, *elements))
     scope |= {f"some_{n}": e.load_some(lanes) for n, e in zip(names, elements, strict=True)}
     scope["store_some"] = result.store_some(lanes)
+    if layout_class == STRIDED:
+        scope["places"], per_block = places_for(target, len(names) + 1), threads * max(STEPS, lanes)
+        sizes = {n: e.size for n, e in zip(("out", *names), (result, *elements), strict=True)}
+        exec(_strided(names, sizes, lanes, threads, per_block), scope)
+        return Body(scope["run"], (), per_block, threads, DIVIDED, len(names))
     exec(_flat(names, elements, result, layout_class == INPLACE, lanes, threads), scope)
     return Body(scope["run"], ("n",), threads * lanes * ACCESSES, threads, repeats=len(names))
 
@@ -102,21 +104,63 @@ def quotient_of(n, divisor):
     return np.uint32(np.uint32(high_product(n, magic) + n) >> shift)
 
 
-def _strided(names: list[str], threads: int) -> str:
-    """Elements whose places are found by their numbers."""
+def _strided(names: list[str], sizes: dict[str, int], lanes: int, threads: int, per_block: int) -> str:
+    """Elements whose places are found by their numbers.
+
+    Where neighbours in the innermost dimension are neighbours in memory, or one element for all, and lie in whole
+    vectors, there is one place for several of them.
+    """
     operands = ["out", *names]
     offsets, strides = ", ".join(f"o_{n}" for n in operands), ", ".join(f"f.{n}.strides" for n in operands)
     values = ", ".join(f"load_{n}(f.{n}.data, o_{n})" for n in names)
-    return f"""
-def run(f):
-    first = np.int64(block()) * {threads * STEPS}
-    i = first + thread()
-    end = min(first + {threads * STEPS}, total_of(f.rank, f.sizes))
-    while i < end:
-        {offsets}, = places(np.uint32(i), f.rank, f.sizes, f.divisors, {strides})
-        store(f.out.data, o_out, formula({values}))
-        i += {threads}
-"""
+    tests = [f"f.sizes[0] % {lanes} == 0", "f.out.strides[0] == 1"]
+    for n in operands:
+        mask = lanes - 1
+        rest = (
+            f"((f.{n}.data & {lanes * sizes[n] - 1}) | (steps_between(f.rank, f.{n}.strides) & {mask})) == 0"
+        )
+        tests.append(rest if n == "out" else f"(f.{n}.strides[0] == 0 or (f.{n}.strides[0] == 1 and {rest}))")
+    lines = [
+        "def run(f):",
+        f"    first = np.int64(block()) * {per_block}",
+        f"    end = min(first + {per_block}, total_of(f.rank, f.sizes))",
+        f"    if {' and '.join(tests)}:",
+        f"        i = first + thread() * {lanes}",
+        "        while i < end:",
+        f"            {offsets}, = places(np.uint32(i), f.rank, f.sizes, f.divisors, {strides})",
+    ]
+    for n in names:
+        lines += [
+            f"            if f.{n}.strides[0] == 1:",
+            f"                {n} = some_{n}(f.{n}.data + o_{n} * {sizes[n]})",
+            "            else:",
+            f"                one = load_{n}(f.{n}.data, o_{n})",
+            f"                {n} = ({'one, ' * lanes})",
+        ]
+    results = "".join(f"formula({', '.join(f'{n}[{lane}]' for n in names)}), " for lane in range(lanes))
+    lines += [
+        f"            store_some(f.out.data + o_out * {sizes['out']}, ({results}))",
+        f"            i += {threads * lanes}",
+        "    else:",
+        "        i = first + thread()",
+        "        while i < end:",
+        f"            {offsets}, = places(np.uint32(i), f.rank, f.sizes, f.divisors, {strides})",
+        f"            store(f.out.data, o_out, formula({values}))",
+        f"            i += {threads}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def steps_between(rank, strides):
+    """The bits of all strides but the innermost one."""
+    bits = strides[1] if rank > 1 else np.int64(0)
+    bits |= strides[2] if rank > 2 else np.int64(0)
+    bits |= strides[3] if rank > 3 else np.int64(0)
+    bits |= strides[4] if rank > 4 else np.int64(0)
+    bits |= strides[5] if rank > 5 else np.int64(0)
+    bits |= strides[6] if rank > 6 else np.int64(0)
+    bits |= strides[7] if rank > 7 else np.int64(0)
+    return bits
 
 
 def places_for(target: Target, operands: int) -> Any:

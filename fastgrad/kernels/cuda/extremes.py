@@ -1,4 +1,4 @@
-"""The greatest or smallest element of each row and its place: the first of equals, a NaN before all."""
+"""Extreme elements of rows and their places on the CUDA device: the first of equals, a NaN before all."""
 
 from __future__ import annotations
 

@@ -37,22 +37,27 @@ class View(NamedTuple):
         return eval(self.expression, {**self.scope, "w": words})
 
 
+_TAKEN = (
+    "index",
+)  # what Numba's tuples have under such names; there is an underscore behind those of fields
+
+
 @functools.cache
-def view(of: Frame, kind: int, repeats: int | None = None) -> View:
-    """How the words `of` a frame are seen; `repeats` is of how many of the last field there are, if not of all.
+def view(declared: Frame, kind: int, repeats: int | None = None) -> View:
+    """How a frame is seen; `repeats` is of how many of the last field there are, if not of all.
 
     Behind the words that a divided launch takes of its frame stand its divisors.
     """
     scope: dict[str, Any] = {}
     names: list[str] = []
     values: list[str] = []
-    last = list(of.declared)[-1]
+    last = list(declared.declared)[-1]
     n_words = 0
-    for name, field in of.declared.items():
-        at = of.fields[name][0]
+    for name, field in declared.declared.items():
+        at = declared.fields[name][0]
         count = repeats if name == last and repeats is not None else field.count
-        singles = [_word_or_part(of, name, at + k * field.words, scope) for k in range(count)]
-        names.append(name)
+        singles = [_word_or_part(declared, name, at + k * field.words, scope) for k in range(count)]
+        names.append(f"{name}_" if name in _TAKEN else name)
         values.append(singles[0] if field.count == 1 else f"({''.join(s + ', ' for s in singles)})")
         for single, value in zip(field.singles, singles, strict=False):
             names.append(single)
@@ -65,8 +70,8 @@ def view(of: Frame, kind: int, repeats: int | None = None) -> View:
     return View(f"View({', '.join(values)})", scope, n_words)
 
 
-def _word_or_part(of: Frame, name: str, at: int, scope: dict[str, Any]) -> str:
-    part = of.declared[name].part
+def _word_or_part(declared: Frame, name: str, at: int, scope: dict[str, Any]) -> str:
+    part = declared.declared[name].part
     if part is None:
         return f"w[{at}]"
     scope[part.name] = namedtuple(part.name, list(part.fields))

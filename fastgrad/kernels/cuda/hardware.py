@@ -56,6 +56,10 @@ def block():  # type: ignore[no-untyped-def]
     return types.int32(cuda.blockIdx.x)
 
 
+def blocks():  # type: ignore[no-untyped-def]
+    return types.int32(cuda.gridDim.x)
+
+
 def barrier():  # type: ignore[no-untyped-def]
     cuda.syncthreads()
 
@@ -193,12 +197,11 @@ def _of_toolkit(name: str) -> Any:
 @functools.cache
 def words(dtype: int) -> dict[str, Any]:
     """What stands for the words of `device`; functions of numbers are those of a dtype."""
-    functions = (thread, block, barrier, barrier_any, shuffle_xor, shuffle_up, shuffle_from)
+    functions = (thread, block, blocks, barrier, barrier_any, shuffle_xor, shuffle_up, shuffle_from)
     found: dict[str, Any] = {f.__name__: device_function(f) for f in functions}
     found |= {
-        "quotient": quotient, "high_product": high_product, "like": like, "where": where,
-        "float_of": float_of, "bits_of_32": bits_of_32,
-        "divide": divide, "fma": fma,
+        "quotient": quotient, "high_product": high_product, "like": like, "where": where, "float_of": float_of,
+        "bits_of_32": bits_of_32, "divide": divide, "fma": fma,
     }  # fmt: skip
     found |= _MATH
     for word, names in _BY_DTYPE.items():

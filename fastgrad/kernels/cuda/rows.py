@@ -61,9 +61,10 @@ def row_begins(f, row):
 
 
 class _Formula(NamedTuple):
-    """What an op does with a row: ``moved(greatest)`` is its shift (None: there is none), the sum of
-    ``term(x, s, shift)`` its total, ``finish(total, shift)`` its rest and ``item(x, s, shift, rest)`` an element
-    (None: the rest is the result).
+    """What an op does with a row.
+
+    ``moved(greatest)`` is its shift (None: there is none), the sum of ``term(x, s, shift)`` its total,
+    ``finish(total, shift)`` its rest, and ``item(x, s, shift, rest)`` an element (None: the rest is the result).
     """
 
     term: Any

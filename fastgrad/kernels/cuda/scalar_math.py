@@ -67,10 +67,9 @@ _OWN = {
 }  # fmt: skip
 _WORDS = {
     "exp": "exp", "exp_of_negative": "exp", "expm1": "expm1", "exp2": "exp2", "log": "log", "log1p": "log1p",
-    "log2": "log2", "log10": "log10", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos", "erf": "erf",
-    "sinpi": "sinpi", "cospi": "cospi",
-    "fma": "fma", "where": "where", "abs": "absolute", "copysign": "copysign", "floor": "floor", "ceil": "ceil",
-    "trunc": "trunc", "round": "round_half_even", "fmod": "fmod", "pow": "power",
+    "log2": "log2", "log10": "log10", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos", "sinpi": "sinpi",
+    "cospi": "cospi", "erf": "erf", "fma": "fma", "where": "where", "abs": "absolute", "copysign": "copysign",
+    "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "round_half_even", "fmod": "fmod", "pow": "power",
 }  # fmt: skip
 
 

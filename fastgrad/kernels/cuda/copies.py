@@ -1,0 +1,119 @@
+"""Copies and casts on the CUDA device: elementwise kernels, but that what lies across the result goes by squares.
+
+Neighbours of the result are far apart in the source then, whose own are far apart in the result. A block reads a square
+along the source and writes it along the result; in between it stands in the memory that the block shares.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastgrad.kernels.cuda import elementwise
+from fastgrad.kernels.cuda.builder import Body
+from fastgrad.kernels.cuda.device import Target, barrier, block, blocks, quotient, thread
+from fastgrad.native.contracts.frames.elementwise import STRIDED
+from fastgrad.native.contracts.limits import MAX_DIMS
+
+SIDE = 32  # of a square
+PITCH = SIDE + 1  # of its rows, so that those of a column lie in different banks
+
+
+def build(
+    kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = elementwise.THREADS
+) -> Body:
+    """The copy or the cast to a dtype."""
+    plain = elementwise.build(kernel, dtype, layout_class, target, threads)
+    if layout_class != STRIDED:
+        return plain
+    straight = plain.run
+    source, result = target.elements[kernel.frame(layout_class).element("x", dtype)], target.elements[dtype]
+    load, store, get, put, room = (
+        source.load,
+        result.store,
+        source.get,
+        source.put,
+        source.shared(SIDE * PITCH),
+    )
+    lines = threads // SIDE  # of a square, that a block goes through at a time
+
+    def square(f, shared, at_x, at_out, rows, columns, row_x, row_out):
+        """Transpose some rows and columns of the source."""
+        across, down = thread() % SIDE, thread() // SIDE
+        k, at = down, at_x + down * row_x + across
+        while k < rows:
+            if across < columns:
+                put(shared, k * PITCH + across, load(f.x.data, at))
+            k, at = np.int32(k + lines), at + lines * row_x
+        barrier()
+        k, at = down, at_out + down * row_out + across
+        while k < columns:
+            if across < rows:
+                store(f.out.data, at, get(shared, across * PITCH + k))
+            k, at = np.int32(k + lines), at + lines * row_out
+        barrier()
+
+    def run(f):
+        if f.across == 0:
+            straight(f)
+            return
+        shared, inner = room(), f.rank - f.across
+        n, m, row_x = f.sizes[0], number_of(f.sizes, inner), f.x.strides[0]
+        row_out = number_of(f.out.strides, inner)
+        high, wide = (n + SIDE - 1) // SIDE, (m + SIDE - 1) // SIDE
+        count, tile = high * wide * others_of(f.rank, f.sizes, inner), np.int64(block())
+        while tile < count:
+            left = quotient(np.uint32(tile), np.uint32(high))
+            i = (tile - np.int64(left) * high) * SIDE
+            other = quotient(left, np.uint32(wide))
+            j = (np.int64(left) - np.int64(other) * wide) * SIDE
+            at_out, at_x = offsets(other, f.rank, f.sizes, inner, f.out.strides, f.x.strides)
+            at_out, at_x = at_out + j * row_out + i, at_x + i * row_x + j
+            square(
+                f,
+                shared,
+                at_x,
+                at_out,
+                min(n - i, np.int64(SIDE)),
+                min(m - j, np.int64(SIDE)),
+                row_x,
+                row_out,
+            )
+            tile += blocks()
+
+    return plain._replace(run=run)
+
+
+def _unrolled() -> dict[str, Any]:
+    """Functions over dimensions, one of which is `inner`, which is not known before.
+
+    ``number_of(numbers, inner)``: one of so many. ``others_of(rank, sizes, inner)``: how many elements there are in the
+    dimensions that are neither the innermost nor that one, and ``offsets(number, rank, sizes, inner, ...)`` where, in
+    two operands, the element of these with a number is.
+    """
+    lines = ["def number_of(numbers, inner):", "    found = numbers[0]"]
+    lines += [f"    found = numbers[{d}] if inner == {d} else found" for d in range(1, MAX_DIMS)]
+    lines += ["    return found", "def others_of(rank, sizes, inner):", "    total = np.int64(1)"]
+    lines += [
+        f"    total *= sizes[{d}] if rank > {d} and inner != {d} else np.int64(1)" for d in range(1, MAX_DIMS)
+    ]
+    lines += ["    return total", "def offsets(left, rank, sizes, inner, first, second):"]
+    lines.append("    a, b = np.int64(0), np.int64(0)")
+    for d in range(1, MAX_DIMS):
+        lines += [
+            f"    if rank > {d} and inner != {d}:",
+            f"        whole = quotient(left, np.uint32(sizes[{d}]))",
+            f"        rest = np.int64(np.uint32(left - whole * np.uint32(sizes[{d}])))",
+            f"        a += rest * first[{d}]",
+            f"        b += rest * second[{d}]",
+            "        left = whole",
+        ]
+    lines.append("    return a, b")
+    scope: dict[str, Any] = {"np": np, "quotient": quotient}
+    exec("\n".join(lines) + "\n", scope)
+    return scope
+
+
+_functions = _unrolled()
+number_of, others_of, offsets = (_functions[name] for name in ("number_of", "others_of", "offsets"))

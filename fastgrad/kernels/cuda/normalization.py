@@ -1,0 +1,454 @@
+"""Kernels of layer, root-mean-square, group and batch normalisation on the CUDA device; see `teams`.
+
+What they compute is what those of the CPU do, see `kernels.cpu.normalization`: extents (n, g, c, s), statistics of rows
+or of channels. A team of threads has a row or a channel; sums are those of `reduce`'s Note [Sums on the GPU].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastgrad.kernels.cuda.builder import Body
+from fastgrad.kernels.cuda.device import WARP, Target, block, float_of, quotient, thread
+from fastgrad.kernels.cuda.teams import (
+    THREADS,
+    WARPS,
+    added,
+    place_of,
+    rounds_of,
+    row_of,
+    size_of,
+    sums,
+    way,
+    whole,
+)
+from fastgrad.native.contracts.element_types import FLOAT64
+from fastgrad.native.contracts.frames.norm_gradients import COLUMNS
+
+
+def _team(group: Any, across: Any, length: Any, count: Any, items: tuple[str, ...], threads: int) -> Body:
+    """A kernel that calls ``group(f, number, lane, lanes, how, there)`` for each of ``count(f)`` rows or channels.
+
+    All threads call it, also where there is none for them: then `there` is false, and nothing must be written.
+    """
+
+    def run(f):
+        n = count(f)
+        how = way(n, length(f), across(f), threads)
+        lane, lanes = place_of(how, threads), size_of(how, threads)
+        turn, turns = np.int64(0), rounds_of(how, n, threads)
+        while turn < turns:
+            number = row_of(how, turn, threads)
+            group(f, min(number, n - 1), lane, lanes, how, number < n)
+            turn += 1
+
+    return Body(run, items, threads // WARP, threads)
+
+
+def modulo(a, b):
+    """``a // b`` and the rest, of numbers below 2**31."""
+    q = quotient(np.uint32(a), np.uint32(b))
+    return np.int64(q), np.int64(np.uint32(np.uint32(a) - q * np.uint32(b)))
+
+
+# --- statistics of rows ----------------------------------------------------------------------------------------
+
+
+def in_row(f, r, e):
+    """Where the e-th element of a row is, and which weight belongs to it."""
+    i, g = modulo(r, f.groups)
+    if f.channels_last != 0:
+        place, channel = modulo(e, f.c)
+        return ((i * f.s + place) * f.groups + g) * f.c + channel, g * f.c + channel
+    channel = e
+    if f.s != 1:
+        channel, _ = modulo(e, f.s)
+    return r * f.c * f.s + e, g * f.c + channel
+
+
+def _rows_of(f):
+    return f.n * f.groups
+
+
+def _length_of_row(f):
+    return f.c * f.s
+
+
+def _never(f):
+    return False
+
+
+def rows(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    """With statistics of rows: means and reciprocal deviations."""
+    e, centred = target.elements[dtype], bool(kernel.options["centred"])
+    load, store, cast, sqrt, zero, one = (
+        e.load,
+        e.store,
+        e.constant,
+        e.math.sqrt,
+        e.constant(0),
+        e.constant(1),
+    )
+    fold = sums(target, dtype, threads)
+
+    def row(f, r, lane, lanes, how, there):
+        length, mean = f.c * f.s, zero
+        count = cast(length)
+        if centred:
+            total, lost, k = zero, zero, lane
+            while k < length:
+                at, _ = in_row(f, r, k)
+                total, lost = added(total, lost, load(f.x.data, at))
+                k += lanes
+            total, lost = fold(total, lost, how)
+            mean = whole(total, lost) / count
+        total, lost, k = zero, zero, lane
+        while k < length:
+            at, _ = in_row(f, r, k)
+            off = load(f.x.data, at) - mean
+            total, lost = added(total, lost, off * off)
+            k += lanes
+        total, lost = fold(total, lost, how)
+        scale = one / sqrt(whole(total, lost) / count + cast(float_of(f.eps)))
+        if not there:
+            return
+        if lane == 0:
+            if centred:
+                store(f.mean, r, mean)
+            store(f.rstd, r, scale)
+        k = lane
+        while k < length:
+            at, w = in_row(f, r, k)
+            value = (load(f.x.data, at) - mean) * scale
+            value = value * load(f.weight.data, w) if f.weight.data != 0 else value
+            store(f.out, at, value + load(f.bias.data, w) if f.bias.data != 0 else value)
+            k += lanes
+
+    return _team(row, _never, _length_of_row, _rows_of, ("n", "groups"), threads)
+
+
+def rows_backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    """``r (u - mean(u) - h mean(u h))``: u is gradient times weight, r the reciprocal deviation, h the normalised x."""
+    e, centred = target.elements[dtype], bool(kernel.options["centred"])
+    load, store, cast, zero, one = e.load, e.store, e.constant, e.constant(0), e.constant(1)
+    fold = sums(target, dtype, threads)
+
+    def weight_of(f, w):
+        return load(f.weight.data, w) if f.weight.data != 0 else one
+
+    def row(f, r, lane, lanes, how, there):
+        length = f.c * f.s
+        mean, scale = load(f.mean.data, r) if centred else zero, load(f.rstd.data, r)
+        first, lost_1, second, lost_2, k = zero, zero, zero, zero, lane
+        while k < length:
+            at, w = in_row(f, r, k)
+            u = load(f.grad.data, at) * weight_of(f, w)
+            first, lost_1 = added(first, lost_1, u)
+            second, lost_2 = added(second, lost_2, u * (load(f.x.data, at) - mean))
+            k += lanes
+        first, lost_1 = fold(first, lost_1, how)
+        second, lost_2 = fold(second, lost_2, how)
+        a = whole(first, lost_1) / cast(length) if centred else zero
+        b = whole(second, lost_2) * scale * scale / cast(length)
+        k = lane
+        while there and k < length:
+            at, w = in_row(f, r, k)
+            u = load(f.grad.data, at) * weight_of(f, w)
+            store(f.out, at, scale * (u - a - (load(f.x.data, at) - mean) * b))
+            k += lanes
+
+    return _team(row, _never, _length_of_row, _rows_of, ("n", "groups"), threads)
+
+
+# --- gradients of weights --------------------------------------------------------------------------------------
+
+
+def weight(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    """The gradient of the weight: sums of ``v h`` over (n, s), v that of the result, h the normalised x."""
+    by_row, centred = kernel.options["statistics"] == "rows", bool(kernel.options["centred"])
+    e = target.elements[dtype]
+    load, store, zero = e.load, e.store, e.constant(0)
+    fold = sums(target, dtype, threads)
+
+    def channel(f, k, lane, lanes, how, there):
+        g, _ = modulo(k, f.c)
+        step = quotient(np.uint32(f.x.numel), np.uint32(max(f.n, 1)))
+        of_rows = quotient(np.uint32(f.rstd.numel), np.uint32(max(f.n, 1)))
+        j, total, lost = lane, zero, zero
+        while j < f.n * f.s:
+            i, place = modulo(j, f.s)
+            at = i * np.int64(step) + k * f.s + place
+            if by_row and f.channels_last != 0:
+                at = i * np.int64(step) + place * f.groups * f.c + k
+            own = i * np.int64(of_rows) + g if by_row else k
+            x = load(f.x.data, at) - load(f.mean.data, own) if centred else load(f.x.data, at)
+            total, lost = added(total, lost, load(f.grad.data, at) * x * load(f.rstd.data, own))
+            j += lanes
+        total, lost = fold(total, lost, how)
+        if there and lane == 0:
+            store(f.out, k, whole(total, lost))
+
+    def side_by_side(f):
+        return f.s == 1 or (by_row and f.channels_last != 0)
+
+    return _team(channel, side_by_side, _length_of_channel, _channels_of_groups, ("groups", "c"), threads)
+
+
+def _channels_of_groups(f):
+    return f.groups * f.c
+
+
+def _length_of_channel(f):
+    return f.n * f.s
+
+
+# --- statistics of channels ------------------------------------------------------------------------------------
+
+
+def in_channel(f, image, k, j):
+    """Where the j-th element of a channel is."""
+    i, place = modulo(j, f.s)
+    return i * image + k * f.s + place
+
+
+def _image(f, numel):
+    """The distance between images."""
+    return np.int64(quotient(np.uint32(numel), np.uint32(max(f.n, 1))))
+
+
+def _channels_of(f):
+    return f.c
+
+
+def _beside(f):
+    return f.s == 1
+
+
+def channels(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    """With statistics of channels: means and reciprocal deviations."""
+    e = target.elements[dtype]
+    load, store, cast, sqrt, zero, one = (
+        e.load,
+        e.store,
+        e.constant,
+        e.math.sqrt,
+        e.constant(0),
+        e.constant(1),
+    )
+    fold = sums(target, dtype, threads)
+
+    def move(running, k, value, momentum):
+        store(running, k, (one - momentum) * load(running, k) + momentum * value)
+
+    def keep(f, k, mean, variance, scale, count):
+        momentum = cast(float_of(f.momentum))
+        store(f.mean, k, mean)
+        store(f.rstd, k, scale)
+        if f.means.data != 0:
+            move(f.means.data, k, mean, momentum)
+        if f.variances.data != 0:
+            move(f.variances.data, k, variance * count / (count - one), momentum)
+
+    def channel(f, k, lane, lanes, how, there):
+        length, image = f.n * f.s, _image(f, f.x.numel)
+        count = cast(length)
+        total, lost, j = zero, zero, lane
+        while j < length:
+            total, lost = added(total, lost, load(f.x.data, in_channel(f, image, k, j)))
+            j += lanes
+        total, lost = fold(total, lost, how)
+        mean = whole(total, lost) / count
+        total, lost, j = zero, zero, lane
+        while j < length:
+            off = load(f.x.data, in_channel(f, image, k, j)) - mean
+            total, lost = added(total, lost, off * off)
+            j += lanes
+        total, lost = fold(total, lost, how)
+        variance = whole(total, lost) / count
+        scale = one / sqrt(variance + cast(float_of(f.eps)))
+        if not there:
+            return
+        if lane == 0:
+            keep(f, k, mean, variance, scale, count)
+        factor = scale * load(f.weight.data, k) if f.weight.data != 0 else scale
+        bias, j = load(f.bias.data, k) if f.bias.data != 0 else zero, lane
+        while j < length:
+            at = in_channel(f, image, k, j)
+            store(f.out, at, (load(f.x.data, at) - mean) * factor + bias)
+            j += lanes
+
+    return _team(channel, _beside, _length_of_channel, _channels_of, ("c",), threads)
+
+
+def channels_backward(
+    kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS
+) -> Body:
+    """As `rows_backward`, with statistics of channels."""
+    e = target.elements[dtype]
+    load, store, cast, zero = e.load, e.store, e.constant, e.constant(0)
+    fold = sums(target, dtype, threads)
+
+    def channel(f, k, lane, lanes, how, there):
+        length, image = f.n * f.s, _image(f, f.x.numel)
+        mean, r = load(f.mean.data, k), load(f.rstd.data, k)
+        first, lost_1, second, lost_2, j = zero, zero, zero, zero, lane
+        while j < length:
+            at = in_channel(f, image, k, j)
+            v = load(f.grad.data, at)
+            first, lost_1 = added(first, lost_1, v)
+            second, lost_2 = added(second, lost_2, v * (load(f.x.data, at) - mean))
+            j += lanes
+        first, lost_1 = fold(first, lost_1, how)
+        second, lost_2 = fold(second, lost_2, how)
+        a, b = whole(first, lost_1) / cast(length), whole(second, lost_2) * r * r / cast(length)
+        scale = r * load(f.weight.data, k) if f.weight.data != 0 else r
+        j = lane
+        while there and j < length:
+            at = in_channel(f, image, k, j)
+            store(f.out, at, scale * (load(f.grad.data, at) - a - (load(f.x.data, at) - mean) * b))
+            j += lanes
+
+    return _team(channel, _beside, _length_of_channel, _channels_of, ("c",), threads)
+
+
+STEPS = 4  # elements of a thread
+
+
+def fixed(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    """With statistics of channels that are given."""
+    e, per_block = target.elements[dtype], threads * STEPS
+    load, store, cast, sqrt, one = e.load, e.store, e.constant, e.math.sqrt, e.constant(1)
+
+    def run(f):
+        at = np.int64(block()) * per_block + thread()
+        end = min(np.int64(block() + 1) * per_block, f.x.numel)
+        eps = cast(float_of(f.eps))
+        while at < end:
+            line, _ = modulo(at, f.s)
+            _, k = modulo(line, f.c)
+            scale = one / sqrt(load(f.variances.data, k) + eps)
+            scale = scale * load(f.weight.data, k) if f.weight.data != 0 else scale
+            value = (load(f.x.data, at) - load(f.means.data, k)) * scale
+            store(f.out, at, value + load(f.bias.data, k) if f.bias.data != 0 else value)
+            at += threads
+
+    return Body(run, ("x.numel",), per_block, threads)
+
+
+def fixed_backward(
+    kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS
+) -> Body:
+    """What a gradient is multiplied by, where the statistics of channels are given."""
+    e, per_block = target.elements[dtype], threads * STEPS
+    load, store, cast, sqrt, one = e.load, e.store, e.constant, e.math.sqrt, e.constant(1)
+
+    def run(f):
+        at = np.int64(block()) * per_block + thread()
+        end = min(np.int64(block() + 1) * per_block, f.grad.numel)
+        eps = cast(float_of(f.eps))
+        while at < end:
+            line, _ = modulo(at, f.s)
+            _, k = modulo(line, f.c)
+            scale = one / sqrt(load(f.variances.data, k) + eps)
+            scale = scale * load(f.weight.data, k) if f.weight.data != 0 else scale
+            store(f.out, at, load(f.grad.data, at) * scale)
+            at += threads
+
+    return Body(run, ("grad.numel",), per_block, threads)
+
+
+# --- all gradients at once -------------------------------------------------------------------------------------
+
+
+def _row_gradient(target: Target, dtype: int, centred: bool, threads: int) -> Any:
+    """The gradient of a row, by a warp."""
+    e, fold = target.elements[dtype], sums(target, dtype, threads)
+    load, store, cast, zero = e.load, e.store, e.constant, e.constant(0)
+
+    def row(f, r, lane, there):
+        mean, scale, start = load(f.mean, r) if centred else zero, load(f.rstd, r), r * f.length
+        first, lost_1, second, lost_2, k = zero, zero, zero, zero, lane
+        while k < f.length:
+            u = load(f.grad, start + k) * load(f.weight, k)
+            first, lost_1 = added(first, lost_1, u)
+            second, lost_2 = added(second, lost_2, u * (load(f.x, start + k) - mean))
+            k += WARP
+        first, lost_1 = fold(first, lost_1, WARPS)
+        second, lost_2 = fold(second, lost_2, WARPS)
+        a = whole(first, lost_1) / cast(f.length) if centred else zero
+        b = whole(second, lost_2) * scale * scale / cast(f.length)
+        k = lane
+        while there and k < f.length:
+            u = load(f.grad, start + k) * load(f.weight, k)
+            store(f.out, start + k, scale * (u - a - (load(f.x, start + k) - mean) * b))
+            k += WARP
+
+    return row
+
+
+def _block_sums(target: Target, dtype: int, centred: bool, threads: int) -> Any:
+    """The sums over the rows of a block that weight and bias need; a thread has some of the columns."""
+    e, store_sum, zero = (
+        target.elements[dtype],
+        target.elements[FLOAT64].store,
+        target.elements[dtype].constant(0),
+    )
+    load, parts = e.load, 2 if centred else 1
+
+    def sums_of(f, step, first, end):
+        j = np.int64(thread())
+        to = step * f.length * parts
+        while j < f.length:
+            by_weight, lost_1, by_bias, lost_2, r = zero, zero, zero, zero, first
+            while r < end:
+                v, x = load(f.grad, r * f.length + j), load(f.x, r * f.length + j)
+                x = x - load(f.mean, r) if centred else x
+                by_weight, lost_1 = added(by_weight, lost_1, v * x * load(f.rstd, r))
+                by_bias, lost_2 = added(by_bias, lost_2, v)
+                r += 1
+            store_sum(f.sums, to + j, whole(by_weight, lost_1))
+            if centred:
+                store_sum(f.sums, to + f.length + j, whole(by_bias, lost_2))
+            j += threads
+
+    return sums_of
+
+
+def rows_gradients(
+    kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS
+) -> Body:
+    """The gradients of x, weight and, where means are subtracted, bias: see Note [Stages of gradients]."""
+    centred, load_sum, store = (
+        bool(kernel.options["centred"]), target.elements[FLOAT64].load, target.elements[dtype].store,
+    )  # fmt: skip
+    row, sums_of = (make(target, dtype, centred, threads) for make in (_row_gradient, _block_sums))
+    parts = 2 if centred else 1
+
+    def total(f, out, first, before):
+        """The sums of a run of columns, of all blocks in their order."""
+        j = np.int64(thread())
+        while j < COLUMNS and first + j < f.length:
+            value, k = 0.0, np.int64(0)
+            while k < f.blocks:
+                value += load_sum(f.sums, k * f.length * parts + before + first + j)
+                k += 1
+            store(out, first + j, value)
+            j += threads
+
+    def run(f):
+        step = f.first + block()
+        if f.stage != 0:
+            total(f, f.weight_out, step * COLUMNS, np.int64(0))
+            if centred:
+                total(f, f.bias_out, step * COLUMNS, f.length)
+            return
+        first, end = step * f.block, min((step + 1) * f.block, f.rows)
+        team, lane, r = np.int64(thread() // WARP), np.int64(thread() % WARP), first
+        while r < end:
+            row(f, min(r + team, end - 1), lane, r + team < end)
+            r += threads // WARP
+        sums_of(f, step, first, end)
+
+    return Body(run, ("steps",), 1, threads)
