@@ -391,11 +391,12 @@ class FakeDriver(Driver):
         body = body_of(kernel, dtype, layout_class, TARGET, THREADS)
         seen = view(kernel.frame(layout_class), body.kind, body.repeats)
         count = seen.n_words + (DIVISORS if body.kind == DIVIDED else 0)
+        function = TARGET.made(body.run)
 
         def run(frame: int, blocks: int) -> None:
             f = seen.read([np.int64(w) for w in (ctypes.c_int64 * count).from_address(frame)])
             for block in range(blocks):
-                run_block(body.run, f, block, body.threads)
+                run_block(function, f, block, body.threads, blocks)
 
         launch = Launch(body.kind, seen.n_words, body.items, body.per_block, body.threads)
         return Cubin(self.add_kernel(kernel.name, run), kernel.name, launch)
