@@ -126,7 +126,7 @@ VIEWS: list[Any] = [
 ]  # fmt: skip
 REFUSED: list[Any] = [
     2, -3, 1 << 70, (0, 3), (0, 0, -5), (0, 0, 0, 0), (..., ...), (0, slice(None, None, -1)), slice(None, None, 0),
-    "a", (0, "a"), 1.5, (0, 1.5), (slice(None), slice("a", None)), (slice(None), slice(1.5, None)), (0, object()),
+    "a", (0, "a"), 1.5, (0, 1.5), (slice(None), slice("a", None)), (slice(None), slice(1.5, None)), (0, {}),
 ]  # fmt: skip
 
 
