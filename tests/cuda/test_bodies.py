@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fastgrad as fg
+import fastgrad.nn.functional as F
 from tests.cuda.fake_driver import FakeDriver, attached
-from tests.runtime.test_tape import make_mlp, make_step
 
 
 @pytest.fixture(scope="module")
@@ -21,14 +21,26 @@ def driver():
 
 
 def test_training(driver):
-    cpu, x, y = make_mlp()
-    cpu_step = make_step(cpu, x, y)
-    gpu, x, y = make_mlp("cuda")
-    gpu_step = make_step(gpu, x, y)
-    for _ in range(3):
-        assert gpu_step().item() == pytest.approx(cpu_step().item(), rel=1e-5)
-    for p, q in zip(cpu, gpu, strict=True):
-        np.testing.assert_allclose(p.detach().numpy(), q.detach().cpu().numpy(), rtol=1e-4, atol=1e-6)
+    rng = np.random.default_rng(2)
+    first, second, x = (rng.standard_normal(size).astype(np.float32) for size in ((4, 6), (6, 3), (5, 4)))
+    classes = rng.integers(0, 3, 5)
+
+    def trained(device):
+        weights = [fg.tensor(w, device=device, requires_grad=True) for w in (first, second)]
+        optimizer = fg.optim.SGD(weights, lr=0.1, momentum=0.9)
+        for _ in range(2):
+            optimizer.zero_grad()
+            hidden = F.relu(fg.tensor(x, device=device) @ weights[0])
+            F.cross_entropy(hidden @ weights[1], fg.tensor(classes, device=device)).backward()
+            optimizer.step()
+        return [w.detach().cpu().numpy() for w in weights]
+
+    driver.launched.clear()
+    for found, expected in zip(trained("cuda"), trained("cpu"), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert {"product", "relu", "log_softmax", "nll_loss", "sgd_step", "threshold_backward"} <= set(
+        driver.launched
+    )
 
 
 PROGRAMS = {
