@@ -71,6 +71,7 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.flags import (
     ANOMALY,
+    AUTOCAST,
     CONTIGUOUS,
     GRAD_ENABLED,
     INFERENCE,
@@ -108,7 +109,7 @@ from fastgrad.native.python.apply import IN_PLACE, call_frame
 # How a word of a key begins what it says of an argument.
 _A_TENSOR, _INT, _FLOAT, _CONSTANT, _NAME, _SEQUENCE = range(1, 7)
 _FLAGS = REQUIRES_GRAD | WRAPPED_NUMBER | IS_VIEW | INFERENCE | CONTIGUOUS
-_MODES = GRAD_ENABLED | INFERENCE_MODE
+_MODES = GRAD_ENABLED | INFERENCE_MODE | AUTOCAST
 _FLOAT_VALUE = 2  # the word of a float of Python that is its value
 _LENGTH = 2  # the word of bytes that is their length
 PLACES = 4  # at which a plan may stand
@@ -221,7 +222,7 @@ def make_key(c, args, n, keywords):
     c.n_tensors = 0
     c.n_names = 0
     named = py_tuple_size(keywords) if keywords != 0 else 0
-    put(c, runtime().mode & _MODES | runtime().default_dtype << 8 | n << 16 | named << 32)
+    put(c, runtime().mode & _MODES | runtime().default_dtype << 12 | n << 16 | named << 32)
     for k in range(named):
         put_name(c, py_tuple_item(keywords, k))
     for k in range(n + named):

@@ -8,6 +8,7 @@ from typing import Any
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_float, need_optional, need_tensor
+from fastgrad.functions.autocasting import full_precision
 from fastgrad.functions.plans import planned, unplanned
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOATS
@@ -79,6 +80,7 @@ def _weighted(each: Any, weight: Any, kind: str) -> Any:
 
 
 @planned
+@full_precision
 def mse_loss(
     input: Any,
     target: Any,
@@ -106,6 +108,7 @@ def mse_loss(
 
 
 @planned
+@full_precision
 def l1_loss(
     input: Any,
     target: Any,
@@ -126,6 +129,7 @@ def l1_loss(
 
 
 @planned
+@full_precision
 def smooth_l1_loss(
     input: Any,
     target: Any,
@@ -153,6 +157,7 @@ def smooth_l1_loss(
 
 
 @planned
+@full_precision
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
@@ -174,6 +179,7 @@ def huber_loss(
 
 
 @planned
+@full_precision
 def kl_div(
     input: Any,
     target: Any,
@@ -220,6 +226,7 @@ def kl_div(
 
 
 @planned
+@full_precision
 def binary_cross_entropy(
     input: Any,
     target: Any,
@@ -271,6 +278,7 @@ def binary_cross_entropy(
 
 
 @planned
+@full_precision
 def binary_cross_entropy_with_logits(
     input: Any,
     target: Any,
