@@ -87,11 +87,12 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, TensorBase):
-            return outputs * creation.tensor(self._scale, dtype=float32, device=outputs.device)  # type: ignore[attr-defined]
+            made: Any = outputs
+            return made * creation.tensor(self._scale, dtype=float32, device=made.device)
         if isinstance(outputs, (list, tuple)):
-            made = [self.scale(out) for out in outputs]
+            scaled = [self.scale(out) for out in outputs]
             named = isinstance(outputs, tuple) and hasattr(outputs, "_fields")
-            return type(outputs)(*made) if named else type(outputs)(made)
+            return type(outputs)(*scaled) if named else type(outputs)(scaled)
         raise ValueError("scale(): outputs must be a tensor, or a list or tuple of tensors")
 
     def unscale_(self, optimizer: Any) -> None:

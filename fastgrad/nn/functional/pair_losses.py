@@ -22,7 +22,7 @@ _DTYPE = TENSOR.fields["dtype"][0]
 _field, _sizes = rt.field, rt.sizes
 
 
-def _need_pair(name: str, input: Any, target: Any, stacklevel: int = 3) -> None:
+def _need_pair(name: str, input: Any, target: Any) -> None:
     """Two tensors, of which one is floating point; a warning if sizes differ."""
     need_tensor(name, input)
     need_tensor(name, target, "target", 2)
@@ -31,7 +31,7 @@ def _need_pair(name: str, input: Any, target: Any, stacklevel: int = 3) -> None:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=stacklevel,
+            stacklevel=4,  # behind the loss and its decorator
         )
     if _field(input, _DTYPE) not in FLOATS and _field(target, _DTYPE) not in FLOATS:
         raise NotImplementedError(
@@ -212,7 +212,7 @@ def kl_div(
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
             "only by the batch size, and aligns with the KL div math definition.",
-            stacklevel=2,
+            stacklevel=3,  # behind the decorator
         )
     kind = chosen_reduction("kl_div", "sum" if by_batch else reduction, size_average, reduce)
     if log_target:  # what stands on the right is computed first, as in PyTorch: it is differentiated last
