@@ -14,11 +14,10 @@ import operator
 import os
 import struct
 import sys
-import threading
 from typing import Any
 
 from fastgrad.errors import renamed
-from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
@@ -34,7 +33,7 @@ from fastgrad.native.contracts.element_types import (
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
-from fastgrad.native.contracts.frames.filling import IN_WORDS, INTEGERS, NORMAL, PER_BLOCK, UNIFORM
+from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, UNIFORM
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import devices
 from fastgrad.ops.call import float_bits
@@ -48,18 +47,11 @@ _DTYPE, _DEVICE, _DATA, _NUMEL, _FLAGS = (
     TENSOR.fields[name][0] for name in ("dtype", "device", "data", "numel", "flags")
 )
 
-_field = rt.field
-
-_LOCK = threading.RLock()
-"""Held while a generator is read or advanced, and while the process forks: a child finds none in the middle of that."""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
-
 
 class Generator:
     """A source of random numbers with a seed and a position of its own.
 
-    Threads may share one: each fill gets blocks that no other gets.
+    Threads may share one: each fill gets blocks that no other gets. The runtime reads and advances it, in one go.
 
     Parameters
     ----------
@@ -73,7 +65,7 @@ class Generator:
     7
     """
 
-    __slots__ = ("_device", "_offset", "_seed")
+    __slots__ = ("_device", "_state")
 
     def __init__(self, device: Any = "cpu") -> None:
         name = str(device)
@@ -82,8 +74,7 @@ class Generator:
             expected = ", ".join(sorted(known))
             raise RuntimeError(f"Generator: expected device to be one of {expected}, but got {name!r}")
         self._device = name
-        self._seed = DEFAULT_SEED
-        self._offset = 0
+        self._state = bytearray(_STATE.pack(DEFAULT_SEED, 0))
 
     @property
     def device(self) -> str:
@@ -114,14 +105,12 @@ class Generator:
 
     def initial_seed(self) -> int:
         """The seed of the current stream, from 0 to ``2**64 - 1``."""
-        return self._seed
+        return self._words()[0]
 
     def get_state(self) -> Any:
         """Seed and position, as a uint8 tensor of 16 elements."""
-        with _LOCK:
-            state = _STATE.pack(self._seed, self._offset)
         tensor = rt.new(UINT8, 0, (_STATE.size,))
-        rt.write(tensor, state)
+        rt.write(tensor, _STATE.pack(*self._words()))
         return tensor
 
     def set_state(self, new_state: Any) -> None:
@@ -139,33 +128,28 @@ class Generator:
                 f"set_state: expected new_state to be contiguous with {_STATE.size} elements, as get_state "
                 f"returns it, but got one with {count}"
             )
-        state = _STATE.unpack(ctypes.string_at(rt.field(new_state, _DATA), _STATE.size))
-        with _LOCK:
-            self._seed, self._offset = state
+        self._restart(*_STATE.unpack(ctypes.string_at(rt.field(new_state, _DATA), _STATE.size)))
 
-    def _restart(self, seed: int) -> None:
-        with _LOCK:
-            self._seed, self._offset = seed, 0
-
-    def _take(self, blocks: int) -> tuple[int, int]:
-        """Seed and offset for the next so many blocks, which no later call gets."""
+    def _restart(self, seed: int, offset: int = 0) -> None:
         rt.unplanned()
-        with _LOCK:
-            offset = self._offset
-            self._offset = (offset + blocks) % _WORD
-            return self._seed, offset
+        self._state[:] = _STATE.pack(seed, offset)  # of the same length: it stays where it is
+
+    def _words(self) -> tuple[int, int]:
+        """The seed, and the offset of the next block."""
+        rt.unplanned()
+        return _STATE.unpack(self._state)  # type: ignore[return-value]
 
     def __reduce__(self) -> tuple[Any, tuple[str, int, int]]:
-        with _LOCK:
-            return _restore, (self._device, self._seed, self._offset)
+        return _restore, (self._device, *self._words())
 
     def __repr__(self) -> str:
-        return f"<Generator device={self._device} seed={self._seed} offset={self._offset}>"
+        seed, offset = self._words()
+        return f"<Generator device={self._device} seed={seed} offset={offset}>"
 
 
 def _restore(device: str, seed: int, offset: int) -> Generator:
     generator = Generator(device)
-    generator._seed, generator._offset = seed, offset
+    generator._restart(seed, offset)
     return generator
 
 
@@ -182,9 +166,15 @@ def _seed_of(seed: Any) -> int:
     return number % _WORD
 
 
+def _signed(word: int) -> int:
+    """A word of 64 bits as the int64 that has its bits."""
+    return word - _WORD if word >= 1 << 63 else word
+
+
 default_generator = Generator()
 """The generator of calls that name none; its first seed is the operating system's."""
 default_generator.seed()
+runtime_set_object("generator_state", default_generator._state)  # which ops draw from
 
 
 def manual_seed(seed: Any) -> Generator:
@@ -216,12 +206,6 @@ def get_rng_state() -> Any:
 def set_rng_state(new_state: Any) -> None:
     """Set the state of the default generator to one that `get_rng_state` returned."""
     default_generator.set_state(new_state)
-
-
-def take_blocks(count: int) -> tuple[int, int]:
-    """Seed and offset of the next so many blocks of the default generator, as signed words for a kernel."""
-    seed, offset = default_generator._take(count)
-    return _signed(seed), _signed(offset)
 
 
 # --- filling tensors ----------------------------------------------------------------------------------------
@@ -310,10 +294,13 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
 
 
 _NAMES = {UNIFORM: "uniform_", NORMAL: "normal_", INTEGERS: "random_"}
-_ZERO, _ONE = float_bits(0.0), float_bits(1.0)
+STANDARD = float_bits(0.0), float_bits(1.0)
+"""The bounds of the standard uniform distribution; mean and deviation of the standard normal one."""
 
 
-def fill(which: int, tensor: Any, generator: Generator | None, a: int = _ZERO, b: int = _ONE) -> None:
+def fill(
+    which: int, tensor: Any, generator: Generator | None, a: int = STANDARD[0], b: int = STANDARD[1]
+) -> None:
     """Fill a tensor without gaps by a distribution with the words `a` and `b`, which nobody looks at.
 
     Without them the bounds of the uniform distribution, or mean and standard deviation of the normal one, are 0 and 1.
@@ -328,14 +315,7 @@ def fill(which: int, tensor: Any, generator: Generator | None, a: int = _ZERO, b
         raise TypeError(
             f"{_NAMES[which]}: expected generator to be a Generator, but got {type(generator).__name__}"
         )
-    per_block = PER_BLOCK[which][_field(tensor, _DTYPE) in IN_WORDS]
-    seed, offset = generator._take(-(-_field(tensor, _NUMEL) // per_block))
     try:
-        rt.random_fill(which, tensor, _signed(seed), _signed(offset), a, b)
+        rt.random_fill(which, tensor, generator._state, a, b)
     except (NotImplementedError, MemoryError) as error:
         raise renamed(error, _NAMES[which]) from None
-
-
-def _signed(word: int) -> int:
-    """A word of 64 bits as the int64 that has its bits."""
-    return word - _WORD if word >= 1 << 63 else word

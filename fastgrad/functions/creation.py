@@ -11,6 +11,7 @@ import numpy as np
 
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
+from fastgrad.errors import renamed
 from fastgrad.functions import dlpack
 from fastgrad.functions.arguments import (
     LEAST,
@@ -25,22 +26,24 @@ from fastgrad.functions.arguments import (
 )
 from fastgrad.functions.data import array_of, write_values
 from fastgrad.functions.device import as_device
+from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
-from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64
 from fastgrad.native.contracts.frames.filling import NORMAL, UNIFORM
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import float_bits
-from fastgrad.random import fill, fill_integers
+from fastgrad.ops.call import apply, float_bits
+from fastgrad.random import STANDARD, fill, fill_integers
 
 _DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
 _DTYPE = TENSOR.fields["dtype"][0]
 _field, _word = rt.field, rt.word
 _new = rt.new
-_CAST = BY_NAME["cast"].id
+_CAST, _FILLED, _SEQUENCE, _RANDOM, _SCATTER_ADD = (
+    BY_NAME[n].id for n in ("cast", "filled", "sequence", "random", "scatter_add")
+)
 
 
 def device_code(where: Any) -> int:
@@ -64,11 +67,16 @@ def allocate(name: str, code: int, sizes: Sequence[int], where: int = 0) -> Any:
 
 def filled(name: str, code: int, sizes: Sequence[int], where: int, kind: int, real: float, whole: int) -> Any:
     """The same, filled with a number as `number_parts` gives it."""
+    return created(name, _FILLED, code, sizes, where, kind, float_bits(real) if kind == 1 else whole, 0)
+
+
+def created(name: str, op: int, code: int, sizes: Sequence[int], where: int, *words: int) -> Any:
+    """A tensor that an op makes of integers, see `native.contracts.integers.CREATED`."""
     try:
-        return rt.filled(code, where, sizes, kind, real, whole)
-    except (RuntimeError, TypeError):
+        return apply(op, 0, 0, code, where, *words, len(sizes), *sizes)
+    except (RuntimeError, TypeError) as error:
         _refuse(name, code, sizes)
-        raise
+        raise renamed(error, name) from None
 
 
 def _refuse(name: str, code: int, sizes: Sequence[int]) -> None:
@@ -297,6 +305,7 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
 
 
 @public(method=False)
+@planned
 def full(
     size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -333,18 +342,21 @@ def _constant(
 
 
 @public(method=False)
+@planned
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of zeros."""
     return _constant("zeros", size, 0, dtype, device, requires_grad)
 
 
 @public(method=False)
+@planned
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of ones."""
     return _constant("ones", size, 1, dtype, device, requires_grad)
 
 
 @public(method=False)
+@planned
 def eye(
     n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -353,25 +365,22 @@ def eye(
     m = n if m is None else as_index("eye", "m", m)
     if n < 0 or m < 0:
         raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {n} and {m}")
-    out = _constant("eye", (n, m), 0, dtype, device, False)
-    if out.numel():
-        rt.fill(diagonal(out), *number_parts(1))
+    code, where, k = dtype_code(dtype), device_code(device), min(n, m)
+    _refuse("eye", code, (n, m))
+    one = filled("eye", code, (k, 1), where, 0, 0.0, 1)
+    places = created("eye", _SEQUENCE, INT64, (k, 1), where, 0, 0, 1)
+    try:
+        out = apply(_SCATTER_ADD, 3, 0, None, one, places, 1, 2, n, m)
+    except (MemoryError, RuntimeError) as error:
+        raise renamed(error, "eye") from None
     return finish(out, requires_grad)
 
 
 # --- sequences -------------------------------------------------------------------------------------------------
 
 
-def _sequence(out: Any, start: float, step: float) -> Any:
-    if _field(out, _DTYPE) in FLOATS:
-        words = float_bits(float(start)), float_bits(float(step))
-    else:
-        words = int(start), int(step)
-    rt.sequence_fill(out, *words)
-    return out
-
-
 @public(method=False)
+@planned
 def arange(
     *bounds: Any,
     step: Any = 1,
@@ -429,8 +438,12 @@ def arange(
         code = _word(_DEFAULT_DTYPE) if fractions else INT64
     else:
         code = dtype_code(dtype)
-    n = max(0, math.ceil((last - first) / by))
-    return finish(_sequence(allocate("arange", code, (n,), device_code(device)), first, by), requires_grad)
+    sizes = (max(0, math.ceil((last - first) / by)),)
+    begin, distance = (
+        (float_bits(float(first)), float_bits(float(by))) if code in FLOATS else (int(first), int(by))
+    )
+    out = created("arange", _SEQUENCE, code, sizes, device_code(device), 0, begin, distance)
+    return finish(out, requires_grad)
 
 
 def _bound(argument: str, value: Any) -> Any:
@@ -468,6 +481,7 @@ def linspace(
 
 
 @public(method=False)
+@planned
 def rand(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -476,6 +490,7 @@ def rand(
 
 
 @public(method=False)
+@planned
 def randn(
     *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -488,11 +503,19 @@ def _random(
 ) -> Any:
     """A tensor of the uniform or normal distribution that `random.fill` knows without numbers."""
     code, sizes = dtype_code(dtype), as_sizes(name, size)
-    out = allocate(name, code, sizes, 0 if device is None else device_code(device))
-    if code not in FLOATS:
-        need_floating(name, out)
-    fill(which, out, generator)
+    out = standard(name, which, code, sizes, 0 if device is None else device_code(device), generator)
     return out if requires_grad is False else finish(out, requires_grad)
+
+
+def standard(
+    name: str, which: int, code: int, sizes: Sequence[int], where: int, generator: Any = None
+) -> Any:
+    """A tensor of the uniform distribution on [0, 1), or of the standard normal one."""
+    if code in FLOATS and generator is None:
+        return created(name, _RANDOM, code, sizes, where, which, *STANDARD)
+    out = need_floating(name, allocate(name, code, sizes, where))
+    fill(which, out, generator)
+    return out
 
 
 def need_floating(name: str, out: Any) -> Any:

@@ -24,28 +24,27 @@ from fastgrad.functions.arguments import (
     is_tensor,
     need_tensor,
 )
-from fastgrad.functions.creation import from_numpy, full, tensor, zeros
-from fastgrad.functions.data import array_of, values_of
+from fastgrad.functions.creation import full, tensor, zeros
+from fastgrad.functions.data import array_of
 from fastgrad.functions.elementwise import fill_value, inplace
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import INT32, INT64
-from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.integers import FROM_FRONT
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.contracts.status import PARTIAL_OVERLAP
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import DEVICE_FIELD, apply, invoke
+from fastgrad.ops.call import DEVICE_FIELD, apply, invoke, is_recorded
 from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
 _GATHER, _SCATTER_ADD, _WHERE = (BY_NAME[n].id for n in ("gather", "scatter_add", "where"))
-_INDEX_SELECT = BY_NAME["index.select"].id
+_INDEX_SELECT, _NONZERO = BY_NAME["index.select"].id, BY_NAME["nonzero"].id
 _NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
-_field = rt.field
+_field, _view_at = rt.field, rt.view_at
 _END = (1 << 63) - 1
 _WHOLE = slice(None)
 _PLAIN = frozenset((int, slice))  # what items of an index are most often; each stands for one dimension
@@ -53,40 +52,40 @@ _PLAIN = frozenset((int, slice))  # what items of an index are most often; each 
 
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]``: a view for integers and slices, a copy where an index is a tensor, a list or a mask."""
+    out = _view_at(x, index)
+    if out is NotImplemented:
+        return _indexed(x, index)
+    return _anew(x, index) if out is x else out
+
+
+@planned
+def _indexed(x: Any, index: Any) -> Any:
+    """``x[index]`` where that is more than the views which are compiled."""
     if type(index) is int:
         if _field(x, _NDIM) == 0:
             raise IndexError(
                 "index(): invalid index of a 0-dim tensor. Use `tensor.item()` to convert it to a number"
             )
         return apply(_SELECT, 1, 0, x, 0, index)
-    if type(index) is slice and _field(x, _NDIM) > 0:
-        return _slice(x, 0, index)
     if isinstance(index, TensorBase) and _is_simple(x, index):
         return apply(_INDEX, 2, 0, x, index, 0, 0)
-    if type(index) is tuple and _are_simple(x, index):
-        return apply(_INDEX, 1 + len(index), 0, x, *index, 0, 0)
     out, advanced = _views(x, index)
     if advanced:
         return _take(out, advanced)
-    return invoke(BY_NAME["alias"], (x,)) if out is x else out
+    return _anew(x, index) if out is x else out
+
+
+def _anew(x: Any, index: Any) -> Any:
+    """All of a tensor, as a tensor of its own."""
+    return _slice(x, 0, index) if type(index) is slice else invoke(BY_NAME["alias"], (x,))
 
 
 def _is_simple(x: Any, index: Any) -> bool:
     """Whether an index is one tensor that picks along the first dimension, as it is."""
+    side_by_side = _field(index, DEVICE_FIELD) == _field(x, DEVICE_FIELD)
     return (
-        _field(index, _DTYPE) == INT64
-        and _field(index, _NDIM) > 0
-        and _field(x, _NDIM) > 0
-        and _field(index, DEVICE_FIELD) == _field(x, DEVICE_FIELD)
+        side_by_side and _field(index, _DTYPE) == INT64 and _field(index, _NDIM) > 0 and _field(x, _NDIM) > 0
     )
-
-
-def _are_simple(x: Any, index: tuple[Any, ...]) -> bool:
-    """Whether an index is tensors of one shape that pick along the first dimensions, as they are."""
-    for item in index:
-        if not isinstance(item, TensorBase) or not _is_simple(x, item):
-            return False
-    return len(index) <= min(_field(x, _NDIM), MOST_INDICES) and len({rt.sizes(item) for item in index}) == 1
 
 
 def _is_advanced(item: Any) -> bool:
@@ -247,13 +246,18 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
                     "of the indexed "
                     f"tensor {list(shape)} at index {dim + k}"
                 )
-        places = np.nonzero(values_of(item)) if item.dim() else ()
-        return [from_numpy(np.ascontiguousarray(p)) for p in places]
+        return _columns(item)
     if item.dtype.is_floating_point:
         raise IndexError(
             f"index(): tensors used as indices must be long, int, byte or bool tensors, but got {item.dtype.name}"
         )
     return [item]
+
+
+def _columns(x: Any) -> list[Any]:
+    """The places of what is not zero, a vector for each dimension; a number counts as a vector of one element."""
+    places = apply(_NONZERO, 1, 0, x, 0)
+    return [apply(_SELECT, 1, 0, places, 0, k) for k in range(rt.sizes(places)[0])]
 
 
 class _Indices(NamedTuple):
@@ -398,7 +402,7 @@ def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) ->
         ) from None
     if places.flat:
         value = reshape(value, places.within(view, places.indices.shape[1:]))
-    if rt.get_mode() & GRAD_ENABLED and (base.requires_grad or value.requires_grad):
+    if is_recorded(base, value):
         _put_recorded(base, view, places, value)
         return
     _write(view, places, value)
@@ -499,6 +503,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 
 
 @public()
+@planned
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """The places of the elements that are not zero, in order.
 
@@ -521,13 +526,9 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
             [2]])
     """
     need_tensor("nonzero", input)
-    values = values_of(input)
-    places = np.nonzero(np.atleast_1d(values))
     if as_flag("nonzero", "as_tuple", as_tuple):
-        return tuple(tensor(np.ascontiguousarray(p), device=input.device) for p in places)
-    if input.dim() == 0:
-        return zeros((len(places[0]), 0), dtype=dtypes.int64, device=input.device)
-    return tensor(np.ascontiguousarray(np.stack(places, axis=1)), device=input.device)
+        return tuple(_columns(input))
+    return apply(_NONZERO, 1, 0, input, 1)
 
 
 _ABSENT: Any = object()
@@ -578,6 +579,7 @@ def where(condition: Any, input: Any = _ABSENT, other: Any = _ABSENT) -> Any:
 
 
 @public()
+@planned
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where a mask holds, as a vector; both are broadcast.
 

@@ -8,18 +8,22 @@ from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import (
     device_code,
     dtype_code,
+    filled,
     finish,
     integer_bounds,
     need_floating,
     number_parts,
+    standard,
 )
 from fastgrad.functions.memory_format import as_format
+from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
+from fastgrad.native.contracts.frames.filling import NORMAL, UNIFORM
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.random import fill_integers, fill_normal, fill_uniform
+from fastgrad.random import fill, fill_integers
 
 _DTYPE, _DEVICE, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "device", "flags"))
 
@@ -45,11 +49,25 @@ def _constant_like(
     """The same filled with a number as `number_parts` gives it."""
     if memory_format is None and device is None and rt.field(need_tensor(name, input), _FLAGS) & CONTIGUOUS:
         code = rt.field(input, _DTYPE) if dtype is None else dtype_code(dtype)
-        out = rt.filled(code, rt.field(input, _DEVICE), rt.sizes(input), *parts)
+        out = filled(name, code, rt.sizes(input), rt.field(input, _DEVICE), *parts)
     else:
         out = _alike(name, input, dtype, device, memory_format)
         rt.fill(out, *parts)
     return out if requires_grad is False else finish(out, requires_grad)
+
+
+def _standard_like(
+    name: str, which: int, input: Any, dtype: Any, device: Any, memory_format: Any, requires_grad: bool
+) -> Any:
+    """The same with random numbers of the standard uniform or normal distribution."""
+    if memory_format is None and rt.field(need_tensor(name, input), _FLAGS) & CONTIGUOUS:
+        code = rt.field(input, _DTYPE) if dtype is None else dtype_code(dtype)
+        where = rt.field(input, _DEVICE) if device is None else device_code(device)
+        out = standard(name, which, code, rt.sizes(input), where)
+    else:
+        out = need_floating(name, _alike(name, input, dtype, device, memory_format))
+        fill(which, out, None)
+    return finish(out, requires_grad)
 
 
 @public(method=False)
@@ -76,6 +94,7 @@ def empty_like(
 
 
 @public(method=False)
+@planned
 def full_like(
     input: Any,
     fill_value: Any,
@@ -91,6 +110,7 @@ def full_like(
 
 
 @public(method=False)
+@planned
 def zeros_like(
     input: Any,
     *,
@@ -104,6 +124,7 @@ def zeros_like(
 
 
 @public(method=False)
+@planned
 def ones_like(
     input: Any,
     *,
@@ -117,6 +138,7 @@ def ones_like(
 
 
 @public(method=False)
+@planned
 def rand_like(
     input: Any,
     *,
@@ -126,12 +148,11 @@ def rand_like(
     memory_format: Any = None,
 ) -> Any:
     """Uniform random numbers in the sizes of a tensor; see `empty_like`."""
-    out = need_floating("rand_like", _alike("rand_like", input, dtype, device, memory_format))
-    fill_uniform(out, 0.0, 1.0)
-    return finish(out, requires_grad)
+    return _standard_like("rand_like", UNIFORM, input, dtype, device, memory_format, requires_grad)
 
 
 @public(method=False)
+@planned
 def randn_like(
     input: Any,
     *,
@@ -141,9 +162,7 @@ def randn_like(
     memory_format: Any = None,
 ) -> Any:
     """Normal random numbers in the sizes of a tensor; see `empty_like`."""
-    out = need_floating("randn_like", _alike("randn_like", input, dtype, device, memory_format))
-    fill_normal(out, 0.0, 1.0)
-    return finish(out, requires_grad)
+    return _standard_like("randn_like", NORMAL, input, dtype, device, memory_format, requires_grad)
 
 
 @public(method=False)

@@ -13,7 +13,7 @@ from fastgrad.functions.shape import expand, reshape, t, transpose, unsafe_view,
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import apply, float_bits
+from fastgrad.ops.call import apply, float_bits, is_recorded
 
 _NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
 _field = rt.field
@@ -214,6 +214,8 @@ def _rows(shape: tuple[int, ...]) -> int:
 def _batched(a: Any, b: Any) -> Any:
     sa, sb = tuple(a.shape), tuple(b.shape)
     n, m = len(sa), len(sb)
+    if n == m == 3 and sa[0] == sb[0] and not is_recorded(a, b):  # PyTorch's history has views here
+        return apply(_BMM, 2, 0, a, b)
     batch = []
     rank = max(n, m) - 2
     pa, pb = sa[:-2], sb[:-2]

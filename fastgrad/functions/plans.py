@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from fastgrad.dtypes import dtype
 from fastgrad.native.build.loader import Planned, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.python_types import (
     A_NAMED_RESULT,
@@ -54,8 +55,6 @@ def _steps(tensors: Sequence[Any], calls: Sequence[Any], result: Any) -> tuple[b
     places: dict[int, int] = {}
     for k, t in enumerate(tensors):
         places.setdefault(id(t), k)
-        if not type(t).__module__.startswith("fastgrad."):  # its methods may be anything
-            return _NO_PLAN
     n_values, words = len(tensors), []
     pairs = list(zip(calls[::2], calls[1::2], strict=True))
     for arguments, answer in pairs:
@@ -110,3 +109,4 @@ def _make_plan(tensors: Any, calls: Any, result: Any, before: Any) -> tuple[byte
 
 
 runtime_set_object("make_plan", _make_plan)
+runtime_set_object("dtype_type", dtype)

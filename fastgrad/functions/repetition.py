@@ -16,13 +16,14 @@ from fastgrad.functions.arguments import (
     need_sizes,
     need_tensor,
 )
-from fastgrad.functions.creation import from_numpy
+from fastgrad.functions.creation import arange, from_numpy
 from fastgrad.functions.data import values_of
 from fastgrad.functions.index import index_select
 from fastgrad.functions.memory_format import contiguous_format
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import cat, existing, expand, narrow, reshape, unsafe_view, wrapped
+from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
 
@@ -83,6 +84,7 @@ def tile(input: Any, *dims: Any) -> Any:
 
 
 @public()
+@planned
 def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, output_size: Any = None) -> Any:
     """Each element of a dimension so many times, one behind the other.
 
@@ -107,6 +109,8 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, outpu
         input, dim = reshape(input, -1), 0
     d = existing("repeat_interleave", dim, input.dim())
     n = input.shape[d]
+    if not isinstance(repeats, (TensorBase, tuple, list)):
+        return _each(input, as_index("repeat_interleave", "repeats", repeats), d)
     counts = _counts(repeats, n)
     if counts.size and int(counts.min()) < 0:
         raise RuntimeError("repeat_interleave(): Repeats must be non-negative")
@@ -114,6 +118,16 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, outpu
     multiplied("repeat_interleave", total, *(s for k, s in enumerate(input.shape) if k != d))
     places = np.repeat(np.arange(n), counts)
     return index_select(input, d, from_numpy(places).to(device=input.device))
+
+
+def _each(input: Any, times: int, d: int) -> Any:
+    """Every element of a dimension as often."""
+    if times < 0:
+        raise RuntimeError("repeat_interleave(): Repeats must be non-negative")
+    sizes = rt.sizes(input)
+    multiplied("repeat_interleave", sizes[d] * times, *(s for k, s in enumerate(sizes) if k != d))
+    places = expand(arange(sizes[d], device=input.device).unsqueeze(1), (sizes[d], times))
+    return index_select(input, d, reshape(places, sizes[d] * times))
 
 
 def _counts(repeats: Any, n: int) -> np.ndarray:
@@ -124,10 +138,8 @@ def _counts(repeats: Any, n: int) -> np.ndarray:
                 f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.type_name}'"
             )
         counts = values_of(repeats).astype(np.int64).reshape(-1)
-    elif isinstance(repeats, (tuple, list)):
-        counts = np.array(as_sizes("repeat_interleave", repeats, "repeats"), dtype=np.int64)
     else:
-        counts = np.array([as_index("repeat_interleave", "repeats", repeats)], dtype=np.int64)
+        counts = np.array(as_sizes("repeat_interleave", repeats, "repeats"), dtype=np.int64)
     if counts.size not in (1, n):
         raise RuntimeError(
             f"repeat_interleave(): repeats must have the same size as input along dim, but got {counts.size} for {n}"

@@ -7,20 +7,35 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sequence, is_tensor, need_tensor
-from fastgrad.functions.creation import allocate, empty
+from fastgrad.functions.creation import allocate, standard
+from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import cumsum
 from fastgrad.functions.sorting import argsort, topk
-from fastgrad.random import fill_integers, fill_normal, fill_uniform
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.frames.filling import UNIFORM
+from fastgrad.native.host.tables import BY_NAME
+from fastgrad.ops.call import DEVICE_FIELD, apply
+from fastgrad.random import fill_integers, fill_normal
+
+_PROBABILITIES = BY_NAME["probabilities"].id
 
 
 def _uniform(sizes: Any, like: Any, generator: Any) -> Any:
-    out = empty(tuple(sizes), dtype=like.dtype, device=like.device)
-    fill_uniform(out, 0.0, 1.0, generator)
-    return out
+    where = rt.field(like, DEVICE_FIELD)
+    return standard("uniform", UNIFORM, like.dtype.code, tuple(sizes), where, generator)
+
+
+def probabilities(input: Any, message: str) -> Any:
+    """A tensor without its history; RuntimeError with a message if an element is no probability."""
+    try:
+        return apply(_PROBABILITIES, 1, 0, input)
+    except RuntimeError:
+        raise RuntimeError(message) from None
 
 
 @public()
+@planned
 def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> Any:
     """Ones with the probabilities that the elements are, and zeros.
 
@@ -49,9 +64,9 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> A
         )
     if p is not None and not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli(): expected p to lie in [0, 1], but got p={p}")
-    chance: Any = input.detach() if p is None else p
-    if p is None and input.numel() and not (float(chance.amin()) >= 0 and float(chance.amax()) <= 1):
-        raise RuntimeError("bernoulli(): Expected p_in >= 0 && p_in <= 1 for every element")
+    chance = p
+    if p is None:
+        chance = probabilities(input, "bernoulli(): Expected p_in >= 0 && p_in <= 1 for every element")
     return (_uniform(input.shape, input, generator) < chance).to(input.dtype)
 
 

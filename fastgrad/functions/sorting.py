@@ -57,7 +57,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Tru
 @planned
 def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The places of the elements of a dimension in order. See `sort`."""
-    return sort(need_tensor("argsort", input).detach(), dim, descending, stable).indices
+    return sort(need_tensor("argsort", input), dim, descending, stable).indices
 
 
 @public()

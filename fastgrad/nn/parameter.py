@@ -6,7 +6,7 @@ from typing import Any
 
 from fastgrad.functions.arguments import need_type
 from fastgrad.functions.creation import empty
-from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.tensor import Tensor
 
 
@@ -92,6 +92,9 @@ class Parameter(Tensor, metaclass=_Marked):
 
     def _warn_unserializable(self) -> None:
         """Hooks of parameters are expected not to be pickled."""
+
+
+runtime_set_object("parameter_type", Parameter)
 
 
 class Buffer(Tensor, metaclass=_Marked):

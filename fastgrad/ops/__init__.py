@@ -59,6 +59,7 @@ def _install() -> None:
         "clone_op": shape.clone, "cast_op": shape.cast, "sum_to_op": shape.sum_to,
         "as_strided_op": shape.as_strided, "copy_slices_op": shape.copy_slices,
         "gather_op": index.gather, "scatter_op": index.scatter_add,
+        "select_op": shape.select, "slice_op": shape.slice_, "unsqueeze_op": shape.unsqueeze,
     }  # fmt: skip
     for field, op in used.items():
         runtime_set(field, op.id)

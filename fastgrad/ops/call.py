@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.ops import ELEMENTWISE
+from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME, NUMBERS
 
@@ -107,7 +107,7 @@ def invoke(op: Op, tensors: Sequence[Any], *attrs: Any, n_outs: int = 0) -> Any:
         Number of outputs for ops where the call says so (split, unbind); the result is then a tuple.
     """
     for t in tensors:
-        if not isinstance(t, TensorBase) and (type(t) not in NUMBERS or op.kind != ELEMENTWISE):
+        if not isinstance(t, TensorBase) and (type(t) not in NUMBERS or not op.takes_numbers):
             return _invoke_on_others(op, tensors, attrs, n_outs)
     for a in attrs:
         if type(a) is not int:
@@ -126,6 +126,11 @@ def _invoke_on_others(op: Op, tensors: Sequence[Any], attrs: tuple[Any, ...], n_
             return t.trace.call(op, tensors, attrs)
     operands = [t if isinstance(t, TensorBase) else as_number(t, tensors, op) for t in tensors]
     return apply(op.id, len(operands), n_outs, *operands, *_flat(attrs))
+
+
+def is_recorded(*tensors: Any) -> bool:
+    """Whether calls of ops on tensors get a history."""
+    return bool(rt.get_mode() & GRAD_ENABLED) and any(t.requires_grad for t in tensors)
 
 
 def invoke_with(op: Op, tensor: Any, *numbers: Any) -> Any:

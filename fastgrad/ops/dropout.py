@@ -1,4 +1,4 @@
-"""Dropout: which elements stay follows from a seed and an offset, and is kept as a mask of a byte each."""
+"""Dropout: which elements stay is drawn from the default generator, and is kept as a mask of a byte each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.frames.framed import DROPOUT, DROPOUT_AGAIN
 from fastgrad.native.contracts.ops import (
     AS_OPERANDS,
+    DRAWS,
     FLOAT_ONLY,
     ONE_DIFFERENTIABLE,
     SHAPE_FRAMED,
@@ -20,7 +21,7 @@ dropout = Op(
     "dropout", STRUCTURED, ("x",), (*DROPOUT.names_of("integers"), "*outputs"),
     kernel=Kernel("dropout", "dropout:forward", frame=DROPOUT, dtypes=FLOATS), forward=SHAPE_FRAMED, n_out=2,
     saved_as="input -> result0 result1",
-    flags=FLOAT_ONLY | ONE_DIFFERENTIABLE | WITH_MASK | AS_OPERANDS, node="NativeDropoutBackward0",
+    flags=FLOAT_ONLY | ONE_DIFFERENTIABLE | WITH_MASK | AS_OPERANDS | DRAWS, node="NativeDropoutBackward0",
 )  # fmt: skip
 dropout_backward = Op(
     "dropout_backward", STRUCTURED, ("v", "mask"), (*DROPOUT_AGAIN.names_of("integers"), "*outputs"),

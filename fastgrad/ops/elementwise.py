@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import DTYPES, NUMBERS, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frames import FLAT, STRIDED
-from fastgrad.native.contracts.ops import FILLS, FIRST, GRADIENT_LAST, IN_ROWS, NO_BOOL, PROMOTE_FLOAT
+from fastgrad.native.contracts.ops import (
+    ELEMENTWISE,
+    FILLS,
+    FIRST,
+    GRADIENT_LAST,
+    IN_ROWS,
+    NO_BOOL,
+    PROMOTE_FLOAT,
+)
 from fastgrad.ops import relations  # noqa: F401 - rules name its ops
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
-from fastgrad.ops.registry import elementwise
+from fastgrad.ops.registry import Op, elementwise
 from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
@@ -432,6 +440,18 @@ def _(g, x, low):
 @clamp_min.elementwise_vjp("low", flags=GRADIENT_LAST)
 def _(g, x, low):
     return m.where(x < low, g, c(0))
+
+
+# Bounded from below by a number, but to derivatives a copy.
+Op(
+    "clone.floor",
+    ELEMENTWISE,
+    ("x", "low"),
+    kernel=clamp_min.kernel,
+    node="CloneBackward0",
+    edges=1,
+    called="clone",
+).identity("x")
 
 
 @elementwise("clamp_max", node="ClampBackward0", called="clamp", saved_as="self max")

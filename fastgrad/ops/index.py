@@ -7,10 +7,12 @@ from fastgrad.native.contracts.frames import indexing
 from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.ops import (
     IN_FLOAT32,
+    NOT_DIFFERENTIABLE,
     SHAPE_GATHER,
     SHAPE_INDEX,
     SHAPE_INDEX_BACKWARD,
     SHAPE_INDEX_PUT,
+    SHAPE_NONZERO,
     SHAPE_SCATTER_ADD,
     STRUCTURED,
 )
@@ -98,4 +100,8 @@ _indexing("index.select", "index.add", ("IndexSelectBackward0", "IndexAddBackwar
 index_put = Op(
     "index_put", STRUCTURED, ("x", "v", "indices"), integers.INDEX_SET.names, kernel=INDEX_PUT,
     forward=SHAPE_INDEX_PUT, edges=2, saved_as="self values indices",
+)  # fmt: skip
+nonzero = Op(
+    "nonzero", STRUCTURED, ("x",), integers.PLACES.names, forward=SHAPE_NONZERO, flags=NOT_DIFFERENTIABLE,
+    kernel=Kernel("nonzero", "index:nonzero", frame=indexing.NONZERO),
 )  # fmt: skip

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.element_types import FLOATS, WIDE
-from fastgrad.native.contracts.frames.losses import NLL, NLL_BACKWARD
+from fastgrad.native.contracts.frames.losses import NLL, NLL_BACKWARD, PROBABILITIES
 from fastgrad.native.contracts.ops import (
     FIRST,
     GRADIENT_LAST,
     IN_FLOAT32,
     IN_ROWS,
     KEEPS_FLOAT32,
+    NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
     SHAPE_GIVEN,
     SHAPE_NLL,
     SHAPE_NLL_BACKWARD,
+    SHAPE_PROBABILITIES,
     SHAPE_REDUCED,
     STRUCTURED,
     TAKES_FLOAT32,
@@ -26,6 +28,11 @@ from fastgrad.ops.registry import Op, elementwise
 from fastgrad.ops.rules import parameters, taking
 from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
+
+probabilities = Op(
+    "probabilities", STRUCTURED, ("x",), forward=SHAPE_PROBABILITIES, flags=NOT_DIFFERENTIABLE,
+    kernel=Kernel("probabilities", "losses:probabilities", frame=PROBABILITIES, dtypes=FLOATS),
+)  # fmt: skip
 
 PAIR = "self target"  # PyTorch's names of what losses of two tensors take
 

@@ -1,10 +1,19 @@
-"""Kernels that fill a tensor: random numbers and sequences. `fastgrad.random` launches them."""
+"""New tensors: of one number, of a sequence, and of random numbers, with the kernels that fill them."""
 
 from __future__ import annotations
 
+from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
 from fastgrad.native.contracts.frames import filling
+from fastgrad.native.contracts.ops import (
+    NOT_DIFFERENTIABLE,
+    SHAPE_FILLED,
+    SHAPE_RANDOM,
+    SHAPE_SEQUENCE,
+    STRUCTURED,
+)
 from fastgrad.ops.kernel_table import Kernel
+from fastgrad.ops.registry import Op
 
 RANDOM_KERNELS = {
     filling.UNIFORM: Kernel("uniform", "random:uniform", frame=filling.RANDOM, dtypes=FLOATS),
@@ -14,3 +23,6 @@ RANDOM_KERNELS = {
 """Those that draw from a generator, by what they draw."""
 
 SEQUENCE = Kernel("sequence", "random:sequence", frame=filling.SEQUENCE, dtypes=NUMBERS)
+
+for _name, _shape in (("filled", SHAPE_FILLED), ("sequence", SHAPE_SEQUENCE), ("random", SHAPE_RANDOM)):
+    Op(_name, STRUCTURED, (), (*integers.CREATED.names, "*target"), forward=_shape, flags=NOT_DIFFERENTIABLE)

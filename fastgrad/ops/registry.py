@@ -47,6 +47,8 @@ from fastgrad.native.contracts.ops import (
     OUT_BOOL,
     PROGRAM,
     PROMOTE,
+    SHAPE_REDUCED,
+    STRUCTURED,
     SUMMED,
 )
 from fastgrad.native.contracts.records import OPINFO
@@ -129,6 +131,7 @@ class Op:
             flags |= IN_FLOAT32
         self.name = name
         self.kind = kind
+        self.takes_numbers = kind == ELEMENTWISE or (kind == STRUCTURED and forward == SHAPE_REDUCED)
         self.inputs = tuple(n.rstrip("?") for n in inputs)
         self.attrs = attrs
         self.kernel = kernel
@@ -161,11 +164,12 @@ class Op:
         """Tell the runtime what a call of the op takes, and what a node of it saves."""
         for field, value in self.facts.items():
             self._write(field, value)
-        most = ANY_NUMBER if inputs[-1].startswith("*") else len(inputs)
+        most = ANY_NUMBER if inputs and inputs[-1].startswith("*") else len(inputs)
         self._write("n_in", edges if edges is not None else most)
         self._write("id", self.id)
         self._write("most", most)
-        self._write("least", max((k + 1 for k, n in enumerate(inputs) if not n.endswith("?")), default=1))
+        needed = [k + 1 for k, n in enumerate(inputs) if not n.endswith("?")]
+        self._write("least", max(needed, default=min(len(inputs), 1)))
         absent = sum(1 << k for k, n in enumerate(inputs) if n.endswith("?"))
         self._write("optional", -1 if absent and most == ANY_NUMBER else absent)
         self._write("n_ints", sum(not a.startswith("*") for a in attrs))

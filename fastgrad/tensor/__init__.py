@@ -69,6 +69,7 @@ class Tensor(Facts, History, Values, Copies, Operators, Changes, TensorBase):
 
 runtime_set_object("tensor_type", Tensor)
 runtime_set_object("tensor_base", TensorBase)
+runtime_set_object("size_type", Size)
 
 for _name, _function in METHODS.items():
     setattr(Tensor, _name, _function)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
+from fastgrad.ops.call import apply
 from fastgrad.tensor.methods import Methods
 
 _DTYPE, _DEVICE = (TENSOR.fields[n][0] for n in ("dtype", "device"))
-_ADD, _SUB = BY_NAME["add"], BY_NAME["sub"]
+_ADD, _SUB, _ZERO = BY_NAME["add"], BY_NAME["sub"], BY_NAME["assign.zero"].id
 _field = rt.field
 
 
@@ -73,8 +75,10 @@ class Changes(Methods):
 
     def zero_(self) -> Any:
         """Set all elements to zero."""
-        zero = rt.number(0, 0.0, 0, _field(self, _DTYPE), 0)
-        return elementwise.write("zero_", BY_NAME["assign.zero"], self, zero)
+        try:
+            return apply(_ZERO, 2, -1, self, rt.number(0, 0.0, 0, _field(self, _DTYPE), 0))
+        except (RuntimeError, TypeError) as error:
+            raise renamed(error, "zero_") from error.__cause__
 
     def copy_(self, source: Any) -> Any:
         """Copy the elements of another tensor, broadcast and cast."""

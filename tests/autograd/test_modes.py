@@ -311,6 +311,28 @@ def test_a_mode_of_another_thread_does_not_reach_this_one():
     assert seen == [(False, False, False), (True, False, True)]
 
 
+def test_numbers_of_an_op_are_made_in_the_mode_of_the_thread_that_calls_it():
+    """They are tensors, which the op saves: not those of inference mode, as another thread is in."""
+    inside, done = threading.Event(), threading.Event()
+
+    def work(k: int) -> None:
+        if k == 0:
+            with fg.inference_mode():
+                assert fg.ones(2).is_inference()
+                inside.set()
+                assert done.wait(PATIENCE)
+        else:
+            x = fg.ones(2, requires_grad=True)
+            assert inside.wait(PATIENCE)
+            try:
+                fg.true_divide(x, 2.0).sum().backward()
+            finally:
+                done.set()
+            assert x.grad.tolist() == [0.5, 0.5]
+
+    in_threads(2, work)
+
+
 @pytest.mark.parametrize("count", [8, 100])
 def test_many_threads_in_modes_at_once(count: int):
     barrier = threading.Barrier(count)

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+import fastgrad
 from fastgrad import random
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.kernels.cpu import random as kernels
@@ -383,7 +384,7 @@ def generator():
 def default_state():
     _, seed, offset = random.default_generator.__reduce__()[1]
     yield
-    random.default_generator._seed, random.default_generator._offset = seed, offset
+    random.default_generator._restart(seed, offset)
 
 
 def test_a_new_generator_has_a_fixed_seed():
@@ -465,15 +466,15 @@ def test_a_fill_takes_whole_blocks(generator):
         (random.fill_integers, UINT8, 3, 2), (random.fill_integers, FLOAT32, 4, 2),
         (random.fill_uniform, FLOAT32, 0, 0),
     ):  # fmt: skip
-        before = generator._offset
+        _, before = generator._words()
         filled(fill, dtype, n, 0, 1, generator)
-        assert generator._offset - before == blocks
+        assert generator._words() == (42, before + blocks)
 
 
 def test_offsets_wrap_around(generator):
-    generator._offset = 2**64 - 1
-    assert generator._take(3) == (42, 2**64 - 1)
-    assert generator._take(1) == (42, 2)
+    generator._restart(42, 2**64 - 1)
+    filled(random.fill_uniform, FLOAT32, 12, 0.0, 1.0, generator)
+    assert generator._words() == (42, 2)
 
 
 def test_the_default_generator_fills_where_none_is_named():
@@ -484,22 +485,48 @@ def test_the_default_generator_fills_where_none_is_named():
 
 
 def test_threads_never_share_blocks(generator):
+    def draw(_):
+        return tuple(filled(random.fill_integers, INT64, 2, -(2**63), 2**63, generator))
+
+    def draw_default(_):
+        return tuple(fastgrad.randint(-(2**63), 2**63 - 1, (2,)).tolist())
+
+    random.manual_seed(7)
     with ThreadPoolExecutor(4) as pool:
-        taken = list(pool.map(lambda _: generator._take(3)[1], range(4000)))
-    assert sorted(taken) == list(range(0, 12000, 3))
+        taken = list(pool.map(draw, range(2000)))
+        assert len(set(taken)) == 2000
+        assert len(set(pool.map(draw_default, range(2000)))) == 2000
+    assert generator._words() == (42, 2000)
+    assert random.default_generator._words() == (7, 2000)
+
+
+def test_ops_draw_the_stream_that_fills_draw():
+    """Functions draw by ops where they can, and by fills of what they made; from plans, too."""
+    generator = random.Generator().manual_seed(3)
+    random.manual_seed(3)
+    draws = (
+        lambda **given: fastgrad.rand(5, **given),
+        lambda **given: fastgrad.randn(3, **given),
+        lambda **given: fastgrad.bernoulli(fastgrad.full((6,), 0.5), **given),
+        lambda **given: fastgrad.randn(3, dtype=fastgrad.float64, **given),
+    )
+    for _ in range(5):
+        for draw in draws:
+            assert draw().tolist() == draw(generator=generator).tolist()
+            assert random.default_generator._words() == generator._words()
 
 
 def test_states_bring_back_seed_and_position(generator):
-    generator._take(11)
+    generator._restart(42, 11)
     state = generator.get_state()
     assert values(state).dtype == np.uint8
-    expected = generator._take(1)
+    generator.manual_seed(0)
     other = random.Generator()
     other.set_state(state)
-    assert other._take(1) == expected
+    assert other._words() == (42, 11)
     random.set_rng_state(state)
     np.testing.assert_array_equal(values(random.get_rng_state()), values(state))
-    assert random.default_generator._take(1) == expected
+    assert random.default_generator._words() == (42, 11)
 
 
 @pytest.mark.parametrize(
@@ -521,10 +548,10 @@ def test_states_of_other_kinds(generator, make, error, message):
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
 def test_generators_can_be_copied(generator, duplicate):
-    generator._take(7)
+    generator._restart(42, 9)
     other = duplicate(generator)
     assert other is not generator
-    assert other._take(2) == generator._take(2)
+    generator.manual_seed(0)
     assert repr(other) == "<Generator device=cpu seed=42 offset=9>"
 
 
@@ -548,7 +575,7 @@ def test_generators_can_be_copied(generator, duplicate):
 def test_bounds_that_make_no_sense(generator, fill, dtype, bounds, message):
     with pytest.raises(RuntimeError, match=message):
         fill(new_tensor(dtype, 3), *bounds, generator)
-    assert generator._offset == 0
+    assert generator._words() == (42, 0)
 
 
 def test_a_generator_is_not_a_number():

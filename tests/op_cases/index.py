@@ -210,6 +210,22 @@ READING = [
         differentiable=True,
         strided=True,
     ),
+    OpCase(
+        "nonzero",
+        function("nonzero"),
+        lambda rng, d: [Sample((rng.integers(0, 2, n).astype(d),)) for n in ((), (7,), (3, 4), (2, 3, 2))],
+        np.argwhere,
+        dtypes=DTYPES,
+        strided=True,
+        special=lambda d: (
+            [Sample((np.array([0.0, -0.0, np.nan, np.inf, -1e-45], d),))] if "float" in d else []
+        ),
+        empty=lambda d: [
+            Sample((np.zeros(0, d),)),
+            Sample((np.zeros((0, 3), d),)),
+            Sample((np.zeros((2, 0), d),)),
+        ],
+    ),
 ]
 
 

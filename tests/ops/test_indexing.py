@@ -117,3 +117,71 @@ def test_the_message_names_the_dimensions(lib, count: int):
     x = lib.zeros(*[1] * count)
     with pytest.raises(IndexError, match=r"index 1 is out of bounds for .*dim.* size 1"):
         x[tuple([0] if k < count - 1 else [1] for k in range(count))]
+
+
+VIEWS: list[Any] = [
+    0, -2, slice(None), slice(1, 2), slice(None, None, 2), slice(5, 1), slice(-9, 1 << 70), ..., None, (),
+    (slice(None), 1), (0, slice(None), 1), (..., 0), (0, ...), (None, 0, None), (slice(None), ..., slice(1, 3)),
+    (..., None), (slice(None), slice(None)), (True, 0), (np.int64(1), 0), ([1, 0], 0), (0, slice(np.int64(1), None)),
+]  # fmt: skip
+REFUSED: list[Any] = [
+    2, -3, 1 << 70, (0, 3), (0, 0, -5), (0, 0, 0, 0), (..., ...), (0, slice(None, None, -1)), slice(None, None, 0),
+    "a", (0, "a"), 1.5, (0, 1.5), (slice(None), slice("a", None)), (slice(None), slice(1.5, None)), (0, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", VIEWS, ids=repr)
+def test_views_are_those_of_numpy(lib, index: Any):
+    x = np.arange(24.0).reshape(2, 3, 4)
+    for source in (
+        lib.tensor(x),
+        lib.tensor(x, requires_grad=True),
+        lib.tensor(x).transpose(0, 1).transpose(0, 1),
+    ):
+        found = source[index]
+        assert found is not source
+        np.testing.assert_array_equal(array_of(found), x[index])
+    target, wanted = lib.tensor(x), x.copy()
+    target[index] = 7.0
+    wanted[index] = 7.0
+    np.testing.assert_array_equal(array_of(target), wanted)
+
+
+@pytest.mark.parametrize("index", REFUSED, ids=repr)
+def test_what_is_no_index(lib, index: Any):
+    def raised(function: Any) -> tuple[type, str]:
+        try:
+            function()
+        except Exception as error:
+            return type(error), str(error)
+        raise AssertionError(f"{index} is taken")
+
+    x = lib.zeros(2, 3, 4)
+    assert len({raised(lambda: x[index]) for _ in range(5)}) == 1
+    assert raised(lambda: x[index])[0] in (IndexError, TypeError, ValueError, RuntimeError)
+
+
+def test_the_history_of_views(lib):
+    x = lib.zeros(2, 3, 4, requires_grad=True)
+    y = x[:, None, 1, ..., ::2]
+    names = []
+    node = y.grad_fn
+    while node is not None:
+        names.append(node.name())
+        node = node.next_functions[0][0] if node.next_functions else None
+    kinds = [name.removesuffix("Backward0") for name in names[:-1]]
+    assert kinds == ["Slice", "Select", "Unsqueeze"]
+    assert x[:].grad_fn.name() == "SliceBackward0"
+    assert x[...].grad_fn.name() == "AliasBackward0"
+    assert x[0].grad_fn.name() == "SelectBackward0"
+    assert y._base is x
+
+
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.5, 1.0])
+@pytest.mark.parametrize("n", [127, 128, 129, 1000])
+def test_places_of_many_elements(lib, n: int, share: float):
+    x = np.random.default_rng(n).random((n, 3)) < share
+    np.testing.assert_array_equal(array_of(lib.nonzero(lib.tensor(x))), np.argwhere(x))
+    values = np.arange(3.0 * n).reshape(n, 3)
+    np.testing.assert_array_equal(array_of(lib.tensor(values)[lib.tensor(x)]), values[x])
+    np.testing.assert_array_equal(array_of(lib.tensor(x[:, 0] * 2.0).nonzero()), np.argwhere(x[:, 0]))

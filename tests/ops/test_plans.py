@@ -6,9 +6,13 @@ import copy
 import gc
 import inspect
 import itertools
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import warnings
+import weakref
 from typing import Any
 
 import numpy as np
@@ -20,7 +24,7 @@ import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad import flags
 from fastgrad.functions.plans import planned, unplanned
-from fastgrad.native.build.loader import Planned
+from fastgrad.native.build.loader import Planned, runtime_get
 
 CALLS = 5  # the first is noted, the second recorded; the later ones have a plan
 
@@ -107,6 +111,11 @@ def test_a_plan_is_for_what_looks_alike():
         ((1, 2), [1, 2]),
         ((1,), (1, 1)),
         (None, 0),
+        (None, ...),
+        (slice(1), slice(1, None)),
+        (slice(None), slice(None, None, 1)),
+        ((slice(1), 2), (slice(1, 2),)),
+        (fg.int32, fg.int64),
         (0.0, -0.0),
     ]:
         assert_planned(runs_of(lambda x, _: x * 2, (x, a), (x, b)), 2)
@@ -152,14 +161,17 @@ def test_lists_of_tensors():
 def test_no_plan_of_what_a_plan_would_not_repeat():
     x = fg.ones(2)
     elsewhere = fg.ones(2)
+    generator = fg.Generator()
     for function in (
         lambda x: x * x.sum().item(),
         lambda x: x * float(x[0]),
         lambda x: x * int(x.numpy()[0]),
         lambda x: x + elsewhere,
-        lambda x: x + fg.rand(2),
-        lambda x: F.dropout(x, 0.5),
-        lambda x: x + fg.zeros(2),
+        lambda x: x + fg.rand(2, generator=generator),
+        lambda x: x + fg.empty(2).fill_(1),
+        lambda x: x * fg.default_generator.get_state()[0],
+        lambda x: fg.zeros(2, requires_grad=True),
+        lambda x: (x * 2).requires_grad_(),
         lambda x: [x * 2],
         lambda x: elsewhere,
         lambda x: 3,
@@ -177,18 +189,44 @@ def test_no_plan_of_what_a_plan_would_not_repeat():
         {},
         {"a": 1},
         b"",
-        fg.float32,
+        slice(0, 1 << 70),
+        slice(0.5),
+        fg.device("cpu"),
         [0] * 200,
         [x] * 50,
     ):
         assert runs_of(lambda x, _: x * 2, (x, argument)) == CALLS
 
 
-def test_a_subclass_may_do_anything():
+@pytest.mark.parametrize("module", [__name__, "fastgrad.elsewhere", None, 3])
+def test_a_subclass_may_do_anything(module: Any):
     class Noisy(fg.Tensor):
         pass
 
+    class Other(tuple):
+        __slots__ = ()
+
+    Noisy.__module__ = module
     assert runs_of(lambda x: x * 2, (Noisy([1.0, 1.0]),)) == CALLS
+    assert runs_of(lambda x, _: x * 2, (fg.ones(2), Other((1,)))) == CALLS
+    assert_planned(runs_of(lambda x, _: x * 2, (fg.ones(2), fg.Size((1,)))))
+
+
+def test_plans_hold_no_class_of_users():
+    class Mine(fg.Tensor):
+        pass
+
+    class Pair(tuple):
+        __slots__ = ()
+
+    Mine.function = planned(lambda x, _: x * 2)
+    for _ in range(CALLS):
+        Mine.function(Mine([1.0]), Pair((1, 2)))
+        F.softplus(Mine([1.0]))
+    classes = [weakref.ref(Mine), weakref.ref(Pair)]
+    del Mine, Pair
+    gc.collect()
+    assert [ref() for ref in classes] == [None, None]
 
 
 def test_an_argument_may_be_the_result():
@@ -218,6 +256,19 @@ def test_changes_in_place():
     for _ in range(CALLS):
         with pytest.raises(RuntimeError, match="leaf"):
             counted.call(leaf)
+
+
+def test_changes_in_place_of_what_has_a_history():
+    """They give the tensor that was changed, whose history is a longer one now."""
+    leaf = fg.full((2,), 3.0, requires_grad=True)
+    for counted in (Counted(lambda x: x.mul_(0.5)), Counted(lambda x: F.leaky_relu(x, 0.5, inplace=True))):
+        for _ in range(CALLS):
+            for x in (leaf * -1, (leaf * -1).view(1, 2)):
+                changed = counted.call(x)
+                assert changed is x
+                assert history(changed) == history(x)
+                assert fg.autograd.grad(changed.sum(), leaf)[0].tolist() == [-0.5, -0.5]
+        assert_planned(counted.runs, 2)
 
 
 def test_warnings_are_repeated():
@@ -277,6 +328,52 @@ def test_hooks_of_a_recorded_call_are_no_part_of_it():
     assert len(packed) == n_packed
 
 
+def test_hooks_of_a_recorded_call_may_read_values():
+    x = fg.ones(2, requires_grad=True)
+
+    def pack(t: Any) -> Any:
+        assert t.detach().sum().item() == 2
+        return t
+
+    for without_hooks in (0, CALLS):
+        counted = Counted(F.softplus.__wrapped__)
+        for _ in range(without_hooks):
+            counted.call(x)
+        with fg.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            for _ in range(CALLS):
+                counted.call(x)
+        assert counted.runs < CALLS + without_hooks
+
+
+def test_what_the_collector_calls_is_no_part_of_a_recorded_call():
+    x, log = fg.ones(2), []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            x.mul_(2)
+            log.append(x.sum().item())
+
+    def function(y: Any) -> Any:
+        Cycle()
+        return [[] for _ in range(1000)] and y
+
+    counted = Counted(function)
+    before = gc.get_threshold()
+    gc.set_threshold(10)
+    try:
+        for _ in range(2 * CALLS):
+            assert counted.call(x) is x
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert len(log) == counted.runs
+    assert x[0].item() == 2.0 ** len(log)
+    assert gc.isenabled()
+
+
 def test_nothing_is_learned_where_sizes_change_meanwhile():
     """Neither by hooks of the call itself nor by another thread."""
     counted = Counted(lambda x: (x * x).reshape(x.shape[0], -1))
@@ -311,6 +408,70 @@ def run_in_a_thread(function: Any, *args: Any) -> None:
     thread = threading.Thread(target=function, args=args)
     thread.start()
     thread.join()
+
+
+def test_no_plan_where_modes_change_within():
+    def half_recorded(x: Any) -> Any:
+        with fg.no_grad():
+            scale = x * 2
+        return x * scale
+
+    x = fg.ones(2, requires_grad=True)
+    assert runs_of(half_recorded, (x,)) == CALLS
+    call = planned(half_recorded)
+    for _ in range(CALLS):
+        assert history(call(x)) == history(half_recorded(x))
+
+
+def test_recursion_costs_little_of_the_stack():
+    """A function with plans that calls itself thousands of times deep."""
+    program = """
+import sys, threading, fastgrad as fg
+from fastgrad.functions.plans import planned
+sys.setrecursionlimit(20_000)
+threading.stack_size(16 << 20)
+
+@planned
+def deep(x, n):
+    return deep(x, n - 1) if n else x
+
+x = fg.ones(2)
+def run():
+    for _ in range(3):
+        deep(x, 4000)
+    print("done")
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_a_fork_beside_a_recording_leaves_no_recording():
+    inside, over = threading.Event(), threading.Event()
+
+    def slow(x: Any) -> Any:
+        inside.set()
+        over.wait(60)
+        return x * 2
+
+    call = planned(slow)
+    over.set()
+    call(fg.ones(2))
+    over.clear()
+    inside.clear()
+    thread = threading.Thread(target=call, args=(fg.ones(2),))
+    thread.start()
+    assert inside.wait(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+        child = os.fork()
+    if child == 0:
+        os._exit(1 if runtime_get("recorder") else 0)
+    over.set()
+    thread.join(60)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_an_exception_ends_a_recording():
@@ -446,3 +607,99 @@ def test_outputs_are_those_of_each_call():
     x = fg.ones(3)
     outs = [as_list(fg.chunk(x * k, 3))[0] for k in range(CALLS) for _ in range(CALLS)]
     assert [t.item() for t in outs] == [float(k) for k in range(CALLS) for _ in range(CALLS)]
+
+
+def test_plans_make_new_tensors():
+    x = fg.ones(2)
+    for function in (
+        lambda x: x + fg.zeros(2),
+        lambda x: x * fg.full((2,), 3.0),
+        lambda x: x + fg.arange(2),
+        lambda x: fg.eye(2) @ x,
+        lambda x: (fg.ones(2, 2), x),
+    ):
+        assert_planned(runs_of(function, (x,)))
+    for _ in range(CALLS):
+        a, b = fg.zeros(2), fg.zeros(2)
+        a += 1
+        assert b.tolist() == [0, 0]
+    fg.set_default_dtype(fg.float64)
+    try:
+        assert fg.zeros(2).dtype is fg.float64
+        assert fg.arange(0.5, 2).dtype is fg.float64
+    finally:
+        fg.set_default_dtype(fg.float32)
+    assert fg.zeros(2).dtype is fg.float32
+
+
+def test_plans_draw_anew():
+    """Numbers are those that the function would draw, in its order, and go on where the generator stands."""
+    counted = Counted(lambda x: F.dropout(x + fg.rand(6), 0.5) * fg.randn(6))
+    x = fg.ones(6)
+    calls = []
+    for record in (True, False):
+        fg.manual_seed(5)
+        state = fg.get_rng_state()
+        for k in range(2 * CALLS):
+            found = counted.call(x) if record else counted.call.__wrapped__(x)
+            if record:
+                calls.append(found.tolist())
+            else:
+                assert calls[k] == found.tolist()
+    assert len({tuple(call) for call in calls}) == 2 * CALLS
+    fg.set_rng_state(state)
+    assert counted.call(x).tolist() == calls[0]
+
+
+def test_a_function_that_sets_a_seed_has_no_plan():
+    def seeded(x: Any) -> Any:
+        fg.manual_seed(3)
+        return x + fg.rand(2)
+
+    fg.manual_seed(1)
+    assert len({tuple(planned(seeded)(fg.ones(2)).tolist()) for _ in range(CALLS)}) == 1
+    assert runs_of(seeded, (fg.ones(2),)) == CALLS
+
+
+def test_values_decide_how_long_a_result_is():
+    x = fg.arange(6.0)
+    for k in range(3 * CALLS):
+        mask = x > k % 7
+        wanted = [float(i) for i in range(6) if i > k % 7]
+        assert x[mask].tolist() == wanted
+        assert fg.masked_select(x, mask).tolist() == wanted
+        assert fg.nonzero(mask).tolist() == [[int(i)] for i in wanted]
+        assert fg.where(mask)[0].tolist() == wanted
+        assert F.one_hot(fg.tensor([k % 3]), 3).tolist() == [[int(i == k % 3) for i in range(3)]]
+    assert_planned(runs_of(lambda x, m: x[m] * 2, (x, x > 2)))
+
+
+def test_values_that_are_wrong_are_named_by_the_function():
+    good, bad = fg.tensor([0.0, 1.0]), fg.tensor([0.0, 1.5])
+    for wrong in (good, bad, fg.tensor([-0.1, 1.0]), fg.tensor([float("nan"), 1.0])):
+        for _ in range(CALLS):
+            if wrong is good:
+                assert fg.bernoulli(good).tolist() == [0, 1]
+                assert F.binary_cross_entropy(good, good).item() == 0
+                continue
+            with pytest.raises(RuntimeError, match=r"bernoulli.*p_in >= 0"):
+                fg.bernoulli(wrong)
+            with pytest.raises(RuntimeError, match="all elements of input"):
+                F.binary_cross_entropy(wrong, good)
+            with pytest.raises(RuntimeError, match="all elements of target"):
+                F.binary_cross_entropy(good, wrong)
+    for classes, message in (([0, -1], "non-negative"), ([0, 2], "smaller than num_classes, 2,.* 2")):
+        for _ in range(CALLS):
+            assert F.one_hot(fg.tensor([0, 1]), 2).tolist() == [[1, 0], [0, 1]]
+            with pytest.raises(RuntimeError, match=message):
+                F.one_hot(fg.tensor(classes), 2)
+
+
+def test_numbers_among_operands_belong_to_a_plan():
+    x, y = fg.zeros(3), fg.tensor([0.0, 1.0, 3.0])
+    assert_planned(runs_of(F.smooth_l1_loss.__wrapped__, (x, y)))
+    assert_planned(runs_of(F.huber_loss.__wrapped__, (x, y)))
+    assert_planned(runs_of(F.cosine_similarity.__wrapped__, (x, y, 0)))
+    for _ in range(CALLS):
+        assert F.smooth_l1_loss(x, y, beta=2.0, reduction="sum").item() == pytest.approx(0.25 + 2)
+        assert F.smooth_l1_loss(x, y, beta=1.0, reduction="sum").item() == pytest.approx(0.5 + 2.5)

@@ -24,8 +24,11 @@ ROWS = {case.name.partition(".")[0] for case in OP_CASES}
 CALLED = {
     "assign": "copy_",
     "batch_norm_fixed": "batch_norm",
+    "filled": "full",
     "index": "getitem",
     "index_put": "setitem",
+    "probabilities": "binary_cross_entropy",
+    "sequence": "arange",
     "slice": "getitem",
 }
 
@@ -75,6 +78,7 @@ ELSEWHERE = {
     "rnn_tanh": "the layer: tests/nn/test_recurrent_steps.py",
     "rnn_relu": "the layer: tests/nn/test_recurrent_steps.py",
     "panels": "large products: tests/kernels/test_gemm.py",
+    "random": "random numbers: tests/kernels/test_random.py",
     "place_strided": "derivatives of the two above",
     "sgd_step": "the optimizers: tests/optim",
     "adam_step": "the optimizers: tests/optim",

@@ -342,3 +342,20 @@ def test_a_child_draws_whatever_other_threads_drew_when_it_was_forked():
         stop.set()
         thread.join()
         sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_large_products_of_few_rows_do_not_depend_on_threads(by_columns: bool):
+    rng = np.random.default_rng(0)
+    for rows, k, columns in ((2, 4100, 4200), (12, 2000, 4000), (15, 2203, 2857)):
+        a = fg.tensor(rng.standard_normal((rows, k)).astype(np.float32))
+        b = fg.tensor(rng.standard_normal((columns, k) if by_columns else (k, columns)).astype(np.float32))
+        before = fg.get_num_threads()
+        try:
+            found = set()
+            for count in (1, 2, 5):
+                fg.set_num_threads(count)
+                found.add((a @ (b.t() if by_columns else b)).numpy().tobytes())
+        finally:
+            fg.set_num_threads(before)
+        assert len(found) == 1

@@ -24,7 +24,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
-from fastgrad.native.contracts.frames.matrices import LARGE_PRODUCT
+from fastgrad.native.contracts.frames.matrices import LARGE_PRODUCT, SHARED_ROWS
 
 # Symbols in the libraries that NumPy may bring, with 64-bit integers: cblas gemm in float32 and in float64, what says
 # how many threads there are, and what sets it.
@@ -139,7 +139,8 @@ def _tiled_or(blas: Any, dtype: int) -> Callable[..., None]:
     def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
         row_a, col_a = (1, lda) if ta else (lda, 1)
         work = m * n * k
-        if work > LARGE_PRODUCT or (tb and n > 1 and work < MIN_TRANSPOSED):
+        few = m < SHARED_ROWS and tb and n > 1  # tiles give the same whole and in parts
+        if (work > LARGE_PRODUCT and not few) or (tb and n > 1 and work < MIN_TRANSPOSED):
             blas(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
         elif tb and n > 1:
             by_columns(c, ldc, a, row_a, col_a, b, ldb, m, n, k, accumulate)

@@ -16,6 +16,7 @@ from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.limits import MAX_DIMS
 
 _counters = stack_words(MAX_DIMS)
+BLOCK = 128  # elements of which `nonzero` first asks whether there are any
 
 
 @njit(**LOOP)
@@ -161,3 +162,80 @@ def index(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., Non
 
 def index_put(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     return _indexed(dtype, True), KERNEL
+
+
+@njit(**INLINE)
+def _within(x, begin):  # type: ignore[no-untyped-def]
+    """How many of a block are not zero: no more than a byte holds, so that bytes are added."""
+    count = np.uint8(0)
+    for i in range(begin, begin + BLOCK):
+        count = np.uint8(count + np.uint8(x[i] != 0))
+    return np.int64(count)
+
+
+@njit(**LOOP)
+def _number(x, n):  # type: ignore[no-untyped-def]
+    """How many elements are not zero."""
+    count = 0
+    whole = n - n % BLOCK
+    for begin in range(0, whole, BLOCK):
+        count += _within(x, begin)
+    for i in range(whole, n):
+        count += np.int64(x[i] != 0)
+    return count
+
+
+@njit(**INLINE)
+def _collect_some(places, step, x, begin, end, found, room):  # type: ignore[no-untyped-def]
+    """Write the places of a few elements behind the `found` first ones; how many there are then."""
+    for i in range(begin, end):
+        if x[i] != 0 and found < room:
+            places[found * step] = i
+            found += 1
+    return found
+
+
+@njit(**LOOP)
+def _collect(places, step, x, n, room):  # type: ignore[no-untyped-def]
+    """Write the places of what is not zero, a `step` apart; zeros where another thread left less than there is room."""
+    found = 0
+    whole = n - n % BLOCK
+    for begin in range(0, whole, BLOCK):
+        if _within(x, begin) == 0:
+            continue
+        if found + BLOCK <= room:  # for each there is a place, which the next one takes over
+            for i in range(begin, begin + BLOCK):
+                places[found * step] = i
+                found += np.int64(x[i] != 0)
+        else:
+            found = _collect_some(places, step, x, begin, begin + BLOCK, found, room)
+    for k in range(_collect_some(places, step, x, whole, n, found, room), room):
+        places[k * step] = 0
+
+
+@njit(**LOOP)
+def _take_apart(places, step, apart, found, rank, sizes):  # type: ignore[no-untyped-def]
+    """Places as numbers for each dimension, `apart` from each other."""
+    for k in range(found):
+        rest = places[k * step]
+        for d in range(rank - 1, -1, -1):
+            places[k * step + d * apart] = rest % sizes[d]
+            rest //= sizes[d]
+
+
+def nonzero(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
+    """The places of what is not zero, no more than there is room for; without room their number."""
+    pointer = ELEMENTS[dtype].pointer
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.nonzero(frame)
+        x = pointer(f.x)
+        if f.places == 0:
+            words(f.count)[0] = _number(x, f.n)
+            return
+        step, apart = (f.rank, 1) if f.by_rows else (1, f.found)
+        _collect(words(f.places), step, x, f.n, f.found)
+        if f.rank > 1:
+            _take_apart(words(f.places), step, apart, f.found, f.rank, f.sizes)
+
+    return run, KERNEL

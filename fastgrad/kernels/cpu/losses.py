@@ -1,4 +1,4 @@
-"""Kernels of the negative log likelihood."""
+"""Kernels of the negative log likelihood, and of probabilities."""
 
 from __future__ import annotations
 
@@ -89,5 +89,26 @@ def nll_backward(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[.
                 return
             w = weights[y] if f.weights != 0 else one
             x[place(f, i) + y * f.class_stride] = -w * scale * (g[i] if f.reduction == EACH else g[0])
+
+    return run, KERNEL
+
+
+def probabilities(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
+    """Report if an element does not lie in [0, 1]."""
+    element = ELEMENTS[dtype]
+    pointer, cast = element.pointer, element.constant
+    zero, one = cast(0), cast(1)
+
+    @njit(**LOOP)
+    def fitting(x, n):  # type: ignore[no-untyped-def]
+        count = 0
+        for i in range(n):
+            count += np.int64(x[i] >= zero) & np.int64(x[i] <= one)
+        return count
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.probabilities(frame)
+        if fitting(pointer(f.x), f.n) != f.n:
+            report_index(f, 0, 0)
 
     return run, KERNEL

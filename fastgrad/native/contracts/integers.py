@@ -21,7 +21,8 @@ from fastgrad.native.contracts.record import Part
     OFFSETS,  # a rank and as many integers
     REGION,  # a rank, as many sizes, as many strides, and an offset in elements
     EACH,  # a length for each operand
-) = range(8)
+    DEVICE,  # one, the number of a device
+) = range(9)
 
 STEP_BITS = 4
 MOST_STEPS = 15
@@ -29,6 +30,7 @@ MOST_STEPS = 15
 
 NAMED = {
     "dtype": (DTYPE,),
+    "device": (DEVICE,),
     "*layout": (LAYOUT,),
     "*target": (SIZES,),  # of the result
     "*part": (REGION, SIZES),  # a view in its base, and the strides of the base
@@ -129,8 +131,12 @@ PADDED = Integers("padded", "mode", "value", "channels_last")  # the value a flo
 CROPPED = Integers("cropped", "mode", "channels_last")
 GROUPS = Integers("groups", "present")  # a mask of places; then what the kernel is set to
 EXTENTS = Integers("extents", "eps", "n", "groups", "c", "s")  # of rows as normalisations divide them
+CREATED = Integers("created", "dtype", "device", "which", "a", "b")  # then `LISTED`: sizes
+"""A new tensor: of the number `a` (an int, a float as its bits, or a bool, as `which` says), from `a` on in steps of
+`b`, or of random numbers of the kind `which` with the numbers `a` and `b`."""
+PLACES = Integers("places", "by_rows")
 INTEGERS = (
     ALONG, AT_OFFSET, TRANSPOSED, PERMUTED, REVERSED, SLICED, SELECTED, NARROWED, DIAGONAL, LISTED, AS_DTYPE, REDUCED,
     SPREAD, REDUCED_AGAIN, OF_ROWS, SORTED, INDEXED, INDEX_SET, ONE_NUMBER, LOSS, CLASS_LOSS, ATTENTION, GEOMETRY,
-    WINDOWS, IMAGES, PADDED, CROPPED, GROUPS, EXTENTS,
+    WINDOWS, IMAGES, PADDED, CROPPED, GROUPS, EXTENTS, CREATED, PLACES,
 )  # fmt: skip

@@ -73,8 +73,9 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, STRUCTURED = 1, 2, 3, 4, 5
     SHAPE_MAX_POOL, SHAPE_AVG_POOL, SHAPE_ADAPTIVE_POOL, SHAPE_POOL_SCATTER, SHAPE_POOL_GATHER, SHAPE_PAD,
     SHAPE_PAD_BACKWARD, SHAPE_ATTENTION, SHAPE_ATTENTION_BACKWARD, SHAPE_RESTORE, SHAPE_GIVEN, SHAPE_EXTREMES,
     SHAPE_SORT, SHAPE_NORM, SHAPE_NORM_GRADIENTS, SHAPE_PANELS,
-    SHAPE_FLIP,
-) = range(66)  # fmt: skip
+    SHAPE_FLIP, SHAPE_NONZERO, SHAPE_FILLED, SHAPE_SEQUENCE, SHAPE_RANDOM,
+    SHAPE_PROBABILITIES,
+) = range(71)  # fmt: skip
 
 # Kinds of gradients. A program is a list of op calls; a joint gradient one call that gives those of all inputs; a
 # summed one has a program for each output.
@@ -107,9 +108,10 @@ AS_OPERANDS = 65536  # results lie in memory as those of elementwise ops do
 BY_COLUMNS = 131072  # a product of matrices; ops for factors that lie by columns stand behind it in the table
 GRADIENT_LAST = 262144  # a result lies in memory as the operands behind the first do, before that is asked
 IN_ROWS = 524288  # a result lies row by row
-IN_FLOAT32 = 1 << 20  # beside halves: operands are converted to float32, and results back (Note [Halves])
-KEEPS_FLOAT32 = 1 << 21  # of the results that come from halves only the first is one, others are statistics
-TAKES_FLOAT32 = 1 << 22  # float32 operands may stand beside halves
+DRAWS = 1048576  # the first two integers of the kernel are a seed and an offset, and are drawn when it runs
+IN_FLOAT32 = 1 << 21  # beside halves: operands are converted to float32, and results back (Note [Halves])
+KEEPS_FLOAT32 = 1 << 22  # of the results that come from halves only the first is one, others are statistics
+TAKES_FLOAT32 = 1 << 23  # float32 operands may stand beside halves
 MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion
 
 # Flags of an optimizer's step.

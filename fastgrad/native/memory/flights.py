@@ -105,8 +105,11 @@ def mark_own(waits):
 def forget_ended_launches():
     """Take the launches of threads that are gone off the list: in a forked child, all but the one that forked.
 
-    What stands on no list stays counted, so that its memory is never freed.
+    What stands on no list stays counted, so that its memory is never freed. What another thread was recording is
+    nobody's any more.
     """
+    if runtime().recorder != 0 and not is_running(runtime().recorder_thread):
+        runtime().recorder = 0
     for k in range(N_FLIGHTS):
         f = nth_flight(k)
         if f.thread != 0 and not is_running(f.thread):

@@ -29,6 +29,7 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.formats import GIVEN_STRIDES
 from fastgrad.native.contracts.integers import (
+    DEVICE,
     DTYPE,
     EACH,
     END,
@@ -38,11 +39,12 @@ from fastgrad.native.contracts.integers import (
     REGION,
     STEP_BITS,
 )
-from fastgrad.native.contracts.limits import MAX_DIMS, MAX_OPS, N_DTYPES
+from fastgrad.native.contracts.limits import MAX_DIMS, MAX_OPS, N_DEVICES, N_DTYPES
 from fastgrad.native.contracts.ops import (
     ANY_NUMBER,
     ELEMENTWISE,
     SHAPE_INDEX_PUT,
+    SHAPE_REDUCED,
     SHAPE_SPLIT,
     SHAPE_UNBIND,
     STRUCTURED,
@@ -56,7 +58,7 @@ from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.failures import call_refused
 from fastgrad.native.objects.handles import optional_handle, type_of, wrap
-from fastgrad.native.python.recorder import is_recording, note_call
+from fastgrad.native.python.recorder import MODES, is_recording, note_call
 
 HEAD = 3  # arguments before the operands: the op, the number of operands, the number of outputs
 IN_PLACE = -1  # in place of the number of outputs
@@ -81,6 +83,9 @@ def apply_recorded(arguments, count):
     rt = runtime()
     calls = rt.recorder
     if rt.recorder_thread != rt.thread or rt.recorder_paused != 0:
+        return apply_now(arguments, count)
+    if (rt.mode ^ rt.recorder_mode) & MODES:  # steps have no mode of their own
+        rt.recorder = 0
         return apply_now(arguments, count)
     rt.recorder_paused = 1
     before = rt.launches
@@ -148,6 +153,12 @@ def fits(op, n, n_outs, n_ints):
 
 
 @native_inline
+def takes_numbers(info):
+    """Whether operands of an op may be numbers: of an elementwise one, alone or with what adds up its results."""
+    return info.kind == ELEMENTWISE or (info.kind == STRUCTURED and info.forward == SHAPE_REDUCED)
+
+
+@native_inline
 def apply_with(ins, op, n, n_outs, arguments, count):
     """The call itself, with room for handles of operands, integers and handles of outputs.
 
@@ -164,7 +175,7 @@ def apply_with(ins, op, n, n_outs, arguments, count):
             return integer_refused(given[n + k], arguments, count)
     for k in range(n):
         ins[k] = optional_handle(given[k])
-        if ins[k] < 0 and info.kind == ELEMENTWISE:
+        if ins[k] < 0 and takes_numbers(info):
             numbers |= 1 << k
         elif ins[k] < 0 or (ins[k] == 0 and not info.optional >> min(k, 63) & 1):
             return call_refused(BAD_HANDLE, arguments, count)
@@ -177,10 +188,11 @@ def apply_with(ins, op, n, n_outs, arguments, count):
 
 @native_once
 def apply_with_numbers(ins, numbers, op, n, n_outs, arguments, count):
-    """The same of an elementwise op where objects, a bit of `numbers` for each, are no tensors: they may be numbers.
+    """The same of an op that takes numbers where objects, a bit of `numbers` for each, are no tensors: numbers, maybe.
 
-    What is changed in place is a tensor.
+    What is changed in place is a tensor. The modes are those of this thread from here on, as numbers are tensors, too.
     """
+    enter()
     given = advance(words(arguments), HEAD)
     device = -1
     for k in range(n):
@@ -253,8 +265,9 @@ def integers_fit(steps, n, n_ints, attrs):
         elif step == NUMBER:
             at += 1
             continue
-        elif step == DTYPE or step == LAYOUT:
-            if attrs[at] < 0 or attrs[at] >= (N_DTYPES if step == DTYPE else GIVEN_STRIDES + 1):
+        elif step == DTYPE or step == DEVICE or step == LAYOUT:
+            limit = N_DTYPES if step == DTYPE else N_DEVICES if step == DEVICE else GIVEN_STRIDES + 1
+            if attrs[at] < 0 or attrs[at] >= limit:
                 return False
             count = 1
         else:

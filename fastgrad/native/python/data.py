@@ -392,19 +392,3 @@ def over_array(o):
         dtype, HOST, ndim, address_of(sizes), ndim, address_of(strides), data, reach * itemsize(dtype), o
     )
     return wrap(made) if not failed(made) else made
-
-
-# --- filled ----------------------------------------------------------------------------------------------------
-
-
-@native
-def filled(dtype, device, n, shape, kind, real, integer):
-    """A tensor filled with a number, as `entries.number` takes it; `shape` is the address of its sizes."""
-    made = entries.new(dtype, device, n, shape)
-    if failed(made):
-        return made
-    status = entries.fill(made, kind, real, integer)
-    if failed(status):
-        drop(made)
-        return status
-    return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.base import frames, modes
+from fastgrad.native.base import modes
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
@@ -34,9 +34,7 @@ from fastgrad.native.base.pyapi import (
     text,
     text_type,
 )
-from fastgrad.native.contracts.element_types import FLOAT16, FLOAT32
 from fastgrad.native.contracts.flags import CONTIGUOUS, DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
-from fastgrad.native.contracts.frames.filling import PER_BLOCK
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import (
     BEYOND_STORAGE,
@@ -56,12 +54,13 @@ from fastgrad.native.launch.elementwise import (
     lasting_number,
     number_tensor,
 )
-from fastgrad.native.launch.launch import launch_frame
 from fastgrad.native.memory.launches import replay, wait_for_flights
 from fastgrad.native.memory.references import drain, drop, leave_node, retain, unlink_retained
 from fastgrad.native.objects.collector import collection_begins, collection_ends
 from fastgrad.native.objects.handles import never_made, object_handle, type_of
 from fastgrad.native.python.arguments import integers
+from fastgrad.native.python.recorder import unplanned
+from fastgrad.native.shapes.creation import fill_random, state_of
 from fastgrad.native.tensors import elements, tensors
 from fastgrad.native.tensors.layouts import in_format, is_channels_last, new_like, without_gaps
 from fastgrad.native.tensors.overlap import overlap as memory_overlap
@@ -194,6 +193,7 @@ def detach(h):
 @native
 def set_requires_grad(h, on):
     """Switch on or off whether a leaf wants gradients."""
+    unplanned()
     t = tensor(h)
     if on != 0:
         t.flags |= REQUIRES_GRAD
@@ -453,40 +453,10 @@ def flags_of(h):
 
 
 @native
-def random_fill(which, h, seed, offset, a, b):
-    """Fill a tensor without gaps from the counter-based generator, as it lies in memory. A failure or 0.
-
-    `a`, `b`: bit patterns.
-    """
+def random_fill(which, h, state, a, b):
+    """Fill a tensor without gaps with the next numbers of the generator with a state. A failure or 0."""
     enter()
-    t = tensor(h)
-    if not without_gaps(t):
-        return fail(INTERNAL, which, t.ndim)
-    if t.numel == 0:
-        return 0
-    f = frames.random(stack_small())
-    f.n = t.numel
-    f.out = t.data
-    f.seed = seed
-    f.offset = offset
-    f.a = a
-    f.b = b
-    f.per_block = PER_BLOCK[which][1 if FLOAT16 <= t.dtype <= FLOAT32 else 0]
-    return launch_frame(runtime().random_kernels[which], t.device, t.dtype, f, t.numel)
-
-
-@native
-def sequence_fill(h, start, step):
-    """Fill a contiguous tensor with ``start + k * step``: bit patterns of float64, or integers. A failure or 0."""
-    enter()
-    t = tensor(h)
-    if not t.flags & CONTIGUOUS:
-        return fail(INTERNAL, 0, t.ndim)
-    if t.numel == 0:
-        return 0
-    f = frames.sequence(stack_small())
-    f.n = t.numel
-    f.out = t.data
-    f.start = start
-    f.step = step
-    return launch_frame(runtime().sequence_kernel, t.device, t.dtype, f, t.numel)
+    address = state_of(state)
+    if address == 0 or not without_gaps(tensor(h)):
+        return fail(INTERNAL, which, tensor(h).ndim)
+    return fill_random(which, h, address, a, b)

@@ -9,11 +9,13 @@ the steps run as they are, and no Python does.
 
 There is no plan where a key cannot hold an argument, where an operand or the result is neither an argument nor a result
 of a recorded call, or where a kernel ran besides; `unplanned` says that a call did something else that matters: it
-warned, read a value, drew random numbers. What fails by its plan is done again in Python, which raises. In debug
-mode each second call that has a plan goes the long way, and its steps are compared with those of the plan.
+warned, read a value, set a generator. A step that draws random numbers takes them when it runs. What fails by its plan
+is done again in Python, which raises. In debug mode each second call that has a plan goes the long way, and its steps
+are compared with those of the plan.
 
 Nothing is learned of a recorded call during which another thread came to the runtime, or a hook or a destructor gave an
-argument other sizes: what it called may belong to another key.
+argument other sizes: what it called may belong to another key. The collector rests meanwhile, as what destructors call
+is no part of the function.
 """
 
 from __future__ import annotations
@@ -40,54 +42,35 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import (
-    bool_type,
     call_visit,
-    float_type,
-    int_type,
-    list_type,
     none,
     py_alloc,
     py_bytes_new,
     py_bytes_text,
     py_clear_weakrefs,
+    py_collector_off,
+    py_collector_on,
     py_decref,
-    py_err_clear,
     py_err_occurred,
     py_incref,
-    py_integer_value,
-    py_list_item,
     py_list_new,
-    py_list_size,
     py_method,
     py_repr,
     py_tuple_item,
     py_tuple_new,
     py_tuple_set,
-    py_tuple_size,
     py_untrack,
     raises,
-    text_type,
     type_error,
 )
 from fastgrad.native.contracts.flags import (
     ANOMALY,
-    AUTOCAST,
-    CONTIGUOUS,
-    GRAD_ENABLED,
-    INFERENCE,
-    INFERENCE_MODE,
-    IS_VIEW,
-    REQUIRES_GRAD,
-    WRAPPED_NUMBER,
 )
 from fastgrad.native.contracts.python_types import (
     A_NAMED_RESULT,
     A_NUMBER,
     A_TENSOR_RESULT,
     A_VALUE,
-    KEY_NAMES,
-    KEY_TENSORS,
-    KEY_WORDS,
     N_PLANS,
     NO_OPERAND,
     PLAN_KEY,
@@ -102,158 +85,20 @@ from fastgrad.native.launch.elementwise import number_tensor
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.collector import free_object
 from fastgrad.native.objects.failures import tuple_of_arguments
-from fastgrad.native.objects.handles import object_handle, type_of, wrap
-from fastgrad.native.objects.held import is_tuple
+from fastgrad.native.objects.handles import wrap
 from fastgrad.native.python.apply import IN_PLACE, call_frame
+from fastgrad.native.python.plan_keys import lies_as_before, make_key
+from fastgrad.native.python.recorder import MODES
 
-# How a word of a key begins what it says of an argument.
-_A_TENSOR, _INT, _FLOAT, _CONSTANT, _NAME, _SEQUENCE = range(1, 7)
-_FLAGS = REQUIRES_GRAD | WRAPPED_NUMBER | IS_VIEW | INFERENCE | CONTIGUOUS
-_MODES = GRAD_ENABLED | INFERENCE_MODE | AUTOCAST
-_FLOAT_VALUE = 2  # the word of a float of Python that is its value
 _LENGTH = 2  # the word of bytes that is their length
 PLACES = 4  # at which a plan may stand
 _WITHOUT_OFFSET = (1 << 63) - 1  # of the number of arguments: without the flag of CPython's protocol
-_HASH_FACTOR = 0x2545_F491_4F6C_DD1D
+UNKNOWN = 1  # in place of an object: nothing is known of the call yet, or the plan failed
 MOST_VALUES = 64
 """Tensors of a plan, at most: arguments, and what its steps make."""
 
 call_room = stack_words(PLANNED_CALL.words)
 value_room = stack_words(MOST_VALUES)
-
-
-# --- keys ------------------------------------------------------------------------------------------------------
-
-
-@native_inline
-def put(c, word):
-    """Add a word to a key. One that is too long is only counted."""
-    if c.n_words < KEY_WORDS:
-        c.key[c.n_words] = word
-    c.n_words += 1
-
-
-@native
-def put_name(c, o):
-    """Add what is told apart by identity."""
-    put(c, o)
-    if c.n_names < KEY_NAMES:
-        c.names[c.n_names] = o
-    c.n_names += 1
-
-
-@native
-def put_tensor(c, o, handle):
-    """Add what a function may ask of a tensor, and which of those before it it is. False if there is no room."""
-    if c.n_tensors == KEY_TENSORS:
-        return False
-    t = tensor(handle)
-    ndim = t.ndim
-    same = 0
-    while same < c.n_tensors and c.handles[same] != handle:
-        same += 1
-    about = (t.flags & _FLAGS) << 1 | (t.node != 0)
-    place = c.n_words
-    put(c, _A_TENSOR | t.dtype << 8 | t.device << 16 | ndim << 24 | about << 32 | same << 56)
-    kind = type_of(o)
-    if kind != runtime().tensor_type:
-        put_name(c, kind)
-    else:
-        put(c, kind)
-    for k in range(ndim):
-        put(c, t.shape[k])
-        put(c, t.strides[k])
-    c.handles[c.n_tensors] = handle
-    c.tensors[c.n_tensors] = o
-    c.places[c.n_tensors] = place
-    c.n_tensors += 1
-    return True
-
-
-@native
-def put_item(c, o):
-    """Add an argument that is no sequence. False if a key cannot hold it."""
-    handle = object_handle(o)
-    if handle != 0:
-        return put_tensor(c, o, handle)
-    kind = type_of(o)
-    if o == none() or kind == bool_type():
-        put(c, _CONSTANT)
-        put(c, o)
-    elif kind == int_type():
-        value = py_integer_value(o)
-        if value == -1 and py_err_occurred() != 0:
-            py_err_clear()
-            return False
-        put(c, _INT)
-        put(c, value)
-    elif kind == float_type():
-        put(c, _FLOAT)
-        put(c, words(o)[_FLOAT_VALUE])
-    elif kind == text_type():
-        put(c, _NAME)
-        put_name(c, o)
-    else:
-        return False
-    return True
-
-
-@native
-def put_argument(c, o):
-    """Add an argument. False if a key cannot hold it."""
-    if o == none() or type_of(o) == runtime().tensor_type:
-        return put_item(c, o)
-    is_list = type_of(o) == list_type()
-    if not is_list and not is_tuple(o):
-        return put_item(c, o)
-    n = py_list_size(o) if is_list else py_tuple_size(o)
-    put(c, _SEQUENCE | n << 8)
-    put_name(c, type_of(o))
-    for k in range(n):
-        if not put_item(c, py_list_item(o, k) if is_list else py_tuple_item(o, k)):
-            return False
-    return True
-
-
-@native
-def make_key(c, args, n, keywords):
-    """Write the key of a call. False if there can be none."""
-    c.n_words = 0
-    c.n_tensors = 0
-    c.n_names = 0
-    named = py_tuple_size(keywords) if keywords != 0 else 0
-    put(c, runtime().mode & _MODES | runtime().default_dtype << 12 | n << 16 | named << 32)
-    for k in range(named):
-        put_name(c, py_tuple_item(keywords, k))
-    for k in range(n + named):
-        if not put_argument(c, words(args)[k]):
-            return False
-    if c.n_words > KEY_WORDS or c.n_names > KEY_NAMES:
-        return False
-    mixed = 0
-    for k in range(c.n_words):
-        mixed = (mixed ^ c.key[k]) * _HASH_FACTOR
-        mixed ^= mixed >> 29
-    c.hash = mixed
-    return True
-
-
-@native_once
-def lies_as_before(c):
-    """Whether the tensors of a call lie in memory as its key says; what changed in place may have another history."""
-    for k in range(c.n_tensors):
-        handle = object_handle(c.tensors[k])
-        if handle == 0:
-            return False
-        t = tensor(handle)
-        said = address_of(c.key) + 8 * c.places[k]
-        if (words(said)[0] >> 8 ^ (t.dtype | t.device << 8 | t.ndim << 16)) & 0xFF_FF_FF:
-            return False
-        sizes = words(said + 16)
-        for j in range(t.ndim):
-            if sizes[2 * j] != t.shape[j] or sizes[2 * j + 1] != t.strides[j]:
-                return False
-    return True
 
 
 # --- plans -----------------------------------------------------------------------------------------------------
@@ -359,6 +204,7 @@ def call_long(x, args, n, keywords):
 def call_recorded(x, c, args, n, keywords, before):
     """Call the function, and make a plan of what it calls or, in debug mode, compare it with the plan `before`."""
     rt = runtime()
+    collects = py_collector_off()
     tensors = tuple_of_arguments(address_of(c.tensors), c.n_tensors)
     names = tuple_of_arguments(address_of(c.names), c.n_names)
     calls = py_list_new(0)
@@ -366,6 +212,7 @@ def call_recorded(x, c, args, n, keywords, before):
     if tensors != 0 and names != 0 and calls != 0:
         launches = rt.launches
         rt.recorder_thread = rt.thread
+        rt.recorder_mode = rt.mode & MODES
         rt.recorder_paused = 0
         rt.recorder_disturbed = 0
         rt.recorded_launches = 0
@@ -381,6 +228,8 @@ def call_recorded(x, c, args, n, keywords, before):
     for o in (tensors, names, calls):
         if o != 0:
             py_decref(o)
+    if collects != 0:
+        py_collector_on()
     return answer
 
 
@@ -401,11 +250,31 @@ def learn(x, c, tensors, names, calls, answer, before):
 
 
 @native_once
-def call_without_plan(x, c, args, n, keywords):
-    """A call whose key has no plan: it gets one when it comes the second time."""
-    if came_before(x, c):
-        return call_recorded(x, c, args, n, keywords, none())
-    return call_long(x, args, n, keywords)
+def call_learned(x, args, n, keywords):
+    """What a plan, or a recorded call, gives: an object, zero with an exception set, or `UNKNOWN`.
+
+    The key of the call takes a frame of some size. It is gone when the function itself is called, which may call
+    itself.
+    """
+    c = planned_call(call_room())
+    if not make_key(c, args, n, keywords):
+        return UNKNOWN
+    plan = find_plan(x, c)
+    if plan == 0:
+        return call_recorded(x, c, args, n, keywords, none()) if came_before(x, c) else UNKNOWN
+    steps = py_tuple_item(plan, PLAN_STEPS)
+    if steps == none():
+        return UNKNOWN
+    py_incref(plan)
+    x.uses += 1
+    if DEBUG and x.uses & 1:
+        answer = call_recorded(x, c, args, n, keywords, plan)
+    else:
+        answer = call_by_plan(c, plan, py_bytes_text(steps))
+        if answer == 0 and py_err_occurred() == 0:
+            answer = UNKNOWN
+    py_decref(plan)
+    return answer
 
 
 @native
@@ -414,25 +283,10 @@ def call_planned(o, args, n, keywords):
     x = planned_object(o)
     rt = runtime()
     enter()
-    c = planned_call(call_room())
-    if rt.recorder != 0 or rt.mode & ANOMALY or not make_key(c, args, n & _WITHOUT_OFFSET, keywords):
-        return call_long(x, args, n, keywords)
-    plan = find_plan(x, c)
-    if plan == 0:
-        return call_without_plan(x, c, args, n, keywords)
-    steps = py_tuple_item(plan, PLAN_STEPS)
-    if steps == none():
-        return call_long(x, args, n, keywords)
-    py_incref(plan)
-    x.uses += 1
-    if DEBUG and x.uses & 1:
-        answer = call_recorded(x, c, args, n, keywords, plan)
-    else:
-        answer = call_by_plan(c, plan, py_bytes_text(steps))
-        if answer == 0 and py_err_occurred() == 0:
-            answer = call_long(x, args, n, keywords)
-    py_decref(plan)
-    return answer
+    answer = UNKNOWN
+    if rt.recorder == 0 and not rt.mode & ANOMALY:
+        answer = call_learned(x, args, n & _WITHOUT_OFFSET, keywords)
+    return call_long(x, args, n, keywords) if answer == UNKNOWN else answer
 
 
 # --- steps -----------------------------------------------------------------------------------------------------
@@ -468,8 +322,9 @@ def run_step(s, operands, values, n_values):
         made = min(made, ins[k])
     if not failed(made) and s.n_outs == IN_PLACE:
         made = inplace(s.op, n, ins, n_ints, attrs)
-        if not failed(made):
-            drop(made)
+        if not failed(made):  # the object has another record now where a history moved
+            words(values)[given[1]] = made
+            drop(ins[0])
             made = 0
     elif not failed(made):
         made = call_entry(s.op, n, ins, n_ints, attrs, outs, s.n_outs)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from fastgrad.native.base.intrinsics import native_inline, native_once, runtime
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import py_decref, py_err_clear, py_list_append
+from fastgrad.native.contracts.flags import GRAD_ENABLED, INFERENCE_MODE
 from fastgrad.native.objects.failures import tuple_of_arguments
+
+MODES = GRAD_ENABLED | INFERENCE_MODE
+"""The modes that what an op does depends on: those of a call belong to its key."""
 
 
 @native_inline
@@ -16,10 +20,10 @@ def is_recording():
 
 @native_once
 def unplanned():
-    """Nothing that this thread is recording becomes a plan."""
+    """Nothing that this thread is recording becomes a plan. What hooks of a recorded call do is none of it."""
     if is_recording():
         enter()
-        if runtime().recorder_thread == runtime().thread:
+        if runtime().recorder_thread == runtime().thread and runtime().recorder_paused == 0:
             runtime().recorder = 0
 
 

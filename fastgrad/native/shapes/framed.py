@@ -27,9 +27,16 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.frame import MAX_REACHES
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.frames.framed import AS_BEFORE, FRAMED, INPUT, MAX_FRAMED_INPUTS, ROWS_OF
+from fastgrad.native.contracts.frames.framed import (
+    AS_BEFORE,
+    DROPOUT_BLOCK,
+    FRAMED,
+    INPUT,
+    MAX_FRAMED_INPUTS,
+    ROWS_OF,
+)
 from fastgrad.native.contracts.limits import MAX_DIMS, N_LAYOUTS
-from fastgrad.native.contracts.ops import AS_OPERANDS, FLOAT_ONLY, OUT_INT64, WITH_INDICES, WITH_MASK
+from fastgrad.native.contracts.ops import AS_OPERANDS, DRAWS, FLOAT_ONLY, OUT_INT64, WITH_INDICES, WITH_MASK
 from fastgrad.native.contracts.status import (
     DTYPE_REFUSED,
     INTERNAL,
@@ -47,6 +54,7 @@ from fastgrad.native.memory.launches import address_place, numel_behind
 from fastgrad.native.memory.parts import dtype_behind
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import in_order, in_strides
+from fastgrad.native.shapes.creation import draw_default
 from fastgrad.native.tensors.layouts import follow, lay_out, new_image
 from fastgrad.native.tensors.tensors import new_tensor, same_shape
 
@@ -204,6 +212,8 @@ def framed(op, n, ins, n_attrs, attrs, outs, last):
         work += tensor(out).numel
         count += 1
     if not failed(status):
+        if info.flags & DRAWS:
+            draw_default(f.integers, (first.numel + DROPOUT_BLOCK - 1) // DROPOUT_BLOCK)
         n_words = BEFORE_INTEGERS + info.n_ints
         status = launch_checked(
             info.kernel, first.device, first.dtype, address_of(f), n_words, work, ROW_RANGE

@@ -11,6 +11,7 @@ from fastgrad.native.contracts.frames.matrices import (
     BY_ROWS,
     LARGE_PRODUCT,
     PANEL_COLUMNS,
+    SHARED_ROWS,
     STRIP_ROWS,
 )
 from fastgrad.native.contracts.ops import VIEW_UNSQUEEZE
@@ -33,7 +34,6 @@ from fastgrad.native.shapes.copies import contiguous, zero_fill
 from fastgrad.native.tensors.tensors import finished, new_tensor
 from fastgrad.native.tensors.views import make_view
 
-SHARED_ROWS = 16  # of a product whose right operand is worth laying out in panels
 SMALL_GRAIN, LARGE_GRAIN = 32, 256  # rows or columns of a part at least
 MOST_PARTS = 16  # of a large product
 STRETCH = 512  # elements of a part of a vector to which stored columns are added: what is read of each
@@ -242,8 +242,11 @@ def wants_panels(dtype, device, m, n, k):
 
 
 @native
-def plan_parts(f):
-    """Decide how a product may be divided: a part reads all of the other operand, and a large one is packed for it."""
+def plan_parts(f, real):
+    """Decide how a product may be divided: a part reads all of the other operand, and a large one is packed for it.
+
+    A large one of few rows is left to BLAS, whose bits depend on how many columns there are: it stays whole.
+    """
     f.grain = SMALL_GRAIN
     large = f.m * f.n * f.k > LARGE_PRODUCT
     if f.b_in_panels:
@@ -258,6 +261,8 @@ def plan_parts(f):
         f.grain = max(LARGE_GRAIN, max(f.m, f.n) // MOST_PARTS)
     if f.batch > 1:
         f.divided = BY_MATRICES
+    elif large and real and 1 < f.m < SHARED_ROWS and f.n > 1 and not f.b_by_columns:
+        f.divided, f.grain = BY_COLUMNS, f.n
     elif (
         f.b_by_columns and f.n >= 4 * SMALL_GRAIN and not large
     ):  # each part transposes what it reads of them
@@ -299,7 +304,7 @@ def run_gemm(out, a, b):
     f.step_out = f.m * f.n
     f.step_a = ta.strides[0] if r == 1 else 0
     f.step_b = tensor(shared).strides[0] if r == 1 else 0
-    plan_parts(f)
+    plan_parts(f, is_floating(ta.dtype))
     work = f.batch * f.m * f.n * max(f.k, 1)
     if f.m == 1 or f.n == 1:  # a multiply-add is an element of the matrix that comes from memory
         return launch_frame(runtime().gemv_kernel, ta.device, ta.dtype, f, work // 4)

@@ -24,6 +24,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_EXPAND_MEAN_BACK,
     SHAPE_EXPAND_META,
     SHAPE_EXTREMES,
+    SHAPE_FILLED,
     SHAPE_FLIP,
     SHAPE_FRAMED,
     SHAPE_GATHER,
@@ -38,6 +39,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_NARROW_BACKWARD,
     SHAPE_NLL,
     SHAPE_NLL_BACKWARD,
+    SHAPE_NONZERO,
     SHAPE_NORM,
     SHAPE_NORM_GRADIENTS,
     SHAPE_NUMBER,
@@ -48,6 +50,8 @@ from fastgrad.native.contracts.ops import (
     SHAPE_PLACE_STRIDED,
     SHAPE_POOL_GATHER,
     SHAPE_POOL_SCATTER,
+    SHAPE_PROBABILITIES,
+    SHAPE_RANDOM,
     SHAPE_REDUCE_LIKE,
     SHAPE_REDUCED,
     SHAPE_RESHAPE,
@@ -81,6 +85,7 @@ from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.attention import attention_backward, attention_forward
 from fastgrad.native.shapes.convolution import convolution
 from fastgrad.native.shapes.copies import flipped, reshape_or_copy, zeros
+from fastgrad.native.shapes.creation import created, nonzero
 from fastgrad.native.shapes.extremes import extremes
 from fastgrad.native.shapes.framed import framed
 from fastgrad.native.shapes.indexing import (
@@ -121,7 +126,7 @@ from fastgrad.native.shapes.reductions import (
     sum_to,
 )
 from fastgrad.native.shapes.sorting import select_sorted
-from fastgrad.native.shapes.training import nll_backward, nll_forward
+from fastgrad.native.shapes.training import nll_backward, nll_forward, probabilities
 from fastgrad.native.tensors.tensors import alias
 
 
@@ -208,6 +213,8 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
         return nll_forward(op, n, ins, attrs, outs)
     elif kind == SHAPE_NLL_BACKWARD:
         out = nll_backward(op, n, ins, attrs)
+    elif kind == SHAPE_PROBABILITIES:
+        out = probabilities(op, ins[0])
     elif kind == SHAPE_ATTENTION:
         return attention_forward(op, n, ins, attrs, outs)
     elif kind == SHAPE_ATTENTION_BACKWARD:
@@ -265,6 +272,10 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
         of = integers.indexed(attrs)
         target = integers.listed(of.rest)
         out = index_backward(op, n, ins, of.first, of.form, target.count, target.rest)
+    elif kind >= SHAPE_FILLED and kind <= SHAPE_RANDOM:
+        out = created(op, kind, attrs)
+    elif kind == SHAPE_NONZERO:
+        out = nonzero(op, ins[0], integers.places(attrs).by_rows)
     else:
         return run_layer(op, kind, n, ins, n_attrs, attrs, outs)
     outs[0] = out

@@ -1,4 +1,4 @@
-"""Negative log likelihood."""
+"""Negative log likelihood, and whether elements are probabilities."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames.losses import EACH
 from fastgrad.native.contracts.status import (
     MIXED_DTYPES,
+    NO_PROBABILITY,
     OK,
     OPERAND_LENGTH,
     TARGET_DTYPE,
@@ -19,7 +20,7 @@ from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
-from fastgrad.native.tensors.tensors import finished, new_tensor
+from fastgrad.native.tensors.tensors import alias, finished, new_tensor
 
 
 @native
@@ -150,3 +151,22 @@ def nll_backward(op, n, ins, attrs):
     status = run_nll(f, op, out, ins[2], ins[3], attrs, 1)  # the kernel writes where the loss read x
     drop(cg)
     return finished(out, status)
+
+
+@native
+def probabilities(op, h):
+    """The tensor as it is, without its history; a failure if an element does not lie in [0, 1]."""
+    source = contiguous(h)
+    if failed(source):
+        return source
+    t = tensor(source)
+    f = frames.probabilities(stack_frame())
+    f.x = t.data
+    f.n = t.numel
+    status = OK
+    if t.numel > 0:
+        status = launch_checked(
+            op_record(op).kernel, t.device, t.dtype, address_of(f), words_of(f), t.numel, NO_PROBABILITY
+        )
+    drop(source)
+    return alias(h) if not failed(status) else status

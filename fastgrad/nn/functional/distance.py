@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastgrad.autograd.modes import no_grad
-from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.plans import planned
 from fastgrad.functions.reduce import sum as sum_
-from fastgrad.functions.shape import expand
 from fastgrad.functions.statistics import norm
+from fastgrad.native.host.tables import BY_NAME
+from fastgrad.nn.functional.pair_losses import same_sizes
+from fastgrad.ops.call import invoke
+
+_FLOOR = BY_NAME["clone.floor"]
 
 
 @planned
@@ -34,16 +36,9 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
             raise RuntimeError(
                 f"cosine_similarity(): expected tensors of a floating-point dtype, but got {x.dtype.name}"
             )
-    try:
-        shape = (a.detach() == b.detach()).shape
-    except RuntimeError as error:
-        raise renamed(error, "cosine_similarity") from error.__cause__
-    a, b = (x if tuple(x.shape) == tuple(shape) else expand(x, shape) for x in (a, b))
+    a, b = same_sizes("cosine_similarity", a, b)
     # As in PyTorch gradients pass lengths below `eps`, and what stands on the right is computed first.
-    length, other_length = (norm(x, 2, dim, keepdim=True).clone() for x in (a, b))
-    with no_grad():
-        length.clamp_(min=eps)
-        other_length.clamp_(min=eps)
+    length, other_length = (invoke(_FLOOR, (norm(x, 2, dim, keepdim=True), eps)) for x in (a, b))
     right = b / other_length
     return sum_(a / length * right, dim)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from fastgrad.functions.arguments import as_flag, as_float, need_tensor
 from fastgrad.functions.creation import ones
+from fastgrad.functions.plans import planned
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.windows import remembered
 from fastgrad.ops.call import apply, float_bits
-from fastgrad.random import take_blocks
 
 _DROPOUT = BY_NAME["dropout"].id
 _NUMEL = TENSOR.fields["numel"][0]
@@ -29,7 +29,8 @@ def _probability(name: str, p: Any) -> float:
 
 
 def _dropped(input: Any, p: float) -> Any:
-    return apply(_DROPOUT, 1, 0, input, *take_blocks(-(-_field(input, _NUMEL) // 4)), *_scaling(p), -1, -1)[0]
+    """The input with elements dropped; the kernel draws the seed and the offset which are zero here."""
+    return apply(_DROPOUT, 1, 0, input, 0, 0, *_scaling(p), -1, -1)[0]
 
 
 @remembered
@@ -39,6 +40,7 @@ def _scaling(p: float) -> tuple[int, int]:
     return round((1.0 - p) * _ALL), float_bits(scale)
 
 
+@planned
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Zeros with probability `p`, the other elements divided by ``1 - p`` (Srivastava et al. 2014).
 
@@ -87,6 +89,7 @@ def _channels(input: Any, p: float, training: bool, inplace: bool, leading: int)
     return input.mul_(noise) if inplace else input * noise
 
 
+@planned
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """`dropout` of whole channels of an input of shape (N, C, L) or (C, L).
 

@@ -10,6 +10,7 @@ from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_float, need_optional, need_tensor
 from fastgrad.functions.autocasting import full_precision
 from fastgrad.functions.plans import planned, unplanned
+from fastgrad.functions.sampling import probabilities
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.records import TENSOR
@@ -39,7 +40,8 @@ def _need_pair(name: str, input: Any, target: Any) -> None:
         )
 
 
-def _same_sizes(name: str, a: Any, b: Any) -> tuple[Any, Any]:
+def same_sizes(name: str, a: Any, b: Any) -> tuple[Any, Any]:
+    """Two tensors broadcast to the sizes that they have in common."""
     if _sizes(a) == _sizes(b):
         return a, b
     try:
@@ -53,7 +55,7 @@ def _same_sizes(name: str, a: Any, b: Any) -> tuple[Any, Any]:
 def _loss(name: str, input: Any, target: Any, kind: str, *numbers: float) -> Any:
     """A loss by its op: each, or the mean or sum in one."""
     if _sizes(input) != _sizes(target):
-        input, target = _same_sizes(name, input, target)
+        input, target = same_sizes(name, input, target)
     if kind == "none":
         return invoke(BY_NAME[name], (input, target, *numbers))
     op, divided = BY_NAME[f"{name}.{kind}"], int(kind == "mean")
@@ -121,7 +123,7 @@ def l1_loss(
     need_tensor("l1_loss", input)
     _need_pair("l1_loss", input, target)
     kind = chosen_reduction("l1_loss", reduction, size_average, reduce)
-    input, target = _same_sizes("l1_loss", input, target)
+    input, target = same_sizes("l1_loss", input, target)
     each = elementwise.absolute(input - target)
     if _need_weight("l1_loss", weight, input, 6) is None:
         return _reduced(each, kind)
@@ -151,7 +153,7 @@ def smooth_l1_loss(
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss(): does not support negative values for beta, but got {beta}")
     if beta == 0:
-        input, target = _same_sizes("smooth_l1_loss", input, target)
+        input, target = same_sizes("smooth_l1_loss", input, target)
         return _reduced(elementwise.absolute(input - target), kind)
     return _loss("smooth_l1_loss", input, target, kind, beta)
 
@@ -269,9 +271,7 @@ def binary_cross_entropy(
             "floating point"
         )
     for called, operand in (("input", input), ("target", target)):
-        values = operand.detach()
-        if values.numel() and not (float(values.amin()) >= 0 and float(values.amax()) <= 1):
-            raise RuntimeError(f"binary_cross_entropy(): all elements of {called} should be between 0 and 1")
+        probabilities(operand, f"binary_cross_entropy(): all elements of {called} should be between 0 and 1")
     if weight is None:
         return _loss("binary_cross_entropy", input, target, kind)
     return _reduced(_loss("binary_cross_entropy", input, target, "none") * weight, kind)

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_index, need_tensor
-from fastgrad.functions.creation import arange, ones, zeros
+from fastgrad.functions.creation import filled, ones, zeros
 from fastgrad.functions.index import index_select, scatter_add, where
 from fastgrad.functions.plans import planned
 from fastgrad.functions.shape import unsqueeze
@@ -15,10 +15,10 @@ from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import INT32, INT64
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import apply
+from fastgrad.ops.call import DEVICE_FIELD, apply
 
 _DTYPE = TENSOR.fields["dtype"][0]
-_EMBEDDING = BY_NAME["embedding"].id
+_EMBEDDING, _SCATTER_ADD = BY_NAME["embedding"].id, BY_NAME["scatter_add"].id
 
 
 @planned
@@ -115,6 +115,7 @@ def _shorten(weight: Any, indices: Any, max_norm: float, norm_type: float) -> No
     weight[flat] = chosen * factors
 
 
+@planned
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """Ones at the classes, zeros elsewhere, along a new last dimension.
 
@@ -143,13 +144,27 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
             f"one_hot(): one_hot is only applicable to index tensor of type LongTensor, but got {tensor.dtype.name}"
         )
     num_classes = as_index("one_hot", "num_classes", num_classes)
+    if num_classes < 1:
+        num_classes = _checked_classes(tensor, num_classes)
+    places = unsqueeze(tensor, -1)
+    sizes = (*rt.sizes(tensor), num_classes)
+    one = filled("one_hot", INT64, rt.sizes(places), rt.field(tensor, DEVICE_FIELD), 0, 0.0, 1)
+    try:
+        return apply(_SCATTER_ADD, 3, 0, None, one, places, len(sizes) - 1, len(sizes), *sizes)
+    except (IndexError, RuntimeError):
+        _checked_classes(tensor, num_classes)
+        raise
+
+
+def _checked_classes(tensor: Any, num_classes: int) -> int:
+    """The number of classes that is given, or for -1 is needed; RuntimeError if classes do not fit."""
     if tensor.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError("one_hot(): Can not infer total number of classes from empty tensor.")
     elif int(tensor.amin()) < 0:
         raise RuntimeError("one_hot(): Class values must be non-negative.")
     elif num_classes == -1:
-        num_classes = int(tensor.amax()) + 1
+        return int(tensor.amax()) + 1
     elif num_classes < 1:
         raise RuntimeError(f"one_hot(): num_classes should be positive, but got {num_classes}")
     elif int(tensor.amax()) >= num_classes:
@@ -157,4 +172,4 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
             f"one_hot(): Class values must be smaller than num_classes, {num_classes}, but there is "
             f"{int(tensor.amax())}"
         )
-    return (unsqueeze(tensor.contiguous(), -1) == arange(num_classes)).to(dtypes.int64)
+    return num_classes

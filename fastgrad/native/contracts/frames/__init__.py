@@ -24,7 +24,8 @@ from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
 FRAMES = (
     elementwise.FLAT_FRAME, elementwise.STRIDED_FRAME, reductions.REDUCTION, reductions.ROWS,
     reductions.EXTREMES,
-    matrices.GEMM, matrices.PANELS, matrices.TRIANGLE, indexing.GATHER, indexing.INDEX, losses.NLL,
+    matrices.GEMM, matrices.PANELS, matrices.TRIANGLE, indexing.GATHER, indexing.INDEX,
+    indexing.NONZERO, losses.NLL, losses.PROBABILITIES,
     windows.PLANES, windows.POOLING, windows.MAX_POOLING, windows.MEAN_POOLING, windows.TO_PLACES, windows.PADDING,
     convolution.CONVOLUTION, attention.ATTENTION, filling.ZERO, filling.TRANSFER,
     filling.CONSTANT, filling.RANDOM, filling.SEQUENCE,

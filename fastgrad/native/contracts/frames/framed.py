@@ -34,12 +34,13 @@ _in = partial(reads, part=INPUT)
 
 # --- dropout ---------------------------------------------------------------------------------------------------
 
+DROPOUT_BLOCK = 4
 # Seed and offset of the stream, one of whose blocks makes four elements of the mask; the probability that an element
 # stays in units of 2**-32; bits of what it is multiplied by.
 DROPOUT = FRAMED.named(
     "dropout", outputs={"out": writes("x.numel"), "mask": writes("x.numel", element=BOOL)},
     inputs={"x": _in("x.numel")}, integers="seed offset threshold scale",
-    splits=(Split("x.numel", {"out": (), "mask": (), "x": (), "offset": 4}, grain=4),),
+    splits=(Split("x.numel", {"out": (), "mask": (), "x": (), "offset": DROPOUT_BLOCK}, grain=DROPOUT_BLOCK),),
 )  # fmt: skip
 DROPOUT_AGAIN = FRAMED.named(
     "dropout_again", outputs={"out": writes("x.numel")},

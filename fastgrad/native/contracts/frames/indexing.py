@@ -39,3 +39,11 @@ INDEX = Frame(
 
 # The same with what is put into x, or added to it, in the place of the result.
 INDEX_PUT = INDEX.variant(out=reads("before", "n", "after"), x=updates())
+
+# The places of the elements that are not zero, `rank` numbers for each of the `found` first, side by side or else
+# apart. Without an address for them their number goes to `count`.
+NONZERO = Frame(
+    "nonzero",
+    places=writes("rank", "found", element=INT64), count=updates(element=INT64), x=reads("n"), n=size(), rank=size(),
+    found=size(), by_rows=number(), sizes=size(count=MAX_DIMS),
+)  # fmt: skip

@@ -28,3 +28,6 @@ NLL_BACKWARD = NLL.variant(
         Split("rows", _ROW, unless={"reduction": EACH}),
     ),
 )  # fmt: skip
+
+# Whether all elements are probabilities: from 0 to 1.
+PROBABILITIES = Frame("probabilities", x=reads("n"), n=size(), status=status())

@@ -11,6 +11,9 @@ BY_MATRICES, BY_ROWS, BY_COLUMNS = range(3)
 LARGE_PRODUCT = 1 << 25
 """Multiply-adds up to which register tiles compute a product, and BLAS beyond."""
 
+SHARED_ROWS = 16
+"""Rows of a large product from which its right operand is worth laying out in panels."""
+
 PANEL_COLUMNS = 32
 """Columns of a panel of a matrix that is laid out once for many tiles to read."""
 STRIP_ROWS = 64

@@ -1,0 +1,176 @@
+"""Tensors that are made of numbers: constants, sequences, random numbers, and the places of what is not zero.
+
+A generator's state is a bytearray of two words: its seed, and the offset of the next block. The blocks of a fill
+are taken when it runs, and nothing comes between reading the offset and moving it on: Python's lock is held.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.base import frames, integers
+from fastgrad.native.base.failures import fail, failed
+from fastgrad.native.base.intrinsics import (
+    float_of,
+    native,
+    native_once,
+    runtime,
+    stack_frame,
+    stack_small,
+    storage,
+    tensor,
+    words,
+)
+from fastgrad.native.base.pyapi import bytearray_type, py_bytearray_size, py_bytearray_text
+from fastgrad.native.contracts.element_types import FLOAT16, FLOAT32, INT64
+from fastgrad.native.contracts.frames.filling import PER_BLOCK
+from fastgrad.native.contracts.limits import N_RANDOM_KERNELS
+from fastgrad.native.contracts.ops import SHAPE_FILLED, SHAPE_SEQUENCE
+from fastgrad.native.contracts.status import INTERNAL, OK
+from fastgrad.native.launch.elementwise import fill_scalar
+from fastgrad.native.launch.launch import launch_frame, op_record
+from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.references import drop
+from fastgrad.native.memory.storages import new_storage
+from fastgrad.native.objects.handles import type_of
+from fastgrad.native.shapes.copies import contiguous
+from fastgrad.native.tensors.elements import transfer
+from fastgrad.native.tensors.tensors import finished, new_tensor
+
+STATE_BYTES = 16
+SEED, OFFSET = 0, 1
+WORD_BYTES = 8
+
+
+@native
+def state_of(o):
+    """The address of the words of a generator's state, zero for what is none."""
+    if type_of(o) != bytearray_type() or py_bytearray_size(o) != STATE_BYTES:
+        return 0
+    return py_bytearray_text(o)
+
+
+@native
+def draw(state, blocks):
+    """Take so many blocks of a generator, which no later call gets: the offset of the first."""
+    offset = words(state)[OFFSET]
+    words(state)[OFFSET] = offset + blocks
+    return offset
+
+
+@native
+def draw_default(target, blocks):
+    """Take blocks of the default generator, and write its seed and their offset as a kernel takes them."""
+    state = state_of(runtime().generator_state)
+    target[SEED] = words(state)[SEED]
+    target[OFFSET] = draw(state, blocks)
+
+
+@native
+def fill_random(which, h, state, a, b):
+    """Fill a tensor without gaps with the next numbers of a generator, as it lies in memory; a status.
+
+    `a`, `b`: bit patterns.
+    """
+    t = tensor(h)
+    if t.numel == 0:
+        return OK
+    f = frames.random(stack_small())
+    f.n = t.numel
+    f.out = t.data
+    f.a = a
+    f.b = b
+    f.per_block = PER_BLOCK[which][1 if FLOAT16 <= t.dtype <= FLOAT32 else 0]
+    f.seed = words(state)[SEED]
+    f.offset = draw(state, (t.numel + f.per_block - 1) // f.per_block)
+    return launch_frame(runtime().random_kernels[which], t.device, t.dtype, f, t.numel)
+
+
+@native
+def fill_sequence(h, start, step):
+    """Fill a contiguous tensor with ``start + k * step``: bit patterns of float64, or integers; a status."""
+    t = tensor(h)
+    if t.numel == 0:
+        return OK
+    f = frames.sequence(stack_small())
+    f.n = t.numel
+    f.out = t.data
+    f.start = start
+    f.step = step
+    return launch_frame(runtime().sequence_kernel, t.device, t.dtype, f, t.numel)
+
+
+@native_once
+def created(op, kind, attrs):
+    """A new tensor, filled; a handle or a failure."""
+    of = integers.created(attrs)
+    sizes = integers.listed(of.rest)
+    limit = N_RANDOM_KERNELS if kind != SHAPE_FILLED else 3
+    if kind != SHAPE_SEQUENCE and not 0 <= of.which < limit:
+        return fail(INTERNAL, op, of.which)
+    out = new_tensor(of.dtype, of.device, sizes.count, sizes.rest)
+    if failed(out):
+        return out
+    if kind == SHAPE_FILLED:
+        status = fill_scalar(out, of.which, float_of(of.a), of.a)
+    elif kind == SHAPE_SEQUENCE:
+        status = fill_sequence(out, of.a, of.b)
+    else:
+        status = fill_random(of.which, out, state_of(runtime().generator_state), of.a, of.b)
+    return finished(out, status)
+
+
+# --- places of what is not zero ---------------------------------------------------------------------------------
+
+
+@native
+def word_in(h):
+    """The int64 that a tensor holds, no less than zero, or a failure."""
+    t = tensor(h)
+    if t.device == HOST:
+        return words(t.data)[0]
+    staged = new_storage(WORD_BYTES, INT64, HOST)
+    if failed(staged):
+        return staged
+    arrived = storage(staged).data
+    status = transfer(arrived, HOST, t.data, t.device, WORD_BYTES)
+    answer = words(arrived)[0] if not failed(status) else status
+    drop(staged)
+    return answer
+
+
+@native
+def nonzero(op, h, by_rows):
+    """The places of what is not zero, in order: a row for each, or else a row for each dimension."""
+    source = contiguous(h)
+    if failed(source):
+        return source
+    t = tensor(source)
+    sizes = words(stack_small())
+    count = new_tensor(INT64, t.device, 0, sizes)
+    if failed(count):
+        return finished(source, count)
+    f = frames.nonzero(stack_frame())
+    f.places = 0
+    f.count = tensor(count).data
+    f.x = t.data
+    f.n = t.numel
+    f.rank = t.ndim if by_rows or t.ndim > 0 else 1
+    f.by_rows = by_rows
+    f.sizes[0] = 1
+    for k in range(t.ndim):
+        f.sizes[k] = t.shape[k]
+    f.found = 0
+    status = launch_frame(op_record(op).kernel, t.device, t.dtype, f, t.numel)
+    found = word_in(count) if not failed(status) else status
+    drop(count)
+    if failed(found):
+        return finished(source, found)
+    sizes[0] = found if by_rows else f.rank
+    sizes[1] = f.rank if by_rows else found
+    out = new_tensor(INT64, t.device, 2, sizes)
+    if not failed(out) and tensor(out).numel > 0:
+        f.places = tensor(out).data
+        f.count = 0
+        f.found = found
+        out = finished(out, launch_frame(op_record(op).kernel, t.device, t.dtype, f, t.numel))
+    drop(source)
+    return out
