@@ -39,7 +39,7 @@ from fastgrad.functions.memory_format import (
     preserve_format,
 )
 from fastgrad.functions.public import PACKAGE
-from fastgrad import autograd, cuda, debug, linalg, nn, optim, serialization, utils
+from fastgrad import amp, autograd, cuda, debug, linalg, nn, optim, serialization, utils
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from fastgrad.autograd.introspect import hooks
 from fastgrad.autograd.modes import (
@@ -61,6 +61,7 @@ from fastgrad.random import (
     seed,
     set_rng_state,
 )
+from fastgrad.amp import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
 from fastgrad.serialization import load, save
 from fastgrad.cuda import OutOfMemoryError
 from fastgrad.warm import warmup
@@ -86,6 +87,8 @@ __all__ = [
     "Size",
     "Tensor",
     "__version__",
+    "amp",
+    "autocast",
     "autograd",
     "bfloat16",
     "cuda",
@@ -105,6 +108,7 @@ __all__ = [
     "float32",
     "float64",
     "get_default_device",
+    "get_autocast_dtype",
     "get_default_dtype",
     "get_num_threads",
     "get_rng_state",
@@ -117,6 +121,8 @@ __all__ = [
     "int64",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
+    "is_autocast_cache_enabled",
+    "is_autocast_enabled",
     "is_grad_enabled",
     "is_inference",
     "is_inference_mode_enabled",

@@ -6,6 +6,7 @@ from typing import Any
 
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, reshape, t, transpose, unsafe_view, unsqueeze
@@ -23,6 +24,7 @@ _SQUEEZED = BY_NAME["reshape_copy.squeezed"].id
 
 @public()
 @planned
+@lower_precision
 def mm(input: Any, mat2: Any) -> Any:
     """The product of two matrices."""
     _need_dims("mm", 2, input, mat2)
@@ -31,6 +33,7 @@ def mm(input: Any, mat2: Any) -> Any:
 
 @public()
 @planned
+@lower_precision
 def bmm(input: Any, mat2: Any) -> Any:
     """The products of two equally long batches of matrices."""
     _need_dims("bmm", 3, input, mat2)
@@ -121,6 +124,7 @@ def _need_inner(name: str, a: Any, b: Any) -> None:
 
 @public()
 @planned
+@lower_precision
 def matmul(input: Any, other: Any) -> Any:
     """The matrix product, with vectors as rows or columns and batches broadcast.
 
@@ -241,6 +245,7 @@ _ADDMM, _ADDMM_SCALED = (BY_NAME[n].id for n in ("addmm", "addmm.scaled"))
 
 @public()
 @planned
+@lower_precision
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast to the product.
 
@@ -285,6 +290,7 @@ def outer(input: Any, vec2: Any) -> Any:
 
 
 @planned
+@lower_precision
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """``input @ weight.T + bias``.
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
+from fastgrad.functions.autocasting import full_precision
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import joined_dims
@@ -126,6 +127,7 @@ def _truth(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
 
 @public()
 @planned
+@full_precision
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The product over one dimension, or over all. See `sum` for the parameters."""
     need_tensor("prod", input)

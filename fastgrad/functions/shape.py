@@ -19,6 +19,7 @@ from fastgrad.functions.arguments import (
     need_sizes,
     need_tensor,
 )
+from fastgrad.functions.autocasting import widest
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
@@ -375,6 +376,7 @@ def _lengths(tensors: Any, dim: int) -> list[int]:
 
 @public("concat", "concatenate", method=False)
 @planned
+@widest
 def cat(tensors: Any, dim: int = 0) -> Any:
     """Tensors one behind the other along a dimension; all other sizes must agree.
 
@@ -417,6 +419,7 @@ def cat(tensors: Any, dim: int = 0) -> Any:
 
 @public(method=False)
 @planned
+@widest
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape along a new dimension."""
     parts, dim = _joined("stack", tensors, dim)

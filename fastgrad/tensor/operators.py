@@ -15,6 +15,7 @@ from fastgrad.functions import (
     linalg,
 )
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.flags import AUTOCAST
 from fastgrad.native.contracts.ops import BINARY_OPERATORS, INPLACE_OPERATORS, OPERATORS, UNARY_OPERATORS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME, NUMBERS
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _NDIM = TENSOR.fields["ndim"][0]
 _MM = BY_NAME["mm"].id
-_field = rt.field
+_field, _get_mode = rt.field, rt.get_mode
 
 
 class Operators(Methods):
@@ -37,7 +38,7 @@ class Operators(Methods):
 
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, TensorBase):
-            if _field(self, _NDIM) == 2 and _field(other, _NDIM) == 2:
+            if _field(self, _NDIM) == 2 == _field(other, _NDIM) and not _get_mode() & AUTOCAST:
                 try:
                     return apply(_MM, 2, 0, self, other)
                 except RuntimeError as error:

@@ -25,6 +25,8 @@ from fastgrad.autograd.engine import _current_graph_task_id
 from fastgrad.autograd.modes import enable_grad, is_grad_enabled
 from fastgrad.autograd.saved import keep, saved_tensors_hooks
 from fastgrad.functions.arguments import is_tensor
+from fastgrad.native.build.loader import ContextBase, rt
+from fastgrad.native.contracts.flags import AUTOCAST
 from fastgrad.nn.modules.container import Sequential
 from fastgrad.random import get_rng_state, set_rng_state
 
@@ -150,8 +152,10 @@ def checkpoint(
         return function(*args, **kwargs)
     state = get_rng_state() if preserve_rng_state else None
 
+    modes = _autocast()
+
     def again(*inputs: Any) -> None:
-        with _rng_state(state), recompute_context:
+        with _rng_state(state), recompute_context, modes:
             function(*inputs, **kwargs)
 
     stop = early_stop if _early_stop is None else _early_stop
@@ -165,6 +169,14 @@ def checkpoint(
             "checkpointed forward, so that there is nothing to return"
         )
     return result
+
+
+def _autocast() -> ContextBase:
+    """A context in which autocast is as it is now."""
+    on = rt.get_mode() & AUTOCAST
+    modes = ContextBase()
+    modes._on, modes._off = on, AUTOCAST & ~on
+    return modes
 
 
 def checkpoint_sequential(

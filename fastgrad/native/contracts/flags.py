@@ -56,8 +56,11 @@ MUTATION_HOOKS = 16  # somebody wants to know before tensors change in place
 HOOKS_REFUSED = 32  # saved-tensor hooks may not be entered
 ANOMALY = 64  # nodes note where they were made
 ANOMALY_UNCHECKED = 128  # passes do not look for NaN in spite of that
+AUTOCAST_BFLOAT16 = 256  # functions choose the dtype that they compute in, and products of matrices this one
+AUTOCAST_FLOAT16 = 512
 WATCHED = NODE_HOOKS | ANOMALY
-SWITCHES = GRAD_ENABLED | INFERENCE_MODE | MUTATION_HOOKS | ANOMALY | ANOMALY_UNCHECKED
+AUTOCAST = AUTOCAST_BFLOAT16 | AUTOCAST_FLOAT16
+SWITCHES = GRAD_ENABLED | INFERENCE_MODE | MUTATION_HOOKS | ANOMALY | ANOMALY_UNCHECKED | AUTOCAST
 """The modes that contexts switch as such. The others say which settings there are."""
 
 # Settings of a thread: each is a chain of what contexts put in force, innermost first, as lists of two items.

@@ -30,6 +30,7 @@ from fastgrad.native.base.pyapi import (
     tuple_type,
 )
 from fastgrad.native.contracts.flags import (
+    AUTOCAST,
     CONTIGUOUS,
     INFERENCE,
     IS_VIEW,
@@ -48,6 +49,7 @@ from fastgrad.native.python.recorder import MODES
 # How a word of a key begins what it says of an argument.
 _A_TENSOR, _INT, _FLOAT, _CONSTANT, _NAME, _SEQUENCE, _A_SLICE = range(1, 8)
 _FLAGS = REQUIRES_GRAD | WRAPPED_NUMBER | IS_VIEW | INFERENCE | CONTIGUOUS
+_MODES = MODES | AUTOCAST  # on which what a function calls depends, on the latter no op
 _FLOAT_VALUE = 2  # the word of a float of Python that is its value
 _HASH_FACTOR = 0x2545_F491_4F6C_DD1D
 
@@ -177,7 +179,7 @@ def make_key(c, args, n, keywords):
     c.n_tensors = 0
     c.n_names = 0
     named = py_tuple_size(keywords) if keywords != 0 else 0
-    put(c, runtime().mode & MODES | runtime().default_dtype << 8 | n << 16 | named << 32)
+    put(c, runtime().mode & _MODES | runtime().default_dtype << 12 | n << 16 | named << 32)
     for k in range(named):
         put_name(c, py_tuple_item(keywords, k))
     for k in range(n + named):

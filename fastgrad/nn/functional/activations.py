@@ -7,6 +7,7 @@ from typing import Any
 
 from fastgrad.functions import elementwise, reduce
 from fastgrad.functions.arguments import as_float, need_tensor
+from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.plans import planned
 from fastgrad.functions.shape import reshape
 from fastgrad.native.build.loader import TensorBase
@@ -148,6 +149,7 @@ def relu6(input: Any, inplace: bool = False) -> Any:
 
 
 @planned
+@lower_precision
 def prelu(input: Any, weight: Any) -> Any:
     """X where it is positive, elsewhere ``weight * x``.
 

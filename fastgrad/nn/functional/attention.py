@@ -7,6 +7,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_flag, need_tensor
+from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.creation import ones
 from fastgrad.functions.index import where
 from fastgrad.functions.linalg import matmul
@@ -22,6 +23,7 @@ _NAME = "scaled_dot_product_attention"
 
 
 @planned
+@lower_precision
 def scaled_dot_product_attention(
     query: Any,
     key: Any,

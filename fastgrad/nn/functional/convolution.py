@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor
+from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.plans import planned
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.records import TENSOR
@@ -19,6 +20,7 @@ _OPS = {name: BY_NAME[name].id for name in ("conv1d", "conv2d", "conv_transpose1
 
 
 @planned
+@lower_precision
 def conv1d(
     input: Any,
     weight: Any,
@@ -57,6 +59,7 @@ def conv1d(
 
 
 @planned
+@lower_precision
 def conv2d(
     input: Any,
     weight: Any,
@@ -111,6 +114,7 @@ def conv2d(
 
 
 @planned
+@lower_precision
 def conv_transpose1d(
     input: Any,
     weight: Any,
@@ -147,6 +151,7 @@ def conv_transpose1d(
 
 
 @planned
+@lower_precision
 def conv_transpose2d(
     input: Any,
     weight: Any,

@@ -8,6 +8,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.autocasting import full_precision
 from fastgrad.functions.plans import planned
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOATS, UINT8
@@ -24,6 +25,7 @@ _LOG_SOFTMAX = BY_NAME["log_softmax"].id
 
 
 @planned
+@full_precision
 def nll_loss(
     input: Any,
     target: Any,
@@ -121,6 +123,7 @@ def _nll_any(x: Any, target: Any, weight: Any, kind: int, ignore_index: int) -> 
 
 
 @planned
+@full_precision
 def cross_entropy(
     input: Any,
     target: Any,

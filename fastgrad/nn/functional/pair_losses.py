@@ -8,6 +8,7 @@ from typing import Any
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_float, need_optional, need_tensor
+from fastgrad.functions.autocasting import full_precision
 from fastgrad.functions.plans import planned, unplanned
 from fastgrad.functions.sampling import probabilities
 from fastgrad.native.build.loader import rt
@@ -22,7 +23,7 @@ _DTYPE = TENSOR.fields["dtype"][0]
 _field, _sizes = rt.field, rt.sizes
 
 
-def _need_pair(name: str, input: Any, target: Any, stacklevel: int = 3) -> None:
+def _need_pair(name: str, input: Any, target: Any) -> None:
     """Two tensors, of which one is floating point; a warning if sizes differ."""
     need_tensor(name, input)
     need_tensor(name, target, "target", 2)
@@ -31,7 +32,7 @@ def _need_pair(name: str, input: Any, target: Any, stacklevel: int = 3) -> None:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=stacklevel,
+            stacklevel=4,  # behind the loss and its decorator
         )
     if _field(input, _DTYPE) not in FLOATS and _field(target, _DTYPE) not in FLOATS:
         raise NotImplementedError(
@@ -81,6 +82,7 @@ def _weighted(each: Any, weight: Any, kind: str) -> Any:
 
 
 @planned
+@full_precision
 def mse_loss(
     input: Any,
     target: Any,
@@ -108,6 +110,7 @@ def mse_loss(
 
 
 @planned
+@full_precision
 def l1_loss(
     input: Any,
     target: Any,
@@ -128,6 +131,7 @@ def l1_loss(
 
 
 @planned
+@full_precision
 def smooth_l1_loss(
     input: Any,
     target: Any,
@@ -155,6 +159,7 @@ def smooth_l1_loss(
 
 
 @planned
+@full_precision
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
@@ -176,6 +181,7 @@ def huber_loss(
 
 
 @planned
+@full_precision
 def kl_div(
     input: Any,
     target: Any,
@@ -208,7 +214,7 @@ def kl_div(
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
             "only by the batch size, and aligns with the KL div math definition.",
-            stacklevel=2,
+            stacklevel=3,  # behind the decorator
         )
     kind = chosen_reduction("kl_div", "sum" if by_batch else reduction, size_average, reduce)
     if log_target:  # what stands on the right is computed first, as in PyTorch: it is differentiated last
@@ -222,6 +228,7 @@ def kl_div(
 
 
 @planned
+@full_precision
 def binary_cross_entropy(
     input: Any,
     target: Any,
@@ -271,6 +278,7 @@ def binary_cross_entropy(
 
 
 @planned
+@full_precision
 def binary_cross_entropy_with_logits(
     input: Any,
     target: Any,

@@ -10,6 +10,7 @@ from fastgrad.autograd.engine import grad
 from fastgrad.autograd.function import Function
 from fastgrad.autograd.modes import is_grad_enabled
 from fastgrad.dtypes import int64
+from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.creation import tensor, zeros
 from fastgrad.functions.index import index_select
 from fastgrad.functions.linalg import linear, mm
@@ -61,6 +62,7 @@ class Weights(NamedTuple):
     projection: Any = None
 
 
+@lower_precision
 def recurrent(
     mode: str,
     x: Any,

@@ -9,6 +9,8 @@ from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import empty, zeros
 from fastgrad.functions.index import index_select
 from fastgrad.functions.shape import squeeze, transpose, unsqueeze
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import AUTOCAST
 from fastgrad.nn.functional.dropout import dropout as zeroed
 from fastgrad.nn.functional.recurrent import MODES, Weights, recurrent
 from fastgrad.nn.modules.module import Module
@@ -184,7 +186,7 @@ class RNNBase(Module):
     def _first_states(self, x: Any, batch: int, hx: Any, batched: bool) -> tuple[Any, ...]:
         """The states to begin with, of three dimensions, after all checks. `x` has the steps first."""
         weight = self.weight_ih_l0
-        if x.dtype is not weight.dtype:
+        if x.dtype is not weight.dtype and not rt.get_mode() & AUTOCAST:
             raise ValueError(
                 f"RNN input dtype ({x.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
                 f"input.to({weight.dtype}), or convert model: model.to({x.dtype})"

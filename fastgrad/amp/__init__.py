@@ -1,0 +1,25 @@
+"""Mixed precision: `autocast`, which chooses dtypes op by op, and `GradScaler`, which keeps small gradients from
+vanishing in float16.
+"""
+
+from fastgrad.amp.autocast_mode import (
+    autocast,
+    custom_bwd,
+    custom_fwd,
+    get_autocast_dtype,
+    is_autocast_available,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+)
+from fastgrad.amp.grad_scaler import GradScaler
+
+__all__ = [
+    "GradScaler",
+    "autocast",
+    "custom_bwd",
+    "custom_fwd",
+    "get_autocast_dtype",
+    "is_autocast_available",
+    "is_autocast_cache_enabled",
+    "is_autocast_enabled",
+]

@@ -1,0 +1,215 @@
+"""`autocast`: a mode of the thread, in which functions choose the dtype that they compute in."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from fastgrad import dtypes
+from fastgrad.autograd.modes import Mode
+from fastgrad.functions.device import device as Device  # noqa: N812
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.flags import AUTOCAST, AUTOCAST_BFLOAT16, AUTOCAST_FLOAT16
+
+_MODES = {dtypes.bfloat16: AUTOCAST_BFLOAT16, dtypes.float16: AUTOCAST_FLOAT16}
+
+
+def _need_device(name: str, device_type: Any) -> str:
+    """The name of a kind of devices; ValueError where it is no text, RuntimeError where there is no such kind."""
+    if not isinstance(device_type, str):
+        raise ValueError(f"{name}(): expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if device_type != "cpu":
+        Device(device_type)
+    return device_type
+
+
+class autocast(Mode):  # noqa: N801 - the name that PyTorch's users write
+    """Inside, products of matrices, convolutions and attention run in a half dtype, losses in float32.
+
+    What comes out of the former is of the half dtype, and other functions compute in what they get. Parameters stay as
+    they are, and so do the dtypes of their gradients. Losses (and ``prod``) convert halves to float32; ``cat`` and
+    ``stack`` join tensors in the widest of their dtypes. Nothing happens to float64.
+
+    A context, and a decorator of functions. The backward pass belongs outside; it runs in the dtypes of the forward.
+
+    Parameters
+    ----------
+    device_type : str
+        ``"cpu"``.
+    dtype : dtype, optional
+        bfloat16 if not given; or float16. With another one there is a warning, and autocast is off inside.
+    enabled : bool
+        Whether autocast is on inside, or off.
+    cache_enabled : bool, optional
+        Accepted and without effect: a parameter is converted by each function that uses it.
+
+    Raises
+    ------
+    ValueError
+        If `device_type` is no text.
+    RuntimeError
+        If there is no such device.
+    TypeError
+        If `dtype` is no dtype.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> a = fg.ones(2, 2)
+    >>> with fg.autocast("cpu"):
+    ...     (a @ a).dtype, (a + a).dtype
+    (fastgrad.bfloat16, fastgrad.float32)
+    """
+
+    device: str
+    fast_dtype: dtypes.dtype
+
+    def __new__(
+        cls, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> autocast:
+        """The context."""
+        self = super().__new__(cls)
+        self.device = _need_device("autocast", device_type)
+        if dtype is not None and not isinstance(dtype, dtypes.dtype):
+            raise TypeError(
+                f"autocast(): argument 'dtype' must be fastgrad.dtype, not {type(dtype).__name__}"
+            )
+        self.fast_dtype = dtypes.bfloat16 if dtype is None else dtype
+        if enabled and self.fast_dtype not in _MODES:
+            warnings.warn(
+                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
+                "CPU Autocast only supports dtypes of fastgrad.bfloat16, fastgrad.float16 currently.",
+                stacklevel=2,
+            )
+            enabled = False
+        self._on = _MODES[self.fast_dtype] if enabled else 0
+        self._off = AUTOCAST & ~self._on
+        return self
+
+    def __init__(
+        self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
+        pass
+
+    def _again(self) -> autocast:
+        return autocast(self.device, self.fast_dtype, bool(self._on))
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether there is autocast for a kind of devices."""
+    return _need_device("is_autocast_available", device_type) == "cpu"
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Whether autocast is on for a kind of devices; without one, as in PyTorch, for ``"cuda"``, which is not there.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> with fg.autocast("cpu"):
+    ...     fg.is_autocast_enabled("cpu")
+    True
+    """
+    if device_type is None or _need_device("is_autocast_enabled", device_type) != "cpu":
+        return False
+    return bool(rt.get_mode() & AUTOCAST)
+
+
+def get_autocast_dtype(device_type: str) -> dtypes.dtype:
+    """The half dtype of the innermost autocast; bfloat16 where none is on."""
+    _need_device("get_autocast_dtype", device_type)
+    return dtypes.float16 if rt.get_mode() & AUTOCAST_FLOAT16 else dtypes.bfloat16
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether parameters that were converted are kept: they are not."""
+    return False
+
+
+# --- custom functions ------------------------------------------------------------------------------------------
+
+
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: Any = None
+) -> Callable[..., Any]:
+    """Decorate the ``forward`` of a custom function: it runs with autocast as it is, or off with inputs in one dtype.
+
+    Parameters
+    ----------
+    fwd : callable
+    device_type : str
+    cast_inputs : dtype, optional
+        Floating-point tensors among the inputs are converted to it where autocast is on, but for those of float64, and
+        autocast is off inside.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> class Square(fg.autograd.Function):
+    ...     @staticmethod
+    ...     @fg.amp.custom_fwd(device_type="cpu", cast_inputs=fg.float32)
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...
+    ...     @staticmethod
+    ...     @fg.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * g
+    >>> with fg.autocast("cpu"):
+    ...     Square.apply(fg.ones(2, dtype=fg.bfloat16)).dtype
+    fastgrad.float32
+    """
+    _need_device("custom_fwd", device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+    function = fwd
+
+    @functools.wraps(function)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        ctx = args[0]
+        ctx._dtype = get_autocast_dtype(device_type)
+        on = is_autocast_enabled(device_type)
+        ctx._fwd_used_autocast = on and cast_inputs is None
+        if cast_inputs is None or not on:
+            return function(*args, **kwargs)
+        with autocast(device_type, enabled=False):
+            return function(*_cast(args, cast_inputs), **_cast(kwargs, cast_inputs))
+
+    return decorated
+
+
+def _cast(value: Any, dtype: Any) -> Any:
+    if isinstance(value, TensorBase):
+        own = value.dtype  # type: ignore[attr-defined]
+        fits = own.is_floating_point and own is not dtypes.float64
+        return value.to(dtype) if fits else value  # type: ignore[attr-defined]
+    if isinstance(value, dict):
+        return {_cast(k, dtype): _cast(v, dtype) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_cast(v, dtype) for v in value)
+    return value
+
+
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
+    """Decorate the ``backward`` of a custom function: it runs with autocast as its `custom_fwd` did.
+
+    Parameters
+    ----------
+    bwd : callable
+    device_type : str
+    """
+    _need_device("custom_bwd", device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+    function = bwd
+
+    @functools.wraps(function)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        with autocast(device_type, args[0]._dtype, args[0]._fwd_used_autocast):
+            return function(*args, **kwargs)
+
+    return decorated
