@@ -36,7 +36,19 @@ from fastgrad.functions.memory_format import (
     preserve_format,
 )
 from fastgrad.functions.public import PACKAGE
-from fastgrad import autograd, cuda, debug, linalg, nn, optim, serialization, utils
+from fastgrad import (
+    accelerator,
+    autograd,
+    backends,
+    cuda,
+    debug,
+    linalg,
+    nn,
+    optim,
+    serialization,
+    utils,
+    version,
+)
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from fastgrad.autograd.introspect import hooks
 from fastgrad.autograd.modes import (
@@ -60,6 +72,7 @@ from fastgrad.random import (
 )
 from fastgrad.serialization import load, save
 from fastgrad.cuda import OutOfMemoryError
+from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 from fastgrad.warm import warmup
 
 
@@ -82,7 +95,9 @@ __all__ = [
     "Size",
     "Tensor",
     "__version__",
+    "accelerator",
     "autograd",
+    "backends",
     "cuda",
     "bool",
     "channels_last",
@@ -99,6 +114,7 @@ __all__ = [
     "float64",
     "get_default_device",
     "get_default_dtype",
+    "get_float32_matmul_precision",
     "get_num_threads",
     "get_rng_state",
     "hooks",
@@ -129,12 +145,14 @@ __all__ = [
     "serialization",
     "set_default_device",
     "set_default_dtype",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",
     "set_rng_state",
     "uint8",
     "utils",
+    "version",
     "warmup",
     *PACKAGE,
 ]

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from fastgrad import dtypes
+from fastgrad.cuda import interchange, pinned
+from fastgrad.cuda.gpus import attached
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.functions.arguments import (
     LEAST,
@@ -28,7 +30,7 @@ from fastgrad.functions.shape import diagonal
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64
 from fastgrad.native.contracts.frames.filling import NORMAL, UNIFORM
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FIRST_GPU, MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import float_bits
@@ -175,27 +177,71 @@ def from_numpy(ndarray: np.ndarray) -> Any:
 
 
 @public(method=False)
-def from_dlpack(ext_tensor: Any) -> Any:
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
     """A tensor over the memory of an object of another library that speaks DLPack.
+
+    Parameters
+    ----------
+    ext_tensor : object with ``__dlpack__``, or a capsule
+    device : device, str, int or None
+        Where the tensor shall be; on another device than the memory it is a copy.
+    copy : bool, optional
+        True for a copy in any case, False for none.
 
     Raises
     ------
     TypeError
         If the object does not speak it, or the dtype is not supported.
     BufferError
-        If the memory is not the CPU's.
+        If the memory is neither the CPU's nor a GPU's that is here, or a copy is needed and forbidden.
+
+    Examples
+    --------
+    >>> import fastgrad as fg, numpy as np
+    >>> fg.from_dlpack(np.arange(3))
+    tensor([0, 1, 2])
     """
+    out = _from_dlpack(ext_tensor)
+    if device is not None and as_device(device).code != _field(out, _DEVICE):
+        if copy is False:
+            raise BufferError(f"from_dlpack(): a copy is needed to bring it to {as_device(device)}")
+        return out.to(device)
+    return out.clone() if copy else out
+
+
+def _from_dlpack(ext_tensor: Any) -> Any:
     if isinstance(ext_tensor, TensorBase):
         return ext_tensor.detach()
+    if interchange.is_capsule(ext_tensor):
+        kind, number = interchange.device_of_capsule(ext_tensor)
+        if kind == interchange.CUDA:
+            return interchange.from_capsule(ext_tensor)
+        ext_tensor = _Capsule(ext_tensor, (kind, number))
     if not hasattr(ext_tensor, "__dlpack__"):
         raise TypeError(
             f"from_dlpack(): expected an object with __dlpack__, but got {type(ext_tensor).__name__}"
         )
+    where = ext_tensor.__dlpack_device__() if hasattr(ext_tensor, "__dlpack_device__") else ()
+    if where and where[0] == interchange.CUDA:
+        return interchange.from_object(ext_tensor, where[1])
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
         )  # producers may mark memory as read-only; DLPack itself has no such notion
         return from_numpy(np.from_dlpack(ext_tensor))
+
+
+class _Capsule:
+    """A capsule of DLPack's as an object that speaks it."""
+
+    def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
+        self._capsule, self._device = capsule, device
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device
 
 
 def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:
@@ -264,14 +310,25 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         out = rt.from_list(data, -1 if dtype is None else dtype_code(dtype))
         if out is not NotImplemented:
             return finish(out, requires_grad)
+    if _is_on_gpu(data):
+        return tensor(
+            interchange.from_array_interface(data), dtype=dtype, device=device, requires_grad=requires_grad
+        )
     array = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
     out = allocate("tensor", dtypes.of_numpy(array.dtype).code, array.shape, device_code(device))
     rt.write(out, array)
     return finish(out, requires_grad)
 
 
+def _is_on_gpu(data: Any) -> bool:
+    """Whether data is an array of another library's in the memory of a GPU."""
+    return hasattr(data, "__cuda_array_interface__")
+
+
 def _copy(out: Any, source: Any) -> None:
     rt.copy(out, source)
+    if _field(out, _DEVICE) >= FIRST_GPU and not _field(source, _DEVICE):
+        pinned.copied(source, attached()[_field(out, _DEVICE) - FIRST_GPU], True)
 
 
 @public("asarray", method=False)
@@ -282,6 +339,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     if isinstance(data, TensorBase):
         out = data if dtype is None else data.to(dtype)
         return out if device is None else out.to(device)
+    if _is_on_gpu(data):
+        return as_tensor(interchange.from_array_interface(data), dtype, device)
     if isinstance(data, np.ndarray) and (device is None or device_code(device) == 0):
         shared = from_numpy(data)
         return shared if dtype is None else shared.to(dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any
 
-from fastgrad.cuda import pinned
+from fastgrad.cuda import interchange, pinned
 from fastgrad.cuda.gpus import attached
 from fastgrad.cuda.selection import index_of
 from fastgrad.cuda.streams import Stream
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _DEVICE, _DTYPE = TENSOR.fields["device"][0], TENSOR.fields["dtype"][0]
 _DATA = STORAGE.fields["data"][0]
 _field = rt.field
+_CPU = (1, 0)  # to DLPack
 
 
 class Placement(Methods):
@@ -125,6 +126,33 @@ class Placement(Methods):
                 f"{self.device}"
             )
         stream._gpu.record_use(rt.storage_field(self, _DATA), stream.cuda_stream)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return interchange.array_interface(self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: builtins.bool | None = None,
+    ) -> Any:
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if not _field(self, _DEVICE):
+            # DLPack of a bool array is exported by NumPy as such; read-only memory never arises here.
+            options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+            return self.numpy().__dlpack__(**{k: v for k, v in options.items() if v is not None})
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            if tuple(dl_device) == _CPU and copy is not False:
+                return self.cpu().__dlpack__(max_version=max_version)
+            raise BufferError(f"__dlpack__(): {self.device} cannot give memory of device {tuple(dl_device)}")
+        return interchange.dlpack(self.clone() if copy else self, stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU if not _field(self, _DEVICE) else (interchange.CUDA, self.get_device())
 
 
 def move(x: Any, target: Device, non_blocking: builtins.bool) -> Any:

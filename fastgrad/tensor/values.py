@@ -73,16 +73,6 @@ class Values(Methods):
 
     __array_priority__ = 1000
 
-    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
-        if self.requires_grad:
-            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        array = self.numpy()
-        # DLPack of a bool array is exported by NumPy as such; read-only memory never arises here.
-        return array.__dlpack__(**{k: v for k, v in options.items() if v is not None})
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
-
     def _scalar(self) -> Any:
         if _field(self, _NUMEL) != 1:
             raise TypeError(
