@@ -68,9 +68,12 @@ class Placement(Methods):
         RuntimeError
             If the device is no GPU, or there is no such GPU.
         """
+        here = _field(self, _DEVICE)
         where = as_device("cuda" if device is None else device, "cuda")
         if where.type != "cuda":
             raise RuntimeError("Invalid device, must be cuda device")
+        if memory_format is None and where.code == here:
+            return self  # type: ignore[return-value]
         options = {} if memory_format is None else {"memory_format": memory_format}
         return self.to(
             device=where, non_blocking=bool(as_truth("cuda", "non_blocking", non_blocking)), **options
