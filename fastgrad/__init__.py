@@ -39,7 +39,20 @@ from fastgrad.functions.memory_format import (
     preserve_format,
 )
 from fastgrad.functions.public import PACKAGE
-from fastgrad import amp, autograd, cuda, debug, linalg, nn, optim, serialization, utils
+from fastgrad import (
+    accelerator,
+    amp,
+    autograd,
+    backends,
+    cuda,
+    debug,
+    linalg,
+    nn,
+    optim,
+    serialization,
+    utils,
+    version,
+)
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from fastgrad.autograd.introspect import hooks
 from fastgrad.autograd.modes import (
@@ -64,6 +77,7 @@ from fastgrad.random import (
 from fastgrad.amp import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
 from fastgrad.serialization import load, save
 from fastgrad.cuda import OutOfMemoryError
+from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 from fastgrad.warm import warmup
 
 
@@ -87,9 +101,11 @@ __all__ = [
     "Size",
     "Tensor",
     "__version__",
+    "accelerator",
     "amp",
     "autocast",
     "autograd",
+    "backends",
     "bfloat16",
     "cuda",
     "bool",
@@ -110,6 +126,7 @@ __all__ = [
     "get_default_device",
     "get_autocast_dtype",
     "get_default_dtype",
+    "get_float32_matmul_precision",
     "get_num_threads",
     "get_rng_state",
     "half",
@@ -143,12 +160,14 @@ __all__ = [
     "serialization",
     "set_default_device",
     "set_default_dtype",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",
     "set_rng_state",
     "uint8",
     "utils",
+    "version",
     "warmup",
     *PACKAGE,
 ]

@@ -187,9 +187,10 @@ def _existing_device(name: str) -> str:
 
 
 def _doctor(_: argparse.Namespace) -> None:
+    from fastgrad.cuda import properties
     from fastgrad.debug import environment
 
-    sections = environment()
+    sections = environment() | {"cuda": properties.environment()}
     width = max((len(key) for rows in sections.values() for key in rows), default=0)
     heading: Callable[[str], None] = print
     if _has("rich"):

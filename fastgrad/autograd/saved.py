@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from fastgrad.autograd.modes import Mode, no_grad
+from fastgrad.cuda import selection
 from fastgrad.native.build.loader import ContextBase, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import PYTHON_APPLY, REFUSAL_SETTING, SAVED_FREED, SAVED_SETTING
 from fastgrad.native.contracts.limits import SAVED_INPUTS
@@ -103,7 +104,7 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
     Parameters
     ----------
     pin_memory : bool
-        Not supported yet.
+        Let it be memory that a GPU copies from by itself, if there is one; see `Tensor.pin_memory`.
     device_type : str
         The device that pinned memory would serve.
 
@@ -117,15 +118,15 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        if pin_memory:
-            raise NotImplementedError("save_on_cpu(pin_memory=True) is not supported; leave it off")
+        pins = bool(pin_memory) and selection.is_available()
 
         def pack(tensor: Any) -> tuple[Any, Any]:
-            return (tensor.device, tensor.detach().cpu())
+            packed = tensor.detach().cpu()
+            return (tensor.device, packed.pin_memory() if pins else packed)
 
         def unpack(packed: tuple[Any, Any]) -> Any:
             device, tensor = packed
-            return tensor.to(device)
+            return tensor.to(device, non_blocking=pins)
 
         super().__init__(pack, unpack)
 

@@ -33,6 +33,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuMemFree": (_P,),
     "cuMemHostAlloc": (_P, _Z, _U),
     "cuMemFreeHost": (_P,),
+    "cuPointerGetAttribute": (_P, _I, _P),
     "cuMemcpyHtoDAsync": (_P, _P, _Z, _P),
     "cuMemcpyDtoHAsync": (_P, _P, _Z, _P),
     "cuMemsetD8Async": (_P, ctypes.c_ubyte, _Z, _P),

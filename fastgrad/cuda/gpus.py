@@ -88,6 +88,7 @@ class Gpu:
         for name in DRIVER:
             self._set(name, driver.address(name))
         self._set("context", self.context)
+        self._set("allow_tf32", int(_allow_tf32))
         self._set("stream", self.stream)
         self._set("synchronous", int(os.environ.get("FASTGRAD_CUDA_SYNC", "0") not in ("", "0")))
         self._set("arena", self._routine("new_arena", self.stream))
@@ -352,6 +353,7 @@ def _encoded(items: tuple[str | int, ...], frame: Frame) -> int:
 # --- all of them -----------------------------------------------------------------------------------------------
 
 _gpus: list[Gpu] | None = None
+_allow_tf32 = False
 _count: int | None = None  # of GPUs, once the driver was asked
 _forked_child = False  # of a process that had asked the driver, which then serves no child
 
@@ -409,6 +411,15 @@ def count() -> int:
             except RuntimeError:  # no driver, or one that finds no GPU
                 return 0
         return _count
+
+
+def set_allow_tf32(allow: bool) -> None:
+    """Let products of float32 matrices round their factors to TF32, on all GPUs, or not."""
+    global _allow_tf32
+    with _lock:
+        _allow_tf32 = allow
+        for gpu in attached():
+            gpu._set("allow_tf32", int(allow))
 
 
 def is_attached() -> bool:

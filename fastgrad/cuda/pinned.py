@@ -105,6 +105,20 @@ def _in_rows(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(steps[::-1])
 
 
+def empty_cache() -> None:
+    """Give blocks that no tensor has back to the system."""
+    later.settle()
+    if not gpus.is_attached():
+        return
+    with _lock:
+        addresses = [address for blocks in _free.values() for address in blocks]
+        _free.clear()
+    gpu = gpus.attached()[0]
+    gpu.make_current()
+    for address in addresses:
+        gpu.driver.ask("cuMemFreeHost", address)
+
+
 def is_pinned(tensor: Any) -> bool:
     """Whether a tensor lies in memory that `pin` locked."""
     return _memory_of(tensor) is not None

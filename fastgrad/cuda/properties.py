@@ -158,5 +158,5 @@ def _cache() -> str:
     from fastgrad.native.build import cache
 
     folder = cache.place().folder
-    files = list(folder.glob("*.cubin")) if folder is not None else []
+    files = list(folder.glob("*-sm_*.o")) if folder is not None else []
     return f"{len(files)} cubins, {sum(f.stat().st_size for f in files) / 1024:.0f} KiB"

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fastgrad import dtypes
+from fastgrad import capsules, dtypes
+from fastgrad.cuda import interchange, pinned
+from fastgrad.cuda.gpus import attached
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.errors import renamed
 from fastgrad.functions import dlpack
@@ -30,7 +32,7 @@ from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64
 from fastgrad.native.contracts.frames.filling import NORMAL, UNIFORM
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FIRST_GPU, MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
@@ -184,22 +186,53 @@ def from_numpy(ndarray: np.ndarray) -> Any:
 
 
 @public(method=False)
-def from_dlpack(ext_tensor: Any) -> Any:
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
     """A tensor over the memory of an object of another library that speaks DLPack.
+
+    Parameters
+    ----------
+    ext_tensor : object with ``__dlpack__``, or a capsule
+    device : device, str, int or None
+        Where the tensor shall be; on another device than the memory it is a copy.
+    copy : bool, optional
+        True for a copy in any case, False for none.
 
     Raises
     ------
     TypeError
         If the object does not speak it, or the dtype is not supported.
     BufferError
-        If the memory is not the CPU's.
+        If the memory is neither the CPU's nor a GPU's that is here, or a copy is needed and forbidden.
+
+    Examples
+    --------
+    >>> import fastgrad as fg, numpy as np
+    >>> fg.from_dlpack(np.arange(3))
+    tensor([0, 1, 2])
     """
+    out = _from_dlpack(ext_tensor)
+    if device is not None and as_device(device).code != _field(out, _DEVICE):
+        if copy is False:
+            raise BufferError(f"from_dlpack(): a copy is needed to bring it to {as_device(device)}")
+        return out.to(device)
+    return out.clone() if copy else out
+
+
+def _from_dlpack(ext_tensor: Any) -> Any:
     if isinstance(ext_tensor, TensorBase):
         return ext_tensor.detach()
+    if capsules.is_capsule(ext_tensor):
+        found = capsules.inside(ext_tensor).tensor
+        if found.device_type == capsules.CUDA:
+            return interchange.from_capsule(ext_tensor)
+        ext_tensor = capsules.Speaker(ext_tensor, (found.device_type, found.device_id))
     if not hasattr(ext_tensor, "__dlpack__"):
         raise TypeError(
             f"from_dlpack(): expected an object with __dlpack__, but got {type(ext_tensor).__name__}"
         )
+    where = ext_tensor.__dlpack_device__() if hasattr(ext_tensor, "__dlpack_device__") else ()
+    if where and where[0] == capsules.CUDA:
+        return interchange.from_object(ext_tensor, where[1])
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
@@ -275,14 +308,25 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         out = rt.from_list(data, -1 if dtype is None else dtype_code(dtype))
         if out is not NotImplemented:
             return finish(out, requires_grad)
+    if _is_on_gpu(data):
+        return tensor(
+            interchange.from_array_interface(data), dtype=dtype, device=device, requires_grad=requires_grad
+        )
     array, found = array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
     out = allocate("tensor", found.code, array.shape, device_code(device))
     write_values(out, array)
     return finish(out, requires_grad)
 
 
+def _is_on_gpu(data: Any) -> bool:
+    """Whether data is an array of another library's in the memory of a GPU."""
+    return hasattr(data, "__cuda_array_interface__")
+
+
 def _copy(out: Any, source: Any) -> None:
     rt.copy(out, source)
+    if _field(out, _DEVICE) >= FIRST_GPU and not _field(source, _DEVICE):
+        pinned.copied(source, attached()[_field(out, _DEVICE) - FIRST_GPU], True)
 
 
 @public("asarray", method=False)
@@ -293,6 +337,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     if isinstance(data, TensorBase):
         out = data if dtype is None else data.to(dtype)
         return out if device is None else out.to(device)
+    if _is_on_gpu(data):
+        return as_tensor(interchange.from_array_interface(data), dtype, device)
     if isinstance(data, np.ndarray) and (device is None or device_code(device) == 0):
         shared = from_numpy(data)
         return shared if dtype is None else shared.to(dtype)

@@ -61,6 +61,14 @@ class Storage:
         """The bytes; a copy of them unless they are the CPU's."""
         return elements_of(self.flat).view(np.uint8).data
 
+    def cuda(self, device: Any = None) -> Storage:
+        """The memory on a GPU, by default the current one."""
+        return Storage(self.flat.cuda(device))
+
+    def cpu(self) -> Storage:
+        """The memory on the CPU."""
+        return Storage(self.flat.cpu())
+
     def __reduce__(self) -> Any:
         return from_bytes, (self.flat.dtype, bytes(self.buffer))
 

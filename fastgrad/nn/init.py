@@ -443,7 +443,7 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Generato
 
 def _drawn_on(generator: Generator | None) -> Any:
     """Where numbers are drawn that the host works on: at its generator's, or on the host itself."""
-    return "cpu" if generator is None else generator.device
+    return generator.device if isinstance(generator, Generator) else "cpu"
 
 
 def _need_matrix(name: str, tensor: Any) -> None:

@@ -215,6 +215,7 @@ def _restored(storage: Storage, location: str) -> Storage:
         return storage
     try:
         where = device(location)
+        where.code  # noqa: B018 - raises if there is none
     except RuntimeError as error:
         raise RuntimeError(
             f"don't know how to restore data location of a storage (tagged with {location}): there is no such device "

@@ -124,9 +124,10 @@ class Copies(Methods):
 
     def cpu(self, memory_format: Any = None) -> Tensor:
         """The tensor on the CPU; itself if it is there."""
+        here = _field(self, _DEVICE)
         if memory_format is not None:
             return self.to(device="cpu", memory_format=memory_format)
-        return self if _field(self, _DEVICE) == 0 else self.to(device="cpu")
+        return self if here == 0 else self.to(device="cpu")
 
     def type(self, dtype: Any = None) -> Any:
         """The name of the tensor's type, or the tensor in another dtype.

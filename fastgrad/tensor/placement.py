@@ -5,10 +5,13 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any
 
-from fastgrad.cuda import pinned
+from fastgrad import capsules
+from fastgrad.cuda import interchange, pinned
 from fastgrad.cuda.gpus import attached
 from fastgrad.cuda.selection import index_of
 from fastgrad.cuda.streams import Stream
+from fastgrad.dtypes import bfloat16
+from fastgrad.functions import dlpack
 from fastgrad.functions.arguments import as_truth
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 _DEVICE, _DTYPE = TENSOR.fields["device"][0], TENSOR.fields["dtype"][0]
 _DATA = STORAGE.fields["data"][0]
 _field = rt.field
+_CPU = (1, 0)  # to DLPack
 
 
 class Placement(Methods):
@@ -67,9 +71,12 @@ class Placement(Methods):
         RuntimeError
             If the device is no GPU, or there is no such GPU.
         """
+        here = _field(self, _DEVICE)
         where = as_device("cuda" if device is None else device, "cuda")
         if where.type != "cuda":
             raise RuntimeError("Invalid device, must be cuda device")
+        if memory_format is None and where.code == here:
+            return self  # type: ignore[return-value]
         options = {} if memory_format is None else {"memory_format": memory_format}
         return self.to(
             device=where, non_blocking=bool(as_truth("cuda", "non_blocking", non_blocking)), **options
@@ -125,6 +132,35 @@ class Placement(Methods):
                 f"{self.device}"
             )
         stream._gpu.record_use(rt.storage_field(self, _DATA), stream.cuda_stream)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return interchange.array_interface(self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: builtins.bool | None = None,
+    ) -> Any:
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if not _field(self, _DEVICE):
+            if self.dtype is bfloat16:
+                return dlpack.exported(self)
+            # DLPack of a bool array is exported by NumPy as such; read-only memory never arises here.
+            options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+            return self.numpy().__dlpack__(**{k: v for k, v in options.items() if v is not None})
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            if tuple(dl_device) == _CPU and copy is not False:
+                return self.cpu().__dlpack__(max_version=max_version)
+            raise BufferError(f"__dlpack__(): {self.device} cannot give memory of device {tuple(dl_device)}")
+        return interchange.dlpack(self.clone() if copy else self, stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU if not _field(self, _DEVICE) else (capsules.CUDA, self.get_device())
 
 
 def move(x: Any, target: Device, non_blocking: builtins.bool) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad.dtypes import bfloat16
-from fastgrad.functions import creation, dlpack
+from fastgrad.functions import creation
 from fastgrad.functions.data import elements_of, values_of
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED, REQUIRES_GRAD
@@ -82,18 +82,6 @@ class Values(Methods):
         return creation.from_numpy(np.asarray(array))
 
     __array_priority__ = 1000
-
-    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
-        if self.requires_grad:
-            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        if self.dtype is bfloat16:
-            return dlpack.exported(self)
-        array = self.numpy()
-        # DLPack of a bool array is exported by NumPy as such; read-only memory never arises here.
-        return array.__dlpack__(**{k: v for k, v in options.items() if v is not None})
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
 
     def _scalar(self) -> Any:
         if _field(self, _NUMEL) != 1:

@@ -148,6 +148,12 @@ class FakeDriver(Driver):
             ctypes.memset(address, _FRESH, self._sizes.pop(address))
         return 0
 
+    def _cuPointerGetAttribute(self, out: int, attribute: int, address: int) -> int:
+        if attribute != 9 or not any(a <= address < a + n for a, n in self._sizes.items()):
+            return INVALID_VALUE
+        ctypes.c_int.from_address(out).value = 0
+        return 0
+
     def _cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
         if any(start <= source < start + len(room) for start, room in self._host.items()):
             self._put(stream, lambda: self._copy(target, source, nbytes))
@@ -273,7 +279,10 @@ class FakeDriver(Driver):
         def pass_by() -> None:
             mark.done, mark.time = True, next(self._clock)
 
-        self._put(stream, pass_by)
+        if self.waiting(stream):
+            self._put(stream, pass_by)
+        else:  # nobody has to wait for that
+            pass_by()
         return 0
 
     def _cuEventQuery(self, event: int) -> int:

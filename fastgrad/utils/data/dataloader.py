@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from fastgrad.cuda.selection import is_available
 from fastgrad.random import Generator
 from fastgrad.utils.data.collate import default_collate, default_convert
 from fastgrad.utils.data.dataset import IterableDataset
+from fastgrad.utils.data.pinning import pinned
 from fastgrad.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 
 
@@ -32,7 +35,8 @@ class DataLoader:
         Makes a batch of a list of samples, by default `default_collate`; with ``batch_size=None`` it gets
         each sample, and `default_convert` is the default.
     pin_memory : bool
-        Not supported.
+        Copy batches into memory from which a GPU copies by itself; see `Tensor.pin_memory`. Without a GPU there is a
+        warning, and nothing is copied.
     drop_last : bool
         Leave out a last batch that is not full.
     generator : Generator, optional
@@ -43,7 +47,7 @@ class DataLoader:
     ValueError
         If options contradict each other.
     NotImplementedError
-        If `num_workers` or `pin_memory` is set.
+        If `num_workers` is set.
 
     Examples
     --------
@@ -67,11 +71,8 @@ class DataLoader:
     ) -> None:
         if num_workers < 0:
             raise ValueError("num_workers option should be non-negative")
-        if num_workers or pin_memory:
-            raise NotImplementedError(
-                f"DataLoader(): num_workers={num_workers} and pin_memory={pin_memory} are not supported; use 0 and "
-                "False"
-            )
+        if num_workers:
+            raise NotImplementedError(f"DataLoader(): num_workers={num_workers} is not supported; use 0")
         _check_options(dataset, batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.dataset = dataset
         self.num_workers = num_workers
@@ -95,9 +96,18 @@ class DataLoader:
         self.collate_fn = usual if collate_fn is None else collate_fn
 
     def __iter__(self) -> Iterator[Any]:
-        if self.iterable:
-            return self._from_stream()
-        return map(self.collate_fn, self._by_number())
+        batches = self._from_stream() if self.iterable else map(self.collate_fn, self._by_number())
+        return map(pinned, batches) if self.pin_memory and self._has_gpu() else batches
+
+    def _has_gpu(self) -> bool:
+        if is_available():
+            return True
+        warnings.warn(
+            "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
+            "used.",
+            stacklevel=3,
+        )
+        return False
 
     def _by_number(self) -> Iterator[Any]:
         if self.batch_sampler is None:
