@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from cuda_comparing import ROWS, agree, both, numbers
+from cuda_comparing import ROWS, agree, both, close, numbers
 
 from fastgrad.kernels.cuda import index, losses, optim
+from fastgrad.kernels.cuda.attention import TILE
 from fastgrad.native.contracts.element_types import (
     BOOL,
     DTYPES,
@@ -679,3 +680,49 @@ def test_padding(mode, after):
         g = uniform(2 * longer * after, 1) if dtype == FLOAT32 else np.arange(2 * longer * after)
         frame |= {"length": longer, "out_length": length}
         agree("pad_backward", dtype, FLAT, {"out": np.ones(2 * length * after, x.dtype)}, 4, 32, x=g, **frame)
+
+
+# --- attention -------------------------------------------------------------------------------------------------
+
+
+def heads_of(name: str, heads: int, rows: int, width: int) -> dict:
+    """Strides of an operand whose heads lie within its rows."""
+    return {f"{name}__batch": heads * rows * width, f"{name}__head": width, f"{name}__row": heads * width}
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "width", "causal", "masked"), [(3, 4, 3, 0, 1), (3, 3, 2, 1, 0), (1, 34, 33, 0, 0)]
+)
+def test_attention(queries, keys, width, causal, masked):
+    batch, heads, group = 1, 2, 2
+    of_queries, of_keys = batch * heads * queries * width, batch * heads // group * keys * width
+    q, g = uniform(of_queries, 0) - 0.5, uniform(of_queries, 1) - 0.3
+    k, v = uniform(of_keys, 2) - 0.5, uniform(of_keys, 3)
+    room = np.zeros(1 << 18, np.float32)
+    frame = {
+        "batch": batch, "heads": heads, "group": group, "queries": queries, "keys": keys, "width": width,
+        "causal": causal, "scale": bits(0.7), "q__data": q, "k__data": k, "v__data": v, "scratch__data": room,
+        "scratch__nbytes": room.nbytes, "scratch__count": 1,
+    }  # fmt: skip
+    for name in ("q", "out", "grad_out", "grad_q"):
+        frame |= heads_of(name, heads, queries, width)
+    for name in ("k", "v", "grad_k", "grad_v"):
+        frame |= heads_of(name, heads // group, keys, width)
+    if masked:
+        mask = np.where(uniform(batch * heads * queries * keys, 4) < 0.3, -np.inf, 0.25).astype(np.float32)
+        mask[:keys] = -np.inf  # a query without keys
+        frame |= {"mask__data": mask, "mask__batch": heads * queries * keys, "mask__head": queries * keys}
+        frame |= {"mask__row": keys}
+    outs = {
+        "out__data": np.ones(of_queries, np.float32),
+        "lse": np.zeros(batch * heads * queries, np.float32),
+    }
+    mine, found = both("attention", FLOAT32, FLAT, outs, 32, **frame)
+    for key in outs:
+        close(mine[key], found[key], 16, key, 0.5)
+    if width > TILE:  # a shuffle of the simulation takes long
+        return
+    frame |= {"out__data": found["out__data"], "lse": found["lse"], "grad_out__data": g}
+    outs = {"grad_q__data": np.ones(of_queries, np.float32)}
+    outs |= {f"grad_{name}__data": np.ones(of_keys, np.float32) for name in ("k", "v")}
+    agree("attention_backward", FLOAT32, FLAT, outs, 32, 32, 0.5, **frame)

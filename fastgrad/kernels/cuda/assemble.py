@@ -15,9 +15,6 @@ from fastgrad.kernels.cuda.compile import body_of
 from fastgrad.kernels.cuda.frames import view
 from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS
 
-RESIDENT = 768
-"""Threads that a multiprocessor has room for at least: with 80 registers each."""
-
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 
 
@@ -35,17 +32,18 @@ class Assembled(NamedTuple):
 
 def assembled(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Assembled:
     """Compile a kernel for an architecture such as ``sm_90``."""
-    function, launch = _function(kernel, dtype, layout_class)
+    function, launch, resident = _function(kernel, dtype, layout_class)
     entry = "fastgrad_" + re.sub(r"\W", "_", kernel.name)
-    ptx = _ptx(function, launch, architecture)
+    ptx = _ptx(function, launch, resident, architecture)
     ptx = ptx.replace(_ENTRY.findall(ptx)[0], entry)
     code, report = _cubin(ptx, architecture)
     return Assembled(code, entry, launch, ptx, report)
 
 
 @functools.lru_cache(maxsize=1)
-def _function(kernel: Any, dtype: int, layout_class: int) -> tuple[Any, Launch]:
-    """The function of a kernel with a parameter for each word of its frame that it takes, and its launch.
+def _function(kernel: Any, dtype: int, layout_class: int) -> tuple[Any, Launch, int]:
+    """The function of a kernel with a parameter for each word of its frame that it takes, its launch, and how many
+    threads there has to be room for.
 
     It is kept for the next architecture.
     """
@@ -56,7 +54,8 @@ def _function(kernel: Any, dtype: int, layout_class: int) -> tuple[Any, Launch]:
     parameters = ", ".join(f"w{k}" for k in range(parameters_of(frame.n_words, body.kind)))
     scope = {**frame.scope, "run": target.made(body.run)}
     exec(f"def kernel({parameters}):\n    run({words})\n", scope)
-    return scope["kernel"], Launch(body.kind, frame.n_words, body.items, body.per_block, body.threads)
+    launch = Launch(body.kind, frame.n_words, body.items, body.per_block, body.threads)
+    return scope["kernel"], launch, body.resident
 
 
 def parameters_of(n_words: int, kind: int) -> int:
@@ -64,7 +63,7 @@ def parameters_of(n_words: int, kind: int) -> int:
     return n_words + (DIVISORS if kind == DIVIDED else 0)
 
 
-def _ptx(function: Any, launch: Launch, architecture: str) -> str:
+def _ptx(function: Any, launch: Launch, resident: int, architecture: str) -> str:
     _without_device()
     signature = types.void(*[types.int64] * parameters_of(launch.n_words, launch.kind))
     ptx, _ = cuda.compile(
@@ -73,7 +72,7 @@ def _ptx(function: Any, launch: Launch, architecture: str) -> str:
         device=False,
         abi="numba",
         cc=_capability(architecture),
-        launch_bounds=(launch.threads, max(1, RESIDENT // launch.threads)),
+        launch_bounds=(launch.threads, max(1, resident // launch.threads)),
     )
     return str(ptx).replace("\0", "")
 
