@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from numba import cuda
@@ -64,27 +66,28 @@ def parameters_of(n_words: int, kind: int) -> int:
 
 
 def _ptx(function: Any, launch: Launch, resident: int, architecture: str) -> str:
-    _without_device()
     signature = types.void(*[types.int64] * parameters_of(launch.n_words, launch.kind))
-    ptx, _ = cuda.compile(
-        function,
-        signature,
-        device=False,
-        abi="numba",
-        cc=_capability(architecture),
-        launch_bounds=(launch.threads, max(1, resident // launch.threads)),
-    )
+    bounds = (launch.threads, max(1, resident // launch.threads))
+    with _without_device():
+        ptx, _ = cuda.compile(
+            function, signature, device=False, abi="numba", cc=_capability(architecture), launch_bounds=bounds
+        )
     return str(ptx).replace("\0", "")
 
 
-@functools.cache
-def _without_device() -> None:
-    """Functions that kernels call are compiled for the device that there is; here is none."""
+class _Absent:
+    compute_capability = (9, 0)
 
-    class Absent:
-        compute_capability = (9, 0)
 
-    dispatcher.get_current_device = lambda: Absent
+@contextlib.contextmanager
+def _without_device() -> Iterator[None]:
+    """Functions that kernels call are compiled for the device that there is; here is none, and none is asked for."""
+    before = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: _Absent
+    try:
+        yield
+    finally:
+        dispatcher.get_current_device = before
 
 
 def _capability(architecture: str) -> tuple[int, int]:
