@@ -8,7 +8,7 @@ import numpy as np
 from cuda_simulator import run, words_of
 
 from fastgrad.kernels.compile import compile_kernel
-from fastgrad.native.contracts.element_types import DTYPES
+from fastgrad.native.contracts.element_types import DTYPES, FLOAT32
 from fastgrad.ops.kernel_table import KERNELS
 
 ROWS = {kernel.name: kernel for kernel in KERNELS}
@@ -100,3 +100,12 @@ def numbers(rng: np.random.Generator, count: int, dtype: int) -> np.ndarray:
     at = rng.permutation(count)[: len(special) if count > 3 * len(special) else 0]
     found[at] = special[: len(at)]
     return found
+
+
+def bits(value: float) -> int:
+    """A float as it stands in a frame."""
+    return int(np.float64(value).view(np.int64))
+
+
+def uniform(count: int, seed: int, dtype: int = FLOAT32) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(0.1, 1, count).astype(DTYPES[dtype])

@@ -9,9 +9,9 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.autograd.modes import Mode
-from fastgrad.functions.device import device as Device  # noqa: N812
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import AUTOCAST, AUTOCAST_BFLOAT16, AUTOCAST_FLOAT16
+from fastgrad.places import device as Device  # noqa: N812
 
 _MODES = {dtypes.bfloat16: AUTOCAST_BFLOAT16, dtypes.float16: AUTOCAST_FLOAT16}
 

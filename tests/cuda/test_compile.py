@@ -14,7 +14,15 @@ from fastgrad.kernels.cuda import compile as compilation
 from fastgrad.kernels.cuda.builder import Launch
 from fastgrad.native.build import cache
 from fastgrad.native.contracts.cuda import DIVIDED, DOWNLOAD, PLAIN, UPLOAD, ZEROED
-from fastgrad.native.contracts.element_types import BOOL, DTYPES, FLOAT32, FLOAT64, FLOATS, INT32
+from fastgrad.native.contracts.element_types import (
+    BOOL,
+    DTYPES,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    INT32,
+    SUPPORTED_DTYPES,
+)
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
 from fastgrad.ops.kernel_table import KERNELS
 
@@ -77,12 +85,12 @@ def representatives() -> list[tuple[str, int, int, tuple[str, ...]]]:
     return found
 
 
-def everything() -> list[tuple[str, int, int, tuple[str, ...]]]:
+def everything(dtype: int) -> list[tuple[str, int, int, tuple[str, ...]]]:
     return [
-        (k.name, dtype, form, ("sm_90",))
+        (k.name, d, form, ("sm_90",))
         for k in mine()
-        for dtype, form in k.cells()
-        if not compilation.of_halves(k, dtype)
+        for d, form in k.cells()
+        if d == dtype and d in dtypes_of(k)
     ]
 
 
@@ -122,8 +130,9 @@ def test_kernels_compile():
 
 @needs_compiler
 @pytest.mark.slow
-def test_all_cells_compile():
-    found = compiled(everything())
+@pytest.mark.parametrize("dtype", SUPPORTED_DTYPES, ids=DTYPES.__getitem__)
+def test_all_cells_compile(dtype):
+    found = compiled(everything(dtype))
     problems = [text for cell, facts in found.items() for text in wrong(cell, facts)]
     assert not problems, "\n".join(problems)
 

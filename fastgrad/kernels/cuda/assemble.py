@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from numba import cuda
@@ -14,9 +16,6 @@ from fastgrad.kernels.cuda.builder import Launch
 from fastgrad.kernels.cuda.compile import body_of
 from fastgrad.kernels.cuda.frames import view
 from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS
-
-RESIDENT = 768
-"""Threads that a multiprocessor has room for at least: with 80 registers each."""
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 
@@ -35,17 +34,18 @@ class Assembled(NamedTuple):
 
 def assembled(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Assembled:
     """Compile a kernel for an architecture such as ``sm_90``."""
-    function, launch = _function(kernel, dtype, layout_class)
+    function, launch, resident = _function(kernel, dtype, layout_class)
     entry = "fastgrad_" + re.sub(r"\W", "_", kernel.name)
-    ptx = _ptx(function, launch, architecture)
+    ptx = _ptx(function, launch, resident, architecture)
     ptx = ptx.replace(_ENTRY.findall(ptx)[0], entry)
     code, report = _cubin(ptx, architecture)
     return Assembled(code, entry, launch, ptx, report)
 
 
 @functools.lru_cache(maxsize=1)
-def _function(kernel: Any, dtype: int, layout_class: int) -> tuple[Any, Launch]:
-    """The function of a kernel with a parameter for each word of its frame that it takes, and its launch.
+def _function(kernel: Any, dtype: int, layout_class: int) -> tuple[Any, Launch, int]:
+    """The function of a kernel with a parameter for each word of its frame that it takes, its launch, and how many
+    threads there has to be room for.
 
     It is kept for the next architecture.
     """
@@ -56,7 +56,8 @@ def _function(kernel: Any, dtype: int, layout_class: int) -> tuple[Any, Launch]:
     parameters = ", ".join(f"w{k}" for k in range(parameters_of(frame.n_words, body.kind)))
     scope = {**frame.scope, "run": target.made(body.run)}
     exec(f"def kernel({parameters}):\n    run({words})\n", scope)
-    return scope["kernel"], Launch(body.kind, frame.n_words, body.items, body.per_block, body.threads)
+    launch = Launch(body.kind, frame.n_words, body.items, body.per_block, body.threads)
+    return scope["kernel"], launch, body.resident
 
 
 def parameters_of(n_words: int, kind: int) -> int:
@@ -64,28 +65,29 @@ def parameters_of(n_words: int, kind: int) -> int:
     return n_words + (DIVISORS if kind == DIVIDED else 0)
 
 
-def _ptx(function: Any, launch: Launch, architecture: str) -> str:
-    _without_device()
+def _ptx(function: Any, launch: Launch, resident: int, architecture: str) -> str:
     signature = types.void(*[types.int64] * parameters_of(launch.n_words, launch.kind))
-    ptx, _ = cuda.compile(
-        function,
-        signature,
-        device=False,
-        abi="numba",
-        cc=_capability(architecture),
-        launch_bounds=(launch.threads, max(1, RESIDENT // launch.threads)),
-    )
+    bounds = (launch.threads, max(1, resident // launch.threads))
+    with _without_device():
+        ptx, _ = cuda.compile(
+            function, signature, device=False, abi="numba", cc=_capability(architecture), launch_bounds=bounds
+        )
     return str(ptx).replace("\0", "")
 
 
-@functools.cache
-def _without_device() -> None:
-    """Functions that kernels call are compiled for the device that there is; here is none."""
+class _Absent:
+    compute_capability = (9, 0)
 
-    class Absent:
-        compute_capability = (9, 0)
 
-    dispatcher.get_current_device = lambda: Absent
+@contextlib.contextmanager
+def _without_device() -> Iterator[None]:
+    """Functions that kernels call are compiled for the device that there is; here is none, and none is asked for."""
+    before = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: _Absent
+    try:
+        yield
+    finally:
+        dispatcher.get_current_device = before
 
 
 def _capability(architecture: str) -> tuple[int, int]:

@@ -46,6 +46,8 @@ class Body(NamedTuple):
     kind : int
     repeats : int, optional
         Of how many of the frame's last field it reads, if not of all.
+    resident : int
+        Threads that a multiprocessor has room for at least: with 80 registers each, if there are 768.
     """
 
     run: Callable[..., None] | None
@@ -54,3 +56,4 @@ class Body(NamedTuple):
     threads: int = 1
     kind: int = PLAIN
     repeats: int | None = None
+    resident: int = 768

@@ -37,6 +37,8 @@ BUILDERS: dict[str, str] = {
     )},
     "norm_gradients:rows_backward": "normalization:rows_backward",
     "norm_gradients:rows_gradients": "normalization:rows_gradients",
+    "attention:build": "attention:build", "panels:product": "matrices:product", "gemv:build": "matrices:product",
+    "panels:build": "matrices:panels",
     "pool:build": "pool:build", "pool:pad": "pool:pad", "pool:pad_backward": "pool:pad_backward",
     "embedding:lookup": "embedding:lookup", "embedding:collect": "embedding:collect",
     "index:gather": "index:gather", "index:scatter_add": "index:scatter_add", "index:index": "index:index",

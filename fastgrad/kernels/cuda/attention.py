@@ -1,0 +1,318 @@
+"""Scaled dot-product attention on the CUDA device, tile by tile, so that the matrix of scores never exists as a whole.
+
+A warp has a query and goes through the keys, `TILE` at a time, of which each of its threads has one: it keeps the
+largest score and the sum of exponentials so far and rescales what it has when a later tile has a larger score. The
+queries of a block share their keys, which stand in the block's memory, `TILE` of their elements at a time. The backward
+pass computes the weights anew; there a warp has a query, or a key and goes through the queries. So each gradient is
+added up by one warp, in one order. A query to which the mask leaves no key gives zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastgrad.kernels.cuda.builder import Body
+from fastgrad.kernels.cuda.device import (
+    WARP,
+    Element,
+    Target,
+    barrier,
+    block,
+    blocks,
+    float_of,
+    quotient,
+    shuffle_from,
+    thread,
+    where,
+)
+from fastgrad.kernels.cuda.teams import WARPS, folding, joined_exactly
+from fastgrad.native.contracts.element_types import INT32
+
+THREADS = 256
+TILE = WARP
+PITCH = TILE + 1  # of the rows of a tile, so that those of a column lie in different banks
+
+
+def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    """The kernel of one pass for one dtype."""
+    run = (_backward if kernel.options["backward"] else _forward)(target, dtype, threads)
+    return Body(run, ("batch", "heads", "queries"), threads // WARP, threads, resident=512)
+
+
+def split(a, b):
+    """``a // b`` and the rest, of numbers below 2**31."""
+    q = quotient(np.uint32(a), np.uint32(b))
+    return np.int64(q), np.int64(np.uint32(np.uint32(a) - q * np.uint32(b)))
+
+
+def rows_of(operand, batch, head):
+    """Where the rows of a head begin."""
+    return batch * operand.batch + head * operand.head
+
+
+def _tile(element: Element, warps: int) -> Any:
+    """``tile(room, operand, at, first, count, c, width)``: elements from `c` on of some rows, zeros beyond them."""
+    load, put, zero = element.load, element.put, element.constant(0)
+
+    def tile(room, operand, at, first, count, c, width):
+        column, k = thread() % TILE, thread() // TILE
+        while k < TILE:
+            value = zero
+            if first + k < count and c + column < width:
+                value = load(operand.data, at + (first + k) * operand.row + c + column)
+            put(room, k * PITCH + column, value)
+            k += warps
+
+    return tile
+
+
+def _counted(element: Element) -> Any:
+    """``score(f, product, batch, head, i, j)``: a masked score, -inf where the key does not count."""
+    load, cast, nothing = element.load, element.constant, element.constant(-np.inf)
+
+    def score(f, product, batch, head, i, j):
+        counts = i < f.queries and j < f.keys and (f.causal == 0 or j <= i)
+        value = product * cast(float_of(f.scale))
+        if counts and f.mask.data != 0:
+            value += load(f.mask.data, rows_of(f.mask, batch, head) + i * f.mask.row + j)
+        return where(counts, value, nothing)
+
+    return score
+
+
+def _weighing(element: Element) -> Any:
+    """``weigh(weight, operand, at, count, column)``: a column of rows, weighed by what the threads of a warp have."""
+    load, zero = element.load, element.constant(0)
+
+    def weigh(weight, operand, at, count, column):
+        total, k = zero, np.int32(0)
+        while k < TILE and k < count:
+            total += shuffle_from(weight, k) * load(operand.data, at + k * operand.row + column)
+            k = np.int32(k + 1)
+        return total
+
+    return weigh
+
+
+def _forward(target: Target, dtype: int, threads: int) -> Any:
+    e, warps = target.elements[dtype], threads // WARP
+    load, store, get, zero, one = e.load, e.store, e.get, e.constant(0), e.constant(1)
+    exp, log, maximum, nothing, infinite = (
+        e.math.exp, e.math.log, e.math.maximum, e.constant(-np.inf), e.constant(np.inf),
+    )  # fmt: skip
+    room, tile, score, weigh = e.shared(TILE * PITCH), _tile(e, warps), _counted(e), _weighing(e)
+    fold_greatest = folding(target, _greater(maximum), (dtype, INT32), threads)
+    fold_sum = folding(target, joined_exactly, (dtype, INT32), threads)
+
+    def query(f, shared, b, h, first):
+        lane, i = np.int64(thread() % WARP), first + thread() // WARP
+        own, group = min(i, f.queries - 1), np.int64(quotient(np.uint32(h), np.uint32(f.group)))
+        at_q, at_o = rows_of(f.q, b, h) + own * f.q.row, rows_of(f.out, b, h) + own * f.out.row
+        at_k, at_v = rows_of(f.k, b, group), rows_of(f.v, b, group)
+        best, total, j = nothing, zero, np.int64(0)
+        last = min(f.keys, first + warps) if f.causal != 0 else f.keys
+        while j < last:
+            product, c = zero, np.int64(0)
+            while c < f.width:
+                barrier()
+                tile(shared, f.k, at_k, j, f.keys, c, f.width)
+                barrier()
+                mine = load(f.q.data, at_q + c + lane) if c + lane < f.width else zero
+                d = np.int32(0)
+                while d < TILE:
+                    product += shuffle_from(mine, d) * get(shared, lane * PITCH + d)
+                    d = np.int32(d + 1)
+                c += TILE
+            s = score(f, product, b, h, i, j + lane)
+            top, _ = fold_greatest(s, np.int32(0), WARPS)
+            top = maximum(best, top)
+            shift = where(top == nothing, zero, top)
+            factor = where(best == nothing, zero, exp(best - shift))
+            weight = exp(s - shift)
+            added, _ = fold_sum(weight, np.int32(0), WARPS)
+            best, total = top, total * factor + added
+            c = np.int64(0)
+            while c < f.width:
+                column = min(c + lane, f.width - 1)
+                value = weigh(weight, f.v, at_v + j * f.v.row, f.keys - j, column)
+                if i < f.queries and c + lane < f.width:
+                    before = load(f.out.data, at_o + column) * factor if j > 0 else zero
+                    store(f.out.data, at_o + column, before + value)
+                c += TILE
+            j += TILE
+        if i < f.queries:
+            scale = where(total == zero, zero, one / total)
+            c = lane
+            while c < f.width:
+                store(f.out.data, at_o + c, load(f.out.data, at_o + c) * scale)
+                c += TILE
+            if lane == 0:
+                kept = where(total == zero, infinite, best + log(total))
+                store(f.lse, (b * f.heads + h) * f.queries + i, kept)
+
+    def run(f):
+        shared, tiles, unit = room(), (f.queries + warps - 1) // warps, np.int64(block())
+        while unit < f.batch * f.heads * tiles:
+            head, k = split(unit, tiles)
+            b, h = split(head, f.heads)
+            query(f, shared, b, h, k * warps)
+            unit += blocks()
+
+    return run
+
+
+def _greater(maximum: Any) -> Any:
+    def combine(a, nothing, b, none):
+        return maximum(a, b), nothing
+
+    return combine
+
+
+# --- backward --------------------------------------------------------------------------------------------------
+
+
+def _query_gradient(target: Target, dtype: int, threads: int) -> Any:
+    """``query(f, shared, also, b, h, first)``: the gradients of some queries, one by each warp."""
+    e, warps = target.elements[dtype], threads // WARP
+    load, store, get, cast, zero, exp = e.load, e.store, e.get, e.constant, e.constant(0), e.math.exp
+    tile, score, weigh = _tile(e, warps), _counted(e), _weighing(e)
+    fold_sum = folding(target, joined_exactly, (dtype, INT32), threads)
+
+    def inner(f, at_g, at_o, lane):
+        """The inner product of a row of the result and of its gradient."""
+        total, c = zero, lane
+        while c < f.width:
+            total += load(f.grad_out.data, at_g + c) * load(f.out.data, at_o + c)
+            c += TILE
+        total, _ = fold_sum(total, np.int32(0), WARPS)
+        return total
+
+    def query(f, shared, also, b, h, first):
+        lane, i = np.int64(thread() % WARP), first + thread() // WARP
+        own, group = min(i, f.queries - 1), np.int64(quotient(np.uint32(h), np.uint32(f.group)))
+        at_q, at_g = rows_of(f.q, b, h) + own * f.q.row, rows_of(f.grad_out, b, h) + own * f.grad_out.row
+        at_k, at_v, to = (
+            rows_of(f.k, b, group),
+            rows_of(f.v, b, group),
+            rows_of(f.grad_q, b, h) + own * f.grad_q.row,
+        )
+        delta = inner(f, at_g, rows_of(f.out, b, h) + own * f.out.row, lane)
+        lse, j = load(f.lse, (b * f.heads + h) * f.queries + own), np.int64(0)
+        last = min(f.keys, first + warps) if f.causal != 0 else f.keys
+        while j < last:
+            product, other, c = zero, zero, np.int64(0)
+            while c < f.width:
+                barrier()
+                tile(shared, f.k, at_k, j, f.keys, c, f.width)
+                tile(also, f.v, at_v, j, f.keys, c, f.width)
+                barrier()
+                q = load(f.q.data, at_q + c + lane) if c + lane < f.width else zero
+                g = load(f.grad_out.data, at_g + c + lane) if c + lane < f.width else zero
+                d = np.int32(0)
+                while d < TILE:
+                    product += shuffle_from(q, d) * get(shared, lane * PITCH + d)
+                    other += shuffle_from(g, d) * get(also, lane * PITCH + d)
+                    d = np.int32(d + 1)
+                c += TILE
+            weight = exp(score(f, product, b, h, i, j + lane) - lse) * (other - delta)
+            c = np.int64(0)
+            while c < f.width:
+                column = min(c + lane, f.width - 1)
+                value = weigh(weight, f.k, at_k + j * f.k.row, f.keys - j, column) * cast(float_of(f.scale))
+                if i < f.queries and c + lane < f.width:
+                    before = load(f.grad_q.data, to + column) if j > 0 else zero
+                    store(f.grad_q.data, to + column, before + value)
+                c += TILE
+            j += TILE
+
+    return query
+
+
+def _key_gradient(target: Target, dtype: int, threads: int) -> Any:
+    """``key(f, rooms, b, group, first)``: the gradients of some keys and values, one by each warp."""
+    e, warps = target.elements[dtype], threads // WARP
+    load, store, get, cast, zero, exp = e.load, e.store, e.get, e.constant, e.constant(0), e.math.exp
+    tile, score, weigh = _tile(e, warps), _counted(e), _weighing(e)
+
+    def products(f, rooms, b, h, i, at_k, at_v, lane):
+        """Of this thread's query: the products with key, of gradient and value, and of gradient and result."""
+        product, other, delta, c = zero, zero, zero, np.int64(0)
+        while c < f.width:
+            barrier()
+            tile(rooms[0], f.q, rows_of(f.q, b, h), i, f.queries, c, f.width)
+            tile(rooms[1], f.grad_out, rows_of(f.grad_out, b, h), i, f.queries, c, f.width)
+            tile(rooms[2], f.out, rows_of(f.out, b, h), i, f.queries, c, f.width)
+            barrier()
+            k = load(f.k.data, at_k + c + lane) if c + lane < f.width else zero
+            v = load(f.v.data, at_v + c + lane) if c + lane < f.width else zero
+            d = np.int32(0)
+            while d < TILE:
+                g = get(rooms[1], lane * PITCH + d)
+                product += shuffle_from(k, d) * get(rooms[0], lane * PITCH + d)
+                other += shuffle_from(v, d) * g
+                delta += g * get(rooms[2], lane * PITCH + d)
+                d = np.int32(d + 1)
+            c += TILE
+        return product, other - delta
+
+    def add(f, operand, weight, at, count, grad, to, scale, fresh, there):
+        """Add rows, weighed, to a gradient."""
+        lane, c = np.int64(thread() % WARP), np.int64(0)
+        while c < f.width:
+            column = min(c + lane, f.width - 1)
+            value = weigh(weight, operand, at, count, column) * scale
+            if there and c + lane < f.width:
+                before = zero if fresh else load(grad.data, to + column)
+                store(grad.data, to + column, before + value)
+            c += TILE
+
+    def key(f, rooms, b, group, first):
+        lane, j = np.int64(thread() % WARP), first + thread() // WARP
+        own, there, fresh = min(j, f.keys - 1), j < f.keys, True
+        at_k, at_v = rows_of(f.k, b, group) + own * f.k.row, rows_of(f.v, b, group) + own * f.v.row
+        to_k = rows_of(f.grad_k, b, group) + own * f.grad_k.row
+        to_v = rows_of(f.grad_v, b, group) + own * f.grad_v.row
+        h = group * f.group
+        while h < (group + 1) * f.group:
+            i = np.int64(0)
+            while i < f.queries:
+                product, other = products(f, rooms, b, h, i, at_k, at_v, lane)
+                row = min(i + lane, f.queries - 1)
+                lse = load(f.lse, (b * f.heads + h) * f.queries + row)
+                weight = exp(score(f, product, b, h, i + lane, own) - lse)
+                at, count = rows_of(f.grad_out, b, h) + i * f.grad_out.row, f.queries - i
+                add(f, f.grad_out, weight, at, count, f.grad_v, to_v, cast(1), fresh, there)
+                at = rows_of(f.q, b, h) + i * f.q.row
+                scale = cast(float_of(f.scale))
+                add(f, f.q, weight * other, at, count, f.grad_k, to_k, scale, fresh, there)
+                fresh = False
+                i += TILE
+            h += 1
+
+    return key
+
+
+def _backward(target: Target, dtype: int, threads: int) -> Any:
+    e, warps = target.elements[dtype], threads // WARP
+    room_1, room_2, room_3 = (e.shared(TILE * PITCH) for _ in range(3))
+    query, key = _query_gradient(target, dtype, threads), _key_gradient(target, dtype, threads)
+
+    def run(f):
+        rooms = (room_1(), room_2(), room_3())
+        groups = np.int64(quotient(np.uint32(f.heads), np.uint32(f.group)))
+        of_queries, of_keys = (f.queries + warps - 1) // warps, (f.keys + warps - 1) // warps
+        begin, unit = f.batch * f.heads * of_queries, np.int64(block())
+        while unit < begin + f.batch * groups * of_keys:
+            if unit < begin:
+                head, k = split(unit, of_queries)
+                b, h = split(head, f.heads)
+                query(f, rooms[0], rooms[1], b, h, k * warps)
+            else:
+                head, k = split(unit - begin, of_keys)
+                b, group = split(head, groups)
+                key(f, rooms, b, group, k * warps)
+            unit += blocks()
+
+    return run
