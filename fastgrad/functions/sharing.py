@@ -1,0 +1,141 @@
+"""Tensors over memory that others have made: NumPy's arrays, and what comes by DLPack."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fastgrad import capsules, dtypes
+from fastgrad.cuda import interchange
+from fastgrad.dtypes import dtype as DType  # noqa: N812
+from fastgrad.functions import dlpack
+from fastgrad.functions.public import public
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.records import TENSOR
+from fastgrad.places import as_device
+
+_DEVICE = TENSOR.fields["device"][0]
+_field = rt.field
+
+
+@public(method=False)
+def from_numpy(ndarray: np.ndarray) -> Any:
+    """A tensor over the memory of an array: changes of one are changes of the other.
+
+    Parameters
+    ----------
+    ndarray : numpy.ndarray
+        Of a supported dtype, in native byte order and with non-negative strides.
+
+    Raises
+    ------
+    TypeError
+        If it is no array or of another dtype.
+    ValueError
+        If a stride is negative or not a multiple of the element size.
+
+    Examples
+    --------
+    >>> import fastgrad as fg, numpy as np
+    >>> a = np.zeros(2, np.float32)
+    >>> t = fg.from_numpy(a)
+    >>> a[0] = 1
+    >>> t
+    tensor([1., 0.])
+    """
+    made = rt.over_array(ndarray)
+    if made is not NotImplemented:
+        return made
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    d = dtypes.of_numpy(ndarray.dtype)
+    size = d.itemsize
+    if any(s < 0 for s in ndarray.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. (You can probably work around this by making a copy of your array with "
+            "array.copy().)"
+        )
+    if any(s % size for s in ndarray.strides) and ndarray.size > 1:
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the array first."
+        )
+    if not ndarray.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable, and fastgrad does not support non-writable tensors. This "
+            "means writing "
+            "to this tensor will result in undefined behavior. You may want to copy the array to protect its "
+            "data or make it "
+            "writable before converting it to a tensor.",
+            stacklevel=2,
+        )
+    return foreign(ndarray, d, ndarray.shape, [s // size for s in ndarray.strides], ndarray.ctypes.data)
+
+
+@public(method=False)
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
+    """A tensor over the memory of an object of another library that speaks DLPack.
+
+    Parameters
+    ----------
+    ext_tensor : object with ``__dlpack__``, or a capsule
+    device : device, str, int or None
+        Where the tensor shall be; on another device than the memory it is a copy.
+    copy : bool, optional
+        True for a copy in any case, False for none.
+
+    Raises
+    ------
+    TypeError
+        If the object does not speak it, or the dtype is not supported.
+    BufferError
+        If the memory is neither the CPU's nor a GPU's that is here, or a copy is needed and forbidden.
+
+    Examples
+    --------
+    >>> import fastgrad as fg, numpy as np
+    >>> fg.from_dlpack(np.arange(3))
+    tensor([0, 1, 2])
+    """
+    out = _from_dlpack(ext_tensor)
+    if device is not None and as_device(device).code != _field(out, _DEVICE):
+        if copy is False:
+            raise BufferError(f"from_dlpack(): a copy is needed to bring it to {as_device(device)}")
+        return out.to(device)
+    return out.clone() if copy else out
+
+
+def _from_dlpack(ext_tensor: Any) -> Any:
+    if isinstance(ext_tensor, TensorBase):
+        return ext_tensor.detach()
+    if capsules.is_capsule(ext_tensor):
+        found = capsules.inside(ext_tensor).tensor
+        if found.device_type == capsules.CUDA:
+            return interchange.from_capsule(ext_tensor)
+        ext_tensor = capsules.Speaker(ext_tensor, (found.device_type, found.device_id))
+    if not hasattr(ext_tensor, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack(): expected an object with __dlpack__, but got {type(ext_tensor).__name__}"
+        )
+    where = ext_tensor.__dlpack_device__() if hasattr(ext_tensor, "__dlpack_device__") else ()
+    if where and where[0] == capsules.CUDA:
+        return interchange.from_object(ext_tensor, where[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # producers may mark memory as read-only; DLPack itself has no such notion
+        found = dlpack.imported(ext_tensor)
+        return foreign(*found) if type(found) is tuple else from_numpy(np.from_dlpack(found))
+
+
+def foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:
+    """A tensor over memory of somebody else's, which `owner` keeps."""
+    n = len(shape)
+    if n > MAX_DIMS:
+        raise ValueError(f"a tensor has at most {MAX_DIMS} dimensions in fastgrad, but the array has {n}")
+    reach = sum((s - 1) * st for s, st in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
+    return rt.foreign(d.code, 0, tuple(shape), tuple(strides), address, reach * d.itemsize, owner)
