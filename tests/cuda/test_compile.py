@@ -40,8 +40,8 @@ needs_compiler = pytest.mark.skipif(
 REDUCES_IN_DOUBLES = ("sin", "sin_dx", "cos", "cos_dx")
 # Their numbers are float64, as their frames or their results are; what is done for each element is not.
 OF_DOUBLES = (
-    "memory:constant", "random:sequence", "random:uniform", "random:normal", "dropout:forward", "dropout:again",
-    "pool:pad", "normalization:rows", "normalization:channels", "normalization:fixed",
+    "attention:build", "memory:constant", "random:sequence", "random:uniform", "random:normal", "dropout:forward",
+    "dropout:again", "pool:pad", "normalization:rows", "normalization:channels", "normalization:fixed",
     "normalization:fixed_backward", "norm_gradients:rows_gradients",
 )  # fmt: skip
 OF_OPTIMIZERS = ("sgd", "adam", "rmsprop", "adagrad", "norm_part", "scale", "clip")

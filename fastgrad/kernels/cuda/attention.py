@@ -38,7 +38,7 @@ PITCH = TILE + 1  # of the rows of a tile, so that those of a column lie in diff
 def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """The kernel of one pass for one dtype."""
     run = (_backward if kernel.options["backward"] else _forward)(target, dtype, threads)
-    return Body(run, ("batch", "heads", "queries"), threads // WARP, threads, resident=512)
+    return Body(run, ("batch", "heads", "queries"), threads // WARP, threads, resident=256)
 
 
 def split(a, b):
@@ -102,7 +102,7 @@ def _forward(target: Target, dtype: int, threads: int) -> Any:
     exp, log, maximum, nothing, infinite = (
         e.math.exp, e.math.log, e.math.maximum, e.constant(-np.inf), e.constant(np.inf),
     )  # fmt: skip
-    room, tile, score, weigh = e.shared(TILE * PITCH), _tile(e, warps), _counted(e), _weighing(e)
+    tile, score, weigh = _tile(e, warps), _counted(e), _weighing(e)
     fold_greatest = folding(target, _greater(maximum), (dtype, INT32), threads)
     fold_sum = folding(target, joined_exactly, (dtype, INT32), threads)
 
@@ -151,6 +151,12 @@ def _forward(target: Target, dtype: int, threads: int) -> Any:
             if lane == 0:
                 kept = where(total == zero, infinite, best + log(total))
                 store(f.lse, (b * f.heads + h) * f.queries + i, kept)
+
+    return _each(query, e.shared(TILE * PITCH), warps)
+
+
+def _each(query: Any, room: Any, warps: int) -> Any:
+    """The loop over the queries of all heads, so many at a time as a block has warps."""
 
     def run(f):
         shared, tiles, unit = room(), (f.queries + warps - 1) // warps, np.int64(block())
@@ -230,11 +236,28 @@ def _query_gradient(target: Target, dtype: int, threads: int) -> Any:
     return query
 
 
+def _adding(element: Element) -> Any:
+    """A function that adds rows, weighed, to a gradient."""
+    load, store, zero, weigh = element.load, element.store, element.constant(0), _weighing(element)
+
+    def add(f, operand, weight, at, count, grad, to, scale, fresh, there):
+        lane, c = np.int64(thread() % WARP), np.int64(0)
+        while c < f.width:
+            column = min(c + lane, f.width - 1)
+            value = weigh(weight, operand, at, count, column) * scale
+            if there and c + lane < f.width:
+                before = zero if fresh else load(grad.data, to + column)
+                store(grad.data, to + column, before + value)
+            c += TILE
+
+    return add
+
+
 def _key_gradient(target: Target, dtype: int, threads: int) -> Any:
     """``key(f, rooms, b, group, first)``: the gradients of some keys and values, one by each warp."""
     e, warps = target.elements[dtype], threads // WARP
-    load, store, get, cast, zero, exp = e.load, e.store, e.get, e.constant, e.constant(0), e.math.exp
-    tile, score, weigh = _tile(e, warps), _counted(e), _weighing(e)
+    load, get, cast, zero, exp = e.load, e.get, e.constant, e.constant(0), e.math.exp
+    tile, score, add = _tile(e, warps), _counted(e), _adding(e)
 
     def products(f, rooms, b, h, i, at_k, at_v, lane):
         """Of this thread's query: the products with key, of gradient and value, and of gradient and result."""
@@ -256,17 +279,6 @@ def _key_gradient(target: Target, dtype: int, threads: int) -> Any:
                 d = np.int32(d + 1)
             c += TILE
         return product, other - delta
-
-    def add(f, operand, weight, at, count, grad, to, scale, fresh, there):
-        """Add rows, weighed, to a gradient."""
-        lane, c = np.int64(thread() % WARP), np.int64(0)
-        while c < f.width:
-            column = min(c + lane, f.width - 1)
-            value = weigh(weight, operand, at, count, column) * scale
-            if there and c + lane < f.width:
-                before = zero if fresh else load(grad.data, to + column)
-                store(grad.data, to + column, before + value)
-            c += TILE
 
     def key(f, rooms, b, group, first):
         lane, j = np.int64(thread() % WARP), first + thread() // WARP

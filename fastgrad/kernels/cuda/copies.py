@@ -12,7 +12,7 @@ import numpy as np
 
 from fastgrad.kernels.cuda import elementwise
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import Target, barrier, block, blocks, quotient, thread
+from fastgrad.kernels.cuda.device import Element, Target, barrier, block, blocks, quotient, thread
 from fastgrad.native.contracts.frames.elementwise import STRIDED
 from fastgrad.native.contracts.limits import MAX_DIMS
 
@@ -20,26 +20,12 @@ SIDE = 32  # of a square
 PITCH = SIDE + 1  # of its rows, so that those of a column lie in different banks
 
 
-def build(
-    kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = elementwise.THREADS
-) -> Body:
-    """The copy or the cast to a dtype."""
-    plain = elementwise.build(kernel, dtype, layout_class, target, threads)
-    if layout_class != STRIDED:
-        return plain
-    straight = plain.run
-    source, result = target.elements[kernel.frame(layout_class).element("x", dtype)], target.elements[dtype]
-    load, store, get, put, room = (
-        source.load,
-        result.store,
-        source.get,
-        source.put,
-        source.shared(SIDE * PITCH),
-    )
+def _square(source: Element, result: Element, threads: int) -> Any:
+    """A function that transposes some rows and columns of the source."""
+    load, store, get, put = source.load, result.store, source.get, source.put
     lines = threads // SIDE  # of a square, that a block goes through at a time
 
     def square(f, shared, at_x, at_out, rows, columns, row_x, row_out):
-        """Transpose some rows and columns of the source."""
         across, down = thread() % SIDE, thread() // SIDE
         k, at = down, at_x + down * row_x + across
         while k < rows:
@@ -53,6 +39,20 @@ def build(
                 store(f.out.data, at, get(shared, across * PITCH + k))
             k, at = np.int32(k + lines), at + lines * row_out
         barrier()
+
+    return square
+
+
+def build(
+    kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = elementwise.THREADS
+) -> Body:
+    """The copy or the cast to a dtype."""
+    plain = elementwise.build(kernel, dtype, layout_class, target, threads)
+    if layout_class != STRIDED:
+        return plain
+    straight = plain.run
+    source, result = target.elements[kernel.frame(layout_class).element("x", dtype)], target.elements[dtype]
+    square, room = _square(source, result, threads), source.shared(SIDE * PITCH)
 
     def run(f):
         if f.across == 0:
@@ -70,16 +70,8 @@ def build(
             j = (np.int64(left) - np.int64(other) * wide) * SIDE
             at_out, at_x = offsets(other, f.rank, f.sizes, inner, f.out.strides, f.x.strides)
             at_out, at_x = at_out + j * row_out + i, at_x + i * row_x + j
-            square(
-                f,
-                shared,
-                at_x,
-                at_out,
-                min(n - i, np.int64(SIDE)),
-                min(m - j, np.int64(SIDE)),
-                row_x,
-                row_out,
-            )
+            rows, columns = min(n - i, np.int64(SIDE)), min(m - j, np.int64(SIDE))
+            square(f, shared, at_x, at_out, rows, columns, row_x, row_out)
             tile += blocks()
 
     return plain._replace(run=run)
