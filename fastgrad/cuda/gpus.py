@@ -435,5 +435,6 @@ def _forked() -> None:
         gpu._set("failed", FORKED)
 
 
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 os.register_at_fork(after_in_child=_forked)
 devices.bring_with("cuda", gpus, count)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import sys
 import threading
 import weakref
 from typing import Any
 
 from fastgrad.cuda import gpus, later
+from fastgrad.cuda.driver import Driver
 from fastgrad.cuda.gpus import Gpu
 from fastgrad.cuda.selection import gpu_of
 from fastgrad.cuda.streams import stream_on
@@ -27,42 +29,44 @@ _DATA = STORAGE.fields["data"][0]
 _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE: locked for all contexts
 _SMALLEST = 512
 _lock = threading.RLock()  # a destructor may come while its thread is in here
-_free: dict[int, list[int]] = {}
-_held: weakref.WeakValueDictionary[int, _Held] = (
-    weakref.WeakValueDictionary()
-)  # what tensors have, by address
+_free: dict[tuple[Driver, int], list[int]] = {}  # by size
+_held: weakref.WeakValueDictionary[int, _Held] = weakref.WeakValueDictionary()
+"""What tensors have, by address."""
+
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class _Held:
     """A block that a tensor's memory is; gives it back when it is dropped."""
 
-    __slots__ = ("__weakref__", "address", "nbytes", "uses")
+    __slots__ = ("__weakref__", "address", "driver", "nbytes", "uses")
 
-    def __init__(self, address: int, nbytes: int) -> None:
-        self.address, self.nbytes = address, nbytes
+    def __init__(self, driver: Driver, address: int, nbytes: int) -> None:
+        self.driver, self.address, self.nbytes = driver, address, nbytes
         self.uses: set[tuple[Gpu, int]] = set()
 
     def __del__(self, finalizing: Any = sys.is_finalizing) -> None:
         if not finalizing():
-            _give_back(self.address, self.nbytes, self.uses)
+            _give_back(self.driver, self.address, self.nbytes, self.uses)
 
 
-def _give_back(address: int, nbytes: int, uses: set[tuple[Gpu, int]]) -> None:
+def _give_back(driver: Driver, address: int, nbytes: int, uses: set[tuple[Gpu, int]]) -> None:
     if gpus.is_attached():
         uses = uses | {(gpu, stream_on(gpu).cuda_stream) for gpu in gpus.attached()}
-        later.after(uses, lambda: _keep(address, nbytes))
+        later.after(uses, lambda: _keep(driver, address, nbytes))
 
 
-def _keep(address: int, nbytes: int) -> None:
+def _keep(driver: Driver, address: int, nbytes: int) -> None:
     with _lock:
-        _free.setdefault(nbytes, []).append(address)
+        _free.setdefault((driver, nbytes), []).append(address)
 
 
 def _take(gpu: Gpu, nbytes: int) -> _Held:
     size = max(_SMALLEST, 1 << max(0, nbytes - 1).bit_length())
     later.settle()
     with _lock:
-        address = _free[size].pop() if _free.get(size) else 0
+        blocks = _free.get((gpu.driver, size))
+        address = blocks.pop() if blocks else 0
     if not address:
         gpu.make_current()
         place = ctypes.c_void_p()
@@ -70,7 +74,7 @@ def _take(gpu: Gpu, nbytes: int) -> _Held:
         if code or not place.value:
             raise gpu.driver.error(code, f"pin_memory(), which needs {size} bytes of the host's memory")
         address = place.value
-    return _Held(address, size)
+    return _Held(gpu.driver, address, size)
 
 
 def pin(tensor: Any, device: Any = None) -> Any:
@@ -111,12 +115,11 @@ def empty_cache() -> None:
     if not gpus.is_attached():
         return
     with _lock:
-        addresses = [address for blocks in _free.values() for address in blocks]
+        blocks = [(driver, address) for (driver, _), found in _free.items() for address in found]
         _free.clear()
-    gpu = gpus.attached()[0]
-    gpu.make_current()
-    for address in addresses:
-        gpu.driver.ask("cuMemFreeHost", address)
+    gpus.attached()[0].make_current()
+    for driver, address in blocks:
+        driver.ask("cuMemFreeHost", address)
 
 
 def is_pinned(tensor: Any) -> bool:

@@ -331,7 +331,7 @@ def test_a_copy_that_nobody_waits_for_reads_what_was_there(driver):
     assert q.data_ptr() != address
     assert y.tolist() == [3] * 100
     later.settle()
-    assert address in pinned._free[512]
+    assert address in pinned._free[driver, 512]
 
 
 def test_a_copy_that_waits(driver):

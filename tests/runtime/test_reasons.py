@@ -19,7 +19,7 @@ NAMES = {
     for name, value in vars(status).items()
     if f"\n{name} = _reason(" in Path(status.__file__).read_text(encoding="utf-8")
 }
-CALLS = ["op", "ints", "first", "others", "operands", "types", "place0", "live_bytes"]
+CALLS = ["op", "ints", "first", "others", "operands", "types", "place0", "devices", "live_bytes"]
 NATIVE = Path(fastgrad.__file__).parent / "native"
 
 

@@ -1,0 +1,45 @@
+"""What runs elsewhere: the jobs call scripts that are there, and the scripts are ones."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = sorted(p for p in (ROOT / ".ci").iterdir() if p.name != "environment")
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, ROOT / ".ci" / "environment"], ids=lambda p: p.name)
+def test_scripts_are_ones(script):
+    subprocess.run(["bash", "-n", str(script)], check=True)
+    if script in SCRIPTS:
+        assert os.access(script, os.X_OK)
+        assert script.read_text().startswith("#!/usr/bin/env bash\n")
+
+
+def test_jobs_call_scripts_alone():
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        commands = re.findall(r"^\s*-? ?run: (.+)$", workflow.read_text(), re.MULTILINE)
+        assert commands
+        for command in commands:
+            found = re.fullmatch(r"bash \.ci/([a-z]+)( gpu)?", command)
+            assert found, command
+            assert (ROOT / ".ci" / found[1]) in SCRIPTS
+
+
+def test_everything_is_called_at_once():
+    called = re.findall(r"bash \.ci/([a-z]+)", (ROOT / ".ci" / "run").read_text())
+    assert {p.name for p in SCRIPTS} == {"run", *called}
+    assert [name for name in called if name != "run"] == ["suite", "debug", "parity", "lint", "bench", "cuda"]
+
+
+def test_no_fork_reaches_a_machine_of_the_projects():
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    job = text[text.index("\n  cuda:\n") :]
+    assert "github.event.pull_request.head.repo.full_name == github.repository" in job
+    assert "pull_request_target" not in text
+    assert text.count("self-hosted") == 1
