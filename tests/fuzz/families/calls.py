@@ -50,7 +50,7 @@ def draw(rng: random.Random) -> list[str]:
 def _call(rng: random.Random, op: object) -> str:
     """A call of an op, and a pass through what it gives."""
     some = rng.choice(FEW if rng.random() < 0.7 else MANY)
-    n = some if op.inputs[-1].startswith("*") else len(op.inputs)
+    n = some if op.inputs and op.inputs[-1].startswith("*") else len(op.inputs)
     alike = rng.choice(SIZES)
     operands = [
         rng.choice(TENSORS).format(alike if rng.random() < 0.8 else rng.choice(SIZES)) for _ in range(n)
