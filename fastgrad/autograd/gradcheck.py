@@ -20,8 +20,9 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd.engine import grad
 from fastgrad.autograd.jacobians import Jacobians, as_tuple, memory_of, requires_grad, tensors
-from fastgrad.functions.creation import from_numpy, tensor
+from fastgrad.functions.creation import tensor
 from fastgrad.functions.likeness import zeros_like
+from fastgrad.functions.sharing import from_numpy
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 

@@ -16,13 +16,14 @@ from fastgrad.functions.arguments import (
     need_sizes,
     need_tensor,
 )
-from fastgrad.functions.creation import arange, from_numpy
+from fastgrad.functions.creation import arange
 from fastgrad.functions.data import values_of
 from fastgrad.functions.index import index_select
 from fastgrad.functions.memory_format import contiguous_format
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import cat, existing, expand, narrow, reshape, unsafe_view, wrapped
+from fastgrad.functions.sharing import from_numpy
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply

@@ -15,7 +15,7 @@ import numpy as np
 
 from fastgrad import dtypes
 from fastgrad.autograd.modes import no_grad
-from fastgrad.functions import creation
+from fastgrad.functions import creation, sharing
 from fastgrad.functions.arguments import as_index, need_tensor, need_type
 from fastgrad.functions.data import values_of
 from fastgrad.random import Generator
@@ -195,7 +195,7 @@ def trunc_normal_(
         values, taken = draw(missing.size)
         out[missing[taken]] = values[taken]
         missing = missing[~taken]
-    return tensor.copy_(creation.from_numpy(out).view(tensor.shape))
+    return tensor.copy_(sharing.from_numpy(out).view(tensor.shape))
 
 
 @_initializer
@@ -251,7 +251,7 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
     for group in range(groups):
         for channel in range(min(per_group, inputs)):
             values[(group * per_group + channel, channel, *middle)] = 1
-    return tensor.copy_(creation.from_numpy(values))
+    return tensor.copy_(sharing.from_numpy(values))
 
 
 @_initializer
@@ -392,7 +392,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Generator | None = None
     q, r = np.linalg.qr(numbers.T if rows < columns else numbers)
     q *= np.sign(np.diagonal(r)) * gain
     out = np.ascontiguousarray(q.T if rows < columns else q)
-    return tensor.copy_(creation.from_numpy(out).view(tensor.shape))
+    return tensor.copy_(sharing.from_numpy(out).view(tensor.shape))
 
 
 @_initializer
@@ -435,7 +435,7 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Generato
     places = np.argsort(keys, axis=0, kind="stable")[: math.ceil(sparsity * rows)]
     mask = np.zeros((rows, columns), bool)
     np.put_along_axis(mask, places, True, axis=0)
-    return tensor.masked_fill_(creation.from_numpy(mask).to(tensor.device), 0)
+    return tensor.masked_fill_(sharing.from_numpy(mask).to(tensor.device), 0)
 
 
 # --- what they share -------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from fastgrad import dtypes
-from fastgrad.functions.creation import empty, from_numpy
+from fastgrad.functions.creation import empty
 from fastgrad.functions.data import elements_of
+from fastgrad.functions.sharing import from_numpy
 from fastgrad.functions.storage import Storage
 from fastgrad.serialization.archive import Placement
 from fastgrad.serialization.files import replacing

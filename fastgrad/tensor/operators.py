@@ -9,10 +9,10 @@ import numpy as np
 
 from fastgrad.errors import renamed
 from fastgrad.functions import (
-    creation,
     elementwise,
     index,
     linalg,
+    sharing,
 )
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import AUTOCAST
@@ -99,7 +99,7 @@ def _divided(slot: Callable[..., Any], function: Callable[..., Any], a: Any, b: 
 def _or_not_implemented(function: Callable[..., Any], *operands: Any) -> Any:
     for x in operands:
         if isinstance(x, np.ndarray):
-            return function(*(creation.from_numpy(y) if isinstance(y, np.ndarray) else y for y in operands))
+            return function(*(sharing.from_numpy(y) if isinstance(y, np.ndarray) else y for y in operands))
         if not isinstance(x, (TensorBase, int, float, np.number, np.bool_)):
             return NotImplemented
     return function(*operands)
@@ -129,7 +129,7 @@ def _operator(a: Any, b: Any, k: int) -> Any:
     for x in (a, b):
         if not isinstance(x, (TensorBase, int, float, np.number, np.bool_)):
             if isinstance(x, np.ndarray):
-                other = creation.from_numpy(x)
+                other = sharing.from_numpy(x)
                 return _operator(other if x is a else a, other if x is b else b, k)
             if k == _MULTIPLY and isinstance(x, (str, bytes)):  # else Python would try to repeat the text
                 raise TypeError(

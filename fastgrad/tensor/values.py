@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad.dtypes import bfloat16
-from fastgrad.functions import creation
+from fastgrad.functions import sharing
 from fastgrad.functions.data import elements_of, values_of
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED, REQUIRES_GRAD
@@ -79,7 +79,7 @@ class Values(Methods):
     def __array_wrap__(
         self, array: np.ndarray, context: Any = None, return_scalar: builtins.bool = False
     ) -> Any:
-        return creation.from_numpy(np.asarray(array))
+        return sharing.from_numpy(np.asarray(array))
 
     __array_priority__ = 1000
 

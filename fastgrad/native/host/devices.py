@@ -171,7 +171,7 @@ def register_device(
 
 def name_of(index: int) -> str:
     """The name of a device."""
-    return _names[index]
+    return _names.get(index, f"number {index}")
 
 
 def error_of(index: int, code: int, op: str) -> Exception:
@@ -205,6 +205,8 @@ def _resolve(cell: int) -> int:
     if not kernel.takes(dtype):
         return 0
     kernel.need(dtype, layout_class)
+    if device not in _resolvers:
+        raise RuntimeError(f"there is no device of number {device}")
     return _resolvers[device](kernel, dtype, layout_class)
 
 
