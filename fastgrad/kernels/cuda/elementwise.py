@@ -17,7 +17,8 @@ from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import Element, Target, block, high_product, thread
 from fastgrad.kernels.keys import VOCABULARY
 from fastgrad.kernels.specialise import specialised
-from fastgrad.native.contracts.cuda import DIVIDED, DIVISOR_SHIFT
+from fastgrad.native.contracts.cuda import DIVIDED, DIVISOR_SHIFT, PLAIN
+from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.contracts.frames.elementwise import INPLACE, STRIDED
 from fastgrad.native.contracts.limits import MAX_DIMS
 
@@ -42,6 +43,7 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     }  # fmt: skip
     scope |= {f"load_{name}": element.load for name, element in zip(names, elements, strict=True)}
     scope["formula"] = _valued(names, value, formula, target)
+    resident = 512 if dtype == FLOAT64 else 768  # its numbers have two registers each
     lanes = BYTES // max(element.size for element in (result, *elements))
     scope |= {f"some_{n}": e.load_some(lanes) for n, e in zip(names, elements, strict=True)}
     scope["store_some"] = result.store_some(lanes)
@@ -49,9 +51,9 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
         scope["places"], per_block = places_for(target, len(names) + 1), threads * max(STEPS, lanes)
         sizes = {n: e.size for n, e in zip(("out", *names), (result, *elements), strict=True)}
         exec(_strided(names, sizes, lanes, threads, per_block), scope)
-        return Body(scope["run"], (), per_block, threads, DIVIDED, len(names))
+        return Body(scope["run"], (), per_block, threads, DIVIDED, len(names), resident)
     exec(_flat(names, elements, result, layout_class == INPLACE, lanes, threads), scope)
-    return Body(scope["run"], ("n",), threads * lanes * ACCESSES, threads, repeats=len(names))
+    return Body(scope["run"], ("n",), threads * lanes * ACCESSES, threads, PLAIN, len(names), resident)
 
 
 def _valued(names: list[str], value: str, formula: Any, target: Target) -> Any:

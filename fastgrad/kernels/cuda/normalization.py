@@ -159,7 +159,8 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int, target: Target, th
             store(f.out, at, scale * (u - a - (load(f.x.data, at) - mean) * b))
             k += lanes
 
-    return _team(row, _never, _length_of_row, _rows_of, ("n", "groups"), threads)
+    body = _team(row, _never, _length_of_row, _rows_of, ("n", "groups"), threads)
+    return body._replace(resident=512) if dtype == FLOAT64 else body
 
 
 # --- gradients of weights --------------------------------------------------------------------------------------
