@@ -15,6 +15,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from fastgrad import cuda, dtypes
+from fastgrad.cuda import properties
 from fastgrad.cuda.selection import index_of
 from fastgrad.places import ACCELERATOR, as_device
 from fastgrad.places import device as Device  # noqa: N812
@@ -140,9 +141,9 @@ def reset_peak_memory_stats(device: Any = None, /) -> None:
 
 @_needs_one
 def get_device_capability(device: Any = None, /) -> dict[str, Any]:
-    """The dtypes that tensors of a GPU may have, as a set with the key ``supported_dtypes``."""
-    cuda.get_device_properties(device)
-    return {"supported_dtypes": set(dtypes.SUPPORTED)}
+    """The dtypes that a GPU computes with, as a set with the key ``supported_dtypes``."""
+    properties.get_device_properties(device)
+    return {"supported_dtypes": {dtypes.of_code(code) for code in properties.COMPUTED}}
 
 
 def empty_host_cache() -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fastgrad.cuda import gpus
 from fastgrad.cuda.driver import VERSION, Driver, find
 from fastgrad.cuda.selection import gpu_of, index_of
-from fastgrad.native.contracts.element_types import BFLOAT16, SUPPORTED_DTYPES
+from fastgrad.native.contracts.element_types import BFLOAT16, WITHOUT_HALVES
 
 _ATTRIBUTES = {
     "multi_processor_count": 16, "warp_size": 10, "max_threads_per_block": 1, "max_threads_per_multi_processor": 39,
@@ -17,6 +17,10 @@ _ATTRIBUTES = {
     "clock_rate": 13, "memory_clock_rate": 36, "pci_bus_id": 33, "pci_device_id": 34, "pci_domain_id": 50,
 }  # fmt: skip
 """The driver's numbers of what it tells about a device."""
+
+
+COMPUTED = WITHOUT_HALVES
+"""The dtypes that kernels of GPUs have elements of."""
 
 
 class DeviceProperties(NamedTuple):
@@ -93,7 +97,7 @@ def get_arch_list() -> list[str]:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether tensors of the current GPU may be bfloat16; False without a GPU.
+    """Whether the current GPU computes with tensors of bfloat16; False as long as its kernels do not, or without one.
 
     Parameters
     ----------
@@ -106,7 +110,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     >>> fg.cuda.is_bf16_supported() and not fg.cuda.is_available()
     False
     """
-    if not gpus.count() or BFLOAT16 not in SUPPORTED_DTYPES:
+    if not gpus.count() or BFLOAT16 not in COMPUTED:
         return False
     return including_emulation or gpu_of().capability >= (8, 0)
 

@@ -43,7 +43,9 @@ def test_the_accelerator(driver):
     x = fg.ones(1000, device="cuda")
     assert a.memory_allocated() >= 4000
     assert a.get_memory_info() == fg.cuda.mem_get_info()
-    assert fg.float32 in a.get_device_capability()["supported_dtypes"]
+    known = a.get_device_capability()["supported_dtypes"]
+    assert fg.float32 in known
+    assert (fg.bfloat16 in known) == fg.cuda.is_bf16_supported()
     a.synchronize(0)
     assert x.sum().item() == 1000
     fg.ones(5).pin_memory()
