@@ -19,7 +19,7 @@ from fastgrad.kernels.cuda.builder import Body, Launch
 from fastgrad.kernels.keys import by_value
 from fastgrad.native.build import cache
 from fastgrad.native.contracts.cuda import DOWNLOAD, PRODUCT, UPLOAD, ZEROED
-from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64, HALVES
+from fastgrad.native.contracts.element_types import DTYPES, HALVES, WIDE
 
 BUILDERS: dict[str, str] = {
     "elementwise:build": "elementwise:build",
@@ -81,12 +81,11 @@ def built(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubi
         If it has to be compiled, and there is nothing to compile it with.
     """
     kernel.need(dtype, layout_class)
-    if CALLS.get(kernel.name) == PRODUCT:
-        if dtype not in (FLOAT32, FLOAT64):
-            raise lack(kernel, dtype)
+    kind = CALLS.get(kernel.name)
+    if kind == PRODUCT and dtype in WIDE:  # integers are multiplied by a kernel, which cuBLAS has none for
         return Cubin(b"", "", Launch(PRODUCT, kernel.frame(layout_class).place("step_b") + 1))
-    if kernel.name in CALLS:
-        return Cubin(b"", "", Launch(CALLS[kernel.name], kernel.frame(layout_class).words))
+    if kind not in (None, PRODUCT):
+        return Cubin(b"", "", Launch(kind, kernel.frame(layout_class).words))
     name = unit_name(kernel, dtype, layout_class, architecture)
 
     def compile_now() -> bytes:
