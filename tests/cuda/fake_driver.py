@@ -395,7 +395,7 @@ class FakeDriver(Driver):
 
     def simulator(self, kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubin:
         """The body of a GPU's kernel, run by the simulator; the CPU's kernel where there is none."""
-        if kernel.builder not in BUILDERS:
+        if kernel.builder not in BUILDERS or kernel.name in CALLS:
             return self.compiler(kernel, dtype, layout_class, architecture)
         body = body_of(kernel, dtype, layout_class, TARGET, THREADS)
         seen = view(kernel.frame(layout_class), body.kind, body.repeats)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cuda_comparing import ROWS, agree, bits, both, numbers
 
+from fastgrad.kernels.cuda.compile import dtypes_of
 from fastgrad.native.contracts.element_types import (
     BOOL,
     DTYPES,
@@ -54,7 +55,7 @@ def result_of(name: str, dtype: int, count: int) -> np.ndarray:
     return np.zeros(count, DTYPES[ROWS[name].frame().element("out", dtype)])
 
 
-CASES = [(name, dtype) for name in EVERYWHERE for dtype in ROWS[name].dtypes] + [
+CASES = [(name, dtype) for name in EVERYWHERE for dtype in dtypes_of(ROWS[name])] + [
     (name, dtype) for name in OF_FLOATS for dtype in (FLOAT32, FLOAT64)
 ]
 
@@ -116,7 +117,7 @@ def test_ranks():
 def test_casts():
     for source, target in itertools.product(range(12), repeat=2):
         name = f"copy_from_{source}"
-        if target not in ROWS[name].dtypes:
+        if target not in dtypes_of(ROWS[name]):
             continue
         x = np.arange(77) % 11
         x = (x - 3 if DTYPES[source][0] != "u" else x).astype(DTYPES[source])
@@ -162,7 +163,7 @@ def test_transposed_copies(sizes, inner):
 # --- filling ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ROWS["constant"].dtypes, ids=DTYPES.__getitem__)
+@pytest.mark.parametrize("dtype", dtypes_of(ROWS["constant"]), ids=DTYPES.__getitem__)
 def test_constants_sequences_and_triangles(dtype):
     kind = np.dtype(DTYPES[dtype])
     floating = kind.kind == "f"

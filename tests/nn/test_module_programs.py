@@ -41,9 +41,9 @@ def test_wrong_places_and_values():
     with pytest.raises(TypeError, match="argument 'data' must be Tensor, not list"):
         nn.Buffer([1.0])
     with pytest.raises(
-        TypeError, match="to\\(\\) received an invalid combination of arguments - got \\(int\\)"
+        TypeError, match="to\\(\\) received an invalid combination of arguments - got \\(float\\)"
     ):
-        nn.Module().to(5)
+        nn.Module().to(5.5)
     with pytest.raises(KeyError, match="the ParameterDict is empty"):
         nn.ParameterDict().popitem()
     layers = nn.ModuleList([nn.Sequential(), nn.ModuleList()])

@@ -118,6 +118,11 @@ def of_halves(kernel: Any, dtype: int) -> bool:
     return any(frame.element(name, dtype) in HALVES for name in frame.addresses.values()) or dtype in HALVES
 
 
+def dtypes_of(kernel: Any) -> list[int]:
+    """The dtypes of a kernel whose elements this device has."""
+    return [dtype for dtype in kernel.dtypes if not of_halves(kernel, dtype)]
+
+
 def lack(kernel: Any, dtype: int) -> NotImplementedError:
     """The exception for a kernel that this device has no form of."""
     return NotImplementedError(
