@@ -19,7 +19,7 @@ from fastgrad.native.contracts.cuda import DIVIDED, DIVISOR_SHIFT, DIVISORS
 from fastgrad.native.contracts.frame import Frame
 
 TARGET = device.simulated()
-PATIENCE = 20  # seconds after which threads that wait for each other wait in vain
+PATIENCE = 120  # seconds after which threads that wait for each other wait in vain
 _TOGETHER = {device.barrier, device.barrier_any, device.shuffle_xor, device.shuffle_up, device.shuffle_from}
 
 
