@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from typing import Any, NamedTuple
 
 from fastgrad.cuda import gpus
@@ -124,6 +123,8 @@ def is_tf32_supported() -> bool:
 
 
 def _version(package: str) -> str:
+    import importlib.metadata  # which takes longer than all of this module
+
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

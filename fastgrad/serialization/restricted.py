@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import pickletools
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -194,6 +193,8 @@ class _Machine:
         self.outside: Exception | None = None  # what `persistent_load` raised; it comes out as it is
 
     def run(self, data: bytes) -> Any:
+        import pickletools  # whose table of opcodes takes longer to make than the rest of this package
+
         name = ""
         try:
             for opcode, argument, _ in pickletools.genops(data):

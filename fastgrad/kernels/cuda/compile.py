@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -174,11 +173,15 @@ def need_compiler() -> None:
 
 def packed(cubin: Cubin) -> bytes:
     """A compiled kernel as one piece."""
+    import json
+
     return json.dumps([cubin.entry, *cubin.launch]).encode() + b"\n" + cubin.code
 
 
 def unpacked(data: bytes) -> Cubin:
     """The kernel in such a piece."""
+    import json
+
     head, _, code = data.partition(b"\n")
     entry, kind, n_words, items, *numbers = json.loads(head)
     return Cubin(code, entry, Launch(kind, n_words, tuple(items), *numbers))
