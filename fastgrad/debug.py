@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from fastgrad import flags
 from fastgrad._version import __version__
@@ -63,6 +65,11 @@ def check() -> None:
         raise RuntimeError(f"{count} buffers were found overwritten at their ends when they were freed")
 
 
+def _count(files: Sequence[Path]) -> str:
+    """How many files there are, and how large."""
+    return f"{len(files)} files, {sum(f.stat().st_size for f in files) / 1024:.0f} KiB"
+
+
 def environment() -> dict[str, dict[str, str]]:
     """Versions, processor, libraries, cache and devices, by topic, as text."""
     import importlib.metadata
@@ -75,7 +82,7 @@ def environment() -> dict[str, dict[str, str]]:
     notable = [f for f in ("sse4.2", "avx", "avx2", "fma", "avx512f", "neon", "sve") if processor.has(f)]
     folder = cache.place().folder
     files = list(folder.glob("*.o")) if folder is not None else []
-    size = sum(f.stat().st_size for f in files)
+    installed = list(cache.packaged().glob("*.o"))
     trouble = cache.trouble()
     return {
         "versions": {
@@ -97,8 +104,8 @@ def environment() -> dict[str, dict[str, str]]:
         "cache": {
             "folder": str(folder or "none"),
             "new code": f"not kept: {trouble}" if trouble else "kept",
-            "compiled": f"{len(files)} files, {size / 1024:.0f} KiB",
-            "runtime": "compiled" if any(f.name.startswith("runtime") for f in files) else "not compiled yet",
+            "compiled": _count(files),
+            "with the package": _count(installed),
         },
         "devices": dict.fromkeys(devices.NAMES, "available"),
         "mode": {"debug": "on" if flags.DEBUG else "off", "platform": sys.platform},

@@ -197,9 +197,14 @@ PACKAGED = Path(__file__).parents[2] / "compiled"
 """Code that came with the installation, in folders like those of the cache."""
 
 
+def packaged() -> Path:
+    """The folder of what was compiled when the package was built, if it was for such a machine."""
+    return PACKAGED / environment_key()
+
+
 def _of_package(name: str) -> bytes | None:
     """The code of a unit that was compiled when the package was built, if it fits this machine."""
-    return _read(PACKAGED / environment_key() / f"{name}.o", f"{environment_key()}/{name}").code
+    return _read(packaged() / f"{name}.o", f"{environment_key()}/{name}").code
 
 
 def _read(path: Path, key: str) -> _Kept:
