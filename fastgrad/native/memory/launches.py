@@ -220,7 +220,7 @@ def check_frame(cell, frame, n_words):
 
 
 @native_once
-def launch_elsewhere(address, cell, device, frame, n_words):
+def run_elsewhere(address, cell, device, frame, n_words):
     """Let another device launch a kernel; a status. While one brings bytes from there, other Python threads run."""
     rt = runtime()
     if cell // CELLS != rt.download_kernel or rt.waiters != 0:
@@ -243,7 +243,7 @@ def run(address, cell, device, frame, n_words, work):
             return status
     runtime().launches += 1
     if launches_itself(device):
-        return launch_elsewhere(address, cell, device, frame, n_words)
+        return run_elsewhere(address, cell, device, frame, n_words)
     if work >= 2 * runtime().part_work:
         run_beside_others(address, cell, frame, n_words, work)
     else:
