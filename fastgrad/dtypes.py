@@ -201,6 +201,14 @@ class finfo:  # noqa: N801 - the name that PyTorch's users write
     """
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
+    bits: int
+    dtype: str
+    eps: float
+    max: float
+    min: float
+    resolution: float
+    smallest_normal: float
+    tiny: float
 
     def __init__(self, type: object = None) -> None:  # noqa: A002 - as PyTorch calls it
         found = get_default_dtype() if type is None else type

@@ -16,6 +16,7 @@ import struct
 import sys
 from typing import Any
 
+from fastgrad.dtypes import FLOATING, finfo
 from fastgrad.errors import renamed
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.element_types import (
@@ -247,7 +248,7 @@ def set_rng_state(new_state: Any) -> None:
 
 # --- filling tensors ----------------------------------------------------------------------------------------
 
-_LARGEST = {FLOAT16: 65504.0, BFLOAT16: (2 - 2.0**-7) * 2.0**127, FLOAT32: (2 - 2.0**-23) * 2.0**127}
+_LARGEST = {d.code: finfo(d).max for d in FLOATING}
 
 # The integers that a dtype holds, from and up to but not including.
 _RANGES = {
@@ -348,7 +349,7 @@ def fill(
         )
     where = rt.field(tensor, _DEVICE)
     if generator is None:
-        generator = generator_of(where) if where else default_generator
+        generator = generator_of(where)
     elif not isinstance(generator, Generator):
         raise TypeError(
             f"{_NAMES[which]}: expected generator to be a Generator, but got {type(generator).__name__}"

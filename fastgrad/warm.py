@@ -40,12 +40,13 @@ def _named(pattern: str, declared: list[Cell]) -> set[Cell]:
     for op in OPS:
         if fnmatchcase(op.name, pattern) or fnmatchcase(op.called, pattern):
             kernels.update(kernel.id for kernel in op.kernels())
-    found = {
-        cell
-        for cell in declared
-        if (cell[0] in kernels or fnmatchcase(_name(cell), pattern))
-        and (not _of_halves(cell) or ("float16" in pattern and fnmatchcase(_name(cell), pattern)))
-    }
+
+    def fits(cell: Cell) -> bool:
+        if _of_halves(cell):
+            return "float16" in pattern and fnmatchcase(_name(cell), pattern)
+        return cell[0] in kernels or fnmatchcase(_name(cell), pattern)
+
+    found = {cell for cell in declared if fits(cell)}
     if not found:
         from difflib import get_close_matches
 

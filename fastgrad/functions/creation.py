@@ -38,7 +38,7 @@ from fastgrad.places import CHOSEN, as_device, default_code, get_default_device
 from fastgrad.random import STANDARD, fill, fill_integers
 
 _DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
-_DTYPE, _DEVICE = TENSOR.fields["dtype"][0], TENSOR.fields["device"][0]
+_DEVICE = TENSOR.fields["device"][0]
 _field, _word = rt.field, rt.word
 _new = rt.new
 _CAST, _FILLED, _SEQUENCE, _RANDOM, _SCATTER_ADD = (

@@ -11,7 +11,7 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.functions.arguments import is_tensor
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import FLOAT32, HALVES
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, HALVES
 from fastgrad.native.contracts.records import TENSOR
 
 _NUMBERS = {float, int, bool}  # of Python, that have no dtype of their own
@@ -48,16 +48,11 @@ def write_values(tensor: Any, values: np.ndarray) -> None:
     """Fill a new tensor with an array of numbers, each rounded once."""
     code = rt.field(tensor, _DTYPE)
     if code in HALVES:
-        rt.copy(tensor, from_array(values.astype(np.float64, copy=False)))
+        exact = rt.new(FLOAT64, _HOST, values.shape)
+        write_values(exact, values)
+        rt.copy(tensor, exact)
     else:
-        rt.write(tensor, values.astype(dtypes.of_code(code).numpy, copy=False))
-
-
-def from_array(values: np.ndarray) -> Any:
-    """A new tensor with the elements of an array of a supported dtype."""
-    made = rt.new(dtypes.of_numpy(values.dtype).code, _HOST, values.shape)
-    rt.write(made, np.ascontiguousarray(values))
-    return made
+        rt.write(tensor, np.asarray(values, dtypes.of_code(code).numpy, order="C"))
 
 
 def array_of(data: Any, wanted: dtypes.dtype | None = None) -> tuple[np.ndarray, dtypes.dtype]:

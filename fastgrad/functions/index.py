@@ -43,7 +43,7 @@ from fastgrad.ops.index import MOST_INDICES
 _SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
 _GATHER, _SCATTER_ADD, _WHERE = (BY_NAME[n].id for n in ("gather", "scatter_add", "where"))
 _INDEX_SELECT, _NONZERO = BY_NAME["index.select"].id, BY_NAME["nonzero"].id
-_NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
+_NDIM, _DTYPE = (TENSOR.fields[n][0] for n in ("ndim", "dtype"))
 _field, _view_at = rt.field, rt.view_at
 _END = (1 << 63) - 1
 _WHOLE = slice(None)

@@ -30,7 +30,7 @@ def probabilities(input: Any, message: str) -> Any:
     """A tensor without its history; RuntimeError with a message if an element is no probability."""
     try:
         return apply(_PROBABILITIES, 1, 0, input)
-    except RuntimeError:
+    except ValueError:
         raise RuntimeError(message) from None
 
 

@@ -128,19 +128,19 @@ def load_file(path: str | os.PathLike[str], placement: Placement) -> dict[str, T
     try:
         with package.safe_open(os.fspath(path), framework="numpy") as file:
             for key in file.keys():  # noqa: SIM118 - no dict
-                dtype = file.get_slice(key).get_dtype()
+                part = file.get_slice(key)
+                dtype = part.get_dtype()
                 if dtype not in _DTYPES:
                     raise TypeError(
                         f"load(): tensor {key!r} of {os.fspath(path)} has dtype {dtype}, and fastgrad knows "
                         f"{', '.join(_DTYPES)}; convert it before it is saved"
                     )
-                shape = tuple(file.get_slice(key).get_shape())
                 if dtype == "BF16":
                     flat = _bits(path, key)
                 else:
                     array = np.require(file.get_tensor(key), requirements=["C", "W", "O"])
                     flat = from_numpy(array.reshape(-1))
-                out[key] = placement(Storage(flat), "cpu").flat.view(shape)
+                out[key] = placement(Storage(flat), "cpu").flat.view(tuple(part.get_shape()))
     except package.SafetensorError as error:
         raise RuntimeError(f"{os.fspath(path)} is corrupted or no safetensors file: {error}") from error
     return out

@@ -93,8 +93,7 @@ def hot(loops: Iterator[list[str]]) -> list[str]:
 
 @EVERY_PROCESSOR
 @pytest.mark.parametrize(
-    ("kernel", "dtype"),
-    [("tanh", FLOAT32), ("tanh", FLOAT64), ("gelu", FLOAT32), ("exp", FLOAT64)],
+    ("kernel", "dtype"), [("tanh", FLOAT32), ("tanh", FLOAT64), ("gelu", FLOAT32), ("exp", FLOAT64)]
 )
 def test_elementwise_loops(kernel: str, dtype: int, name: str):
     features, register, _ = PROCESSORS[name]

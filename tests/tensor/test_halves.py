@@ -289,7 +289,7 @@ def test_promotion_table():
         ours, theirs = ([getattr(lib, n) for n in (one, other)] for lib in (fg, torch))
         assert str(fg.promote_types(*ours))[9:] == str(torch.promote_types(*theirs))[6:]
         for dims in itertools.product((0, 1), (0, 1)):
-            a, b = (fg_or(lib, one, other, dims) for lib in (fg, torch))
+            a, b = (promoted(lib, one, other, dims) for lib in (fg, torch))
             assert a == b, (one, other, dims)
     for name, dims, number in itertools.product(DTYPES, (0, 1), (True, 2, 0.5)):
         for op in (operator.mul, operator.truediv, operator.lt):
@@ -297,7 +297,7 @@ def test_promotion_table():
             assert a == b, (name, dims, number)
 
 
-def fg_or(lib: Any, one: str, other: str, dims: tuple[int, int]) -> list[str]:
+def promoted(lib: Any, one: str, other: str, dims: tuple[int, int]) -> list[str]:
     a, b = made(lib, one, dims[0]), made(lib, other, dims[1])
     return [str(d).partition(".")[2] for d in ((a * b).dtype, lib.result_type(a, b))]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fastgrad as fg
+from fastgrad.functions.sampling import probabilities
 
 CALLS = """
 x.repeat(2, 1)
@@ -73,6 +74,13 @@ def test_bernoulli_and_normal():
     draws = fg.normal(fg.full((50_000,), 2.0), 3.0)
     assert float(draws.mean()) == pytest.approx(2.0, abs=0.1)
     assert float(draws.std()) == pytest.approx(3.0, abs=0.1)
+
+
+def test_what_else_fails_is_not_taken_for_a_wrong_probability():
+    with pytest.raises(RuntimeError, match="too large"):
+        probabilities(fg.tensor([1.5]), "too large")
+    with pytest.raises(NotImplementedError, match="not implemented"):  # as where a device has no such kernel
+        probabilities(fg.ones(2, dtype=fg.int64), "too large")
 
 
 @pytest.mark.parametrize(

@@ -452,10 +452,9 @@ def holds_exactly(dtype, t):
 
 @native_once
 def needs_float32(dtype, n, ins):
-    """Whether an op in a half dtype has to run in float32: over a number, or a tensor without dimensions, which that
+    """Whether an op in a half dtype has to run in float32, as PyTorch's does: over a number that this one rounds.
 
-    dtype rounds. PyTorch does not round them either. Only numbers are looked at, which are the same when a capture is
-    replayed.
+    So do tensors without dimensions, whatever they hold: only numbers are the same when a capture is replayed.
     """
     for k in range(n):
         t = tensor(ins[k])

@@ -220,30 +220,30 @@ def check_frame(cell, frame, n_words):
 
 
 @native_once
-def launch_elsewhere(address, cell, frame, n_words):
+def run_elsewhere(address, cell, device, frame, n_words):
     """Let another device launch a kernel; a status. While one brings bytes from there, other Python threads run."""
     rt = runtime()
     if cell // CELLS != rt.download_kernel or rt.waiters != 0:
-        return call_on(device_of(cell), address, cell, frame, n_words)
+        return status_of(device, launch_on(device, address, cell, frame, n_words))
     place = depart(frame, n_words)
     state = py_save_thread()
-    answer = launch_on(device_of(cell), address, cell, frame, n_words)
+    answer = launch_on(device, address, cell, frame, n_words)
     py_restore_thread(state)
     enter()
     arrive(place)
-    return status_of(device_of(cell), answer)
+    return status_of(device, answer)
 
 
 @native_inline
-def run(address, cell, frame, n_words, work):
-    """Run one kernel; returns a status."""
+def run(address, cell, device, frame, n_words, work):
+    """Run one kernel, of a device; returns a status."""
     if DEBUG:
         status = check_frame(cell, frame, n_words)
         if failed(status):
             return status
     runtime().launches += 1
-    if launches_itself(device_of(cell)):
-        return launch_elsewhere(address, cell, frame, n_words)
+    if launches_itself(device):
+        return run_elsewhere(address, cell, device, frame, n_words)
     if work >= 2 * runtime().part_work:
         run_beside_others(address, cell, frame, n_words, work)
     else:
@@ -252,11 +252,11 @@ def run(address, cell, frame, n_words, work):
 
 
 @native_once
-def run_first(cell, frame, n_words, work):
+def run_first(cell, device, frame, n_words, work):
     """Find a kernel that was never needed, and run it; returns a status."""
     place = depart(frame, n_words)
     address = resolve(cell)
-    status = run(address, cell, frame, n_words, work) if not failed(address) else address
+    status = run(address, cell, device, frame, n_words, work) if not failed(address) else address
     arrive(place)
     return status
 
@@ -269,9 +269,10 @@ def launch(kernel, device, dtype, layout_class, frame, n_words, work):
     """
     cell = cell_of(kernel, device, dtype, layout_class)
     address = runtime().kernels[cell]
-    status = (
-        run(address, cell, frame, n_words, work) if address != 0 else run_first(cell, frame, n_words, work)
-    )
+    if address != 0:
+        status = run(address, cell, device, frame, n_words, work)
+    else:
+        status = run_first(cell, device, frame, n_words, work)
     if runtime().tape != 0 and not failed(status):
         return append_launch(cell, frame, n_words, work)
     return status
@@ -299,10 +300,9 @@ def fetch_report(device, address, r):
     f.nbytes = REPORT_BYTES
     place = depart(address_of(f), words_of(f))
     kernel = runtime().download_kernel
-    status = find_kernel(kernel, device, BOOL, FLAT)
-    if not failed(status):
-        cell = cell_of(kernel, device, BOOL, FLAT)
-        status = call_on(device, status, cell, address_of(f), words_of(f))
+    found = find_kernel(kernel, device, BOOL, FLAT)
+    cell = cell_of(kernel, device, BOOL, FLAT)
+    status = call_on(device, found, cell, address_of(f), words_of(f)) if not failed(found) else found
     arrive(place)
     return status
 
@@ -333,11 +333,11 @@ def launch_again(entry, frame):
     """Run a launch of a tape; OK or a failure."""
     rt = runtime()
     place = rt.reports[entry.cell // CELLS]
-    device = entry.cell // (N_DTYPES * N_LAYOUTS) % N_DEVICES
+    device = device_of(entry.cell)
     report = frames.report(words(frame)[place])
     if place != 0 and device == HOST:
         report.kind = FINE
-    status = run(rt.kernels[entry.cell], entry.cell, frame, entry.n_words, entry.work)
+    status = run(rt.kernels[entry.cell], entry.cell, device, frame, entry.n_words, entry.work)
     if place != 0 and device != HOST and not failed(status):
         report = frames.report(stack_small())
         status = fetch_report(device, words(frame)[place], report)

@@ -63,11 +63,10 @@ from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.promotion import is_half
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
-from fastgrad.native.memory.storages import new_storage
 from fastgrad.native.objects.handles import type_of, wrap
 from fastgrad.native.python import entries
 from fastgrad.native.python.recorder import unplanned
-from fastgrad.native.tensors.elements import transfer
+from fastgrad.native.tensors.elements import on_host
 from fastgrad.native.tensors.tensors import alias, itemsize, new_tensor
 
 
@@ -123,12 +122,10 @@ def only_element(h):
     t = tensor(h)
     if t.device == HOST:
         return element_object(t.dtype, t.data)
-    staged = new_storage(itemsize(t.dtype), t.dtype, HOST)
+    staged = on_host(t.data, t.device, itemsize(t.dtype))
     if failed(staged):
         return staged
-    arrived = storage(staged).data
-    status = transfer(arrived, HOST, t.data, t.device, itemsize(t.dtype))
-    answer = element_object(t.dtype, arrived) if not failed(status) else status
+    answer = element_object(t.dtype, storage(staged).data)
     drop(staged)
     return answer
 

@@ -37,11 +37,7 @@ from fastgrad.native.contracts.flags import (
     REQUIRES_GRAD,
     WRAPPED_NUMBER,
 )
-from fastgrad.native.contracts.python_types import (
-    KEY_NAMES,
-    KEY_TENSORS,
-    KEY_WORDS,
-)
+from fastgrad.native.contracts.python_types import KEY_NAMES, KEY_TENSORS, KEY_WORDS
 from fastgrad.native.objects.handles import object_handle, type_of
 from fastgrad.native.python.indexing import SLICE_BOUNDS
 from fastgrad.native.python.recorder import MODES

@@ -63,9 +63,7 @@ from fastgrad.native.base.pyapi import (
     raises,
     type_error,
 )
-from fastgrad.native.contracts.flags import (
-    ANOMALY,
-)
+from fastgrad.native.contracts.flags import ANOMALY
 from fastgrad.native.contracts.python_types import (
     A_NAMED_RESULT,
     A_NUMBER,

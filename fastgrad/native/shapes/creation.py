@@ -20,8 +20,8 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.base.pyapi import bytearray_type, py_bytearray_size, py_bytearray_text
-from fastgrad.native.contracts.element_types import FLOAT16, FLOAT32, INT64
-from fastgrad.native.contracts.frames.filling import PER_BLOCK
+from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.frames.filling import IN_WORDS, PER_BLOCK
 from fastgrad.native.contracts.limits import N_RANDOM_KERNELS
 from fastgrad.native.contracts.ops import SHAPE_FILLED, SHAPE_SEQUENCE
 from fastgrad.native.contracts.status import INTERNAL, OK
@@ -29,10 +29,9 @@ from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
-from fastgrad.native.memory.storages import new_storage
 from fastgrad.native.objects.handles import type_of
 from fastgrad.native.shapes.copies import contiguous
-from fastgrad.native.tensors.elements import transfer
+from fastgrad.native.tensors.elements import on_host
 from fastgrad.native.tensors.tensors import finished, new_tensor
 
 STATE_BYTES = 16
@@ -85,7 +84,7 @@ def fill_random(which, h, state, a, b):
     f.out = t.data
     f.a = a
     f.b = b
-    f.per_block = PER_BLOCK[which][1 if FLOAT16 <= t.dtype <= FLOAT32 else 0]
+    f.per_block = PER_BLOCK[which][1 if t.dtype in IN_WORDS else 0]
     f.seed = words(state)[SEED]
     f.offset = draw(state, (t.numel + f.per_block - 1) // f.per_block)
     return launch_frame(runtime().random_kernels[which], t.device, t.dtype, f, t.numel)
@@ -134,14 +133,12 @@ def word_in(h):
     t = tensor(h)
     if t.device == HOST:
         return words(t.data)[0]
-    staged = new_storage(WORD_BYTES, INT64, HOST)
+    staged = on_host(t.data, t.device, WORD_BYTES)
     if failed(staged):
         return staged
-    arrived = storage(staged).data
-    status = transfer(arrived, HOST, t.data, t.device, WORD_BYTES)
-    answer = words(arrived)[0] if not failed(status) else status
+    word = words(storage(staged).data)[0]
     drop(staged)
-    return answer
+    return word
 
 
 @native

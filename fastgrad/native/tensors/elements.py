@@ -107,6 +107,19 @@ def write_constant(handle, kind, real, integer):
 # --- between devices -------------------------------------------------------------------------------------------
 
 
+@native
+def on_host(source, device, nbytes):
+    """A new storage of the host's with bytes from an address of another device's; or a failure."""
+    staged = new_storage(nbytes, BOOL, HOST)
+    if failed(staged):
+        return staged
+    status = launch_transfer(storage(staged).data, HOST, source, device, nbytes)
+    if failed(status):
+        drop(staged)
+        return status
+    return staged
+
+
 @native_once
 def transfer(out, out_device, source, device, nbytes):
     """Copy bytes from an address of one device's memory to one of another's; a status.
@@ -117,12 +130,10 @@ def transfer(out, out_device, source, device, nbytes):
         return 0
     if device == HOST or out_device == HOST:
         return launch_transfer(out, out_device, source, device, nbytes)
-    staged = new_storage(nbytes, BOOL, HOST)
+    staged = on_host(source, device, nbytes)
     if failed(staged):
         return staged
-    status = launch_transfer(storage(staged).data, HOST, source, device, nbytes)
-    if not failed(status):
-        status = launch_transfer(out, out_device, storage(staged).data, HOST, nbytes)
+    status = launch_transfer(out, out_device, storage(staged).data, HOST, nbytes)
     drop(staged)
     return status
 

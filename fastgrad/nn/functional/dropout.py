@@ -15,7 +15,7 @@ from fastgrad.nn.functional.windows import remembered
 from fastgrad.ops.call import apply, float_bits
 
 _DROPOUT = BY_NAME["dropout"].id
-_NUMEL, _DEVICE = TENSOR.fields["numel"][0], TENSOR.fields["device"][0]
+_NUMEL = TENSOR.fields["numel"][0]
 _field = rt.field
 _ALL = 1 << 32  # probabilities are counted in units of one over this
 

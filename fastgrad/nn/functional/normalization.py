@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.autograd.modes import is_grad_enabled
+from fastgrad.dtypes import FLOATING, finfo
 from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sequence, need_tensor
 from fastgrad.functions.elementwise import clamp
 from fastgrad.functions.plans import planned
 from fastgrad.functions.shape import expand_as
 from fastgrad.functions.statistics import norm
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames.framed import AS_BEFORE
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
@@ -28,7 +27,7 @@ _LAYER, _RMS, _GROUP, _BATCH, _FIXED = (
 )
 _LIKE_INPUT = -1
 _NONE = (0,)  # sizes of statistics that are not taken
-_EPS = {FLOAT16: 2.0**-10, BFLOAT16: 2.0**-7, FLOAT32: 2.0**-23, FLOAT64: sys.float_info.epsilon}
+_EPS = {d.code: finfo(d).eps for d in FLOATING}
 _DTYPE, _NDIM = TENSOR.fields["dtype"][0], TENSOR.fields["ndim"][0]
 _field = rt.field
 _AFFINE = ("weight", "bias")
