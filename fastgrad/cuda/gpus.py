@@ -44,7 +44,7 @@ _FORKED = (
     "method"
 )
 NON_BLOCKING = 1  # of a stream: it does not wait for the legacy default one
-MAJOR, MINOR, MULTIPROCESSORS = 75, 76, 16  # attributes of a device
+MAJOR, MINOR = 75, 76  # attributes of a device
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _SHARED = 48 << 10  # bytes of shared memory that a kernel may have without asking
 

@@ -14,16 +14,16 @@ import sys
 import threading
 from typing import Any, Self
 
-from fastgrad.cuda.driver import NOT_READY
 from fastgrad.cuda.gpus import NON_BLOCKING, Gpu, attached
 from fastgrad.cuda.selection import gpu_of
+from fastgrad.native.contracts.cuda import NO_TIMES, NOT_READY
 from fastgrad.native.host import devices
 from fastgrad.places import device as Device  # noqa: N812
 
 _IN_POOL = 32
 """Streams of a priority that a GPU has at most; then they are given out again, as in PyTorch. None is destroyed."""
 _PRIORITIES = (0, -5)  # of the driver's: the lowest and the highest
-_BLOCKING, _NO_TIMES = 1, 2  # flags of an event
+_BLOCKING = 1  # a flag of an event
 _lock = threading.Lock()
 _pools: dict[tuple[Gpu, int], list[int]] = {}
 _taken: dict[tuple[Gpu, int], int] = {}
@@ -360,7 +360,7 @@ class Event:
             )
         gpu_of()
         self = object.__new__(cls)
-        self._flags = (0 if enable_timing else _NO_TIMES) | (_BLOCKING if blocking else 0)
+        self._flags = (0 if enable_timing else NO_TIMES) | (_BLOCKING if blocking else 0)
         self._gpu, self._handle, self._process = None, 0, os.getpid()
         return self
 
@@ -437,7 +437,7 @@ class Event:
             If one of them is not done yet.
         """
         end = _need(end_event, Event, "elapsed_time", "end_event")
-        if (self._flags | end._flags) & _NO_TIMES:
+        if (self._flags | end._flags) & NO_TIMES:
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._gpu is None or end._gpu is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")

@@ -224,10 +224,10 @@ def launch_elsewhere(address, cell, frame, n_words):
     """Let another device launch a kernel; a status. While one brings bytes from there, other Python threads run."""
     rt = runtime()
     if cell // CELLS != rt.download_kernel or rt.waiters != 0:
-        return call_on(device_of(cell), address, cell, frame, n_words)
+        return call_on(device_of(cell), address, frame, n_words)
     place = depart(frame, n_words)
     state = py_save_thread()
-    answer = launch_on(device_of(cell), address, cell, frame, n_words)
+    answer = launch_on(device_of(cell), address, frame, n_words)
     py_restore_thread(state)
     enter()
     arrive(place)
@@ -301,8 +301,7 @@ def fetch_report(device, address, r):
     kernel = runtime().download_kernel
     status = find_kernel(kernel, device, BOOL, FLAT)
     if not failed(status):
-        cell = cell_of(kernel, device, BOOL, FLAT)
-        status = call_on(device, status, cell, address_of(f), words_of(f))
+        status = call_on(device, status, address_of(f), words_of(f))
     arrive(place)
     return status
 
