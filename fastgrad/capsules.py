@@ -147,11 +147,19 @@ def take(capsule: Any) -> tuple[Any, int]:
     address = _pointer(capsule, _FRESH)
     deleter = Managed.from_address(address).deleter
     _rename(capsule, _USED)
-    return (DELETER(deleter) if deleter else _nothing), address
+    return (DELETER(deleter) if deleter else nothing), address
 
 
-def _nothing(_: Any) -> None:
-    pass
+def nothing(_: Any) -> None:
+    """In place of a deleter where there is none."""
+
+
+def tensor_over(
+    owner: Any, dtype: dtypes.dtype, device: int, sizes: Sequence[int], steps: Sequence[int], address: int
+) -> Any:
+    """A tensor over memory of somebody else's, which `owner` keeps; `device` is its column of the kernel table."""
+    reach = 0 if 0 in sizes else sum((s - 1) * st for s, st in zip(sizes, steps, strict=True)) + 1
+    return rt.foreign(dtype.code, device, tuple(sizes), tuple(steps), address, reach * dtype.itemsize, owner)
 
 
 def in_rows(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from fastgrad import capsules
 from fastgrad.cuda import interchange, pinned
-from fastgrad.cuda.gpus import attached
 from fastgrad.cuda.selection import index_of
 from fastgrad.cuda.streams import Stream
 from fastgrad.dtypes import bfloat16
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 _DEVICE, _DTYPE = TENSOR.fields["device"][0], TENSOR.fields["dtype"][0]
 _DATA = STORAGE.fields["data"][0]
 _field = rt.field
-_CPU = (1, 0)  # to DLPack
+_CPU = (capsules.CPU, 0)  # to DLPack
 
 
 class Placement(Methods):
@@ -167,7 +166,5 @@ def move(x: Any, target: Device, non_blocking: builtins.bool) -> Any:
     """A copy of a tensor on another device, without history."""
     code = target.code
     out = rt.like(x, _field(x, _DTYPE), code, PRESERVE_FORMAT)
-    rt.copy(out, rt.detach(x))
-    if code >= FIRST_GPU and _field(x, _DEVICE) == 0:
-        pinned.copied(x, attached()[code - FIRST_GPU], not non_blocking)
+    pinned.copy(out, rt.detach(x), wait=not non_blocking)
     return out
