@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fastgrad import capsules
 from fastgrad.cuda import interchange, pinned
 from fastgrad.cuda.selection import index_of
-from fastgrad.cuda.streams import Stream
+from fastgrad.cuda.streams import Stream, need
 from fastgrad.dtypes import bfloat16
 from fastgrad.functions import dlpack
 from fastgrad.functions.arguments import as_truth
@@ -77,9 +77,7 @@ class Placement(Methods):
         if memory_format is None and where.code == here:
             return self  # type: ignore[return-value]
         options = {} if memory_format is None else {"memory_format": memory_format}
-        return self.to(
-            device=where, non_blocking=bool(as_truth("cuda", "non_blocking", non_blocking)), **options
-        )
+        return self.to(device=where, non_blocking=as_truth("cuda", "non_blocking", non_blocking), **options)
 
     def pin_memory(self, device: Any = None) -> Tensor:
         """A copy in memory of the host's that is locked in its place; itself if it is there.
@@ -121,10 +119,7 @@ class Placement(Methods):
         RuntimeError
             If the tensor is not on the GPU of the stream.
         """
-        if not isinstance(stream, Stream):
-            raise TypeError(
-                f"record_stream(): argument 's' must be fastgrad.cuda.Stream, not {type(stream).__name__}"
-            )
+        need(stream, Stream, "record_stream", "s")
         if self.get_device() != stream.device_index:
             raise RuntimeError(
                 f"record_stream(): expected a tensor on {stream.device}, the GPU of the stream, but it is on "
