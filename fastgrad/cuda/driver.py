@@ -118,6 +118,11 @@ class Driver:
         return RuntimeError(f"CUDA error: {self.text_of(code)}, in {what}{lost}")
 
 
+def version_name(number: int) -> str:
+    """A version of CUDA, as the driver counts them, in its usual form."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
 def _address_in(library: ctypes.CDLL) -> Callable[[str], int]:
     try:
         lookup = library.cuGetProcAddress_v2
