@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import threading
 
 import pytest
 
 import fastgrad as fg
+from fastgrad import places
+from fastgrad.native.build.loader import runtime_get
 
 MISSING = "Found no NVIDIA driver on your system"
 
@@ -196,6 +199,22 @@ def test_defaults_are_a_threads_own(driver):
         thread.start()
         thread.join()
     assert seen == [fg.device("cpu"), 0]
+
+
+def test_what_a_thread_has_chosen_ends_with_it():
+    def choose():
+        fg.set_default_device("cpu")
+        fg.device("cpu").__enter__()
+        seen.append(len(places.CHOSEN))
+
+    before, seen = len(places.CHOSEN), []
+    for _ in range(3):
+        thread = threading.Thread(target=choose)
+        thread.start()
+        thread.join()
+        gc.collect()
+        assert len(places.CHOSEN) == runtime_get("chosen_devices") == before
+    assert seen == [before + 2] * 3
 
 
 # --- selection -------------------------------------------------------------------------------------------------
