@@ -20,9 +20,8 @@ CPU, CUDA = 1, 2  # kinds of devices
 BFLOAT = 4  # the code of a kind of numbers
 _INT, _UINT, _FLOAT, _BOOL = 0, 1, 2, 6
 CODES = {
-    "bool": (_BOOL, 8), "uint8": (_UINT, 8), "int8": (_INT, 8), "int16": (_INT, 16), "int32": (_INT, 32),
-    "int64": (_INT, 64), "float16": (_FLOAT, 16), "bfloat16": (BFLOAT, 16), "float32": (_FLOAT, 32),
-    "float64": (_FLOAT, 64),
+    "bool": (_BOOL, 8), "uint8": (_UINT, 8), "int32": (_INT, 32), "int64": (_INT, 64), "float16": (_FLOAT, 16),
+    "bfloat16": (BFLOAT, 16), "float32": (_FLOAT, 32), "float64": (_FLOAT, 64),
 }  # fmt: skip
 """The kind of numbers and the bits of one, by the names of dtypes."""
 _DTYPE, _DATA, _NUMEL = (TENSOR.fields[n][0] for n in ("dtype", "data", "numel"))
@@ -147,11 +146,19 @@ def take(capsule: Any) -> tuple[Any, int]:
     address = _pointer(capsule, _FRESH)
     deleter = Managed.from_address(address).deleter
     _rename(capsule, _USED)
-    return (DELETER(deleter) if deleter else _nothing), address
+    return (DELETER(deleter) if deleter else nothing), address
 
 
-def _nothing(_: Any) -> None:
-    pass
+def nothing(_: Any) -> None:
+    """In place of a deleter where there is none."""
+
+
+def tensor_over(
+    owner: Any, dtype: dtypes.dtype, device: int, sizes: Sequence[int], steps: Sequence[int], address: int
+) -> Any:
+    """A tensor over memory of somebody else's, which `owner` keeps; `device` is its column of the kernel table."""
+    reach = 0 if 0 in sizes else sum((s - 1) * st for s, st in zip(sizes, steps, strict=True)) + 1
+    return rt.foreign(dtype.code, device, tuple(sizes), tuple(steps), address, reach * dtype.itemsize, owner)
 
 
 def in_rows(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 import threading
 from typing import Any, Self
 
@@ -189,15 +190,31 @@ class _Default(threading.local):
     def __init__(self) -> None:
         self.within: list[device] = []
         self.usual: device | None = None
+        self.chosen = _Chosen()
+
+
+class _Chosen:
+    """How many devices a thread has chosen. When the thread ends, it has no longer."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __del__(self, finalizing: Any = sys.is_finalizing) -> None:
+        if self.count and not finalizing():
+            del CHOSEN[-self.count :]
+            runtime_set("chosen_devices", len(CHOSEN))
 
 
 _default = _Default()
 CHOSEN: list[None] = []
-"""Has as many elements as threads have chosen devices; while it is empty, nobody needs to look for them."""
+"""Has as many elements as threads that live have chosen devices; while it is empty, nobody needs to look for them."""
 
 
 def _choose(change: int) -> None:
     """Note that a thread has chosen a device, or no longer has. While one has, no function goes by its plan."""
+    _default.chosen.count += change
     CHOSEN.append(None) if change > 0 else CHOSEN.pop()
     runtime_set("chosen_devices", len(CHOSEN))
 

@@ -34,7 +34,7 @@ class _Products:
     @property
     def allow_tf32(self) -> bool:
         """Whether tensor cores may round factors to TF32; see `fastgrad.set_float32_matmul_precision`."""
-        return precision.get() != precision.EXACT
+        return precision.get_float32_matmul_precision() != precision.EXACT
 
     @allow_tf32.setter
     def allow_tf32(self, value: Any) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from fastgrad.backends.settings import Value, make
+from fastgrad.backends.settings import Value
 
 
 class _Module(ModuleType):
@@ -18,7 +19,8 @@ class _Module(ModuleType):
     allow_tf32 = Value(True, "set_allow_tf32_cublas")
 
 
-make(__name__, _Module)
+_here: Any = sys.modules[__name__]
+_here.__class__ = _Module
 _NAMES = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
 
 
@@ -52,14 +54,11 @@ def set_flags(
     _allow_tf32: bool | None = None,
 ) -> tuple[Any, ...]:
     """Set those of the switches that are given; what all of them were."""
-    import sys
-
-    here: Any = sys.modules[__name__]
-    before = tuple(getattr(here, name) for name in _NAMES)
+    before = tuple(getattr(_here, name) for name in _NAMES)
     given = (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32)
     for name, value in zip(_NAMES, given, strict=True):
         if value is not None:
-            setattr(here, name, value)
+            setattr(_here, name, value)
     return before
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
 from typing import Any
 
 
@@ -30,8 +28,3 @@ class Value:
                 f"{self.called} expects a {self.kind.__name__}, but got {type(value).__name__}"
             )
         self.value = value
-
-
-def make(module: str, kind: type[ModuleType]) -> None:
-    """Let the attributes of a module be those of a class."""
-    sys.modules[module].__class__ = kind

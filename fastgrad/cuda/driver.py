@@ -58,7 +58,6 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 }
 """The functions of the driver that are used, and their arguments. Each answers with a code, 0 if all is well."""
 
-NOT_READY = 600  # CUDA_ERROR_NOT_READY: what an event or a stream says that is not done
 FATAL = frozenset((214, 220, 700, 702, 704, 710, 714, 715, 716, 717, 718, 719, 720, 999))
 """Errors after which the context is lost: ECC, NVLink, illegal addresses and instructions, launches that failed."""
 
@@ -117,6 +116,11 @@ class Driver:
             else ""
         )
         return RuntimeError(f"CUDA error: {self.text_of(code)}, in {what}{lost}")
+
+
+def version_name(number: int) -> str:
+    """A version of CUDA, as the driver counts them, in its usual form."""
+    return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def _address_in(library: ctypes.CDLL) -> Callable[[str], int]:

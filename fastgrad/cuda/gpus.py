@@ -11,11 +11,10 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastgrad.cuda import blas
 from fastgrad.cuda.driver import FATAL, Driver, find
-from fastgrad.kernels.cuda.compile import Cubin, built
 from fastgrad.native.contracts.cuda import (
     BLAS_FAILED,
     CHOICE,
@@ -36,6 +35,9 @@ from fastgrad.native.contracts.records import ALLOCATION
 from fastgrad.native.cuda.unit import routines
 from fastgrad.native.host import devices
 
+if TYPE_CHECKING:
+    from fastgrad.kernels.cuda.compile import Cubin
+
 Words = Any  # an array of int64
 MAX_CHOICES = 1024  # threads that have chosen a stream
 _lock = threading.RLock()
@@ -44,7 +46,7 @@ _FORKED = (
     "method"
 )
 NON_BLOCKING = 1  # of a stream: it does not wait for the legacy default one
-MAJOR, MINOR, MULTIPROCESSORS = 75, 76, 16  # attributes of a device
+MAJOR, MINOR = 75, 76  # attributes of a device
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _SHARED = 48 << 10  # bytes of shared memory that a kernel may have without asking
 
@@ -65,7 +67,7 @@ def total_memory(driver: Driver, device: int) -> int:
     return driver.number("cuDeviceTotalMem", device, kind=ctypes.c_size_t)
 
 
-Compiler = Callable[[Any, int, int, str], Cubin]
+Compiler = Callable[[Any, int, int, str], "Cubin"]
 """From a row of the kernel table, a dtype, a layout class and an architecture to a kernel."""
 
 
@@ -394,7 +396,11 @@ def gpus() -> list[Gpu]:
     with _lock:
         if _forked_child:
             raise RuntimeError(_FORKED)
-        return attach(find(), built) if _gpus is None else _gpus
+        if _gpus is not None:
+            return _gpus
+        from fastgrad.kernels.cuda.compile import built  # programs without a GPU do without it
+
+        return attach(find(), built)
 
 
 def count() -> int:

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import operator
 import sys
+from functools import partial
 from typing import Any
 
 from fastgrad import capsules, dtypes
@@ -116,19 +117,7 @@ class _Owner:
     def __del__(self, finalizing: Any = sys.is_finalizing) -> None:
         if not finalizing():
             uses = self._uses | {(gpu, stream_on(gpu).cuda_stream) for gpu, _ in self._uses}
-            later.after(uses, _Call(self._give_back, self._argument))
-
-
-class _Call:
-    """A call without arguments."""
-
-    __slots__ = ("argument", "function")
-
-    def __init__(self, function: Any, argument: Any) -> None:
-        self.function, self.argument = function, argument
-
-    def __call__(self) -> None:
-        self.function(self.argument)
+            later.after(uses, partial(self._give_back, self._argument))
 
 
 def from_object(obj: Any, index: int) -> Any:
@@ -165,10 +154,6 @@ def from_capsule(capsule: Any, gpu: Gpu | None = None) -> Any:
     _need_layout("from_dlpack", sizes, steps)
     uses = {(gpu, stream_on(gpu).cuda_stream)}
     return _over(dtype, gpu, sizes, steps, start, _Owner(uses, *capsules.take(capsule)))
-
-
-def _nothing(_: Any) -> None:
-    pass
 
 
 def from_array_interface(obj: Any, device: Any = None) -> Any:
@@ -214,7 +199,7 @@ def from_array_interface(obj: Any, device: Any = None) -> Any:
     here = stream_on(gpu)
     if stream is not None and stream != here.cuda_stream:
         here.wait_stream(Stream._over(gpu, stream))
-    return _over(dtype, gpu, sizes, steps, address, _Owner({(gpu, here.cuda_stream)}, _nothing, obj))
+    return _over(dtype, gpu, sizes, steps, address, _Owner({(gpu, here.cuda_stream)}, capsules.nothing, obj))
 
 
 def _owner_of(address: int) -> int:
@@ -246,5 +231,4 @@ def _need_layout(name: str, sizes: tuple[int, ...], steps: tuple[int, ...]) -> N
 def _over(
     dtype: dtypes.dtype, gpu: Gpu, sizes: tuple[int, ...], steps: tuple[int, ...], address: int, owner: Any
 ) -> Any:
-    reach = 0 if 0 in sizes else sum((s - 1) * st for s, st in zip(sizes, steps, strict=True)) + 1
-    return rt.foreign(dtype.code, FIRST_GPU + gpu.index, sizes, steps, address, reach * dtype.itemsize, owner)
+    return capsules.tensor_over(owner, dtype, FIRST_GPU + gpu.index, sizes, steps, address)

@@ -6,10 +6,9 @@ import ctypes
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from fastgrad.cuda.driver import NOT_READY
 from fastgrad.cuda.gpus import Gpu, is_attached
+from fastgrad.native.contracts.cuda import NO_TIMES, NOT_READY
 
-_NO_TIMES = 2  # flag of an event
 _waiting: deque[tuple[list[tuple[Gpu, int]], Callable[[], None]]] = (
     deque()
 )  # no lock: destructors come at any time
@@ -39,7 +38,7 @@ def _event_in(gpu: Gpu, stream: int) -> int:
     """An event behind what a stream was given, 0 if the host had to wait instead."""
     gpu.make_current()
     made = ctypes.c_void_p()
-    if gpu.driver.ask("cuEventCreate", ctypes.addressof(made), _NO_TIMES) == 0:
+    if gpu.driver.ask("cuEventCreate", ctypes.addressof(made), NO_TIMES) == 0:
         if gpu.driver.ask("cuEventRecord", made, stream) == 0:
             return made.value or 0
         gpu.driver.ask("cuEventDestroy", made)

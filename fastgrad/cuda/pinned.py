@@ -13,6 +13,7 @@ import threading
 import weakref
 from typing import Any
 
+from fastgrad import capsules
 from fastgrad.cuda import gpus, later
 from fastgrad.cuda.driver import Driver
 from fastgrad.cuda.gpus import Gpu
@@ -21,6 +22,7 @@ from fastgrad.cuda.streams import stream_on
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import ITEMSIZES
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
+from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.native.contracts.records import STORAGE, TENSOR
 from fastgrad.native.host import devices
 
@@ -92,21 +94,12 @@ def pin(tensor: Any, device: Any = None) -> Any:
         return tensor
     gpu = gpu_of(device)
     code, sizes = rt.field(tensor, _DTYPE), tuple(rt.sizes(tensor))
-    steps = tuple(rt.steps(tensor)) if rt.lies_in(tensor, PRESERVE_FORMAT) else _in_rows(sizes)
+    steps = tuple(rt.steps(tensor)) if rt.lies_in(tensor, PRESERVE_FORMAT) else capsules.in_rows(sizes)
     held = _take(gpu, math.prod(sizes) * ITEMSIZES[code])
     out = rt.foreign(code, 0, sizes, steps, held.address, held.nbytes, held)
     _held[held.address] = held
     rt.copy(out, rt.detach(tensor))
     return out
-
-
-def _in_rows(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a tensor whose elements lie row by row."""
-    steps, step = [], 1
-    for size in reversed(sizes):
-        steps.append(step)
-        step *= max(1, size)
-    return tuple(steps[::-1])
 
 
 def empty_cache() -> None:
@@ -134,10 +127,16 @@ def _memory_of(tensor: Any) -> _Held | None:
     return next((h for h in list(_held.values()) if h.address <= address < h.address + h.nbytes), None)
 
 
-def copied(source: Any, gpu: Gpu, wait: bool) -> None:
-    """Note that the current stream of a GPU copies from a tensor, and wait for that if somebody may change it."""
-    held = _memory_of(source)
+def copy(out: Any, source: Any, wait: bool = True) -> None:
+    """Copy a tensor to one of the same sizes and dtype, on whichever devices they are.
+
+    Where a GPU reads locked memory by itself, its current stream counts as using that; `wait` says to wait for it.
+    """
+    rt.copy(out, source)
+    where = rt.field(out, _DEVICE)
+    held = _memory_of(source) if where >= FIRST_GPU else None
     if held is not None:
+        gpu = gpus.attached()[where - FIRST_GPU]
         stream = stream_on(gpu)
         held.uses.add((gpu, stream.cuda_stream))
         if wait:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from fastgrad.cuda import gpus
 
 EXACT = "highest"
 _KNOWN = (EXACT, "high", "medium")
 _now = [EXACT]
-
-
-def get() -> str:
-    """The same as `get_float32_matmul_precision`."""
-    return _now[0]
 
 
 def get_float32_matmul_precision() -> str:
@@ -68,4 +62,4 @@ def set_float32_matmul_precision(precision: str) -> None:
     gpus.set_allow_tf32(precision != EXACT)
 
 
-__all__: list[Any] = ["get_float32_matmul_precision", "set_float32_matmul_precision"]
+__all__ = ["get_float32_matmul_precision", "set_float32_matmul_precision"]

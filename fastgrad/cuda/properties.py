@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastgrad.cuda import gpus
-from fastgrad.cuda.driver import VERSION, Driver, find
+from fastgrad.cuda.driver import VERSION, Driver, find, version_name
 from fastgrad.cuda.selection import gpu_of, index_of
 from fastgrad.native.contracts.element_types import BFLOAT16, WITHOUT_HALVES
 
@@ -92,7 +92,7 @@ def get_arch_list() -> list[str]:
     """
     if not gpus.count():
         return []
-    return sorted({"sm_{}{}".format(*gpu.capability) for gpu in gpus.gpus()})
+    return sorted({gpu.architecture for gpu in gpus.gpus()})
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
@@ -132,7 +132,7 @@ def _version(package: str) -> str:
 
 
 def environment() -> dict[str, str]:
-    """The driver, the GPUs and what compiles for them, as text. Nothing is imported for that, and no GPU is used."""
+    """The driver, the GPUs and what compiles for them, as text. None of it is imported or used for that."""
     found = {"toolkit": f"numba-cuda {_version('numba-cuda')}"}
     try:
         driver = gpus.attached()[0].driver if gpus.is_attached() else find()
@@ -145,9 +145,8 @@ def environment() -> dict[str, str]:
 
 def _described(driver: Driver) -> dict[str, str]:
     driver.call("cuInit", 0)
-    version = driver.number("cuDriverGetVersion")
-    needed = f"{VERSION // 1000}.{VERSION % 1000 // 10}"
-    found = {"driver": f"CUDA {version // 1000}.{version % 1000 // 10} (needed: {needed})"}
+    version = version_name(driver.number("cuDriverGetVersion"))
+    found = {"driver": f"CUDA {version} (needed: {version_name(VERSION)})"}
     for index in range(driver.number("cuDeviceGetCount")):
         number = driver.number("cuDeviceGet", index)
         major, minor = (driver.number("cuDeviceGetAttribute", a, number) for a in (gpus.MAJOR, gpus.MINOR))

@@ -14,16 +14,16 @@ import sys
 import threading
 from typing import Any, Self
 
-from fastgrad.cuda.driver import NOT_READY
 from fastgrad.cuda.gpus import NON_BLOCKING, Gpu, attached
 from fastgrad.cuda.selection import gpu_of
+from fastgrad.native.contracts.cuda import NO_TIMES, NOT_READY
 from fastgrad.native.host import devices
 from fastgrad.places import device as Device  # noqa: N812
 
 _IN_POOL = 32
 """Streams of a priority that a GPU has at most; then they are given out again, as in PyTorch. None is destroyed."""
 _PRIORITIES = (0, -5)  # of the driver's: the lowest and the highest
-_BLOCKING, _NO_TIMES = 1, 2  # flags of an event
+_BLOCKING = 1  # a flag of an event
 _lock = threading.Lock()
 _pools: dict[tuple[Gpu, int], list[int]] = {}
 _taken: dict[tuple[Gpu, int], int] = {}
@@ -99,15 +99,15 @@ class Stream:
 
     def wait_event(self, event: Event) -> None:
         """Let all that the stream is given from now on wait for an event."""
-        _need(event, Event, "wait_event", "event").wait(self)
+        need(event, Event, "wait_event", "event").wait(self)
 
     def wait_stream(self, stream: Stream) -> None:
         """Let all that the stream is given from now on wait for what another one has been given."""
-        self.wait_event(_need(stream, Stream, "wait_stream", "stream").record_event())
+        self.wait_event(need(stream, Stream, "wait_stream", "stream").record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
         """Put an event, by default a new one, behind what the stream has been given."""
-        found = Event() if event is None else _need(event, Event, "record_event", "event")
+        found = Event() if event is None else need(event, Event, "record_event", "event")
         found.record(self)
         return found
 
@@ -263,7 +263,7 @@ def set_stream(stream: Stream | None) -> None:
     `stream` in a ``with`` statement does it for a while.
     """
     if stream is not None:
-        _choose(_need(stream, Stream, "set_stream", "stream"))
+        _choose(need(stream, Stream, "set_stream", "stream"))
         devices.set_current("cuda", stream._gpu.index)
 
 
@@ -277,7 +277,7 @@ class StreamContext:
     """
 
     def __init__(self, stream: Stream | None) -> None:
-        self.stream = None if stream is None else _need(stream, Stream, "stream", "stream")
+        self.stream = None if stream is None else need(stream, Stream, "stream", "stream")
         self._before: list[tuple[Stream, int]] = []
 
     def __enter__(self) -> None:
@@ -360,7 +360,7 @@ class Event:
             )
         gpu_of()
         self = object.__new__(cls)
-        self._flags = (0 if enable_timing else _NO_TIMES) | (_BLOCKING if blocking else 0)
+        self._flags = (0 if enable_timing else NO_TIMES) | (_BLOCKING if blocking else 0)
         self._gpu, self._handle, self._process = None, 0, os.getpid()
         return self
 
@@ -382,7 +382,7 @@ class Event:
         RuntimeError
             If it was recorded on another GPU before.
         """
-        where = stream_on(gpu_of()) if stream is None else _need(stream, Stream, "record", "stream")
+        where = stream_on(gpu_of()) if stream is None else need(stream, Stream, "record", "stream")
         gpu = where._gpu
         gpu.raise_failure("record")
         if self._gpu is not None and self._gpu is not gpu:
@@ -397,7 +397,7 @@ class Event:
 
     def wait(self, stream: Stream | None = None) -> None:
         """Let all that a stream, by default the current one, is given from now on wait for the event."""
-        where = stream_on(gpu_of()) if stream is None else _need(stream, Stream, "wait", "stream")
+        where = stream_on(gpu_of()) if stream is None else need(stream, Stream, "wait", "stream")
         if self._handle:
             where._gpu.raise_failure("wait")
             where._gpu.make_current()
@@ -436,8 +436,8 @@ class Event:
         RuntimeError
             If one of them is not done yet.
         """
-        end = _need(end_event, Event, "elapsed_time", "end_event")
-        if (self._flags | end._flags) & _NO_TIMES:
+        end = need(end_event, Event, "elapsed_time", "end_event")
+        if (self._flags | end._flags) & NO_TIMES:
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._gpu is None or end._gpu is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
@@ -474,7 +474,8 @@ def _is_done(gpu: Gpu, function: str, handle: int) -> bool:
     return code == 0
 
 
-def _need(value: Any, kind: type, name: str, argument: str) -> Any:
+def need(value: Any, kind: type, name: str, argument: str) -> Any:
+    """The value, if it is a stream or an event, whichever is wanted; a TypeError naming the argument otherwise."""
     if not isinstance(value, kind):
         raise TypeError(
             f"{name}(): argument '{argument}' must be fastgrad.cuda.{kind.__name__}, not {type(value).__name__}"

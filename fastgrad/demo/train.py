@@ -99,12 +99,12 @@ def batches(
     if noise:
         x += np.float32(noise) * rng.standard_normal(x.shape, np.float32)
     for start in range(0, len(y) - size + 1, size):
-        yield _on(device, x[start : start + size], y[start : start + size])
+        yield _on(device, x[start : start + size]), _on(device, y[start : start + size])
 
 
-def _on(device: str, x: NDArray[np.float32], y: NDArray[np.int64]) -> tuple[fg.Tensor, fg.Tensor]:
-    """Inputs and classes as tensors on a device."""
-    return fg.from_numpy(x).to(device), fg.from_numpy(y).to(device)
+def _on(device: str, array: NDArray[np.float32] | NDArray[np.int64]) -> fg.Tensor:
+    """An array as a tensor on a device."""
+    return fg.from_numpy(array).to(device)
 
 
 def train_step(
@@ -175,7 +175,7 @@ def finish(run: Run, digits: Digits, rounds: int = 15) -> None:
     size, device = run.settings.batch_size, run.settings.device
     x, y = next(batches(digits.train_x, digits.train_y, size, np.random.default_rng(0), device=device))
     with fg.no_grad():
-        run.logits = model.forward(run.layers, _on(device, digits.test_x, digits.test_y)[0]).cpu().numpy()
+        run.logits = model.forward(run.layers, _on(device, digits.test_x)).cpu().numpy()
     logits = model.forward(run.layers, x, lambda _, output: run.hooked_nodes.append(output.grad_fn))
     run.loss = F.cross_entropy(logits, y)
     twin = model.init_layers(run.settings.sizes, run.settings.seed, device)
@@ -184,9 +184,10 @@ def finish(run: Run, digits: Digits, rounds: int = 15) -> None:
 
 
 def _evaluate(run: Run, digits: Digits) -> None:
-    x, y = _on(run.settings.device, digits.test_x, digits.test_y)
+    device = run.settings.device
+    x, y = _on(device, digits.test_x), _on(device, digits.test_y)
     with fg.no_grad():
         run.test_losses.append(F.cross_entropy(model.forward(run.layers, x), y).item())
     run.test_accuracies.append(model.accuracy(run.layers, x, y))
-    train_x, train_y = _on(run.settings.device, digits.train_x, digits.train_y)
+    train_x, train_y = _on(device, digits.train_x), _on(device, digits.train_y)
     run.train_accuracies.append(model.accuracy(run.layers, train_x, train_y))

@@ -10,7 +10,6 @@ import numpy as np
 
 from fastgrad import dtypes
 from fastgrad.cuda import interchange, pinned
-from fastgrad.cuda.gpus import attached
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import (
     LEAST,
@@ -30,7 +29,7 @@ from fastgrad.functions.sharing import from_numpy
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64
 from fastgrad.native.contracts.frames.filling import NORMAL, UNIFORM
-from fastgrad.native.contracts.limits import FIRST_GPU, MAX_DIMS
+from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
@@ -173,7 +172,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             out = rt.apply(_CAST, 1, 0, source, code)
         else:
             out = allocate("tensor", code, source.shape, where)
-            _copy(out, source)
+            pinned.copy(out, source)
         return finish(out, requires_grad)
     if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
         code = {bool: BOOL, int: INT64}.get(type(data), runtime_get("default_dtype"))
@@ -200,12 +199,6 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 def _is_on_gpu(data: Any) -> bool:
     """Whether data is an array of another library's in the memory of a GPU."""
     return hasattr(data, "__cuda_array_interface__")
-
-
-def _copy(out: Any, source: Any) -> None:
-    rt.copy(out, source)
-    if _field(out, _DEVICE) >= FIRST_GPU and not _field(source, _DEVICE):
-        pinned.copied(source, attached()[_field(out, _DEVICE) - FIRST_GPU], True)
 
 
 @public("asarray", method=False)

@@ -73,7 +73,7 @@ def from_numpy(ndarray: np.ndarray) -> Any:
             "writable before converting it to a tensor.",
             stacklevel=2,
         )
-    return foreign(ndarray, d, ndarray.shape, [s // size for s in ndarray.strides], ndarray.ctypes.data)
+    return _foreign(ndarray, d, ndarray.shape, [s // size for s in ndarray.strides], ndarray.ctypes.data)
 
 
 @public(method=False)
@@ -129,13 +129,12 @@ def _from_dlpack(ext_tensor: Any) -> Any:
             "ignore"
         )  # producers may mark memory as read-only; DLPack itself has no such notion
         found = dlpack.imported(ext_tensor)
-        return foreign(*found) if type(found) is tuple else from_numpy(np.from_dlpack(found))
+        return _foreign(*found) if type(found) is tuple else from_numpy(np.from_dlpack(found))
 
 
-def foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:
-    """A tensor over memory of somebody else's, which `owner` keeps."""
+def _foreign(owner: Any, d: DType, shape: Sequence[int], strides: Sequence[int], address: int) -> Any:
+    """A tensor over memory of the host's that somebody else has."""
     n = len(shape)
     if n > MAX_DIMS:
         raise ValueError(f"a tensor has at most {MAX_DIMS} dimensions in fastgrad, but the array has {n}")
-    reach = sum((s - 1) * st for s, st in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
-    return rt.foreign(d.code, 0, tuple(shape), tuple(strides), address, reach * d.itemsize, owner)
+    return capsules.tensor_over(owner, d, 0, shape, strides, address)

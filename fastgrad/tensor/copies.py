@@ -218,50 +218,29 @@ class Copies(Methods):
         self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
     ) -> Tensor:
         """A tensor of data in this tensor's dtype."""
-        own = dtypes.ALL[_field(self, _DTYPE)]
-        made: Tensor = creation.tensor(
-            data,
-            dtype=dtype or own,
-            device=self.device if device is None else device,
-            requires_grad=requires_grad,
-        )
+        made: Tensor = creation.tensor(data, **_kind_of(self, dtype, device), requires_grad=requires_grad)
         return made
 
     def new_zeros(
         self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
     ) -> Tensor:
         """Zeros in this tensor's dtype."""
-        own = dtypes.ALL[_field(self, _DTYPE)]
-        return creation.zeros(
-            *size,
-            dtype=dtype or own,
-            device=self.device if device is None else device,
-            requires_grad=requires_grad,
-        )  # type: ignore[no-any-return]
+        made: Tensor = creation.zeros(*size, **_kind_of(self, dtype, device), requires_grad=requires_grad)
+        return made
 
     def new_ones(
         self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
     ) -> Tensor:
         """Ones in this tensor's dtype."""
-        own = dtypes.ALL[_field(self, _DTYPE)]
-        return creation.ones(
-            *size,
-            dtype=dtype or own,
-            device=self.device if device is None else device,
-            requires_grad=requires_grad,
-        )  # type: ignore[no-any-return]
+        made: Tensor = creation.ones(*size, **_kind_of(self, dtype, device), requires_grad=requires_grad)
+        return made
 
     def new_empty(
         self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
     ) -> Tensor:
         """Elements not set, in this tensor's dtype."""
-        own = dtypes.ALL[_field(self, _DTYPE)]
-        return creation.empty(
-            *size,
-            dtype=dtype or own,
-            device=self.device if device is None else device,
-            requires_grad=requires_grad,
-        )  # type: ignore[no-any-return]
+        made: Tensor = creation.empty(*size, **_kind_of(self, dtype, device), requires_grad=requires_grad)
+        return made
 
     def new_full(
         self,
@@ -273,19 +252,19 @@ class Copies(Methods):
         requires_grad: builtins.bool = False,
     ) -> Tensor:
         """One number, in this tensor's dtype."""
-        own = dtypes.ALL[_field(self, _DTYPE)]
-        out: Tensor = creation.full(
-            size,
-            fill_value,
-            dtype=dtype or own,
-            device=self.device if device is None else device,
-            requires_grad=requires_grad,
-        )
-        return out
+        options = _kind_of(self, dtype, device)
+        made: Tensor = creation.full(size, fill_value, **options, requires_grad=requires_grad)
+        return made
 
 
 def _type_name(d: dtypes.dtype) -> str:
     return f"fastgrad.{d.type_name}Tensor"
+
+
+def _kind_of(x: Any, dtype: Any, device: Any) -> dict[str, Any]:
+    """The dtype and the device of a tensor that is made beside another one: that one's where nothing else is said."""
+    own = dtypes.ALL[_field(x, _DTYPE)]
+    return {"dtype": dtype or own, "device": x.device if device is None else device}
 
 
 def _cast(x: Any, d: dtypes.dtype) -> Any:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fastgrad import capsules
 from fastgrad.cuda import interchange, pinned
-from fastgrad.cuda.gpus import attached
 from fastgrad.cuda.selection import index_of
-from fastgrad.cuda.streams import Stream
+from fastgrad.cuda.streams import Stream, need
 from fastgrad.dtypes import bfloat16
 from fastgrad.functions import dlpack
 from fastgrad.functions.arguments import as_truth
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 _DEVICE, _DTYPE = TENSOR.fields["device"][0], TENSOR.fields["dtype"][0]
 _DATA = STORAGE.fields["data"][0]
 _field = rt.field
-_CPU = (1, 0)  # to DLPack
+_CPU = (capsules.CPU, 0)  # to DLPack
 
 
 class Placement(Methods):
@@ -78,9 +77,7 @@ class Placement(Methods):
         if memory_format is None and where.code == here:
             return self  # type: ignore[return-value]
         options = {} if memory_format is None else {"memory_format": memory_format}
-        return self.to(
-            device=where, non_blocking=bool(as_truth("cuda", "non_blocking", non_blocking)), **options
-        )
+        return self.to(device=where, non_blocking=as_truth("cuda", "non_blocking", non_blocking), **options)
 
     def pin_memory(self, device: Any = None) -> Tensor:
         """A copy in memory of the host's that is locked in its place; itself if it is there.
@@ -122,10 +119,7 @@ class Placement(Methods):
         RuntimeError
             If the tensor is not on the GPU of the stream.
         """
-        if not isinstance(stream, Stream):
-            raise TypeError(
-                f"record_stream(): argument 's' must be fastgrad.cuda.Stream, not {type(stream).__name__}"
-            )
+        need(stream, Stream, "record_stream", "s")
         if self.get_device() != stream.device_index:
             raise RuntimeError(
                 f"record_stream(): expected a tensor on {stream.device}, the GPU of the stream, but it is on "
@@ -167,7 +161,5 @@ def move(x: Any, target: Device, non_blocking: builtins.bool) -> Any:
     """A copy of a tensor on another device, without history."""
     code = target.code
     out = rt.like(x, _field(x, _DTYPE), code, PRESERVE_FORMAT)
-    rt.copy(out, rt.detach(x))
-    if code >= FIRST_GPU and _field(x, _DEVICE) == 0:
-        pinned.copied(x, attached()[code - FIRST_GPU], not non_blocking)
+    pinned.copy(out, rt.detach(x), wait=not non_blocking)
     return out

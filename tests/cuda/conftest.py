@@ -6,6 +6,9 @@ import gc
 
 import pytest
 
+import fastgrad as fg
+from fastgrad import capsules
+from fastgrad.cuda import later
 from tests.cuda.fake_driver import FakeDriver, attached
 
 
@@ -17,6 +20,20 @@ def driver():
         fake.gpus = gpus
         yield fake
         gc.collect()
+
+
+@pytest.fixture
+def all_is_done(driver):
+    """A test leaves no work, no stream and no memory in the hands of others behind."""
+    yield
+    gc.collect()
+    fg.cuda.synchronize(0)
+    fg.cuda.synchronize(1)
+    assert not later._waiting
+    assert not capsules._given
+    fg.cuda.empty_cache()
+    assert [gpu.read("n_choices") for gpu in driver.gpus] == [0, 0]
+    assert [gpu.read("waiting") for gpu in driver.gpus] == [0, 0]
 
 
 @pytest.fixture

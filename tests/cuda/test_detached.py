@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.cuda.apart import ends
 
-BEGIN = """
-import gc, sys, threading
-sys.path.insert(0, {root!r})
-import fastgrad as fg
-from tests.cuda.fake_driver import FakeDriver, attached
+REFUSES = """
 def refuses(call, error=RuntimeError):
     try:
         call()
@@ -74,7 +66,6 @@ with attached(FakeDriver()):
 """,
     "threads that never end": """
 driver = FakeDriver()
-from fastgrad.cuda import gpus
 gpus.attach(driver, driver.compiler)
 ready = threading.Event()
 def work():
@@ -87,7 +78,6 @@ assert ready.wait(30)
 """,
     "destructors that use a GPU at the end": """
 driver = FakeDriver()
-from fastgrad.cuda import gpus
 gpus.attach(driver, driver.compiler)
 class Late:
     def __init__(self): self.x = fg.ones(3, device="cuda"); self.s = fg.cuda.Stream(); self.me = self
@@ -100,8 +90,4 @@ fg.late = Late()
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program(name):
-    program = BEGIN.format(root=str(ROOT)) + PROGRAMS[name]
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=ROOT
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert ends(REFUSES + PROGRAMS[name]) == (0, "", "")

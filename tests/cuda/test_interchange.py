@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,19 +11,9 @@ import pytest
 import fastgrad as fg
 from fastgrad import capsules
 from fastgrad.cuda import later, pinned
-from tests.cuda.test_streams import PROGRAM
+from tests.cuda.apart import STREAMS, ends
 
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def all_is_done(driver):
-    yield
-    gc.collect()
-    fg.cuda.synchronize(0)
-    fg.cuda.synchronize(1)
-    assert not later._waiting
-    assert not capsules._given
+pytestmark = pytest.mark.usefixtures("all_is_done")
 
 
 class Producer:
@@ -149,6 +136,7 @@ def test_what_is_no_stream(driver, stream, error):
 def test_the_producer_is_asked_for_the_current_stream(driver):
     p, s = Producer(fg.ones(3, device="cuda")), fg.cuda.Stream()
     fg.from_dlpack(p)
+    s.wait_stream(fg.cuda.current_stream())  # where the ones are made
     with fg.cuda.stream(s):
         y = fg.from_dlpack(p) + 1
         assert y.tolist() == [2] * 3
@@ -226,11 +214,7 @@ def test_gradients_go_through(driver):
 
 def test_a_library_that_outlives_python():
     more = "import ctypes\ncapsule = x.__dlpack__()\nheld = x.__dlpack__()\nfg.kept = fg.from_dlpack(held)"
-    program = PROGRAM.format(root=str(ROOT), more=more)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=ROOT
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert ends(STREAMS + more) == (0, "", "")
 
 
 # --- the CUDA array interface ----------------------------------------------------------------------------------

@@ -6,30 +6,16 @@ import copy
 import gc
 import math
 import pickle
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 import fastgrad as fg
 from fastgrad.cuda import gpus as gpus_
+from tests.cuda.apart import STREAMS, ends
 from tests.cuda.fake_driver import ILLEGAL_ADDRESS
 
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def all_is_done(driver):
-    """A test leaves no work and no stream behind."""
-    yield
-    gc.collect()
-    fg.cuda.synchronize(0)
-    fg.cuda.synchronize(1)
-    fg.cuda.empty_cache()
-    assert [gpu.read("n_choices") for gpu in driver.gpus] == [0, 0]
-    assert [gpu.read("waiting") for gpu in driver.gpus] == [0, 0]
+pytestmark = pytest.mark.usefixtures("all_is_done")
 
 
 def in_thread(function):
@@ -423,24 +409,6 @@ def test_nested_passes_keep_the_streams(driver):
     s.synchronize()
 
 
-PROGRAM = """
-import fastgrad as fg, sys, threading
-sys.path.insert(0, {root!r})
-from tests.cuda.fake_driver import FakeDriver
-from fastgrad.cuda import gpus
-driver = FakeDriver()
-gpus.attach(driver, driver.compiler)
-s, e = fg.cuda.Stream(), fg.cuda.Event(enable_timing=True)
-fg.cuda.set_stream(s)
-x = fg.ones(3, device="cuda")
-e.record()
-x.record_stream(fg.cuda.default_stream())
-p = fg.ones(3).pin_memory()
-y = p.to("cuda", non_blocking=True)
-{more}
-"""
-
-
 @pytest.mark.parametrize(
     ("more", "code"),
     [
@@ -452,11 +420,7 @@ y = p.to("cuda", non_blocking=True)
     ],
 )
 def test_the_interpreter_ends_with_streams_alive(more, code):
-    program = PROGRAM.format(root=str(ROOT), more=more)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=ROOT
-    )
-    assert (done.returncode, done.stderr) == (code, "")
+    assert ends(STREAMS + more) == (code, "", "")
 
 
 FORKED = """
@@ -491,11 +455,7 @@ raise SystemExit(code)
 
 
 def test_a_fork_may_do_everything_but_use_a_gpu():
-    program = PROGRAM.format(root=str(ROOT), more=FORKED)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=ROOT
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert ends(STREAMS + FORKED) == (0, "", "")
 
 
 def test_a_fork_after_asking_for_gpus(driver, monkeypatch):

@@ -35,7 +35,7 @@ size, which one of them points to, stands behind."""
 BUFFER_KEY, SIZE_KEY = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE
 
 MOST_ITEMS = (1 << 31) - 1
-"""Items of a launch; larger ones fall into parts."""
+"""Blocks of a launch, and items of a divided one, at most: what has more is refused, by `TOO_MANY_ITEMS`."""
 
 # --- memory ----------------------------------------------------------------------------------------------------
 
@@ -78,17 +78,18 @@ CHOICE = Part("cuda_choice", thread=1, stream=1, arena=1, blas=1)
 stream's arena, and its handle of cuBLAS's or 0."""
 GPU = Part(
     "cuda_gpu", **dict.fromkeys(DRIVER, 1),
-    context=1, stream=1, arena=1, arenas=1, synchronous=1, launches=1, failed=1, failed_cell=1, limit=1,
+    context=1, stream=1, arena=1, arenas=1, synchronous=1, failed=1, limit=1,
     blocks=1, n_blocks=1, cap_blocks=1, statistics=STATISTICS.words,
     batched_gemm=1, blas=1, allow_tf32=1, choices=1, n_choices=1, waiting=1,
 )  # fmt: skip
 """`stream`: where launches go; `arena`: whose memory they get; `choices`: a table of the threads for which it is
 another stream, by `CHOICE`. `waiting`: blocks that are free once other streams are done with them. `failed`: what the
-driver said first that went wrong, and in which cell of the kernel table. `blocks`: a table of the blocks in use, by
-address. `limit`: bytes of the driver's that may be reserved, or 0. `blas`: cuBLAS's handle, and `batched_gemm` its
-function; 0 while no product was needed."""
+driver said first that went wrong. `blocks`: a table of the blocks in use, by address. `limit`: bytes of the driver's
+that may be reserved, or 0. `blas`: cuBLAS's handle, and `batched_gemm` its function; 0 while no product was needed."""
 
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+NOT_READY = 600  # CUDA_ERROR_NOT_READY: what an event or a stream says that is not done
+NO_TIMES = 2  # CU_EVENT_DISABLE_TIMING: a flag of an event
 SHORT_FRAME, TOO_MANY_ITEMS, FORKED, NO_HANDLE = 10_001, 10_002, 10_003, 10_004
 """What the device itself says besides the driver: a frame is shorter than the kernel's parameters; a launch has a
 number of items that no grid holds; the process is a fork of the one that has the context; a stream has no handle of

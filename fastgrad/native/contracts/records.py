@@ -97,9 +97,9 @@ there."""
 ALLOCATION = Part("allocation", nbytes=1, address=1, state=1)
 """A wish for memory, and the address that the device answers with: 0 if there is none, or minus a number of the
 device's for what went wrong."""
-LAUNCHING = Part("launching", kernel=1, frame=1, n_words=1, cell=1, state=1, status=1)
+LAUNCHING = Part("launching", kernel=1, frame=1, n_words=1, state=1, status=1)
 """A launch of a device that launches itself: what stands in the cell of the kernel table, the frame and how many of its
-words there are, the cell; then what the device answers: 0, or a number of its own for what went wrong."""
+words there are; then what the device answers: 0, or a number of its own for what went wrong."""
 N_FLIGHTS = 64  # launches that others run beside, at one time
 N_PLACES = 1024
 """Lists of live storages, by where they lie, in debug mode."""

@@ -46,8 +46,7 @@ launching = caster(LAUNCHING)
 cuda_kernel = caster(CUDA_KERNEL)
 launch_parameters = caster(LAUNCH_PARAMETERS)
 launch_kernel = function_at("qiiiiiiiqqq")
-copy_to = function_at("qqqq")
-copy_from = function_at("qqqq")
+copy = function_at("qqqq")
 fill_bytes = function_at("qiqq")
 
 _parameters = stack_words(FRAME_WORDS + DIVISORS)
@@ -143,8 +142,8 @@ def call_driver(g, k, frame):
     if t.nbytes <= 0:
         return 0
     if k.kind == UPLOAD:
-        return copy_to(g.cuMemcpyHtoDAsync, t.out, t.x, t.nbytes, stream_of(g))
-    code = copy_from(g.cuMemcpyDtoHAsync, t.out, t.x, t.nbytes, stream_of(g))
+        return copy(g.cuMemcpyHtoDAsync, t.out, t.x, t.nbytes, stream_of(g))
+    code = copy(g.cuMemcpyDtoHAsync, t.out, t.x, t.nbytes, stream_of(g))
     return code if code != 0 else synchronize(g.cuStreamSynchronize, stream_of(g))
 
 
@@ -165,10 +164,8 @@ def launch(frame):
             code = launch_divided(g, k, c.frame)
         else:
             code = call_driver(g, k, c.frame)
-        g.launches += 1
         if code == 0 and g.synchronous != 0 and k.kind != DOWNLOAD:
             code = synchronize(g.cuStreamSynchronize, stream_of(g))
         if code != 0:
             g.failed = code
-            g.failed_cell = c.cell
     c.status = code

@@ -39,6 +39,8 @@ from fastgrad.native.contracts.cuda import (
     FINE_BINS,
     GPU,
     LARGE_SEGMENT,
+    NO_TIMES,
+    NOT_READY,
     OUT_OF_MEMORY,
     OWN_SEGMENT,
     SHELF,
@@ -64,8 +66,6 @@ event_record = function_at("qq")
 event_do = function_at("q")
 
 BLOCK_BYTES, ARENA_BYTES, USE_BYTES, CHOICE_BYTES = (8 * part.words for part in (BLOCK, ARENA, USE, CHOICE))
-_NO_TIMES = 2  # CU_EVENT_DISABLE_TIMING
-_NOT_READY = 600  # CUDA_ERROR_NOT_READY
 _FEWEST = 256  # places of the table of blocks
 _MIX = -7046029254386353131  # 2**64 divided by the golden ratio, as an int64
 
@@ -369,7 +369,7 @@ def begin_waiting(g, b):
     while at != 0:
         u = use_at(at)
         place[0] = 0
-        if event_create(g.cuEventCreate, address_of(place), _NO_TIMES) == 0:
+        if event_create(g.cuEventCreate, address_of(place), NO_TIMES) == 0:
             if event_record(g.cuEventRecord, place[0], u.stream) == 0:
                 u.event = place[0]
             else:
@@ -387,7 +387,7 @@ def is_done(g, b, wait):
     while b.uses != 0:
         u = use_at(b.uses)
         if u.event != 0:
-            if event_do(g.cuEventSynchronize if wait != 0 else g.cuEventQuery, u.event) == _NOT_READY:
+            if event_do(g.cuEventSynchronize if wait != 0 else g.cuEventQuery, u.event) == NOT_READY:
                 return False
             event_do(g.cuEventDestroy, u.event)
         b.uses = u.next

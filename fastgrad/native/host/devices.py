@@ -64,7 +64,7 @@ def tell(new_device: Callable[[int], object]) -> None:
     _told.append(new_device)
 
 
-def bring_with(name: str, bring: Callable[[], object], count: Callable[[], int] = lambda: 0) -> None:
+def bring_with(name: str, bring: Callable[[], object], count: Callable[[], int]) -> None:
     """Say what makes the devices of a name known once someone wants one: it registers them, or raises why it cannot.
     `count` answers how many there are before anybody wants one.
     """

@@ -100,10 +100,10 @@ def launches_itself(device):
 
 
 @native_inline
-def call_on(device, kernel, cell, frame, n_words):
+def call_on(device, kernel, frame, n_words):
     """Call a kernel with a frame, on its device; a status."""
     if launches_itself(device):
-        return status_of(device, launch_on(device, kernel, cell, frame, n_words))
+        return status_of(device, launch_on(device, kernel, frame, n_words))
     call_kernel(kernel, frame)
     return OK
 
@@ -115,14 +115,13 @@ def status_of(device, answer):
 
 
 @native_once
-def launch_on(device, kernel, cell, frame, n_words):
+def launch_on(device, kernel, frame, n_words):
     """Let a device launch a kernel; 0, or a number of the device's for what went wrong. Needs no GIL."""
     d = record_of(device)
     c = launching(stack_small())
     c.kernel = kernel
     c.frame = frame
     c.n_words = n_words
-    c.cell = cell
     c.state = d.state
     c.status = 0
     call_kernel(d.launch, address_of(c))

@@ -224,10 +224,10 @@ def run_elsewhere(address, cell, device, frame, n_words):
     """Let another device launch a kernel; a status. While one brings bytes from there, other Python threads run."""
     rt = runtime()
     if cell // CELLS != rt.download_kernel or rt.waiters != 0:
-        return status_of(device, launch_on(device, address, cell, frame, n_words))
+        return status_of(device, launch_on(device, address, frame, n_words))
     place = depart(frame, n_words)
     state = py_save_thread()
-    answer = launch_on(device, address, cell, frame, n_words)
+    answer = launch_on(device, address, frame, n_words)
     py_restore_thread(state)
     enter()
     arrive(place)
@@ -301,8 +301,7 @@ def fetch_report(device, address, r):
     place = depart(address_of(f), words_of(f))
     kernel = runtime().download_kernel
     found = find_kernel(kernel, device, BOOL, FLAT)
-    cell = cell_of(kernel, device, BOOL, FLAT)
-    status = call_on(device, found, cell, address_of(f), words_of(f)) if not failed(found) else found
+    status = call_on(device, found, address_of(f), words_of(f)) if not failed(found) else found
     arrive(place)
     return status
 
