@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 import threading
 from typing import Any, Self
 
-from fastgrad.native.build.loader import runtime_set
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.records import RUNTIME
 from fastgrad.native.host import devices
 
 _set = object.__setattr__
@@ -203,20 +205,18 @@ class _Chosen:
 
     def __del__(self, finalizing: Any = sys.is_finalizing) -> None:
         if self.count and not finalizing():
-            del CHOSEN[-self.count :]
-            runtime_set("chosen_devices", len(CHOSEN))
+            rt.choose_devices(-self.count)
 
 
 _default = _Default()
-CHOSEN: list[None] = []
-"""Has as many elements as threads that live have chosen devices; while it is empty, nobody needs to look for them."""
+any_chosen = functools.partial(rt.word, RUNTIME.fields["chosen_devices"][0])
+"""How many devices threads that live have chosen; while it is none, nobody needs to look for them."""
 
 
 def _choose(change: int) -> None:
     """Note that a thread has chosen a device, or no longer has. While one has, no function goes by its plan."""
     _default.chosen.count += change
-    CHOSEN.append(None) if change > 0 else CHOSEN.pop()
-    runtime_set("chosen_devices", len(CHOSEN))
+    rt.choose_devices(change)
 
 
 def default_code() -> int:

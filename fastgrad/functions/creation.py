@@ -33,7 +33,7 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
-from fastgrad.places import CHOSEN, as_device, default_code, get_default_device
+from fastgrad.places import any_chosen, as_device, default_code, get_default_device
 from fastgrad.random import STANDARD, fill, fill_integers
 
 _DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
@@ -48,7 +48,7 @@ _CAST, _FILLED, _SEQUENCE, _RANDOM, _SCATTER_ADD = (
 def device_code(where: Any) -> int:
     """The number of a device; for None that of the one where the thread makes tensors."""
     if where is None:
-        return default_code() if CHOSEN else 0
+        return default_code() if any_chosen() else 0
     return as_device(where).code
 
 
@@ -167,7 +167,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         source = data.detach()
         code = source.dtype.code if dtype is None else dtype_code(dtype)
         here = _field(source, _DEVICE)
-        where = here if device is None and not CHOSEN else device_code(device)
+        where = here if device is None and not any_chosen() else device_code(device)
         if where == here:
             out = rt.apply(_CAST, 1, 0, source, code)
         else:
@@ -182,7 +182,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             raise ValueError(f"tensor(): {TOO_LONG}, the number is {data}") from error
         out = rt.number(*parts, code if dtype is None else dtype_code(dtype), device_code(device))
         return finish(out, requires_grad)
-    if device is None and not CHOSEN:
+    if device is None and not any_chosen():
         out = rt.from_list(data, -1 if dtype is None else dtype_code(dtype))
         if out is not NotImplemented:
             return finish(out, requires_grad)
@@ -204,7 +204,7 @@ def _is_on_gpu(data: Any) -> bool:
 @public("asarray", method=False)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
-    if CHOSEN and device is None:
+    if device is None and any_chosen():
         device = get_default_device()
     if isinstance(data, TensorBase):
         out = data if dtype is None else data.to(dtype)

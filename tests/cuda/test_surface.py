@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import sys
 import threading
 
 import pytest
 
 import fastgrad as fg
 from fastgrad import places
-from fastgrad.native.build.loader import runtime_get
 
 MISSING = "Found no NVIDIA driver on your system"
 
@@ -205,16 +205,36 @@ def test_what_a_thread_has_chosen_ends_with_it():
     def choose():
         fg.set_default_device("cpu")
         fg.device("cpu").__enter__()
-        seen.append(len(places.CHOSEN))
+        seen.append(places.any_chosen())
 
-    before, seen = len(places.CHOSEN), []
+    before, seen = places.any_chosen(), []
     for _ in range(3):
         thread = threading.Thread(target=choose)
         thread.start()
         thread.join()
         gc.collect()
-        assert len(places.CHOSEN) == runtime_get("chosen_devices") == before
+        assert places.any_chosen() == before
     assert seen == [before + 2] * 3
+
+
+def test_threads_that_choose_at_once_are_all_counted():
+    before, interval = places.any_chosen(), sys.getswitchinterval()
+
+    def choose() -> None:
+        for _ in range(300):
+            with fg.device("cpu"):
+                assert places.any_chosen() > before
+
+    threads = [threading.Thread(target=choose) for _ in range(6)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert places.any_chosen() == before
 
 
 # --- selection -------------------------------------------------------------------------------------------------

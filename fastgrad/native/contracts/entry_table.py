@@ -19,6 +19,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("word", "index<runtime", "int"),
     row("set_word", "index<runtime, int", "none"),
     row("set_object", "index<runtime, object", "none"),
+    row("choose_devices", "int", "none"),
     # functions with plans
     row("planned", "object", "object", _PLANS),
     row("unplanned", "", "none", "python.recorder"),

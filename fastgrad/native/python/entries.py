@@ -104,6 +104,12 @@ def set_word(k, value):
 
 
 @native
+def choose_devices(change):
+    """Add to the number of devices that threads have chosen to make tensors on, at once for all threads."""
+    runtime().chosen_devices += change
+
+
+@native
 def set_object(k, o):
     """Let word `k` of the runtime's record be an object, which then lives to the very end, as destructors may run."""
     py_incref(o)
