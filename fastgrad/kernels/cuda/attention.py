@@ -27,6 +27,7 @@ from fastgrad.kernels.cuda.device import (
     thread,
     where,
 )
+from fastgrad.kernels.cuda.places import split
 from fastgrad.kernels.cuda.teams import WARPS, folding, joined_exactly
 from fastgrad.native.contracts.element_types import INT32
 
@@ -39,12 +40,6 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     """The kernel of one pass for one dtype."""
     run = (_backward if kernel.options["backward"] else _forward)(target, dtype, threads)
     return Body(run, ("batch", "heads", "queries"), threads // WARP, threads, resident=256)
-
-
-def split(a, b):
-    """``a // b`` and the rest, of numbers below 2**31."""
-    q = quotient(np.uint32(a), np.uint32(b))
-    return np.int64(q), np.int64(np.uint32(np.uint32(a) - q * np.uint32(b)))
 
 
 def rows_of(operand, batch, head):

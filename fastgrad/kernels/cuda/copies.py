@@ -13,6 +13,7 @@ import numpy as np
 from fastgrad.kernels.cuda import elementwise
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import Element, Target, barrier, block, blocks, quotient, thread
+from fastgrad.kernels.cuda.places import split
 from fastgrad.native.contracts.frames.elementwise import STRIDED
 from fastgrad.native.contracts.limits import MAX_DIMS
 
@@ -64,11 +65,10 @@ def build(
         high, wide = (n + SIDE - 1) // SIDE, (m + SIDE - 1) // SIDE
         count, tile = high * wide * others_of(f.rank, f.sizes, inner), np.int64(block())
         while tile < count:
-            left = quotient(np.uint32(tile), np.uint32(high))
-            i = (tile - np.int64(left) * high) * SIDE
-            other = quotient(left, np.uint32(wide))
-            j = (np.int64(left) - np.int64(other) * wide) * SIDE
-            at_out, at_x = offsets(other, f.rank, f.sizes, inner, f.out.strides, f.x.strides)
+            left, i = split(tile, high)
+            other, j = split(left, wide)
+            i, j = i * SIDE, j * SIDE
+            at_out, at_x = offsets(np.uint32(other), f.rank, f.sizes, inner, f.out.strides, f.x.strides)
             at_out, at_x = at_out + j * row_out + i, at_x + i * row_x + j
             rows, columns = min(n - i, np.int64(SIDE)), min(m - j, np.int64(SIDE))
             square(f, shared, at_x, at_out, rows, columns, row_x, row_out)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import WARP, Target, quotient, where
+from fastgrad.kernels.cuda.device import WARP, Target, where
+from fastgrad.kernels.cuda.places import split
 from fastgrad.kernels.cuda.teams import (
     THREADS,
     folding,
@@ -45,9 +46,7 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
         turn, turns = np.int64(0), rounds_of(how, rows, threads)
         while turn < turns:
             row = row_of(how, turn, threads)
-            number = np.uint32(min(row, rows - 1))
-            before = quotient(number, np.uint32(f.columns))
-            blocks, beside = np.int64(before), np.int64(np.uint32(number - before * np.uint32(f.columns)))
+            blocks, beside = split(min(row, rows - 1), f.columns)
             at = blocks * f.length * f.after + beside
             best, place, k = cast(load(f.x, at)), np.int64(0), lane
             while k < f.length:

@@ -11,7 +11,8 @@ import numpy as np
 
 from fastgrad.kernels.cpu.random import ROUNDS, scaled_integer, unit_32, unit_64, within
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import Element, Target, block, float_of, fma, high_product, quotient, thread
+from fastgrad.kernels.cuda.device import Element, Target, block, float_of, fma, high_product, thread
+from fastgrad.kernels.cuda.places import part_of, split
 from fastgrad.native.contracts.element_types import FLOAT32, FLOATS
 from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, PER_BLOCK, UNIFORM
 
@@ -29,8 +30,7 @@ def constant(kernel: Any, dtype: int, layout_class: int, target: Target, threads
 
     def run(f):
         value = number(f.value)
-        i = np.int64(block()) * per_block + thread()
-        end = min(np.int64(block() + 1) * per_block, f.n)
+        i, end = part_of(f.n, per_block)
         while i < end:
             store(f.out, i, value)
             i += threads
@@ -48,8 +48,7 @@ def sequence(kernel: Any, dtype: int, layout_class: int, target: Target, threads
         return start + i * step
 
     def run(f):
-        i = np.int64(block()) * per_block + thread()
-        end = min(np.int64(block() + 1) * per_block, f.n)
+        i, end = part_of(f.n, per_block)
         while i < end:
             store(f.out, i, number(i, f.start, f.step))
             i += threads
@@ -63,13 +62,10 @@ def triangle(kernel: Any, dtype: int, layout_class: int, target: Target, threads
     load, store, zero, upper = element.load, element.store, element.constant(0), bool(kernel.options["upper"])
 
     def run(f):
-        i = np.int64(block()) * per_block + thread()
-        end = min(np.int64(block() + 1) * per_block, f.matrices * f.rows * f.columns)
-        rows, columns = np.uint32(f.rows), np.uint32(f.columns)
+        i, end = part_of(f.matrices * f.rows * f.columns, per_block)
         while i < end:
-            line = quotient(np.uint32(i), columns)
-            column = np.int64(np.uint32(np.uint32(i) - line * columns))
-            row = np.int64(np.uint32(line - quotient(line, rows) * rows))
+            line, column = split(i, f.columns)
+            _, row = split(line, f.rows)
             inside = column - row >= f.diagonal if upper else column - row <= f.diagonal
             store(f.out, i, load(f.x, i) if inside else zero)
             i += threads

@@ -12,6 +12,7 @@ import numpy as np
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.collecting import PLACES, collecting
 from fastgrad.kernels.cuda.device import Target, block, quotient, thread
+from fastgrad.kernels.cuda.places import part_of, split
 from fastgrad.kernels.cuda.reports import reporting
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
@@ -140,15 +141,15 @@ def scatter_add(kernel: Any, dtype: int, layout_class: int, target: Target, thre
     def run(f):
         total = total_of(f)
         n = size_of(f, f.along) if f.along >= 0 else np.int64(1)
-        lines = np.int64(quotient(np.uint32(total), np.uint32(n)))
+        lines, _ = split(total, n)
         if lines >= MANY or n <= PLACES:
             each_line(f, lines, n)
             return
         chunks = (f.length + PLACES - 1) // PLACES
         unit = np.int64(block())
         while unit < lines * chunks:
-            line = np.int64(quotient(np.uint32(unit), np.uint32(chunks)))
-            collect(f, line, n, (unit - line * chunks) * PLACES)
+            line, chunk = split(unit, chunks)
+            collect(f, line, n, chunk * PLACES)
             unit += BLOCKS
 
     return Body(run, GRID, 1, threads)
@@ -185,16 +186,14 @@ def index(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     place_of, inner_of = _placing(target)
 
     def run(f):
-        at = np.int64(block()) * per_block + thread()
-        end, inner = min(np.int64(block() + 1) * per_block, f.before * f.n * f.after), inner_of(f)
-        n, after = np.uint32(f.n), np.uint32(f.after)
+        at, end = part_of(f.before * f.n * f.after, per_block)
+        inner = inner_of(f)
         while at < end:
-            line = quotient(np.uint32(at), after)
-            b = quotient(line, n)
-            place = place_of(f, np.int64(np.uint32(line - b * n)))
+            line, beside = split(at, f.after)
+            b, i = split(line, f.n)
+            place = place_of(f, i)
             if place >= 0:
-                beside = at - np.int64(line) * f.after
-                store(f.out, at, load(f.x, (np.int64(b) * inner + place) * f.after + beside))
+                store(f.out, at, load(f.x, (b * inner + place) * f.after + beside))
             at += threads
 
     return Body(run, ("before", "n", "after"), per_block, threads)
@@ -210,8 +209,7 @@ def index_put(kernel: Any, dtype: int, layout_class: int, target: Target, thread
         return place_of_indices(f, i)
 
     def put(f, i, place, inner, column):
-        b = np.int64(quotient(np.uint32(column), np.uint32(f.after)))
-        beside = column - b * f.after
+        b, beside = split(column, f.after)
         to, source = (b * inner + place) * f.after + beside, (b * f.n + i) * f.after + beside
         value = load(f.out, source)
         store(f.x, to, plus(load(f.x, to), value) if f.accumulate != 0 else value)

@@ -12,6 +12,7 @@ import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import WARP, Target, block, float_of, quotient, thread
+from fastgrad.kernels.cuda.places import part_of, split
 from fastgrad.kernels.cuda.teams import (
     THREADS,
     WARPS,
@@ -47,24 +48,18 @@ def _team(group: Any, across: Any, length: Any, count: Any, items: tuple[str, ..
     return Body(run, items, threads // WARP, threads)
 
 
-def modulo(a, b):
-    """``a // b`` and the rest, of numbers below 2**31."""
-    q = quotient(np.uint32(a), np.uint32(b))
-    return np.int64(q), np.int64(np.uint32(np.uint32(a) - q * np.uint32(b)))
-
-
 # --- statistics of rows ----------------------------------------------------------------------------------------
 
 
 def in_row(f, r, e):
     """Where the e-th element of a row is, and which weight belongs to it."""
-    i, g = modulo(r, f.groups)
+    i, g = split(r, f.groups)
     if f.channels_last != 0:
-        place, channel = modulo(e, f.c)
+        place, channel = split(e, f.c)
         return ((i * f.s + place) * f.groups + g) * f.c + channel, g * f.c + channel
     channel = e
     if f.s != 1:
-        channel, _ = modulo(e, f.s)
+        channel, _ = split(e, f.s)
     return r * f.c * f.s + e, g * f.c + channel
 
 
@@ -174,12 +169,12 @@ def weight(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
     fold = sums(target, dtype, threads)
 
     def channel(f, k, lane, lanes, how, there):
-        g, _ = modulo(k, f.c)
+        g, _ = split(k, f.c)
         step = quotient(np.uint32(f.x.numel), np.uint32(max(f.n, 1)))
         of_rows = quotient(np.uint32(f.rstd.numel), np.uint32(max(f.n, 1)))
         j, total, lost = lane, zero, zero
         while j < f.n * f.s:
-            i, place = modulo(j, f.s)
+            i, place = split(j, f.s)
             at = i * np.int64(step) + k * f.s + place
             if by_row and f.channels_last != 0:
                 at = i * np.int64(step) + place * f.groups * f.c + k
@@ -210,7 +205,7 @@ def _length_of_channel(f):
 
 def in_channel(f, image, k, j):
     """Where the j-th element of a channel is."""
-    i, place = modulo(j, f.s)
+    i, place = split(j, f.s)
     return i * image + k * f.s + place
 
 
@@ -323,12 +318,11 @@ def fixed(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     load, store, cast, sqrt, one = e.load, e.store, e.constant, e.math.sqrt, e.constant(1)
 
     def run(f):
-        at = np.int64(block()) * per_block + thread()
-        end = min(np.int64(block() + 1) * per_block, f.x.numel)
+        at, end = part_of(f.x.numel, per_block)
         eps = cast(float_of(f.eps))
         while at < end:
-            line, _ = modulo(at, f.s)
-            _, k = modulo(line, f.c)
+            line, _ = split(at, f.s)
+            _, k = split(line, f.c)
             scale = one / sqrt(load(f.variances.data, k) + eps)
             scale = scale * load(f.weight.data, k) if f.weight.data != 0 else scale
             value = (load(f.x.data, at) - load(f.means.data, k)) * scale
@@ -346,12 +340,11 @@ def fixed_backward(
     load, store, cast, sqrt, one = e.load, e.store, e.constant, e.math.sqrt, e.constant(1)
 
     def run(f):
-        at = np.int64(block()) * per_block + thread()
-        end = min(np.int64(block() + 1) * per_block, f.grad.numel)
+        at, end = part_of(f.grad.numel, per_block)
         eps = cast(float_of(f.eps))
         while at < end:
-            line, _ = modulo(at, f.s)
-            _, k = modulo(line, f.c)
+            line, _ = split(at, f.s)
+            _, k = split(line, f.c)
             scale = one / sqrt(load(f.variances.data, k) + eps)
             scale = scale * load(f.weight.data, k) if f.weight.data != 0 else scale
             store(f.out, at, load(f.grad.data, at) * scale)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import Element, Target, barrier, block, divide, float_of, quotient, thread
+from fastgrad.kernels.cuda.device import Element, Target, barrier, block, divide, float_of, thread
+from fastgrad.kernels.cuda.places import split
 from fastgrad.kernels.cuda.reports import reporting
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT32, INT64
 from fastgrad.native.contracts.frames.windows import CIRCULAR, CONSTANT, REFLECT
@@ -27,12 +28,6 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     if name == "scatter":
         return _scatter(target, dtype, min(threads, ALONE))
     return Body(_each(_MAKERS[name](target, dtype), threads), _ITEMS, threads, threads)
-
-
-def split(a, b):
-    """``a // b`` and the rest, of numbers from 0 on below 2**31."""
-    q = quotient(np.uint32(a), np.uint32(b))
-    return np.int64(q), np.int64(np.uint32(np.uint32(a) - q * np.uint32(b)))
 
 
 def _each(compute: Any, threads: int) -> Any:

@@ -17,12 +17,12 @@ from fastgrad.kernels.cuda.device import (
     Element,
     Target,
     block,
-    quotient,
     shuffle_from,
     shuffle_up,
     thread,
     where,
 )
+from fastgrad.kernels.cuda.places import split
 from fastgrad.kernels.cuda.teams import (
     THREADS,
     added,
@@ -51,9 +51,7 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
 
 def row_begins(f, row):
     """Where a row begins, and where its result is."""
-    before = quotient(np.uint32(row), np.uint32(f.after))
-    beside = np.int64(np.uint32(np.uint32(row) - before * np.uint32(f.after)))
-    blocks = np.int64(before)
+    blocks, beside = split(row, f.after)
     return blocks * f.length * f.pitch + beside, blocks * f.pitch + beside
 
 
