@@ -28,8 +28,7 @@ from fastgrad.kernels.cuda.device import (
     where,
 )
 from fastgrad.kernels.cuda.places import split
-from fastgrad.kernels.cuda.teams import WARPS, folding, joined_exactly
-from fastgrad.native.contracts.element_types import INT32
+from fastgrad.kernels.cuda.teams import WARPS, folding_one, plain_sum
 
 THREADS = 256
 TILE = WARP
@@ -98,8 +97,8 @@ def _forward(target: Target, dtype: int, threads: int) -> Any:
         e.math.exp, e.math.log, e.math.maximum, e.constant(-np.inf), e.constant(np.inf),
     )  # fmt: skip
     tile, score, weigh = _tile(e, warps), _counted(e), _weighing(e)
-    fold_greatest = folding(target, _greater(maximum), (dtype, INT32), threads)
-    fold_sum = folding(target, joined_exactly, (dtype, INT32), threads)
+    fold_greatest = folding_one(target, maximum, dtype, threads)
+    fold_sum = folding_one(target, plain_sum, dtype, threads)
 
     def query(f, shared, b, h, first):
         lane, i = np.int64(thread() % WARP), first + thread() // WARP
@@ -121,13 +120,11 @@ def _forward(target: Target, dtype: int, threads: int) -> Any:
                     d = np.int32(d + 1)
                 c += TILE
             s = score(f, product, b, h, i, j + lane)
-            top, _ = fold_greatest(s, np.int32(0), WARPS)
-            top = maximum(best, top)
+            top = maximum(best, fold_greatest(s, WARPS))
             shift = where(top == nothing, zero, top)
             factor = where(best == nothing, zero, exp(best - shift))
             weight = exp(s - shift)
-            added, _ = fold_sum(weight, np.int32(0), WARPS)
-            best, total = top, total * factor + added
+            best, total = top, total * factor + fold_sum(weight, WARPS)
             c = np.int64(0)
             while c < f.width:
                 column = min(c + lane, f.width - 1)
@@ -164,22 +161,32 @@ def _each(query: Any, room: Any, warps: int) -> Any:
     return run
 
 
-def _greater(maximum: Any) -> Any:
-    def combine(a, nothing, b, none):
-        return maximum(a, b), nothing
-
-    return combine
-
-
 # --- backward --------------------------------------------------------------------------------------------------
+
+
+def _adding(element: Element) -> Any:
+    """A function that adds rows, weighed, to a row of a gradient, or begins it where that is `fresh`."""
+    load, store, zero, weigh = element.load, element.store, element.constant(0), _weighing(element)
+
+    def add(f, operand, weight, at, count, grad, to, scale, fresh, there):
+        lane, c = np.int64(thread() % WARP), np.int64(0)
+        while c < f.width:
+            column = min(c + lane, f.width - 1)
+            value = weigh(weight, operand, at, count, column) * scale
+            if there and c + lane < f.width:
+                before = zero if fresh else load(grad.data, to + column)
+                store(grad.data, to + column, before + value)
+            c += TILE
+
+    return add
 
 
 def _query_gradient(target: Target, dtype: int, threads: int) -> Any:
     """``query(f, shared, also, b, h, first)``: the gradients of some queries, one by each warp."""
     e, warps = target.elements[dtype], threads // WARP
-    load, store, get, cast, zero, exp = e.load, e.store, e.get, e.constant, e.constant(0), e.math.exp
-    tile, score, weigh = _tile(e, warps), _counted(e), _weighing(e)
-    fold_sum = folding(target, joined_exactly, (dtype, INT32), threads)
+    load, get, cast, zero, exp = e.load, e.get, e.constant, e.constant(0), e.math.exp
+    tile, score, add = _tile(e, warps), _counted(e), _adding(e)
+    fold_sum = folding_one(target, plain_sum, dtype, threads)
 
     def inner(f, at_g, at_o, lane):
         """The inner product of a row of the result and of its gradient."""
@@ -187,8 +194,7 @@ def _query_gradient(target: Target, dtype: int, threads: int) -> Any:
         while c < f.width:
             total += load(f.grad_out.data, at_g + c) * load(f.out.data, at_o + c)
             c += TILE
-        total, _ = fold_sum(total, np.int32(0), WARPS)
-        return total
+        return fold_sum(total, WARPS)
 
     def query(f, shared, also, b, h, first):
         lane, i = np.int64(thread() % WARP), first + thread() // WARP
@@ -218,34 +224,11 @@ def _query_gradient(target: Target, dtype: int, threads: int) -> Any:
                     d = np.int32(d + 1)
                 c += TILE
             weight = exp(score(f, product, b, h, i, j + lane) - lse) * (other - delta)
-            c = np.int64(0)
-            while c < f.width:
-                column = min(c + lane, f.width - 1)
-                value = weigh(weight, f.k, at_k + j * f.k.row, f.keys - j, column) * cast(float_of(f.scale))
-                if i < f.queries and c + lane < f.width:
-                    before = load(f.grad_q.data, to + column) if j > 0 else zero
-                    store(f.grad_q.data, to + column, before + value)
-                c += TILE
+            at, count, scale = at_k + j * f.k.row, f.keys - j, cast(float_of(f.scale))
+            add(f, f.k, weight, at, count, f.grad_q, to, scale, j == 0, i < f.queries)
             j += TILE
 
     return query
-
-
-def _adding(element: Element) -> Any:
-    """A function that adds rows, weighed, to a gradient."""
-    load, store, zero, weigh = element.load, element.store, element.constant(0), _weighing(element)
-
-    def add(f, operand, weight, at, count, grad, to, scale, fresh, there):
-        lane, c = np.int64(thread() % WARP), np.int64(0)
-        while c < f.width:
-            column = min(c + lane, f.width - 1)
-            value = weigh(weight, operand, at, count, column) * scale
-            if there and c + lane < f.width:
-                before = zero if fresh else load(grad.data, to + column)
-                store(grad.data, to + column, before + value)
-            c += TILE
-
-    return add
 
 
 def _key_gradient(target: Target, dtype: int, threads: int) -> Any:

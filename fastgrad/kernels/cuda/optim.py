@@ -14,8 +14,8 @@ import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import Target, barrier, block, float_of, thread, where
-from fastgrad.kernels.cuda.teams import TOGETHER, folding
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, INT32
+from fastgrad.kernels.cuda.teams import TOGETHER, folding_one, plain_sum
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.ops import DECOUPLED, FIRST_STEP, MAXIMIZE, NESTEROV
 
 THREADS = 256
@@ -192,17 +192,8 @@ def norm_part(kernel: Any, dtype: int, layout_class: int, target: Target, thread
     absolute, power, maximum, minimum = wide.math.abs, wide.math.pow, wide.math.maximum, wide.math.minimum
     infinite = np.inf
 
-    def add(a, nothing, b, none):
-        return a + b, nothing
-
-    def greatest(a, nothing, b, none):
-        return maximum(a, b), nothing
-
-    def least(a, nothing, b, none):
-        return minimum(a, b), nothing
-
     fold_sum, fold_greatest, fold_least = (
-        folding(target, combine, (FLOAT64, INT32), threads) for combine in (add, greatest, least)
+        folding_one(target, combine, FLOAT64, threads) for combine in (plain_sum, maximum, minimum)
     )
 
     def summed(f, order):
@@ -211,8 +202,7 @@ def norm_part(kernel: Any, dtype: int, layout_class: int, target: Target, thread
             x = absolute(np.float64(load(f.tensor, i)))
             total += x * x if order == 2.0 else (x if order == 1.0 else power(x, order))
             i += threads
-        total, _ = fold_sum(total, np.int32(0), TOGETHER)
-        return total
+        return fold_sum(total, TOGETHER)
 
     def extreme(f, smallest):
         best, i = absolute(np.float64(load(f.tensor, 0))), np.int64(thread())
@@ -229,10 +219,9 @@ def norm_part(kernel: Any, dtype: int, layout_class: int, target: Target, thread
         before = number(f.total, 0)
         value = 0.0
         if order == -infinite:
-            best, _ = fold_least(extreme(f, True), np.int32(0), TOGETHER)
-            value = minimum(before, best)
+            value = minimum(before, fold_least(extreme(f, True), TOGETHER))
         elif order == infinite or order == 0.0:
-            best, _ = fold_greatest(extreme(f, False), np.int32(0), TOGETHER)
+            best = fold_greatest(extreme(f, False), TOGETHER)
             value = maximum(before, best) if order == infinite else before + where(best != 0.0, 1.0, 0.0)
         else:
             value = before + summed(f, order)

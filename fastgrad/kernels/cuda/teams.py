@@ -75,6 +75,26 @@ def size_of(how, threads):
     return np.int64(threads if how == TOGETHER else WARP)
 
 
+def by_teams(group: Any, count: Any, length: Any, across: Any, threads: int) -> Any:
+    """A kernel that calls ``group(f, number, lane, lanes, how, there)`` for each of ``count(f)`` rows.
+
+    They are ``length(f)`` long, and lie side by side where ``across(f)`` holds. All threads call it, also where there
+    is no row for them: then `there` is false, and nothing must be written.
+    """
+
+    def run(f):
+        n = count(f)
+        how = way(n, length(f), across(f), threads)
+        lane, lanes = place_of(how, threads), size_of(how, threads)
+        turn, turns = np.int64(0), rounds_of(how, n, threads)
+        while turn < turns:
+            number = row_of(how, turn, threads)
+            group(f, min(number, n - 1), lane, lanes, how, number < n)
+            turn += 1
+
+    return run
+
+
 def folding(target: Target, combine: Any, codes: tuple[int, int], threads: int) -> Any:
     """A function that puts together what the threads of a row have.
 
@@ -108,6 +128,26 @@ def folding(target: Target, combine: Any, codes: tuple[int, int], threads: int) 
         return a, b
 
     return fold
+
+
+def folding_one(target: Target, combine: Any, code: int, threads: int) -> Any:
+    """As `folding`, of single elements: ``fold(value, how)``, and ``combine(a, b)``."""
+
+    def of_pairs(a, nothing, b, none):
+        return combine(a, b), nothing
+
+    fold_pairs = folding(target, of_pairs, (code, INT32), threads)
+
+    def fold(value, how):
+        found, _ = fold_pairs(value, np.int32(0), how)
+        return found
+
+    return fold
+
+
+def plain_sum(a, b):
+    """The sum of two numbers."""
+    return a + b
 
 
 def scanning(combine: Any) -> Any:
