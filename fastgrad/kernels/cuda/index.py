@@ -11,8 +11,8 @@ import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.collecting import PLACES, collecting
-from fastgrad.kernels.cuda.device import Target, block, quotient, thread
-from fastgrad.kernels.cuda.places import part_of, split
+from fastgrad.kernels.cuda.device import Target, block, thread
+from fastgrad.kernels.cuda.places import number_of, offsets_beside, part_of, split
 from fastgrad.kernels.cuda.reports import reporting
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
@@ -25,48 +25,20 @@ MANY = 1 << 12
 """Elements that lie side by side from which on each has a thread that goes through all indices in their order."""
 
 
-def _places() -> Any:
-    """``places(number, without, f)``: where an element of the index lies in `out`, x and the index.
-
-    Dimensions stand from the outermost on; one of them may be left out.
-    """
-    lines = ["def places(left, without, f):", "    o, p, q = np.int64(0), np.int64(0), np.int64(0)"]
-    for d in reversed(range(MAX_DIMS)):
-        lines += [
-            f"    if f.rank > {d} and without != {d}:",
-            f"        whole = quotient(left, np.uint32(f.sizes[{d}]))",
-            f"        rest = np.int64(np.uint32(left - whole * np.uint32(f.sizes[{d}])))",
-            f"        o += rest * f.out_strides[{d}]",
-            f"        p += rest * f.x_strides[{d}]",
-            f"        q += rest * f.index_strides[{d}]",
-            "        left = whole",
-        ]
-    lines.append("    return o, p, q")
-    scope: dict[str, Any] = {"np": np, "quotient": quotient}
-    exec("\n".join(lines) + "\n", scope)
-    return scope["places"]
+offsets = offsets_beside(reversed(range(MAX_DIMS)), 3)
 
 
-def _of_dim(field: str) -> Any:
-    """``value(f, d)``: a number of a field by the number of its dimension, which is not known before."""
-    lines = ["def value(f, d):", "    found = np.int64(0)"]
-    for d in range(MAX_DIMS):
-        lines.append(f"    found = f.{field}[{d}] if d == {d} else found")
-    lines.append("    return found")
-    scope: dict[str, Any] = {"np": np}
-    exec("\n".join(lines) + "\n", scope)
-    return scope["value"]
-
-
-places, size_of = _places(), _of_dim("sizes")
-out_stride_of, index_stride_of = _of_dim("out_strides"), _of_dim("index_strides")
+def places(number, without, f):
+    """Where an element of the index lies in `out`, x and the index; one dimension may be left out."""
+    left = np.uint32(number)
+    return offsets(left, f.rank, f.sizes, without, f.out_strides, f.x_strides, f.index_strides)
 
 
 def total_of(f):
     """The number of elements of the index."""
     total = np.int64(1)
     for d in range(MAX_DIMS):
-        total *= size_of(f, d) if d < f.rank else np.int64(1)
+        total *= number_of(f.sizes, d) if d < f.rank else np.int64(1)
     return total
 
 
@@ -87,7 +59,7 @@ def gather(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
     def run(f):
         i, total = np.int64(block()) * threads + thread(), total_of(f)
         while i < total:
-            o, p, q = places(np.uint32(i), -1, f)
+            o, p, q = places(i, -1, f)
             k = index_of(f.index_, q)
             if k < 0 or k >= f.length:
                 report(f, k, f.length)
@@ -113,22 +85,22 @@ def scatter_add(kernel: Any, dtype: int, layout_class: int, target: Target, thre
         return k
 
     def place_of(f, line, i):
-        _, _, q = places(np.uint32(line), f.along, f)
-        return checked(f, q + i * index_stride_of(f, f.along))
+        _, _, q = places(line, f.along, f)
+        return checked(f, q + i * number_of(f.index_strides, f.along))
 
     def add(f, line, i, place):
         if thread() == place % threads:
-            o, p, _ = places(np.uint32(line), f.along, f)
-            o, p = o + i * out_stride_of(f, f.along), p + place * f.step
+            o, p, _ = places(line, f.along, f)
+            o, p = o + i * number_of(f.out_strides, f.along), p + place * f.step
             store(f.x, p, plus(load(f.x, p), load(f.out, o)))
 
     collect = collecting(target, place_of, add, threads)
 
     def each_line(f, lines, n):
         line = np.int64(block()) * threads + thread()
-        o_step, q_step = out_stride_of(f, f.along), index_stride_of(f, f.along)
+        o_step, q_step = number_of(f.out_strides, f.along), number_of(f.index_strides, f.along)
         while line < lines:
-            o, p, q = places(np.uint32(line), f.along, f)
+            o, p, q = places(line, f.along, f)
             i = np.int64(0)
             while i < n:
                 k = checked(f, q + i * q_step)
@@ -140,7 +112,7 @@ def scatter_add(kernel: Any, dtype: int, layout_class: int, target: Target, thre
 
     def run(f):
         total = total_of(f)
-        n = size_of(f, f.along) if f.along >= 0 else np.int64(1)
+        n = number_of(f.sizes, f.along) if f.along >= 0 else np.int64(1)
         lines, _ = split(total, n)
         if lines >= MANY or n <= PLACES:
             each_line(f, lines, n)

@@ -12,7 +12,8 @@ import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import WARP, Element, Target
-from fastgrad.kernels.cuda.teams import THREADS, added, by_teams, folding, offset, register_code, sums, whole
+from fastgrad.kernels.cuda.places import offset
+from fastgrad.kernels.cuda.teams import THREADS, added, by_teams, folding, register_code, sums, whole
 from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64
 
 CHUNK = 16  # steps of four elements

@@ -22,14 +22,12 @@ from fastgrad.kernels.cuda.device import (
     barrier,
     block,
     like,
-    quotient,
     shuffle_up,
     shuffle_xor,
     thread,
     where,
 )
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT32, UINT8
-from fastgrad.native.contracts.limits import MAX_DIMS
 
 WARPS, TOGETHER, COLUMNS = range(3)
 THREADS = 256
@@ -196,29 +194,3 @@ def sums(target: Target, dtype: int, threads: int) -> Any:
     """`folding` for sums of a dtype, the second of a pair being what was lost."""
     combine = joined if dtype in FLOATS else joined_exactly
     return folding(target, combine, (dtype, dtype if dtype in FLOATS else INT32), threads)
-
-
-# --- places in memory ------------------------------------------------------------------------------------------
-
-
-def _offset() -> Any:
-    """``offset(number, rank, sizes, strides)``: where the element with a number lies, innermost dimension first."""
-    lines = ["def offset(left, rank, sizes, strides):"]
-    for d in range(MAX_DIMS - 1):
-        indent, before = "    " * (d + 1), "at + " if d else ""
-        lines += [
-            f"{indent}if rank == {d + 1}:",
-            f"{indent}    return {before}np.int64(left) * strides[{d}]",
-            f"{indent}else:",
-            f"{indent}    whole = quotient(left, np.uint32(sizes[{d}]))",
-            f"{indent}    rest = np.int64(np.uint32(left - whole * np.uint32(sizes[{d}])))",
-            f"{indent}    at = {before}rest * strides[{d}]",
-            f"{indent}    left = whole",
-        ]
-    lines.append(f"{'    ' * MAX_DIMS}return at + np.int64(left) * strides[{MAX_DIMS - 1}]")
-    scope: dict[str, Any] = {"np": np, "quotient": quotient}
-    exec("\n".join(lines) + "\n", scope)
-    return scope["offset"]
-
-
-offset = _offset()
