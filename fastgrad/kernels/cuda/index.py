@@ -13,7 +13,7 @@ from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.collecting import PLACES, collecting
 from fastgrad.kernels.cuda.device import Target, block, thread
 from fastgrad.kernels.cuda.places import number_of, offsets_beside, part_of, split
-from fastgrad.kernels.cuda.reports import reporting
+from fastgrad.kernels.cuda.reports import checking, reporting
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 
@@ -53,7 +53,7 @@ def _adding(dtype: int) -> Any:
 
 
 def gather(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
-    e, index_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
+    e, index_of, fits = target.elements[dtype], target.elements[INT64].load, checking(target)
     load, store = e.load, e.store
 
     def run(f):
@@ -61,9 +61,7 @@ def gather(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
         while i < total:
             o, p, q = places(i, -1, f)
             k = index_of(f.index_, q)
-            if k < 0 or k >= f.length:
-                report(f, k, f.length)
-            else:
+            if fits(f, k, f.length):
                 store(f.out, o, load(f.x, p + k * f.step))
             i += BLOCKS * threads
 
@@ -72,17 +70,14 @@ def gather(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
 
 def scatter_add(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Elements that may add to the same one are those along one dimension: a line. In a line they go in order."""
-    e, index_of, report, plus = (
-        target.elements[dtype], target.elements[INT64].load, reporting(target), _adding(dtype),
+    e, index_of, fits, plus = (
+        target.elements[dtype], target.elements[INT64].load, checking(target), _adding(dtype),
     )  # fmt: skip
     load, store = e.load, e.store
 
     def checked(f, q):
         k = index_of(f.index_, q)
-        if k < 0 or k >= f.length:
-            report(f, k, f.length)
-            return np.int64(-1)
-        return k
+        return k if fits(f, k, f.length) else np.int64(-1)
 
     def place_of(f, line, i):
         _, _, q = places(line, f.along, f)

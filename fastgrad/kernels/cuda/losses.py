@@ -13,7 +13,7 @@ import numpy as np
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import Target, block, thread
 from fastgrad.kernels.cuda.places import part_of, split
-from fastgrad.kernels.cuda.reports import reporting
+from fastgrad.kernels.cuda.reports import checking
 from fastgrad.kernels.cuda.teams import TOGETHER, added, sums, whole
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames.losses import EACH, MEAN
@@ -25,17 +25,14 @@ BLOCKS = GRID[0] * GRID[1]
 
 def nll(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """``-w[y] * x[y]``, each, summed, or summed and divided by the total weight."""
-    e, class_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
+    e, class_of, fits = target.elements[dtype], target.elements[INT64].load, checking(target)
     load, store, zero, one = e.load, e.store, e.constant(0), e.constant(1)
     fold = sums(target, dtype, threads)
 
     def weighed(f, i):
         """The loss and the weight of a target."""
         y = class_of(f.targets, i)
-        if y == f.ignore_index:
-            return zero, zero
-        if y < 0 or y >= f.classes:
-            report(f, y, f.classes)
+        if y == f.ignore_index or not fits(f, y, f.classes):
             return zero, zero
         w = load(f.weights, y) if f.weights != 0 else one
         return -w * load(f.x, place(f, i) + y * f.class_stride), w
@@ -77,7 +74,7 @@ def place(f, i):
 
 def nll_backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """``-w[y] * g`` at the targets, zero elsewhere: each element is written once."""
-    e, class_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
+    e, class_of, fits = target.elements[dtype], target.elements[INT64].load, checking(target)
     load, store, zero, one, per_block = e.load, e.store, e.constant(0), e.constant(1), threads * 4
 
     def run(f):
@@ -88,12 +85,9 @@ def nll_backward(kernel: Any, dtype: int, layout_class: int, target: Target, thr
             row, kind = split(line, f.classes)
             i = row * f.inner + beside
             y, value = class_of(f.targets, i), zero
-            if y != f.ignore_index:
-                if y < 0 or y >= f.classes:
-                    report(f, y, f.classes)
-                elif y == kind:
-                    w = load(f.weights, y) if f.weights != 0 else one
-                    value = -w * scale * load(f.loss, i if f.reduction == EACH else 0)
+            if y != f.ignore_index and fits(f, y, f.classes) and y == kind:
+                w = load(f.weights, y) if f.weights != 0 else one
+                value = -w * scale * load(f.loss, i if f.reduction == EACH else 0)
             to = row * f.row_stride + kind * f.class_stride + beside * f.inner_stride
             store(f.x, to, value)
             at += threads
