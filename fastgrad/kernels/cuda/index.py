@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.collecting import PLACES, collecting
+from fastgrad.kernels.cuda.collecting import PLACES, adding, collecting
 from fastgrad.kernels.cuda.device import Target, block, thread
-from fastgrad.kernels.cuda.places import number_of, offsets_beside, part_of, split
+from fastgrad.kernels.cuda.places import number_of, offsets_beside, part_of, product_of, split
 from fastgrad.kernels.cuda.reports import checking, reporting
-from fastgrad.native.contracts.element_types import BOOL, INT64
+from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 
 THREADS = 256
@@ -34,30 +34,12 @@ def places(number, without, f):
     return offsets(left, f.rank, f.sizes, without, f.out_strides, f.x_strides, f.index_strides)
 
 
-def total_of(f):
-    """The number of elements of the index."""
-    total = np.int64(1)
-    for d in range(MAX_DIMS):
-        total *= number_of(f.sizes, d) if d < f.rank else np.int64(1)
-    return total
-
-
-def _adding(dtype: int) -> Any:
-    """What two elements come to."""
-    boolean = dtype == BOOL
-
-    def plus(a, b):
-        return a | b if boolean else a + b
-
-    return plus
-
-
 def gather(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     e, index_of, fits = target.elements[dtype], target.elements[INT64].load, checking(target)
     load, store = e.load, e.store
 
     def run(f):
-        i, total = np.int64(block()) * threads + thread(), total_of(f)
+        i, total = np.int64(block()) * threads + thread(), product_of(f.sizes, f.rank)
         while i < total:
             o, p, q = places(i, -1, f)
             k = index_of(f.index_, q)
@@ -71,7 +53,7 @@ def gather(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
 def scatter_add(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Elements that may add to the same one are those along one dimension: a line. In a line they go in order."""
     e, index_of, fits, plus = (
-        target.elements[dtype], target.elements[INT64].load, checking(target), _adding(dtype),
+        target.elements[dtype], target.elements[INT64].load, checking(target), adding(dtype),
     )  # fmt: skip
     load, store = e.load, e.store
 
@@ -106,7 +88,7 @@ def scatter_add(kernel: Any, dtype: int, layout_class: int, target: Target, thre
             line += BLOCKS * threads
 
     def run(f):
-        total = total_of(f)
+        total = product_of(f.sizes, f.rank)
         n = number_of(f.sizes, f.along) if f.along >= 0 else np.int64(1)
         lines, _ = split(total, n)
         if lines >= MANY or n <= PLACES:
@@ -125,10 +107,8 @@ def scatter_add(kernel: Any, dtype: int, layout_class: int, target: Target, thre
 # --- indexing by several tensors -------------------------------------------------------------------------------
 
 
-def _placing(target: Target) -> tuple[Any, Any]:
-    """``place(f, i)``: where the i-th indices point within the dimensions that they index, -1 if out of range; and
-    ``inner(f)``: how many places there are.
-    """
+def _placing(target: Target) -> Any:
+    """``place(f, i)``: where the i-th indices point within the dimensions that they index, -1 if out of range."""
     index_of, report = target.elements[INT64].load, reporting(target)
     lines = ["def place(f, i):", "    place, least = np.int64(0), np.int64(0 if f.from_front != 0 else -1)"]
     for k in range(MAX_DIMS):
@@ -140,21 +120,19 @@ def _placing(target: Target) -> tuple[Any, Any]:
             "            return np.int64(-1)",
             "        place = place * size + (value + size if value < 0 else value)",
         ]
-    lines += ["    return place", "def inner(f):", "    inner = np.int64(1)"]
-    lines += [f"    inner *= f.lengths[{k}] if f.count > {k} else np.int64(1)" for k in range(MAX_DIMS)]
-    lines.append("    return inner")
+    lines.append("    return place")
     scope: dict[str, Any] = {"np": np, "index_of": index_of, "report": report}
     exec("\n".join(lines) + "\n", scope)
-    return scope["place"], scope["inner"]
+    return scope["place"]
 
 
 def index(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     load, store, per_block = target.elements[dtype].load, target.elements[dtype].store, threads * STEPS
-    place_of, inner_of = _placing(target)
+    place_of = _placing(target)
 
     def run(f):
         at, end = part_of(f.before * f.n * f.after, per_block)
-        inner = inner_of(f)
+        inner = product_of(f.lengths, f.count)
         while at < end:
             line, beside = split(at, f.after)
             b, i = split(line, f.n)
@@ -168,9 +146,9 @@ def index(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
 
 def index_put(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Of several elements that belong to one place the last one stays, or all are added up in their order."""
-    e, plus = target.elements[dtype], _adding(dtype)
+    e, plus = target.elements[dtype], adding(dtype)
     load, store = e.load, e.store
-    place_of_indices, inner_of = _placing(target)
+    place_of_indices = _placing(target)
 
     def place_of(f, line, i):
         return place_of_indices(f, i)
@@ -182,7 +160,7 @@ def index_put(kernel: Any, dtype: int, layout_class: int, target: Target, thread
         store(f.x, to, plus(load(f.x, to), value) if f.accumulate != 0 else value)
 
     def add(f, line, i, place):
-        column, inner = np.int64(thread()), inner_of(f)
+        column, inner = np.int64(thread()), product_of(f.lengths, f.count)
         while column < f.before * f.after:
             put(f, i, place, inner, column)
             column += threads
@@ -190,7 +168,7 @@ def index_put(kernel: Any, dtype: int, layout_class: int, target: Target, thread
     collect = collecting(target, place_of, add, threads)
 
     def run(f):
-        columns, inner = f.before * f.after, inner_of(f)
+        columns, inner = f.before * f.after, product_of(f.lengths, f.count)
         if columns >= MANY or f.n == 1:
             column = np.int64(block()) * threads + thread()
             while column < columns:

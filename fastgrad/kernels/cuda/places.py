@@ -23,9 +23,6 @@ def split(a, b):
     return np.int64(q), np.int64(np.uint32(np.uint32(a) - q * np.uint32(b)))
 
 
-# --- places in memory ------------------------------------------------------------------------------------------
-
-
 def _offset() -> Any:
     """``offset(number, rank, sizes, strides)``: where the element with a number lies, innermost dimension first."""
     lines = ["def offset(left, rank, sizes, strides):"]
@@ -82,3 +79,11 @@ def _number_of() -> Any:
 
 
 number_of = _number_of()
+
+
+def product_of(numbers, count):
+    """The product of the first ones of some numbers, of which there is one for each dimension."""
+    total = np.int64(1)
+    for d in range(MAX_DIMS):
+        total *= number_of(numbers, d) if d < count else np.int64(1)
+    return total

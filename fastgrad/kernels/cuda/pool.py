@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
+from fastgrad.kernels.cuda.collecting import adding
 from fastgrad.kernels.cuda.device import Element, Target, barrier, block, divide, float_of, thread
 from fastgrad.kernels.cuda.places import split
 from fastgrad.kernels.cuda.reports import reporting
-from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT32, INT64
+from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64
 from fastgrad.native.contracts.frames.windows import CIRCULAR, CONSTANT, REFLECT
 
 THREADS = 256
@@ -316,11 +317,8 @@ def pad(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int
 
 def pad_backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Add up, for each place of a dimension, what stands where padding has put it."""
-    e, boolean = target.elements[dtype], dtype == BOOL
+    e, plus = target.elements[dtype], adding(dtype)
     load, store, zero = e.load, e.store, e.constant(0)
-
-    def plus(a, b):
-        return a | b if boolean else a + b
 
     def run(f):
         to = np.int64(block()) * threads + thread()
