@@ -21,20 +21,20 @@ from fastgrad.native.contracts.ops import DECOUPLED, FIRST_STEP, MAXIMIZE, NESTE
 THREADS = 256
 GRID = (66, 8)  # factors of the number of blocks: four for each of the multiprocessors of a large GPU
 BLOCKS = GRID[0] * GRID[1]
-NUMBERS = 4
+NUMBERS = 2  # of a step
 
 
-def _groups(target: Target, dtype: int, update: Any, numbers: Any, threads: int, counts: str = "") -> Body:
+def _groups(target: Target, dtype: int, update: Any, numbers: Any, threads: int, counts: bool = True) -> Body:
     """A kernel that calls ``update(f, i, a, b)`` for each element, with what ``numbers(f, steps)`` gives.
 
-    `counts` is empty, "alone" where nothing depends on the number of steps, or "first" where the numbers do.
+    `counts` says whether the frame has the number of steps, which nothing depends on if `numbers` is `_nothing`.
     """
     number, put_number = target.elements[FLOAT64].load, target.elements[FLOAT64].store
     small, put_small = target.elements[FLOAT32].load, target.elements[FLOAT32].store
     single, cast = target.elements[dtype], target.elements[dtype].constant
     room, get, put = single.shared(NUMBERS), single.get, single.put
-    counting, first = counts != "", counts == "first"
-    steps_of = _steps if counting else _no_steps
+    first = numbers is not _nothing
+    steps_of = _steps if first else _no_steps
 
     def run(f):
         shared = room()
@@ -44,7 +44,7 @@ def _groups(target: Target, dtype: int, update: Any, numbers: Any, threads: int,
             put(shared, 0, cast(a))
             put(shared, 1, cast(b))
         barrier()
-        if counting and f.counted == 0 and block() == 0 and thread() == 0:
+        if counts and f.counted == 0 and block() == 0 and thread() == 0:
             if f.single == FLOAT64:
                 put_number(f.step, 0, number(f.step, 0) + 1.0)
             else:
@@ -101,7 +101,7 @@ def sgd(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int
             d = d + momentum * v if f.flags & NESTEROV != 0 else v
         store(f.param, i, p - lr * d)
 
-    return _groups(target, dtype, update, _nothing, threads)
+    return _groups(target, dtype, update, _nothing, threads, counts=False)
 
 
 def adam(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -131,7 +131,7 @@ def adam(kernel: Any, dtype: int, layout_class: int, target: Target, threads: in
         shrink = cast(1.0 - lr * decay if decoupled else 1.0)
         store(f.param, i, shrink * p - rate * average / (sqrt(square) * unbias + cast(float_of(f.eps))))
 
-    return _groups(target, dtype, update, numbers, threads, "first")
+    return _groups(target, dtype, update, numbers, threads)
 
 
 def rmsprop(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -156,7 +156,7 @@ def rmsprop(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
             store(f.momentum_buffer, i, change)
         store(f.param, i, p - cast(float_of(f.lr)) * change)
 
-    return _groups(target, dtype, update, _nothing, threads, "alone")
+    return _groups(target, dtype, update, _nothing, threads)
 
 
 def adagrad(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -174,7 +174,7 @@ def adagrad(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
         store(f.sum, i, square)
         store(f.param, i, p - lr * d / (sqrt(square) + cast(float_of(f.eps))))
 
-    return _groups(target, dtype, update, numbers, threads, "first")
+    return _groups(target, dtype, update, numbers, threads)
 
 
 # --- norms and clipping ----------------------------------------------------------------------------------------
