@@ -22,7 +22,6 @@ from fastgrad.kernels.cuda.device import (
     block,
     blocks,
     float_of,
-    quotient,
     shuffle_from,
     thread,
     where,
@@ -102,7 +101,7 @@ def _forward(target: Target, dtype: int, threads: int) -> Any:
 
     def query(f, shared, b, h, first):
         lane, i = np.int64(thread() % WARP), first + thread() // WARP
-        own, group = min(i, f.queries - 1), np.int64(quotient(np.uint32(h), np.uint32(f.group)))
+        own, (group, _) = min(i, f.queries - 1), split(h, f.group)
         at_q, at_o = rows_of(f.q, b, h) + own * f.q.row, rows_of(f.out, b, h) + own * f.out.row
         at_k, at_v = rows_of(f.k, b, group), rows_of(f.v, b, group)
         best, total, j = nothing, zero, np.int64(0)
@@ -198,7 +197,7 @@ def _query_gradient(target: Target, dtype: int, threads: int) -> Any:
 
     def query(f, shared, also, b, h, first):
         lane, i = np.int64(thread() % WARP), first + thread() // WARP
-        own, group = min(i, f.queries - 1), np.int64(quotient(np.uint32(h), np.uint32(f.group)))
+        own, (group, _) = min(i, f.queries - 1), split(h, f.group)
         at_q, at_g = rows_of(f.q, b, h) + own * f.q.row, rows_of(f.grad_out, b, h) + own * f.grad_out.row
         at_k, at_v, to = (
             rows_of(f.k, b, group),
@@ -291,7 +290,7 @@ def _backward(target: Target, dtype: int, threads: int) -> Any:
 
     def run(f):
         rooms = (room_1(), room_2(), room_3())
-        groups = np.int64(quotient(np.uint32(f.heads), np.uint32(f.group)))
+        groups, _ = split(f.heads, f.group)
         of_queries, of_keys = (f.queries + warps - 1) // warps, (f.keys + warps - 1) // warps
         begin, unit = f.batch * f.heads * of_queries, np.int64(block())
         while unit < begin + f.batch * groups * of_keys:
