@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
-from cuda_simulator import run, words_of
+from cuda_simulator import run as run_simulated
+from cuda_simulator import words_of
 
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.native.contracts.element_types import DTYPES, FLOAT32
@@ -44,10 +45,6 @@ def guarded(value: np.ndarray) -> np.ndarray:
     inner = whole[GUARD : GUARD + value.size]
     inner[:] = value.ravel()
     return inner
-
-
-def run_simulated(kernel, dtype, form, words, threads):
-    run(kernel, dtype, form, words, threads)
 
 
 def run_cpu(kernel, dtype, form, words, threads):

@@ -238,24 +238,27 @@ def split(context, x):
     return types.UniTuple(x, 3)(x), emit
 
 
+def divided(builder, a, b, signed):
+    """What `divide` makes of two integers."""
+    zero, one = ir.Constant(a.type, 0), ir.Constant(a.type, 1)
+    by_zero = builder.icmp_unsigned("==", b, zero)
+    if signed:  # the smallest number divided by -1 would trap
+        by_minus_one = builder.icmp_signed("==", b, ir.Constant(a.type, -1))
+        divisor = builder.select(builder.or_(by_zero, by_minus_one), one, b)
+        quotient = builder.select(by_minus_one, builder.neg(a), builder.sdiv(a, divisor))
+        rest = builder.srem(a, divisor)
+    else:
+        divisor = builder.select(by_zero, one, b)
+        quotient, rest = builder.udiv(a, divisor), builder.urem(a, divisor)
+    return builder.select(by_zero, zero, quotient), rest
+
+
 @intrinsic
 def divide(context, x, y):
     """``(quotient, rest)`` rounded towards zero; ``(0, 0)`` for zero divisors; the quotient wraps around."""
 
     def emit(inner, builder, signature, args):
-        a, b = args
-        zero, one = ir.Constant(a.type, 0), ir.Constant(a.type, 1)
-        by_zero = builder.icmp_unsigned("==", b, zero)
-        if x.signed:  # the smallest number divided by -1 would trap
-            by_minus_one = builder.icmp_signed("==", b, ir.Constant(a.type, -1))
-            divisor = builder.select(builder.or_(by_zero, by_minus_one), one, b)
-            quotient = builder.select(by_minus_one, builder.neg(a), builder.sdiv(a, divisor))
-            rest = builder.srem(a, divisor)
-        else:
-            divisor = builder.select(by_zero, one, b)
-            quotient, rest = builder.udiv(a, divisor), builder.urem(a, divisor)
-        quotient = builder.select(by_zero, zero, quotient)
-        return inner.make_tuple(builder, signature.return_type, [quotient, rest])
+        return inner.make_tuple(builder, signature.return_type, divided(builder, *args, x.signed))
 
     return (types.UniTuple(x, 2)(x, x), emit) if isinstance(x, types.Integer) else None
 

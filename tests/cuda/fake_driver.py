@@ -23,7 +23,7 @@ from fastgrad.kernels.compile import compile_kernel
 from fastgrad.kernels.cuda.builder import Launch
 from fastgrad.kernels.cuda.compile import BUILDERS, CALLS, Cubin, body_of, built
 from fastgrad.kernels.cuda.frames import view
-from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS, OUT_OF_MEMORY, PLAIN
+from fastgrad.native.contracts.cuda import DIVISORS, OUT_OF_MEMORY, PLAIN
 from fastgrad.native.contracts.cuda import PRODUCT as A_PRODUCT
 from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.limits import FRAME_WORDS
@@ -399,15 +399,14 @@ class FakeDriver(Driver):
             return self.compiler(kernel, dtype, layout_class, architecture)
         body = body_of(kernel, dtype, layout_class, TARGET, THREADS)
         seen = view(kernel.frame(layout_class), body.kind, body.repeats)
-        count = seen.n_words + (DIVISORS if body.kind == DIVIDED else 0)
+        launch = body.launch(seen.n_words)
         function = TARGET.made(body.run)
 
         def run(frame: int, blocks: int) -> None:
-            f = seen.read([np.int64(w) for w in (ctypes.c_int64 * count).from_address(frame)])
+            f = seen.read([np.int64(w) for w in (ctypes.c_int64 * launch.parameters).from_address(frame)])
             for block in range(blocks):
                 run_block(function, f, block, body.threads, blocks)
 
-        launch = Launch(body.kind, seen.n_words, body.items, body.per_block, body.threads)
         return Cubin(self.add_kernel(kernel.name, run), kernel.name, launch)
 
 

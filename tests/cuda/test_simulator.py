@@ -224,11 +224,11 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", REDUCTIONS)
+REDUCED = [(n, k) for n in REDUCTIONS for k in LAYOUTS if k != "nothing" or n not in ("amax", "amin", "mean")]
+
+
+@pytest.mark.parametrize(("name", "layout"), REDUCED)
 def test_reductions(name, layout):
-    if layout == "nothing" and name in ("amax", "amin", "mean"):
-        return
     for dtype in ROWS[name].dtypes if layout in ("rows", "inner and outer") else (FLOAT32,):
         x = numbers(np.random.default_rng(0), 7500, dtype)
         if x.dtype.kind == "f":
@@ -309,10 +309,8 @@ def test_rows_with_infinities():
 @pytest.mark.parametrize("name", ["max_dim", "min_dim"])
 def test_extremes(name):
     for (before, length, columns), dtype in itertools.product(EXTENTS.values(), (FLOAT32, UINT8)):
-        if length > 1000 and dtype == UINT8:
-            continue
         x = numbers(np.random.default_rng(0), before * length * columns, dtype)
-        if x.dtype.kind == "f" and length < 1000:
+        if x.dtype.kind == "f":
             x = np.round(np.where(np.isnan(x), 0, x))  # many that are equal
         frame = {"before": before, "length": length, "after": columns, "columns": columns, "step": 0}
         outs = {"values": np.zeros(before * columns, x.dtype), "places": np.zeros(before * columns, np.int64)}

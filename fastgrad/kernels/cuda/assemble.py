@@ -15,7 +15,6 @@ from fastgrad.kernels.cuda import hardware
 from fastgrad.kernels.cuda.builder import Launch
 from fastgrad.kernels.cuda.compile import body_of
 from fastgrad.kernels.cuda.frames import view
-from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 
@@ -52,21 +51,16 @@ def _function(kernel: Any, dtype: int, layout_class: int) -> tuple[Any, Launch, 
     target = hardware.target()
     body = body_of(kernel, dtype, layout_class, target)
     frame = view(kernel.frame(layout_class), body.kind, body.repeats)
+    launch = body.launch(frame.n_words)
     words = re.sub(r"w\[(\d+)\]", r"w\1", frame.expression)
-    parameters = ", ".join(f"w{k}" for k in range(parameters_of(frame.n_words, body.kind)))
+    parameters = ", ".join(f"w{k}" for k in range(launch.parameters))
     scope = {**frame.scope, "run": target.made(body.run)}
     exec(f"def kernel({parameters}):\n    run({words})\n", scope)
-    launch = Launch(body.kind, frame.n_words, body.items, body.per_block, body.threads)
     return scope["kernel"], launch, body.resident
 
 
-def parameters_of(n_words: int, kind: int) -> int:
-    """How many parameters a kernel has."""
-    return n_words + (DIVISORS if kind == DIVIDED else 0)
-
-
 def _ptx(function: Any, launch: Launch, resident: int, architecture: str) -> str:
-    signature = types.void(*[types.int64] * parameters_of(launch.n_words, launch.kind))
+    signature = types.void(*[types.int64] * launch.parameters)
     bounds = (launch.threads, max(1, resident // launch.threads))
     with _without_device():
         ptx, _ = cuda.compile(

@@ -22,13 +22,12 @@ from fastgrad.kernels.cuda.device import (
     block,
     blocks,
     float_of,
-    quotient,
     shuffle_from,
     thread,
     where,
 )
-from fastgrad.kernels.cuda.teams import WARPS, folding, joined_exactly
-from fastgrad.native.contracts.element_types import INT32
+from fastgrad.kernels.cuda.places import split
+from fastgrad.kernels.cuda.teams import WARPS, folding_one, plain_sum
 
 THREADS = 256
 TILE = WARP
@@ -39,12 +38,6 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     """The kernel of one pass for one dtype."""
     run = (_backward if kernel.options["backward"] else _forward)(target, dtype, threads)
     return Body(run, ("batch", "heads", "queries"), threads // WARP, threads, resident=256)
-
-
-def split(a, b):
-    """``a // b`` and the rest, of numbers below 2**31."""
-    q = quotient(np.uint32(a), np.uint32(b))
-    return np.int64(q), np.int64(np.uint32(np.uint32(a) - q * np.uint32(b)))
 
 
 def rows_of(operand, batch, head):
@@ -103,12 +96,12 @@ def _forward(target: Target, dtype: int, threads: int) -> Any:
         e.math.exp, e.math.log, e.math.maximum, e.constant(-np.inf), e.constant(np.inf),
     )  # fmt: skip
     tile, score, weigh = _tile(e, warps), _counted(e), _weighing(e)
-    fold_greatest = folding(target, _greater(maximum), (dtype, INT32), threads)
-    fold_sum = folding(target, joined_exactly, (dtype, INT32), threads)
+    fold_greatest = folding_one(target, maximum, dtype, threads)
+    fold_sum = folding_one(target, plain_sum, dtype, threads)
 
     def query(f, shared, b, h, first):
         lane, i = np.int64(thread() % WARP), first + thread() // WARP
-        own, group = min(i, f.queries - 1), np.int64(quotient(np.uint32(h), np.uint32(f.group)))
+        own, (group, _) = min(i, f.queries - 1), split(h, f.group)
         at_q, at_o = rows_of(f.q, b, h) + own * f.q.row, rows_of(f.out, b, h) + own * f.out.row
         at_k, at_v = rows_of(f.k, b, group), rows_of(f.v, b, group)
         best, total, j = nothing, zero, np.int64(0)
@@ -126,13 +119,11 @@ def _forward(target: Target, dtype: int, threads: int) -> Any:
                     d = np.int32(d + 1)
                 c += TILE
             s = score(f, product, b, h, i, j + lane)
-            top, _ = fold_greatest(s, np.int32(0), WARPS)
-            top = maximum(best, top)
+            top = maximum(best, fold_greatest(s, WARPS))
             shift = where(top == nothing, zero, top)
             factor = where(best == nothing, zero, exp(best - shift))
             weight = exp(s - shift)
-            added, _ = fold_sum(weight, np.int32(0), WARPS)
-            best, total = top, total * factor + added
+            best, total = top, total * factor + fold_sum(weight, WARPS)
             c = np.int64(0)
             while c < f.width:
                 column = min(c + lane, f.width - 1)
@@ -169,22 +160,32 @@ def _each(query: Any, room: Any, warps: int) -> Any:
     return run
 
 
-def _greater(maximum: Any) -> Any:
-    def combine(a, nothing, b, none):
-        return maximum(a, b), nothing
-
-    return combine
-
-
 # --- backward --------------------------------------------------------------------------------------------------
+
+
+def _adding(element: Element) -> Any:
+    """A function that adds rows, weighed, to a row of a gradient, or begins it where that is `fresh`."""
+    load, store, zero, weigh = element.load, element.store, element.constant(0), _weighing(element)
+
+    def add(f, operand, weight, at, count, grad, to, scale, fresh, there):
+        lane, c = np.int64(thread() % WARP), np.int64(0)
+        while c < f.width:
+            column = min(c + lane, f.width - 1)
+            value = weigh(weight, operand, at, count, column) * scale
+            if there and c + lane < f.width:
+                before = zero if fresh else load(grad.data, to + column)
+                store(grad.data, to + column, before + value)
+            c += TILE
+
+    return add
 
 
 def _query_gradient(target: Target, dtype: int, threads: int) -> Any:
     """``query(f, shared, also, b, h, first)``: the gradients of some queries, one by each warp."""
     e, warps = target.elements[dtype], threads // WARP
-    load, store, get, cast, zero, exp = e.load, e.store, e.get, e.constant, e.constant(0), e.math.exp
-    tile, score, weigh = _tile(e, warps), _counted(e), _weighing(e)
-    fold_sum = folding(target, joined_exactly, (dtype, INT32), threads)
+    load, get, cast, zero, exp = e.load, e.get, e.constant, e.constant(0), e.math.exp
+    tile, score, add = _tile(e, warps), _counted(e), _adding(e)
+    fold_sum = folding_one(target, plain_sum, dtype, threads)
 
     def inner(f, at_g, at_o, lane):
         """The inner product of a row of the result and of its gradient."""
@@ -192,12 +193,11 @@ def _query_gradient(target: Target, dtype: int, threads: int) -> Any:
         while c < f.width:
             total += load(f.grad_out.data, at_g + c) * load(f.out.data, at_o + c)
             c += TILE
-        total, _ = fold_sum(total, np.int32(0), WARPS)
-        return total
+        return fold_sum(total, WARPS)
 
     def query(f, shared, also, b, h, first):
         lane, i = np.int64(thread() % WARP), first + thread() // WARP
-        own, group = min(i, f.queries - 1), np.int64(quotient(np.uint32(h), np.uint32(f.group)))
+        own, (group, _) = min(i, f.queries - 1), split(h, f.group)
         at_q, at_g = rows_of(f.q, b, h) + own * f.q.row, rows_of(f.grad_out, b, h) + own * f.grad_out.row
         at_k, at_v, to = (
             rows_of(f.k, b, group),
@@ -223,34 +223,11 @@ def _query_gradient(target: Target, dtype: int, threads: int) -> Any:
                     d = np.int32(d + 1)
                 c += TILE
             weight = exp(score(f, product, b, h, i, j + lane) - lse) * (other - delta)
-            c = np.int64(0)
-            while c < f.width:
-                column = min(c + lane, f.width - 1)
-                value = weigh(weight, f.k, at_k + j * f.k.row, f.keys - j, column) * cast(float_of(f.scale))
-                if i < f.queries and c + lane < f.width:
-                    before = load(f.grad_q.data, to + column) if j > 0 else zero
-                    store(f.grad_q.data, to + column, before + value)
-                c += TILE
+            at, count, scale = at_k + j * f.k.row, f.keys - j, cast(float_of(f.scale))
+            add(f, f.k, weight, at, count, f.grad_q, to, scale, j == 0, i < f.queries)
             j += TILE
 
     return query
-
-
-def _adding(element: Element) -> Any:
-    """A function that adds rows, weighed, to a gradient."""
-    load, store, zero, weigh = element.load, element.store, element.constant(0), _weighing(element)
-
-    def add(f, operand, weight, at, count, grad, to, scale, fresh, there):
-        lane, c = np.int64(thread() % WARP), np.int64(0)
-        while c < f.width:
-            column = min(c + lane, f.width - 1)
-            value = weigh(weight, operand, at, count, column) * scale
-            if there and c + lane < f.width:
-                before = zero if fresh else load(grad.data, to + column)
-                store(grad.data, to + column, before + value)
-            c += TILE
-
-    return add
 
 
 def _key_gradient(target: Target, dtype: int, threads: int) -> Any:
@@ -313,7 +290,7 @@ def _backward(target: Target, dtype: int, threads: int) -> Any:
 
     def run(f):
         rooms = (room_1(), room_2(), room_3())
-        groups = np.int64(quotient(np.uint32(f.heads), np.uint32(f.group)))
+        groups, _ = split(f.heads, f.group)
         of_queries, of_keys = (f.queries + warps - 1) // warps, (f.keys + warps - 1) // warps
         begin, unit = f.batch * f.heads * of_queries, np.int64(block())
         while unit < begin + f.batch * groups * of_keys:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fastgrad.native.contracts.cuda import PLAIN
+from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS, PLAIN
 
 
 class Launch(NamedTuple):
@@ -33,6 +33,11 @@ class Launch(NamedTuple):
     threads: int = 1
     shared: int = 0
 
+    @property
+    def parameters(self) -> int:
+        """How many parameters the kernel has."""
+        return self.n_words + (DIVISORS if self.kind == DIVIDED else 0)
+
 
 class Body(NamedTuple):
     """A kernel before it is compiled.
@@ -57,3 +62,7 @@ class Body(NamedTuple):
     kind: int = PLAIN
     repeats: int | None = None
     resident: int = 768
+
+    def launch(self, n_words: int) -> Launch:
+        """How it is launched with so many words of its frame."""
+        return Launch(self.kind, n_words, self.items, self.per_block, self.threads)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.device import Target, barrier, barrier_any, thread
-from fastgrad.native.contracts.element_types import INT32
+from fastgrad.native.contracts.element_types import BOOL, INT32
 
 PLACES = 16
 """Places of a block."""
@@ -49,3 +49,13 @@ def collecting(target: Target, place_of: Any, add: Any, threads: int) -> Any:
             start += threads
 
     return collect
+
+
+def adding(dtype: int) -> Any:
+    """What two elements come to."""
+    boolean = dtype == BOOL
+
+    def plus(a, b):
+        return a | b if boolean else a + b
+
+    return plus

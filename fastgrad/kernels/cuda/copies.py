@@ -12,7 +12,8 @@ import numpy as np
 
 from fastgrad.kernels.cuda import elementwise
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import Element, Target, barrier, block, blocks, quotient, thread
+from fastgrad.kernels.cuda.device import Element, Target, barrier, block, blocks, thread
+from fastgrad.kernels.cuda.places import number_of, offsets_beside, split
 from fastgrad.native.contracts.frames.elementwise import STRIDED
 from fastgrad.native.contracts.limits import MAX_DIMS
 
@@ -64,11 +65,10 @@ def build(
         high, wide = (n + SIDE - 1) // SIDE, (m + SIDE - 1) // SIDE
         count, tile = high * wide * others_of(f.rank, f.sizes, inner), np.int64(block())
         while tile < count:
-            left = quotient(np.uint32(tile), np.uint32(high))
-            i = (tile - np.int64(left) * high) * SIDE
-            other = quotient(left, np.uint32(wide))
-            j = (np.int64(left) - np.int64(other) * wide) * SIDE
-            at_out, at_x = offsets(other, f.rank, f.sizes, inner, f.out.strides, f.x.strides)
+            left, i = split(tile, high)
+            other, j = split(left, wide)
+            i, j = i * SIDE, j * SIDE
+            at_out, at_x = offsets(np.uint32(other), f.rank, f.sizes, inner, f.out.strides, f.x.strides)
             at_out, at_x = at_out + j * row_out + i, at_x + i * row_x + j
             rows, columns = min(n - i, np.int64(SIDE)), min(m - j, np.int64(SIDE))
             square(f, shared, at_x, at_out, rows, columns, row_x, row_out)
@@ -77,35 +77,12 @@ def build(
     return plain._replace(run=run)
 
 
-def _unrolled() -> dict[str, Any]:
-    """Functions over dimensions, one of which is `inner`, which is not known before.
-
-    ``number_of(numbers, inner)``: one of so many. ``others_of(rank, sizes, inner)``: how many elements there are in the
-    dimensions that are neither the innermost nor that one, and ``offsets(number, rank, sizes, inner, ...)`` where, in
-    two operands, the element of these with a number is.
-    """
-    lines = ["def number_of(numbers, inner):", "    found = numbers[0]"]
-    lines += [f"    found = numbers[{d}] if inner == {d} else found" for d in range(1, MAX_DIMS)]
-    lines += ["    return found", "def others_of(rank, sizes, inner):", "    total = np.int64(1)"]
-    lines += [
-        f"    total *= sizes[{d}] if rank > {d} and inner != {d} else np.int64(1)" for d in range(1, MAX_DIMS)
-    ]
-    lines += ["    return total", "def offsets(left, rank, sizes, inner, first, second):"]
-    lines.append("    a, b = np.int64(0), np.int64(0)")
+def others_of(rank, sizes, inner):
+    """How many elements there are in the dimensions that are neither the innermost nor `inner`."""
+    total = np.int64(1)
     for d in range(1, MAX_DIMS):
-        lines += [
-            f"    if rank > {d} and inner != {d}:",
-            f"        whole = quotient(left, np.uint32(sizes[{d}]))",
-            f"        rest = np.int64(np.uint32(left - whole * np.uint32(sizes[{d}])))",
-            f"        a += rest * first[{d}]",
-            f"        b += rest * second[{d}]",
-            "        left = whole",
-        ]
-    lines.append("    return a, b")
-    scope: dict[str, Any] = {"np": np, "quotient": quotient}
-    exec("\n".join(lines) + "\n", scope)
-    return scope
+        total *= number_of(sizes, d) if d < rank and d != inner else np.int64(1)
+    return total
 
 
-_functions = _unrolled()
-number_of, others_of, offsets = (_functions[name] for name in ("number_of", "others_of", "offsets"))
+offsets = offsets_beside(range(1, MAX_DIMS), 2)

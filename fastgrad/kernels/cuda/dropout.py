@@ -9,6 +9,7 @@ import numpy as np
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import Target, block, float_of, thread
 from fastgrad.kernels.cuda.filling import block_words
+from fastgrad.kernels.cuda.places import part_of
 from fastgrad.native.contracts.element_types import BOOL
 
 THREADS = 256
@@ -47,8 +48,7 @@ def again(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     zero = cast(0)
 
     def run(f):
-        i = np.int64(block()) * per_block + thread()
-        end = min(np.int64(block() + 1) * per_block, f.x.numel)
+        i, end = part_of(f.x.numel, per_block)
         scale = cast(float_of(f.scale))
         while i < end:
             store(f.out, i, load(f.x.data, i) * (scale if kept(f.mask.data, i) else zero))

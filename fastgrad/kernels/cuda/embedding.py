@@ -9,7 +9,7 @@ import numpy as np
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.collecting import PLACES, collecting
 from fastgrad.kernels.cuda.device import WARP, Target, block, thread
-from fastgrad.kernels.cuda.reports import reporting
+from fastgrad.kernels.cuda.reports import checking, reporting
 from fastgrad.native.contracts.element_types import INT64
 
 THREADS = 256
@@ -46,14 +46,11 @@ def collect(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
     That is done for some of the columns.
     """
     e, index_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
-    load, store, zero = e.load, e.store, e.constant(0)
+    load, store, zero, fits = e.load, e.store, e.constant(0), checking(target)
 
     def place_of(f, line, i):
         k = index_of(f.indices.data, i)
-        if k < 0 or k >= f.rows:
-            report(f, k, f.rows)
-            return np.int64(-1)
-        return np.int64(-1) if k == f.padding else k
+        return k if fits(f, k, f.rows) and k != f.padding else np.int64(-1)
 
     def add(f, line, i, place):
         j, end = f.first + thread(), f.first + f.columns

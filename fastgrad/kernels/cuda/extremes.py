@@ -7,17 +7,9 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import WARP, Target, quotient, where
-from fastgrad.kernels.cuda.teams import (
-    THREADS,
-    folding,
-    place_of,
-    register_code,
-    rounds_of,
-    row_of,
-    size_of,
-    way,
-)
+from fastgrad.kernels.cuda.device import WARP, Target, where
+from fastgrad.kernels.cuda.places import split
+from fastgrad.kernels.cuda.teams import THREADS, by_teams, folding, register_code
 from fastgrad.native.contracts.element_types import BOOL, INT64, UINT8
 
 
@@ -38,29 +30,32 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
 
     fold = folding(target, combine, (code, INT64), threads)
 
-    def run(f):
-        rows = f.before * f.columns
-        how = way(rows, f.length, f.columns >= threads // WARP, threads)
-        lane, lanes = place_of(how, threads), size_of(how, threads)
-        turn, turns = np.int64(0), rounds_of(how, rows, threads)
-        while turn < turns:
-            row = row_of(how, turn, threads)
-            number = np.uint32(min(row, rows - 1))
-            before = quotient(number, np.uint32(f.columns))
-            blocks, beside = np.int64(before), np.int64(np.uint32(number - before * np.uint32(f.columns)))
-            at = blocks * f.length * f.after + beside
-            best, place, k = cast(load(f.x, at)), np.int64(0), lane
-            while k < f.length:
-                best, place = combine(best, place, cast(load(f.x, at + k * f.after)), k)
-                k += lanes
-            best, place = fold(best, place, how)
-            if lane == 0 and row < rows:
-                if f.values != 0:
-                    store(f.values, row, best)
-                if f.within != 0:
-                    inner = load_place(f.within, (blocks * f.length + place) * f.after + beside)
-                    place = place * f.step + inner
-                store_place(f.places, row, place)
-            turn += 1
+    def row(f, number, lane, lanes, how, there):
+        blocks, beside = split(number, f.columns)
+        at = blocks * f.length * f.after + beside
+        best, place, k = cast(load(f.x, at)), np.int64(0), lane
+        while k < f.length:
+            best, place = combine(best, place, cast(load(f.x, at + k * f.after)), k)
+            k += lanes
+        best, place = fold(best, place, how)
+        if there and lane == 0:
+            if f.values != 0:
+                store(f.values, number, best)
+            if f.within != 0:
+                inner = load_place(f.within, (blocks * f.length + place) * f.after + beside)
+                place = place * f.step + inner
+            store_place(f.places, number, place)
 
+    def side_by_side(f):
+        return f.columns >= threads // WARP
+
+    run = by_teams(row, _rows_of, _length_of, side_by_side, threads)
     return Body(run, ("before", "columns"), threads // WARP, threads)
+
+
+def _rows_of(f):
+    return f.before * f.columns
+
+
+def _length_of(f):
+    return f.length

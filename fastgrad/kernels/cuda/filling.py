@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fastgrad.kernels.cpu.random import ROUNDS, scaled_integer, unit_32, unit_64, within
+from fastgrad.kernels.cpu.random import ROUNDS, integers_64, uniform_32, uniform_64, unit_32, unit_64
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import Element, Target, block, float_of, fma, high_product, quotient, thread
+from fastgrad.kernels.cuda.device import Element, Target, block, float_of, fma, high_product, thread
+from fastgrad.kernels.cuda.places import part_of, split
 from fastgrad.native.contracts.element_types import FLOAT32, FLOATS
 from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, PER_BLOCK, UNIFORM
 
@@ -29,8 +30,7 @@ def constant(kernel: Any, dtype: int, layout_class: int, target: Target, threads
 
     def run(f):
         value = number(f.value)
-        i = np.int64(block()) * per_block + thread()
-        end = min(np.int64(block() + 1) * per_block, f.n)
+        i, end = part_of(f.n, per_block)
         while i < end:
             store(f.out, i, value)
             i += threads
@@ -48,8 +48,7 @@ def sequence(kernel: Any, dtype: int, layout_class: int, target: Target, threads
         return start + i * step
 
     def run(f):
-        i = np.int64(block()) * per_block + thread()
-        end = min(np.int64(block() + 1) * per_block, f.n)
+        i, end = part_of(f.n, per_block)
         while i < end:
             store(f.out, i, number(i, f.start, f.step))
             i += threads
@@ -63,13 +62,10 @@ def triangle(kernel: Any, dtype: int, layout_class: int, target: Target, threads
     load, store, zero, upper = element.load, element.store, element.constant(0), bool(kernel.options["upper"])
 
     def run(f):
-        i = np.int64(block()) * per_block + thread()
-        end = min(np.int64(block() + 1) * per_block, f.matrices * f.rows * f.columns)
-        rows, columns = np.uint32(f.rows), np.uint32(f.columns)
+        i, end = part_of(f.matrices * f.rows * f.columns, per_block)
         while i < end:
-            line = quotient(np.uint32(i), columns)
-            column = np.int64(np.uint32(np.uint32(i) - line * columns))
-            row = np.int64(np.uint32(line - quotient(line, rows) * rows))
+            line, column = split(i, f.columns)
+            _, row = split(line, f.rows)
             inside = column - row >= f.diagonal if upper else column - row <= f.diagonal
             store(f.out, i, load(f.x, i) if inside else zero)
             i += threads
@@ -98,7 +94,7 @@ def block_words(seed, counter):
 
 
 def _fill(kind: int, dtype: int, target: Target, threads: int, draw: Any) -> Body:
-    """A kernel in which ``draw(words, a, b)`` gives the elements of a block of the stream, as a tuple."""
+    """A kernel in which ``draw(x0, x1, x2, x3, a, b)`` gives the elements of a block of the stream, as a tuple."""
     store, width = target.elements[dtype].store, PER_BLOCK[kind][dtype == FLOAT32]
     half = width == 2
 
@@ -106,7 +102,8 @@ def _fill(kind: int, dtype: int, target: Target, threads: int, draw: Any) -> Bod
         at = np.int64(block()) * threads + thread()
         i = at * width
         if i < f.n:
-            drawn = draw(block_words(f.seed, f.offset + at), f.a, f.b)
+            x0, x1, x2, x3 = block_words(f.seed, f.offset + at)
+            drawn = draw(x0, x1, x2, x3, f.a, f.b)
             store(f.out, i, drawn[0])
             if i + 1 < f.n:
                 store(f.out, i + 1, drawn[1])
@@ -121,36 +118,21 @@ def _fill(kind: int, dtype: int, target: Target, threads: int, draw: Any) -> Bod
 
 def uniform(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Uniformly distributed floats in [a, b)."""
-
-    def draw_32(words, a, b):
-        low, high = np.float32(float_of(a)), np.float32(float_of(b))
-        return (
-            within(unit_32(words[0]), low, high), within(unit_32(words[1]), low, high),
-            within(unit_32(words[2]), low, high), within(unit_32(words[3]), low, high),
-        )  # fmt: skip
-
-    def draw_64(words, a, b):
-        low, high = float_of(a), float_of(b)
-        return (
-            within(unit_64(words[0], words[1]), low, high),
-            within(unit_64(words[2], words[3]), low, high),
-        )
-
-    return _fill(UNIFORM, dtype, target, threads, draw_32 if dtype == FLOAT32 else draw_64)
+    return _fill(UNIFORM, dtype, target, threads, uniform_32 if dtype == FLOAT32 else uniform_64)
 
 
 def normal(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Normally distributed floats of mean a and standard deviation b, by Box and Muller."""
     pair = _pair(target.elements[dtype])
 
-    def draw_32(words, a, b):
+    def draw_32(x0, x1, x2, x3, a, b):
         mean, deviation = np.float32(float_of(a)), np.float32(float_of(b))
-        z0, z1 = pair(above_zero(words[0]), unit_32(words[1]), mean, deviation)
-        z2, z3 = pair(above_zero(words[2]), unit_32(words[3]), mean, deviation)
+        z0, z1 = pair(above_zero(x0), unit_32(x1), mean, deviation)
+        z2, z3 = pair(above_zero(x2), unit_32(x3), mean, deviation)
         return z0, z1, z2, z3
 
-    def draw_64(words, a, b):
-        u, turn = np.float64(1) - unit_64(words[0], words[1]), unit_64(words[2], words[3])
+    def draw_64(x0, x1, x2, x3, a, b):
+        u, turn = np.float64(1) - unit_64(x0, x1), unit_64(x2, x3)
         return pair(u, turn, float_of(a), float_of(b))
 
     return _fill(NORMAL, dtype, target, threads, draw_32 if dtype == FLOAT32 else draw_64)
@@ -175,8 +157,4 @@ def _pair(element: Element) -> Any:
 
 def integers(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Uniformly distributed integers in [a, b), stored as any dtype that holds them."""
-
-    def draw(words, a, b):
-        return scaled_integer(words[0], words[1], a, b), scaled_integer(words[2], words[3], a, b)
-
-    return _fill(INTEGERS, dtype, target, threads, draw)
+    return _fill(INTEGERS, dtype, target, threads, integers_64)

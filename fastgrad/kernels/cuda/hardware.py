@@ -16,6 +16,7 @@ from numba import cuda
 from numba.cuda import cgutils, libdevice, types
 from numba.cuda.extending import intrinsic
 
+from fastgrad.kernels import scalar_ir
 from fastgrad.kernels.cuda import scalar_math
 from fastgrad.kernels.cuda.device import Element, Target
 from fastgrad.native.contracts.element_types import (
@@ -156,19 +157,7 @@ def divide(context, x, y):  # type: ignore[no-untyped-def]
         return None
 
     def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
-        a, b = args
-        zero, one = ir.Constant(a.type, 0), ir.Constant(a.type, 1)
-        by_zero = builder.icmp_unsigned("==", b, zero)
-        if x.signed:
-            by_minus_one = builder.icmp_signed("==", b, ir.Constant(a.type, -1))
-            divisor = builder.select(builder.or_(by_zero, by_minus_one), one, b)
-            whole = builder.select(by_minus_one, builder.neg(a), builder.sdiv(a, divisor))
-            rest = builder.srem(a, divisor)
-        else:
-            divisor = builder.select(by_zero, one, b)
-            whole, rest = builder.udiv(a, divisor), builder.urem(a, divisor)
-        whole = builder.select(by_zero, zero, whole)
-        return inner.make_tuple(builder, signature.return_type, [whole, rest])
+        return inner.make_tuple(builder, signature.return_type, scalar_ir.divided(builder, *args, x.signed))
 
     return types.UniTuple(x, 2)(x, x), emit
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.collecting import PLACES, collecting
-from fastgrad.kernels.cuda.device import Target, block, quotient, thread
-from fastgrad.kernels.cuda.reports import reporting
-from fastgrad.native.contracts.element_types import BOOL, INT64
+from fastgrad.kernels.cuda.collecting import PLACES, adding, collecting
+from fastgrad.kernels.cuda.device import Target, block, thread
+from fastgrad.kernels.cuda.places import number_of, offsets_beside, part_of, product_of, split
+from fastgrad.kernels.cuda.reports import checking, reporting
+from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 
 THREADS = 256
@@ -24,73 +25,25 @@ MANY = 1 << 12
 """Elements that lie side by side from which on each has a thread that goes through all indices in their order."""
 
 
-def _places() -> Any:
-    """``places(number, without, f)``: where an element of the index lies in `out`, x and the index.
-
-    Dimensions stand from the outermost on; one of them may be left out.
-    """
-    lines = ["def places(left, without, f):", "    o, p, q = np.int64(0), np.int64(0), np.int64(0)"]
-    for d in reversed(range(MAX_DIMS)):
-        lines += [
-            f"    if f.rank > {d} and without != {d}:",
-            f"        whole = quotient(left, np.uint32(f.sizes[{d}]))",
-            f"        rest = np.int64(np.uint32(left - whole * np.uint32(f.sizes[{d}])))",
-            f"        o += rest * f.out_strides[{d}]",
-            f"        p += rest * f.x_strides[{d}]",
-            f"        q += rest * f.index_strides[{d}]",
-            "        left = whole",
-        ]
-    lines.append("    return o, p, q")
-    scope: dict[str, Any] = {"np": np, "quotient": quotient}
-    exec("\n".join(lines) + "\n", scope)
-    return scope["places"]
+offsets = offsets_beside(reversed(range(MAX_DIMS)), 3)
 
 
-def _of_dim(field: str) -> Any:
-    """``value(f, d)``: a number of a field by the number of its dimension, which is not known before."""
-    lines = ["def value(f, d):", "    found = np.int64(0)"]
-    for d in range(MAX_DIMS):
-        lines.append(f"    found = f.{field}[{d}] if d == {d} else found")
-    lines.append("    return found")
-    scope: dict[str, Any] = {"np": np}
-    exec("\n".join(lines) + "\n", scope)
-    return scope["value"]
-
-
-places, size_of = _places(), _of_dim("sizes")
-out_stride_of, index_stride_of = _of_dim("out_strides"), _of_dim("index_strides")
-
-
-def total_of(f):
-    """The number of elements of the index."""
-    total = np.int64(1)
-    for d in range(MAX_DIMS):
-        total *= size_of(f, d) if d < f.rank else np.int64(1)
-    return total
-
-
-def _adding(dtype: int) -> Any:
-    """What two elements come to."""
-    boolean = dtype == BOOL
-
-    def plus(a, b):
-        return a | b if boolean else a + b
-
-    return plus
+def places(number, without, f):
+    """Where an element of the index lies in `out`, x and the index; one dimension may be left out."""
+    left = np.uint32(number)
+    return offsets(left, f.rank, f.sizes, without, f.out_strides, f.x_strides, f.index_strides)
 
 
 def gather(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
-    e, index_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
+    e, index_of, fits = target.elements[dtype], target.elements[INT64].load, checking(target)
     load, store = e.load, e.store
 
     def run(f):
-        i, total = np.int64(block()) * threads + thread(), total_of(f)
+        i, total = np.int64(block()) * threads + thread(), product_of(f.sizes, f.rank)
         while i < total:
-            o, p, q = places(np.uint32(i), -1, f)
+            o, p, q = places(i, -1, f)
             k = index_of(f.index_, q)
-            if k < 0 or k >= f.length:
-                report(f, k, f.length)
-            else:
+            if fits(f, k, f.length):
                 store(f.out, o, load(f.x, p + k * f.step))
             i += BLOCKS * threads
 
@@ -99,35 +52,32 @@ def gather(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
 
 def scatter_add(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Elements that may add to the same one are those along one dimension: a line. In a line they go in order."""
-    e, index_of, report, plus = (
-        target.elements[dtype], target.elements[INT64].load, reporting(target), _adding(dtype),
+    e, index_of, fits, plus = (
+        target.elements[dtype], target.elements[INT64].load, checking(target), adding(dtype),
     )  # fmt: skip
     load, store = e.load, e.store
 
     def checked(f, q):
         k = index_of(f.index_, q)
-        if k < 0 or k >= f.length:
-            report(f, k, f.length)
-            return np.int64(-1)
-        return k
+        return k if fits(f, k, f.length) else np.int64(-1)
 
     def place_of(f, line, i):
-        _, _, q = places(np.uint32(line), f.along, f)
-        return checked(f, q + i * index_stride_of(f, f.along))
+        _, _, q = places(line, f.along, f)
+        return checked(f, q + i * number_of(f.index_strides, f.along))
 
     def add(f, line, i, place):
         if thread() == place % threads:
-            o, p, _ = places(np.uint32(line), f.along, f)
-            o, p = o + i * out_stride_of(f, f.along), p + place * f.step
+            o, p, _ = places(line, f.along, f)
+            o, p = o + i * number_of(f.out_strides, f.along), p + place * f.step
             store(f.x, p, plus(load(f.x, p), load(f.out, o)))
 
     collect = collecting(target, place_of, add, threads)
 
     def each_line(f, lines, n):
         line = np.int64(block()) * threads + thread()
-        o_step, q_step = out_stride_of(f, f.along), index_stride_of(f, f.along)
+        o_step, q_step = number_of(f.out_strides, f.along), number_of(f.index_strides, f.along)
         while line < lines:
-            o, p, q = places(np.uint32(line), f.along, f)
+            o, p, q = places(line, f.along, f)
             i = np.int64(0)
             while i < n:
                 k = checked(f, q + i * q_step)
@@ -138,17 +88,17 @@ def scatter_add(kernel: Any, dtype: int, layout_class: int, target: Target, thre
             line += BLOCKS * threads
 
     def run(f):
-        total = total_of(f)
-        n = size_of(f, f.along) if f.along >= 0 else np.int64(1)
-        lines = np.int64(quotient(np.uint32(total), np.uint32(n)))
+        total = product_of(f.sizes, f.rank)
+        n = number_of(f.sizes, f.along) if f.along >= 0 else np.int64(1)
+        lines, _ = split(total, n)
         if lines >= MANY or n <= PLACES:
             each_line(f, lines, n)
             return
         chunks = (f.length + PLACES - 1) // PLACES
         unit = np.int64(block())
         while unit < lines * chunks:
-            line = np.int64(quotient(np.uint32(unit), np.uint32(chunks)))
-            collect(f, line, n, (unit - line * chunks) * PLACES)
+            line, chunk = split(unit, chunks)
+            collect(f, line, n, chunk * PLACES)
             unit += BLOCKS
 
     return Body(run, GRID, 1, threads)
@@ -157,10 +107,8 @@ def scatter_add(kernel: Any, dtype: int, layout_class: int, target: Target, thre
 # --- indexing by several tensors -------------------------------------------------------------------------------
 
 
-def _placing(target: Target) -> tuple[Any, Any]:
-    """``place(f, i)``: where the i-th indices point within the dimensions that they index, -1 if out of range; and
-    ``inner(f)``: how many places there are.
-    """
+def _placing(target: Target) -> Any:
+    """``place(f, i)``: where the i-th indices point within the dimensions that they index, -1 if out of range."""
     index_of, report = target.elements[INT64].load, reporting(target)
     lines = ["def place(f, i):", "    place, least = np.int64(0), np.int64(0 if f.from_front != 0 else -1)"]
     for k in range(MAX_DIMS):
@@ -172,29 +120,25 @@ def _placing(target: Target) -> tuple[Any, Any]:
             "            return np.int64(-1)",
             "        place = place * size + (value + size if value < 0 else value)",
         ]
-    lines += ["    return place", "def inner(f):", "    inner = np.int64(1)"]
-    lines += [f"    inner *= f.lengths[{k}] if f.count > {k} else np.int64(1)" for k in range(MAX_DIMS)]
-    lines.append("    return inner")
+    lines.append("    return place")
     scope: dict[str, Any] = {"np": np, "index_of": index_of, "report": report}
     exec("\n".join(lines) + "\n", scope)
-    return scope["place"], scope["inner"]
+    return scope["place"]
 
 
 def index(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     load, store, per_block = target.elements[dtype].load, target.elements[dtype].store, threads * STEPS
-    place_of, inner_of = _placing(target)
+    place_of = _placing(target)
 
     def run(f):
-        at = np.int64(block()) * per_block + thread()
-        end, inner = min(np.int64(block() + 1) * per_block, f.before * f.n * f.after), inner_of(f)
-        n, after = np.uint32(f.n), np.uint32(f.after)
+        at, end = part_of(f.before * f.n * f.after, per_block)
+        inner = product_of(f.lengths, f.count)
         while at < end:
-            line = quotient(np.uint32(at), after)
-            b = quotient(line, n)
-            place = place_of(f, np.int64(np.uint32(line - b * n)))
+            line, beside = split(at, f.after)
+            b, i = split(line, f.n)
+            place = place_of(f, i)
             if place >= 0:
-                beside = at - np.int64(line) * f.after
-                store(f.out, at, load(f.x, (np.int64(b) * inner + place) * f.after + beside))
+                store(f.out, at, load(f.x, (b * inner + place) * f.after + beside))
             at += threads
 
     return Body(run, ("before", "n", "after"), per_block, threads)
@@ -202,22 +146,21 @@ def index(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
 
 def index_put(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Of several elements that belong to one place the last one stays, or all are added up in their order."""
-    e, plus = target.elements[dtype], _adding(dtype)
+    e, plus = target.elements[dtype], adding(dtype)
     load, store = e.load, e.store
-    place_of_indices, inner_of = _placing(target)
+    place_of_indices = _placing(target)
 
     def place_of(f, line, i):
         return place_of_indices(f, i)
 
     def put(f, i, place, inner, column):
-        b = np.int64(quotient(np.uint32(column), np.uint32(f.after)))
-        beside = column - b * f.after
+        b, beside = split(column, f.after)
         to, source = (b * inner + place) * f.after + beside, (b * f.n + i) * f.after + beside
         value = load(f.out, source)
         store(f.x, to, plus(load(f.x, to), value) if f.accumulate != 0 else value)
 
     def add(f, line, i, place):
-        column, inner = np.int64(thread()), inner_of(f)
+        column, inner = np.int64(thread()), product_of(f.lengths, f.count)
         while column < f.before * f.after:
             put(f, i, place, inner, column)
             column += threads
@@ -225,7 +168,7 @@ def index_put(kernel: Any, dtype: int, layout_class: int, target: Target, thread
     collect = collecting(target, place_of, add, threads)
 
     def run(f):
-        columns, inner = f.before * f.after, inner_of(f)
+        columns, inner = f.before * f.after, product_of(f.lengths, f.count)
         if columns >= MANY or f.n == 1:
             column = np.int64(block()) * threads + thread()
             while column < columns:

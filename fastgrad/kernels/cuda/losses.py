@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import Target, block, quotient, thread
-from fastgrad.kernels.cuda.reports import reporting
+from fastgrad.kernels.cuda.device import Target, block, thread
+from fastgrad.kernels.cuda.places import part_of, split
+from fastgrad.kernels.cuda.reports import checking
 from fastgrad.kernels.cuda.teams import TOGETHER, added, sums, whole
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames.losses import EACH, MEAN
@@ -24,17 +25,14 @@ BLOCKS = GRID[0] * GRID[1]
 
 def nll(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """``-w[y] * x[y]``, each, summed, or summed and divided by the total weight."""
-    e, class_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
+    e, class_of, fits = target.elements[dtype], target.elements[INT64].load, checking(target)
     load, store, zero, one = e.load, e.store, e.constant(0), e.constant(1)
     fold = sums(target, dtype, threads)
 
     def weighed(f, i):
         """The loss and the weight of a target."""
         y = class_of(f.targets, i)
-        if y == f.ignore_index:
-            return zero, zero
-        if y < 0 or y >= f.classes:
-            report(f, y, f.classes)
+        if y == f.ignore_index or not fits(f, y, f.classes):
             return zero, zero
         w = load(f.weights, y) if f.weights != 0 else one
         return -w * load(f.x, place(f, i) + y * f.class_stride), w
@@ -70,34 +68,27 @@ def nll(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int
 
 def place(f, i):
     """Where the i-th target's classes begin."""
-    row = np.int64(quotient(np.uint32(i), np.uint32(f.inner)))
-    return row * f.row_stride + (i - row * f.inner) * f.inner_stride
+    row, beside = split(i, f.inner)
+    return row * f.row_stride + beside * f.inner_stride
 
 
 def nll_backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """``-w[y] * g`` at the targets, zero elsewhere: each element is written once."""
-    e, class_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
+    e, class_of, fits = target.elements[dtype], target.elements[INT64].load, checking(target)
     load, store, zero, one, per_block = e.load, e.store, e.constant(0), e.constant(1), threads * 4
 
     def run(f):
-        end = min(np.int64(block() + 1) * per_block, f.rows * f.classes * f.inner)
-        at = np.int64(block()) * per_block + thread()
+        at, end = part_of(f.rows * f.classes * f.inner, per_block)
         scale = one / load(f.total, 0) if f.reduction == MEAN else one
-        inner, classes = np.uint32(f.inner), np.uint32(f.classes)
         while at < end:
-            line = quotient(np.uint32(at), inner)
-            row = quotient(line, classes)
-            kind = np.int64(np.uint32(line - row * classes))
-            beside = at - np.int64(line) * f.inner
-            i = np.int64(row) * f.inner + beside
+            line, beside = split(at, f.inner)
+            row, kind = split(line, f.classes)
+            i = row * f.inner + beside
             y, value = class_of(f.targets, i), zero
-            if y != f.ignore_index:
-                if y < 0 or y >= f.classes:
-                    report(f, y, f.classes)
-                elif y == kind:
-                    w = load(f.weights, y) if f.weights != 0 else one
-                    value = -w * scale * load(f.loss, i if f.reduction == EACH else 0)
-            to = np.int64(row) * f.row_stride + kind * f.class_stride + beside * f.inner_stride
+            if y != f.ignore_index and fits(f, y, f.classes) and y == kind:
+                w = load(f.weights, y) if f.weights != 0 else one
+                value = -w * scale * load(f.loss, i if f.reduction == EACH else 0)
+            to = row * f.row_stride + kind * f.class_stride + beside * f.inner_stride
             store(f.x, to, value)
             at += threads
 

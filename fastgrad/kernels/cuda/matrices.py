@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import Target, barrier, block, blocks, quotient, thread
+from fastgrad.kernels.cuda.device import Target, barrier, block, blocks, thread
+from fastgrad.kernels.cuda.places import part_of, split
 from fastgrad.native.contracts.element_types import FLOATS, INT64
 from fastgrad.native.contracts.frames.matrices import PANEL_COLUMNS
 
@@ -29,8 +30,8 @@ def place_a(f, batch, i, k):
 def place_b(f, batch, k, j):
     """Where an element of the right operand is."""
     if f.b_in_panels != 0:
-        panel = np.int64(quotient(np.uint32(j), np.uint32(PANEL_COLUMNS)))
-        return batch * f.step_b + (panel * f.k + k) * PANEL_COLUMNS + (j - panel * PANEL_COLUMNS)
+        panel, column = split(j, PANEL_COLUMNS)
+        return batch * f.step_b + (panel * f.k + k) * PANEL_COLUMNS + column
     return batch * f.step_b + (j * f.row_b + k if f.b_by_columns != 0 else k * f.row_b + j)
 
 
@@ -63,9 +64,9 @@ def product(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
         left, right, unit = room_a(), room_b(), np.int64(block())
         down, across = (f.m + SIDE - 1) // SIDE, (f.n + SIDE - 1) // SIDE
         while unit < f.batch * down * across:
-            line = np.int64(quotient(np.uint32(unit), np.uint32(across)))
-            batch = np.int64(quotient(np.uint32(line), np.uint32(down)))
-            square(f, left, right, batch, (line - batch * down) * SIDE, (unit - line * across) * SIDE)
+            line, column = split(unit, across)
+            batch, row = split(line, down)
+            square(f, left, right, batch, row * SIDE, column * SIDE)
             unit += blocks()
 
     return Body(run, ("batch", "m", "n"), SIDE * SIDE, THREADS, resident=512)
@@ -108,19 +109,15 @@ def panels(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
     load, store, zero = e.load, e.store, e.constant(0)
 
     def run(f):
-        at = np.int64(block()) * per_block + thread()
-        end = min(np.int64(block() + 1) * per_block, f.batch * f.panels * f.k * PANEL_COLUMNS)
+        at, end = part_of(f.batch * f.panels * f.k * PANEL_COLUMNS, per_block)
         while at < end:
-            line = quotient(np.uint32(at), np.uint32(PANEL_COLUMNS))
-            column = at - np.int64(line) * PANEL_COLUMNS
-            panel = quotient(line, np.uint32(f.k))
-            k = np.int64(np.uint32(line - panel * np.uint32(f.k)))
-            batch = quotient(panel, np.uint32(f.panels))
-            j = np.int64(np.uint32(panel - batch * np.uint32(f.panels))) * PANEL_COLUMNS + column
-            value = zero
+            line, column = split(at, PANEL_COLUMNS)
+            panel, k = split(line, f.k)
+            batch, place = split(panel, f.panels)
+            j, value = place * PANEL_COLUMNS + column, zero
             if j < f.n:
                 place = j * f.row + k if f.by_columns != 0 else k * f.row + j
-                value = load(f.x, np.int64(batch) * f.step + place)
+                value = load(f.x, batch * f.step + place)
             store(f.out, at, value)
             at += threads
 

@@ -11,60 +11,24 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import WARP, Target, block, float_of, quotient, thread
-from fastgrad.kernels.cuda.teams import (
-    THREADS,
-    WARPS,
-    added,
-    place_of,
-    rounds_of,
-    row_of,
-    size_of,
-    sums,
-    way,
-    whole,
-)
+from fastgrad.kernels.cuda.device import WARP, Element, Target, block, float_of, thread
+from fastgrad.kernels.cuda.places import part_of, split
+from fastgrad.kernels.cuda.teams import THREADS, WARPS, added, by_teams, sums, whole
 from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.contracts.frames.norm_gradients import COLUMNS
-
-
-def _team(group: Any, across: Any, length: Any, count: Any, items: tuple[str, ...], threads: int) -> Body:
-    """A kernel that calls ``group(f, number, lane, lanes, how, there)`` for each of ``count(f)`` rows or channels.
-
-    All threads call it, also where there is none for them: then `there` is false, and nothing must be written.
-    """
-
-    def run(f):
-        n = count(f)
-        how = way(n, length(f), across(f), threads)
-        lane, lanes = place_of(how, threads), size_of(how, threads)
-        turn, turns = np.int64(0), rounds_of(how, n, threads)
-        while turn < turns:
-            number = row_of(how, turn, threads)
-            group(f, min(number, n - 1), lane, lanes, how, number < n)
-            turn += 1
-
-    return Body(run, items, threads // WARP, threads)
-
-
-def modulo(a, b):
-    """``a // b`` and the rest, of numbers below 2**31."""
-    q = quotient(np.uint32(a), np.uint32(b))
-    return np.int64(q), np.int64(np.uint32(np.uint32(a) - q * np.uint32(b)))
-
 
 # --- statistics of rows ----------------------------------------------------------------------------------------
 
 
 def in_row(f, r, e):
     """Where the e-th element of a row is, and which weight belongs to it."""
-    i, g = modulo(r, f.groups)
+    i, g = split(r, f.groups)
     if f.channels_last != 0:
-        place, channel = modulo(e, f.c)
+        place, channel = split(e, f.c)
         return ((i * f.s + place) * f.groups + g) * f.c + channel, g * f.c + channel
     channel = e
     if f.s != 1:
-        channel, _ = modulo(e, f.s)
+        channel, _ = split(e, f.s)
     return r * f.c * f.s + e, g * f.c + channel
 
 
@@ -78,6 +42,11 @@ def _length_of_row(f):
 
 def _never(f):
     return False
+
+
+def _of_rows(row: Any, threads: int) -> Body:
+    run = by_teams(row, _rows_of, _length_of_row, _never, threads)
+    return Body(run, ("n", "groups"), threads // WARP, threads)
 
 
 def rows(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -126,7 +95,7 @@ def rows(kernel: Any, dtype: int, layout_class: int, target: Target, threads: in
             store(f.out, at, value + load(f.bias.data, w) if f.bias.data != 0 else value)
             k += lanes
 
-    return _team(row, _never, _length_of_row, _rows_of, ("n", "groups"), threads)
+    return _of_rows(row, threads)
 
 
 def rows_backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -159,8 +128,14 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int, target: Target, th
             store(f.out, at, scale * (u - a - (load(f.x.data, at) - mean) * b))
             k += lanes
 
-    body = _team(row, _never, _length_of_row, _rows_of, ("n", "groups"), threads)
+    body = _of_rows(row, threads)
     return body._replace(resident=512) if dtype == FLOAT64 else body
+
+
+def _image(f, numel):
+    """How many of so many elements, or statistics, an image has."""
+    of_each, _ = split(numel, max(f.n, 1))
+    return of_each
 
 
 # --- gradients of weights --------------------------------------------------------------------------------------
@@ -174,16 +149,15 @@ def weight(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
     fold = sums(target, dtype, threads)
 
     def channel(f, k, lane, lanes, how, there):
-        g, _ = modulo(k, f.c)
-        step = quotient(np.uint32(f.x.numel), np.uint32(max(f.n, 1)))
-        of_rows = quotient(np.uint32(f.rstd.numel), np.uint32(max(f.n, 1)))
+        g, _ = split(k, f.c)
+        step, of_rows = _image(f, f.x.numel), _image(f, f.rstd.numel)
         j, total, lost = lane, zero, zero
         while j < f.n * f.s:
-            i, place = modulo(j, f.s)
-            at = i * np.int64(step) + k * f.s + place
+            i, place = split(j, f.s)
+            at = i * step + k * f.s + place
             if by_row and f.channels_last != 0:
-                at = i * np.int64(step) + place * f.groups * f.c + k
-            own = i * np.int64(of_rows) + g if by_row else k
+                at = i * step + place * f.groups * f.c + k
+            own = i * of_rows + g if by_row else k
             x = load(f.x.data, at) - load(f.mean.data, own) if centred else load(f.x.data, at)
             total, lost = added(total, lost, load(f.grad.data, at) * x * load(f.rstd.data, own))
             j += lanes
@@ -194,7 +168,8 @@ def weight(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
     def side_by_side(f):
         return f.s == 1 or (by_row and f.channels_last != 0)
 
-    return _team(channel, side_by_side, _length_of_channel, _channels_of_groups, ("groups", "c"), threads)
+    run = by_teams(channel, _channels_of_groups, _length_of_channel, side_by_side, threads)
+    return Body(run, ("groups", "c"), threads // WARP, threads)
 
 
 def _channels_of_groups(f):
@@ -210,13 +185,8 @@ def _length_of_channel(f):
 
 def in_channel(f, image, k, j):
     """Where the j-th element of a channel is."""
-    i, place = modulo(j, f.s)
+    i, place = split(j, f.s)
     return i * image + k * f.s + place
-
-
-def _image(f, numel):
-    """The distance between images."""
-    return np.int64(quotient(np.uint32(numel), np.uint32(max(f.n, 1))))
 
 
 def _channels_of(f):
@@ -225,6 +195,11 @@ def _channels_of(f):
 
 def _beside(f):
     return f.s == 1
+
+
+def _of_channels(channel: Any, threads: int) -> Body:
+    run = by_teams(channel, _channels_of, _length_of_channel, _beside, threads)
+    return Body(run, ("c",), threads // WARP, threads)
 
 
 def channels(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -280,7 +255,7 @@ def channels(kernel: Any, dtype: int, layout_class: int, target: Target, threads
             store(f.out, at, (load(f.x.data, at) - mean) * factor + bias)
             j += lanes
 
-    return _team(channel, _beside, _length_of_channel, _channels_of, ("c",), threads)
+    return _of_channels(channel, threads)
 
 
 def channels_backward(
@@ -311,26 +286,34 @@ def channels_backward(
             store(f.out, at, scale * (load(f.grad.data, at) - a - (load(f.x.data, at) - mean) * b))
             j += lanes
 
-    return _team(channel, _beside, _length_of_channel, _channels_of, ("c",), threads)
+    return _of_channels(channel, threads)
 
 
 STEPS = 4  # elements of a thread
 
 
+def _scaling(e: Element) -> Any:
+    """``scaling(f, at)``: the channel of an element, and what it is multiplied by."""
+    load, cast, sqrt, one = e.load, e.constant, e.math.sqrt, e.constant(1)
+
+    def scaling(f, at):
+        line, _ = split(at, f.s)
+        _, k = split(line, f.c)
+        scale = one / sqrt(load(f.variances.data, k) + cast(float_of(f.eps)))
+        return k, (scale * load(f.weight.data, k) if f.weight.data != 0 else scale)
+
+    return scaling
+
+
 def fixed(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """With statistics of channels that are given."""
     e, per_block = target.elements[dtype], threads * STEPS
-    load, store, cast, sqrt, one = e.load, e.store, e.constant, e.math.sqrt, e.constant(1)
+    load, store, scaling = e.load, e.store, _scaling(e)
 
     def run(f):
-        at = np.int64(block()) * per_block + thread()
-        end = min(np.int64(block() + 1) * per_block, f.x.numel)
-        eps = cast(float_of(f.eps))
+        at, end = part_of(f.x.numel, per_block)
         while at < end:
-            line, _ = modulo(at, f.s)
-            _, k = modulo(line, f.c)
-            scale = one / sqrt(load(f.variances.data, k) + eps)
-            scale = scale * load(f.weight.data, k) if f.weight.data != 0 else scale
+            k, scale = scaling(f, at)
             value = (load(f.x.data, at) - load(f.means.data, k)) * scale
             store(f.out, at, value + load(f.bias.data, k) if f.bias.data != 0 else value)
             at += threads
@@ -343,17 +326,12 @@ def fixed_backward(
 ) -> Body:
     """What a gradient is multiplied by, where the statistics of channels are given."""
     e, per_block = target.elements[dtype], threads * STEPS
-    load, store, cast, sqrt, one = e.load, e.store, e.constant, e.math.sqrt, e.constant(1)
+    load, store, scaling = e.load, e.store, _scaling(e)
 
     def run(f):
-        at = np.int64(block()) * per_block + thread()
-        end = min(np.int64(block() + 1) * per_block, f.grad.numel)
-        eps = cast(float_of(f.eps))
+        at, end = part_of(f.grad.numel, per_block)
         while at < end:
-            line, _ = modulo(at, f.s)
-            _, k = modulo(line, f.c)
-            scale = one / sqrt(load(f.variances.data, k) + eps)
-            scale = scale * load(f.weight.data, k) if f.weight.data != 0 else scale
+            _, scale = scaling(f, at)
             store(f.out, at, load(f.grad.data, at) * scale)
             at += threads
 

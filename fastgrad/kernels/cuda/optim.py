@@ -14,27 +14,27 @@ import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import Target, barrier, block, float_of, thread, where
-from fastgrad.kernels.cuda.teams import TOGETHER, folding
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, INT32
+from fastgrad.kernels.cuda.teams import TOGETHER, folding_one, plain_sum
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.ops import DECOUPLED, FIRST_STEP, MAXIMIZE, NESTEROV
 
 THREADS = 256
 GRID = (66, 8)  # factors of the number of blocks: four for each of the multiprocessors of a large GPU
 BLOCKS = GRID[0] * GRID[1]
-NUMBERS = 4
+NUMBERS = 2  # of a step
 
 
-def _groups(target: Target, dtype: int, update: Any, numbers: Any, threads: int, counts: str = "") -> Body:
+def _groups(target: Target, dtype: int, update: Any, numbers: Any, threads: int, counts: bool = True) -> Body:
     """A kernel that calls ``update(f, i, a, b)`` for each element, with what ``numbers(f, steps)`` gives.
 
-    `counts` is empty, "alone" where nothing depends on the number of steps, or "first" where the numbers do.
+    `counts` says whether the frame has the number of steps, which nothing depends on if `numbers` is `_nothing`.
     """
     number, put_number = target.elements[FLOAT64].load, target.elements[FLOAT64].store
     small, put_small = target.elements[FLOAT32].load, target.elements[FLOAT32].store
     single, cast = target.elements[dtype], target.elements[dtype].constant
     room, get, put = single.shared(NUMBERS), single.get, single.put
-    counting, first = counts != "", counts == "first"
-    steps_of = _steps if counting else _no_steps
+    first = numbers is not _nothing
+    steps_of = _steps if first else _no_steps
 
     def run(f):
         shared = room()
@@ -44,7 +44,7 @@ def _groups(target: Target, dtype: int, update: Any, numbers: Any, threads: int,
             put(shared, 0, cast(a))
             put(shared, 1, cast(b))
         barrier()
-        if counting and f.counted == 0 and block() == 0 and thread() == 0:
+        if counts and f.counted == 0 and block() == 0 and thread() == 0:
             if f.single == FLOAT64:
                 put_number(f.step, 0, number(f.step, 0) + 1.0)
             else:
@@ -101,7 +101,7 @@ def sgd(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int
             d = d + momentum * v if f.flags & NESTEROV != 0 else v
         store(f.param, i, p - lr * d)
 
-    return _groups(target, dtype, update, _nothing, threads)
+    return _groups(target, dtype, update, _nothing, threads, counts=False)
 
 
 def adam(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -131,7 +131,7 @@ def adam(kernel: Any, dtype: int, layout_class: int, target: Target, threads: in
         shrink = cast(1.0 - lr * decay if decoupled else 1.0)
         store(f.param, i, shrink * p - rate * average / (sqrt(square) * unbias + cast(float_of(f.eps))))
 
-    return _groups(target, dtype, update, numbers, threads, "first")
+    return _groups(target, dtype, update, numbers, threads)
 
 
 def rmsprop(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -156,7 +156,7 @@ def rmsprop(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
             store(f.momentum_buffer, i, change)
         store(f.param, i, p - cast(float_of(f.lr)) * change)
 
-    return _groups(target, dtype, update, _nothing, threads, "alone")
+    return _groups(target, dtype, update, _nothing, threads)
 
 
 def adagrad(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -174,7 +174,7 @@ def adagrad(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
         store(f.sum, i, square)
         store(f.param, i, p - lr * d / (sqrt(square) + cast(float_of(f.eps))))
 
-    return _groups(target, dtype, update, numbers, threads, "first")
+    return _groups(target, dtype, update, numbers, threads)
 
 
 # --- norms and clipping ----------------------------------------------------------------------------------------
@@ -192,17 +192,8 @@ def norm_part(kernel: Any, dtype: int, layout_class: int, target: Target, thread
     absolute, power, maximum, minimum = wide.math.abs, wide.math.pow, wide.math.maximum, wide.math.minimum
     infinite = np.inf
 
-    def add(a, nothing, b, none):
-        return a + b, nothing
-
-    def greatest(a, nothing, b, none):
-        return maximum(a, b), nothing
-
-    def least(a, nothing, b, none):
-        return minimum(a, b), nothing
-
     fold_sum, fold_greatest, fold_least = (
-        folding(target, combine, (FLOAT64, INT32), threads) for combine in (add, greatest, least)
+        folding_one(target, combine, FLOAT64, threads) for combine in (plain_sum, maximum, minimum)
     )
 
     def summed(f, order):
@@ -211,8 +202,7 @@ def norm_part(kernel: Any, dtype: int, layout_class: int, target: Target, thread
             x = absolute(np.float64(load(f.tensor, i)))
             total += x * x if order == 2.0 else (x if order == 1.0 else power(x, order))
             i += threads
-        total, _ = fold_sum(total, np.int32(0), TOGETHER)
-        return total
+        return fold_sum(total, TOGETHER)
 
     def extreme(f, smallest):
         best, i = absolute(np.float64(load(f.tensor, 0))), np.int64(thread())
@@ -229,10 +219,9 @@ def norm_part(kernel: Any, dtype: int, layout_class: int, target: Target, thread
         before = number(f.total, 0)
         value = 0.0
         if order == -infinite:
-            best, _ = fold_least(extreme(f, True), np.int32(0), TOGETHER)
-            value = minimum(before, best)
+            value = minimum(before, fold_least(extreme(f, True), TOGETHER))
         elif order == infinite or order == 0.0:
-            best, _ = fold_greatest(extreme(f, False), np.int32(0), TOGETHER)
+            best = fold_greatest(extreme(f, False), TOGETHER)
             value = maximum(before, best) if order == infinite else before + where(best != 0.0, 1.0, 0.0)
         else:
             value = before + summed(f, order)

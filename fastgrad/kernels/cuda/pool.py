@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import Element, Target, barrier, block, divide, float_of, quotient, thread
+from fastgrad.kernels.cuda.collecting import adding
+from fastgrad.kernels.cuda.device import Element, Target, barrier, block, divide, float_of, thread
+from fastgrad.kernels.cuda.places import split
 from fastgrad.kernels.cuda.reports import reporting
-from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT32, INT64
+from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64
 from fastgrad.native.contracts.frames.windows import CIRCULAR, CONSTANT, REFLECT
 
 THREADS = 256
@@ -27,12 +29,6 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     if name == "scatter":
         return _scatter(target, dtype, min(threads, ALONE))
     return Body(_each(_MAKERS[name](target, dtype), threads), _ITEMS, threads, threads)
-
-
-def split(a, b):
-    """``a // b`` and the rest, of numbers from 0 on below 2**31."""
-    q = quotient(np.uint32(a), np.uint32(b))
-    return np.int64(q), np.int64(np.uint32(np.uint32(a) - q * np.uint32(b)))
 
 
 def _each(compute: Any, threads: int) -> Any:
@@ -321,11 +317,8 @@ def pad(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int
 
 def pad_backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Add up, for each place of a dimension, what stands where padding has put it."""
-    e, boolean = target.elements[dtype], dtype == BOOL
+    e, plus = target.elements[dtype], adding(dtype)
     load, store, zero = e.load, e.store, e.constant(0)
-
-    def plus(a, b):
-        return a | b if boolean else a + b
 
     def run(f):
         to = np.int64(block()) * threads + thread()

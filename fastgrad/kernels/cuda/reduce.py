@@ -12,20 +12,8 @@ import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import WARP, Element, Target
-from fastgrad.kernels.cuda.teams import (
-    THREADS,
-    added,
-    folding,
-    offset,
-    place_of,
-    register_code,
-    rounds_of,
-    row_of,
-    size_of,
-    sums,
-    way,
-    whole,
-)
+from fastgrad.kernels.cuda.places import offset
+from fastgrad.kernels.cuda.teams import THREADS, added, by_teams, folding, register_code, sums, whole
 from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64
 
 CHUNK = 16  # steps of four elements
@@ -48,23 +36,24 @@ def across(f):
 
 
 def _reduction(part: Any, fold: Any, finish: Any, store: Any, threads: int) -> Any:
-    """The loop over the results of a block: ``part(f, base, lane, lanes)`` is what a thread finds."""
+    """The kernel over all results: ``part(f, base, lane, lanes)`` is what a thread finds."""
 
-    def run(f):
-        how = way(f.results, f.count, across(f), threads)
-        lane, lanes = place_of(how, threads), size_of(how, threads)
-        turn, turns = np.int64(0), rounds_of(how, f.results, threads)
-        while turn < turns:
-            row = row_of(how, turn, threads)
-            kept = np.uint32(min(row, f.results - 1))
-            base = offset(kept, f.kept.rank, f.kept.sizes, f.kept.strides)
-            a, b = part(f, base, lane, lanes)
-            a, b = fold(a, b, how)
-            if lane == 0 and row < f.results:
-                store(f.out, row, finish(a, b, f.count))
-            turn += 1
+    def result(f, number, lane, lanes, how, there):
+        base = offset(np.uint32(number), f.kept.rank, f.kept.sizes, f.kept.strides)
+        a, b = part(f, base, lane, lanes)
+        a, b = fold(a, b, how)
+        if there and lane == 0:
+            store(f.out, number, finish(a, b, f.count))
 
-    return run
+    return by_teams(result, _results_of, _count_of, across, threads)
+
+
+def _results_of(f):
+    return f.results
+
+
+def _count_of(f):
+    return f.count
 
 
 def _sums(target: Target, dtype: int, element: Element, result: Element, mean: bool, threads: int) -> Any:

@@ -24,3 +24,16 @@ def reporting(target: Target) -> Any:
         store(f.status, KIND, INDEX_OUTSIDE)
 
     return report_index
+
+
+def checking(target: Target) -> Any:
+    """``fits(f, index, size)``: whether an index is from 0 on below a size; where it is not, that is reported."""
+    report = reporting(target)
+
+    def fits(f, index, size):
+        if index < 0 or index >= size:
+            report(f, index, size)
+            return False
+        return True
+
+    return fits

@@ -17,25 +17,21 @@ from fastgrad.kernels.cuda.device import (
     Element,
     Target,
     block,
-    quotient,
     shuffle_from,
     shuffle_up,
     thread,
     where,
 )
+from fastgrad.kernels.cuda.places import split
 from fastgrad.kernels.cuda.teams import (
     THREADS,
     added,
-    folding,
+    by_teams,
+    folding_one,
     joined,
     joined_exactly,
-    place_of,
-    rounds_of,
-    row_of,
     scanning,
-    size_of,
     sums,
-    way,
     whole,
 )
 from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64
@@ -51,10 +47,25 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
 
 def row_begins(f, row):
     """Where a row begins, and where its result is."""
-    before = quotient(np.uint32(row), np.uint32(f.after))
-    beside = np.int64(np.uint32(np.uint32(row) - before * np.uint32(f.after)))
-    blocks = np.int64(before)
+    blocks, beside = split(row, f.after)
     return blocks * f.length * f.pitch + beside, blocks * f.pitch + beside
+
+
+def _each_row(row: Any, threads: int) -> Any:
+    """`by_teams`, for the rows of a dimension."""
+
+    def beside(f):
+        return f.after >= threads // WARP
+
+    return by_teams(row, _rows_of, _length_of, beside, threads)
+
+
+def _rows_of(f):
+    return f.before * f.after
+
+
+def _length_of(f):
+    return f.length
 
 
 # --- softmax and relatives -------------------------------------------------------------------------------------
@@ -82,7 +93,7 @@ def _formula_kernel(formula: _Formula, target: Target, dtype: int, threads: int)
     term, finish = formula.term, formula.finish
     moved, item = formula.moved or formula.finish, formula.item or formula.term
     fold_sum = sums(target, dtype, threads)
-    fold_greatest = folding(target, _greater(maximum), (dtype, INT32), threads)
+    fold_greatest = folding_one(target, maximum, dtype, threads)
 
     def shift_of(f, at, lane, lanes, how):
         if not shifted:
@@ -91,8 +102,7 @@ def _formula_kernel(formula: _Formula, target: Target, dtype: int, threads: int)
         while k < f.length:
             best = maximum(best, load(f.x, at + k * f.pitch))
             k += lanes
-        best, _ = fold_greatest(best, np.int32(0), how)
-        return moved(best)
+        return moved(fold_greatest(best, how))
 
     def rest_of(f, at, lane, lanes, how, shift):
         total, lost, k = zero, zero, lane
@@ -112,31 +122,17 @@ def _formula_kernel(formula: _Formula, target: Target, dtype: int, threads: int)
             store(f.out, place, item(load(f.x, place), other, shift, rest))
             k += lanes
 
-    def run(f):
-        rows = f.before * f.after
-        how = way(rows, f.length, f.after >= threads // WARP, threads)
-        lane, lanes = place_of(how, threads), size_of(how, threads)
-        turn, turns = np.int64(0), rounds_of(how, rows, threads)
-        while turn < turns:
-            row = row_of(how, turn, threads)
-            at, to = row_begins(f, min(row, rows - 1))
-            shift = shift_of(f, at, lane, lanes, how)
-            rest = rest_of(f, at, lane, lanes, how, shift)
-            if row < rows:
-                if not reduces:
-                    write(f, at, lane, lanes, shift, rest)
-                elif lane == 0:
-                    store(f.out, to, rest)
-            turn += 1
+    def row(f, number, lane, lanes, how, there):
+        at, to = row_begins(f, number)
+        shift = shift_of(f, at, lane, lanes, how)
+        rest = rest_of(f, at, lane, lanes, how, shift)
+        if there:
+            if not reduces:
+                write(f, at, lane, lanes, shift, rest)
+            elif lane == 0:
+                store(f.out, to, rest)
 
-    return run
-
-
-def _greater(maximum: Any) -> Any:
-    def combine(a, nothing, b, none):
-        return maximum(a, b), nothing
-
-    return combine
+    return _each_row(row, threads)
 
 
 def _softmax(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
@@ -226,30 +222,23 @@ def _prod(target: Target, dtype: int, result: Element, name: str, threads: int) 
     code = dtype if dtype in FLOATS else INT64
     load, cast, store = target.elements[dtype].load, target.elements[code].constant, result.store
     one = cast(1)
-    fold = folding(target, _product, (code, INT32), threads)
+    fold = folding_one(target, _product, code, threads)
 
-    def run(f):
-        rows = f.before * f.after
-        how = way(rows, f.length, f.after >= threads // WARP, threads)
-        lane, lanes = place_of(how, threads), size_of(how, threads)
-        turn, turns = np.int64(0), rounds_of(how, rows, threads)
-        while turn < turns:
-            row = row_of(how, turn, threads)
-            at, to = row_begins(f, min(row, rows - 1))
-            total, k = one, lane
-            while k < f.length:
-                total *= cast(load(f.x, at + k * f.pitch))
-                k += lanes
-            total, _ = fold(total, np.int32(0), how)
-            if lane == 0 and row < rows:
-                store(f.out, to, total)
-            turn += 1
+    def row(f, number, lane, lanes, how, there):
+        at, to = row_begins(f, number)
+        total, k = one, lane
+        while k < f.length:
+            total *= cast(load(f.x, at + k * f.pitch))
+            k += lanes
+        total = fold(total, how)
+        if there and lane == 0:
+            store(f.out, to, total)
 
-    return run
+    return _each_row(row, threads)
 
 
-def _product(a, nothing, b, none):
-    return a * b, nothing
+def _product(a, b):
+    return a * b
 
 
 class _Running(NamedTuple):

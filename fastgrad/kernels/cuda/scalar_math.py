@@ -60,7 +60,7 @@ def xlogy(x, y):
 
 _SHARED = (
     "rsqrt", "reciprocal", "sign", "remainder", "floor_div", "trunc_div", "isnan", "of_dtype", "whole_power",
-    "masked_fill", "logical_and",
+    "masked_fill", "logical_and", "sigmoid",
 )  # fmt: skip
 _OWN = {
     "maximum": maximum, "minimum": minimum, "isinf": isinf, "isfinite": isfinite, "softplus": softplus, "xlogy": xlogy,
@@ -85,16 +85,16 @@ def vocabulary(dtype: int, words: Mapping[str, Any], decorate: Callable[[Any], A
         What functions are decorated with.
     """
     found = {name: words.get(name, getattr(device, name)) for name in device.WORDS}
+    found["exp_of_negative"] = found["exp"]
+    kept: dict[Any, Any] = {}
 
     def made(function: Any) -> Any:
-        return specialised(getattr(function, "py_func", function), found, decorate)
+        return specialised(function, found, decorate, kept)
 
     if dtype in FLOATS:
         functions = {name: found[word] for name, word in _WORDS.items()}
         functions |= {name: made(function) for name, function in _OWN.items()}
         functions |= {name: made(getattr(vecmath.F32, name)) for name in _SHARED}
-        found["exp_of_negative"] = found["exp"]
-        functions["sigmoid"] = made(vecmath.F32.sigmoid)
     else:
         namespace = vars(intmath.BOOL if dtype == BOOL else intmath.INT)
         functions = {name: made(f) for name, f in namespace.items() if hasattr(f, "py_func")}

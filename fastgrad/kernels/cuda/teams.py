@@ -22,14 +22,12 @@ from fastgrad.kernels.cuda.device import (
     barrier,
     block,
     like,
-    quotient,
     shuffle_up,
     shuffle_xor,
     thread,
     where,
 )
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT32, UINT8
-from fastgrad.native.contracts.limits import MAX_DIMS
 
 WARPS, TOGETHER, COLUMNS = range(3)
 THREADS = 256
@@ -75,6 +73,26 @@ def size_of(how, threads):
     return np.int64(threads if how == TOGETHER else WARP)
 
 
+def by_teams(group: Any, count: Any, length: Any, across: Any, threads: int) -> Any:
+    """A kernel that calls ``group(f, number, lane, lanes, how, there)`` for each of ``count(f)`` rows.
+
+    They are ``length(f)`` long, and lie side by side where ``across(f)`` holds. All threads call it, also where there
+    is no row for them: then `there` is false, and nothing must be written.
+    """
+
+    def run(f):
+        n = count(f)
+        how = way(n, length(f), across(f), threads)
+        lane, lanes = place_of(how, threads), size_of(how, threads)
+        turn, turns = np.int64(0), rounds_of(how, n, threads)
+        while turn < turns:
+            number = row_of(how, turn, threads)
+            group(f, min(number, n - 1), lane, lanes, how, number < n)
+            turn += 1
+
+    return run
+
+
 def folding(target: Target, combine: Any, codes: tuple[int, int], threads: int) -> Any:
     """A function that puts together what the threads of a row have.
 
@@ -108,6 +126,26 @@ def folding(target: Target, combine: Any, codes: tuple[int, int], threads: int) 
         return a, b
 
     return fold
+
+
+def folding_one(target: Target, combine: Any, code: int, threads: int) -> Any:
+    """As `folding`, of single elements: ``fold(value, how)``, and ``combine(a, b)``."""
+
+    def of_pairs(a, nothing, b, none):
+        return combine(a, b), nothing
+
+    fold_pairs = folding(target, of_pairs, (code, INT32), threads)
+
+    def fold(value, how):
+        found, _ = fold_pairs(value, np.int32(0), how)
+        return found
+
+    return fold
+
+
+def plain_sum(a, b):
+    """The sum of two numbers."""
+    return a + b
 
 
 def scanning(combine: Any) -> Any:
@@ -156,29 +194,3 @@ def sums(target: Target, dtype: int, threads: int) -> Any:
     """`folding` for sums of a dtype, the second of a pair being what was lost."""
     combine = joined if dtype in FLOATS else joined_exactly
     return folding(target, combine, (dtype, dtype if dtype in FLOATS else INT32), threads)
-
-
-# --- places in memory ------------------------------------------------------------------------------------------
-
-
-def _offset() -> Any:
-    """``offset(number, rank, sizes, strides)``: where the element with a number lies, innermost dimension first."""
-    lines = ["def offset(left, rank, sizes, strides):"]
-    for d in range(MAX_DIMS - 1):
-        indent, before = "    " * (d + 1), "at + " if d else ""
-        lines += [
-            f"{indent}if rank == {d + 1}:",
-            f"{indent}    return {before}np.int64(left) * strides[{d}]",
-            f"{indent}else:",
-            f"{indent}    whole = quotient(left, np.uint32(sizes[{d}]))",
-            f"{indent}    rest = np.int64(np.uint32(left - whole * np.uint32(sizes[{d}])))",
-            f"{indent}    at = {before}rest * strides[{d}]",
-            f"{indent}    left = whole",
-        ]
-    lines.append(f"{'    ' * MAX_DIMS}return at + np.int64(left) * strides[{MAX_DIMS - 1}]")
-    scope: dict[str, Any] = {"np": np, "quotient": quotient}
-    exec("\n".join(lines) + "\n", scope)
-    return scope["offset"]
-
-
-offset = _offset()
