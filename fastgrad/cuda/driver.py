@@ -39,7 +39,6 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuMemsetD8Async": (_P, ctypes.c_ubyte, _Z, _P),
     "cuModuleLoadData": (_P, _P),
     "cuModuleGetFunction": (_P, _P, _P),
-    "cuFuncSetAttribute": (_P, _I, _I),
     "cuLaunchKernel": (_P, _U, _U, _U, _U, _U, _U, _U, _P, _P, _P),
     "cuStreamCreate": (_P, _U),
     "cuStreamCreateWithPriority": (_P, _U, _I),

@@ -47,8 +47,6 @@ _FORKED = (
 )
 NON_BLOCKING = 1  # of a stream: it does not wait for the legacy default one
 MAJOR, MINOR = 75, 76  # attributes of a device
-_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-_SHARED = 48 << 10  # bytes of shared memory that a kernel may have without asking
 
 
 class OutOfMemoryError(RuntimeError):
@@ -313,7 +311,7 @@ class Gpu:
         values = {
             "kind": how.kind, "function": function, "n_words": how.n_words,
             "items": _encoded(how.items, kernel.frame(layout_class)),
-            "per_block": how.per_block, "threads": how.threads, "shared": how.shared,
+            "per_block": how.per_block, "threads": how.threads,
         }  # fmt: skip
         for field, value in values.items():
             record[CUDA_KERNEL.fields[field][0]] = value
@@ -338,12 +336,7 @@ class Gpu:
         image = ctypes.create_string_buffer(made.code, len(made.code))
         name = ctypes.create_string_buffer(made.entry.encode())
         module = self.driver.number("cuModuleLoadData", ctypes.addressof(image), kind=ctypes.c_void_p)
-        function = self.driver.number(
-            "cuModuleGetFunction", module, ctypes.addressof(name), kind=ctypes.c_void_p
-        )
-        if made.launch.shared > _SHARED:
-            self.driver.call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, made.launch.shared)
-        return function
+        return self.driver.number("cuModuleGetFunction", module, ctypes.addressof(name), kind=ctypes.c_void_p)
 
 
 def _encoded(items: tuple[str | int, ...], frame: Frame) -> int:

@@ -199,9 +199,6 @@ class FakeDriver(Driver):
     def _cuModuleGetFunction(self, out: int, module: int, name: int) -> None:
         word(out).value = module
 
-    def _cuFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
-        pass
-
     def _cuLaunchKernel(self, function: int, gx: int, gy: int, gz: int, *rest: int) -> int:
         extra = rest[-1]
         if not gx or not gy or not gz or not rest[0] or not extra:

@@ -22,8 +22,6 @@ class Launch(NamedTuple):
         Items of a block.
     threads : int
         Of a block.
-    shared : int
-        Bytes of dynamic shared memory.
     """
 
     kind: int
@@ -31,7 +29,6 @@ class Launch(NamedTuple):
     items: tuple[str | int, ...] = ()
     per_block: int = 1
     threads: int = 1
-    shared: int = 0
 
     @property
     def parameters(self) -> int:

@@ -12,12 +12,12 @@ from fastgrad.native.contracts.record import Part
 # --- kernels ---------------------------------------------------------------------------------------------------
 
 CUDA_KERNEL = Part(
-    "cuda_kernel", kind=1, function=1, n_words=1, items=1, per_block=1, threads=1, shared=1,
+    "cuda_kernel", kind=1, function=1, n_words=1, items=1, per_block=1, threads=1,
 )  # fmt: skip
 """What stands behind a cell of the kernel table: how it is launched, the driver's handle, the words that are its
 parameters; `items`, up to six factors of one byte each from the lowest on, whose product is the number of work
 items: the place of a field plus one, or a number with `contracts.frame.CONSTANT_FACTOR`; how many items a block
-takes, its threads, and bytes of dynamic shared memory."""
+takes, and its threads."""
 
 # Kinds of launches. Divided: behind the words of a strided frame follow `DIVISORS` divisors, and the items are its
 # elements. The others are calls of the driver or of cuBLAS, and no kernels.

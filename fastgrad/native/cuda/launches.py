@@ -105,18 +105,7 @@ def put_into_queue(g, k, parameters, n_words, items):
     extra.end = 0
     extra.size = n_words * 8
     return launch_kernel(
-        g.cuLaunchKernel,
-        k.function,
-        blocks,
-        1,
-        1,
-        k.threads,
-        1,
-        1,
-        k.shared,
-        stream_of(g),
-        0,
-        address_of(extra),
+        g.cuLaunchKernel, k.function, blocks, 1, 1, k.threads, 1, 1, 0, stream_of(g), 0, address_of(extra)
     )
 
 
