@@ -1,13 +1,12 @@
 """Capsules of DLPack: memory that one library has and another one uses, as the structures of ``dlpack.h`` describe it.
 
-Without versions. A capsule is named ``dltensor`` until somebody takes what is in it over, who renames it and calls
-the deleter in the end. NumPy speaks for the memory of the CPU, but for bfloat16 (`functions.dlpack`);
+They are taken without versions. A capsule is named ``dltensor`` until somebody takes what is in it over, who renames it
+and calls the deleter in the end. NumPy speaks for the memory of the CPU, but for bfloat16 (`functions.dlpack`);
 `cuda.interchange` for that of GPUs.
 """
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +24,8 @@ CODES = {
 }  # fmt: skip
 """The kind of numbers and the bits of one, by the names of dtypes."""
 _DTYPE, _DATA, _NUMEL = (TENSOR.fields[n][0] for n in ("dtype", "data", "numel"))
-_FRESH, _USED = b"dltensor", b"used_dltensor"
+_FRESH, _USED, _VERSIONED = b"dltensor", b"used_dltensor", b"dltensor_versioned"
+_HEAD = 32  # bytes before the tensor of a capsule with a version
 
 
 class Described(ctypes.Structure):
@@ -55,19 +55,12 @@ class Managed(ctypes.Structure):
 
 DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _api = ctypes.pythonapi
-_new = _api.PyCapsule_New
-_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 _valid = _api.PyCapsule_IsValid
 _valid.restype, _valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
 _pointer = _api.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 _rename = _api.PyCapsule_SetName
 _rename.restype, _rename.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
-# The same for an object that is being destroyed, which nobody may count references of.
-_still_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
-_last_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", _api)
-)
 
 
 class Speaker:
@@ -85,47 +78,44 @@ class Speaker:
 
 # --- giving ----------------------------------------------------------------------------------------------------
 
-_given: dict[int, tuple[Any, ...]] = {}  # what others hold, by the address of its `Managed`
+# Note [Whose capsules]: NumPy makes the capsules, also those of a GPU's memory, for it does not look at it. A capsule
+# may be destroyed while an exception is on its way, and the memory given back by a thread without Python's lock, or
+# when Python has ended: only compiled code may be called then.
+
+_INTEGERS = {1: "|i1", 2: "<i2", 4: "<i4", 8: "<i8"}  # of so many bytes, as NumPy names them
+_FARTHEST = 1 << 62  # bytes: a stride beyond that is one of a dimension of size 1, where it means nothing
 
 
-@DELETER
-def _give_back(address: int) -> None:
-    _given.pop(address, None)
+class _Held:
+    """Memory as NumPy is told of it, and the tensor that keeps it."""
+
+    __slots__ = ("__array_interface__", "_tensor")
+
+    def __init__(self, tensor: Any, size: int) -> None:
+        self._tensor = tensor
+        self.__array_interface__ = {
+            "typestr": _INTEGERS[size],
+            "shape": tuple(rt.sizes(tensor)),
+            "strides": tuple(min(step, _FARTHEST // size) * size for step in rt.steps(tensor)),
+            "data": (rt.field(tensor, _DATA) if rt.field(tensor, _NUMEL) else 0, False),
+            "version": 3,
+        }
 
 
-@DELETER
-def _unused(capsule: int) -> None:
-    """Called when a capsule goes that nobody took the memory out of."""
-    if _still_valid(capsule, _FRESH):
-        _given.pop(_last_pointer(capsule, _FRESH), None)
+def give(tensor: Any, device: tuple[int, int], **options: Any) -> Any:
+    """A capsule with the memory of a tensor without history; `device` is its kind and its number.
 
+    Options are those of NumPy's ``__dlpack__``.
+    """
+    import numpy as np
 
-@atexit.register
-def _leave_to_others() -> None:
-    """No library may call a function of Python's once that has ended: what they hold stays where it is."""
-    for managed, *_ in _given.values():
-        managed.deleter = None
-        _api.Py_IncRef(ctypes.py_object(managed))
-    _api.Py_IncRef(ctypes.py_object(_given))
-    _api.Py_IncRef(ctypes.py_object(_unused))
-
-
-def give(tensor: Any, device: tuple[int, int]) -> Any:
-    """A capsule with the memory of a tensor without history; `device` is its kind and its number."""
-    sizes, steps = tuple(rt.sizes(tensor)), tuple(rt.steps(tensor))
-    n = len(sizes)
-    managed, room = Managed(), (ctypes.c_int64 * max(1, 2 * n))(*sizes, *steps)
-    t = managed.tensor
-    t.data = rt.field(tensor, _DATA) if rt.field(tensor, _NUMEL) else None
-    (t.device_type, t.device_id), t.ndim, t.lanes = device, n, 1
-    t.code, t.bits = CODES[dtypes.of_code(rt.field(tensor, _DTYPE)).name]
-    start = ctypes.addressof(room)
-    t.shape = ctypes.cast(start, ctypes.POINTER(ctypes.c_int64))
-    t.strides = ctypes.cast(start + 8 * n, ctypes.POINTER(ctypes.c_int64))
-    managed.deleter = ctypes.cast(_give_back, ctypes.c_void_p).value
-    address = ctypes.addressof(managed)
-    _given[address] = (managed, room, tensor)
-    return _new(address, _FRESH, ctypes.cast(_unused, ctypes.c_void_p).value)
+    code, bits = CODES[dtypes.of_code(rt.field(tensor, _DTYPE)).name]
+    capsule = np.asarray(_Held(tensor, bits // 8)).__dlpack__(**options)
+    versioned = not is_capsule(capsule)
+    start = _pointer(capsule, _VERSIONED if versioned else _FRESH) + versioned * _HEAD
+    t = Described.from_address(start)
+    (t.device_type, t.device_id), t.code, t.bits = device, code, bits
+    return capsule
 
 
 # --- taking ----------------------------------------------------------------------------------------------------

@@ -4,9 +4,9 @@ are left out.
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import math
-from collections import defaultdict
 from typing import Any
 
 from fastgrad.autograd.modes import no_grad
@@ -17,6 +17,11 @@ from fastgrad.native.build.loader import TensorBase
 
 class _State(enum.Enum):
     READY, UNSCALED, STEPPED = range(3)
+
+
+def _rounded(factor: Any) -> float:
+    """A factor as a number of float32, which losses are multiplied by."""
+    return ctypes.c_float(float(factor)).value
 
 
 class GradScaler:
@@ -67,13 +72,13 @@ class GradScaler:
             raise ValueError(f"GradScaler(): the growth factor must be > 1.0, but is {growth_factor}")
         if not backoff_factor < 1.0:
             raise ValueError(f"GradScaler(): the backoff factor must be < 1.0, but is {backoff_factor}")
-        self._scale = float(init_scale)
+        self._scale = _rounded(init_scale)
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval, self._growth_tracker = growth_interval, 0
         self._forget()
 
     def _forget(self) -> None:
-        self._states: dict[int, _State] = defaultdict(lambda: _State.READY)
+        self._states: dict[int, _State] = {}  # of optimizers that are not ready
         self._found_inf: dict[int, bool] = {}
 
     def scale(self, outputs: Any) -> Any:
@@ -107,7 +112,7 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        state = self._states[id(optimizer)]
+        state = self._states.get(id(optimizer), _State.READY)
         if state is not _State.READY:
             raise RuntimeError(
                 "unscale_() has already been called on this optimizer since the last update()."
@@ -120,6 +125,7 @@ class GradScaler:
     def _unscale(self, optimizer: Any) -> bool:
         """Divide gradients; whether one is infinite or NaN."""
         found = False
+        inverse = 1.0 / self._scale if self._scale else math.inf
         with no_grad():
             for group in optimizer.param_groups:
                 for p in group["params"]:
@@ -128,7 +134,7 @@ class GradScaler:
                     if p.grad.dtype is float16:
                         raise ValueError("Attempting to unscale FP16 gradients.")
                     found = found or not bool(p.grad.isfinite().all())
-                    p.grad.mul_(1.0 / self._scale)
+                    p.grad.mul_(inverse)
         return found
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -148,7 +154,7 @@ class GradScaler:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs or (args and callable(args[0])):
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
-        state = self._states[id(optimizer)]
+        state = self._states.get(id(optimizer), _State.READY)
         if state is _State.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         if all(p.grad is None for group in optimizer.param_groups for p in group["params"]):
@@ -175,15 +181,15 @@ class GradScaler:
             assert isinstance(new_scale, (int, float)), (
                 "new_scale should be a float or a tensor with one element."
             )
-            self._scale = float(new_scale)
+            self._scale = _rounded(new_scale)
         else:
             assert self._found_inf, "No inf checks were recorded prior to update."
             if any(self._found_inf.values()):
-                self._scale, self._growth_tracker = self._scale * self._backoff_factor, 0
+                self._scale, self._growth_tracker = _rounded(self._scale * self._backoff_factor), 0
             else:
                 self._growth_tracker += 1
                 if self._growth_tracker == self._growth_interval:
-                    grown = self._scale * self._growth_factor
+                    grown = _rounded(self._scale * self._growth_factor)
                     self._scale = grown if math.isfinite(grown) else self._scale
                     self._growth_tracker = 0
         self._forget()
@@ -216,6 +222,15 @@ class GradScaler:
         """Set after how many steps the factor grows."""
         self._growth_interval = new_interval
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled; optimizers are known by their identity, so only after `update` or before a step."""
+        if self._enabled and self._states:
+            raise AssertionError(
+                "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "
+                "scaler.update()."
+            )
+        return self.__dict__.copy()
+
     def is_enabled(self) -> bool:
         """Whether anything is scaled."""
         return self._enabled
@@ -246,7 +261,7 @@ class GradScaler:
             raise RuntimeError(
                 "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
             )
-        self._scale = state_dict["scale"]
+        self._scale = _rounded(state_dict["scale"])
         self._growth_factor = state_dict["growth_factor"]
         self._backoff_factor = state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]

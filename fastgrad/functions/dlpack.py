@@ -10,9 +10,9 @@ from fastgrad.dtypes import bfloat16
 from fastgrad.native.build.loader import rt
 
 
-def exported(tensor: Any) -> Any:
-    """A capsule with a tensor of bfloat16."""
-    return capsules.give(rt.detach(tensor), (capsules.CPU, 0))
+def exported(tensor: Any, **options: Any) -> Any:
+    """A capsule with a tensor of bfloat16; options are those of NumPy's ``__dlpack__``."""
+    return capsules.give(rt.detach(tensor), (capsules.CPU, 0), **options)
 
 
 class _Imported:

@@ -384,7 +384,7 @@ def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) ->
     places = _stacked(indices)
     shape = places.within(view, places.shape)
     if not is_tensor(value):
-        value = full((), value, dtype=base.dtype)
+        value = full((), value, dtype=base.dtype, device=base.device)
     if value.dtype is not base.dtype:
         if value.dim() > 0:
             raise RuntimeError(
@@ -417,22 +417,18 @@ def _write(view: Any, places: _Places, value: Any) -> None:
 
 def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:
     """A write that autograd sees: the old value without the places, plus the value at them."""
+    device, sizes = view.device, tuple(view.shape)
     with no_grad():
-        keep = full((), True).expand(tuple(view.shape)).contiguous()
-        _write(keep, places, full((), False).expand(tuple(value.shape)))
+        keep = full(sizes, True, device=device)
+        _write(keep, places, full((), False, device=device).expand(tuple(value.shape)))
         # Of places that are written twice only the last write counts, forward and backward.
-        winner = zeros(tuple(view.shape), dtype=dtypes.int64)
-        order = tensor(np.arange(1, value.numel() + 1)).reshape(tuple(value.shape))
+        winner = zeros(sizes, dtype=dtypes.int64, device=device)
+        order = tensor(np.arange(1, value.numel() + 1), device=device).reshape(tuple(value.shape))
         _write(winner, places, order)
         counts = _read(winner, places) == order
-    spread = invoke(
-        BY_NAME["index_backward"],
-        (value * counts.to(value.dtype), places.indices),
-        places.first,
-        1,
-        (view.dim(), *view.shape),
-    )
-    fresh = view * keep.to(view.dtype) + spread
+    written, target = where(counts, value, 0), (view.dim(), *sizes)
+    spread = invoke(BY_NAME["index_backward"], (written, places.indices), places.first, 1, target)
+    fresh = where(keep, view, spread)  # what is overwritten may be infinite, and so may what is not written
     view.copy_(fresh)
 
 

@@ -142,11 +142,14 @@ class Placement(Methods):
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if not _field(self, _DEVICE):
-            if self.dtype is bfloat16:
-                return dlpack.exported(self)
             # DLPack of a bool array is exported by NumPy as such; read-only memory never arises here.
             options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
-            return self.numpy().__dlpack__(**{k: v for k, v in options.items() if v is not None})
+            options = {k: v for k, v in options.items() if v is not None}
+            return (
+                dlpack.exported(self, **options)
+                if self.dtype is bfloat16
+                else self.numpy().__dlpack__(**options)
+            )
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             if tuple(dl_device) == _CPU and copy is not False:
                 return self.cpu().__dlpack__(max_version=max_version)

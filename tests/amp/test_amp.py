@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+import pickle
 import threading
 import warnings
 from collections.abc import Callable
@@ -267,3 +269,36 @@ def test_scaler_order(lib: ModuleType):
         lib.amp.GradScaler("cpu").scale(3)
     off = lib.amp.GradScaler("cpu", enabled=False)
     assert (off.scale(3), off.get_scale(), off.state_dict(), off.is_enabled()) == (3, 1.0, {}, False)
+
+
+def test_scalers_are_pickled_between_steps():
+    w = fg.ones(2, requires_grad=True)
+    optimizer, scaler = fg.optim.SGD([w], lr=0.5), fg.amp.GradScaler("cpu", init_scale=8.0)
+    for copied in (copy.deepcopy(scaler), pickle.loads(pickle.dumps(scaler))):
+        assert copied.state_dict() == scaler.state_dict()
+    scaler.scale(w.sum()).backward()
+    scaler.unscale_(optimizer)
+    with pytest.raises(AssertionError, match="may only be pickled"):
+        pickle.dumps(scaler)
+    scaler.step(optimizer)
+    scaler.update()
+    copied = pickle.loads(pickle.dumps(scaler))
+    copied.scale(w.sum()).backward()
+    copied.step(optimizer)
+    assert pickle.loads(pickle.dumps(fg.amp.GradScaler("cpu", enabled=False))).is_enabled() is False
+
+
+@pytest.mark.parametrize(("factor", "grad", "factors"), [
+    (2.0**127, 1.0, [2.0**127, 2.0**127]),
+    (2.0**-149, math.inf, [0.0, 0.0]),
+    (0.1, math.inf, [0.05000000074505806, 0.02500000037252903]),
+])  # fmt: skip
+def test_factors_are_of_float32(factor, grad, factors):
+    w = fg.zeros(2, requires_grad=True)
+    optimizer = fg.optim.SGD([w], lr=0.5)
+    scaler = fg.amp.GradScaler("cpu", init_scale=factor, growth_interval=1)
+    for expected in factors:
+        w.grad = fg.full((2,), grad)
+        scaler.step(optimizer)
+        scaler.update()
+        assert scaler.get_scale() == expected

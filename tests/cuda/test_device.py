@@ -192,3 +192,17 @@ def test_what_cublas_says(driver):
         a @ a
     gpu._set("blas", blas)
     assert (a @ a).tolist() == [[2, 2], [2, 2]]
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize(("device", "default"), [("cuda", "cpu"), ("cpu", "cuda"), ("cuda:1", "cuda:0")])
+def test_numbers_are_written_where_the_tensor_is(driver, device, default, requires_grad):
+    x = fg.ones(3, device=device, requires_grad=requires_grad)
+    with fg.device(default):
+        for index in ([True, False, True], [0, 2, 2]):
+            y = x.clone()
+            y[fg.tensor(index, device=device)] = 5
+            assert (y.tolist(), y.device) == ([5.0, 1.0, 5.0], x.device)
+    if requires_grad:
+        y.sum().backward()
+        assert x.grad.tolist() == [0.0, 1.0, 0.0]

@@ -39,6 +39,7 @@ from fastgrad.native.contracts.element_types import (
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.records import TENSOR
+from fastgrad.nn.functional import dropout
 from fastgrad.ops.random import RANDOM_KERNELS, SEQUENCE
 
 ROWS = {row.name: row for row in (*RANDOM_KERNELS.values(), SEQUENCE)}
@@ -597,3 +598,21 @@ def test_the_widest_range_of_integers(generator):
     assert (x > 0).any()
     x = filled(random.fill_integers, INT64, 1000, 0, 2**63, generator)
     assert (x >= 0).all()
+
+
+@pytest.mark.parametrize("length", [0, 8, 1000])
+def test_default_state_of_another_length(length: int):
+    state = random.default_generator._state
+    before = bytes(state)
+    try:
+        state[:] = bytes(length)
+        for draw in (
+            fastgrad.randn,
+            lambda n: fastgrad.empty(n).normal_(),
+            lambda n: dropout(fastgrad.ones(n)),
+        ):
+            with pytest.raises(RuntimeError, match=r"invalid argument|do not fit"):
+                draw(3)
+    finally:
+        state[:] = before
+    assert fastgrad.rand(3).shape == (3,)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 from op_testing import array_of
+
+import fastgrad as fg
 
 MAX_DIMS = 8
 SEEDS = range(60)
@@ -185,3 +188,34 @@ def test_places_of_many_elements(lib, n: int, share: float):
     values = np.arange(3.0 * n).reshape(n, 3)
     np.testing.assert_array_equal(array_of(lib.tensor(values)[lib.tensor(x)]), values[x])
     np.testing.assert_array_equal(array_of(lib.tensor(x[:, 0] * 2.0).nonzero()), np.argwhere(x[:, 0]))
+
+
+@pytest.mark.parametrize("index", [[True, True, False, True], [0, 1, 3]], ids=["mask", "places"])
+def test_writing_over_what_is_not_finite_where_gradients_are_wanted(lib, index):
+    data = [math.nan, math.inf, 1.0, -math.inf]
+    x = lib.tensor(data, requires_grad=True)
+    y = x.clone()
+    y[lib.tensor(index)] = 2.5
+    assert y.tolist() == [2.5, 2.5, 1.0, 2.5]
+    (y * lib.tensor(data)).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 1.0, 0.0]
+
+
+def test_values_that_are_written_over_may_be_anything():
+    v = fg.tensor([math.nan, 2.0, math.inf], requires_grad=True)
+    y = fg.zeros(3)
+    y[[1, 1, 0]] = v
+    assert y.tolist() == [math.inf, 2.0, 0.0]
+    (y * fg.tensor([1.0, math.inf, 1.0])).sum().backward()
+    assert v.grad.tolist() == [0.0, math.inf, 1.0]
+
+
+@pytest.mark.parametrize(
+    "index", [([3, 1], slice(None), 1), (False, 3, slice(None), 1)], ids=["list", "bool"]
+)
+def test_views_of_empty_tensors_may_begin_anywhere(lib, index):
+    expected = np.ones((4, 0, 2))[index].shape
+    x = lib.ones(4, 0, 2)
+    assert tuple(x[index].shape) == expected
+    x[index] = 5
+    assert tuple(x.shape) == (4, 0, 2)

@@ -227,6 +227,26 @@ def test_dlpack(half: Any):
         fg.ones(2, dtype=half, requires_grad=True).__dlpack__()
 
 
+@HALVES
+def test_a_capsule_that_goes_while_an_exception_is_on_its_way(half: Any):
+    x = fg.ones(3, dtype=half)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            _ = [x.__dlpack__(), 1 / 0]
+    assert x.tolist() == [1.0] * 3
+
+
+@HALVES
+def test_dlpack_does_as_it_is_told(half: Any):
+    x = fg.ones(3, dtype=half)
+    y = fg.from_dlpack(x.__dlpack__(copy=True))
+    y[0] = 5
+    assert (x.tolist(), y.tolist(), y.dtype) == ([1.0] * 3, [5.0, 1.0, 1.0], half)
+    with pytest.raises(BufferError, match="device"):
+        x.__dlpack__(dl_device=(2, 0))
+    assert "dltensor_versioned" in repr(x.__dlpack__(max_version=(1, 0)))
+
+
 class _Exporting:
     """Another library's tensor."""
 

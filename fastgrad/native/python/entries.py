@@ -462,7 +462,6 @@ def flags_of(h):
 def random_fill(which, h, state, a, b):
     """Fill a tensor without gaps with the next numbers of the generator with a state. A failure or 0."""
     enter()
-    address = state_of(state)
-    if address == 0 or not without_gaps(tensor(h)):
+    if not without_gaps(tensor(h)):
         return fail(INTERNAL, which, tensor(h).ndim)
-    return fill_random(which, h, address, a, b)
+    return fill_random(which, h, state_of(state), a, b)

@@ -57,26 +57,31 @@ def draw(state, blocks):
 
 @native
 def default_state(device):
-    """The address of the state of a device's default generator; of the host's if it has none."""
+    """The address of the state of a device's default generator, of the host's if it has none; zero for a wrong one."""
     state = runtime().generator_states[device]
     return state_of(state if state != 0 else runtime().generator_states[HOST])
 
 
 @native
 def draw_default(target, device, blocks):
-    """Take blocks of a device's default generator, and write its seed and their offset as a kernel takes them."""
+    """Take blocks of a device's default generator, and write its seed and their offset for a kernel; a status."""
     state = default_state(device)
+    if state == 0:
+        return fail(INTERNAL, device, blocks)
     target[SEED] = words(state)[SEED]
     target[OFFSET] = draw(state, blocks)
+    return OK
 
 
 @native
 def fill_random(which, h, state, a, b):
     """Fill a tensor without gaps with the next numbers of a generator, as it lies in memory; a status.
 
-    `a`, `b`: bit patterns.
+    `state` is zero for what is no generator's; `a`, `b`: bit patterns.
     """
     t = tensor(h)
+    if state == 0:
+        return fail(INTERNAL, which, t.ndim)
     if t.numel == 0:
         return OK
     f = frames.random(stack_small())

@@ -213,7 +213,9 @@ def framed(op, n, ins, n_attrs, attrs, outs, last):
         count += 1
     if not failed(status):
         if info.flags & DRAWS:
-            draw_default(f.integers, first.device, (first.numel + DROPOUT_BLOCK - 1) // DROPOUT_BLOCK)
+            blocks = (first.numel + DROPOUT_BLOCK - 1) // DROPOUT_BLOCK
+            status = draw_default(f.integers, first.device, blocks)
+    if not failed(status):
         n_words = BEFORE_INTEGERS + info.n_ints
         status = launch_checked(
             info.kernel, first.device, first.dtype, address_of(f), n_words, work, ROW_RANGE

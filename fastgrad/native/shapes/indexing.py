@@ -314,7 +314,7 @@ def run_index(kernel, out, x, places, count, first, accumulate, form):
     tx = tensor(x)
     f = frames.index(stack_frame())
     f.out = tensor(out).data
-    f.x = tx.data
+    f.x = tx.data if tx.numel > 0 else 0  # a view of an empty tensor may begin anywhere
     f.indices = tensor(places).data
     f.count = count
     f.n = tensor(places).numel // count
