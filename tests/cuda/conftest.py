@@ -7,7 +7,6 @@ import gc
 import pytest
 
 import fastgrad as fg
-from fastgrad import capsules
 from fastgrad.cuda import later
 from tests.cuda.fake_driver import FakeDriver, attached
 
@@ -30,7 +29,6 @@ def all_is_done(driver):
     fg.cuda.synchronize(0)
     fg.cuda.synchronize(1)
     assert not later._waiting
-    assert not capsules._given
     fg.cuda.empty_cache()
     assert [gpu.read("n_choices") for gpu in driver.gpus] == [0, 0]
     assert [gpu.read("waiting") for gpu in driver.gpus] == [0, 0]
