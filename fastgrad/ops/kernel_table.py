@@ -92,19 +92,30 @@ class Kernel:
         if formula is not None:
             _check_formula(name, formula)
         self.id = len(KERNELS)
+        self._described: set[int] = set()
         KERNELS.append(self)
-        for form in forms:
-            self._describe(form, FORMULA_FRAMES[form] if frame is None else frame)
+        if (
+            frame is not None
+        ):  # shape rules read it before the first launch; that of a formula, launches alone
+            for form in forms:
+                self.describe(form)
 
-    def _describe(self, form: int, frame: Frame) -> None:
-        """Tell the runtime what the words of the frame are: addresses, how far they reach, what may be divided."""
+    def describe(self, form: int) -> None:
+        """Tell the runtime what the words of a frame are: addresses, how far they reach, what may be divided.
+
+        That happens before anything is launched.
+        """
+        if form in self._described:
+            return
+        frame = self.frame(form)
         addresses, report = _roles(frame)
         at = self.id * N_LAYOUTS + form
         runtime_set("addresses", addresses, at)
         runtime_set("reports", report, self.id)
-        for k, reach in enumerate(_reaches(self.frame(form))):
+        for k, reach in enumerate(_reaches(frame)):
             runtime_set("reaches", reach, at * MAX_REACHES + k)
-        runtime_set("splits", _place_of_splits(_encoded(self.frame(form))), at)
+        runtime_set("splits", _place_of_splits(_encoded(frame)), at)
+        self._described.add(form)
 
     def cells(self) -> list[tuple[int, int]]:
         """All dtypes and layout classes for which it is ever asked."""

@@ -43,7 +43,6 @@ from fastgrad.native.contracts.ops import (
     IN_FLOAT32,
     JOINT,
     MASK_LAST,
-    NO_GRAD,
     OUT_BOOL,
     PROGRAM,
     PROMOTE,
@@ -55,7 +54,7 @@ from fastgrad.native.contracts.records import OPINFO
 from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.rules import Trace, anywhere, call_of, install, parameters, taking, trace
-from fastgrad.ops.saving import OUTPUTS, Saving
+from fastgrad.ops.saving import OUTPUTS, saving
 
 
 class Recorded(NamedTuple):
@@ -157,31 +156,28 @@ class Op:
         self.id = len(OPS)
         OPS.append(self)
         BY_NAME[name] = self
-        self.saving = Saving(self.inputs, n_out, saved_as, derivatives)
+        self.saving = saving(self.inputs, n_out, saved_as, derivatives)
         self._describe(inputs, attrs, edges)
 
     def _describe(self, inputs: tuple[str, ...], attrs: tuple[str, ...], edges: int | None) -> None:
         """Tell the runtime what a call of the op takes, and what a node of it saves."""
-        for field, value in self.facts.items():
-            self._write(field, value)
         most = ANY_NUMBER if inputs and inputs[-1].startswith("*") else len(inputs)
-        self._write("n_in", edges if edges is not None else most)
-        self._write("id", self.id)
-        self._write("most", most)
         needed = [k + 1 for k, n in enumerate(inputs) if not n.endswith("?")]
-        self._write("least", max(needed, default=min(len(inputs), 1)))
         absent = sum(1 << k for k, n in enumerate(inputs) if n.endswith("?"))
-        self._write("optional", -1 if absent and most == ANY_NUMBER else absent)
-        self._write("n_ints", sum(not a.startswith("*") for a in attrs))
-        self._write("more_ints", int(any(a.startswith("*") for a in attrs)))
-        self._write("integers", steps_of(attrs))
-        for k in range(RULES):
-            self._write("grad_kind", NO_GRAD, k)
+        facts = {
+            "n_in": most if edges is None else edges, "id": self.id, "most": most,
+            "least": max(needed, default=min(len(inputs), 1)),
+            "optional": -1 if absent and most == ANY_NUMBER else absent,
+            "n_ints": sum(not a.startswith("*") for a in attrs), "integers": steps_of(attrs),
+            "more_ints": int(any(a.startswith("*") for a in attrs)),
+            "saved_order": self.saving.places_word, "order": self.saving.inputs_word,
+        }  # fmt: skip
         if self.facts["flags"] & IN_FLOAT32 and self.kernel is not None:
             changed = self.kernel.inputs_updated()
-            self._write("written", sum(1 << k for k, name in enumerate(self.inputs) if name in changed))
-        self._write("saved_order", self.saving.places_word)
-        self._write("order", self.saving.inputs_word)
+            facts["written"] = sum(1 << k for k, name in enumerate(self.inputs) if name in changed)
+        for field, value in (self.facts | facts).items():
+            if value:  # the table begins with zeros, which for a gradient says that there is none
+                self._write(field, value)
 
     def variant(self, suffix: str, node: str, edges: int | None = None, flags: int = 0) -> Op:
         """The op under the name ``<name>.<suffix>`` for calls that PyTorch records as another node.

@@ -7,6 +7,7 @@ order] in `native.contracts.ops`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 from fastgrad.native.contracts.limits import RULES, SAVED_INPUTS, SAVED_OUTPUTS, SAVED_SLOTS
@@ -72,3 +73,7 @@ class Saving:
 def _nibbles(numbers: Iterable[int]) -> int:
     """Small numbers as one, four bits each, the first in the lowest."""
     return sum(number << 4 * i for i, number in enumerate(numbers))
+
+
+saving = functools.cache(Saving)
+"""The same, made once for all ops that are alike in this."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +33,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     if target.exists() and not target.is_file():
         yield target
         return
-    temporary = target.with_name(f".fastgrad-{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".fastgrad-{os.urandom(8).hex()}.tmp")
     try:
         yield temporary
         with contextlib.suppress(FileNotFoundError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import struct
 import sys
@@ -99,6 +98,8 @@ def _need_disjoint(tensors: dict[str, Tensor]) -> None:
 
 def _bits(path: str | os.PathLike[str], key: str) -> Tensor:
     """The elements of a tensor of bfloat16, which NumPy does not know, from a file that the package has checked."""
+    import json  # not at every start of a program
+
     with open(path, "rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         begin, end = json.loads(file.read(length))[key]["data_offsets"]

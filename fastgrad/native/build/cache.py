@@ -15,7 +15,7 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,14 +69,21 @@ def hash_texts(*texts: str | bytes) -> str:
 
 def hash_package(*names: str) -> str:
     """A hash of the Python files of folders (or of files) of the package, named relative to it."""
-    package = Path(__file__).parents[2]
+    package = str(Path(__file__).parents[2])
     texts: list[bytes] = []
     for name in names:
-        path = package / name
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            texts.append(file.relative_to(package).as_posix().encode())
-            texts.append(file.read_bytes())
+        path = os.path.join(package, name)
+        for file in sorted(_sources(path)) if os.path.isdir(path) else [path]:
+            texts.append(file[len(package) + 1 :].replace(os.sep, "/").encode())
+            with open(file, "rb") as source:
+                texts.append(source.read())
     return hash_texts(*texts)
+
+
+def _sources(folder: str) -> Iterator[str]:
+    """The Python files below a folder."""
+    for path, _, names in os.walk(folder):
+        yield from (os.path.join(path, name) for name in names if name.endswith(".py"))
 
 
 # --- the folder ------------------------------------------------------------------------------------------------

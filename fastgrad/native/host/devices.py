@@ -207,6 +207,7 @@ def _resolve(cell: int) -> int:
     kernel.need(dtype, layout_class)
     if device not in _resolvers:
         raise RuntimeError(f"there is no device of number {device}")
+    kernel.describe(layout_class)
     return _resolvers[device](kernel, dtype, layout_class)
 
 
