@@ -28,7 +28,7 @@ from fastgrad.functions.public import public
 from fastgrad.functions.sharing import from_numpy
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64
-from fastgrad.native.contracts.frames.filling import NORMAL, UNIFORM
+from fastgrad.native.contracts.frames.filling import BETWEEN, BY_STEP, NORMAL, UNIFORM
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
@@ -292,7 +292,7 @@ def eye(
     code, where, k = dtype_code(dtype), device_code(device), min(n, m)
     _refuse("eye", code, (n, m))
     one = filled("eye", code, (k, 1), where, 0, 0.0, 1)
-    places = created("eye", _SEQUENCE, INT64, (k, 1), where, 0, 0, 1)
+    places = created("eye", _SEQUENCE, INT64, (k, 1), where, BY_STEP, 0, 1)
     try:
         out = apply(_SCATTER_ADD, 3, 0, None, one, places, 1, 2, n, m)
     except (MemoryError, RuntimeError) as error:
@@ -366,7 +366,7 @@ def arange(
     begin, distance = (
         (float_bits(float(first)), float_bits(float(by))) if code in FLOATS else (int(first), int(by))
     )
-    out = created("arange", _SEQUENCE, code, sizes, device_code(device), 0, begin, distance)
+    out = created("arange", _SEQUENCE, code, sizes, device_code(device), BY_STEP, begin, distance)
     return finish(out, requires_grad)
 
 
@@ -381,6 +381,7 @@ def _bound(argument: str, value: Any) -> Any:
 
 
 @public(method=False)
+@planned
 def linspace(
     start: float,
     end: float,
@@ -395,8 +396,11 @@ def linspace(
     if steps < 0:
         raise RuntimeError(f"linspace(): number of steps must be non-negative, but got {steps}")
     first, last = as_float("linspace", "start", start), as_float("linspace", "end", end)
-    code = dtype_code(dtype)
-    out = allocate("linspace", code, (steps,), device_code(device))
+    code, where = dtype_code(dtype), device_code(device)
+    if code in FLOATS:
+        bounds = float_bits(first), float_bits(last)
+        return finish(created("linspace", _SEQUENCE, code, (steps,), where, BETWEEN, *bounds), requires_grad)
+    out = allocate("linspace", code, (steps,), where)
     write_values(out, np.linspace(first, last, steps))
     return finish(out, requires_grad)
 

@@ -127,8 +127,7 @@ def _each(input: Any, times: int, d: int) -> Any:
         raise RuntimeError("repeat_interleave(): Repeats must be non-negative")
     sizes = rt.sizes(input)
     multiplied("repeat_interleave", sizes[d] * times, *(s for k, s in enumerate(sizes) if k != d))
-    places = expand(arange(sizes[d], device=input.device).unsqueeze(1), (sizes[d], times))
-    return index_select(input, d, reshape(places, sizes[d] * times))
+    return index_select(input, d, arange(sizes[d] * times, device=input.device) // max(times, 1))
 
 
 def _counts(repeats: Any, n: int) -> np.ndarray:

@@ -171,7 +171,9 @@ def test_constants_sequences_and_triangles(dtype):
     agree("constant", dtype, FLAT, {"out": np.zeros(300, kind)}, 0, 32, n=300, value=value)
     if dtype in ROWS["sequence"].dtypes:
         start, step = (bits(0.1), bits(0.3)) if floating else (3, 2)
-        agree("sequence", dtype, FLAT, {"out": np.zeros(131, kind)}, 0, 32, n=131, start=start, step=step)
+        for numbers_of in ({"turn": 131, "step": step}, {"turn": 66, "end": step}):
+            out = {"out": np.zeros(131, kind)}
+            agree("sequence", dtype, FLAT, out, 0, 32, n=131, start=start, **numbers_of)
     x = numbers(np.random.default_rng(0), 3 * 5 * 4, dtype)
     for name, diagonal in itertools.product(("tril", "triu"), (-2, 0, 1)):
         sizes = {"matrices": 3, "rows": 5, "columns": 4, "diagonal": diagonal}

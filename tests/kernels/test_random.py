@@ -113,7 +113,7 @@ def run(name, dtype, n, *, seed=0, offset=0, a=0, b=0):
     """What a kernel writes. Words a and b, or start and step, are numbers."""
     convert = bits if dtype in TAKES_BITS[name] else int
     a, b = convert(a), convert(b)
-    arguments = (a, b, 0, 0) if name == "sequence" else (seed, offset, a, b)
+    arguments = (a, b, n, 0) if name == "sequence" else (seed, offset, a, b)
     out = np.full((n + OUTSIDE) * numpy_dtype(dtype).itemsize, 77, np.uint8)
     call(address_of(name, dtype), [n, out.ctypes.data, *(word % 2**64 for word in arguments)])
     out = out.view(numpy_dtype(dtype))
@@ -353,6 +353,15 @@ def test_sequences_of_floats_are_rounded_once(dtype):
     exact = np.longdouble(start) + np.arange(1000) * np.longdouble(step)
     expected = exact.astype(np.float64).astype(numpy_dtype(dtype))
     np.testing.assert_array_equal(run("sequence", dtype, 1000, a=start, b=step), expected)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 16, 1001])
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (0.1, 0.7), (3.0, -7.0), (1e30, -1e30), (2.5, 2.5)])
+def test_numbers_between_two_ends_are_counted_from_the_nearer_one(n, ends):
+    torch = pytest.importorskip("torch")
+    x = fastgrad.linspace(*ends, n, dtype=fastgrad.float64).numpy()
+    np.testing.assert_array_equal(x, torch.linspace(*ends, n, dtype=torch.float64).numpy())
+    np.testing.assert_array_equal(fastgrad.linspace(*ends, n).numpy(), np.float32(x))
 
 
 # --- generators ---------------------------------------------------------------------------------------------

@@ -219,3 +219,22 @@ def test_views_of_empty_tensors_may_begin_anywhere(lib, index):
     assert tuple(x[index].shape) == expected
     x[index] = 5
     assert tuple(x.shape) == (4, 0, 2)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_large_reads_do_not_depend_on_threads(dim):
+    rng = np.random.default_rng(0)
+    x = fg.tensor(rng.standard_normal((60, 70, 80)).astype(np.float32))
+    index = rng.integers(-60, 60, 300)
+    before = fg.get_num_threads()
+    try:
+        for threads in (1, 2, 5):
+            fg.set_num_threads(threads)
+            where = (slice(None),) * dim + (fg.tensor(index),)
+            np.testing.assert_array_equal(x[where].numpy(), np.take(x.numpy(), index, dim, mode="wrap"))
+            index[-1], index[17] = 999, -998
+            with pytest.raises(IndexError, match=f"index -998 is out of bounds for dimension {dim}"):
+                x[(slice(None),) * dim + (fg.tensor(index),)]
+            index[-1], index[17] = 0, 0
+    finally:
+        fg.set_num_threads(before)

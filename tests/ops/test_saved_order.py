@@ -38,7 +38,7 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "getitem.condition": ("0", POSITIONS),
     "setitem.advanced": ("all", SLICES),
     "setitem.many": ("all", SLICES),
-    "setitem.mask": ("all", SLICES),
+    "setitem.mask": ("0 1 2 3 4 5 6", SLICES),
     "setitem.cast": ("3 4", SLICES),
     "scaled_dot_product_attention": (
         "2 3 6 7",

@@ -106,62 +106,93 @@ def scatter_add(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..
     return _along(dtype, True), KERNEL
 
 
-def _indexed(dtype: int, put: bool) -> Callable[..., None]:
-    """Read x at indices, or put there what `out` then is, or add it."""
-    element = ELEMENTS[dtype]
-    pointer = element.pointer
-    boolean = dtype == BOOL
+@njit(**INLINE)
+def _place_of(f, indices, i):  # type: ignore[no-untyped-def]
+    """The place in the indexed dimensions that the i-th of all indices say; -1, and a report, if one is outside."""
+    least = 0 if f.from_front else -1
+    place = 0
+    for k in range(f.count):
+        size = f.lengths[k]
+        value = indices[k * f.n + i]
+        if value < least * size or value >= size:
+            report_index(f, value, size)
+            return -1
+        place = place * size + (value + size if value < 0 else value)
+    return place
 
-    def run(frame):  # type: ignore[no-untyped-def]
-        f = frames.index(frame)
-        out = pointer(f.out)
-        x = pointer(f.x)
-        indices = words(f.indices)
-        count = f.count
-        n = f.n
-        before = f.before
-        after = f.after
-        least = 0 if f.from_front else -1
-        inner = 1
-        for k in range(count):
-            inner *= f.lengths[k]
+
+@njit(**INLINE)
+def _all_places(f):  # type: ignore[no-untyped-def]
+    """How many places there are in the indexed dimensions."""
+    places = 1
+    for k in range(f.count):
+        places *= f.lengths[k]
+    return places
+
+
+@njit(**INLINE)
+def _take(out, x, indices, n, size, after):  # type: ignore[no-untyped-def]
+    """Read blocks of neighbours at places along one dimension."""
+    if after == 1:
         for i in range(n):
-            place = 0
-            for k in range(count):
-                size = f.lengths[k]
-                value = indices[k * n + i]
-                if value < least * size or value >= size:
-                    report_index(f, value, size)
-                    return
-                if value < 0:
-                    value += size
-                place = place * size + value
-            for b in range(before):
-                source = (b * inner + place) * after
-                target = (b * n + i) * after
-                if put:
-                    if f.accumulate:
-                        for j in range(after):
-                            if boolean:
-                                x[source + j] = x[source + j] | out[target + j]
-                            else:
-                                x[source + j] += out[target + j]
-                    else:
-                        for j in range(after):
-                            x[source + j] = out[target + j]
-                else:
-                    for j in range(after):
-                        out[target + j] = x[source + j]
-
-    return run
+            out[i] = x[indices[i] + size if indices[i] < 0 else indices[i]]
+        return
+    for i in range(n):
+        place = indices[i] + size if indices[i] < 0 else indices[i]
+        for j in range(after):
+            out[i * after + j] = x[place * after + j]
 
 
 def index(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
-    return _indexed(dtype, False), KERNEL
+    """Read x at indices."""
+    pointer = ELEMENTS[dtype].pointer
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.index(frame)
+        out, x, indices, n, after = pointer(f.out), pointer(f.x), words(f.indices), f.n, f.after
+        inner = _all_places(f)
+        if f.count == 1:
+            for i in range(n):
+                if _place_of(f, indices, i) < 0:
+                    return
+            for b in range(f.before):
+                _take(advance(out, b * n * after), advance(x, b * inner * after), indices, n, inner, after)
+            return
+        for i in range(n):
+            place = _place_of(f, indices, i)
+            if place < 0:
+                return
+            for b in range(f.before):
+                source, target = (b * inner + place) * after, (b * n + i) * after
+                for j in range(after):
+                    out[target + j] = x[source + j]
+
+    return run, KERNEL
 
 
 def index_put(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
-    return _indexed(dtype, True), KERNEL
+    """Put what `out` then is into x at indices, or add it."""
+    pointer, boolean = ELEMENTS[dtype].pointer, dtype == BOOL
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.index(frame)
+        out, x, indices, n, after = pointer(f.out), pointer(f.x), words(f.indices), f.n, f.after
+        inner = _all_places(f)
+        for i in range(n):
+            place = _place_of(f, indices, i)
+            if place < 0:
+                return
+            for b in range(f.before):
+                target, source = (b * inner + place) * after, (b * n + i) * after
+                for j in range(after):
+                    if not f.accumulate:
+                        x[target + j] = out[source + j]
+                    elif boolean:
+                        x[target + j] = x[target + j] | out[source + j]
+                    else:
+                        x[target + j] += out[source + j]
+
+    return run, KERNEL
 
 
 @njit(**INLINE)

@@ -251,18 +251,24 @@ def integers(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 
 def sequence(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """``start + i step``: for floats in float64 with one rounding, then that of the dtype."""
+    """``start + i step``, counted back from the end where that is nearer: see `contracts.frames.filling.SEQUENCE`.
+
+    Floats are computed in float64 with one rounding, then that of the dtype.
+    """
     element = ELEMENTS[dtype]
     store, pointer = element.store, element.pointer
     if dtype in FLOATS:
 
-        def loop(out, n, start, step):
-            first, distance = float_of(start), float_of(step)
-            for i in range(n):
+        def loop(out, n, start, step, turn, end):
+            first, last = float_of(start), float_of(end)
+            distance = float_of(step) if turn == n else (last - first) / np.float64(n - 1)
+            for i in range(turn):
                 store(out, i, fma(np.float64(i), distance, first))
+            for i in range(turn, n):
+                store(out, i, fma(np.float64(i - (n - 1)), distance, last))
     else:
 
-        def loop(out, n, start, step):
+        def loop(out, n, start, step, turn, end):
             for i in range(n):
                 store(out, i, start + i * step)
 
@@ -270,6 +276,6 @@ def sequence(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
     def function(frame):
         f = frames.sequence(frame)
-        loop(pointer(f.out), f.n, f.start, f.step)
+        loop(pointer(f.out), f.n, f.start, f.step, f.turn, f.end)
 
     return function, KERNEL

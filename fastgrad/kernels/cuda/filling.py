@@ -39,18 +39,25 @@ def constant(kernel: Any, dtype: int, layout_class: int, target: Target, threads
 
 
 def sequence(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
-    """``start + i step``: for floats in float64 with one rounding, then that of the dtype."""
+    """``start + i step``, counted back from the end where that is nearer: see `contracts.frames.filling.SEQUENCE`.
+
+    Floats are computed in float64 with one rounding, then that of the dtype.
+    """
     store, floating, per_block = target.elements[dtype].store, dtype in FLOATS, threads * STEPS
 
-    def number(i, start, step):
-        if floating:
-            return fma(np.float64(i), float_of(step), float_of(start))
-        return start + i * step
+    def number(i, f):
+        if not floating:
+            return f.start + i * f.step
+        first, last = float_of(f.start), float_of(f.end)
+        step = float_of(f.step) if f.turn == f.n else (last - first) / np.float64(f.n - 1)
+        if i < f.turn:
+            return fma(np.float64(i), step, first)
+        return fma(np.float64(i - (f.n - 1)), step, last)
 
     def run(f):
         i, end = part_of(f.n, per_block)
         while i < end:
-            store(f.out, i, number(i, f.start, f.step))
+            store(f.out, i, number(i, f))
             i += threads
 
     return Body(run, ("n",), per_block, threads)

@@ -133,7 +133,7 @@ GROUPS = Integers("groups", "present")  # a mask of places; then what the kernel
 EXTENTS = Integers("extents", "eps", "n", "groups", "c", "s")  # of rows as normalisations divide them
 CREATED = Integers("created", "dtype", "device", "which", "a", "b")  # then `LISTED`: sizes
 """A new tensor: of the number `a` (an int, a float as its bits, or a bool, as `which` says), from `a` on in steps of
-`b`, or of random numbers of the kind `which` with the numbers `a` and `b`."""
+`b`, or up to `b` (as `which` says), or of random numbers of the kind `which` with the numbers `a` and `b`."""
 PLACES = Integers("places", "by_rows")
 INTEGERS = (
     ALONG, AT_OFFSET, TRANSPOSED, PERMUTED, REVERSED, SLICED, SELECTED, NARROWED, DIAGONAL, LISTED, AS_DTYPE, REDUCED,

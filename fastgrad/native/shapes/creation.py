@@ -21,7 +21,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.pyapi import bytearray_type, py_bytearray_size, py_bytearray_text
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.frames.filling import IN_WORDS, PER_BLOCK
+from fastgrad.native.contracts.frames.filling import BETWEEN, BY_STEP, IN_WORDS, PER_BLOCK
 from fastgrad.native.contracts.limits import N_RANDOM_KERNELS
 from fastgrad.native.contracts.ops import SHAPE_FILLED, SHAPE_SEQUENCE
 from fastgrad.native.contracts.status import INTERNAL, OK
@@ -96,8 +96,11 @@ def fill_random(which, h, state, a, b):
 
 
 @native
-def fill_sequence(h, start, step):
-    """Fill a contiguous tensor with ``start + k * step``: bit patterns of float64, or integers; a status."""
+def fill_sequence(h, which, start, by):
+    """Fill a contiguous tensor with numbers that are equally far from each other; a status.
+
+    `start` and `by`, the step or the end, are bit patterns of float64, or integers.
+    """
     t = tensor(h)
     if t.numel == 0:
         return OK
@@ -105,7 +108,9 @@ def fill_sequence(h, start, step):
     f.n = t.numel
     f.out = t.data
     f.start = start
-    f.step = step
+    f.step = by if which == BY_STEP else 0
+    f.turn = t.numel if which == BY_STEP else max(t.numel // 2, 1)
+    f.end = by if which == BETWEEN else 0
     return launch_frame(runtime().sequence_kernel, t.device, t.dtype, f, t.numel)
 
 
@@ -114,8 +119,8 @@ def created(op, kind, attrs):
     """A new tensor, filled; a handle or a failure."""
     of = integers.created(attrs)
     sizes = integers.listed(of.rest)
-    limit = N_RANDOM_KERNELS if kind != SHAPE_FILLED else 3
-    if kind != SHAPE_SEQUENCE and not 0 <= of.which < limit:
+    limit = 2 if kind == SHAPE_SEQUENCE else 3 if kind == SHAPE_FILLED else N_RANDOM_KERNELS
+    if not 0 <= of.which < limit:
         return fail(INTERNAL, op, of.which)
     out = new_tensor(of.dtype, of.device, sizes.count, sizes.rest)
     if failed(out):
@@ -123,7 +128,7 @@ def created(op, kind, attrs):
     if kind == SHAPE_FILLED:
         status = fill_scalar(out, of.which, float_of(of.a), of.a)
     elif kind == SHAPE_SEQUENCE:
-        status = fill_sequence(out, of.a, of.b)
+        status = fill_sequence(out, of.which, of.a, of.b)
     else:
         status = fill_random(of.which, out, default_state(of.device), of.a, of.b)
     return finished(out, status)

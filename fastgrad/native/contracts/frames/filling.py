@@ -37,5 +37,11 @@ PER_BLOCK = ((2, 4), (2, 4), (2, 2))
 IN_WORDS = (FLOAT16, BFLOAT16, FLOAT32)
 """Dtypes whose random floats take a word."""
 
-# ``start + i step``: bits of float64, or integers. An element is rounded once, from its own number.
-SEQUENCE = Frame("sequence", n=size(), out=writes("n"), start=number(), step=number())
+# ``start + i step``: bits of float64, or integers. An element is rounded once, from its own number. If `turn` is not
+# `n`, the step of floats is what leads to `end` with the last element, and from `turn` on they are counted back from
+# there.
+SEQUENCE = Frame(
+    "sequence", n=size(), out=writes("n"), start=number(), step=number(), turn=size(), end=number()
+)
+BY_STEP, BETWEEN = range(2)
+"""What the two numbers of a sequence are: its start and its step, or its start and its end."""

@@ -27,6 +27,9 @@ SCATTER = GATHER.variant(
     out=reads(), x=updates(), splits=(_FIRST, _LAST._replace(unless={"rank": 1})),
 )  # fmt: skip
 
+_BY_INDEX = Split("n", {"out": ("after",), "indices": ()}, grain=16, where={"before": 1, "count": 1})
+_BY_OUTER = Split("before", {"out": ("n", "after"), "x": ("lengths", "after")}, where={"count": 1})
+
 # `count` index tensors of `n` elements each stand one after the other. They index as many neighbouring dimensions of
 # x, with `before` elements before them and `after` behind. The place of an element in x depends on all of `lengths`, so
 # that no step has one length.
@@ -34,11 +37,11 @@ INDEX = Frame(
     "index",
     out=writes("before", "n", "after"), x=reads(), indices=reads("count", "n", element=INT64),
     count=size(), n=size(), before=size(), after=size(), accumulate=number(), from_front=number(),
-    lengths=size(count=MAX_DIMS), status=status(),
+    lengths=size(count=MAX_DIMS), status=status(), splits=(_BY_INDEX, _BY_OUTER),
 )  # fmt: skip
 
-# The same with what is put into x, or added to it, in the place of the result.
-INDEX_PUT = INDEX.variant(out=reads("before", "n", "after"), x=updates())
+# The same with what is put into x, or added to it, in the place of the result. Two indices may be one place.
+INDEX_PUT = INDEX.variant(out=reads("before", "n", "after"), x=updates(), splits=(_BY_OUTER,))
 
 # The places of the elements that are not zero, `rank` numbers for each of the `found` first, side by side or else
 # apart. Without an address for them their number goes to `count`.
