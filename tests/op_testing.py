@@ -80,7 +80,7 @@ def dtype_name(tensor: Any) -> str:
 
 def array_of(tensor: Any) -> np.ndarray:
     """A copy of the values. The dtype that the tensor claims must be the one its memory has."""
-    array = tensor.detach().numpy().copy()
+    array = tensor.detach().cpu().numpy().copy()
     assert str(array.dtype) == dtype_name(tensor)
     assert array.shape == tuple(tensor.shape)
     return array
@@ -162,11 +162,17 @@ def assert_same(
 
 
 def assert_all_same(
-    case: OpCase, actual: Sequence[np.ndarray], wanted: Sequence[np.ndarray], **options: Any
+    case: OpCase,
+    actual: Sequence[np.ndarray],
+    wanted: Sequence[np.ndarray],
+    slack: float = 1.0,
+    **options: Any,
 ) -> None:
+    """As `assert_same`, with the case's tolerances, `slack` times as wide."""
     assert len(actual) == len(wanted)
     for a, w in zip(actual, wanted, strict=True):
-        assert_same(a, w, case.tolerance(w.dtype), **options)
+        relative, absolute = case.tolerance(w.dtype)
+        assert_same(a, w, (slack * relative, slack * absolute), **options)
 
 
 def assert_same_gradients(

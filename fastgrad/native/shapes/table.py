@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastgrad.native.base import integers
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import advance, float_of, native, native_inline, native_once, tensor
+from fastgrad.native.contracts.flags import WRAPPED_NUMBER
 from fastgrad.native.contracts.ops import (
     SHAPE_ADAPTIVE_POOL,
     SHAPE_ADDMM,
@@ -207,6 +208,8 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_NUMBER:
         t = tensor(ins[0])
         out = number_tensor(1, float_of(integers.one_number(attrs).bits), 0, number_dtype(t.dtype), t.device)
+        if not failed(out):
+            tensor(out).flags &= ~WRAPPED_NUMBER  # numbers alone would be of the default dtype
     elif kind == SHAPE_VAR or kind == SHAPE_STD or kind == SHAPE_LENGTH:
         return spread(op, kind, n_attrs, attrs, ins[0], outs)
     elif kind == SHAPE_NLL:
