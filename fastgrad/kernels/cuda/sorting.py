@@ -97,20 +97,23 @@ def select(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
     keys = keys_of(target, dtype)
     rooms = target.elements[keys.code].shared(FITS), target.elements[INT32].shared(FITS)
     sort = _sorting(target, keys, threads)
-    rows = _rows(target, keys, rooms, sort, threads)
-    seek = sorting_search.seeking(target, keys, rooms, sort, row_begins, FITS, threads)
+    room, room_of_places = rooms
+    rows = _rows(target, keys, sort, threads)
+    seek = sorting_search.seeking(target, keys, sort, row_begins, FITS, threads)
     deal = sorting_digits.dealing(target, keys, row_begins, threads)
     most = FITS
 
     def run(f):
         if f.launches > 1:
             deal(f)
-        elif f.length > most:
-            seek(f)
+            return
+        firsts, seconds = room(), room_of_places()
+        if f.length > most:
+            seek(f, firsts, seconds)
         else:
-            rows(f)
+            rows(f, firsts, seconds)
 
-    return Body(run, ("steps",), 1, threads, STEPPED, steps="launches")
+    return Body(run, ("steps",), 1, threads, STEPPED, resident=2 * THREADS, steps="launches")
 
 
 def _sorting(target: Target, keys: Keys, threads: int) -> Any:
@@ -148,9 +151,8 @@ def _sorting(target: Target, keys: Keys, threads: int) -> Any:
     return sort
 
 
-def _rows(target: Target, keys: Keys, rooms: tuple[Any, Any], sort: Any, threads: int) -> Any:
+def _rows(target: Target, keys: Keys, sort: Any, threads: int) -> Any:
     """A block sorts as many rows as it has room for, each at a multiple of the next power of two."""
-    room, room_of_places = rooms
     put, put_place = target.elements[keys.code].put, target.elements[INT32].put
     get_place, key_at, move = target.elements[INT32].get, keys.key_at, keys.move
     greatest = keys.cast(np.iinfo(np.int64 if keys.code == INT64 else np.int32).max)
@@ -186,13 +188,13 @@ def _rows(target: Target, keys: Keys, rooms: tuple[Any, Any], sort: Any, threads
                 move(f, to + i * f.after, place, at + place * f.after)
             e = np.int32(e + threads)
 
-    def rows(f):
+    def rows(f, firsts, seconds):
         shift = np.int32(0)
         while (1 << shift) < f.length:
             shift = np.int32(shift + 1)
         first = np.int64(block()) << (bits - shift)
         here = np.int32(min(f.before * f.columns - first, np.int64(most >> shift)))
-        firsts, seconds, held = room(), room_of_places(), np.int32(here << shift)
+        held = np.int32(here << shift)
         count = most if f.after > 1 else held
         fill(f, firsts, seconds, first, here, count, shift)
         sort(firsts, seconds, held, np.int32(1 << shift))

@@ -146,10 +146,10 @@ def _begin(target: Target, threads: int) -> Any:
 
     def before_run(at, first, end):
         """What the warps before this one find in their runs."""
-        total, i = np.int32(0), first + thread() % WARP
+        total, i = np.int32(0), np.int32(first + thread() % WARP)
         while i < end:
             total = np.int32(total + load(at, i))
-            i += WARP
+            i = np.int32(i + WARP)
         step = np.int32(WARP // 2)
         while step > 0:
             total = np.int32(total + shuffle_xor(total, step))
@@ -157,17 +157,18 @@ def _begin(target: Target, threads: int) -> Any:
         found = sums()
         put(found, thread() // WARP, total)
         barrier()
-        total = np.int32(0)
-        for k in range(warps):
-            total = np.int32(total + where(k < thread() // WARP, get(found, k), np.int32(0)))
+        lane, of_lane = thread() % WARP, np.int32(0)
+        if lane < warps:
+            of_lane = get(found, lane)
+        before = np.int32(running(of_lane) - of_lane)
         barrier()
-        return total
+        return shuffle_from(before, thread() // WARP)
 
     def run_on(at, first, end, total):
         """Write what stands before each piece of a run; what stands before its end."""
         start = first
         while start < end:
-            i = start + thread() % WARP
+            i = np.int32(start + thread() % WARP)
             here = np.int32(0)
             if i < end:
                 here = load(at, i)
@@ -175,16 +176,16 @@ def _begin(target: Target, threads: int) -> Any:
             if i < end:
                 store(at, i, total + with_it - here)
             total = np.int32(total + shuffle_from(with_it, np.int32(WARP - 1)))
-            start += WARP
+            start = np.int32(start + WARP)
         return total
 
     def begin(f, pieces):
-        units, counts, warp = f.before * f.columns * DIGITS, counts_of(f), np.int64(thread() // WARP)
-        together = pieces > TOGETHER
+        units, counts, warp = f.before * f.columns * DIGITS, counts_of(f), thread() // WARP
+        together, pieces = pieces > TOGETHER, np.int32(pieces)
         unit = np.int64(block()) if together else np.int64(block()) * warps + warp
-        run = (pieces + warps - 1) // warps if together else pieces
-        first = min(warp * run, pieces) if together else np.int64(0)
-        end = min(first + run, pieces)
+        run = np.int32((pieces + warps - 1) // warps if together else pieces)
+        first = np.int32(min(warp * run, pieces) if together else 0)
+        end = np.int32(min(first + run, pieces))
         while unit < units:
             at, total = counts + 4 * unit * pieces, np.int32(0)
             if together:
@@ -228,10 +229,12 @@ def _deal(target: Target, word_at: Any, move: Any, piece_size: int, threads: int
         k = np.int32(thread())
         while k < DIGITS:
             at = np.int32(get(first, k) + load(counts_of(f), (row * DIGITS + k) * pieces + piece))
-            for w in range(warps):
-                count = get(number, w * DIGITS + k)
-                put(number, w * DIGITS + k, at)
+            place = k
+            while place < warps * DIGITS:
+                count = get(number, place)
+                put(number, place, at)
                 at = np.int32(at + count)
+                place = np.int32(place + DIGITS)
             k = np.int32(k + threads)
 
     def deal(f, digit, row, piece, pieces):

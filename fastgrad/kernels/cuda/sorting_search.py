@@ -34,15 +34,12 @@ def running(value):
     return value
 
 
-def seeking(
-    target: Target, keys: Any, rooms: tuple[Any, Any], sort: Any, row_begins: Any, fits: int, threads: int
-) -> Any:
-    """The function of a frame: a block takes each row.
+def seeking(target: Target, keys: Any, sort: Any, row_begins: Any, fits: int, threads: int) -> Any:
+    """The function of a frame and of the block's room for keys and places: a block takes each row.
 
     Elements have numbers of digits: those of their keys above those of their places, so that no two are equal. The
     elements that agree with the k-th one in all digits so far are counted by the next one.
     """
-    room, room_of_places = rooms
     counters, facts = target.elements[INT32].shared(DIGITS), target.elements[INT32].shared(4)
     get, put, put_key = target.elements[INT32].get, target.elements[INT32].put, target.elements[keys.code].put
     cast, sign, key_at, move, top = keys.cast, keys.sign, keys.key_at, keys.move, keys.digits + OF_PLACES - 1
@@ -128,8 +125,8 @@ def seeking(
                     put(seconds, slot, i)
             i = np.int32(i + threads)
 
-    def seek(f):
-        firsts, seconds, number, said = room(), room_of_places(), counters(), facts()
+    def seek(f, firsts, seconds):
+        number, said = counters(), facts()
         begin, to = row_begins(f, np.int64(block()))
         bound, place = bounds(f, number, said, begin)
         width = np.int32(1)
