@@ -42,7 +42,9 @@ def select(dtype: int, before: int, length: int, after: int, k: int, largest: in
     launches, steps = (PASSES * np.dtype(DTYPES[dtype]).itemsize, rows * pieces) if threads else (1, rows)
     if length <= FITS:
         steps = -(-rows // (FITS >> (length - 1).bit_length()))
-    room = np.zeros(33 * (length + 8) + 3 * (1 << 11) + 2 * rows * length + rows * DIGITS * (1 + pieces), np.int64)
+    room = np.zeros(
+        33 * (length + 8) + 3 * (1 << 11) + 2 * rows * length + rows * DIGITS * (1 + pieces), np.int64
+    )
     frame = {
         "before": before, "length": length, "columns": after, "after": after, "k": k, "largest": largest,
         "launches": launches, "steps": steps, "scratch__data": room, "scratch__nbytes": room.nbytes,
@@ -50,7 +52,15 @@ def select(dtype: int, before: int, length: int, after: int, k: int, largest: in
     }  # fmt: skip
     bits = f"i{np.dtype(DTYPES[dtype]).itemsize}"  # those of NaN count
     outs = {"values": np.zeros(rows * k, bits), "places": np.zeros(rows * k, np.int64)}
-    agree("select_sorted", dtype, FLAT, outs, threads=threads or THREADS, x=with_ties(rows * length, dtype), **frame)
+    agree(
+        "select_sorted",
+        dtype,
+        FLAT,
+        outs,
+        threads=threads or THREADS,
+        x=with_ties(rows * length, dtype),
+        **frame,
+    )
 
 
 @pytest.mark.parametrize("dtype", EVERY, ids=DTYPES.__getitem__)
@@ -67,12 +77,17 @@ def test_few_of_long_rows(dtype, small):
         select(dtype, before, length, after, k, largest)
 
 
-@pytest.mark.parametrize(("together", "threads"), [(1, 64), (1000, 32)])
-@pytest.mark.parametrize("dtype", (FLOAT32, FLOAT64, UINT8), ids=DTYPES.__getitem__)
-def test_by_digits(dtype, together, threads, small, monkeypatch):
+@pytest.mark.parametrize("dtype", EVERY, ids=DTYPES.__getitem__)
+def test_by_digits(dtype, small):
+    for before, length, after, k, largest in ((1, 100, 1, 100, 0), (1, 40, 2, 33, 1)):
+        select(dtype, before, length, after, k, largest, 32)
+
+
+@pytest.mark.parametrize("together", [1, 1000])
+def test_many_pieces(together, small, monkeypatch):
+    monkeypatch.setattr(sorting_digits, "FEW_PIECES", 0)
     monkeypatch.setattr(sorting_digits, "TOGETHER", together)
-    shape = (1, 100, 1, 100, 0) if together == 1 else (1, 40, 2, 33, 1)
-    select(dtype, *shape, threads)
+    select(UINT8, 1, 200, 1, 200, 0, 64)
 
 
 @pytest.mark.parametrize("dtype", EVERY, ids=DTYPES.__getitem__)

@@ -251,7 +251,8 @@ def cospi(x):
 
 WORDS = (
     "thread", "block", "blocks", "barrier", "barrier_any", "warp_barrier", "ballot", "popcount", "add_to",
-    "shuffle_xor", "shuffle_up", "shuffle_from", "quotient", "high_product", "like", "where", "float_of", "bits_of_32", "divide", "fma",
+    "shuffle_xor", "shuffle_up", "shuffle_from", "quotient", "high_product", "like", "where", "float_of",
+    "bits_of_32", "divide", "fma",
     "absolute", "sqrt", "floor", "ceil", "trunc", "round_half_even", "copysign", "fmod", "power", "greater", "smaller",
     "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "sin", "cos", "erf", "sinpi",
     "cospi",

@@ -47,7 +47,7 @@ def view(declared: Frame, kind: int, repeats: int | None = None) -> View:
     """How a frame is seen; `repeats` is of how many of the last field there are, if not of all.
 
     Of a last field that has names there are as many as have one: shape rules write and launch no more. Behind the words
-    that a divided launch takes of its frame stand its divisors, and behind those of a stepped one the number of the step.
+    that a divided launch takes of its frame stand its divisors, behind those of a stepped one the number of the step.
     """
     scope: dict[str, Any] = {}
     names: list[str] = []

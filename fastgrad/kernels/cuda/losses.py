@@ -95,9 +95,7 @@ def nll_backward(kernel: Any, dtype: int, layout_class: int, target: Target, thr
     return Body(run, ("rows", "classes", "inner"), per_block, threads)
 
 
-def probabilities(
-    kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS
-) -> Body:
+def probabilities(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Report if an element does not lie in [0, 1]."""
     e, report, per_block = target.elements[dtype], reporting(target), threads * 4
     load, zero, one = e.load, e.constant(0), e.constant(1)

@@ -35,45 +35,37 @@ THREADS = 256
 
 def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """The kernel for one dtype; a bool is the byte that it is in memory."""
-    element, places = target.elements[UINT8 if dtype == BOOL else dtype], target.elements[INT64]
-    load, zero, store, load_count = element.load, element.constant(0), places.store, places.load
-    fold, piece_size, warps = folding_one(target, plain_sum, INT32, threads), NONZERO_PIECE, threads // WARP
-    sums, get, put = (
-        target.elements[INT32].shared(warps), target.elements[INT32].get, target.elements[INT32].put,
-    )  # fmt: skip
-    write = _writing(store)
+    element, words, piece_size = (
+        target.elements[UINT8 if dtype == BOOL else dtype],
+        target.elements[INT64],
+        NONZERO_PIECE,
+    )
+    load, zero = element.load, element.constant(0)
+    load_word, store, warps = words.load, words.store, threads // WARP
+    sums, before_warps = target.elements[INT32].shared(warps), _before_warps(target, warps)
+    fold = folding_one(target, plain_sum, INT32, threads)
+
+    def holds(f, i):
+        return load(f.x, i) != zero
 
     def count(f):
         """How many there are in a piece."""
-        piece = np.int64(block())
-        total, i = np.int32(0), piece * piece_size + thread()
-        end = min((piece + 1) * piece_size, f.n)
+        piece, total = np.int64(block()), np.int32(0)
+        i, end = piece * piece_size + thread(), min((piece + 1) * piece_size, f.n)
         while i < end:
-            total = np.int32(total + (1 if load(f.x, i) != zero else 0))
+            total = np.int32(total + (1 if holds(f, i) else 0))
             i += threads
         total = fold(total, TOGETHER)
         if thread() == 0:
             store(f.count, 1 + piece, total)
 
-    def before_warps(found, value, places_of):
-        """What the warps before this one have, and what all have."""
-        put(places_of, thread() // WARP, value)
-        barrier()
-        before, total = np.int64(0), np.int64(0)
-        for k in range(warps):
-            one = np.int64(get(places_of, k))
-            before += one if k < thread() // WARP else np.int64(0)
-            total += one
-        barrier()
-        return found + before, found + total
-
-    def begin(f):
+    def begin(f, held):
         """How many there are before each piece: the first block's work."""
-        pieces, start, found, held = np.int64(blocks()), np.int64(0), np.int64(0), sums()
+        pieces, start, found = np.int64(blocks()), np.int64(0), np.int64(0)
         while start < pieces:
             i, here = start + thread(), np.int32(0)
             if i < pieces:
-                here = np.int32(load_count(f.count, 1 + i))
+                here = np.int32(load_word(f.count, 1 + i))
             with_it = running(here)
             before, found = before_warps(found, shuffle_from(with_it, np.int32(WARP - 1)), held)
             if i < pieces:
@@ -82,45 +74,76 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
         if thread() == 0:
             store(f.count, 0, found)
 
-    def collect(f):
-        """Each warp goes through a run of the piece, twice."""
-        piece, warp, lane = np.int64(block()), thread() // WARP, thread() % WARP
-        start = piece * piece_size + warp * (piece_size // warps)
-        end = min(start + piece_size // warps, f.n)
-        total, at = np.int32(0), start
-        while at < end:
-            total = np.int32(total + popcount(ballot(at + lane < end and load(f.x, at + lane) != zero)))
-            at += WARP
-        to, _ = before_warps(load_count(f.count, 1 + piece), total, sums())
+    collect = _collecting(holds, load_word, store, before_warps, threads)
+
+    def run(f):
+        held = sums()
+        if f.places != 0:
+            collect(f, held)
+        elif f.step == 0:
+            count(f)
+        elif block() == 0:
+            begin(f, held)
+
+    return Body(run, ("n",), piece_size, threads, STEPPED, steps="launches")
+
+
+def _before_warps(target: Target, warps: int) -> Any:
+    """What is found before this warp, and in all, if so much was found before and each warp has a number."""
+    get, put = target.elements[INT32].get, target.elements[INT32].put
+
+    def before_warps(found, value, held):
+        put(held, thread() // WARP, value)
+        barrier()
+        before, total = found, found
+        for k in range(warps):
+            one = np.int64(get(held, k))
+            before += one if k < thread() // WARP else np.int64(0)
+            total += one
+        barrier()
+        return before, total
+
+    return before_warps
+
+
+def _collecting(holds: Any, load_word: Any, store: Any, before_warps: Any, threads: int) -> Any:
+    """A piece's places: each warp goes through a run of it, twice."""
+    write, piece_size, run = _writing(store), NONZERO_PIECE, NONZERO_PIECE // (threads // WARP)
+
+    def number(f, start, end):
+        total = np.int32(0)
+        while start < end:
+            i = start + thread() % WARP
+            total = np.int32(total + popcount(ballot(i < end and holds(f, i))))
+            start += WARP
+        return total
+
+    def fill(f):
+        """Zeros where another thread left less than there is room."""
+        at = load_word(f.count, 0) + thread()
+        while at < f.found:
+            write(f, at, np.uint32(0))
+            at += threads
+
+    def collect(f, held):
+        piece, lane = np.int64(block()), thread() % WARP
+        start = piece * piece_size + thread() // WARP * run
+        end = min(start + run, f.n)
+        to, _ = before_warps(load_word(f.count, 1 + piece), number(f, start, end), held)
         below = np.uint32((np.uint32(1) << np.uint32(lane)) - np.uint32(1))
         while start < end:
             i = start + lane
-            mine = i < end and load(f.x, i) != zero
+            mine = i < end and holds(f, i)
             flags = ballot(mine)
             place = to + popcount(flags & below)
             if mine and place < f.found:
                 write(f, place, np.uint32(i))
             to += popcount(flags)
             start += WARP
+        if block() == 0:
+            fill(f)
 
-    def fill(f):
-        """Zeros where another thread left less than there is room."""
-        at = load_count(f.count, 0) + thread()
-        while at < f.found:
-            write(f, at, np.uint32(0))
-            at += threads
-
-    def run(f):
-        if f.places != 0:
-            collect(f)
-            if block() == 0:
-                fill(f)
-        elif f.step == 0:
-            count(f)
-        elif block() == 0:
-            begin(f)
-
-    return Body(run, ("n",), piece_size, threads, STEPPED, steps="launches")
+    return collect
 
 
 def _writing(store: Any) -> Any:

@@ -46,6 +46,11 @@ class Step(NamedTuple):
     later_start: Any
 
 
+def resident(element: Element) -> int:
+    """Threads that a multiprocessor has room for: sums of float64 take twice the registers."""
+    return THREADS if element.size == 8 else 2 * THREADS
+
+
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
@@ -127,8 +132,8 @@ def _stepping(target: Target, back: bool, columns: int, threads: int) -> tuple[A
 class _Product(NamedTuple):
     """The product of a tile.
 
-    ``multiply(f, room, step, first, unit, inner)`` brings it to the block's memory, ``total(room, r, c)`` is an element of
-    it: of a sequence of the tile, and of a column, which for each unit are as many as there are gates.
+    ``multiply(f, room, step, first, unit, inner)`` brings it to the block's memory, ``total(room, r, c)`` is an
+    element: of a sequence of the tile, and of a column, which for each unit are as many as there are gates.
     """
 
     multiply: Any
@@ -146,27 +151,8 @@ def _product(element: Element, gates: int, left: Any, threads: int) -> _Product:
     per_slice = TILE // EACH * groups
     slices, depth = threads // per_slice, 32 if gates > 1 else 64
     behind, plane = depth * PITCH, TILE * columns
-    load, get, put, zero = element.load, element.get, element.put, element.constant(0)
-
-    def fill(f, room, step, first, unit, inner, k):
-        """Bring what is multiplied to the block's memory, with zeros beyond the ends."""
-        at = np.int32(thread())
-        while at < TILE * depth:
-            r, d = at // depth, at % depth
-            row = left(f, step, first + r)
-            put(room, d * PITCH + r, load(row, k + d) if row != 0 and k + d < inner else zero)
-            at = np.int32(at + threads)
-        at = np.int32(thread())
-        while at < depth * columns:
-            u, line = at % UNITS, at // UNITS
-            gate, d = line % gates, line // gates
-            value = zero
-            if unit + u < f.size and k + d < inner:
-                panel, column = split(gate * f.size + unit + u, PANEL_COLUMNS)
-                value = load(f.panels.data, (panel * inner + k + d) * PANEL_COLUMNS + column)
-            put(room, behind + d * columns + u * gates + gate, value)
-            at = np.int32(at + threads)
-
+    get, put, zero = element.get, element.put, element.constant(0)
+    fill = _filling(element, gates, depth, left, threads)
     cells = [(i, j) for i in range(EACH) for j in range(each)]
     run = depth // slices
     lines = [
@@ -203,6 +189,37 @@ def _product(element: Element, gates: int, left: Any, threads: int) -> _Product:
 
     size = max(slices * plane, behind + depth * columns)
     return _Product(scope["multiply"], total, element.shared(size))
+
+
+def _filling(element: Element, gates: int, depth: int, left: Any, threads: int) -> Any:
+    """Bring what is multiplied to the block's memory, with zeros beyond the ends."""
+    load, put, zero, columns, behind = (
+        element.load,
+        element.put,
+        element.constant(0),
+        UNITS * gates,
+        depth * PITCH,
+    )
+
+    def fill(f, room, step, first, unit, inner, k):
+        at = np.int32(thread())
+        while at < TILE * depth:
+            r, d = at // depth, at % depth
+            row = left(f, step, first + r)
+            put(room, d * PITCH + r, load(row, k + d) if row != 0 and k + d < inner else zero)
+            at = np.int32(at + threads)
+        at = np.int32(thread())
+        while at < depth * columns:
+            u, line = at % UNITS, at // UNITS
+            gate, d = line % gates, line // gates
+            value = zero
+            if unit + u < f.size and k + d < inner:
+                panel, column = split(gate * f.size + unit + u, PANEL_COLUMNS)
+                value = load(f.panels.data, (panel * inner + k + d) * PANEL_COLUMNS + column)
+            put(room, behind + d * columns + u * gates + gate, value)
+            at = np.int32(at + threads)
+
+    return fill
 
 
 def _tiles(product: _Product, gates: int, finish: Any, threads: int) -> Any:
@@ -263,15 +280,16 @@ def _forward(target: Target, dtype: int, gates: int, making: Callable[[Any], Any
         if fits(f):
             tiles(f, step_of(f), f.size)
 
-    return Body(run, ("size", f"n/{TILE}"), UNITS, threads, STEPPED, resident=512, steps="steps")
+    return Body(run, ("size", f"n/{TILE}"), UNITS, threads, STEPPED, resident=resident(e), steps="steps")
 
 
 class _Back(NamedTuple):
     """What a layer does backwards with an element of a state.
 
-    ``grads(f)`` is the address of the gradients of gates that are multiplied. ``cell(f, product, row, prior, sequence, j,
-    reached)`` does a step, `reached` says whether a later one was gone through. ``ended(f, product, state)`` takes the
-    gradient of a first state, ``absent(f, state)`` says it where there is no step.
+    ``grads(f)`` is the address of the gradients of gates that are multiplied.
+    ``cell(f, product, row, prior, sequence, j, reached)`` does a step; `reached` says whether a later one was gone
+    through. ``ended(f, product, state)`` writes the gradient of a first state, ``absent(f, state)`` where there is no
+    step.
     """
 
     grads: Any
@@ -314,7 +332,9 @@ def _backward(target: Target, dtype: int, gates: int, back: _Back, threads: int)
             step = step_of(f)
             tiles(f, step, gates * f.size if step[4] > 0 else np.int64(0))
 
-    return Body(run, ("size", f"n/{TILE}"), UNITS, threads, STEPPED, resident=512, steps="steps", more=1)
+    return Body(
+        run, ("size", f"n/{TILE}"), UNITS, threads, STEPPED, resident=resident(e), steps="steps", more=1
+    )
 
 
 # --- LSTM ------------------------------------------------------------------------------------------------------------
@@ -351,7 +371,7 @@ def lstm(kernel: Any, dtype: int, layout_class: int, target: Target, threads: in
 
 
 def lstm_backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
-    """The gradients of the gates of an LSTM, and of its first states; that of the cell state is kept from step to step."""
+    """The gradients of the gates of an LSTM, and of its first states, of which the second is kept from step to step."""
     e = target.elements[dtype]
     load, store, tanh, zero, one, nbytes = e.load, e.store, e.math.tanh, e.constant(0), e.constant(1), e.size
 
@@ -402,7 +422,9 @@ def gru(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int
         def finish(f, room, row, prior, sequence, j, r, c):
             at, x, to = row * 4 * f.size + j, row * 3 * f.size + j, row * f.size + j
             reset = sigmoid(total(room, r, c) + load(f.bias.data, j) + load(f.x.data, x))
-            update = sigmoid(total(room, r, c + 1) + load(f.bias.data, f.size + j) + load(f.x.data, x + f.size))
+            update = sigmoid(
+                total(room, r, c + 1) + load(f.bias.data, f.size + j) + load(f.x.data, x + f.size)
+            )
             state = total(room, r, c + 2) + load(f.bias.data, 2 * f.size + j)
             new = tanh(load(f.x.data, x + 2 * f.size) + reset * state)
             if prior >= 0:
@@ -421,7 +443,7 @@ def gru(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int
 
 
 def gru_backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
-    """The gradients of the gates of a GRU, and of its first state, which keeps what comes past the gates of each step."""
+    """The gradients of the gates of a GRU, and of its first state, which keeps what comes past the gates of a step."""
     e = target.elements[dtype]
     load, store, zero, one, nbytes = e.load, e.store, e.constant(0), e.constant(1), e.size
 

@@ -32,8 +32,6 @@ from fastgrad.native.contracts.element_types import (
 from fastgrad.native.contracts.frames.sorting import FITS
 
 THREADS = 512
-LAST = np.int32(np.iinfo(np.int32).max)
-"""In the place of a place: behind all others."""
 
 # As what elements move, so that their bits stay; and the key of infinity.
 _BITS = {FLOAT32: INT32, FLOAT64: INT64, BOOL: UINT8}
@@ -156,7 +154,7 @@ def _rows(target: Target, keys: Keys, sort: Any, threads: int) -> Any:
     put, put_place = target.elements[keys.code].put, target.elements[INT32].put
     get_place, key_at, move = target.elements[INT32].get, keys.key_at, keys.move
     greatest = keys.cast(np.iinfo(np.int64 if keys.code == INT64 else np.int32).max)
-    most, bits = np.int32(FITS), FITS.bit_length() - 1
+    most, bits, last = np.int32(FITS), FITS.bit_length() - 1, sorting_search.LAST
 
     def place_of(f, e, shift):
         """The row and the place in it that a thread takes: neighbours in memory go to neighbours."""
@@ -170,7 +168,7 @@ def _rows(target: Target, keys: Keys, sort: Any, threads: int) -> Any:
         while e < count:
             r, i = place_of(f, e, shift)
             if r < here:
-                key, place = greatest, LAST
+                key, place = greatest, last
                 if i < f.length:
                     at, _ = row_begins(f, first + r)
                     key, place = key_at(f, at + i * f.after), i

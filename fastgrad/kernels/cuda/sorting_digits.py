@@ -1,9 +1,9 @@
 """Sorting long rows by digits, from the lowest on: see Note [Digits] in `contracts.frames.sorting`.
 
-Words are the upper or the lower 32 bits of a key above a place, in the frame's scratch: those that a digit is read from,
-and behind all of them those that it goes to, by turns. The first digit is read from x itself, the last one goes to the
-results. Behind the words is counted how many elements of which row, digit and piece there are, and of which row and
-digit.
+Words are the upper or the lower 32 bits of a key above a place, in the frame's scratch: those that a digit is read
+from, and behind all of them those that it goes to, by turns. The first digit is read from x itself, the last one goes
+to the results. Behind the words is counted how many elements of which row, digit and piece there are, and of which row
+and digit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from fastgrad.native.contracts.frames.sorting import DIGIT_PIECE, DIGITS, PASSES
 HALF, PLACE = 32, 0xFFFFFFFF
 PER_HALF = 4  # digits of half a word
 COUNT, BEGIN = 0, 1  # launches of a digit; the third one deals
-TOGETHER = 256  # pieces of a row from which on a block adds up how many elements stand before each
+FEW_PIECES, TOGETHER = 8, 256
+"""Pieces of a row up to which a thread adds up how many elements stand before each, and beyond which a block does."""
 
 
 def alike(digit, inside):
@@ -137,15 +138,67 @@ def _words(target: Target, keys: Any, row_begins: Any) -> tuple[Any, Any]:
 
 
 def _begin(target: Target, threads: int) -> Any:
-    """How many elements of a row and digit stand in the pieces before each, and in all: of a block each row and digit,
-    where there are many pieces, or else of a warp.
+    """How many elements of a row and digit stand in the pieces before each, and in all.
+
+    Each row and digit has a thread where there are few pieces, a block where there are many, or else a warp.
     """
-    load, store, get, put = (getattr(target.elements[INT32], name) for name in ("load", "store", "get", "put"))
-    warps = threads // WARP
+    load, store, warps = target.elements[INT32].load, target.elements[INT32].store, threads // WARP
+    before_run, few, many = _before_run(target, warps), FEW_PIECES, TOGETHER
+
+    def alone(counts, units, pieces):
+        unit = np.int32(block() * threads + thread())
+        while unit < units:
+            at, total, k = counts + 4 * np.int64(unit) * pieces, np.int32(0), np.int32(0)
+            while k < pieces:
+                here = load(at, k)
+                store(at, k, total)
+                total = np.int32(total + here)
+                k = np.int32(k + 1)
+            store(counts + 4 * units * pieces, unit, total)
+            unit = np.int32(unit + blocks() * threads)
+
+    def run_on(at, start, end, total):
+        """Write what stands before each piece of a run; what stands before its end."""
+        while start < end:
+            i = np.int32(start + thread() % WARP)
+            here = np.int32(0)
+            if i < end:
+                here = load(at, i)
+            with_it = running(here)
+            if i < end:
+                store(at, i, total + with_it - here)
+            total = np.int32(total + shuffle_from(with_it, np.int32(WARP - 1)))
+            start = np.int32(start + WARP)
+        return total
+
+    def begin(f, pieces):
+        units, counts, warp = f.before * f.columns * DIGITS, counts_of(f), thread() // WARP
+        if pieces <= few:
+            alone(counts, units, np.int32(pieces))
+            return
+        together, pieces = pieces > many, np.int32(pieces)
+        unit = np.int64(block()) if together else np.int64(block()) * warps + warp
+        run = np.int32((pieces + warps - 1) // warps if together else pieces)
+        first = np.int32(min(warp * run, pieces) if together else 0)
+        end = np.int32(min(first + run, pieces))
+        while unit < units:
+            at, total = counts + 4 * unit * pieces, np.int32(0)
+            if together:
+                total = before_run(at, first, end)
+            total = run_on(at, first, end, total)
+            if thread() % WARP == 0 and (warp == warps - 1 or not together):
+                store(counts + 4 * units * pieces, unit, total)
+            unit += np.int64(blocks()) if together else np.int64(blocks()) * warps
+
+    return begin
+
+
+def _before_run(target: Target, warps: int) -> Any:
+    """What the warps before this one find in their runs of pieces."""
+    load, get, put = target.elements[INT32].load, target.elements[INT32].get, target.elements[INT32].put
     sums = target.elements[INT32].shared(warps)
 
     def before_run(at, first, end):
-        """What the warps before this one find in their runs."""
         total, i = np.int32(0), np.int32(first + thread() % WARP)
         while i < end:
             total = np.int32(total + load(at, i))
@@ -164,56 +217,14 @@ def _begin(target: Target, threads: int) -> Any:
         barrier()
         return shuffle_from(before, thread() // WARP)
 
-    def run_on(at, first, end, total):
-        """Write what stands before each piece of a run; what stands before its end."""
-        start = first
-        while start < end:
-            i = np.int32(start + thread() % WARP)
-            here = np.int32(0)
-            if i < end:
-                here = load(at, i)
-            with_it = running(here)
-            if i < end:
-                store(at, i, total + with_it - here)
-            total = np.int32(total + shuffle_from(with_it, np.int32(WARP - 1)))
-            start = np.int32(start + WARP)
-        return total
-
-    def begin(f, pieces):
-        units, counts, warp = f.before * f.columns * DIGITS, counts_of(f), thread() // WARP
-        together, pieces = pieces > TOGETHER, np.int32(pieces)
-        unit = np.int64(block()) if together else np.int64(block()) * warps + warp
-        run = np.int32((pieces + warps - 1) // warps if together else pieces)
-        first = np.int32(min(warp * run, pieces) if together else 0)
-        end = np.int32(min(first + run, pieces))
-        while unit < units:
-            at, total = counts + 4 * unit * pieces, np.int32(0)
-            if together:
-                total = before_run(at, first, end)
-            total = run_on(at, first, end, total)
-            if thread() % WARP == 0 and (warp == warps - 1 or not together):
-                store(counts + 4 * units * pieces, unit, total)
-            unit += np.int64(blocks()) if together else np.int64(blocks()) * warps
-
-    return begin
+    return before_run
 
 
-def _deal(target: Target, word_at: Any, move: Any, piece_size: int, threads: int) -> Any:
-    """Each element of a piece goes behind those that precede it: those with smaller digits, those of earlier pieces, of
-    earlier warps, and of the warp.
-    """
-    warps = threads // WARP
-    counters, starts = target.elements[INT32].shared(warps * DIGITS), target.elements[INT32].shared(DIGITS)
+def _starts(target: Target, warps: int, threads: int) -> tuple[Any, Any]:
+    """Where the elements of each digit begin in the row, and where those of each warp do; in the block's memory."""
     load, get, put = target.elements[INT32].load, target.elements[INT32].get, target.elements[INT32].put
 
-    def clear(number):
-        k = np.int32(thread())
-        while k < warps * DIGITS:
-            put(number, k, np.int32(0))
-            k = np.int32(k + threads)
-
     def begin_digits(f, first, row, pieces):
-        """Where those of each digit begin in the row."""
         if thread() < WARP:
             totals, k = counts_of(f) + 4 * f.before * f.columns * DIGITS * pieces, thread() * EACH
             total = np.int32(0)
@@ -225,7 +236,6 @@ def _deal(target: Target, word_at: Any, move: Any, piece_size: int, threads: int
                 before = np.int32(before + load(totals, row * DIGITS + k + j))
 
     def begin_warps(f, number, first, row, piece, pieces):
-        """Where those of each warp begin."""
         k = np.int32(thread())
         while k < DIGITS:
             at = np.int32(get(first, k) + load(counts_of(f), (row * DIGITS + k) * pieces + piece))
@@ -237,21 +247,26 @@ def _deal(target: Target, word_at: Any, move: Any, piece_size: int, threads: int
                 place = np.int32(place + DIGITS)
             k = np.int32(k + threads)
 
-    def deal(f, digit, row, piece, pieces):
-        number, first, warp, lane = counters(), starts(), thread() // WARP, thread() % WARP
-        run = piece_size // warps
-        start = piece * piece_size + warp * run
-        end = min(start + run, f.length)
-        clear(number)
-        begin_digits(f, first, row, pieces)
-        barrier()
-        i = start + lane
+    return begin_digits, begin_warps
+
+
+def _deal(target: Target, word_at: Any, move: Any, piece_size: int, threads: int) -> Any:
+    """Each element of a piece goes behind those that precede it: those with smaller digits, those of earlier pieces, of
+    earlier warps, and of the warp.
+    """
+    warps = threads // WARP
+    counters, starts = target.elements[INT32].shared(warps * DIGITS), target.elements[INT32].shared(DIGITS)
+    get, put = target.elements[INT32].get, target.elements[INT32].put
+    begin_digits, begin_warps = _starts(target, warps, threads)
+
+    def count(f, digit, row, number, i, end):
         while i < end:
-            add_to(number, warp * DIGITS + digit_of(word_at(f, digit, row, i), digit), np.int32(1))
+            value = digit_of(word_at(f, digit, row, i), digit)
+            add_to(number, thread() // WARP * DIGITS + value, np.int32(1))
             i += WARP
-        barrier()
-        begin_warps(f, number, first, row, piece, pieces)
-        barrier()
+
+    def go(f, digit, row, number, start, end):
+        lane, own = thread() % WARP, thread() // WARP * DIGITS
         below = np.uint32((np.uint32(1) << np.uint32(lane)) - np.uint32(1))
         while start < end:
             i, word, value, to = start + lane, np.int64(0), np.int32(0), np.int32(0)
@@ -260,15 +275,31 @@ def _deal(target: Target, word_at: Any, move: Any, piece_size: int, threads: int
                 word = word_at(f, digit, row, i)
                 value = digit_of(word, digit)
             same = alike(value, inside)
-            rank, slot = popcount(same & below), warp * DIGITS + value
+            rank = popcount(same & below)
             if inside:
-                to = get(number, slot)
+                to = get(number, own + value)
             warp_barrier()
             if inside and rank == 0:
-                put(number, slot, to + popcount(same))
+                put(number, own + value, to + popcount(same))
             warp_barrier()
             if inside:
                 move(f, digit, row, np.int64(to + rank), word)
             start += WARP
+
+    def deal(f, digit, row, piece, pieces):
+        number, first, run = counters(), starts(), piece_size // warps
+        start = piece * piece_size + thread() // WARP * run
+        end = min(start + run, f.length)
+        k = np.int32(thread())
+        while k < warps * DIGITS:
+            put(number, k, np.int32(0))
+            k = np.int32(k + threads)
+        begin_digits(f, first, row, pieces)
+        barrier()
+        count(f, digit, row, number, start + thread() % WARP, end)
+        barrier()
+        begin_warps(f, number, first, row, piece, pieces)
+        barrier()
+        go(f, digit, row, number, start, end)
 
     return deal

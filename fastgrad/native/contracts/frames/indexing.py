@@ -41,8 +41,8 @@ INDEX = Frame(
 INDEX_PUT = INDEX.variant(out=reads("before", "n", "after"), x=updates())
 
 # The places of the elements that are not zero, `rank` numbers for each of the `found` first, side by side or else
-# apart. Without an address for them their number goes to `count`. A device of many blocks keeps behind it how many stand
-# before each piece, and is told how many `launches` there are: counting takes two.
+# apart. Without an address for them their number goes to `count`. A device of many blocks keeps behind it how many
+# stand before each piece, and is told how many `launches` there are: counting takes two.
 NONZERO_PIECE = 4096
 NONZERO = Frame(
     "nonzero",

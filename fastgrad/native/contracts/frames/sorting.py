@@ -5,9 +5,9 @@ divides its elements into buckets, all of one bucket before all of the next. `CO
 fall into each bucket. `BEGIN`: where those of each piece and bucket begin. `DEAL`: each word to its bucket. `ORDER`: a
 bucket is sorted, and written. A step is a piece or a bucket, so the result does not depend on how many go to a part.
 
-Note [Digits]: a device of many blocks sorts rows that no block has room for by the digits of their keys, from the lowest
-on. For each digit there are three launches: how many elements of each piece have which digit, where those begin, and the
-elements go there. The last digit takes them to their places in the result.
+Note [Digits]: a device of many blocks sorts rows that no block has room for by the digits of their keys, from the
+lowest on. For each digit there are three launches: how many elements of each piece have which digit, where those begin,
+and the elements go there. The last digit takes them to their places in the result.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ FEW_ROWS, SOUGHT = 64, 1 << 18
 MOST_PLACES = 1 << 32
 """Elements of the longest row: a place has half a word."""
 
-# A row has stride `after`; `columns` of them lie side by side, which are as many, but in a part of a launch. A device of
-# many blocks is told how many `launches` there are, one or those of Note [Digits], and by `steps` of how many blocks.
+# A row has stride `after`; `columns` of them lie side by side, which are as many, but in a part of a launch. A device
+# of many blocks is told how many `launches` there are, one or those of Note [Digits], and by `steps` how many blocks.
 SORTING = Frame(
     "sorting",
     values=writes("before", "k", "after"), places=writes("before", "k", "after", element=INT64),
