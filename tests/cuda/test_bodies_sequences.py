@@ -37,12 +37,17 @@ def same(program, *arrays):
         np.testing.assert_array_equal(found, expected)
 
 
+def put(x, mask):
+    x[mask] = 1
+    return x
+
+
 PROGRAMS = {
     "sort": lambda x: x.sort(1), "sort columns": lambda x: x.sort(0, descending=True),
     "argsort": lambda x: (x * 1, x.argsort(-1)), "topk": lambda x: x.topk(3, 1), "a mask": lambda x: (x[x > 0],),
     "rows by a mask": lambda x: (x[x[:, 0] > 0],), "places": lambda x: (x * 1, (x > 0).nonzero()),
     "no places": lambda x: (x * 1, (x > 99).nonzero(), *(x > 99).nonzero(as_tuple=True)),
-    "put by a mask": lambda x: (x.masked_fill(x > 0, 2.0), (x * 1).index_put((x > 0,), x.new_tensor(1.0))),
+    "put by a mask": lambda x: (x.masked_fill(x > 0, 2.0), put(x * 1, x > 0)),
     "the last axes": lambda x: (x.view(4, 3, 3).sort(1)[0],), "median": lambda x: (x.sort(1)[0][:, 4],),
 }  # fmt: skip
 
@@ -92,7 +97,8 @@ def test_ops_with_integers(driver):
 
 LAYERS = {
     "LSTM": (fg.nn.LSTM, {}), "GRU": (fg.nn.GRU, {}), "RNN": (fg.nn.RNN, {}),
-    "RNN of rectifiers": (fg.nn.RNN, {"nonlinearity": "relu"}), "LSTM with a projection": (fg.nn.LSTM, {"proj_size": 2}),
+    "RNN of rectifiers": (fg.nn.RNN, {"nonlinearity": "relu"}),
+    "LSTM with a projection": (fg.nn.LSTM, {"proj_size": 2}),
 }  # fmt: skip
 FORMS = {"one size": (None, {}), "packed, both ways": ([2, 4, 1], {"bidirectional": True, "num_layers": 2})}
 
