@@ -15,12 +15,15 @@ from fastgrad.kernels.cuda import device
 from fastgrad.kernels.cuda.compile import body_of
 from fastgrad.kernels.cuda.frames import view
 from fastgrad.kernels.keys import cells_of, globals_read
-from fastgrad.native.contracts.cuda import DIVIDED, DIVISOR_SHIFT, DIVISORS
+from fastgrad.native.contracts.cuda import DIVIDED, DIVISOR_SHIFT, DIVISORS, STEPPED, TILE
 from fastgrad.native.contracts.frame import Frame
 
 TARGET = device.simulated()
 PATIENCE = 120  # seconds after which threads that wait for each other wait in vain
-_TOGETHER = {device.barrier, device.barrier_any, device.shuffle_xor, device.shuffle_up, device.shuffle_from}
+_TOGETHER = {
+    device.barrier, device.barrier_any, device.warp_barrier, device.ballot, device.shuffle_xor, device.shuffle_up,
+    device.shuffle_from,
+}  # fmt: skip
 
 
 class Team:
@@ -54,6 +57,12 @@ class Team:
         found = list(self.values)
         warp.wait(PATIENCE)
         return found
+
+    def add(self, room: list[int], i: int, value: int) -> int:
+        with self.lock:
+            before = room[i]
+            room[i] = before + value
+            return before
 
     def room(self, key: int, count: int) -> list[object]:
         with self.lock:
@@ -109,11 +118,23 @@ def run(kernel, dtype: int, form: int, words, threads: int) -> None:
         taken += [np.int64(divisor(max(size, 1))) for size in extents]
         items = math.prod(extents)
     else:
-        items = math.prod(words[frame.place(i)] if isinstance(i, str) else i for i in body.items)
-    f, function = seen.read(taken), TARGET.made(body.run)
-    blocks = -(-int(items) // body.per_block)
-    for block in range(blocks):
-        run_block(function, f, block, body.threads, blocks)
+        items = math.prod(factor(item, frame, words) for item in body.items)
+    function, blocks = TARGET.made(body.run), -(-int(items) // body.per_block)
+    steps = [[]]
+    if body.kind == STEPPED:
+        steps = [[np.int64(k)] for k in range(words[frame.place(body.steps)] + body.more)]
+    for step in steps:
+        f = seen.read(taken + step)
+        for block in range(blocks):
+            run_block(function, f, block, body.threads, blocks)
+
+
+def factor(item, frame: Frame, words) -> int:
+    """What a field or a number of a launch's items stands for."""
+    if isinstance(item, int):
+        return item
+    name, _, tiled = item.partition("/")
+    return -(-words[frame.place(name)] // TILE) if tiled else words[frame.place(name)]
 
 
 def divisor(size: int) -> int:

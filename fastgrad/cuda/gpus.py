@@ -27,6 +27,7 @@ from fastgrad.native.contracts.cuda import (
     PRODUCT,
     SHORT_FRAME,
     STATISTICS,
+    TILED_FACTOR,
     TOO_MANY_ITEMS,
 )
 from fastgrad.native.contracts.frame import CONSTANT_FACTOR, Frame
@@ -311,7 +312,8 @@ class Gpu:
         values = {
             "kind": how.kind, "function": function, "n_words": how.n_words,
             "items": _encoded(how.items, kernel.frame(layout_class)),
-            "per_block": how.per_block, "threads": how.threads,
+            "per_block": how.per_block, "threads": how.threads, "more": how.more,
+            "steps": kernel.frame(layout_class).place(how.steps) if how.steps else 0,
         }  # fmt: skip
         for field, value in values.items():
             record[CUDA_KERNEL.fields[field][0]] = value
@@ -341,8 +343,16 @@ class Gpu:
 
 def _encoded(items: tuple[str | int, ...], frame: Frame) -> int:
     """Fields and numbers as `CUDA_KERNEL` has them."""
-    factors = [frame.place(item) + 1 if isinstance(item, str) else item | CONSTANT_FACTOR for item in items]
+    factors = [item | CONSTANT_FACTOR if isinstance(item, int) else _field(item, frame) for item in items]
     return int.from_bytes(bytes(factors).ljust(8, b"\0"), "little", signed=True)
+
+
+def _field(item: str, frame: Frame) -> int:
+    name, _, tiled = item.partition("/")
+    factor = frame.place(name) + 1
+    if tiled and factor >= TILED_FACTOR:
+        raise ValueError(f"frame {frame.name}: {name} lies too far behind to be counted by tiles")
+    return factor | (TILED_FACTOR if tiled else 0)
 
 
 # --- all of them -----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS, PLAIN
+from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS, PLAIN, STEPPED
 
 
 class Launch(NamedTuple):
@@ -15,13 +15,19 @@ class Launch(NamedTuple):
     ----------
     kind : int
     n_words : int
-        Words of the frame that are parameters, from the first on; behind those of a divided launch stand its divisors.
+        Words of the frame that are parameters, from the first on; behind those of a divided launch stand its divisors,
+        behind those of a stepped one the number of the step.
     items : tuple of str or int
         Fields and numbers whose product is the number of work items; of a divided launch these are its elements.
+        ``field/tile`` is a field that counts by tiles.
     per_block : int
         Items of a block.
     threads : int
         Of a block.
+    steps : str
+        Of a stepped launch the field that says how many steps there are.
+    more : int
+        And how many there are besides.
     """
 
     kind: int
@@ -29,11 +35,13 @@ class Launch(NamedTuple):
     items: tuple[str | int, ...] = ()
     per_block: int = 1
     threads: int = 1
+    steps: str = ""
+    more: int = 0
 
     @property
     def parameters(self) -> int:
         """How many parameters the kernel has."""
-        return self.n_words + (DIVISORS if self.kind == DIVIDED else 0)
+        return self.n_words + {DIVIDED: DIVISORS, STEPPED: 1}.get(self.kind, 0)
 
 
 class Body(NamedTuple):
@@ -43,7 +51,7 @@ class Body(NamedTuple):
     ----------
     run : callable, optional
         ``run(f)``, of the words of `device`; none where a launch is a call of the driver.
-    items, per_block, threads
+    items, per_block, threads, steps, more
         As in `Launch`.
     kind : int
     repeats : int, optional
@@ -59,7 +67,9 @@ class Body(NamedTuple):
     kind: int = PLAIN
     repeats: int | None = None
     resident: int = 768
+    steps: str = ""
+    more: int = 0
 
     def launch(self, n_words: int) -> Launch:
         """How it is launched with so many words of its frame."""
-        return Launch(self.kind, n_words, self.items, self.per_block, self.threads)
+        return Launch(self.kind, n_words, self.items, self.per_block, self.threads, self.steps, self.more)

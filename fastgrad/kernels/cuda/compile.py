@@ -42,6 +42,11 @@ BUILDERS: dict[str, str] = {
     "embedding:lookup": "embedding:lookup", "embedding:collect": "embedding:collect",
     "index:gather": "index:gather", "index:scatter_add": "index:scatter_add", "index:index": "index:index",
     "index:index_put": "index:index_put",
+    **{f"recurrent:{name}{back}": f"recurrent:{name}{back}" for back in ("", "_backward") for name in (
+        "lstm", "gru", "rnn_tanh", "rnn_relu",
+    )},
+    "sorting:select": "sorting:select", "index:nonzero": "nonzero:build",
+    "losses:probabilities": "losses:probabilities",
     "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""

@@ -126,6 +126,31 @@ def barrier_any(value):
     return here.team.any(bool(value))
 
 
+def warp_barrier():
+    """The same for the threads of a warp."""
+    here.team.exchange(None)
+
+
+def ballot(flag):
+    """The threads of this warp for which a flag is true, as bits from the lowest on."""
+    first = here.thread - here.thread % WARP
+    flags = here.team.exchange(bool(flag))[first : first + WARP]
+    return np.uint32(sum(1 << k for k, one in enumerate(flags) if one))
+
+
+def popcount(bits):
+    """How many bits of 32 are set."""
+    return np.int32(int(bits).bit_count())
+
+
+def add_to(room, i, value):
+    """Add to an int32 of the block's memory, whoever else does so at the same time; what it was before.
+
+    Who comes first nobody can tell.
+    """
+    return here.team.add(room, int(i), np.int32(value))
+
+
 def shuffle_xor(value, mask):
     """The value of the thread of this warp whose number differs in the bits of the mask."""
     return here.team.exchange(value)[here.thread ^ int(mask)]
@@ -225,8 +250,9 @@ def cospi(x):
 
 
 WORDS = (
-    "thread", "block", "blocks", "barrier", "barrier_any", "shuffle_xor", "shuffle_up", "shuffle_from", "quotient",
-    "high_product", "like", "where", "float_of", "bits_of_32", "divide", "fma",
+    "thread", "block", "blocks", "barrier", "barrier_any", "warp_barrier", "ballot", "popcount", "add_to",
+    "shuffle_xor", "shuffle_up", "shuffle_from", "quotient", "high_product", "like", "where", "float_of",
+    "bits_of_32", "divide", "fma",
     "absolute", "sqrt", "floor", "ceil", "trunc", "round_half_even", "copysign", "fmod", "power", "greater", "smaller",
     "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "sin", "cos", "erf", "sinpi",
     "cospi",

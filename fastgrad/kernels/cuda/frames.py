@@ -11,7 +11,7 @@ from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS
+from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS, STEPPED
 from fastgrad.native.contracts.frame import Frame
 
 
@@ -46,7 +46,8 @@ _TAKEN = (
 def view(declared: Frame, kind: int, repeats: int | None = None) -> View:
     """How a frame is seen; `repeats` is of how many of the last field there are, if not of all.
 
-    Behind the words that a divided launch takes of its frame stand its divisors.
+    Of a last field that has names there are as many as have one: shape rules write and launch no more. Behind the words
+    that a divided launch takes of its frame stand its divisors, behind those of a stepped one the number of the step.
     """
     scope: dict[str, Any] = {}
     names: list[str] = []
@@ -55,7 +56,9 @@ def view(declared: Frame, kind: int, repeats: int | None = None) -> View:
     n_words = 0
     for name, field in declared.declared.items():
         at = declared.fields[name][0]
-        count = repeats if name == last and repeats is not None else field.count
+        count = field.count
+        if name == last:
+            count = repeats if repeats is not None else len(field.singles) or count
         singles = [_word_or_part(declared, name, at + k * field.words, scope) for k in range(count)]
         names.append(f"{name}_" if name in _TAKEN else name)
         values.append(singles[0] if field.count == 1 else f"({''.join(s + ', ' for s in singles)})")
@@ -66,6 +69,9 @@ def view(declared: Frame, kind: int, repeats: int | None = None) -> View:
     if kind == DIVIDED:
         names.append("divisors")
         values.append(f"({''.join(f'w[{n_words + d}], ' for d in range(DIVISORS))})")
+    if kind == STEPPED:
+        names.append("step")
+        values.append(f"w[{n_words}]")
     scope["View"] = namedtuple("View", names)
     return View(f"View({', '.join(values)})", scope, n_words)
 

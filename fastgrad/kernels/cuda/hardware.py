@@ -69,6 +69,18 @@ def barrier_any(value):  # type: ignore[no-untyped-def]
     return cuda.syncthreads_or(types.int32(1 if value else 0)) != 0
 
 
+def warp_barrier():  # type: ignore[no-untyped-def]
+    cuda.syncwarp()
+
+
+def ballot(flag):  # type: ignore[no-untyped-def]
+    return types.uint32(cuda.ballot_sync(-1, flag))
+
+
+def popcount(bits):  # type: ignore[no-untyped-def]
+    return types.int32(cuda.popc(bits))
+
+
 def shuffle_xor(value, mask):  # type: ignore[no-untyped-def]
     return cuda.shfl_xor_sync(-1, value, mask)
 
@@ -186,11 +198,14 @@ def _of_toolkit(name: str) -> Any:
 @functools.cache
 def words(dtype: int) -> dict[str, Any]:
     """What stands for the words of `device`; functions of numbers are those of a dtype."""
-    functions = (thread, block, blocks, barrier, barrier_any, shuffle_xor, shuffle_up, shuffle_from)
+    functions = (
+        thread, block, blocks, barrier, barrier_any, warp_barrier, ballot, popcount, shuffle_xor, shuffle_up,
+        shuffle_from,
+    )  # fmt: skip
     found: dict[str, Any] = {f.__name__: device_function(f) for f in functions}
     found |= {
         "quotient": quotient, "high_product": high_product, "like": like, "where": where, "float_of": float_of,
-        "bits_of_32": bits_of_32, "divide": divide, "fma": fma,
+        "bits_of_32": bits_of_32, "divide": divide, "fma": fma, "add_to": add_to,
     }  # fmt: skip
     found |= _MATH
     for word, names in _BY_DTYPE.items():
@@ -281,6 +296,16 @@ def _store_some(code: int, count: int) -> Any:
         return types.void(types.int64, values), emit
 
     return store
+
+
+@intrinsic
+def add_to(context, room, i, value):  # type: ignore[no-untyped-def]
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        at = inner.cast(builder, args[1], signature.args[1], types.int64)
+        pointer = builder.gep(_pointer(builder, args[0], _I32, SHARED), [at])
+        return builder.atomic_rmw("add", pointer, args[2], "monotonic")
+
+    return types.int32(types.int64, i, types.int32), emit
 
 
 _rooms = itertools.count()

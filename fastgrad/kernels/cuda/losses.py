@@ -1,4 +1,4 @@
-"""Kernels of the negative log likelihood on the CUDA device.
+"""Kernels of the negative log likelihood, and of probabilities, on the CUDA device.
 
 Where there is one loss of all, one block adds it up, and where there is one of each, what the weights come to. The grid
 is the same for every size, so that there is a result of nothing as well.
@@ -13,7 +13,7 @@ import numpy as np
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import Target, block, thread
 from fastgrad.kernels.cuda.places import part_of, split
-from fastgrad.kernels.cuda.reports import checking
+from fastgrad.kernels.cuda.reports import checking, reporting
 from fastgrad.kernels.cuda.teams import TOGETHER, added, sums, whole
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames.losses import EACH, MEAN
@@ -93,3 +93,21 @@ def nll_backward(kernel: Any, dtype: int, layout_class: int, target: Target, thr
             at += threads
 
     return Body(run, ("rows", "classes", "inner"), per_block, threads)
+
+
+def probabilities(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    """Report if an element does not lie in [0, 1]."""
+    e, report, per_block = target.elements[dtype], reporting(target), threads * 4
+    load, zero, one = e.load, e.constant(0), e.constant(1)
+
+    def run(f):
+        i, end = part_of(f.n, per_block)
+        fits = True
+        while i < end:
+            x = load(f.x, i)
+            fits = fits and x >= zero and x <= one
+            i += threads
+        if not fits:
+            report(f, 0, 0)
+
+    return Body(run, ("n",), per_block, threads)

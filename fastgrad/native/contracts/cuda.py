@@ -12,16 +12,20 @@ from fastgrad.native.contracts.record import Part
 # --- kernels ---------------------------------------------------------------------------------------------------
 
 CUDA_KERNEL = Part(
-    "cuda_kernel", kind=1, function=1, n_words=1, items=1, per_block=1, threads=1,
+    "cuda_kernel", kind=1, function=1, n_words=1, items=1, per_block=1, threads=1, steps=1, more=1,
 )  # fmt: skip
 """What stands behind a cell of the kernel table: how it is launched, the driver's handle, the words that are its
 parameters; `items`, up to six factors of one byte each from the lowest on, whose product is the number of work
-items: the place of a field plus one, or a number with `contracts.frame.CONSTANT_FACTOR`; how many items a block
-takes, and its threads."""
+items: the place of a field plus one, with `TILED_FACTOR` if it counts by tiles, or a number with
+`contracts.frame.CONSTANT_FACTOR`; how many items a block takes, and its threads. Of a stepped launch the place of the
+field that says how many steps there are, and how many there are besides."""
+TILED_FACTOR, TILE = 0x40, 32
+"""The mark of a field that counts by tiles of so many, of which the last one may be in part empty."""
 
 # Kinds of launches. Divided: behind the words of a strided frame follow `DIVISORS` divisors, and the items are its
-# elements. The others are calls of the driver or of cuBLAS, and no kernels.
-PLAIN, DIVIDED, UPLOAD, DOWNLOAD, ZEROED, PRODUCT = range(6)
+# elements. Stepped: the kernel is launched once for each step, whose number stands behind the words of the frame; all
+# blocks of a step are done before the next one begins. The others are calls of the driver or of cuBLAS, and no kernels.
+PLAIN, DIVIDED, UPLOAD, DOWNLOAD, ZEROED, PRODUCT, STEPPED = range(7)
 
 DIVISOR_SHIFT = 32
 DIVISORS = MAX_DIMS

@@ -31,6 +31,9 @@ from fastgrad.native.contracts.cuda import (
     PRODUCT,
     SHORT_FRAME,
     SIZE_KEY,
+    STEPPED,
+    TILE,
+    TILED_FACTOR,
     TOO_MANY_ITEMS,
     UPLOAD,
     ZEROED,
@@ -61,7 +64,12 @@ def items_of(k, frame):
         factor = k.items >> 8 * j & 0xFF
         if factor == 0:
             break
-        items *= factor & ~CONSTANT_FACTOR if factor & CONSTANT_FACTOR else words(frame)[factor - 1]
+        if factor & CONSTANT_FACTOR:
+            items *= factor & ~CONSTANT_FACTOR
+        elif factor & TILED_FACTOR:
+            items *= (words(frame)[(factor & ~TILED_FACTOR) - 1] + TILE - 1) // TILE
+        else:
+            items *= words(frame)[factor - 1]
     return items
 
 
@@ -120,6 +128,21 @@ def launch_divided(g, k, frame):
 
 
 @native_once
+def launch_steps(g, k, frame):
+    """Launch a kernel once for each step."""
+    parameters = _parameters()
+    for j in range(k.n_words):
+        words(parameters)[j] = words(frame)[j]
+    items, code = items_of(k, frame), 0
+    for step in range(words(frame)[k.steps] + k.more):
+        words(parameters)[k.n_words] = step
+        code = put_into_queue(g, k, parameters, k.n_words + 1, items)
+        if code != 0:
+            break
+    return code
+
+
+@native_once
 def call_driver(g, k, frame):
     """Do what is no kernel."""
     if k.kind == ZEROED:
@@ -151,6 +174,8 @@ def launch(frame):
             code = put_into_queue(g, k, c.frame, k.n_words, items_of(k, c.frame))
         elif k.kind == DIVIDED:
             code = launch_divided(g, k, c.frame)
+        elif k.kind == STEPPED:
+            code = launch_steps(g, k, c.frame)
         else:
             code = call_driver(g, k, c.frame)
         if code == 0 and g.synchronous != 0 and k.kind != DOWNLOAD:

@@ -22,6 +22,7 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.base.pyapi import bytearray_type, py_bytearray_size, py_bytearray_text
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames.filling import BETWEEN, BY_STEP, IN_WORDS, PER_BLOCK
+from fastgrad.native.contracts.frames.indexing import NONZERO_PIECE
 from fastgrad.native.contracts.limits import N_RANDOM_KERNELS
 from fastgrad.native.contracts.ops import SHAPE_FILLED, SHAPE_SEQUENCE
 from fastgrad.native.contracts.status import INTERNAL, OK
@@ -159,7 +160,8 @@ def nonzero(op, h, by_rows):
         return source
     t = tensor(source)
     sizes = words(stack_small())
-    count = new_tensor(INT64, t.device, 0, sizes)
+    sizes[0] = 1 + (t.numel + NONZERO_PIECE - 1) // NONZERO_PIECE
+    count = new_tensor(INT64, t.device, 1, sizes)
     if failed(count):
         return finished(source, count)
     f = frames.nonzero(stack_frame())
@@ -173,18 +175,22 @@ def nonzero(op, h, by_rows):
     for k in range(t.ndim):
         f.sizes[k] = t.shape[k]
     f.found = 0
-    status = launch_frame(op_record(op).kernel, t.device, t.dtype, f, t.numel)
-    found = word_in(count) if not failed(status) else status
-    drop(count)
+    f.launches = 2
+    found = 0
+    if t.numel > 0:
+        status = launch_frame(op_record(op).kernel, t.device, t.dtype, f, t.numel)
+        found = word_in(count) if not failed(status) else status
     if failed(found):
+        drop(count)
         return finished(source, found)
     sizes[0] = found if by_rows else f.rank
     sizes[1] = f.rank if by_rows else found
     out = new_tensor(INT64, t.device, 2, sizes)
     if not failed(out) and tensor(out).numel > 0:
         f.places = tensor(out).data
-        f.count = 0
         f.found = found
+        f.launches = 1
         out = finished(out, launch_frame(op_record(op).kernel, t.device, t.dtype, f, t.numel))
+    drop(count)
     drop(source)
     return out

@@ -12,20 +12,28 @@ from fastgrad.native.contracts.frames.sorting import (
     COUNT,
     COUNTERS,
     DEAL,
+    DIGIT_PIECE,
+    DIGITS,
+    FEW_ROWS,
+    FITS,
     LONG,
     MARKS,
     MOST_PLACES,
     ORDER,
     PADDING,
+    PASSES,
     PIECE,
     ROWS,
+    SOUGHT,
 )
 from fastgrad.native.contracts.ops import AS_OPERANDS
 from fastgrad.native.contracts.status import INTERNAL, SORT_LENGTH
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
+from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous, in_strides
 from fastgrad.native.shapes.rows import DIM_STAYS, extents_in_memory, row_sizes
+from fastgrad.native.tensors.elements import itemsize
 from fastgrad.native.tensors.layouts import follow, lay_out
 from fastgrad.native.tensors.tensors import new_tensor
 
@@ -34,8 +42,32 @@ FEW = 4  # a larger part of a row is not sought, but sorted with all of it
 
 
 @native
+def plan_elsewhere(x, f):
+    """Decide in how many launches, of how many blocks, another device sorts, and how much room it needs: words.
+
+    See Note [Digits] in `contracts.frames.sorting`.
+    """
+    rows = f.before * f.columns
+    sought = f.k <= FITS and (rows >= FEW_ROWS or f.length <= SOUGHT)
+    if f.length <= FITS:
+        width = 1
+        while width < f.length:
+            width *= 2
+        f.steps = (rows + FITS // width - 1) // (FITS // width)
+        return 0
+    f.steps = rows
+    if sought:
+        return 0
+    f.launches = PASSES * itemsize(tensor(x).dtype)
+    pieces = (f.length + DIGIT_PIECE - 1) // DIGIT_PIECE
+    f.steps = product(rows, pieces)
+    counters = product(rows * DIGITS, 1 + pieces)
+    return total(product(2, tensor(x).numel), (counters + 1) // 2)
+
+
+@native
 def scratch_for(x, work, f):
-    """Room for the counters and rows of each thread: a new tensor."""
+    """Room for the counters and rows of each thread, or what another device needs: a new tensor."""
     t = tensor(x)
     size = words(stack_small())
     # Words of each row, as many to sort by digits, and the elements of each row.
@@ -44,6 +76,9 @@ def scratch_for(x, work, f):
     f.scratch.nbytes = size[0] * 8
     f.scratch.count = most_threads(t.device, work)
     size[0] = product(size[0], f.scratch.count)
+    f.launches = 1
+    if t.device != HOST:
+        size[0] = max(size[0], plan_elsewhere(x, f))
     return new_tensor(INT64, t.device, 1, size)
 
 
@@ -86,7 +121,7 @@ def run_select(op, x, values, places, f):
     if t.numel == 0 or f.k == 0:
         return 0
     work = t.numel * WORK
-    long = t.numel == f.length and f.length >= LONG and f.k >= f.length // FEW
+    long = t.device == HOST and t.numel == f.length and f.length >= LONG and f.k >= f.length // FEW
     scratch = scratch_for_long(x, work, f) if long else scratch_for(x, work, f)
     if failed(scratch):
         return scratch

@@ -44,9 +44,11 @@ INDEX = Frame(
 INDEX_PUT = INDEX.variant(out=reads("before", "n", "after"), x=updates(), splits=(_BY_OUTER,))
 
 # The places of the elements that are not zero, `rank` numbers for each of the `found` first, side by side or else
-# apart. Without an address for them their number goes to `count`.
+# apart. Without an address for them their number goes to `count`. A device of many blocks keeps behind it how many
+# stand before each piece, and is told how many `launches` there are: counting takes two.
+NONZERO_PIECE = 4096
 NONZERO = Frame(
     "nonzero",
     places=writes("rank", "found", element=INT64), count=updates(element=INT64), x=reads("n"), n=size(), rank=size(),
-    found=size(), by_rows=number(), sizes=size(count=MAX_DIMS),
+    found=size(), by_rows=number(), launches=size(), sizes=size(count=MAX_DIMS),
 )  # fmt: skip
