@@ -49,7 +49,7 @@ COUNTING = ("optim:adam", "optim:adagrad")  # how far a thread goes on they find
 
 def mine():
     """The kernels that are compiled for CUDA."""
-    return [k for k in KERNELS if k.builder in compilation.BUILDERS and compilation.dtypes_of(k)]
+    return [k for k in KERNELS if k.builder in compilation.BUILDERS]
 
 
 # Formulas, which differ from each other in arithmetic alone, for all architectures; the others for one.
@@ -72,7 +72,7 @@ def representatives() -> list[tuple[str, int, int, tuple[str, ...]]]:
     """Each kernel for one dtype; of formulas, which differ in nothing else, few in other layouts."""
     found = []
     for kernel in mine():
-        dtype = next(d for d in (FLOAT32, INT32, *kernel.dtypes) if d in compilation.dtypes_of(kernel))
+        dtype = next(d for d in (FLOAT32, INT32, *kernel.dtypes) if d in kernel.dtypes)
         everywhere = kernel.builder != "elementwise:build" or kernel.name in FORMULAS
         found.append((kernel.name, dtype, FLAT, ARCHITECTURES if everywhere else ("sm_90",)))
     found += [(name, FLOAT32, STRIDED, ARCHITECTURES) for name in STRIDES]
@@ -81,12 +81,7 @@ def representatives() -> list[tuple[str, int, int, tuple[str, ...]]]:
 
 
 def everything(dtype: int) -> list[tuple[str, int, int, tuple[str, ...]]]:
-    return [
-        (k.name, d, form, ("sm_90",))
-        for k in mine()
-        for d, form in k.cells()
-        if d == dtype and d in compilation.dtypes_of(k)
-    ]
+    return [(k.name, d, form, ("sm_90",)) for k in mine() for d, form in k.cells() if d == dtype]
 
 
 def may_have_doubles(kernel) -> bool:
