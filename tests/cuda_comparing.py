@@ -6,6 +6,7 @@ import ctypes
 import functools
 
 import numpy as np
+from cuda_halves import read, stored, unit_of_half
 from cuda_simulator import run as run_simulated
 from cuda_simulator import words_of
 
@@ -121,33 +122,3 @@ def bits(value: float) -> int:
 
 def uniform(count: int, seed: int, dtype: int = FLOAT32) -> np.ndarray:
     return stored(np.random.default_rng(seed).uniform(0.1, 1, count), dtype)
-
-
-# --- halves, which are compared as numbers ----------------------------------------------------------------------
-
-
-def kind_of(dtype: int) -> np.dtype:
-    """What elements are to NumPy: of halves their bits."""
-    return np.dtype(np.uint16 if dtype in HALVES else DTYPES[dtype])
-
-
-def stored(values: np.ndarray, dtype: int) -> np.ndarray:
-    """Numbers as elements of a dtype; what lies between two of bfloat16 is cut off."""
-    if dtype == FLOAT16:
-        return values.astype(np.float16).view(np.uint16)
-    if dtype in HALVES:
-        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    return values.astype(DTYPES[dtype])
-
-
-def read(array: np.ndarray, dtype: int) -> np.ndarray:
-    """Elements as numbers: halves as float32."""
-    if dtype == FLOAT16:
-        return array.view(np.float16).astype(np.float32)
-    return (array.astype(np.uint32) << 16).view(np.float32) if dtype in HALVES else array
-
-
-def unit_of_half(values: np.ndarray, dtype: int) -> np.ndarray:
-    """How far apart halves are around numbers above zero."""
-    digits, least = (11, -13) if dtype == FLOAT16 else (8, -125)
-    return np.ldexp(1.0, np.maximum(np.frexp(values)[1], least) - digits)

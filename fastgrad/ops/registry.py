@@ -39,6 +39,7 @@ from fastgrad.native.contracts.ops import (
     EVERY_GRADIENT,
     FIRST,
     FUSED,
+    HALVES_ON_GPUS,
     IDENTITY,
     IN_FLOAT32,
     JOINT,
@@ -128,7 +129,7 @@ class Op:
         if name in BY_NAME:
             raise ValueError(f"an op named {name!r} exists already")
         if kernel is not None and kind != ELEMENTWISE and kernel.only_wide():
-            flags |= IN_FLOAT32
+            flags |= IN_FLOAT32 | (HALVES_ON_GPUS if kernel.gpu_dtypes else 0)
         self.name = name
         self.kind = kind
         self.takes_numbers = kind == ELEMENTWISE or (kind == STRUCTURED and forward == SHAPE_REDUCED)

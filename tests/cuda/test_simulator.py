@@ -6,7 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from cuda_comparing import ROWS, agree, bits, both, kind_of, numbers, read, stored
+from cuda_comparing import ROWS, agree, bits, both, numbers
+from cuda_halves import kind_of, read, stored
 
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,

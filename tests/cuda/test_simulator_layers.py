@@ -12,13 +12,11 @@ from cuda_comparing import (
     bits,
     both,
     close,
-    kind_of,
     numbers,
-    read,
     run_simulated,
-    stored,
     uniform,
 )
+from cuda_halves import kind_of, read, stored
 from cuda_simulator import words_of
 
 from fastgrad.kernels.cuda import index, losses, optim

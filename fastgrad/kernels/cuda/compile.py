@@ -18,7 +18,8 @@ from fastgrad.kernels.cuda.builder import Body, Launch
 from fastgrad.kernels.keys import by_value
 from fastgrad.native.build import cache
 from fastgrad.native.contracts.cuda import DOWNLOAD, PRODUCT, UPLOAD, ZEROED
-from fastgrad.native.contracts.element_types import DTYPES, WIDE
+from fastgrad.native.contracts.element_types import DTYPES, FLOATS
+from fastgrad.native.contracts.limits import FIRST_GPU
 
 BUILDERS: dict[str, str] = {
     "elementwise:build": "elementwise:build",
@@ -79,10 +80,10 @@ def built(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubi
     ImportError
         If it has to be compiled, and there is nothing to compile it with.
     """
-    kernel.need(dtype, layout_class)
+    kernel.need(dtype, layout_class, FIRST_GPU)
     kind = CALLS.get(kernel.name)
-    if kind == PRODUCT and dtype in WIDE:  # integers are multiplied by a kernel, which cuBLAS has none for
-        return Cubin(b"", "", Launch(PRODUCT, kernel.frame(layout_class).place("step_b") + 1))
+    if kind == PRODUCT and dtype in FLOATS:  # integers are multiplied by a kernel, which cuBLAS has none for
+        return Cubin(b"", "", Launch(PRODUCT, kernel.frame(layout_class).words))
     if kind not in (None, PRODUCT):
         return Cubin(b"", "", Launch(kind, kernel.frame(layout_class).words))
     name = unit_name(kernel, dtype, layout_class, architecture)

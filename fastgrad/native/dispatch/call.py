@@ -9,9 +9,11 @@ from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
+from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.native.contracts.ops import (
     BY_COLUMNS,
     ELEMENTWISE,
+    HALVES_ON_GPUS,
     IN_FLOAT32,
     KEEPS_FLOAT32,
     REDUCTION,
@@ -77,7 +79,8 @@ def computed(op, n, ins, n_attrs, attrs, outs, n_outs):
 
 @native
 def half_among(info, n, ins):
-    """The half dtype of the operands of an op that converts them; -1 if there is none, or not all may be converted.
+    """The half dtype of the operands of an op that converts them; -1 if there is none, or not all may be converted,
+    or need not be where they are.
 
     Then the op says what is wrong with its operands, as it does where there are no halves.
     """
@@ -85,6 +88,8 @@ def half_among(info, n, ins):
     for k in range(n):
         if ins[k] == 0 or not is_floating(tensor(ins[k]).dtype):
             continue
+        if info.flags & HALVES_ON_GPUS and tensor(ins[k]).device >= FIRST_GPU:
+            return -1
         dtype = tensor(ins[k]).dtype
         if found < 0:
             found = dtype
