@@ -184,6 +184,11 @@ class Op:
         self._write("saved_order", self.saving.places_word)
         self._write("order", self.saving.inputs_word)
 
+    def add_flags(self, flags: int) -> None:
+        """Declare more of an op."""
+        self.facts["flags"] |= flags
+        self._write("flags", self.facts["flags"])
+
     def variant(self, suffix: str, node: str, edges: int | None = None, flags: int = 0) -> Op:
         """The op under the name ``<name>.<suffix>`` for calls that PyTorch records as another node.
 

@@ -7,12 +7,13 @@ from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_small, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.element_types import FLOAT32
-from fastgrad.native.contracts.flags import GRAD_ENABLED
+from fastgrad.native.contracts.flags import GPU_AUTOCAST, GRAD_ENABLED
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.native.contracts.ops import (
     BY_COLUMNS,
     ELEMENTWISE,
+    FLOAT32_IN_AUTOCAST,
     HALVES_ON_GPUS,
     IN_FLOAT32,
     KEEPS_FLOAT32,
@@ -177,8 +178,34 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
     return count
 
 
+@native_once
+def in_autocast(op, n, ins, n_attrs, attrs, outs, n_outs):
+    """As `call`, over halves on GPUs as float32. That they are converted is recorded."""
+    given = words(stack_small())
+    target = words(stack_small())
+    target[0] = FLOAT32
+    wide = words(stack_small())
+    count = 0
+    for k in range(n):
+        wide[k] = ins[k]
+        if ins[k] == 0 or not is_half(tensor(ins[k]).dtype) or tensor(ins[k]).device < FIRST_GPU:
+            continue
+        if not failed(count):
+            given[0] = ins[k]
+            count = call(runtime().cast_op, 1, given, 1, target, outs, 1)
+            wide[k] = outs[0] if not failed(count) else ins[k]
+    if not failed(count):
+        count = call(op, n, wide, n_attrs, attrs, outs, n_outs)
+    for k in range(n):
+        if wide[k] != ins[k]:
+            drop(wide[k])
+    return count
+
+
 @native
 def call_entry(op, n, ins, n_attrs, attrs, outs, n_outs):
     """`call` for Python."""
     enter()
+    if runtime().mode & GPU_AUTOCAST and op_record(op).flags & FLOAT32_IN_AUTOCAST:
+        return in_autocast(op, n, ins, n_attrs, attrs, outs, n_outs)
     return call(op, n, ins, n_attrs, attrs, outs, n_outs)
