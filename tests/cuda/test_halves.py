@@ -270,3 +270,19 @@ def test_without_a_gpu_it_is_off(no_driver):
     with pytest.warns(UserWarning, match="CUDA is not available"):
         assert not fg.amp.GradScaler("cuda").is_enabled()
     assert fg.cuda.is_bf16_supported() is False
+
+
+def test_a_function_that_leaves_autocast_does_what_it_did_when_it_is_called_again(driver):
+    from fastgrad.functions.autocasting import lower_precision
+    from fastgrad.functions.plans import planned
+
+    @planned
+    @lower_precision
+    def weights(x):
+        return F.softmax(x, 1) @ x
+
+    x = fg.tensor(numbers(4, 4), device="cuda")
+    for _ in range(4):
+        with fg.autocast("cuda"):
+            assert weights(x).dtype is fg.float16
+            assert F.softmax(x, 1).dtype is fg.float32

@@ -178,6 +178,12 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
     return count
 
 
+@native
+def is_half_on_gpu(h):
+    """Whether an operand is a half, and on a GPU."""
+    return h != 0 and is_half(tensor(h).dtype) and tensor(h).device >= FIRST_GPU
+
+
 @native_once
 def in_autocast(op, n, ins, n_attrs, attrs, outs, n_outs):
     """As `call`, over halves on GPUs as float32. That they are converted is recorded."""
@@ -188,9 +194,7 @@ def in_autocast(op, n, ins, n_attrs, attrs, outs, n_outs):
     count = 0
     for k in range(n):
         wide[k] = ins[k]
-        if ins[k] == 0 or not is_half(tensor(ins[k]).dtype) or tensor(ins[k]).device < FIRST_GPU:
-            continue
-        if not failed(count):
+        if is_half_on_gpu(ins[k]) and not failed(count):
             given[0] = ins[k]
             count = call(runtime().cast_op, 1, given, 1, target, outs, 1)
             wide[k] = outs[0] if not failed(count) else ins[k]
@@ -204,8 +208,18 @@ def in_autocast(op, n, ins, n_attrs, attrs, outs, n_outs):
 
 @native
 def call_entry(op, n, ins, n_attrs, attrs, outs, n_outs):
-    """`call` for Python."""
+    """`call` for Python.
+
+    A plan is run in the mode in which its function is called; where that is autocast, and the function has turned it
+    off before it calls an op that would ask for it, there is no plan.
+    """
     enter()
-    if runtime().mode & GPU_AUTOCAST and op_record(op).flags & FLOAT32_IN_AUTOCAST:
-        return in_autocast(op, n, ins, n_attrs, attrs, outs, n_outs)
+    if op_record(op).flags & FLOAT32_IN_AUTOCAST:
+        rt = runtime()
+        if rt.mode & GPU_AUTOCAST:
+            return in_autocast(op, n, ins, n_attrs, attrs, outs, n_outs)
+        if rt.recorder != 0 and rt.recorder_mode & GPU_AUTOCAST:
+            for k in range(n):
+                if is_half_on_gpu(ins[k]):
+                    rt.recorder = 0
     return call(op, n, ins, n_attrs, attrs, outs, n_outs)
