@@ -69,9 +69,7 @@ class GradScaler:
     ) -> None:
         self._device = device
         if enabled and device == "cuda" and not gpus.count():
-            warnings.warn(
-                "fastgrad.cuda.amp.GradScaler is enabled, but CUDA is not available. Disabling.", stacklevel=2
-            )
+            warnings.warn("GradScaler is enabled, but CUDA is not available. Disabling.", stacklevel=2)
             enabled = False
         self._enabled = enabled
         if not enabled:

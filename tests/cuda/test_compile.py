@@ -68,7 +68,7 @@ FORMULAS = (
     "lstm_state",
     "bitwise_not",
 )
-OF_HALVES = ("add", "exp", "where", "softplus_dx_dx", "copy_from_9", "copy_from_0")
+OF_HALVES = ("exp", "softplus_dx_dx", "copy_from_9")
 STRIDES = ("assign", "exp", "add", "where", "clamp", "clamp_dx", "copy_from_8", "copy_from_0", "lstm_state")
 
 
@@ -81,9 +81,9 @@ def representatives() -> list[tuple[str, int, int, tuple[str, ...]]]:
         found.append((kernel.name, dtype, FLAT, ARCHITECTURES if everywhere else ("sm_90",)))
     found += [(name, FLOAT32, STRIDED, ARCHITECTURES) for name in STRIDES]
     of_halves = [k for k in mine() if BFLOAT16 in k.dtypes and k.builder != "elementwise:build"]
-    for dtype in HALVES:
-        found += [(k.name, dtype, FLAT, ("sm_90",)) for k in of_halves]
-        found += [(name, dtype, form, ARCHITECTURES) for name in OF_HALVES for form in (FLAT, STRIDED)]
+    found += [(k.name, BFLOAT16, FLAT, ("sm_90",)) for k in of_halves]
+    found += [(name, dtype, FLAT, ARCHITECTURES) for name in OF_HALVES for dtype in HALVES]
+    found += [("where", dtype, STRIDED, ("sm_90",)) for dtype in HALVES]
     found += [(name, dtype, INPLACE, ("sm_90",)) for name in ("add", "where") for dtype in (BOOL, FLOAT32)]
     return found
 
