@@ -68,7 +68,7 @@ FORMULAS = (
     "lstm_state",
     "bitwise_not",
 )
-OF_HALVES = ("exp", "softplus_dx_dx", "copy_from_9")
+OF_HALVES = ("exp", "copy_from_9")
 STRIDES = ("assign", "exp", "add", "where", "clamp", "clamp_dx", "copy_from_8", "copy_from_0", "lstm_state")
 
 
