@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 
 import numpy as np
+from cuda_halves import read, stored, unit_of_half
 from cuda_simulator import run as run_simulated
 from cuda_simulator import words_of
 
 from fastgrad.kernels.compile import compile_kernel
-from fastgrad.native.contracts.element_types import DTYPES, FLOAT32
+from fastgrad.native.contracts.element_types import DTYPES, FLOAT16, FLOAT32, HALVES
 from fastgrad.ops.kernel_table import KERNELS
 
 ROWS = {kernel.name: kernel for kernel in KERNELS}
@@ -62,28 +64,42 @@ def agree(
     of_largest: float = 0,
     **values,
 ) -> None:
-    """Compare both: equal, or floats so many units in the last place apart, at least of a part of the largest."""
+    """Compare both: equal, or floats so many units in the last place apart, at least of a part of the largest.
+
+    Halves are equal where float32 has to be, and else one unit apart.
+    """
     mine, theirs = both(name, dtype, form, outs, threads, **values)
     for key, expected in theirs.items():
         got = mine[key]
+        if expected.dtype == np.uint16:
+            got, expected = (read(array, dtype) for array in (got, expected))
+            unit = functools.partial(unit_of_half, dtype=dtype)
+            close(got, expected, min(ulps, 1), f"{name} {DTYPES[dtype]} {key}", of_largest, unit)
+            continue
         if expected.dtype.kind != "f":
             np.testing.assert_array_equal(got, expected, err_msg=f"{name} {DTYPES[dtype]} {key}")
             continue
         close(got, expected, ulps, f"{name} {DTYPES[dtype]} {key}", of_largest)
 
 
-def close(got: np.ndarray, expected: np.ndarray, ulps: float, what: str, of_largest: float = 0) -> None:
+def close(
+    got: np.ndarray, expected: np.ndarray, ulps: float, what: str, of_largest: float = 0, unit_of=np.spacing
+) -> None:
     np.testing.assert_array_equal(np.isnan(got), np.isnan(expected), err_msg=what)
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(got[~finite], expected[~finite], err_msg=what)
     least = np.abs(expected[finite]).max(initial=0) * expected.dtype.type(of_largest)
-    unit = np.spacing(np.maximum(np.abs(expected[finite]), max(least, np.finfo(expected.dtype).tiny)))
+    unit = unit_of(np.maximum(np.abs(expected[finite]), max(least, np.finfo(expected.dtype).tiny)))
     off = np.abs(got[finite].astype(np.float64) - expected[finite]) / unit
     assert off.size == 0 or off.max() <= ulps, f"{what}: {off.max():.1f} ulp"
 
 
 def numbers(rng: np.random.Generator, count: int, dtype: int) -> np.ndarray:
     """Numbers of any size, among them special ones."""
+    if dtype in HALVES:
+        found = numbers(rng, count, FLOAT32)
+        found[: count // 8] *= np.float32(2.0**-18 if dtype == FLOAT16 else 2.0**-130)
+        return stored(found, dtype)
     kind = np.dtype(DTYPES[dtype])
     if kind == np.bool_:
         return rng.random(count) < 0.5
@@ -105,4 +121,4 @@ def bits(value: float) -> int:
 
 
 def uniform(count: int, seed: int, dtype: int = FLOAT32) -> np.ndarray:
-    return np.random.default_rng(seed).uniform(0.1, 1, count).astype(DTYPES[dtype])
+    return stored(np.random.default_rng(seed).uniform(0.1, 1, count), dtype)

@@ -20,6 +20,7 @@ class Facts(NamedTuple):
     divisions: int
     nbytes: int
     threads: int
+    external: int
 
 
 @functools.cache
@@ -46,7 +47,7 @@ def facts(cell: tuple[str, int, int, tuple[str, ...]]) -> list[Facts] | str:
             stack, stores, loads = (sum(map(int, column)) for column in zip(*of_functions, strict=True))
             spilled, doubles = stores + loads, ".f64" in made.ptx
             divisions = len(re.findall(r"\b(?:div|rem)\.[su]64", made.ptx))
-            of_code = (len(made.code), made.launch.threads)
+            of_code = (len(made.code), made.launch.threads, made.ptx.count(".extern .func"))
             found.append(Facts(int(registers), stack, spilled, doubles, divisions, *of_code))
     except Exception as error:
         return f"{type(error).__name__}: {error}"

@@ -5,41 +5,89 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastgrad import dtypes
 from fastgrad.autograd.modes import Mode
+from fastgrad.cuda import gpus, properties
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.flags import AUTOCAST, AUTOCAST_BFLOAT16, AUTOCAST_FLOAT16
+from fastgrad.native.contracts.flags import (
+    AUTOCAST_BFLOAT16,
+    AUTOCAST_FLOAT16,
+    CPU_AUTOCAST,
+    GPU_AUTOCAST,
+    GPU_AUTOCAST_BFLOAT16,
+    GPU_AUTOCAST_FLOAT16,
+)
 from fastgrad.places import device as Device  # noqa: N812
 
-_MODES = {dtypes.bfloat16: AUTOCAST_BFLOAT16, dtypes.float16: AUTOCAST_FLOAT16}
+
+class _Kind(NamedTuple):
+    """Autocast on one kind of devices: the modes of a thread for each dtype, all of them, the dtype that is usual."""
+
+    modes: dict[dtypes.dtype, int]
+    all: int
+    dtype: dtypes.dtype
+
+
+_KINDS = {
+    "cpu": _Kind(
+        {dtypes.bfloat16: AUTOCAST_BFLOAT16, dtypes.float16: AUTOCAST_FLOAT16}, CPU_AUTOCAST, dtypes.bfloat16
+    ),
+    "cuda": _Kind(
+        {dtypes.bfloat16: GPU_AUTOCAST_BFLOAT16, dtypes.float16: GPU_AUTOCAST_FLOAT16},
+        GPU_AUTOCAST,
+        dtypes.float16,
+    ),
+}
 
 
 def _need_device(name: str, device_type: Any) -> str:
     """The name of a kind of devices; ValueError where it is no text, RuntimeError where there is no such kind."""
     if not isinstance(device_type, str):
         raise ValueError(f"{name}(): expected `device_type` of type `str`, got: `{type(device_type)}`")
-    if device_type != "cpu":
+    if device_type not in _KINDS:
         Device(device_type)
     return device_type
+
+
+def _is_on(device_type: str, dtype: dtypes.dtype, enabled: bool) -> bool:
+    """Whether autocast is on inside a context that asks for it; else that is said in a warning."""
+    if not enabled:
+        return False
+    if device_type == "cuda" and not gpus.count():
+        warnings.warn("CUDA is not available. Disabling autocast.", stacklevel=3)
+        return False
+    if device_type == "cuda" and dtype is dtypes.bfloat16 and not properties.is_bf16_supported():
+        raise RuntimeError("Current CUDA Device does not support bfloat16. Please switch dtype to float16.")
+    if dtype not in _KINDS[device_type].modes:
+        name = device_type.upper()
+        warnings.warn(
+            f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
+            f"{name} Autocast only supports dtypes of fastgrad.bfloat16, fastgrad.float16 currently.",
+            stacklevel=3,
+        )
+        return False
+    return True
 
 
 class autocast(Mode):  # noqa: N801 - the name that PyTorch's users write
     """Inside, products of matrices, convolutions and attention run in a half dtype, losses in float32.
 
     What comes out of the former is of the half dtype, and other functions compute in what they get. Parameters stay as
-    they are, and so do the dtypes of their gradients. Losses (and ``prod``) convert halves to float32; ``cat`` and
-    ``stack`` join tensors in the widest of their dtypes. Nothing happens to float64.
+    they are, and so do the dtypes of their gradients. Losses (and ``prod``) convert halves to float32. On the CPU
+    ``cat`` and ``stack`` join tensors in the widest of their dtypes. On GPUs, exponentials, logarithms, powers, sums,
+    softmax, norms and the normalisation of layers and groups run in float32 as well. Nothing happens to float64.
 
     A context, and a decorator of functions. The backward pass belongs outside; it runs in the dtypes of the forward.
 
     Parameters
     ----------
     device_type : str
-        ``"cpu"``.
+        ``"cpu"`` or ``"cuda"``: functions of tensors there choose their dtype.
     dtype : dtype, optional
-        bfloat16 if not given; or float16. With another one there is a warning, and autocast is off inside.
+        float16 or bfloat16; by default the latter on the CPU and the former on GPUs. With another one, and for GPUs
+        where there are none, there is a warning, and autocast is off inside.
     enabled : bool
         Whether autocast is on inside, or off.
     cache_enabled : bool, optional
@@ -50,7 +98,7 @@ class autocast(Mode):  # noqa: N801 - the name that PyTorch's users write
     ValueError
         If `device_type` is no text.
     RuntimeError
-        If there is no such device.
+        If there is no such device, or it does not support bfloat16.
     TypeError
         If `dtype` is no dtype.
 
@@ -72,20 +120,16 @@ class autocast(Mode):  # noqa: N801 - the name that PyTorch's users write
         """The context."""
         self = super().__new__(cls)
         self.device = _need_device("autocast", device_type)
+        if device_type not in _KINDS:
+            raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+        kind = _KINDS[device_type]
         if dtype is not None and not isinstance(dtype, dtypes.dtype):
             raise TypeError(
                 f"autocast(): argument 'dtype' must be fastgrad.dtype, not {type(dtype).__name__}"
             )
-        self.fast_dtype = dtypes.bfloat16 if dtype is None else dtype
-        if enabled and self.fast_dtype not in _MODES:
-            warnings.warn(
-                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
-                "CPU Autocast only supports dtypes of fastgrad.bfloat16, fastgrad.float16 currently.",
-                stacklevel=2,
-            )
-            enabled = False
-        self._on = _MODES[self.fast_dtype] if enabled else 0
-        self._off = AUTOCAST & ~self._on
+        self.fast_dtype = kind.dtype if dtype is None else dtype
+        self._on = kind.modes[self.fast_dtype] if _is_on(device_type, self.fast_dtype, enabled) else 0
+        self._off = kind.all & ~self._on
         return self
 
     def __init__(
@@ -99,11 +143,11 @@ class autocast(Mode):  # noqa: N801 - the name that PyTorch's users write
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether there is autocast for a kind of devices."""
-    return _need_device("is_autocast_available", device_type) == "cpu"
+    return _need_device("is_autocast_available", device_type) in _KINDS
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Whether autocast is on for a kind of devices; without one, as in PyTorch, for ``"cuda"``, which is not there.
+    """Whether autocast is on for a kind of devices; without one, as in PyTorch, for ``"cuda"``.
 
     Examples
     --------
@@ -112,15 +156,15 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
     ...     fg.is_autocast_enabled("cpu")
     True
     """
-    if device_type is None or _need_device("is_autocast_enabled", device_type) != "cpu":
-        return False
-    return bool(rt.get_mode() & AUTOCAST)
+    name = "cuda" if device_type is None else _need_device("is_autocast_enabled", device_type)
+    return name in _KINDS and bool(rt.get_mode() & _KINDS[name].all)
 
 
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
-    """The half dtype of the innermost autocast; bfloat16 where none is on."""
-    _need_device("get_autocast_dtype", device_type)
-    return dtypes.float16 if rt.get_mode() & AUTOCAST_FLOAT16 else dtypes.bfloat16
+    """The half dtype of the innermost autocast; where none is on, bfloat16 of the CPU and float16 of GPUs."""
+    kind = _KINDS.get(_need_device("get_autocast_dtype", device_type), _KINDS["cpu"])
+    mode = rt.get_mode()
+    return next((dtype for dtype, bit in kind.modes.items() if mode & bit), kind.dtype)
 
 
 def is_autocast_cache_enabled() -> bool:

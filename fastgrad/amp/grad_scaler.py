@@ -7,9 +7,11 @@ from __future__ import annotations
 import ctypes
 import enum
 import math
+import warnings
 from typing import Any
 
 from fastgrad.autograd.modes import no_grad
+from fastgrad.cuda import gpus
 from fastgrad.dtypes import float16, float32
 from fastgrad.functions import creation
 from fastgrad.native.build.loader import TensorBase
@@ -30,7 +32,8 @@ class GradScaler:
     Parameters
     ----------
     device : str
-        Where the gradients are: ``"cpu"``; accepted and otherwise without effect.
+        Where the gradients are. For ``"cuda"`` without a GPU there is a warning, and nothing is scaled; otherwise it
+        has no effect.
     init_scale, growth_factor, backoff_factor : float
         The factor, and by what it is multiplied after `growth_interval` steps without an infinite gradient, or after
         one with it.
@@ -65,6 +68,9 @@ class GradScaler:
         enabled: bool = True,
     ) -> None:
         self._device = device
+        if enabled and device == "cuda" and not gpus.count():
+            warnings.warn("GradScaler is enabled, but CUDA is not available. Disabling.", stacklevel=2)
+            enabled = False
         self._enabled = enabled
         if not enabled:
             return
@@ -123,8 +129,8 @@ class GradScaler:
         self._states[id(optimizer)] = _State.UNSCALED
 
     def _unscale(self, optimizer: Any) -> bool:
-        """Divide gradients; whether one is infinite or NaN."""
-        found = False
+        """Divide gradients; whether one is infinite or NaN, which is asked once for each device."""
+        finite: dict[str, Any] = {}
         inverse = 1.0 / self._scale if self._scale else math.inf
         with no_grad():
             for group in optimizer.param_groups:
@@ -133,9 +139,10 @@ class GradScaler:
                         continue
                     if p.grad.dtype is float16:
                         raise ValueError("Attempting to unscale FP16 gradients.")
-                    found = found or not bool(p.grad.isfinite().all())
+                    where, own = str(p.grad.device), p.grad.isfinite().all()
+                    finite[where] = finite[where] & own if where in finite else own
                     p.grad.mul_(inverse)
-        return found
+        return not all(bool(fits) for fits in finite.values())
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the optimizer's `step`, with gradients divided by the factor, unless one of them is infinite or NaN.

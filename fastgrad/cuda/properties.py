@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from fastgrad.cuda import gpus
 from fastgrad.cuda.driver import VERSION, Driver, find, version_name
 from fastgrad.cuda.selection import gpu_of, index_of
-from fastgrad.native.contracts.element_types import BFLOAT16, WITHOUT_HALVES
+from fastgrad.native.contracts.element_types import SUPPORTED_DTYPES
 
 _ATTRIBUTES = {
     "multi_processor_count": 16, "warp_size": 10, "max_threads_per_block": 1, "max_threads_per_multi_processor": 39,
@@ -18,7 +18,7 @@ _ATTRIBUTES = {
 """The driver's numbers of what it tells about a device."""
 
 
-COMPUTED = WITHOUT_HALVES
+COMPUTED = SUPPORTED_DTYPES
 """The dtypes that kernels of GPUs have elements of."""
 
 
@@ -96,12 +96,13 @@ def get_arch_list() -> list[str]:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the current GPU computes with tensors of bfloat16; False as long as its kernels do not, or without one.
+    """Whether the current GPU computes with tensors of bfloat16; False without one.
 
     Parameters
     ----------
     including_emulation : bool
-        Also where the GPU itself does not know the dtype: arithmetic is in float32.
+        Also where its tensor cores do not know the dtype: kernels compute in float32 anyway, and products of matrices
+        are left to cuBLAS.
 
     Examples
     --------
@@ -109,9 +110,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     >>> fg.cuda.is_bf16_supported() and not fg.cuda.is_available()
     False
     """
-    if not gpus.count() or BFLOAT16 not in COMPUTED:
-        return False
-    return including_emulation or gpu_of().capability >= (8, 0)
+    return gpus.count() > 0 and (including_emulation or gpu_of().capability >= (8, 0))
 
 
 def is_tf32_supported() -> bool:

@@ -24,6 +24,7 @@ from fastgrad.functions.arguments import (
     is_tensor,
     need_tensor,
 )
+from fastgrad.functions.autocasting import widest_on_gpus
 from fastgrad.functions.creation import full, tensor, zeros
 from fastgrad.functions.data import array_of
 from fastgrad.functions.elementwise import fill_value, inplace
@@ -459,6 +460,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
 
 @public()
 @planned
+@widest_on_gpus
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
     need_tensor("scatter_add", input)

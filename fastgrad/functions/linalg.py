@@ -6,7 +6,7 @@ from typing import Any
 
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
-from fastgrad.functions.autocasting import lower_precision
+from fastgrad.functions.autocasting import lower_precision, lower_precision_on_gpus, widest_on_gpus
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, reshape, t, transpose, unsafe_view, unsqueeze
@@ -42,6 +42,7 @@ def bmm(input: Any, mat2: Any) -> Any:
 
 @public()
 @planned
+@lower_precision_on_gpus
 def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix and a vector."""
     _need_tensors("mv", input, vec, "vec")
@@ -54,6 +55,7 @@ def mv(input: Any, vec: Any) -> Any:
 
 @public()
 @planned
+@widest_on_gpus
 def dot(input: Any, tensor: Any) -> Any:
     """The sum of the products of two vectors' elements."""
     alike = _have_dims(1, input, tensor) and _field(input, _DTYPE) == _field(tensor, _DTYPE)

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, as_flag, need_tensor
+from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.index import where
 from fastgrad.functions.plans import planned, unplanned
 from fastgrad.functions.public import public
@@ -154,6 +155,7 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
     return _norm("vector_norm", x, ord, dim, keepdim, dtype)
 
 
+@full_precision_on_gpus
 def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     need_tensor(name, x)
     if dtype is not None:

@@ -10,6 +10,7 @@ from fastgrad.native.host import arrays, devices, threads
 from fastgrad.ops import (
     activations,
     attention,
+    autocasting,
     convolution,
     dropout,
     elementwise,
@@ -69,6 +70,7 @@ def _install() -> None:
         "negative": "neg", "absolute": "abs", "invert": "bitwise_not",
         "lt": "lt", "le": "le", "eq": "eq", "ne": "ne", "gt": "gt", "ge": "ge",
     }  # fmt: skip
+    autocasting.declare()
     for k, operator in enumerate(OPERATORS):
         runtime_set("operators", registry.BY_NAME[names[operator.removeprefix("inplace_")]].id, k)
 
@@ -78,6 +80,7 @@ _install()
 __all__ = [
     "activations",
     "attention",
+    "autocasting",
     "convolution",
     "dropout",
     "elementwise",

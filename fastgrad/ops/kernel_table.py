@@ -16,7 +16,7 @@ from fastgrad.native.build.loader import runtime_set
 from fastgrad.native.contracts.element_types import BOOL, DTYPES, FLOAT16, FLOAT32, INT64, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frame import MAX_REACHES, STATUS, UPDATE, Frame
 from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE
-from fastgrad.native.contracts.limits import MAX_INPUTS, MAX_KERNELS, N_LAYOUTS, SPLIT_WORDS
+from fastgrad.native.contracts.limits import FIRST_GPU, MAX_INPUTS, MAX_KERNELS, N_LAYOUTS, SPLIT_WORDS
 from fastgrad.native.contracts.split import encoded
 
 Builder = Callable[["Kernel", int, int], "tuple[Callable[..., None], dict[str, Any]]"]
@@ -46,6 +46,8 @@ class Kernel:
         kernel's dtype and the frame leaves it open.
     dtypes : tuple of int
         For which dtypes there is such a kernel.
+    gpu_dtypes : tuple of int
+        For which there is one on GPUs besides.
     forms : tuple of int
         Layout classes in which it is launched.
     hint : str, optional
@@ -65,6 +67,7 @@ class Kernel:
         inputs: tuple[str, ...] = (),
         elements: dict[str, int] | None = None,
         dtypes: tuple[int, ...] = SUPPORTED_DTYPES,
+        gpu_dtypes: tuple[int, ...] = (),
         forms: tuple[int, ...] = (FLAT,),
         hint: str = "",
         requires: str = "",
@@ -84,6 +87,7 @@ class Kernel:
         self.inputs = inputs
         self.elements = elements or {}
         self.dtypes = dtypes
+        self.gpu_dtypes = gpu_dtypes
         self.forms = forms
         self.hint = hint
         self.requires = requires
@@ -117,9 +121,10 @@ class Kernel:
         runtime_set("splits", _place_of_splits(_encoded(frame)), at)
         self._described.add(form)
 
-    def cells(self) -> list[tuple[int, int]]:
-        """All dtypes and layout classes for which it is ever asked."""
-        cells = [(dtype, form) for dtype in self.dtypes for form in self.forms]
+    def cells(self, device: int = 0) -> list[tuple[int, int]]:
+        """All dtypes and layout classes for which it is ever asked on a device."""
+        dtypes = self.dtypes + (self.gpu_dtypes if device >= FIRST_GPU else ())
+        cells = [(dtype, form) for dtype in dtypes for form in self.forms]
         if self.elements.get("out") == BOOL:  # only over a bool can the result be written
             cells = [(dtype, form) for dtype, form in cells if form != INPLACE or dtype == BOOL]
         return cells
@@ -128,9 +133,9 @@ class Kernel:
         """The declaration of what the kernel gets in a layout class."""
         return _frame(self._frame, form, self.inputs, tuple(self.elements.items()))
 
-    def takes(self, dtype: int) -> bool:
-        """Whether the kernel exists for a dtype."""
-        return dtype in self.dtypes
+    def takes(self, dtype: int, device: int = 0) -> bool:
+        """Whether the kernel exists for a dtype on a device."""
+        return dtype in self.dtypes or (device >= FIRST_GPU and dtype in self.gpu_dtypes)
 
     def only_wide(self) -> bool:
         """Whether it computes with floats, but has none for halves: see Note [Halves]."""
@@ -145,11 +150,11 @@ class Kernel:
         """What to do with a tensor of a dtype that the kernel does not take."""
         return self.hint or _conversion(dtype, self.dtypes)
 
-    def need(self, dtype: int, form: int) -> None:
+    def need(self, dtype: int, form: int, device: int = 0) -> None:
         """Raise where there is no such kernel: NotImplementedError if it lacks the dtype."""
-        if not self.takes(dtype):
+        if not self.takes(dtype, device):
             raise NotImplementedError(self.advice(dtype))
-        if (dtype, form) not in self.cells():
+        if (dtype, form) not in self.cells(device):
             raise RuntimeError(f"kernel {self.name!r} is not declared for layout class {form}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.element_types import WIDE, WIDE_NUMBERS
+from fastgrad.native.contracts.element_types import HALVES, WIDE, WIDE_NUMBERS
 from fastgrad.native.contracts.frames import matrices
 from fastgrad.native.contracts.ops import (
     BY_COLUMNS,
@@ -20,8 +20,10 @@ from fastgrad.ops.registry import Op
 from fastgrad.ops.shape import t, transpose, unsqueeze
 from fastgrad.ops.spread import number
 
-GEMM = Kernel("gemm", "panels:product", frame=matrices.GEMM, dtypes=WIDE_NUMBERS, requires="gemm:find_blas")
-GEMV = Kernel("gemv", "gemv:build", frame=matrices.GEMM, dtypes=WIDE_NUMBERS)
+GEMM = Kernel(
+    "gemm", "panels:product", frame=matrices.GEMM, dtypes=WIDE_NUMBERS, gpu_dtypes=HALVES, requires="gemm:find_blas"
+)  # fmt: skip
+GEMV = Kernel("gemv", "gemv:build", frame=matrices.GEMM, dtypes=WIDE_NUMBERS, gpu_dtypes=HALVES)
 in_panels = Op(
     "panels", STRUCTURED, ("x",), kernel=Kernel("panels", "panels:build", frame=matrices.PANELS, dtypes=WIDE),
     forward=SHAPE_PANELS, flags=FLOAT_ONLY,

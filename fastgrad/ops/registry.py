@@ -39,6 +39,7 @@ from fastgrad.native.contracts.ops import (
     EVERY_GRADIENT,
     FIRST,
     FUSED,
+    HALVES_ON_GPUS,
     IDENTITY,
     IN_FLOAT32,
     JOINT,
@@ -127,7 +128,7 @@ class Op:
         if name in BY_NAME:
             raise ValueError(f"an op named {name!r} exists already")
         if kernel is not None and kind != ELEMENTWISE and kernel.only_wide():
-            flags |= IN_FLOAT32
+            flags |= IN_FLOAT32 | (HALVES_ON_GPUS if kernel.gpu_dtypes else 0)
         self.name = name
         self.kind = kind
         self.takes_numbers = kind == ELEMENTWISE or (kind == STRUCTURED and forward == SHAPE_REDUCED)
@@ -178,6 +179,11 @@ class Op:
         for field, value in (self.facts | facts).items():
             if value:  # the table begins with zeros, which for a gradient says that there is none
                 self._write(field, value)
+
+    def add_flags(self, flags: int) -> None:
+        """Declare more of an op."""
+        self.facts["flags"] |= flags
+        self._write("flags", self.facts["flags"])
 
     def variant(self, suffix: str, node: str, edges: int | None = None, flags: int = 0) -> Op:
         """The op under the name ``<name>.<suffix>`` for calls that PyTorch records as another node.

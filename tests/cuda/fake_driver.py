@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fastgrad.cuda.blas import PRODUCT
+from fastgrad.cuda.blas import PRODUCT, SUMS_IN_FLOAT32
 from fastgrad.cuda.driver import FATAL, SIGNATURES, Driver
 from fastgrad.cuda.gpus import Compiler, Gpu
 from fastgrad.kernels.compile import compile_kernel
@@ -25,12 +25,22 @@ from fastgrad.kernels.cuda.compile import BUILDERS, CALLS, Cubin, body_of, built
 from fastgrad.kernels.cuda.frames import view
 from fastgrad.native.contracts.cuda import DIVISORS, OUT_OF_MEMORY, PLAIN
 from fastgrad.native.contracts.cuda import PRODUCT as A_PRODUCT
-from fastgrad.native.contracts.element_types import FLOAT32
+from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
+    DTYPES,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    HALVES,
+)
 from fastgrad.native.contracts.limits import FRAME_WORDS
+from tests.cuda_halves import kind_of, read, rounded
 from tests.cuda_simulator import TARGET, run_block
 from tests.stand_in import Enclave
 
 _LETTERS = {"P": ctypes.c_void_p, "Z": ctypes.c_size_t, "i": ctypes.c_int, "q": ctypes.c_int64}
+_KINDS = {0: FLOAT32, 1: FLOAT64, 2: FLOAT16, 14: BFLOAT16}  # of matrices, as cuBLAS numbers them
 _GEMM = "PiiqqqPPiqqPiqqPPiqqqii"
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _FRESH = 0xA5
@@ -319,6 +329,7 @@ class FakeDriver(Driver):
             "cublasCreate_v2": "P",
             "cublasSetStream_v2": "PP",
             "cublasSetWorkspace_v2": "PPZ",
+            "cublasSetMathMode": "Pi",
             PRODUCT: _GEMM,
         }
         made = {
@@ -342,39 +353,50 @@ class FakeDriver(Driver):
     def _cublasSetWorkspace_v2(self, handle: int, workspace: int, nbytes: int) -> int:
         return 0 if handle in self._streams and workspace else 1
 
+    def _cublasSetMathMode(self, handle: int, mode: int) -> int:
+        return 0 if handle in self._streams and mode == SUMS_IN_FLOAT32 else 7
+
     def _cublasGemmStridedBatchedEx_64(self, handle: int, *args: Any) -> int:
         """Matrices by columns, as cuBLAS has them."""
         ta, tb, m, n, k, alpha, a, kind_a, lda, step_a, b, kind_b, ldb, step_b, beta, *rest = args
         c, kind_c, ldc, step_c, batch, compute, _ = rest
-        wide = kind_a == 1
+        number = ctypes.c_double if kind_a == 1 else ctypes.c_float
         valid = lda >= max(1, k if ta else m) and ldb >= max(1, n if tb else k) and ldc >= max(1, m)
         if (
             handle not in self._streams
             or not valid
             or kind_a != kind_b
             or kind_a != kind_c
-            or compute != (70 if wide else 68)
+            or compute != (70 if kind_a == 1 else 68)
+            or kind_a not in _KINDS
         ):
             return 7
-        number = ctypes.c_double if wide else ctypes.c_float
-        if number.from_address(alpha).value != 1 or number.from_address(beta).value != 0:
-            return 7
-        self.launched.append("product")
+        factor, before = number.from_address(alpha).value, number.from_address(beta).value
+        dtype = _KINDS[kind_a]
+        kind = kind_of(dtype)
+        self.launched.append(f"product of {DTYPES[dtype]}" if dtype in HALVES else "product")
 
-        def matrix(address: int, rows: int, columns: int, ld: int, transposed: int) -> Any:
+        def matrix(address: int, rows: int, columns: int, ld: int) -> Any:
             shape = (ld if columns == 0 else ld * (columns - 1) + rows,)
-            flat = np.ctypeslib.as_array((number * shape[0]).from_address(address))
-            view = np.lib.stride_tricks.as_strided(flat, (rows, columns), (flat.itemsize, ld * flat.itemsize))
-            return view.T if transposed else view
+            flat = np.frombuffer((ctypes.c_char * (shape[0] * kind.itemsize)).from_address(address), kind)
+            return np.lib.stride_tricks.as_strided(flat, (rows, columns), (flat.itemsize, ld * flat.itemsize))
+
+        def factor_of(address: int, rows: int, columns: int, ld: int, transposed: int) -> Any:
+            if transposed:
+                return read(matrix(address, columns, rows, ld).T.copy(), dtype)
+            return read(matrix(address, rows, columns, ld).copy(), dtype)
 
         def product() -> None:
             with self.enclave:
                 for i in range(batch):
-                    x = matrix(a + i * step_a * flat_bytes, k if ta else m, m if ta else k, lda, ta)
-                    y = matrix(b + i * step_b * flat_bytes, n if tb else k, k if tb else n, ldb, tb)
-                    matrix(c + i * step_c * flat_bytes, m, n, ldc, 0)[...] = x @ y
+                    x = factor_of(a + i * step_a * kind.itemsize, m, k, lda, ta)
+                    y = factor_of(b + i * step_b * kind.itemsize, k, n, ldb, tb)
+                    out = matrix(c + i * step_c * kind.itemsize, m, n, ldc)
+                    total = factor * (x @ y)
+                    if before:
+                        total += before * read(out.copy(), dtype)
+                    out[...] = rounded(total, dtype) if dtype in HALVES else total
 
-        flat_bytes = ctypes.sizeof(number)
         self._put(self._streams[handle], product)
         return 0
 
@@ -384,7 +406,7 @@ class FakeDriver(Driver):
         """The CPU's kernel behind the interface of a GPU's."""
         if kernel.name.startswith("convolution"):
             raise NotImplementedError("the CPU's kernel for convolutions wants several launches")
-        if kernel.name in CALLS and not (CALLS[kernel.name] == A_PRODUCT and dtype < FLOAT32):
+        if kernel.name in CALLS and not (CALLS[kernel.name] == A_PRODUCT and dtype not in FLOATS):
             return built(kernel, dtype, layout_class, architecture)
         run = _KERNEL(compile_kernel(kernel, dtype, layout_class))
         code = self.add_kernel(kernel.name, lambda frame, blocks: run(frame))

@@ -15,11 +15,14 @@ from fastgrad.kernels.cuda.builder import Launch
 from fastgrad.native.build import cache
 from fastgrad.native.contracts.cuda import DIVIDED, DOWNLOAD, PLAIN, UPLOAD, ZEROED
 from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
     BOOL,
     DTYPES,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
     FLOATS,
+    HALVES,
     INT32,
     SUPPORTED_DTYPES,
 )
@@ -49,7 +52,7 @@ COUNTING = ("optim:adam", "optim:adagrad")  # how far a thread goes on they find
 
 def mine():
     """The kernels that are compiled for CUDA."""
-    return [k for k in KERNELS if k.builder in compilation.BUILDERS and compilation.dtypes_of(k)]
+    return [k for k in KERNELS if k.builder in compilation.BUILDERS and k.dtypes]
 
 
 # Formulas, which differ from each other in arithmetic alone, for all architectures; the others for one.
@@ -65,6 +68,7 @@ FORMULAS = (
     "lstm_state",
     "bitwise_not",
 )
+OF_HALVES = ("exp", "copy_from_9")
 STRIDES = ("assign", "exp", "add", "where", "clamp", "clamp_dx", "copy_from_8", "copy_from_0", "lstm_state")
 
 
@@ -72,21 +76,20 @@ def representatives() -> list[tuple[str, int, int, tuple[str, ...]]]:
     """Each kernel for one dtype; of formulas, which differ in nothing else, few in other layouts."""
     found = []
     for kernel in mine():
-        dtype = next(d for d in (FLOAT32, INT32, *kernel.dtypes) if d in compilation.dtypes_of(kernel))
+        dtype = next(d for d in (FLOAT32, INT32, *kernel.dtypes) if d in kernel.dtypes)
         everywhere = kernel.builder != "elementwise:build" or kernel.name in FORMULAS
         found.append((kernel.name, dtype, FLAT, ARCHITECTURES if everywhere else ("sm_90",)))
     found += [(name, FLOAT32, STRIDED, ARCHITECTURES) for name in STRIDES]
+    of_halves = [k for k in mine() if BFLOAT16 in k.dtypes and k.builder != "elementwise:build"]
+    found += [(k.name, BFLOAT16, FLAT, ("sm_90",)) for k in of_halves]
+    found += [(name, dtype, FLAT, ARCHITECTURES) for name in OF_HALVES for dtype in HALVES]
+    found += [("where", dtype, STRIDED, ("sm_90",)) for dtype in HALVES]
     found += [(name, dtype, INPLACE, ("sm_90",)) for name in ("add", "where") for dtype in (BOOL, FLOAT32)]
     return found
 
 
 def everything(dtype: int) -> list[tuple[str, int, int, tuple[str, ...]]]:
-    return [
-        (k.name, d, form, ("sm_90",))
-        for k in mine()
-        for d, form in k.cells()
-        if d == dtype and d in compilation.dtypes_of(k)
-    ]
+    return [(k.name, d, form, ("sm_90",)) for k in mine() for d, form in k.cells() if d == dtype]
 
 
 def may_have_doubles(kernel) -> bool:
@@ -111,6 +114,8 @@ def wrong(cell: tuple[str, int, int], found: list[Facts] | str) -> list[str]:
             problems.append(f"{what}: computes in float64")
         if facts.divisions and dtype in FLOATS and kernel.builder not in COUNTING:
             problems.append(f"{what}: {facts.divisions} divisions of 64 bits")
+        if facts.external:
+            problems.append(f"{what}: calls functions that are not its own")
         if facts.registers * facts.threads > 1 << 16:
             problems.append(f"{what}: {facts.registers} registers of {facts.threads} threads")
     return problems
@@ -121,6 +126,36 @@ def test_kernels_compile():
     found = compiled(representatives())
     problems = [text for cell, facts in found.items() for text in wrong(cell, facts)]
     assert not problems, "\n".join(problems)
+
+
+def conversions(name: str, dtype: int, architecture: str) -> tuple[str, set[str]]:
+    """The PTX of a kernel, and what it converts to and from halves with."""
+    from fastgrad.kernels.cuda.assemble import assembled
+
+    ptx = assembled(ROWS[name], dtype, FLAT, architecture).ptx
+    return ptx, {word for word in re.findall(r"\bcvt\.\S+", ptx) if "f16" in word}
+
+
+@needs_compiler
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_halves_are_converted_by_single_instructions(architecture):
+    for name, whole in (("exp", True), ("tanh", True), ("copy_from_8", False)):
+        ptx, found = conversions(name, FLOAT16, architecture)
+        assert found == {"cvt.rn.f16.f32"} | ({"cvt.f32.f16"} if whole else set())
+        other, found = conversions(name, BFLOAT16, architecture)
+        assert found == {"cvt.rn.bf16.f32"}
+        for text in (ptx, other):
+            assert not re.search(r"\.extern \.func|\.local|\bcall", text)
+            if whole:  # eight of them at a time
+                assert re.search(r"\bld\.global\.v4\.[ubf]32", text)
+                assert re.search(r"\bst\.global\.v4\.[ubf]32", text)
+
+
+@needs_compiler
+def test_without_an_instruction_bfloat16_is_rounded_by_integers():
+    ptx, found = conversions("exp", BFLOAT16, "sm_75")
+    assert not found
+    assert not re.search(r"\.extern \.func|\.local|\bcall", ptx)
 
 
 @needs_compiler

@@ -7,13 +7,17 @@ import itertools
 import numpy as np
 import pytest
 from cuda_comparing import ROWS, agree, bits, both, numbers
+from cuda_halves import kind_of, read, stored
 
-from fastgrad.kernels.cuda.compile import dtypes_of
 from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
     BOOL,
     DTYPES,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
+    FLOATS,
+    HALVES,
     INT32,
     INT64,
     UINT8,
@@ -52,11 +56,11 @@ def operands(name: str, dtype: int, count: int, seed: int = 0) -> dict[str, np.n
 
 
 def result_of(name: str, dtype: int, count: int) -> np.ndarray:
-    return np.zeros(count, DTYPES[ROWS[name].frame().element("out", dtype)])
+    return np.zeros(count, kind_of(ROWS[name].frame().element("out", dtype)))
 
 
-CASES = [(name, dtype) for name in EVERYWHERE for dtype in dtypes_of(ROWS[name])] + [
-    (name, dtype) for name in OF_FLOATS for dtype in (FLOAT32, FLOAT64)
+CASES = [(name, dtype) for name in EVERYWHERE for dtype in ROWS[name].dtypes] + [
+    (name, dtype) for name in OF_FLOATS for dtype in FLOATS
 ]
 
 
@@ -70,15 +74,16 @@ def test_formulas(name, dtype):
 
 @pytest.mark.parametrize("count", [0, 1, 7, 64, 511, 512, 513, 1100])
 @pytest.mark.parametrize("shift", [0, 1])
-def test_flat_sizes_and_addresses(count, shift):
-    a, b = (v[shift:] for v in operands("add", FLOAT32, count + shift).values())
-    agree("add", FLOAT32, FLAT, {"out": np.zeros(count, np.float32)}, 0, 32, n=count, a=a, b=b)
+@pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16], ids=DTYPES.__getitem__)
+def test_flat_sizes_and_addresses(count, shift, dtype):
+    a, b = (v[shift:] for v in operands("add", dtype, count + shift).values())
+    agree("add", dtype, FLAT, {"out": np.zeros(count, kind_of(dtype))}, 0, 32, n=count, a=a, b=b)
     condition = np.arange(count + shift)[shift:] % 3 == 0
-    out = {"out": np.zeros(count, np.float32)}
-    agree("where", FLOAT32, FLAT, out, 0, 32, n=count, a=a, b=b, condition=condition)
+    out = {"out": np.zeros(count, kind_of(dtype))}
+    agree("where", dtype, FLAT, out, 0, 32, n=count, a=a, b=b, condition=condition)
 
 
-@pytest.mark.parametrize("dtype", [UINT8, FLOAT32, INT64])
+@pytest.mark.parametrize("dtype", [UINT8, FLOAT32, INT64, *HALVES])
 def test_inplace(dtype):
     a, b = operands("mul", dtype, 300).values()
     agree("mul", dtype, INPLACE, {"out": a}, 0, 32, n=300, b=b)
@@ -89,7 +94,7 @@ def strided(rank, sizes, **operand_strides):
     return values | {f"{name}__strides": list(strides) for name, strides in operand_strides.items()}
 
 
-@pytest.mark.parametrize("dtype", [BOOL, INT32, FLOAT32])
+@pytest.mark.parametrize("dtype", [BOOL, INT32, FLOAT32, *HALVES])
 def test_strides(dtype):
     sizes = (5, 3, 7)  # innermost first
     count = 105
@@ -117,25 +122,63 @@ def test_ranks():
 def test_casts():
     for source, target in itertools.product(range(12), repeat=2):
         name = f"copy_from_{source}"
-        if target not in dtypes_of(ROWS[name]):
+        if target not in ROWS[name].dtypes:
             continue
         x = np.arange(77) % 11
-        x = (x - 3 if DTYPES[source][0] != "u" else x).astype(DTYPES[source])
-        x = x / 2 if source in (FLOAT32, FLOAT64) else x
-        x = x.astype(DTYPES[source])
-        agree(name, target, FLAT, {"out": np.zeros(77, DTYPES[target])}, 0, 32, n=77, x=x)
+        x = (x - 3 if DTYPES[source][0] != "u" else x) / (2 if source in FLOATS else 1)
+        agree(name, target, FLAT, {"out": np.zeros(77, kind_of(target))}, 0, 32, n=77, x=stored(x, source))
     x = np.arange(12, dtype=np.float32)
     layout = strided(2, (4, 3), out=(1, 4), x=(3, 1)) | {"across": 1}
     agree("copy_from_8", FLOAT64, STRIDED, {"out__data": np.zeros(12)}, 0, 32, x__data=x, **layout)
 
 
+def awkward(dtype: int) -> np.ndarray:
+    """Halves of every size, what lies between them and their neighbours, and beside that; and beyond the largest."""
+    every = np.concatenate([np.arange(0, 1 << 15, 37), np.arange(40), 0x7C00 - np.arange(1, 9)])
+    found = read(every.astype(np.uint16), dtype).astype(np.float64)
+    above = read((every + 1).astype(np.uint16), dtype).astype(np.float64)
+    both = np.isfinite(found) & np.isfinite(above)
+    ties = (found[both] + above[both]) / 2
+    largest = {FLOAT16: 65520.0, BFLOAT16: float(np.float32(3.3961775e38))}[dtype]
+    ties = np.append(ties, largest)
+    values = [found, ties, np.nextafter(ties, 0), np.nextafter(ties, np.inf), [np.inf, np.nan, 5e-324, 1e300]]
+    values = np.concatenate(values)
+    return np.concatenate([values, -values])
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("dtype", HALVES, ids=DTYPES.__getitem__)
+def test_halves_are_rounded_once_to_the_next_one(dtype):
+    for source in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16):
+        x = stored(awkward(dtype), source)
+        out = {"out": np.zeros(x.size, np.uint16)}
+        agree(f"copy_from_{source}", dtype, FLAT, out, 0, 64, n=x.size, x=x)
+    rng = np.random.default_rng(0)
+    x = np.append(
+        rng.integers(-(1 << 62), 1 << 62, 200) >> rng.integers(0, 62, 200), [257, 65519, 65520, -65537]
+    )
+    for source in (INT32, INT64):
+        given = x.astype(DTYPES[source])
+        out = {"out": np.zeros(x.size, np.uint16)}
+        agree(f"copy_from_{source}", dtype, FLAT, out, 0, 64, n=x.size, x=given)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=DTYPES.__getitem__)
+def test_copies_of_halves_keep_their_bits(dtype):
+    x = np.arange(0, 1 << 16, 5).astype(np.uint16)  # among them NaN of every kind
+    for launch, found in zip(("gpu", "cpu"), both(
+        f"copy_from_{dtype}", dtype, FLAT, {"out": np.zeros_like(x)}, 64, n=x.size, x=x
+    ), strict=True):  # fmt: skip
+        np.testing.assert_array_equal(found["out"], x, err_msg=launch)
+
+
 def test_vectors_along_the_innermost_dimension():
-    a, b = operands("add", FLOAT32, 120).values()
     cases = ((8, 1), (0, 0)), ((1, 8), (1, 0)), ((0, 1), (1, 8)), ((1, 12), (0, 1)), ((1, 9), (1, 8))
-    for s_a, s_b in cases:
+    for (s_a, s_b), dtype in itertools.product(cases, (FLOAT16, FLOAT32)):
+        a, b = operands("add", dtype, 120).values()
         layout = strided(2, (8, 9), out=(1, 8), a=s_a, b=s_b)
-        out = {"out__data": np.zeros(72, np.float32)}
-        agree("add", FLOAT32, STRIDED, out, 0, 32, a__data=a, b__data=b, **layout)
+        out = {"out__data": np.zeros(72, kind_of(dtype))}
+        agree("add", dtype, STRIDED, out, 0, 32, a__data=a, b__data=b, **layout)
     layout = strided(1, (64,), out=(1,), a=(1,), b=(0,))
     agree("mul", UINT8, STRIDED, {"out__data": np.zeros(64, np.uint8)}, 0, 32, **layout,
           a__data=np.arange(64, dtype=np.uint8), b__data=np.array([3], np.uint8))  # fmt: skip
@@ -155,18 +198,17 @@ def test_transposed_copies(sizes, inner):
         source[d] = int(np.prod([sizes[o] for o in order[:k]]))
     x = np.random.default_rng(0).standard_normal(count).astype(np.float32)
     layout = strided(rank, sizes, out=to, x=source) | {"across": rank - inner}
-    for dtype in (FLOAT32, INT32, BOOL):
-        out = {"out__data": np.zeros(count, DTYPES[dtype])}
+    for dtype in (FLOAT32, INT32, BOOL, *HALVES):
+        out = {"out__data": np.zeros(count, kind_of(dtype))}
         agree("copy_from_8", dtype, STRIDED, out, 0, 64, x__data=x, **layout)
 
 
 # --- filling ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", dtypes_of(ROWS["constant"]), ids=DTYPES.__getitem__)
+@pytest.mark.parametrize("dtype", ROWS["constant"].dtypes, ids=DTYPES.__getitem__)
 def test_constants_sequences_and_triangles(dtype):
-    kind = np.dtype(DTYPES[dtype])
-    floating = kind.kind == "f"
+    kind, floating = kind_of(dtype), dtype in FLOATS
     value = bits(-1.25) if floating else 1
     agree("constant", dtype, FLAT, {"out": np.zeros(300, kind)}, 0, 32, n=300, value=value)
     if dtype in ROWS["sequence"].dtypes:
@@ -180,20 +222,22 @@ def test_constants_sequences_and_triangles(dtype):
         agree(name, dtype, FLAT, {"out": np.zeros(60, kind)}, 0, 32, x=x, **sizes)
 
 
-@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=DTYPES.__getitem__)
+@pytest.mark.parametrize("dtype", FLOATS, ids=DTYPES.__getitem__)
 def test_random_numbers(dtype):
-    stream = {"n": 203, "seed": -7 << 40 | 5, "offset": 2**32 - 3, "per_block": 4 if dtype == FLOAT32 else 2}
-    out = {"out": np.zeros(203, DTYPES[dtype])}
+    stream = {"n": 203, "seed": -7 << 40 | 5, "offset": 2**32 - 3, "per_block": 2 if dtype == FLOAT64 else 4}
+    out = {"out": np.zeros(203, kind_of(dtype))}
     agree("uniform", dtype, FLAT, out, 0, 32, a=bits(-1.0), b=bits(2.5), **stream)
     mine, theirs = both("normal", dtype, FLAT, out, 32, a=bits(0.5), b=bits(2.0), **stream)
-    np.testing.assert_allclose(mine["out"], theirs["out"], atol=4e-6 if dtype == FLOAT32 else 1e-14)
+    got, expected = (read(found["out"], dtype) for found in (mine, theirs))
+    off = {FLOAT64: 1e-14, FLOAT32: 4e-6}.get(dtype, 0)
+    np.testing.assert_allclose(got, expected, rtol=1e-2 if dtype in HALVES else 0, atol=off)
 
 
-@pytest.mark.parametrize("dtype", [UINT8, INT32, INT64, FLOAT32], ids=DTYPES.__getitem__)
+@pytest.mark.parametrize("dtype", [UINT8, INT32, INT64, FLOAT32, *HALVES], ids=DTYPES.__getitem__)
 def test_random_integers(dtype):
     for a, b in ((0, 200), (-(2**62), 2**62)) if dtype == INT64 else ((0, 200),):
         stream = {"n": 101, "seed": 5, "offset": 9, "per_block": 2, "a": a, "b": b}
-        agree("integers", dtype, FLAT, {"out": np.zeros(101, DTYPES[dtype])}, 0, 32, **stream)
+        agree("integers", dtype, FLAT, {"out": np.zeros(101, kind_of(dtype))}, 0, 32, **stream)
 
 
 # --- reductions ------------------------------------------------------------------------------------------------

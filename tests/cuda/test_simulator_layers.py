@@ -6,16 +6,30 @@ import itertools
 
 import numpy as np
 import pytest
-from cuda_comparing import ROWS, agree, bits, both, close, numbers, run_simulated, uniform
+from cuda_comparing import (
+    ROWS,
+    agree,
+    bits,
+    both,
+    close,
+    numbers,
+    run_simulated,
+    uniform,
+)
+from cuda_halves import kind_of, read, stored
 from cuda_simulator import words_of
 
 from fastgrad.kernels.cuda import index, losses, optim
 from fastgrad.kernels.cuda.attention import TILE
 from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
     BOOL,
     DTYPES,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
+    FLOATS,
+    HALVES,
     INT32,
     INT64,
     UINT8,
@@ -23,6 +37,8 @@ from fastgrad.native.contracts.element_types import (
 from fastgrad.native.contracts.frames.elementwise import FLAT
 
 pytestmark = pytest.mark.cudasim
+
+STORED = pytest.mark.parametrize("dtype", [FLOAT32, *HALVES], ids=DTYPES.__getitem__)
 
 # --- training --------------------------------------------------------------------------------------------------
 
@@ -51,12 +67,12 @@ def small_grid(monkeypatch):
 def test_steps(name, small_grid):
     for flags, counted, n, dtype, single in (
         (0, 1, 150, FLOAT32, FLOAT32), (15, 0, 150, FLOAT32, FLOAT64), (2, 0, 0, FLOAT32, FLOAT32),
-        (9, 0, 50, FLOAT64, FLOAT32),
+        (9, 0, 50, FLOAT64, FLOAT32), (15, 1, 50, FLOAT16, FLOAT32), (15, 1, 50, BFLOAT16, FLOAT32),
     ):  # fmt: skip
         kept = BUFFERS[name] if flags != 2 else BUFFERS[name][:2]
         outs = {field: uniform(n, k, dtype) for k, field in enumerate(("param", *kept))}
         if "grad_avg" in outs:
-            outs["grad_avg"] /= 10
+            outs["grad_avg"] = stored(read(outs["grad_avg"], dtype) / 10, dtype)
         if name != "sgd_step":
             outs["step"] = np.array([4], DTYPES[single])
         settings = {key: bits(value) for key, value in SETTINGS[name].items()}
@@ -66,28 +82,31 @@ def test_steps(name, small_grid):
 
 @pytest.mark.parametrize("order", [2.0, 1.0, np.inf, -np.inf, 0.0, 3.0])
 def test_norms(order):
-    for n, dtype in ((0, FLOAT32), (70, FLOAT32), (70, FLOAT64)):
-        frame = {"n": n, "tensor": uniform(n, 0, dtype) - 0.5, "order": bits(order)}
+    for n, dtype in ((0, FLOAT32), (70, FLOAT32), (70, FLOAT64), (70, FLOAT16), (70, BFLOAT16)):
+        tensor = stored(uniform(n, 0, FLOAT64) - 0.5, dtype)
+        frame = {"n": n, "tensor": tensor, "order": bits(order)}
         agree("norm_part", dtype, FLAT, {"total": np.array([0.75])}, 16, 64, **frame)
 
 
-def test_scaling_and_clipping(small_grid):
-    x = numbers(np.random.default_rng(0), 150, FLOAT32)
+@STORED
+def test_scaling_and_clipping(dtype, small_grid):
+    x = numbers(np.random.default_rng(0), 150, dtype)
     for factor in (1.0, 0.3):
         given = {"n": 150, "single": FLOAT64, "factor": np.array([factor])}
-        agree("scale", FLOAT32, FLAT, {"tensor": x}, 0, 32, **given)
-    agree("clip", FLOAT32, FLAT, {"tensor": x}, 0, 32, n=150, bound=bits(0.7))
+        agree("scale", dtype, FLAT, {"tensor": x}, 0, 32, **given)
+    agree("clip", dtype, FLAT, {"tensor": x}, 0, 32, n=150, bound=bits(0.7))
 
 
+@STORED
 @pytest.mark.parametrize("n", [1, 130])
-def test_dropout(n):
-    x = numbers(np.random.default_rng(0), n, FLOAT32)
+def test_dropout(n, dtype):
+    x = numbers(np.random.default_rng(0), n, dtype)
     frame = {"x__data": x, "x__numel": n, "seed": 11, "offset": 5, "threshold": 3 << 30, "scale": bits(4 / 3)}
-    outs = {"out": np.zeros(n, np.float32), "mask": np.zeros(n, np.bool_)}
-    agree("dropout", FLOAT32, FLAT, outs, 0, 32, **frame)
+    outs = {"out": np.zeros_like(x), "mask": np.zeros(n, np.bool_)}
+    agree("dropout", dtype, FLAT, outs, 0, 32, **frame)
     mask = np.arange(n) % 3 > 0
     frame = {"x__data": x, "x__numel": n, "mask__data": mask, "scale": bits(1.5)}
-    agree("dropout_backward", FLOAT32, FLAT, {"out": np.zeros(n, np.float32)}, 0, 32, **frame)
+    agree("dropout_backward", dtype, FLAT, {"out": np.zeros_like(x)}, 0, 32, **frame)
 
 
 @pytest.mark.parametrize("reduction", [0, 1, 2])
@@ -129,8 +148,10 @@ def test_embeddings(transposed):
         "indices__data": indices, "indices__numel": n, "rows": rows, "width": width, "padding": 4,
         "transposed": transposed,
     }  # fmt: skip
+    for dtype in (FLOAT32, *HALVES):
+        out, table = {"out": np.zeros(n * width, kind_of(dtype))}, uniform(rows * width, 1, dtype)
+        agree("embedding", dtype, FLAT, out, 0, 64, table__data=table, **frame)
     out = {"out": np.zeros(n * width, np.float32)}
-    agree("embedding", FLOAT32, FLAT, out, 0, 64, table__data=uniform(rows * width, 1), **frame)
     agree(
         "embedding", FLOAT32, FLAT, out, 0, 64, table__data=uniform(rows * width, 1), factors__data=uniform(n, 2),
         **frame,
@@ -164,13 +185,15 @@ def test_gathering_and_scattering(many, small_grid, monkeypatch):
     monkeypatch.setattr(index, "MANY", many)
     rng = np.random.default_rng(0)
     cases = (((3, 40, 2), 1, 23, (46, 0, 1), 2), ((50,), 0, 20, (0,), 1), ((6, 5), -1, 1, (5, 1), 0))
-    for (sizes, along, length, x_strides, step), dtype in itertools.product(cases, (FLOAT32, BOOL, UINT8)):
+    for (sizes, along, length, x_strides, step), dtype in itertools.product(
+        cases, (FLOAT32, BOOL, UINT8, *HALVES)
+    ):
         n, extent = int(np.prod(sizes)), 3 * 23 * 2
         where = rng.integers(0, length, n)
         frame = gathering(sizes, along, length, x_strides, step) | {"index": where}
         x, values = numbers(rng, extent, dtype), numbers(rng, n, dtype)
-        if dtype == FLOAT32:
-            x, values = uniform(extent, 1), uniform(n, 2)
+        if dtype in FLOATS:
+            x, values = uniform(extent, 1, dtype), uniform(n, 2, dtype)
         agree("gather", dtype, FLAT, {"out": np.zeros(n, x.dtype)}, 0, 32, x=x, **frame)
         agree("scatter_add", dtype, FLAT, {"x": x}, 0, 32, out=values, **frame)
     frame["index"] = np.full(n, length)
@@ -184,7 +207,7 @@ def test_indexing(many, small_grid, monkeypatch):
     monkeypatch.setattr(index, "MANY", many)
     rng = np.random.default_rng(0)
     for (before, after), lengths, dtype in itertools.product(
-        ((1, 1), (2, 5)), ([11], [5, 4]), (FLOAT32, BOOL, INT32)
+        ((1, 1), (2, 5)), ([11], [5, 4]), (FLOAT32, *HALVES, BOOL, INT32)
     ):
         n, inner = 45, int(np.prod(lengths))
         indices = np.concatenate([rng.integers(-size, size, n) for size in lengths])
@@ -192,8 +215,8 @@ def test_indexing(many, small_grid, monkeypatch):
             "indices": indices, "count": len(lengths), "n": n, "before": before, "after": after, "lengths": lengths,
         }  # fmt: skip
         x, values = numbers(rng, before * inner * after, dtype), numbers(rng, before * n * after, dtype)
-        if dtype == FLOAT32:
-            x, values = uniform(x.size, 1), uniform(values.size, 2)
+        if dtype in FLOATS:
+            x, values = uniform(x.size, 1, dtype), uniform(values.size, 2, dtype)
         agree("index", dtype, FLAT, {"out": np.zeros(values.size, x.dtype)}, 0, 32, x=x, **frame)
         for accumulate in (0, 1):
             agree("index_put", dtype, FLAT, {"x": x}, 0, 32, out=values, accumulate=accumulate, **frame)

@@ -17,7 +17,7 @@ from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import address_of, advance, nth, stack_small, words
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, HALVES, INT16, ITEMSIZES
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, INT16, ITEMSIZES, moved_as
 from fastgrad.native.contracts.frames.elementwise import ACROSS, STRIDED
 
 BY_SIZE = {2: INT16, 4: FLOAT32, 8: FLOAT64}  # what elements of a size are to instructions that move them
@@ -26,7 +26,7 @@ BY_SIZE = {2: INT16, 4: FLOAT32, 8: FLOAT64}  # what elements of a size are to i
 def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The copy or the cast to a dtype."""
     source = kernel.frame(layout_class).element("x", dtype)
-    moved = {"out": INT16, "x": INT16} if source == dtype and dtype in HALVES else {}
+    moved = dict.fromkeys(("out", "x"), moved_as(dtype)) if source == dtype else {}
     plain, options = elementwise.build(kernel, dtype, layout_class, moved)
     if layout_class != STRIDED:
         return plain, options

@@ -32,7 +32,7 @@ from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.scalar_ir import fma, like, sqrt, where
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import float_of, memcpy, stack_frame
-from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT64, FLOATS, HALVES, ITEMSIZES
+from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT64, FLOATS, ITEMSIZES
 from fastgrad.native.contracts.frames.filling import IN_WORDS, INTEGERS, NORMAL, PER_BLOCK, UNIFORM
 
 Builder = tuple[Callable[..., None], dict[str, Any]]
@@ -124,6 +124,13 @@ def _uniform_half(digits):
 def uniform_64(x0, x1, x2, x3, a, b):
     low, high = float_of(a), float_of(b)
     return within(unit_64(x0, x1), low, high), within(unit_64(x2, x3), low, high)
+
+
+def uniform_of(dtype: int) -> Any:
+    """The function that makes uniformly distributed floats of a dtype of the words of a block."""
+    if dtype in DIGITS:
+        return _uniform_half(DIGITS[dtype])
+    return uniform_64 if dtype == FLOAT64 else uniform_32
 
 
 @inline
@@ -235,9 +242,7 @@ def _fill(dtype: int, kind: int, draw: Any) -> Builder:
 
 def uniform(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Uniformly distributed floats in [a, b)."""
-    if dtype in HALVES:
-        return _fill(dtype, UNIFORM, _uniform_half(DIGITS[dtype]))
-    return _fill(dtype, UNIFORM, uniform_64 if dtype == FLOAT64 else uniform_32)
+    return _fill(dtype, UNIFORM, uniform_of(dtype))
 
 
 def normal(kernel: Any, dtype: int, layout_class: int) -> Builder:

@@ -16,6 +16,8 @@ from fastgrad.kernels.cuda.builder import Launch
 from fastgrad.kernels.cuda.compile import body_of
 from fastgrad.kernels.cuda.frames import view
 
+ROUNDS_BFLOAT16 = (8, 0)
+"""The first architecture that has an instruction for that."""
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 
 
@@ -33,7 +35,8 @@ class Assembled(NamedTuple):
 
 def assembled(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Assembled:
     """Compile a kernel for an architecture such as ``sm_90``."""
-    function, launch, resident = _function(kernel, dtype, layout_class)
+    rounds = _capability(architecture) >= ROUNDS_BFLOAT16
+    function, launch, resident = _function(kernel, dtype, layout_class, rounds)
     entry = "fastgrad_" + re.sub(r"\W", "_", kernel.name)
     ptx = _ptx(function, launch, resident, architecture)
     ptx = ptx.replace(_ENTRY.findall(ptx)[0], entry)
@@ -42,13 +45,13 @@ def assembled(kernel: Any, dtype: int, layout_class: int, architecture: str) -> 
 
 
 @functools.lru_cache(maxsize=1)
-def _function(kernel: Any, dtype: int, layout_class: int) -> tuple[Any, Launch, int]:
+def _function(kernel: Any, dtype: int, layout_class: int, rounds_bfloat16: bool) -> tuple[Any, Launch, int]:
     """The function of a kernel with a parameter for each word of its frame that it takes, its launch, and how many
     threads there has to be room for.
 
     It is kept for the next architecture.
     """
-    target = hardware.target()
+    target = hardware.target(rounds_bfloat16)
     body = body_of(kernel, dtype, layout_class, target)
     frame = view(kernel.frame(layout_class), body.kind, body.repeats)
     launch = body.launch(frame.n_words)

@@ -18,7 +18,8 @@ from fastgrad.kernels.cuda.builder import Body, Launch
 from fastgrad.kernels.keys import by_value
 from fastgrad.native.build import cache
 from fastgrad.native.contracts.cuda import DOWNLOAD, PRODUCT, UPLOAD, ZEROED
-from fastgrad.native.contracts.element_types import DTYPES, HALVES, WIDE
+from fastgrad.native.contracts.element_types import DTYPES, FLOATS
+from fastgrad.native.contracts.limits import FIRST_GPU
 
 BUILDERS: dict[str, str] = {
     "elementwise:build": "elementwise:build",
@@ -84,10 +85,10 @@ def built(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubi
     ImportError
         If it has to be compiled, and there is nothing to compile it with.
     """
-    kernel.need(dtype, layout_class)
+    kernel.need(dtype, layout_class, FIRST_GPU)
     kind = CALLS.get(kernel.name)
-    if kind == PRODUCT and dtype in WIDE:  # integers are multiplied by a kernel, which cuBLAS has none for
-        return Cubin(b"", "", Launch(PRODUCT, kernel.frame(layout_class).place("step_b") + 1))
+    if kind == PRODUCT and dtype in FLOATS:  # integers are multiplied by a kernel, which cuBLAS has none for
+        return Cubin(b"", "", Launch(PRODUCT, kernel.frame(layout_class).words))
     if kind not in (None, PRODUCT):
         return Cubin(b"", "", Launch(kind, kernel.frame(layout_class).words))
     name = unit_name(kernel, dtype, layout_class, architecture)
@@ -111,20 +112,9 @@ def lacking(kernels: Iterable[Any]) -> list[str]:
 def builder_of(kernel: Any, dtype: int) -> str:
     """The builder of a kernel, as ``module:function`` of `fastgrad.kernels.cuda`."""
     reference = BUILDERS.get(kernel.builder)
-    if reference is None or of_halves(kernel, dtype):
+    if reference is None:
         raise lack(kernel, dtype)
     return reference
-
-
-def of_halves(kernel: Any, dtype: int) -> bool:
-    """Whether a kernel works on halves, which this device has no elements of yet."""
-    frame = kernel.frame(kernel.forms[0])
-    return any(frame.element(name, dtype) in HALVES for name in frame.addresses.values()) or dtype in HALVES
-
-
-def dtypes_of(kernel: Any) -> list[int]:
-    """The dtypes of a kernel whose elements this device has."""
-    return [dtype for dtype in kernel.dtypes if not of_halves(kernel, dtype)]
 
 
 def lack(kernel: Any, dtype: int) -> NotImplementedError:

@@ -14,6 +14,7 @@ from fastgrad.kernels.cuda import elementwise
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import Element, Target, barrier, block, blocks, thread
 from fastgrad.kernels.cuda.places import number_of, offsets_beside, split
+from fastgrad.native.contracts.element_types import moved_as
 from fastgrad.native.contracts.frames.elementwise import STRIDED
 from fastgrad.native.contracts.limits import MAX_DIMS
 
@@ -48,11 +49,13 @@ def build(
     kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = elementwise.THREADS
 ) -> Body:
     """The copy or the cast to a dtype."""
-    plain = elementwise.build(kernel, dtype, layout_class, target, threads)
+    code = kernel.frame(layout_class).element("x", dtype)
+    moved = dict.fromkeys(("out", "x"), moved_as(dtype)) if code == dtype else {}
+    plain = elementwise.build(kernel, dtype, layout_class, target, threads, moved)
     if layout_class != STRIDED:
         return plain
     straight = plain.run
-    source, result = target.elements[kernel.frame(layout_class).element("x", dtype)], target.elements[dtype]
+    source, result = target.elements[moved.get("x", code)], target.elements[moved.get("out", dtype)]
     square, room = _square(source, result, threads), source.shared(SIDE * PITCH)
 
     def run(f):

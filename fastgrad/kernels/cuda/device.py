@@ -17,14 +17,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastgrad.kernels.specialise import specialised
-from fastgrad.native.contracts.element_types import BOOL, DTYPES, ITEMSIZES, WITHOUT_HALVES
+from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
+    BOOL,
+    DTYPES,
+    FLOAT16,
+    HALVES,
+    INT16,
+    ITEMSIZES,
+    SUPPORTED_DTYPES,
+    computed_in,
+)
 
 WARP = 32
 """Threads that run in step and read each other's registers."""
+ELEMENTS = (*SUPPORTED_DTYPES, INT16)
+"""The dtypes that kernels have elements of; as int16, halves are moved that nobody computes with."""
 
 
 class Element(NamedTuple):
     """One dtype on the device.
+
+    Halves are float32 wherever they are not in the device's memory: what is read of them is widened, what is written
+    is rounded, and a block's room for them holds float32. See Note [Halves] in `element_types`.
 
     Attributes
     ----------
@@ -265,20 +280,46 @@ WORDS = (
 _rooms = itertools.count()
 
 
+def _of_float16(bits):
+    return np.float32(np.uint16(bits).view(np.float16))
+
+
+def _bits_of_float16(value):
+    return int(np.float64(value).astype(np.float16).view(np.uint16))
+
+
+def _of_bfloat16(bits):
+    return np.uint32(bits << 16).view(np.float32)
+
+
+def _bits_of_bfloat16(value):
+    number = float(value)
+    if math.isfinite(number):
+        _, exponent = math.frexp(number)
+        unit = max(exponent, -125) - 8  # of the last of eight binary digits; below, numbers have fewer
+        number = math.copysign(math.ldexp(round(math.ldexp(number, -unit)), unit), number)
+    return int(np.float32(number).view(np.uint32)) >> 16
+
+
+_HALVES = {FLOAT16: (_of_float16, _bits_of_float16), BFLOAT16: (_of_bfloat16, _bits_of_bfloat16)}
+
+
 def _element(code: int) -> Element:
     from fastgrad.kernels.cuda import scalar_math
 
-    kind = np.dtype(DTYPES[code]).type
-    c_type, size = np.ctypeslib.as_ctypes_type(kind), ITEMSIZES[code]
+    kind = np.dtype(DTYPES[computed_in(code)]).type
+    c_type, size = np.ctypeslib.as_ctypes_type(np.uint16 if code in HALVES else kind), ITEMSIZES[code]
+    widened, bits_of = _HALVES.get(code, (kind, None))
 
     def load(address, i):
-        return kind(c_type.from_address(int(address) + size * int(i)).value)
+        return widened(c_type.from_address(int(address) + size * int(i)).value)
 
     def converted(value):
         return bool(value) if code == BOOL else _wrapped(value, kind)
 
     def store(address, i, value):
-        c_type.from_address(int(address) + size * int(i)).value = converted(value)
+        place = c_type.from_address(int(address) + size * int(i))
+        place.value = bits_of(value) if bits_of else converted(value)
 
     def load_some(count):
         def some(address):
@@ -313,11 +354,11 @@ def _element(code: int) -> Element:
 
     return Element(
         DTYPES[code], size, kind, load, store, load_some, store_some, shared, get, put,
-        scalar_math.vocabulary(code, {}, lambda function: function),
+        scalar_math.vocabulary(computed_in(code), {}, lambda function: function),
     )  # fmt: skip
 
 
 def simulated() -> Target:
     """Kernels over the host's memory, in plain Python."""
     words = {name: globals()[name] for name in WORDS}
-    return Target({code: _element(code) for code in WITHOUT_HALVES}, words, lambda function: function, {})
+    return Target({code: _element(code) for code in ELEMENTS}, words, lambda function: function, {})

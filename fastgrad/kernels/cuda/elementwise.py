@@ -9,6 +9,8 @@ the launcher puts behind the frame: a multiplication and a shift for each dimens
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,14 +26,22 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 
 THREADS = 256
 BYTES = 16  # of one access
-ACCESSES = 2  # of a thread to each operand
+ACCESSES, EACH = 2, 8  # of a thread to each operand; elements from which on one is enough
 STEPS = 4  # elements of a thread where strides matter
 
 
-def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
-    """The kernel of a formula for one dtype and layout class."""
+def build(
+    kernel: Any,
+    dtype: int,
+    layout_class: int,
+    target: Target,
+    threads: int = THREADS,
+    moved: Mapping[str, int] = MappingProxyType({}),
+) -> Body:
+    """The kernel of a formula for one dtype and layout class; of `moved`, see that of the CPU."""
     frame, names = kernel.frame(layout_class), list(kernel.inputs)
-    result, *elements = (target.elements[frame.element(name, dtype)] for name in ("out", *names))
+    codes = (moved.get(name, frame.element(name, dtype)) for name in ("out", *names))
+    result, *elements = (target.elements[code] for code in codes)
     vocabulary = dict(zip(VOCABULARY, (elements[0].math, elements[0].constant), strict=True))
     formula = specialised(kernel.formula, vocabulary, target.decorate)
     value = f"formula({', '.join(names)})"
@@ -52,8 +62,10 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
         sizes = {n: e.size for n, e in zip(("out", *names), (result, *elements), strict=True)}
         exec(_strided(names, sizes, lanes, threads, per_block), scope)
         return Body(scope["run"], (), per_block, threads, DIVIDED, len(names), resident)
-    exec(_flat(names, elements, result, layout_class == INPLACE, lanes, threads), scope)
-    return Body(scope["run"], ("n",), threads * lanes * ACCESSES, threads, PLAIN, len(names), resident)
+    accesses = max(1, min(ACCESSES, EACH // lanes))
+    per_block = threads * lanes * accesses
+    exec(_flat(names, elements, result, layout_class == INPLACE, lanes, threads, accesses), scope)
+    return Body(scope["run"], ("n",), per_block, threads, PLAIN, len(names), resident)
 
 
 def _valued(names: list[str], value: str, formula: Any, target: Target) -> Any:
@@ -64,7 +76,13 @@ def _valued(names: list[str], value: str, formula: Any, target: Target) -> Any:
 
 
 def _flat(
-    names: list[str], elements: list[Element], result: Element, inplace: bool, lanes: int, threads: int
+    names: list[str],
+    elements: list[Element],
+    result: Element,
+    inplace: bool,
+    lanes: int,
+    threads: int,
+    accesses: int,
 ) -> str:
     """A block of elements side by side; in place, the first input is read where the output is written."""
     address = {n: "f.out" if inplace and n == names[0] else f"f.{n}" for n in names}
@@ -75,16 +93,16 @@ def _flat(
             + [f"({address[n]} & {lanes * size[n] - 1})" for n in names]
         )
     )
-    per_block = threads * lanes * ACCESSES
+    per_block = threads * lanes * accesses
     lines = [
         "def run(f):",
         f"    first = np.int64(block()) * {per_block}",
         f"    if first + {per_block} <= f.n and ({unaligned}) == 0:",
     ]
-    for k in range(ACCESSES):
+    for k in range(accesses):
         lines.append(f"        at{k} = first + (thread() + {k * threads}) * {lanes}")
         lines += [f"        {n}{k} = some_{n}({address[n]} + at{k} * {size[n]})" for n in names]
-    for k in range(ACCESSES):
+    for k in range(accesses):
         values = "".join(f"formula({', '.join(f'{n}{k}[{lane}]' for n in names)}), " for lane in range(lanes))
         lines.append(f"        store_some(f.out + at{k} * {result.size}, ({values}))")
     values = ", ".join(f"load_{n}({address[n]}, i)" for n in names)

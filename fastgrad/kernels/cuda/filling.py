@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from fastgrad.kernels.cpu.random import ROUNDS, integers_64, uniform_32, uniform_64, unit_32, unit_64
+from fastgrad.kernels.cpu.random import ROUNDS, integers_64, uniform_of, unit_32, unit_64
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import Element, Target, block, float_of, fma, high_product, thread
 from fastgrad.kernels.cuda.places import part_of, split
-from fastgrad.native.contracts.element_types import FLOAT32, FLOATS
-from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, PER_BLOCK, UNIFORM
+from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.frames.filling import IN_WORDS, INTEGERS, NORMAL, PER_BLOCK, UNIFORM
 
 THREADS = 256
 STEPS = 4  # elements of a thread, which lie a block's width apart
@@ -22,11 +22,10 @@ STEPS = 4  # elements of a thread, which lie a block's width apart
 
 def constant(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Set all elements to one number."""
-    element, floating, per_block = target.elements[dtype], dtype in FLOATS, threads * STEPS
-    store, cast = element.store, element.constant
+    store, floating, per_block = target.elements[dtype].store, dtype in FLOATS, threads * STEPS
 
     def number(bits):
-        return cast(float_of(bits)) if floating else bits
+        return float_of(bits) if floating else bits
 
     def run(f):
         value = number(f.value)
@@ -102,7 +101,7 @@ def block_words(seed, counter):
 
 def _fill(kind: int, dtype: int, target: Target, threads: int, draw: Any) -> Body:
     """A kernel in which ``draw(x0, x1, x2, x3, a, b)`` gives the elements of a block of the stream, as a tuple."""
-    store, width = target.elements[dtype].store, PER_BLOCK[kind][dtype == FLOAT32]
+    store, width = target.elements[dtype].store, PER_BLOCK[kind][dtype in IN_WORDS]
     half = width == 2
 
     def run(f):
@@ -125,7 +124,7 @@ def _fill(kind: int, dtype: int, target: Target, threads: int, draw: Any) -> Bod
 
 def uniform(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Uniformly distributed floats in [a, b)."""
-    return _fill(UNIFORM, dtype, target, threads, uniform_32 if dtype == FLOAT32 else uniform_64)
+    return _fill(UNIFORM, dtype, target, threads, uniform_of(dtype))
 
 
 def normal(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -142,7 +141,7 @@ def normal(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
         u, turn = np.float64(1) - unit_64(x0, x1), unit_64(x2, x3)
         return pair(u, turn, float_of(a), float_of(b))
 
-    return _fill(NORMAL, dtype, target, threads, draw_32 if dtype == FLOAT32 else draw_64)
+    return _fill(NORMAL, dtype, target, threads, draw_32 if dtype in IN_WORDS else draw_64)
 
 
 def above_zero(word):

@@ -16,33 +16,37 @@ from numba import cuda
 from numba.cuda import cgutils, libdevice, types
 from numba.cuda.extending import intrinsic
 
-from fastgrad.kernels import scalar_ir
+from fastgrad.kernels import half_ir, scalar_ir
 from fastgrad.kernels.cuda import scalar_math
-from fastgrad.kernels.cuda.device import Element, Target
+from fastgrad.kernels.cuda.device import ELEMENTS, Element, Target
 from fastgrad.native.contracts.element_types import (
+    BFLOAT16,
     BOOL,
     DTYPES,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
+    HALVES,
+    INT16,
     INT32,
     INT64,
     ITEMSIZES,
     UINT8,
-    WITHOUT_HALVES,
+    computed_in,
 )
 
 GLOBAL, SHARED = 1, 3
 """Address spaces: the device's memory, and that of a block."""
 
+_I16, _I32 = ir.IntType(16), ir.IntType(32)
 _SCALARS: dict[int, Any] = {
-    BOOL: types.boolean, UINT8: types.uint8, INT32: types.int32, INT64: types.int64,
-    FLOAT32: types.float32, FLOAT64: types.float64,
+    BOOL: types.boolean, UINT8: types.uint8, INT16: types.int16, INT32: types.int32, INT64: types.int64,
+    FLOAT16: types.float32, BFLOAT16: types.float32, FLOAT32: types.float32, FLOAT64: types.float64,
 }  # fmt: skip
 _LL: dict[int, Any] = {
-    BOOL: ir.IntType(8), UINT8: ir.IntType(8), INT32: ir.IntType(32), INT64: ir.IntType(64),
-    FLOAT32: ir.FloatType(), FLOAT64: ir.DoubleType(),
+    BOOL: ir.IntType(8), UINT8: ir.IntType(8), INT16: _I16, INT32: _I32, INT64: ir.IntType(64),
+    FLOAT16: _I16, BFLOAT16: _I16, FLOAT32: ir.FloatType(), FLOAT64: ir.DoubleType(),
 }  # fmt: skip
-_I32 = ir.IntType(32)
 
 device_function: Any = cuda.jit(device=True)
 
@@ -220,9 +224,21 @@ def _pointer(builder: Any, address: Any, kind: Any, space: int) -> Any:
     return builder.inttoptr(address, ir.PointerType(kind, addrspace=space))
 
 
-def _to_memory(context: Any, builder: Any, value: Any, source: Any, code: int) -> Any:
+def _rounded_to_bfloat16(builder: Any, value: Any) -> Any:
+    kind = ir.FunctionType(_I16, [ir.FloatType()])
+    return builder.call(ir.InlineAsm(kind, "cvt.rn.bf16.f32 $0, $1;", "=h,f"), [value])
+
+
+def _to_memory(
+    context: Any, builder: Any, value: Any, source: Any, code: int, rounding: half_ir.Instruction | None
+) -> Any:
     """A value as it lies in memory."""
     source, target = types.unliteral(source), _SCALARS[code]
+    if code in HALVES:
+        exact = source in (types.float32, types.float64)
+        wide = source if exact else types.float64 if _is_wide(source) else types.float32
+        number = context.cast(builder, value, source, wide)
+        return half_ir.rounded(builder, code, number, rounding)
     if code == BOOL:
         truth = context.cast(builder, value, source, types.boolean)
         return builder.zext(truth, _LL[code])
@@ -232,11 +248,18 @@ def _to_memory(context: Any, builder: Any, value: Any, source: Any, code: int) -
     return context.cast(builder, value, source, target)
 
 
+def _is_wide(source: Any) -> bool:
+    """Whether float32 does not hold all integers of a type."""
+    return isinstance(source, types.Integer) and source.bitwidth > 16
+
+
 def _from_memory(builder: Any, value: Any, code: int) -> Any:
+    if code in HALVES:
+        return half_ir.widened(builder, code, value, True)
     return builder.icmp_unsigned("!=", value, ir.Constant(value.type, 0)) if code == BOOL else value
 
 
-def _access(code: int, space: int) -> tuple[Any, Any]:
+def _access(code: int, space: int, rounding: half_ir.Instruction | None) -> tuple[Any, Any]:
     scalar, kind = _SCALARS[code], _LL[code]
 
     def place(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -255,7 +278,7 @@ def _access(code: int, space: int) -> tuple[Any, Any]:
     def store(context, address, i, value):  # type: ignore[no-untyped-def]
         def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
             to = place(inner, builder, signature, args)
-            stored = _to_memory(inner, builder, args[2], signature.args[2], code)
+            stored = _to_memory(inner, builder, args[2], signature.args[2], code, rounding)
             builder.store(stored, to, align=ITEMSIZES[code])
             return inner.get_dummy_value()
 
@@ -264,15 +287,51 @@ def _access(code: int, space: int) -> tuple[Any, Any]:
     return load, store
 
 
+def _in_words(code: int, count: int) -> int:
+    """How many words of 32 bits some small elements are, and zero for others.
+
+    They are moved as such, because an instruction moves at most four pieces, and LLVM keeps to that; bits are taken
+    from words that it knows nothing of, or it would make pieces of them again.
+    """
+    words, rest = divmod(count * ITEMSIZES[code], 4)
+    return words if ITEMSIZES[code] < 4 and rest == 0 else 0
+
+
+def _split(builder: Any, found: Any, kind: Any, count: int) -> list[Any]:
+    """The integers in a vector of words."""
+    opaque = ir.InlineAsm(ir.FunctionType(_I32, [_I32]), "mov.b32 $0, $1;", "=r,r")
+    each, values = count // found.type.count, []
+    for k in range(found.type.count):
+        word = builder.call(opaque, [builder.extract_element(found, _I32(k))])
+        values += [builder.trunc(builder.lshr(word, _I32(kind.width * j)), kind) for j in range(each)]
+    return values
+
+
+def _joined(builder: Any, values: list[Any], words: int) -> list[Any]:
+    """Words that hold integers."""
+    each, found = len(values) // words, []
+    for k in range(words):
+        word = _I32(0)
+        for j, value in enumerate(values[k * each : (k + 1) * each]):
+            wide = builder.zext(value, _I32)
+            word = builder.or_(word, builder.shl(wide, _I32(value.type.width * j)))
+        found.append(word)
+    return found
+
+
 def _load_some(code: int, count: int) -> Any:
-    vector, result = ir.VectorType(_LL[code], count), types.UniTuple(_SCALARS[code], count)
+    result, words = types.UniTuple(_SCALARS[code], count), _in_words(code, count)
+    vector = ir.VectorType(_I32 if words else _LL[code], words or count)
 
     @intrinsic
     def load(context, address):  # type: ignore[no-untyped-def]
         def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
             pointer = _pointer(builder, args[0], vector, GLOBAL)
             found = builder.load(pointer, align=count * ITEMSIZES[code])
-            values = [builder.extract_element(found, _I32(k)) for k in range(count)]
+            if words:
+                values = _split(builder, found, _LL[code], count)
+            else:
+                values = [builder.extract_element(found, _I32(k)) for k in range(count)]
             return inner.make_tuple(builder, result, [_from_memory(builder, v, code) for v in values])
 
         return result(types.int64), emit
@@ -280,16 +339,20 @@ def _load_some(code: int, count: int) -> Any:
     return load
 
 
-def _store_some(code: int, count: int) -> Any:
-    vector = ir.VectorType(_LL[code], count)
+def _store_some(code: int, rounding: half_ir.Instruction | None, count: int) -> Any:
+    words = _in_words(code, count)
+    vector = ir.VectorType(_I32 if words else _LL[code], words or count)
 
     @intrinsic
     def store(context, address, values):  # type: ignore[no-untyped-def]
         def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+            found = [
+                _to_memory(inner, builder, builder.extract_value(args[1], k), source, code, rounding)
+                for k, source in enumerate(signature.args[1])
+            ]
             whole = ir.Constant(vector, ir.Undefined)
-            for k, source in enumerate(signature.args[1]):
-                value = _to_memory(inner, builder, builder.extract_value(args[1], k), source, code)
-                whole = builder.insert_element(whole, value, _I32(k))
+            for k, piece in enumerate(_joined(builder, found, words) if words else found):
+                whole = builder.insert_element(whole, piece, _I32(k))
             builder.store(whole, _pointer(builder, args[0], vector, GLOBAL), align=count * ITEMSIZES[code])
             return inner.get_dummy_value()
 
@@ -330,18 +393,20 @@ def _shared(code: int, count: int) -> Any:
     return room
 
 
-def _element(code: int) -> Element:
-    load, store = _access(code, GLOBAL)
-    get, put = _access(code, SHARED)
-    scalar = _SCALARS[code]
+def _element(code: int, rounding: half_ir.Instruction | None) -> Element:
+    inner = computed_in(code)
+    load, store = _access(code, GLOBAL, rounding)
+    get, put = _access(inner, SHARED, None)
     return Element(
-        DTYPES[code], ITEMSIZES[code], scalar, load, store, functools.partial(_load_some, code),
-        functools.partial(_store_some, code), functools.partial(_shared, code), get, put,
-        scalar_math.vocabulary(code, words(code), device_function),
+        DTYPES[code], ITEMSIZES[code], _SCALARS[code], load, store, functools.partial(_load_some, code),
+        functools.partial(_store_some, code, rounding), functools.partial(_shared, inner), get, put,
+        scalar_math.vocabulary(inner, words(inner), device_function),
     )  # fmt: skip
 
 
 @functools.cache
-def target() -> Target:
-    """Kernels for GPUs."""
-    return Target({code: _element(code) for code in WITHOUT_HALVES}, words(FLOAT32), device_function, {})
+def target(rounds_bfloat16: bool) -> Target:
+    """Kernels for GPUs that have an instruction which rounds to bfloat16, or for those that have none."""
+    roundings = {FLOAT16: half_ir.truncated, BFLOAT16: _rounded_to_bfloat16 if rounds_bfloat16 else None}
+    elements = {code: _element(code, roundings.get(code)) for code in ELEMENTS}
+    return Target(elements, words(FLOAT32), device_function, {})

@@ -27,7 +27,7 @@ from fastgrad.kernels.cuda.device import (
     thread,
     where,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT32, UINT8
+from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT32, UINT8, computed_in
 
 WARPS, TOGETHER, COLUMNS = range(3)
 THREADS = 256
@@ -37,7 +37,7 @@ LONG = 2048
 
 def register_code(dtype: int) -> int:
     """The dtype in which elements stand in registers that are exchanged: there are none of a byte."""
-    return INT32 if dtype in (BOOL, UINT8) else dtype
+    return INT32 if dtype in (BOOL, UINT8) else computed_in(dtype)
 
 
 def way(rows, length, across, threads):

@@ -5,6 +5,7 @@ once, to nearest even, when an element is stored. That happens at three places a
 
 - `kernels.dtypes` describes their elements to compiled loops: a pointer to halves gives float32 and takes floats
   (`kernels.halves`), so that formulas and kernels that store each element once are the same for all floating dtypes.
+  So do the elements of a GPU's kernels (`kernels.cuda.device.Element`), whose memory of a block holds float32.
 - Kernels that keep sums in the memory of their results, or work on vectors by themselves, have none for halves. Ops
   that run them, and others whose steps must not be rounded one by one, are `IN_FLOAT32`: dispatch converts their
   operands and results (`dispatch.call.in_float32`).
@@ -33,3 +34,13 @@ NUMBERS = SUPPORTED_DTYPES[1:]
 WITHOUT_HALVES = DISCRETE + WIDE
 WIDE_NUMBERS = WITHOUT_HALVES[1:]
 """Those of kernels that have none for halves: all, and numbers."""
+
+
+def moved_as(code: int) -> int:
+    """The dtype as which elements are copied: halves as integers, whatever their bits mean."""
+    return INT16 if code in HALVES else code
+
+
+def computed_in(code: int) -> int:
+    """The dtype that elements are computed in, and that registers hold: for halves float32."""
+    return FLOAT32 if code in HALVES else code

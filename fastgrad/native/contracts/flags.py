@@ -58,8 +58,12 @@ ANOMALY = 64  # nodes note where they were made
 ANOMALY_UNCHECKED = 128  # passes do not look for NaN in spite of that
 AUTOCAST_BFLOAT16 = 256  # functions choose the dtype that they compute in, and products of matrices this one
 AUTOCAST_FLOAT16 = 512
+GPU_AUTOCAST_BFLOAT16 = 1024  # the same on GPUs
+GPU_AUTOCAST_FLOAT16 = 2048
 WATCHED = NODE_HOOKS | ANOMALY
-AUTOCAST = AUTOCAST_BFLOAT16 | AUTOCAST_FLOAT16
+CPU_AUTOCAST = AUTOCAST_BFLOAT16 | AUTOCAST_FLOAT16
+GPU_AUTOCAST = GPU_AUTOCAST_BFLOAT16 | GPU_AUTOCAST_FLOAT16
+AUTOCAST = CPU_AUTOCAST | GPU_AUTOCAST
 SWITCHES = GRAD_ENABLED | INFERENCE_MODE | MUTATION_HOOKS | ANOMALY | ANOMALY_UNCHECKED | AUTOCAST
 """The modes that contexts switch as such. The others say which settings there are."""
 

@@ -1,16 +1,18 @@
 """Matrix products by cuBLAS, from the frame of the runtime's own product.
 
 cuBLAS reads matrices by columns, the runtime writes by rows: a product of rows is the product of the transposed
-operands in the other order. Numbers are multiplied and added as float32 (float64 for float64), by tensor cores in
-TF32 only where that was allowed.
+operands in the other order. Numbers, also halves, are multiplied and added as float32 (float64 for float64), by tensor
+cores in TF32 only where that was allowed.
 """
 
 from __future__ import annotations
 
+from numba import types
+
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import f32s, f64s, native_once, stack_small
+from fastgrad.native.base.intrinsics import f32s, f64s, float_of, native_once, stack_small
 from fastgrad.native.contracts.cuda import BLAS_FAILED, NO_HANDLE
-from fastgrad.native.contracts.element_types import FLOAT64
+from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT64
 from fastgrad.native.cuda.calls import function_at
 from fastgrad.native.cuda.memory import choice_at, choice_of
 
@@ -19,14 +21,14 @@ from fastgrad.native.cuda.memory import choice_at, choice_of
 gemm_batched = function_at("qiiqqqqqiqqqiqqqqiqqqii")
 
 _AS_IT_LIES, _TRANSPOSED = 0, 1
-_R32, _R64 = 0, 1  # CUDA_R_32F, CUDA_R_64F
+_R32, _R64, _R16, _B16 = 0, 1, 2, 14  # CUDA_R_32F, _64F, _16F, _16BF
 _IN_32, _IN_64, _IN_TF32 = 68, 70, 77  # CUBLAS_COMPUTE_32F, _64F, _32F_FAST_TF32
 _DEFAULT = -1  # CUBLAS_GEMM_DEFAULT
 
 
 @native_once
 def multiply(g, frame, dtype):
-    """``out = a b`` for matrices of a frame `gemm`; zero, or what cuBLAS says."""
+    """``out = alpha a b + beta out`` for matrices of a frame `gemm`; zero, or what cuBLAS says."""
     f = frames.gemm(frame)
     if f.m <= 0 or f.n <= 0 or f.batch <= 0:
         return 0
@@ -38,11 +40,13 @@ def multiply(g, frame, dtype):
     kind, compute = _R32, _IN_TF32 if g.allow_tf32 != 0 else _IN_32
     if dtype == FLOAT64:
         kind, compute = _R64, _IN_64
-        f64s(factors)[0] = 1.0
-        f64s(factors)[1] = 0.0
+        f64s(factors)[0] = float_of(f.alpha)
+        f64s(factors)[1] = float_of(f.beta)
     else:
-        f32s(factors)[0] = 1.0
-        f32s(factors)[2] = 0.0
+        f32s(factors)[0] = types.float32(float_of(f.alpha))
+        f32s(factors)[2] = types.float32(float_of(f.beta))
+    if dtype == FLOAT16 or dtype == BFLOAT16:
+        kind, compute = _R16 if dtype == FLOAT16 else _B16, _IN_32
     answer = gemm_batched(
         g.batched_gemm, handle,
         _TRANSPOSED if f.b_by_columns != 0 else _AS_IT_LIES, _TRANSPOSED if f.a_by_columns != 0 else _AS_IT_LIES,

@@ -7,11 +7,14 @@ from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_small, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.element_types import FLOAT32
-from fastgrad.native.contracts.flags import GRAD_ENABLED
+from fastgrad.native.contracts.flags import GPU_AUTOCAST, GRAD_ENABLED
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
+from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.native.contracts.ops import (
     BY_COLUMNS,
     ELEMENTWISE,
+    FLOAT32_IN_AUTOCAST,
+    HALVES_ON_GPUS,
     IN_FLOAT32,
     KEEPS_FLOAT32,
     REDUCTION,
@@ -77,7 +80,8 @@ def computed(op, n, ins, n_attrs, attrs, outs, n_outs):
 
 @native
 def half_among(info, n, ins):
-    """The half dtype of the operands of an op that converts them; -1 if there is none, or not all may be converted.
+    """The half dtype of the operands of an op that converts them; -1 if there is none, or not all may be converted,
+    or need not be where they are.
 
     Then the op says what is wrong with its operands, as it does where there are no halves.
     """
@@ -85,6 +89,8 @@ def half_among(info, n, ins):
     for k in range(n):
         if ins[k] == 0 or not is_floating(tensor(ins[k]).dtype):
             continue
+        if info.flags & HALVES_ON_GPUS and tensor(ins[k]).device >= FIRST_GPU:
+            return -1
         dtype = tensor(ins[k]).dtype
         if found < 0:
             found = dtype
@@ -173,7 +179,47 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
 
 
 @native
+def is_half_on_gpu(h):
+    """Whether an operand is a half, and on a GPU."""
+    return h != 0 and is_half(tensor(h).dtype) and tensor(h).device >= FIRST_GPU
+
+
+@native_once
+def in_autocast(op, n, ins, n_attrs, attrs, outs, n_outs):
+    """As `call`, over halves on GPUs as float32. That they are converted is recorded."""
+    given = words(stack_small())
+    target = words(stack_small())
+    target[0] = FLOAT32
+    wide = words(stack_small())
+    count = 0
+    for k in range(n):
+        wide[k] = ins[k]
+        if is_half_on_gpu(ins[k]) and not failed(count):
+            given[0] = ins[k]
+            count = call(runtime().cast_op, 1, given, 1, target, outs, 1)
+            wide[k] = outs[0] if not failed(count) else ins[k]
+    if not failed(count):
+        count = call(op, n, wide, n_attrs, attrs, outs, n_outs)
+    for k in range(n):
+        if wide[k] != ins[k]:
+            drop(wide[k])
+    return count
+
+
+@native
 def call_entry(op, n, ins, n_attrs, attrs, outs, n_outs):
-    """`call` for Python."""
+    """`call` for Python.
+
+    A plan is run in the mode in which its function is called; where that is autocast, and the function has turned it
+    off before it calls an op that would ask for it, there is no plan.
+    """
     enter()
+    if op_record(op).flags & FLOAT32_IN_AUTOCAST:
+        rt = runtime()
+        if rt.mode & GPU_AUTOCAST:
+            return in_autocast(op, n, ins, n_attrs, attrs, outs, n_outs)
+        if rt.recorder != 0 and rt.recorder_mode & GPU_AUTOCAST:
+            for k in range(n):
+                if is_half_on_gpu(ins[k]):
+                    rt.recorder = 0
     return call(op, n, ins, n_attrs, attrs, outs, n_outs)

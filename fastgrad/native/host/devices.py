@@ -202,9 +202,9 @@ def _resolve(cell: int) -> int:
     What is raised here leaves the op that needed the kernel as it is.
     """
     kernel, device, dtype, layout_class = place(cell)
-    if not kernel.takes(dtype):
+    if not kernel.takes(dtype, device):
         return 0
-    kernel.need(dtype, layout_class)
+    kernel.need(dtype, layout_class, device)
     if device not in _resolvers:
         raise RuntimeError(f"there is no device of number {device}")
     kernel.describe(layout_class)

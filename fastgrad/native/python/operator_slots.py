@@ -21,6 +21,7 @@ from fastgrad.native.base.pyapi import (
     py_integer,
     py_integer_value,
 )
+from fastgrad.native.contracts.flags import GPU_AUTOCAST
 from fastgrad.native.contracts.ops import OPERATORS
 from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
 from fastgrad.native.objects.handles import object_handle, type_of, wrap
@@ -51,7 +52,8 @@ def operator_with_number(a, b, k):
     left = object_handle(a)
     handle = left if left != 0 else object_handle(b)
     other = b if left != 0 else a
-    if handle == 0:
+    # What a number is divided by is inverted, which in autocast is a function that chooses its dtype.
+    if handle == 0 or (left == 0 and runtime().mode & GPU_AUTOCAST):
         return operator_in_python(a, b, k)
     is_real = type_of(other) == float_type()
     if not is_real and type_of(other) != int_type():

@@ -63,7 +63,7 @@ from fastgrad.native.base.pyapi import (
     raises,
     type_error,
 )
-from fastgrad.native.contracts.flags import ANOMALY
+from fastgrad.native.contracts.flags import ANOMALY, GPU_AUTOCAST
 from fastgrad.native.contracts.python_types import (
     A_NAMED_RESULT,
     A_NUMBER,
@@ -210,7 +210,7 @@ def call_recorded(x, c, args, n, keywords, before):
     if tensors != 0 and names != 0 and calls != 0:
         launches = rt.launches
         rt.recorder_thread = rt.thread
-        rt.recorder_mode = rt.mode & MODES
+        rt.recorder_mode = rt.mode & (MODES | GPU_AUTOCAST)
         rt.recorder_paused = 0
         rt.recorder_disturbed = 0
         rt.recorded_launches = 0

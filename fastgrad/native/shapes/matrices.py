@@ -14,6 +14,7 @@ from fastgrad.native.contracts.frames.matrices import (
     SHARED_ROWS,
     STRIP_ROWS,
 )
+from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.native.contracts.ops import VIEW_UNSQUEEZE
 from fastgrad.native.contracts.status import (
     ADDED_SIZES,
@@ -25,7 +26,7 @@ from fastgrad.native.contracts.status import (
     VECTOR_DIMS,
     VECTOR_SIZE,
 )
-from fastgrad.native.launch.elementwise import broadcast, cast, number_tensor, run_elementwise
+from fastgrad.native.launch.elementwise import broadcast, cast, copy_here, number_tensor, run_elementwise
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.devices import HOST
@@ -36,6 +37,7 @@ from fastgrad.native.tensors.views import make_view
 
 SMALL_GRAIN, LARGE_GRAIN = 32, 256  # rows or columns of a part at least
 MOST_PARTS = 16  # of a large product
+ONE, ZERO = 0x3FF << 52, 0  # bits of float64
 STRETCH = 512  # elements of a part of a vector to which stored columns are added: what is read of each
 
 
@@ -99,8 +101,8 @@ def gemm_operand(h):
 
 
 @native
-def matmul(a, b):
-    """Product of two matrices, or of two equally long batches of matrices."""
+def new_product(a, b):
+    """A tensor for the product of two matrices, or of two equally long batches of matrices."""
     ta = tensor(a)
     tb = tensor(b)
     if ta.ndim != tb.ndim or (ta.ndim != 2 and ta.ndim != 3):
@@ -116,18 +118,30 @@ def matmul(a, b):
     sizes[0] = ta.shape[0]
     sizes[r] = ta.shape[r]
     sizes[r + 1] = tb.shape[r + 1]
-    out = new_tensor(ta.dtype, ta.device, ta.ndim, sizes)
-    if failed(out) or tensor(out).numel == 0:
-        return out
+    return new_tensor(ta.dtype, ta.device, ta.ndim, sizes)
+
+
+@native
+def write_product(out, a, b, alpha, beta):
+    """Write the product of two matrices; factors as in `run_scaled_gemm`. A status."""
     ca = gemm_operand(a)
     if failed(ca):
-        return finished(out, ca)
+        return ca
     cb = gemm_operand(b)
-    status = cb if failed(cb) else run_gemm(out, ca, cb)
+    status = cb if failed(cb) else run_scaled_gemm(out, ca, cb, alpha, beta)
     drop(ca)
     if not failed(cb):
         drop(cb)
-    return finished(out, status)
+    return status
+
+
+@native
+def matmul(a, b):
+    """Product of two matrices, or of two equally long batches of matrices."""
+    out = new_product(a, b)
+    if failed(out) or tensor(out).numel == 0:
+        return out
+    return finished(out, write_product(out, a, b, ONE, ZERO))
 
 
 @native
@@ -276,6 +290,12 @@ def plan_parts(f, real):
 @native
 def run_gemm(out, a, b):
     """Launch the product of operands that `gemm_operand` made; returns a status."""
+    return run_scaled_gemm(out, a, b, ONE, ZERO)
+
+
+@native
+def run_scaled_gemm(out, a, b, alpha, beta):
+    """The same times a factor, plus what stands in `out` times another one; but on GPUs these are one and zero."""
     ta = tensor(a)
     if ta.numel == 0:  # sums of nothing, and nothing to read
         return zero_fill(out)
@@ -304,6 +324,8 @@ def run_gemm(out, a, b):
     f.step_out = f.m * f.n
     f.step_a = ta.strides[0] if r == 1 else 0
     f.step_b = tensor(shared).strides[0] if r == 1 else 0
+    f.alpha = alpha
+    f.beta = beta
     plan_parts(f, is_floating(ta.dtype))
     work = f.batch * f.m * f.n * max(f.k, 1)
     if f.m == 1 or f.n == 1:  # a multiply-add is an element of the matrix that comes from memory
@@ -354,12 +376,39 @@ def scaled(h, bits, out):
 
 
 @native
+def add_to_product(out, c, n_factors, factors):
+    """Add what is broadcast to it to the product of two matrices; with factors, first for the former. A status."""
+    ins = words(stack_small())
+    ins[0] = out
+    ins[1] = c
+    add = op_record(runtime().add_op).kernel
+    t = tensor(c)
+    if n_factors == 0:
+        return run_elementwise(add, t.dtype, 2, ins, out)
+    status = scaled(out, factors[1], out)
+    if failed(status) or float_of(factors[0]) == 0.0:
+        return status
+    ins[1] = new_tensor(t.dtype, t.device, t.ndim, t.shape)
+    if failed(ins[1]):
+        return ins[1]
+    status = scaled(c, factors[0], ins[1])
+    if not failed(status):
+        status = run_elementwise(add, t.dtype, 2, ins, out)
+    drop(ins[1])
+    return status
+
+
+@native
 def matmul_add(c, a, b, n_factors, factors):
-    """The product of two matrices plus what is broadcast to it; with factors, first for the latter."""
-    out = matmul(a, b)
+    """The product of two matrices plus what is broadcast to it; with factors, first for the latter.
+
+    With a factor of zero it counts for nothing, not even where it is NaN.
+    """
+    out = new_product(a, b)
     if failed(out) or tensor(out).numel == 0:
         return out
-    if tensor(c).dtype != tensor(out).dtype:
+    t = tensor(out)
+    if tensor(c).dtype != t.dtype:
         drop(out)
         return fail(PRODUCT_DTYPES)
     ins = words(stack_small())
@@ -367,25 +416,17 @@ def matmul_add(c, a, b, n_factors, factors):
     ins[0] = out
     ins[1] = c
     rank = broadcast(2, ins, 2, sizes)
-    if rank != 2 or sizes[0] != tensor(out).shape[0] or sizes[1] != tensor(out).shape[1]:
-        m = tensor(out).shape[0]
-        columns = tensor(out).shape[1]
+    if rank != 2 or sizes[0] != t.shape[0] or sizes[1] != t.shape[1]:
+        m = t.shape[0]
+        columns = t.shape[1]
         drop(out)
         return rank if rank < 0 else fail(ADDED_SIZES, m, columns)
-    add = op_record(runtime().add_op).kernel
-    if n_factors == 0:
-        return finished(out, run_elementwise(add, tensor(out).dtype, 2, ins, out))
-    status = scaled(out, factors[1], out)
-    if (
-        failed(status) or float_of(factors[0]) == 0.0
-    ):  # then the tensor counts for nothing, not even where it is nan
+    if t.device >= FIRST_GPU and is_floating(t.dtype) and tensor(a).numel != 0:
+        # It is added before anything is rounded, and in the same pass over the result.
+        beta = ONE if n_factors == 0 else factors[0]
+        status = 0 if float_of(beta) == 0.0 else copy_here(out, c)
+        if not failed(status):
+            status = write_product(out, a, b, ONE if n_factors == 0 else factors[1], beta)
         return finished(out, status)
-    t = tensor(c)
-    ins[1] = new_tensor(t.dtype, t.device, t.ndim, t.shape)
-    if failed(ins[1]):
-        return finished(out, ins[1])
-    status = scaled(c, factors[0], ins[1])
-    if not failed(status):
-        status = run_elementwise(add, t.dtype, 2, ins, out)
-    drop(ins[1])
-    return finished(out, status)
+    status = write_product(out, a, b, ONE, ZERO)
+    return finished(out, status if failed(status) else add_to_product(out, c, n_factors, factors))

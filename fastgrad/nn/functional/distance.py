@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.plans import planned
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.functions.statistics import norm
@@ -16,6 +17,7 @@ _FLOOR = BY_NAME["clone.floor"]
 
 
 @planned
+@full_precision_on_gpus
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """``sum(x1 x2) / (max(|x1|, eps) max(|x2|, eps))`` along a dimension; shapes broadcast.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from fastgrad.functions import linalg
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.autocasting import widest_on_gpus
 from fastgrad.functions.linalg import linear
 from fastgrad.functions.plans import planned
 from fastgrad.functions.shape import permute, reshape, unsqueeze
@@ -14,6 +15,7 @@ __all__ = ["bilinear", "linear"]
 
 
 @planned
+@widest_on_gpus
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """``y_o = sum over i, j of input1_i weight_oij input2_j + bias_o``.
 

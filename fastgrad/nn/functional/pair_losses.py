@@ -8,7 +8,7 @@ from typing import Any
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_float, need_optional, need_tensor
-from fastgrad.functions.autocasting import full_precision
+from fastgrad.functions.autocasting import full_precision, unsafe_on_gpus
 from fastgrad.functions.plans import planned, unplanned
 from fastgrad.functions.sampling import probabilities
 from fastgrad.native.build.loader import rt
@@ -21,6 +21,13 @@ from fastgrad.ops.call import apply, invoke
 
 _DTYPE = TENSOR.fields["dtype"][0]
 _field, _sizes = rt.field, rt.sizes
+_UNSAFE = (
+    "fastgrad.nn.functional.binary_cross_entropy and fastgrad.nn.BCELoss are unsafe to autocast.\n"
+    "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
+    "In this case, combine the two layers using fastgrad.nn.functional.binary_cross_entropy_with_logits\n"
+    "or fastgrad.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
+    "safe to autocast."
+)
 
 
 def _need_pair(name: str, input: Any, target: Any) -> None:
@@ -228,6 +235,7 @@ def kl_div(
 
 
 @planned
+@unsafe_on_gpus(_UNSAFE)
 @full_precision
 def binary_cross_entropy(
     input: Any,

@@ -22,13 +22,15 @@ STRIP_ROWS = 64
 # out (m, n) = a (m, k) b (k, n), `batch` times. The rows of an operand are `row_...` apart, or its columns, if it is
 # stored by columns; its matrices `step_...`. The right one may lie in panels (see `PANELS`). How it is divided, and
 # into parts of a multiple of how many rows or columns, is decided with the sizes, as what each part costs beyond its
-# share depends on them.
+# share depends on them. On a GPU, floats may be multiplied by a factor and added to what stands in `out`, times another
+# one: bits of float64. Elsewhere, these are one and zero.
 GEMM = Frame(
     "gemm",
     out=writes("batch", "m", "n"), a=reads(), b=reads(), m=size(), n=size(), k=size(),
     row_out=stride(), row_a=stride(), a_by_columns=number(),
     row_b=stride(), b_by_columns=number(), b_in_panels=number(),
     batch=size(), step_out=stride(), step_a=stride(), step_b=stride(), divided=number(), grain=size(),
+    alpha=number(), beta=number(),
     splits=(
         Split("batch", {"out": ("step_out",), "a": ("step_a",), "b": ("step_b",)}, where={"divided": BY_MATRICES}),
         Split(
