@@ -1,9 +1,9 @@
 """Capture and replay: the launches of a piece of work as a list that one compiled loop runs again.
 
 Every launch passes one point in the compiled dispatch; while a tape records, that point appends which kernel runs, for
-which device, dtype and layout class, and its frame. The tape holds all memory that the work allocates or changes, so
-that the addresses in the frames stay valid: a replay writes the same results to the same places, from whatever the
-inputs hold then.
+which device, dtype and layout class, and its frame. A tape records what its own thread does. It holds all memory that
+the work allocates or changes, so that the addresses in the frames stay valid: a replay writes the same results to the
+same places, from whatever the inputs hold then.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import CAPTURE_SETTING
 from fastgrad.native.contracts.frame import Frame
 from fastgrad.native.host import devices
+
+OWN_CAPTURE = 1
+"""What `rt.capturing` says of a capture by the calling thread."""
 
 
 class Launch(NamedTuple):
@@ -66,21 +69,31 @@ class Launch(NamedTuple):
 class Tape(ContextBase):
     """What a capture recorded; as a context, the capture itself.
 
+    Parameters
+    ----------
+    device : int, default 0
+        The number of a device whose launches alone are recorded, and do not run; who captures so keeps the memory that
+        they work on. By default all that runs is recorded.
+
     Attributes
     ----------
     launches : int
         The number of kernels that a replay runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: int = 0) -> None:
+        self._device = device
         self._setting = 1 + CAPTURE_SETTING
         self._gives_self = 1
 
-    def _entering(self) -> None:
-        if rt.capturing():
-            raise RuntimeError("a capture is under way already: captures cannot be nested")
+    def _entering(self) -> int:
+        under_way = rt.capturing()
+        if under_way:
+            whose = "a capture" if under_way == OWN_CAPTURE else "another thread's capture"
+            raise RuntimeError(f"{whose} is under way already: captures cannot be nested")
         if rt.launches_of(self) >= 0:
             raise RuntimeError("a tape records once; begin another one with record()")
+        return self._device
 
     @property
     def launches(self) -> int:
@@ -90,22 +103,24 @@ class Tape(ContextBase):
     def __iter__(self) -> Iterator[Launch]:
         """The launches in order."""
         words = iter(rt.tape_words(self))
-        for n, cell, work in zip(words, words, words, strict=False):
+        for n, cell, work, _ in zip(words, words, words, words, strict=False):
             kernel, device, dtype, layout_class = devices.place(cell)
             frame = tuple(itertools.islice(words, n))
             yield Launch(kernel, devices.name_of(device), DTYPES[dtype], layout_class, work, frame)
 
     def replay(self) -> None:
-        """Run all launches again, in order.
+        """Run all launches again, in order. Launches on a GPU run as graphs: one call of the driver for all neighbours.
+
+        Random numbers are drawn from the default generators, as another call of what was captured would.
 
         Raises
         ------
         RuntimeError
-            While a tape records, or if nothing was recorded.
+            While a tape of this thread records, or if nothing was recorded.
         IndexError
             If an index is by now out of range; the launches before that one did run.
         """
-        if rt.capturing() or not self.launches:
+        if rt.capturing() == OWN_CAPTURE or not self.launches:
             raise RuntimeError(
                 "the tape holds no launches: replay after the `with record()` block, not inside it"
             )

@@ -54,8 +54,10 @@ from fastgrad.native.launch.elementwise import (
     lasting_number,
     number_tensor,
 )
-from fastgrad.native.memory.launches import replay, wait_for_flights
+from fastgrad.native.memory.launches import wait_for_flights
 from fastgrad.native.memory.references import drain, drop, leave_node, retain, unlink_retained
+from fastgrad.native.memory.replays import replay
+from fastgrad.native.memory.tapes import recording
 from fastgrad.native.objects.collector import collection_begins, collection_ends
 from fastgrad.native.objects.handles import never_made, object_handle, type_of
 from fastgrad.native.python.arguments import integers
@@ -415,8 +417,11 @@ def setting(k):
 
 @native
 def capturing():
-    """Whether a capture is under way."""
-    return 1 if runtime().tape != 0 else 0
+    """Whether a capture is under way: 1 if it is one of the calling thread, 2 if another one's."""
+    enter()
+    if runtime().tape == 0:
+        return 0
+    return 1 if recording() else 2
 
 
 @native

@@ -26,6 +26,7 @@ from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import launch, launch_transfer
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage
+from fastgrad.native.memory.tapes import recording
 
 # Words of a frame before its inputs, and of an operand with strides.
 FLAT_INPUTS, STRIDED_INPUTS = FLAT_FRAME.place("inputs"), STRIDED_FRAME.place("inputs")
@@ -149,7 +150,7 @@ def write_bytes(handle, source):
     nbytes = t.numel * itemsize(t.dtype)
     if nbytes == 0:
         return 0
-    if runtime().tape == 0 and t.device == HOST:
+    if not recording() and t.device == HOST:
         memcpy(t.data, source, nbytes)
         return 0
     staged = new_storage(nbytes, t.dtype, HOST)
