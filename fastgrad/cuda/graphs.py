@@ -8,6 +8,7 @@ an arena of the GPU's that no other tensor gets memory from.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import sys
 import threading
@@ -81,7 +82,9 @@ def is_current_stream_capturing() -> bool:
     if gpu.capture_number():
         return True
     gpu.make_current()
-    return gpu.driver.number("cuStreamIsCapturing", stream_on(gpu).cuda_stream) != 0
+    found = ctypes.c_int()
+    gpu.driver.call("cuStreamIsCapturing", stream_on(gpu).cuda_stream, ctypes.addressof(found))
+    return found.value != 0
 
 
 def _handle_of(pool: Any) -> PoolHandle:
