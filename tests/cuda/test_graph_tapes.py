@@ -9,6 +9,7 @@ import pytest
 import fastgrad as fg
 from fastgrad.native.host.tape import record
 from tests.cuda.steps import ONE_CALL, OPTIMIZERS, calls_of, eager, make_model, settle
+from tests.runtime.test_tape import hooked_step
 
 pytestmark = pytest.mark.usefixtures("all_is_done", "no_graphs_are_left")
 
@@ -200,3 +201,23 @@ def test_a_tape_records_its_own_thread(driver):
         thread.join()
         x.add_(1)
     assert tape.launches == 6
+
+
+def test_hooks_cut_a_tape_at_their_nodes(driver):
+    x, seen = fg.ones(1, device="cuda", requires_grad=True), []
+    step = hooked_step(x, seen)
+    with record(hooks=True) as tape:
+        grad = step()
+    for k in range(2, 5):
+        with fg.no_grad():
+            x.fill_(float(k))
+        seen.clear()
+        expected = step().tolist()
+        wanted = list(seen)
+        seen.clear()
+        calls = calls_of(driver, tape.replay)
+        assert seen == wanted
+        assert [name for name, _ in seen] == ["pre", "post", "tensor", "leaf"]
+        assert grad.tolist() == expected
+    assert calls["cuGraphLaunch"] >= 1
+    x.grad = None

@@ -76,13 +76,17 @@ Of an op over groups of tensors: the number of places in a group; masks with a b
 tensor, the kernel writes it, it is a single number of any floating dtype."""
 TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
-    thread=1, device=1, pieces=1, n_pieces=1, cap_pieces=1, seeds=N_DEVICES, firsts=N_DEVICES, ends=N_DEVICES,
-    seeds_now=N_DEVICES, firsts_now=N_DEVICES,
+    thread=1, device=1, hooks=1, paused=1, pieces=1, n_pieces=1, cap_pieces=1,
+    seeds=N_DEVICES, firsts=N_DEVICES, ends=N_DEVICES, seeds_now=N_DEVICES, firsts_now=N_DEVICES,
 )  # fmt: skip
 """`thread`: whose launches it records. `device`: the one whose launches it records without running them; 0 for a tape
-that records all that runs. `seeds`, `firsts`, `ends`: where the default generator of each device stood when the
-capture began, and its offset at the end of it; `seeds_now`, `firsts_now`: where it stood at the last replay. `pieces`:
-what a replay runs, see Note [Pieces] in `memory.replays`."""
+that records all that runs. `hooks`: whether a replay calls hooks again; `paused`: one runs. `seeds`, `firsts`, `ends`:
+where the default generator of each device stood when the capture began, and its offset at the end of it; `seeds_now`,
+`firsts_now`: where it stood at the last replay. `pieces`: what a replay runs, see Note [Pieces] in `memory.replays`."""
+TAPE_HOOKS = 256
+"""Added to the number of a device: hooks are called again."""
+HOOK_CELL = -1
+"""In place of a cell on a tape: a hook is called, the one whose number stands there as the work."""
 PIECE = Part("piece", start=1, end=1, device=1, graph=1)
 """Launches of a tape from one byte to another, which become a graph of a device's, or are launched one by one where
 that is the host; the graph is 0 before it was made."""
@@ -142,7 +146,7 @@ RUNTIME = Record(
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
     note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,
-    operators=32, tape=1, drew=1, launches=1, default_dtype=1, copy_kernel=1,
+    record_hook=1, replay_hook=1, operators=32, tape=1, drew=1, launches=1, default_dtype=1, copy_kernel=1,
     add_op=1, mul_op=1, sum_op=1, mean_op=1, div_op=1, clone_op=1,
     cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1,

@@ -9,6 +9,7 @@ same places, from whatever the inputs hold then.
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -16,7 +17,9 @@ from fastgrad.native.build.loader import ContextBase, rt
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import CAPTURE_SETTING
 from fastgrad.native.contracts.frame import Frame
-from fastgrad.native.host import devices
+from fastgrad.native.contracts.records import HOOK_CELL, TAPE_HOOKS
+from fastgrad.native.host import devices, hook_calls
+from fastgrad.native.host.hook_calls import HookCall
 
 OWN_CAPTURE = 1
 """What `rt.capturing` says of a capture by the calling thread."""
@@ -74,6 +77,8 @@ class Tape(ContextBase):
     device : int, default 0
         The number of a device whose launches alone are recorded, and do not run; who captures so keeps the memory that
         they work on. By default all that runs is recorded.
+    hooks : bool, default False
+        Whether a replay calls hooks again.
 
     Attributes
     ----------
@@ -81,8 +86,9 @@ class Tape(ContextBase):
         The number of kernels that a replay runs.
     """
 
-    def __init__(self, device: int = 0) -> None:
-        self._device = device
+    def __init__(self, device: int = 0, hooks: bool = False) -> None:
+        self._what = device + TAPE_HOOKS * bool(hooks)
+        self._calls: list[HookCall] = []
         self._setting = 1 + CAPTURE_SETTING
         self._gives_self = 1
 
@@ -93,7 +99,8 @@ class Tape(ContextBase):
             raise RuntimeError(f"{whose} is under way already: captures cannot be nested")
         if rt.launches_of(self) >= 0:
             raise RuntimeError("a tape records once; begin another one with record()")
-        return self._device
+        hook_calls.recorder = weakref.ref(self)
+        return self._what
 
     @property
     def launches(self) -> int:
@@ -104,6 +111,8 @@ class Tape(ContextBase):
         """The launches in order."""
         words = iter(rt.tape_words(self))
         for n, cell, work, _ in zip(words, words, words, words, strict=False):
+            if cell == HOOK_CELL:
+                continue
             kernel, device, dtype, layout_class = devices.place(cell)
             frame = tuple(itertools.islice(words, n))
             yield Launch(kernel, devices.name_of(device), DTYPES[dtype], layout_class, work, frame)
@@ -127,12 +136,20 @@ class Tape(ContextBase):
         rt.replay(self)
 
 
-def record() -> Tape:
+def record(*, hooks: bool = False) -> Tape:
     """Record the launches of the block.
 
     Tensors that the block makes and the caller keeps hold the results of each replay. Inputs must stay where they
     are, and alive: change their contents in place. What Python decides inside the block (shapes, branches,
-    numbers passed to ops, hooks) is not run again.
+    numbers passed to ops) is not run again. Nor are hooks, unless it is asked for: what they launched is a part of the
+    tape.
+
+    Parameters
+    ----------
+    hooks : bool, default False
+        Let a replay call the hooks of backward passes again, at their places, with the gradients of the replay. What
+        they return or change is then that of the replay; what they launch is no part of the tape. They get
+        gradients without history.
 
     Returns
     -------
@@ -156,4 +173,4 @@ def record() -> Tape:
     >>> y
     tensor([10., 10., 10.])
     """
-    return Tape()
+    return Tape(hooks=hooks)

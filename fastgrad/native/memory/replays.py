@@ -1,16 +1,18 @@
 """Replays: the launches of a tape once more.
 
 Note [Pieces]: a tape falls into pieces. Neighbouring launches of one device that makes graphs are one, and the device
-runs them by one call, from the second replay on; the first one makes the graph. What the host has to see or to do lies
-between such pieces: launches of other devices, copies between the host and a device, and random numbers, whose offset
-is another one at each replay. A launch that reports what is wrong with what it reads ends its piece, as none behind it
-may run before the report was read. A device may ask for a graph to be made again, for another stream for instance.
+runs them by one call, from the second replay on; the first one makes the graph. What the host has to see
+or to do lies between such pieces: launches of other devices, copies between the host and a device, hooks, and random
+numbers, whose offset is another one at each replay. A launch that reports what is wrong with what it reads ends its
+piece, as none behind it may run before the report was read. A device may ask for a graph to be made again, for another
+stream for instance.
 """
 
 from __future__ import annotations
 
 from fastgrad.flags import DEBUG
 from fastgrad.native.base import frames
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     caster,
@@ -24,10 +26,18 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import py_decref, py_integer
 from fastgrad.native.contracts.frame import FINE
 from fastgrad.native.contracts.limits import N_DEVICES
-from fastgrad.native.contracts.records import GRAPH_BEGIN, GRAPH_DROP, GRAPH_RUN, GRAPH_STALE, PIECE
-from fastgrad.native.contracts.status import OK, REPLAY_RANGE
+from fastgrad.native.contracts.records import (
+    GRAPH_BEGIN,
+    GRAPH_DROP,
+    GRAPH_RUN,
+    GRAPH_STALE,
+    HOOK_CELL,
+    PIECE,
+)
+from fastgrad.native.contracts.status import OK, RAISED, REPLAY_RANGE
 from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.devices import (
     HOST,
@@ -82,6 +92,8 @@ def add_piece(t, at, device):
 @native
 def device_of_piece(entry):
     """The device whose graph a launch may be part of, the host's number if it is to be launched alone."""
+    if entry.cell == HOOK_CELL:
+        return HOST
     device = device_of(entry.cell)
     alone = not makes_graphs(device) or copies_to_host_or_back(entry.cell) or entry.drew != 0
     return HOST if alone else device
@@ -228,9 +240,25 @@ def with_numbers(t, entry, frame, copy):
         words(copy)[seed + 1] = offset - t.firsts[device] + t.firsts_now[device]
 
 
+@native_once
+def call_again(o, number):
+    """Let the object of a tape call a hook again; OK or RAISED."""
+    index = py_integer(number)
+    answer = call_python(runtime().replay_hook, 2, o, index) if index != 0 else 0
+    if index != 0:
+        py_decref(index)
+    enter()
+    if answer == 0:
+        return RAISED
+    py_decref(answer)
+    return OK
+
+
 @native
-def launch_again(t, entry, frame):
+def launch_again(o, t, entry, frame):
     """Run a launch of a tape; OK or a failure."""
+    if entry.cell == HOOK_CELL:
+        return call_again(o, entry.work)
     rt = runtime()
     cell = entry.cell
     place = rt.reports[cell // CELLS]
@@ -254,10 +282,10 @@ def launch_again(t, entry, frame):
 
 
 @native
-def replay(handle):
+def replay(o, handle):
     """Run the launches of a tape again, in order, up to one that reports what is wrong with what it reads.
 
-    OK or a failure.
+    `o`: its object, which knows the hooks. OK or a failure.
     """
     enter()
     t = tape(handle)
@@ -273,7 +301,7 @@ def replay(handle):
             at = p.start
             while at < p.end and not failed(result):
                 entry = launched(t.words + at)
-                result = launch_again(t, entry, t.words + at + HEAD_BYTES)
+                result = launch_again(o, t, entry, t.words + at + HEAD_BYTES)
                 at += bytes_of(entry)
         k += 1
     return result

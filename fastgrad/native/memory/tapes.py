@@ -17,7 +17,7 @@ from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import caster, native, native_inline, native_once, runtime, tape, words
 from fastgrad.native.base.pyapi import py_bytearray_text
 from fastgrad.native.contracts.limits import N_DEVICES
-from fastgrad.native.contracts.records import LAUNCHED, TAPE_KIND
+from fastgrad.native.contracts.records import HOOK_CELL, LAUNCHED, TAPE_HOOKS, TAPE_KIND
 from fastgrad.native.contracts.status import OK
 from fastgrad.native.memory.buffers import deallocate, grow, room
 from fastgrad.native.memory.parts import CELLS
@@ -33,7 +33,21 @@ launched = caster(LAUNCHED)
 def recording():
     """Whether a tape records what the calling thread does."""
     rt = runtime()
-    return rt.tape != 0 and tape(rt.tape).thread == rt.thread
+    return rt.tape != 0 and tape(rt.tape).thread == rt.thread and tape(rt.tape).paused == 0
+
+
+@native_inline
+def records_hooks():
+    """Whether the tape that records what the calling thread does calls hooks again at a replay."""
+    return recording() and tape(runtime().tape).hooks != 0
+
+
+@native
+def pause_tape(paused):
+    """Let the tape of the calling thread record nothing, or go on."""
+    rt = runtime()
+    if rt.tape != 0 and tape(rt.tape).thread == rt.thread:
+        tape(rt.tape).paused = paused
 
 
 @native_inline
@@ -57,10 +71,11 @@ def generator_words(device):
 
 
 @native
-def begin_tape(device):
+def begin_tape(what):
     """Begin to record the launches of this thread: the new tape, zero if one records already, or NO_MEMORY.
 
-    If a device is given that is not the host, only its launches are recorded, and do not run.
+    `what`: the number of a device; if that is not the host, its launches alone are recorded, and do not run. With
+    `TAPE_HOOKS` hooks are called again.
     """
     rt = runtime()
     if rt.tape != 0:
@@ -69,7 +84,8 @@ def begin_tape(device):
     if not failed(handle):
         t = tape(handle)
         t.thread = rt.thread
-        t.device = device
+        t.device = what & (TAPE_HOOKS - 1)
+        t.hooks = what & TAPE_HOOKS
         for k in range(N_DEVICES):
             state = generator_words(k)
             if state != 0:
@@ -112,8 +128,24 @@ def release_tape(handle):
 
 
 @native_once
+def append_hook(number):
+    """Append the call of a hook to the tape that records. A status."""
+    status = append_entry(HOOK_CELL, 0, 0, number, 0)
+    if not failed(status):
+        tape(runtime().tape).n_launches -= 1
+    return status
+
+
+@native_once
 def append_launch(cell, frame, n_words, work):
     """Append a launch to the tape that records. A status."""
+    drew = runtime().drew if runtime().draws[cell // CELLS] != 0 else 0
+    return append_entry(cell, frame, n_words, work, drew)
+
+
+@native_once
+def append_entry(cell, frame, n_words, work, drew):
+    """Append what `LAUNCHED` says, and a frame. A status."""
     t = tape(runtime().tape)
     cap = room(t.n_words, t.cap_words, HEAD_WORDS + n_words)
     fresh = grow(t.words, t.n_words, t.cap_words, cap)
@@ -125,7 +157,7 @@ def append_launch(cell, frame, n_words, work):
     entry.n_words = n_words
     entry.cell = cell
     entry.work = work
-    entry.drew = runtime().drew if runtime().draws[cell // CELLS] != 0 else 0
+    entry.drew = drew
     target = words(t.words + t.n_words * 8 + HEAD_BYTES)
     for k in range(n_words):
         target[k] = words(frame)[k]
