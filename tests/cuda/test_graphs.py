@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import fastgrad as fg
+import fastgrad.nn.functional as F
 from tests.cuda.steps import ONE_CALL, OPTIMIZERS, calls_of, eager, make_model
 
 pytestmark = pytest.mark.usefixtures("all_is_done", "no_graphs_are_left")
@@ -86,6 +87,23 @@ def test_streams_within_a_capture_run_in_order(driver):
     event.record()
     event.synchronize()
     assert event.query()
+
+
+def test_numbers_of_the_host_go_along(driver):
+    g, x = fg.cuda.CUDAGraph(), fg.ones(3, device="cuda", requires_grad=True)
+    number, count = fg.tensor(3.0), fg.tensor(2)
+    with fg.cuda.graph(g):
+        y = x * number + count
+        z = F.gelu(F.silu(y)).softmax(0)
+        z.log().sum().backward()
+    number.fill_(7)
+    wanted = fg.ones(3, device="cuda", requires_grad=True)
+    F.gelu(F.silu(wanted * 3.0 + 2)).softmax(0).log().sum().backward()
+    g.replay()
+    assert y.tolist() == [5] * 3
+    assert x.grad.tolist() == wanted.grad.tolist()
+    x.grad = None
+    del y, z
 
 
 def test_an_empty_graph(driver):

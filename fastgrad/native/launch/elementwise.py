@@ -50,6 +50,7 @@ from fastgrad.native.tensors.elements import (
     FLAT_INPUTS,
     OPERAND_WORDS,
     STRIDED_INPUTS,
+    bring_number,
     holds,
     itemsize,
     transfer,
@@ -304,7 +305,11 @@ def copy_across(out, source):
         arrived = new_tensor(to.dtype, to.device, d.ndim, d.shape)
     status = arrived
     if not failed(arrived):
-        status = transfer(tensor(arrived).data, to.device, d.data, d.device, d.numel * itemsize(d.dtype))
+        nbytes = d.numel * itemsize(d.dtype)
+        if d.device == HOST and d.ndim == 0:
+            status = bring_number(tensor(arrived).data, to.device, d.data, nbytes)
+        else:
+            status = transfer(tensor(arrived).data, to.device, d.data, d.device, nbytes)
         if not failed(status) and not direct:
             status = copy_here(out, arrived)
         drop(arrived)

@@ -18,7 +18,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words_of,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOAT16
+from fastgrad.native.contracts.element_types import BOOL, FLOAT16, INT32, INT64, UINT8
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.frames.elementwise import FLAT, FLAT_FRAME, OPERAND, STRIDED, STRIDED_FRAME
 from fastgrad.native.contracts.frames.filling import CONSTANT
@@ -26,13 +26,14 @@ from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import launch, launch_transfer
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage
-from fastgrad.native.memory.tapes import recording
+from fastgrad.native.memory.tapes import only_recorded, recording
 
 # Words of a frame before its inputs, and of an operand with strides.
 FLAT_INPUTS, STRIDED_INPUTS = FLAT_FRAME.place("inputs"), STRIDED_FRAME.place("inputs")
 OPERAND_WORDS = OPERAND.words
 
 ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
+INT_OF_BYTES = (BOOL, UINT8, BOOL, BOOL, INT32, BOOL, BOOL, BOOL, INT64)
 VALUE = CONSTANT.offset("value")
 EXACT = 1 << 53  # integers up to here are float64 numbers
 
@@ -103,6 +104,23 @@ def write_constant(handle, kind, real, integer):
     else:
         f.value = integer
     return launch(runtime().constant_kernel, t.device, t.dtype, FLAT, address_of(f), words_of(f), t.numel)
+
+
+@native_once
+def bring_number(out, device, source, nbytes):
+    """Write a number of the host's to an address of another device's memory; a status.
+
+    In a capture that runs nothing the number goes along with the launch, as no copy can come before it.
+    """
+    dtype = INT_OF_BYTES[nbytes] if nbytes <= 8 else BOOL
+    if dtype == BOOL or not only_recorded(device):
+        return transfer(out, device, source, HOST, nbytes)
+    f = frames.constant(stack_small())
+    f.n = 1
+    f.out = out
+    f.value = 0
+    memcpy(address_of(f) + VALUE, source, nbytes)
+    return launch(runtime().constant_kernel, device, dtype, FLAT, address_of(f), words_of(f), 1)
 
 
 # --- between devices -------------------------------------------------------------------------------------------
