@@ -50,10 +50,8 @@ from fastgrad.native.tensors.elements import (
     FLAT_INPUTS,
     OPERAND_WORDS,
     STRIDED_INPUTS,
-    bring_number,
+    bring,
     holds,
-    itemsize,
-    transfer,
     write_bytes,
     write_constant,
 )
@@ -305,11 +303,7 @@ def copy_across(out, source):
         arrived = new_tensor(to.dtype, to.device, d.ndim, d.shape)
     status = arrived
     if not failed(arrived):
-        nbytes = d.numel * itemsize(d.dtype)
-        if d.device == HOST and d.ndim == 0:
-            status = bring_number(tensor(arrived).data, to.device, d.data, nbytes)
-        else:
-            status = transfer(tensor(arrived).data, to.device, d.data, d.device, nbytes)
+        status = bring(tensor(arrived).data, to.device, dense)
         if not failed(status) and not direct:
             status = copy_here(out, arrived)
         drop(arrived)

@@ -106,23 +106,6 @@ def write_constant(handle, kind, real, integer):
     return launch(runtime().constant_kernel, t.device, t.dtype, FLAT, address_of(f), words_of(f), t.numel)
 
 
-@native_once
-def bring_number(out, device, source, nbytes):
-    """Write a number of the host's to an address of another device's memory; a status.
-
-    In a capture that runs nothing the number goes along with the launch, as no copy can come before it.
-    """
-    dtype = INT_OF_BYTES[nbytes] if nbytes <= 8 else BOOL
-    if dtype == BOOL or not only_recorded(device):
-        return transfer(out, device, source, HOST, nbytes)
-    f = frames.constant(stack_small())
-    f.n = 1
-    f.out = out
-    f.value = 0
-    memcpy(address_of(f) + VALUE, source, nbytes)
-    return launch(runtime().constant_kernel, device, dtype, FLAT, address_of(f), words_of(f), 1)
-
-
 # --- between devices -------------------------------------------------------------------------------------------
 
 
@@ -155,6 +138,25 @@ def transfer(out, out_device, source, device, nbytes):
     status = launch_transfer(out, out_device, storage(staged).data, HOST, nbytes)
     drop(staged)
     return status
+
+
+@native_once
+def bring(out, device, source):
+    """Copy the elements of a tensor without gaps to an address of another device's memory; a status.
+
+    In a capture that runs nothing, a number of the host's goes along with the launch, as no copy can come before that.
+    """
+    t = tensor(source)
+    nbytes = t.numel * itemsize(t.dtype)
+    dtype = INT_OF_BYTES[nbytes] if nbytes <= 8 else BOOL
+    if dtype == BOOL or t.device != HOST or t.ndim != 0 or not only_recorded(device):
+        return transfer(out, device, t.data, t.device, nbytes)
+    f = frames.constant(stack_small())
+    f.n = 1
+    f.out = out
+    f.value = 0
+    memcpy(address_of(f) + VALUE, t.data, nbytes)
+    return launch(runtime().constant_kernel, device, dtype, FLAT, address_of(f), words_of(f), 1)
 
 
 @native_once
