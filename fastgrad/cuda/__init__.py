@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.cuda.gpus import OutOfMemoryError
+from fastgrad.cuda.graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
 from fastgrad.cuda.memory import (
     empty_cache,
     get_per_process_memory_fraction,
@@ -72,6 +73,7 @@ from fastgrad.cuda.streams import (
 )
 
 __all__ = [
+    "CUDAGraph",
     "Event",
     "ExternalStream",
     "OutOfMemoryError",
@@ -91,11 +93,14 @@ __all__ = [
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "graph",
+    "graph_pool_handle",
     "init",
     "initial_seed",
     "ipc_collect",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
     "manual_seed",

@@ -7,18 +7,19 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from fastgrad.native.contracts.cuda import WORKSPACE
+
 PRODUCT = "cublasGemmStridedBatchedEx_64"
+SET_WORKSPACE = "cublasSetWorkspace_v2"
 SUMS_IN_FLOAT32 = 16
 """CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: parts of a sum are not rounded to halves before they are added."""
-WORKSPACE = 32 << 20
-"""Bytes that products may use besides their operands. They are set, so that results do not depend on what else runs."""
 
 _LIBRARIES = ("libcublas.so.13", "libcublas.so.12")
 _P, _Z = ctypes.c_void_p, ctypes.c_size_t
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cublasCreate_v2": (_P,),
     "cublasSetStream_v2": (_P, _P),
-    "cublasSetWorkspace_v2": (_P, _P, _Z),
+    SET_WORKSPACE: (_P, _P, _Z),
     "cublasSetMathMode": (_P, ctypes.c_int),
 }
 
@@ -60,7 +61,7 @@ def handle(address: Callable[[str], int], stream: int, workspace: int) -> int:
     made = ctypes.c_void_p()
     _call(address, "cublasCreate_v2", ctypes.addressof(made))
     _call(address, "cublasSetStream_v2", made, stream)
-    _call(address, "cublasSetWorkspace_v2", made, workspace, WORKSPACE)
+    _call(address, SET_WORKSPACE, made, workspace, WORKSPACE)
     _call(address, "cublasSetMathMode", made, SUMS_IN_FLOAT32)
     return made.value or 0
 

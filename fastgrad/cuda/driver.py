@@ -52,6 +52,13 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuEventQuery": (_P,),
     "cuEventSynchronize": (_P,),
     "cuEventElapsedTime": (_P, _P, _P),
+    "cuStreamBeginCapture": (_P, _I),
+    "cuStreamEndCapture": (_P, _P),
+    "cuStreamIsCapturing": (_P, _P),
+    "cuGraphInstantiateWithFlags": (_P, _P, ctypes.c_uint64),
+    "cuGraphLaunch": (_P, _P),
+    "cuGraphDestroy": (_P,),
+    "cuGraphExecDestroy": (_P,),
     "cuGetErrorName": (_I, _P),
     "cuGetErrorString": (_I, _P),
 }

@@ -7,7 +7,9 @@ kernels that it has never launched.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import itertools
 import os
 import threading
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fastgrad.cuda import blas
 from fastgrad.cuda.driver import FATAL, Driver, find
 from fastgrad.native.contracts.cuda import (
+    ARENA,
     BLAS_FAILED,
     CHOICE,
     CUDA_KERNEL,
@@ -23,12 +26,15 @@ from fastgrad.native.contracts.cuda import (
     FORKED,
     GPU,
     NO_HANDLE,
+    NO_ROOM,
     OUT_OF_MEMORY,
     PRODUCT,
+    SHELF,
     SHORT_FRAME,
     STATISTICS,
     TILED_FACTOR,
     TOO_MANY_ITEMS,
+    WORKSPACE,
 )
 from fastgrad.native.contracts.frame import CONSTANT_FACTOR, Frame
 from fastgrad.native.contracts.limits import FIRST_GPU, MAX_GPUS
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
 Words = Any  # an array of int64
 MAX_CHOICES = 1024  # threads that have chosen a stream
 _lock = threading.RLock()
+_captures = itertools.count(1)
 _FORKED = (
     "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start "
     "method"
@@ -92,11 +99,16 @@ class Gpu:
         self._set("allow_tf32", int(_allow_tf32))
         self._set("stream", self.stream)
         self._set("synchronous", int(os.environ.get("FASTGRAD_CUDA_SYNC", "0") not in ("", "0")))
-        self._set("arena", self._routine("new_arena", self.stream))
-        self.arenas = {self.stream: self.read("arena")}
+        self._set("graph_stream", driver.number("cuStreamCreate", NON_BLOCKING, kind=ctypes.c_void_p))
+        self.arenas: dict[int, int] = {}
+        self._set("arena", self.arena_of(self.stream))
+        self._captures: dict[
+            int, tuple[int, int]
+        ] = {}  # by thread: the arena of its capture, and which one it is
+        self._retired: list[int] = []  # arenas of pools whose graphs are gone
         self._choices: Words = None
         self._blas: Callable[[str], int] | None = None
-        self._handles: dict[int, int] = {}
+        self._handles: dict[int, tuple[int, int]] = {}
 
     # --- state -------------------------------------------------------------------------------------------------
 
@@ -146,7 +158,7 @@ class Gpu:
                     place = k
                 elif not owner and free is None:
                     free = k
-            if stream == self.stream:
+            if stream == self.stream and thread not in self._captures:
                 if place is not None:
                     self._forget_choice(place)
                 return
@@ -162,8 +174,8 @@ class Gpu:
             raise RuntimeError(f"more than {MAX_CHOICES} threads have chosen a stream of GPU {self.index}")
         values = {
             "stream": stream,
-            "arena": self.arena_of(stream),
-            "blas": self.blas_of(stream),
+            "arena": self._captures[thread][0] if thread in self._captures else self.arena_of(stream),
+            **self._for_products(stream),
             "thread": thread,
         }
         for field, value in values.items():  # the thread comes last: launches of others may look meanwhile
@@ -181,30 +193,90 @@ class Gpu:
         """The memory of a stream."""
         with _lock:
             if stream not in self.arenas:
-                made = self._routine("new_arena", stream)
-                if not made:
-                    raise MemoryError("no memory of the host's for another stream")
-                self.arenas[stream] = made
+                self.arenas[stream] = self._new_arena(stream)
             return self.arenas[stream]
 
-    def blas_of(self, stream: int) -> int:
-        """The handle of cuBLAS's for the products of a stream; 0 while no product was needed."""
+    def _new_arena(self, stream: int) -> int:
+        made = self._routine("new_arena", stream)
+        if not made:
+            raise MemoryError("no memory of the host's for the blocks of another stream")
+        return made
+
+    def _for_products(self, stream: int) -> dict[str, int]:
+        """The handle of cuBLAS's for the products of a stream, and their workspace; 0 while no product was needed."""
         if not self._blas:
-            return 0
+            return {"blas": 0, "workspace": 0}
         if stream not in self._handles:
             self.make_current()
-            room = self._routine("allocate", blas.WORKSPACE)
+            room = self._routine("allocate", WORKSPACE, self.arena_of(stream))
             if room < 0:
                 raise self.error(-room, "cuBLAS")
-            self.driver.call("cuCtxSynchronize")  # the memory may come from another stream's
-            self._handles[stream] = blas.handle(self._blas, stream, room)
-        return self._handles[stream]
+            self._handles[stream] = blas.handle(self._blas, stream, room), room
+        handle, room = self._handles[stream]
+        return {"blas": handle, "workspace": room}
 
     def record_use(self, address: int, stream: int) -> None:
         """Keep the memory at an address, once it is given back, until a stream has done what it was given by then."""
         code = -self._routine("record_use", stream, address)
         if code:
             raise self.error(code, "record_stream()")
+
+    # --- graphs ------------------------------------------------------------------------------------------------
+
+    def new_pool(self, stream: int) -> int:
+        """An arena for what graphs that are captured on a stream work on; it is theirs until `retire_pool`."""
+        with _lock:
+            made = next((arena for arena in self._retired if not self._reserved(arena)), 0)
+            if made:
+                self._retired.remove(made)
+                for shelf in ("small", "large"):
+                    self._word(made, shelf, "stream").value = stream
+            else:
+                made = self._new_arena(stream)
+            self._word(made).value = 1
+            return made
+
+    def retire_pool(self, arena: int) -> None:
+        """Let memory that nobody has go back to the driver as any other does."""
+        with _lock:
+            self._word(arena).value = 0
+            self._retired.append(arena)
+
+    def _word(self, arena: int, shelf: str = "graphs", field: str = "") -> Any:
+        """A word of an arena: whether graphs work on it, or a field of one of its shelves."""
+        at = ARENA.fields[shelf][0] + (SHELF.fields[field][0] if field else 0)
+        return ctypes.c_int64.from_address(arena + 8 * at)
+
+    def _reserved(self, arena: int) -> int:
+        return sum(self._word(arena, shelf, "reserved").value for shelf in ("small", "large"))
+
+    def begin_capture(self, thread: int, stream: int, arena: int) -> None:
+        """Let a thread, whose current stream is given, get memory of an arena alone."""
+        with _lock:
+            self._captures[thread] = arena, next(_captures)
+            try:
+                self.choose(thread, stream)
+            except BaseException:
+                del self._captures[thread]
+                raise
+
+    def end_capture(self, thread: int, stream: int) -> None:
+        """The end of that."""
+        with _lock:
+            if self._captures.pop(thread, None) is not None:
+                self.choose(thread, stream)
+
+    def capture_number(self) -> int:
+        """Which capture it is that records what the calling thread launches here; 0 if there is none."""
+        return self._captures.get(threading.get_ident(), (0, 0))[1] if self._captures else 0
+
+    def refuse_in_capture(self, what: str) -> None:
+        """Raise where the calling thread captures: nothing has run that one could wait for."""
+        if self.capture_number():
+            raise RuntimeError(
+                f"CUDA error: operation not permitted when stream is capturing, in {what}: what is captured runs at "
+                "replay(); do this before the capture or after it"
+            )
 
     # --- what users ask for ------------------------------------------------------------------------------------
 
@@ -246,6 +318,7 @@ class Gpu:
 
     def synchronize(self) -> None:
         """Wait for all that it has been given to do; raise what went wrong in it."""
+        self.refuse_in_capture("synchronize")
         self.raise_failure("synchronize")
         self.make_current()
         code = self.driver.ask("cuCtxSynchronize")
@@ -277,6 +350,8 @@ class Gpu:
             return RuntimeError(f"{begin}there is no handle of cuBLAS for this stream; call it again")
         if code == OUT_OF_MEMORY:
             return OutOfMemoryError(f"{begin}{self._what_memory_is_for()}")
+        if code == NO_ROOM:
+            return MemoryError(f"{begin}the host has no memory for a graph")
         if code == SHORT_FRAME:
             return SystemError(f"{begin}the frame of a launch is shorter than its kernel's parameters")
         if code == TOO_MANY_ITEMS:
@@ -329,8 +404,13 @@ class Gpu:
                 place = k * CHOICE.words
                 if self._choices[place + CHOICE.fields["thread"][0]]:
                     stream = self._choices[place + CHOICE.fields["stream"][0]]
-                    self._choices[place + CHOICE.fields["blas"][0]] = self.blas_of(stream)
-            self._set("blas", self.blas_of(self.stream))
+                    for field, value in self._for_products(stream).items():
+                        self._choices[place + CHOICE.fields[field][0]] = value
+            usual = self._for_products(self.stream)
+            self._set("set_workspace", self._blas(blas.SET_WORKSPACE))
+            self._set("graph_blas", blas.handle(self._blas, self.read("graph_stream"), usual["workspace"]))
+            self._set("workspace", usual["workspace"])
+            self._set("blas", usual["blas"])
 
     def _load(self, made: Cubin) -> int:
         """The driver's handle of a kernel."""
@@ -380,7 +460,9 @@ def attach(driver: Driver, compiler: Compiler) -> list[Gpu]:
             raise RuntimeError("No CUDA GPUs are available")
         for gpu in found:
             made = routines()
-            own = devices.Routines(made["allocate"], made["release"], made["launch"], gpu.address)
+            own = devices.Routines(
+                made["allocate"], made["release"], made["launch"], made["graph"], gpu.address
+            )
             devices.register_device(
                 "cuda", FIRST_GPU + gpu.index, gpu.resolve, own, number=gpu.index, error=gpu.error
             )
@@ -436,12 +518,20 @@ def is_attached() -> bool:
     return _gpus is not None and not _forked_child
 
 
+@atexit.register
+def _ending() -> None:
+    """Graphs that go with the interpreter are left to the driver, which ends as well."""
+    for gpu in attached():
+        gpu._set("ending", 1)
+
+
 def _forked() -> None:
     """No context survives a fork: the child is told so at its first launch."""
     global _forked_child
     _forked_child = _forked_child or _gpus is not None or _count is not None
     for gpu in attached():
         gpu._set("failed", FORKED)
+        gpu._captures.clear()
 
 
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)

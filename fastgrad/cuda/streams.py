@@ -129,6 +129,7 @@ class Stream:
         RuntimeError
             If something went wrong in it.
         """
+        self._gpu.refuse_in_capture("Stream.synchronize")
         self._gpu.raise_failure("synchronize")
         self._gpu.make_current()
         self._gpu.driver.call("cuStreamSynchronize", self.cuda_stream)
@@ -339,7 +340,11 @@ class Event:
         If there is no GPU.
     """
 
-    __slots__ = ("__weakref__", "_flags", "_gpu", "_handle", "_process")
+    __slots__ = ("__weakref__", "_capture", "_flags", "_gpu", "_handle", "_process")
+
+    _capture: (
+        int  # that it was recorded in last, or 0: launches are captured in order, so it has nothing to do
+    )
 
     _flags: int
     _gpu: Gpu | None
@@ -362,6 +367,7 @@ class Event:
         self = object.__new__(cls)
         self._flags = (0 if enable_timing else NO_TIMES) | (_BLOCKING if blocking else 0)
         self._gpu, self._handle, self._process = None, 0, os.getpid()
+        self._capture = 0
         return self
 
     @property
@@ -389,6 +395,10 @@ class Event:
             raise RuntimeError(
                 f"Event device {self._gpu.index} does not match recording stream's device {gpu.index}."
             )
+        self._capture = gpu.capture_number()
+        if self._capture:
+            self._gpu = gpu
+            return
         gpu.make_current()
         if not self._handle:
             self._handle = gpu.driver.number("cuEventCreate", self._flags, kind=ctypes.c_void_p)
@@ -398,7 +408,14 @@ class Event:
     def wait(self, stream: Stream | None = None) -> None:
         """Let all that a stream, by default the current one, is given from now on wait for the event."""
         where = stream_on(gpu_of()) if stream is None else need(stream, Stream, "wait", "stream")
-        if self._handle:
+        capture = where._gpu.capture_number()
+        if self._gpu is not None and capture and self._capture != capture:
+            raise RuntimeError(
+                "CUDA error: dependency created on uncaptured work in another stream, in wait: the event was recorded "
+                "outside the capture; wait for it before that begins"
+            )
+        self._refuse_captured("wait", capture)
+        if self._handle and not capture:
             where._gpu.raise_failure("wait")
             where._gpu.make_current()
             where._gpu.driver.call("cuStreamWaitEvent", where.cuda_stream, self._handle, 0)
@@ -411,6 +428,7 @@ class Event:
         RuntimeError
             If something went wrong in it.
         """
+        self._refuse_captured("query")
         return self._gpu is None or _is_done(self._gpu, "cuEventQuery", self._handle)
 
     def synchronize(self) -> None:
@@ -421,7 +439,9 @@ class Event:
         RuntimeError
             If something went wrong in it.
         """
+        self._refuse_captured("synchronize")
         if self._gpu is not None:
+            self._gpu.refuse_in_capture("Event.synchronize")
             self._gpu.raise_failure("synchronize")
             self._gpu.make_current()
             self._gpu.driver.call("cuEventSynchronize", self._handle)
@@ -439,6 +459,8 @@ class Event:
         end = need(end_event, Event, "elapsed_time", "end_event")
         if (self._flags | end._flags) & NO_TIMES:
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        self._refuse_captured("elapsed_time")
+        end._refuse_captured("elapsed_time")
         if self._gpu is None or end._gpu is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         if not self.query() or not end.query():
@@ -450,9 +472,17 @@ class Event:
         self._gpu.driver.call("cuEventElapsedTime", ctypes.addressof(found), self._handle, end._handle)
         return found.value
 
+    def _refuse_captured(self, what: str, capture: int = 0) -> None:
+        """Raise if it was recorded last in a capture, other than one that is under way."""
+        if self._capture and self._capture != capture:
+            raise RuntimeError(
+                f"CUDA error: operation not permitted on an event last recorded in a capturing stream, in {what}; "
+                "record it again"
+            )
+
     def __del__(self, finalizing: Any = sys.is_finalizing, process: Any = os.getpid) -> None:
         gpu = getattr(self, "_gpu", None)
-        if gpu is not None and not finalizing() and process() == self._process:
+        if gpu is not None and self._handle and not finalizing() and process() == self._process:
             gpu.driver.ask("cuCtxSetCurrent", gpu.context)
             gpu.driver.ask("cuEventDestroy", self._handle)
 
@@ -466,6 +496,7 @@ class Event:
 
 
 def _is_done(gpu: Gpu, function: str, handle: int) -> bool:
+    gpu.refuse_in_capture("query")
     gpu.raise_failure("query")
     gpu.make_current()
     code = gpu.driver.ask(function, handle)

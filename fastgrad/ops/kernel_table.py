@@ -116,6 +116,7 @@ class Kernel:
         at = self.id * N_LAYOUTS + form
         runtime_set("addresses", addresses, at)
         runtime_set("reports", report, self.id)
+        runtime_set("draws", _word_of_seed(frame), self.id)
         for k, reach in enumerate(_reaches(frame)):
             runtime_set("reaches", reach, at * MAX_REACHES + k)
         runtime_set("splits", _place_of_splits(_encoded(frame)), at)
@@ -189,6 +190,15 @@ def _roles(frame: Frame) -> tuple[int, int]:
     bits = sum(1 << place for place in frame.addresses)
     report = next((frame.place(name) for name, field in frame.declared.items() if field.role == STATUS), 0)
     return (bits - (1 << 64) if bits >> 63 else bits), report
+
+
+def _word_of_seed(frame: Frame) -> int:
+    """Which word is the seed of random numbers, counted from one, before the offset; 0 if there is none."""
+    if "seed" not in frame.fields:
+        return 0
+    if frame.place("offset") != frame.place("seed") + 1:
+        raise ValueError(f"frame {frame.name}: the offset has to follow the seed")
+    return frame.place("offset")
 
 
 _next_split_word = itertools.count(1)

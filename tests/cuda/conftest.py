@@ -9,6 +9,7 @@ import pytest
 import fastgrad as fg
 from fastgrad.cuda import later
 from tests.cuda.fake_driver import FakeDriver, attached
+from tests.cuda.steps import settle
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,23 @@ def all_is_done(driver):
     fg.cuda.empty_cache()
     assert [gpu.read("n_choices") for gpu in driver.gpus] == [0, 0]
     assert [gpu.read("waiting") for gpu in driver.gpus] == [0, 0]
+
+
+@pytest.fixture
+def no_graphs_are_left(driver):
+    """A test leaves no graph, no capture and no pool behind."""
+    yield
+    gc.collect()
+    fg.cuda.synchronize(0)
+    fg.cuda.synchronize(1)
+    settle()
+    assert not driver.captures
+    assert not driver.graphs
+    assert not driver.executables
+    fg.cuda.empty_cache()
+    for gpu in driver.gpus:
+        assert not gpu._captures
+        assert all(not gpu._word(arena).value for arena in gpu._retired)
 
 
 @pytest.fixture

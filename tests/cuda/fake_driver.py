@@ -35,6 +35,7 @@ from fastgrad.native.contracts.element_types import (
     HALVES,
 )
 from fastgrad.native.contracts.limits import FRAME_WORDS
+from tests.cuda.fake_graphs import CAPTURED_EVENT, ISOLATION, UNSUPPORTED, Captures
 from tests.cuda_halves import kind_of, read, rounded
 from tests.cuda_simulator import TARGET, run_block
 from tests.stand_in import Enclave
@@ -58,12 +59,14 @@ class _Mark:
 
     def __init__(self, stream: int, done: bool = False) -> None:
         self.stream, self.done, self.time = stream, done, 0
+        self.capture: Any = None
 
 
-class FakeDriver(Driver):
+class FakeDriver(Captures, Driver):
     """The functions of `SIGNATURES` for some GPUs."""
 
     def __init__(self, n_gpus: int = 1, size: int = 1 << 29, *, locked: bool = True) -> None:
+        Captures.__init__(self)
         self.enclave = Enclave(size, locked=locked)
         self.size, self.n_gpus = size, n_gpus
         self.calls: Counter[str] = Counter()
@@ -80,9 +83,11 @@ class FakeDriver(Driver):
         self._host: dict[int, Any] = {}  # memory that is locked
         self._clock = itertools.count(1)
         self._streams: dict[int, int] = {}  # of handles of cuBLAS
+        self.workspaces: dict[int, int] = {}  # of handles of cuBLAS
+        self.used: list[int] = []  # the workspaces of products
         self._handles = iter(range(1000, 1 << 30))
         self._functions = {name: self._function(name) for name in SIGNATURES}
-        super().__init__(lambda name: ctypes.cast(self._functions[name], ctypes.c_void_p).value or 0)
+        Driver.__init__(self, lambda name: ctypes.cast(self._functions[name], ctypes.c_void_p).value or 0)
 
     def _function(self, name: str) -> Any:
         does = getattr(self, f"_{name}", None)
@@ -95,7 +100,8 @@ class FakeDriver(Driver):
                 return code
             if does is None:
                 raise NotImplementedError(name)
-            return does(*(a or 0 for a in args)) or 0
+            args = tuple(a or 0 for a in args)
+            return self.refusal(name, args) or does(*args) or 0
 
         return ctypes.CFUNCTYPE(ctypes.c_int, *SIGNATURES[name])(function)
 
@@ -164,12 +170,14 @@ class FakeDriver(Driver):
         ctypes.c_int.from_address(out).value = 0
         return 0
 
-    def _cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        if any(start <= source < start + len(room) for start, room in self._host.items()):
-            self._put(stream, lambda: self._copy(target, source, nbytes))
-            return
+    def _is_locked(self, address: int) -> bool:
+        return any(start <= address < start + len(room) for start, room in self._host.items())
+
+    def _cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> int:
+        if self._is_locked(source):
+            return self.put(stream, lambda: self._copy(target, source, nbytes))
         staged = ctypes.string_at(source, nbytes)  # memory that may move is read now
-        self._put(stream, lambda: self._copy(target, staged, nbytes))
+        return self.pageable(stream) or self.put(stream, lambda: self._copy(target, staged, nbytes))
 
     def _cuMemHostAlloc(self, out: int, nbytes: int, flags: int) -> None:
         room = (ctypes.c_ubyte * nbytes)(*[_FRESH] * min(nbytes, 64))
@@ -184,16 +192,18 @@ class FakeDriver(Driver):
         with self.enclave:
             ctypes.memmove(target, source, nbytes)
 
-    def _cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
+    def _cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> int:
         lives = self._lives  # the host waits no longer for what a lost context was to bring
-        self._put(stream, lambda: self._copy(target, source, nbytes if lives == self._lives else 0))
+        if not self._is_locked(target) and self.pageable(stream):
+            return UNSUPPORTED
+        return self.put(stream, lambda: self._copy(target, source, nbytes if lives == self._lives else 0))
 
-    def _cuMemsetD8Async(self, target: int, value: int, nbytes: int, stream: int) -> None:
+    def _cuMemsetD8Async(self, target: int, value: int, nbytes: int, stream: int) -> int:
         def fill() -> None:
             with self.enclave:
                 ctypes.memset(target, value, nbytes)
 
-        self._put(stream, fill)
+        return self.put(stream, fill)
 
     # --- kernels -----------------------------------------------------------------------------------------------
 
@@ -217,8 +227,7 @@ class FakeDriver(Driver):
         copied = (ctypes.c_int64 * (FRAME_WORDS + DIVISORS))()
         ctypes.memmove(copied, buffer, ctypes.sizeof(copied))
         self.launched.append(self._names[function - 1])
-        self._put(rest[-3], lambda: self._run(function, copied, gx))
-        return 0
+        return self.put(rest[-3], lambda: self._run(function, copied, gx))
 
     def _run(self, function: int, parameters: Any, blocks: int) -> None:
         with self.enclave:
@@ -226,7 +235,7 @@ class FakeDriver(Driver):
 
     # --- streams and events ------------------------------------------------------------------------------------
 
-    def _put(self, stream: int, do: Callable[[], None]) -> None:
+    def _queue(self, stream: int, do: Callable[[], None]) -> None:
         self._queues.setdefault(stream, deque()).append(do)
 
     def work(self, stream: int | None = None, until: _Mark | None = None) -> None:
@@ -266,8 +275,11 @@ class FakeDriver(Driver):
         if event not in self._events:
             return INVALID_VALUE
         mark = self._events[event]
-        self._put(stream, lambda: None if mark.done else self.work(mark.stream, mark))
-        return 0
+        if mark.capture is not self.captures.get(stream):
+            return CAPTURED_EVENT if mark.capture else ISOLATION
+        if mark.capture:
+            return 0
+        return self.put(stream, lambda: None if mark.done else self.work(mark.stream, mark))
 
     def _cuEventCreate(self, out: int, flags: int) -> None:
         self._new(out)
@@ -282,12 +294,15 @@ class FakeDriver(Driver):
         if event not in self._events:
             return INVALID_VALUE
         mark = self._events[event] = _Mark(stream)
+        mark.capture = self.captures.get(stream)
+        if mark.capture:
+            return 0
 
         def pass_by() -> None:
             mark.done, mark.time = True, next(self._clock)
 
         if self.waiting(stream):
-            self._put(stream, pass_by)
+            self._queue(stream, pass_by)
         else:  # nobody has to wait for that
             pass_by()
         return 0
@@ -295,12 +310,16 @@ class FakeDriver(Driver):
     def _cuEventQuery(self, event: int) -> int:
         if event not in self._events:
             return INVALID_VALUE
+        if self._events[event].capture:
+            return CAPTURED_EVENT
         return 0 if self._events[event].done else NOT_READY
 
     def _cuEventSynchronize(self, event: int) -> int:
         if event not in self._events:
             return INVALID_VALUE
         mark = self._events[event]
+        if mark.capture:
+            return CAPTURED_EVENT
         if not mark.done:
             self.work(mark.stream, mark)
         return 0
@@ -351,6 +370,7 @@ class FakeDriver(Driver):
         return 0
 
     def _cublasSetWorkspace_v2(self, handle: int, workspace: int, nbytes: int) -> int:
+        self.workspaces[handle] = workspace
         return 0 if handle in self._streams and workspace else 1
 
     def _cublasSetMathMode(self, handle: int, mode: int) -> int:
@@ -397,8 +417,8 @@ class FakeDriver(Driver):
                         total += before * read(out.copy(), dtype)
                     out[...] = rounded(total, dtype) if dtype in HALVES else total
 
-        self._put(self._streams[handle], product)
-        return 0
+        self.used.append(self.workspaces[handle])
+        return 0 if self.put(self._streams[handle], product) == 0 else 14
 
     # --- kernels of the CPU ------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Capture and replay of a whole training step."""
 
+import gc
 import itertools
 
 import numpy as np
@@ -189,3 +190,138 @@ def test_a_tape_says_what_it_launches():
     assert product.addresses() == {"out": z.data_ptr(), "a": y.data_ptr(), "b": x.data_ptr()}
     assert [product.read()[name] for name in "mnk"] == [3, 3, 2]
     assert all(launch.work > 0 for launch in launches)
+
+
+# --- hooks -------------------------------------------------------------------------------------------------------
+
+
+def hooked_step(x, seen):
+    """A pass with a hook of each kind: what they saw goes to `seen`."""
+
+    def note(name):
+        return lambda *grads: seen.append(
+            (name, [[g if g is None else g.tolist() for g in p] for p in grads])
+        )
+
+    def step():
+        x.grad = None
+        y = x * 2
+        y.register_hook(lambda g: seen.append(("tensor", g.tolist())))
+        y.register_hook(lambda g: g * 5)
+        z = y * x.detach()
+        z.register_hook(lambda g: g.mul_(3))
+        z.grad_fn.register_prehook(note("pre"))
+        z.grad_fn.register_hook(note("post"))
+        z.grad_fn.register_hook(lambda grad_inputs, _: tuple(g if g is None else g + 1 for g in grad_inputs))
+        handle = x.register_post_accumulate_grad_hook(lambda p: seen.append(("leaf", p.grad.tolist())))
+        z.sum().backward()
+        handle.remove()
+        return x.grad
+
+    return step
+
+
+def test_hooks_are_called_again_if_that_is_asked_for():
+    x, seen = fg.ones(1, requires_grad=True), []
+    step = hooked_step(x, seen)
+    with record(hooks=True) as tape:
+        grad = step()
+    for k in range(2, 5):
+        with fg.no_grad():
+            x.fill_(float(k))
+        seen.clear()
+        expected = step().tolist()
+        wanted = list(seen)
+        seen.clear()
+        tape.replay()
+        assert seen == wanted
+        assert grad.tolist() == x.grad.tolist() == expected
+
+
+def test_hooks_are_not_called_again_by_themselves():
+    x, seen = fg.ones(1, requires_grad=True), []
+    with record() as tape:
+        hooked_step(x, seen)()
+    assert len(seen) == 4
+    tape.replay()
+    assert len(seen) == 4
+
+
+def test_a_hook_that_raises_stops_a_replay():
+    x, wrong = fg.ones(2, requires_grad=True), []
+
+    def hook(grad):
+        if wrong:
+            raise KeyError("wrong")
+
+    with record(hooks=True) as tape:
+        y = x * 2
+        y.register_hook(hook)
+        y.sum().backward()
+    wrong.append(1)
+    with pytest.raises(KeyError, match="wrong"):
+        tape.replay()
+    assert x.grad.tolist() == [2, 2]
+    wrong.clear()
+    tape.replay()
+
+
+def test_a_hook_that_changes_its_mind():
+    x, more = fg.ones(2, requires_grad=True), []
+    with record(hooks=True) as tape:
+        y = x * 2
+        y.grad_fn.register_hook(lambda grad_inputs, grads: tuple(None for g in grad_inputs) if more else None)
+        y.sum().backward()
+    more.append(1)
+    with pytest.raises(RuntimeError, match="other gradients than during the capture"):
+        tape.replay()
+    del y
+
+
+def test_hooks_that_capture_or_replay_within_a_replay():
+    x, tapes = fg.ones(2, requires_grad=True), []
+    inner = fg.ones(2)
+
+    def hook(grad):
+        if tapes:
+            with record() as other:
+                inner.add_(1)
+            other.replay()
+
+    with record(hooks=True) as tape:
+        y = x * 2
+        y.register_hook(hook)
+        y.sum().backward()
+    tapes.append(tape)
+    tape.replay()
+    assert inner.tolist() == [3, 3]
+    x.grad = None
+
+
+def test_tapes_that_hooks_hold_are_collected():
+    before = fg.debug.live()["tapes"]
+    x = fg.ones(2, requires_grad=True)
+    with record(hooks=True) as tape:
+        y = x * 2
+        y.register_hook(lambda grad, tape=tape: None)
+        y.sum().backward()
+    del tape, x, y
+    gc.collect()
+    assert fg.debug.live()["tapes"] == before
+
+
+# --- random numbers ----------------------------------------------------------------------------------------------
+
+
+def test_a_replay_draws_on():
+    fg.manual_seed(3)
+    wanted = [F.dropout(fg.ones(40), 0.5).tolist() for _ in range(5)]
+    fg.manual_seed(3)
+    with record() as tape:
+        y = F.dropout(fg.ones(40), 0.5)
+    seen = [y.tolist()]
+    for _ in range(3):
+        tape.replay()
+        seen.append(y.tolist())
+    seen.append(F.dropout(fg.ones(40), 0.5).tolist())
+    assert seen == wanted

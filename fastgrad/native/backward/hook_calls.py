@@ -52,6 +52,7 @@ from fastgrad.native.contracts.flags import (
 from fastgrad.native.contracts.python_types import OUTPUT_PLACE, POST_PLACE, PRE_PLACE
 from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.memory.tapes import records_hooks
 from fastgrad.native.objects.handles import object_handle, wrap, wrap_node, wrap_optional
 from fastgrad.native.objects.held import exact_tuple, is_tuple
 from fastgrad.native.tensors.layouts import without_gaps
@@ -167,7 +168,10 @@ def call_hook(run, i, n, a, b):
     """
     keys = run[KEYS]
     start = nanoseconds() if keys != 0 else 0
-    result = call_python(hook_at(run, i), n, a, b, 0)
+    if runtime().tape != 0 and records_hooks():
+        result = call_python(runtime().record_hook, n + 1, hook_at(run, i), a, b)
+    else:
+        result = call_python(hook_at(run, i), n, a, b, 0)
     if keys != 0 and result != 0 and i < py_list_size(keys):
         took = py_integer(nanoseconds() - start)
         answer = call_python(runtime().note_hook, 2, py_list_item(keys, i), took) if took != 0 else 0

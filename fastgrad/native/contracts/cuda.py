@@ -59,10 +59,11 @@ BLOCK = Part(
 those in its bin while nobody uses it; by which other streams it is used."""
 USE = Part("cuda_use", stream=1, event=1, next=1)
 """That another stream than that of its arena uses a block: see Note [Uses] in `cuda.memory`."""
-SHELF = Part("cuda_shelf", segment=1, stream=1, maps=BIN_MAPS, bins=BINS)
-"""Blocks that are free, of small or of large segments, by their size."""
-ARENA = Part("cuda_arena", stream=1, next=1, small=SHELF.words, large=SHELF.words)
-"""The memory of one stream: what is freed there may be used again at once, as launches run in order."""
+SHELF = Part("cuda_shelf", segment=1, stream=1, reserved=1, maps=BIN_MAPS, bins=BINS)
+"""Blocks that are free, of small or of large segments, by their size; `reserved`: bytes of its segments."""
+ARENA = Part("cuda_arena", stream=1, graphs=1, next=1, small=SHELF.words, large=SHELF.words)
+"""The memory of one stream: what is freed there may be used again at once, as launches run in order. `graphs`: how many
+captured graphs may still work on what is free here; while there are any, it is not given back."""
 STATISTICS = Part(
     "cuda_statistics", allocated=1, allocated_peak=1, requested=1, requested_peak=1, reserved=1, reserved_peak=1,
     active=1, active_peak=1, allocations=1, frees=1, segments=1, segments_peak=1, segments_made=1, segments_freed=1,
@@ -74,29 +75,40 @@ STATISTICS = Part(
 DRIVER = (
     "cuCtxSetCurrent", "cuLaunchKernel", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
     "cuMemsetD8Async", "cuStreamSynchronize", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventSynchronize",
-    "cuEventDestroy",
+    "cuEventDestroy", "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch",
+    "cuGraphDestroy", "cuGraphExecDestroy",
 )  # fmt: skip
 """The functions of the driver that compiled code calls; their addresses are the first words of a state."""
-CHOICE = Part("cuda_choice", thread=1, stream=1, arena=1, blas=1)
-"""That a thread, by its number of the operating system's, has chosen another stream than the usual one; and that
-stream's arena, and its handle of cuBLAS's or 0."""
+CHOICE = Part("cuda_choice", thread=1, stream=1, arena=1, blas=1, workspace=1)
+"""That a thread, by its number of the operating system's, has chosen another stream than the usual one, or captures a
+graph; and that stream's arena or the capture's, its handle of cuBLAS's or 0, and where that has its workspace."""
+GRAPH = Part("cuda_graph", executable=1, workspace=1, stream=1, event=1, next=1)
+"""A graph that can be launched; the workspace of its products, or 0; where it was launched last, or 0. Once it is
+dropped, an event behind that launch: see Note [Graphs] in `cuda.graphs`."""
 GPU = Part(
     "cuda_gpu", **dict.fromkeys(DRIVER, 1),
     context=1, stream=1, arena=1, arenas=1, synchronous=1, failed=1, limit=1,
     blocks=1, n_blocks=1, cap_blocks=1, statistics=STATISTICS.words,
-    batched_gemm=1, blas=1, allow_tf32=1, choices=1, n_choices=1, waiting=1,
+    batched_gemm=1, blas=1, workspace=1, allow_tf32=1, choices=1, n_choices=1, waiting=1,
+    graph_stream=1, graph_blas=1, set_workspace=1, graph_workspace=1, dropped=1, ending=1,
 )  # fmt: skip
 """`stream`: where launches go; `arena`: whose memory they get; `choices`: a table of the threads for which it is
 another stream, by `CHOICE`. `waiting`: blocks that are free once other streams are done with them. `failed`: what the
 driver said first that went wrong. `blocks`: a table of the blocks in use, by address. `limit`: bytes of the driver's
-that may be reserved, or 0. `blas`: cuBLAS's handle, and `batched_gemm` its function; 0 while no product was needed."""
+that may be reserved, or 0. `blas`: cuBLAS's handle, `workspace` where it has its workspace, `batched_gemm` and
+`set_workspace` its functions; 0 while no product was needed. `graph_stream`: where graphs are captured; `graph_blas`:
+its handle; `graph_workspace`: that of the graph under way. `dropped`: graphs to be destroyed; `ending`: the interpreter
+ends, and the driver is not called for them."""
 
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 NOT_READY = 600  # CUDA_ERROR_NOT_READY: what an event or a stream says that is not done
+RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: nothing else is forbidden meanwhile, to no thread
 NO_TIMES = 2  # CU_EVENT_DISABLE_TIMING: a flag of an event
-SHORT_FRAME, TOO_MANY_ITEMS, FORKED, NO_HANDLE = 10_001, 10_002, 10_003, 10_004
+SHORT_FRAME, TOO_MANY_ITEMS, FORKED, NO_HANDLE, NO_ROOM = 10_001, 10_002, 10_003, 10_004, 10_005
 """What the device itself says besides the driver: a frame is shorter than the kernel's parameters; a launch has a
 number of items that no grid holds; the process is a fork of the one that has the context; a stream has no handle of
-cuBLAS's."""
+cuBLAS's; the host has no memory for a record."""
+WORKSPACE = 32 << 20
+"""Bytes that products may use besides their operands. They are set, so that results do not depend on what else runs."""
 BLAS_FAILED = 20_000
 """What cuBLAS says is added to it."""

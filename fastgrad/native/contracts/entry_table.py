@@ -41,6 +41,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("set_grad", "tensor, tensor?", "none"),
     row("get_base", "tensor", "tensor"),
     row("detach", "tensor", "tensor"),
+    row("where_it_lies", "tensor", "tensor"),
     row("detach_", "tensor", "none"),
     row("set_requires_grad", "tensor, int", "none"),
     row("retain_grad", "tensor", "count"),
@@ -130,6 +131,8 @@ ENTRIES: tuple[Entry, ...] = (
     row("empty_cache", "", "int", "memory.buffers"),
     row("capturing", "", "int"),
     row("launches_of", "context", "int"),
+    row("pause", "int", "none"),
+    row("record_call", "int", "count"),
     row("tape_words", "context", "object"),
     row("replay", "context", "count", "python.entries:replay_tape"),
     # the slots of Python types

@@ -76,9 +76,23 @@ Of an op over groups of tensors: the number of places in a group; masks with a b
 tensor, the kernel writes it, it is a single number of any floating dtype."""
 TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
+    thread=1, device=1, hooks=1, paused=1, pieces=1, n_pieces=1, cap_pieces=1,
+    seeds=N_DEVICES, firsts=N_DEVICES, ends=N_DEVICES, seeds_now=N_DEVICES, firsts_now=N_DEVICES,
 )  # fmt: skip
-LAUNCHED = Part("launched", n_words=1, cell=1, work=1)
-"""A launch on a tape: how many words its frame has, the cell of the kernel table, its work; then the frame."""
+"""`thread`: whose launches it records. `device`: the one whose launches it records without running them; 0 for a tape
+that records all that runs. `hooks`: whether a replay calls hooks again; `paused`: one runs. `seeds`, `firsts`, `ends`:
+where the default generator of each device stood when the capture began, and its offset at the end of it; `seeds_now`,
+`firsts_now`: where it stood at the last replay. `pieces`: what a replay runs, see Note [Pieces] in `memory.replays`."""
+TAPE_HOOKS = 256
+"""Added to the number of a device: hooks are called again."""
+HOOK_CELL = -1
+"""In place of a cell on a tape: a hook is called, the one whose number stands there as the work."""
+PIECE = Part("piece", start=1, end=1, device=1, graph=1)
+"""Launches of a tape from one byte to another, which become a graph of a device's, or are launched one by one where
+that is the host; the graph is 0 before it was made."""
+LAUNCHED = Part("launched", n_words=1, cell=1, work=1, drew=1)
+"""A launch on a tape: how many words its frame has, the cell of the kernel table, its work, whether it got blocks of
+its device's default generator; then the frame."""
 FLIGHT = Part("flight", thread=1, waits=1, n_words=1, frame=FRAME_WORDS)
 CURSOR_WORDS = CACHE_LINE // 8
 JOB = Part(
@@ -90,16 +104,22 @@ POOL = Record(
     job=1, n_workers=1, mutex=16, condition=16, threads=MAX_THREADS,
 )  # fmt: skip
 """See Note [The pool] in `memory.pool`. What several threads write stands on cache lines of its own."""
-DEVICE = Part("device", allocate=1, release=1, launch=1, state=1)
+DEVICE = Part("device", allocate=1, release=1, launch=1, graph=1, state=1)
 """What a device brings: addresses of functions that are called like kernels, 0 where it has none. The first two give
-and take its memory, with an `ALLOCATION`; the third launches its kernels, with a `LAUNCHING`. They find `state`
-there."""
+and take its memory, with an `ALLOCATION`; the third launches its kernels, with a `LAUNCHING`; the fourth makes
+one launch of many, with a `GRAPHING`. They find `state` there."""
 ALLOCATION = Part("allocation", nbytes=1, address=1, state=1)
 """A wish for memory, and the address that the device answers with: 0 if there is none, or minus a number of the
 device's for what went wrong."""
 LAUNCHING = Part("launching", kernel=1, frame=1, n_words=1, state=1, status=1)
 """A launch of a device that launches itself: what stands in the cell of the kernel table, the frame and how many of its
 words there are; then what the device answers: 0, or a number of its own for what went wrong."""
+GRAPHING = Part("graphing", step=1, graph=1, launching=1, state=1, status=1)
+GRAPH_BEGIN, GRAPH_ADD, GRAPH_END, GRAPH_RUN, GRAPH_DROP = range(5)
+"""Graphs of a device: `GRAPH_BEGIN`, `GRAPH_ADD` for each launch, a `LAUNCHING` by its address, and `GRAPH_END`, which
+answers with the graph and must follow, whatever went wrong; then `GRAPH_RUN` and `GRAPH_DROP`. `status` is as that of
+a launch, or `GRAPH_STALE`: the graph cannot run here, and has to be made again."""
+GRAPH_STALE = -1
 N_FLIGHTS = 64  # launches that others run beside, at one time
 N_PLACES = 1024
 """Lists of live storages, by where they lie, in debug mode."""
@@ -126,8 +146,9 @@ RUNTIME = Record(
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
     note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,
-    operators=32, tape=1, launches=1, default_dtype=1, copy_kernel=1, add_op=1, mul_op=1, sum_op=1, mean_op=1, div_op=1,
-    clone_op=1, cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
+    record_hook=1, replay_hook=1, operators=32, tape=1, drew=1, launches=1, default_dtype=1, copy_kernel=1,
+    add_op=1, mul_op=1, sum_op=1, mean_op=1, div_op=1, clone_op=1,
+    cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1,
     gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1,
     zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, accumulate_op=1,
@@ -137,12 +158,13 @@ RUNTIME = Record(
     ops=MAX_OPS * OPINFO.words,
     kernels=MAX_KERNELS * N_DEVICES * N_DTYPES * N_LAYOUTS,
     addresses=MAX_KERNELS * N_LAYOUTS, reaches=MAX_KERNELS * N_LAYOUTS * MAX_REACHES,
-    reports=MAX_KERNELS, devices=N_DEVICES * DEVICE.words,
+    reports=MAX_KERNELS, draws=MAX_KERNELS, devices=N_DEVICES * DEVICE.words,
 )  # fmt: skip
 """`addresses`: which words of the frame of a kernel in a layout class are addresses, a bit for each. `reaches`: how
 far these reach, see `contracts.frame`. `splits`: how its launches may be divided, as a place in
 `split_words` counted from one; 0 if they may not. `reports`: which word of a kernel's frame is the address of its
-report; 0 if it reports nothing."""
+report; 0 if it reports nothing. `draws`: which word is the seed of random numbers, counted from one; the offset
+follows."""
 assert SLOT.words == SLOT_WORDS
 RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
 

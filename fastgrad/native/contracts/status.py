@@ -255,6 +255,11 @@ REPLAY_RANGE = _reason(
     "replay(): index {index} is out of bounds for size {size}; the launches behind that one did not run",
     "index size",
 )
+CAPTURE_COPY = _reason(
+    RuntimeError,
+    "operation not permitted when a stream is capturing: it copies between the host and a GPU, which has computed "
+    "nothing yet; copy into tensors that the graph reads before replay(), and read results after it",
+)
 STRAY_ADDRESS = _reason(
     RuntimeError,
     "word {word} of the frame of kernel {kernel} is no address in the memory of a tensor, or reaches out of it",

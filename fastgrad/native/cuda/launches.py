@@ -42,7 +42,7 @@ from fastgrad.native.contracts.frame import CONSTANT_FACTOR, MAX_FACTORS
 from fastgrad.native.contracts.limits import FRAME_WORDS
 from fastgrad.native.contracts.records import LAUNCHING
 from fastgrad.native.cuda.calls import function_at
-from fastgrad.native.cuda.memory import gpu, make_current, stream_of, synchronize
+from fastgrad.native.cuda.memory import choice_at, choice_of, gpu, make_current, synchronize
 from fastgrad.native.cuda.products import multiply
 
 launching = caster(LAUNCHING)
@@ -98,8 +98,8 @@ def with_divisors(frame, n_words, parameters):
 
 
 @native_inline
-def put_into_queue(g, k, parameters, n_words, items):
-    """Launch a kernel over so many items; what the driver says."""
+def put_into_queue(g, stream, k, parameters, n_words, items):
+    """Launch a kernel over so many items on a stream; what the driver says."""
     if items <= 0:
         return 0
     blocks = (items + k.per_block - 1) // k.per_block
@@ -113,22 +113,22 @@ def put_into_queue(g, k, parameters, n_words, items):
     extra.end = 0
     extra.size = n_words * 8
     return launch_kernel(
-        g.cuLaunchKernel, k.function, blocks, 1, 1, k.threads, 1, 1, 0, stream_of(g), 0, address_of(extra)
+        g.cuLaunchKernel, k.function, blocks, 1, 1, k.threads, 1, 1, 0, stream, 0, address_of(extra)
     )
 
 
 @native_once
-def launch_divided(g, k, frame):
+def launch_divided(g, stream, k, frame):
     """Launch a kernel over strided operands."""
     parameters = _parameters()
     elements = with_divisors(frame, k.n_words, parameters)
     if elements > MOST_ITEMS:
         return TOO_MANY_ITEMS
-    return put_into_queue(g, k, parameters, k.n_words + DIVISORS, elements)
+    return put_into_queue(g, stream, k, parameters, k.n_words + DIVISORS, elements)
 
 
 @native_once
-def launch_steps(g, k, frame):
+def launch_steps(g, stream, k, frame):
     """Launch a kernel once for each step."""
     parameters = _parameters()
     for j in range(k.n_words):
@@ -136,50 +136,58 @@ def launch_steps(g, k, frame):
     items, code = items_of(k, frame), 0
     for step in range(words(frame)[k.steps] + k.more):
         words(parameters)[k.n_words] = step
-        code = put_into_queue(g, k, parameters, k.n_words + 1, items)
+        code = put_into_queue(g, stream, k, parameters, k.n_words + 1, items)
         if code != 0:
             break
     return code
 
 
 @native_once
-def call_driver(g, k, frame):
-    """Do what is no kernel."""
+def call_driver(g, stream, blas, k, frame):
+    """Do what is no kernel, on a stream and with its handle of cuBLAS's."""
     if k.kind == ZEROED:
         z = frames.zero(frame)
-        return fill_bytes(g.cuMemsetD8Async, z.out, 0, z.nbytes, stream_of(g)) if z.nbytes > 0 else 0
+        return fill_bytes(g.cuMemsetD8Async, z.out, 0, z.nbytes, stream) if z.nbytes > 0 else 0
     if k.kind == PRODUCT:
-        return multiply(g, frame, k.function)
+        return multiply(g, blas, frame, k.function)
     t = frames.transfer(frame)
     if t.nbytes <= 0:
         return 0
     if k.kind == UPLOAD:
-        return copy(g.cuMemcpyHtoDAsync, t.out, t.x, t.nbytes, stream_of(g))
-    code = copy(g.cuMemcpyDtoHAsync, t.out, t.x, t.nbytes, stream_of(g))
-    return code if code != 0 else synchronize(g.cuStreamSynchronize, stream_of(g))
+        return copy(g.cuMemcpyHtoDAsync, t.out, t.x, t.nbytes, stream)
+    code = copy(g.cuMemcpyDtoHAsync, t.out, t.x, t.nbytes, stream)
+    return code if code != 0 else synchronize(g.cuStreamSynchronize, stream)
+
+
+@native
+def enqueue(g, stream, blas, c):
+    """Launch the kernel of a `LAUNCHING` on a stream, whose handle of cuBLAS's is given; what went wrong, or 0."""
+    k = cuda_kernel(c.kernel)
+    if c.n_words < k.n_words:
+        return SHORT_FRAME
+    if k.kind == PLAIN:
+        return put_into_queue(g, stream, k, c.frame, k.n_words, items_of(k, c.frame))
+    if k.kind == DIVIDED:
+        return launch_divided(g, stream, k, c.frame)
+    if k.kind == STEPPED:
+        return launch_steps(g, stream, k, c.frame)
+    return call_driver(g, stream, blas, k, c.frame)
 
 
 @native
 def launch(frame):
     """Launch a kernel: see `LAUNCHING`."""
     c = launching(frame)
-    g, k = gpu(c.state), cuda_kernel(c.kernel)
+    g = gpu(c.state)
     code = g.failed
     if code == 0:
         code = make_current(g.cuCtxSetCurrent, g.context)
     if code == 0:
-        if c.n_words < k.n_words:
-            code = SHORT_FRAME
-        elif k.kind == PLAIN:
-            code = put_into_queue(g, k, c.frame, k.n_words, items_of(k, c.frame))
-        elif k.kind == DIVIDED:
-            code = launch_divided(g, k, c.frame)
-        elif k.kind == STEPPED:
-            code = launch_steps(g, k, c.frame)
-        else:
-            code = call_driver(g, k, c.frame)
-        if code == 0 and g.synchronous != 0 and k.kind != DOWNLOAD:
-            code = synchronize(g.cuStreamSynchronize, stream_of(g))
+        choice = choice_of(g)
+        stream = g.stream if choice == 0 else choice_at(choice).stream
+        code = enqueue(g, stream, g.blas if choice == 0 else choice_at(choice).blas, c)
+        if code == 0 and g.synchronous != 0 and cuda_kernel(c.kernel).kind != DOWNLOAD:
+            code = synchronize(g.cuStreamSynchronize, stream)
         if code != 0:
             g.failed = code
     c.status = code

@@ -300,6 +300,7 @@ def new_segment(g, shelf, nbytes):
     if b == 0:
         mem_free(g.cuMemFree, address)
         return -OUT_OF_MEMORY
+    shelf_at(shelf).reserved += size
     s.reserved += size
     s.reserved_peak = max(s.reserved_peak, s.reserved)
     s.segments += 1
@@ -319,6 +320,7 @@ def give_back_shelf(g, shelf):
             at = b.next
             if b.before == 0 and b.after == 0 and mem_free(g.cuMemFree, b.address) == 0:
                 take_free(b)
+                s.reserved -= b.nbytes
                 counts.reserved -= b.nbytes
                 counts.segments -= 1
                 counts.segments_freed += 1
@@ -327,12 +329,13 @@ def give_back_shelf(g, shelf):
 
 @native_once
 def give_back(g):
-    """The same of all arenas. The driver waits for the launches that may still use them."""
+    """The same of all arenas but those that graphs work on. The driver waits for launches that still use them."""
     arena = g.arenas
     while arena != 0:
         a = arena_at(arena)
-        give_back_shelf(g, address_of(a.small))
-        give_back_shelf(g, address_of(a.large))
+        if a.graphs == 0:
+            give_back_shelf(g, address_of(a.small))
+            give_back_shelf(g, address_of(a.large))
         arena = a.next
 
 
@@ -470,14 +473,14 @@ def find_memory(g, shelf, nbytes):
 
 
 @native
-def take_block(g, wanted):
-    """A block of at least so many bytes, in use from now on; or minus what went wrong."""
+def take_block(g, arena, wanted):
+    """A block of at least so many bytes of an arena, in use from now on; or minus what went wrong."""
     if not make_room(g):
         return -OUT_OF_MEMORY
     if g.waiting != 0:
         settle(g, 0)
     nbytes = max(UNIT, (wanted + UNIT - 1) // UNIT * UNIT)
-    a = arena_at(arena_of(g))
+    a = arena_at(arena)
     shelf = address_of(a.small) if nbytes <= SMALL else address_of(a.large)
     found = find_memory(g, shelf, nbytes)
     if found == -OUT_OF_MEMORY and g.waiting != 0:
@@ -495,12 +498,13 @@ def take_block(g, wanted):
 
 @native
 def allocate(frame):
-    """Give memory: see `ALLOCATION`."""
+    """Give memory, of the arena at `address` if that is not 0: see `ALLOCATION`."""
     request = allocation(frame)
     g = gpu(request.state)
     s = statistics(address_of(g.statistics))
     code = make_current(g.cuCtxSetCurrent, g.context)
-    found = take_block(g, request.nbytes) if code == 0 else -code
+    arena = request.address if request.address != 0 else arena_of(g)
+    found = take_block(g, arena, request.nbytes) if code == 0 else -code
     if found < 0:
         if found == -OUT_OF_MEMORY:
             s.failures += 1

@@ -14,7 +14,6 @@ from fastgrad.native.base.intrinsics import f32s, f64s, float_of, native_once, s
 from fastgrad.native.contracts.cuda import BLAS_FAILED, NO_HANDLE
 from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT64
 from fastgrad.native.cuda.calls import function_at
-from fastgrad.native.cuda.memory import choice_at, choice_of
 
 # cublasGemmStridedBatchedEx_64: handle, transa, transb, m, n, k, alpha, A, type, lda, stride, B, type, ldb, stride,
 # beta, C, type, ldc, stride, batch, compute type, algorithm.
@@ -27,13 +26,11 @@ _DEFAULT = -1  # CUBLAS_GEMM_DEFAULT
 
 
 @native_once
-def multiply(g, frame, dtype):
-    """``out = alpha a b + beta out`` for matrices of a frame `gemm`; zero, or what cuBLAS says."""
+def multiply(g, handle, frame, dtype):
+    """``out = alpha a b + beta out`` for matrices of a frame `gemm`, by a handle of cuBLAS's; zero, or what that says."""
     f = frames.gemm(frame)
     if f.m <= 0 or f.n <= 0 or f.batch <= 0:
         return 0
-    choice = choice_of(g)
-    handle = g.blas if choice == 0 else choice_at(choice).blas
     if handle == 0:
         return NO_HANDLE
     factors = stack_small()

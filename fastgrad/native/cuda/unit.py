@@ -10,7 +10,7 @@ from fastgrad.native.build.loader import load_object
 
 ROUTINES = {
     "allocate": "memory", "release": "memory", "empty_cache": "memory", "new_arena": "memory",
-    "record_use": "memory", "launch": "launches",
+    "record_use": "memory", "launch": "launches", "graph": "graphs",
 }  # fmt: skip
 """What leaves the unit, and the module that it stands in: functions ``void(int64 frame)``."""
 

@@ -32,6 +32,8 @@ class Routines(NamedTuple):
         They give memory and take it back: their frame is an `ALLOCATION`.
     launch : int
         Launches a kernel: its frame is a `LAUNCHING`. Without it the kernels are called.
+    graph : int
+        Makes one launch of many: its frame is a `GRAPHING`.
     state : int
         A word that all of them find in their frames.
     """
@@ -39,6 +41,7 @@ class Routines(NamedTuple):
     allocate: int = 0
     release: int = 0
     launch: int = 0
+    graph: int = 0
     state: int = 0
 
 

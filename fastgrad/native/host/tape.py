@@ -1,14 +1,15 @@
 """Capture and replay: the launches of a piece of work as a list that one compiled loop runs again.
 
 Every launch passes one point in the compiled dispatch; while a tape records, that point appends which kernel runs, for
-which device, dtype and layout class, and its frame. The tape holds all memory that the work allocates or changes, so
-that the addresses in the frames stay valid: a replay writes the same results to the same places, from whatever the
-inputs hold then.
+which device, dtype and layout class, and its frame. A tape records what its own thread does. It holds all memory that
+the work allocates or changes, so that the addresses in the frames stay valid: a replay writes the same results to the
+same places, from whatever the inputs hold then.
 """
 
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -16,7 +17,12 @@ from fastgrad.native.build.loader import ContextBase, rt
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import CAPTURE_SETTING
 from fastgrad.native.contracts.frame import Frame
-from fastgrad.native.host import devices
+from fastgrad.native.contracts.records import HOOK_CELL, TAPE_HOOKS
+from fastgrad.native.host import devices, hook_calls
+from fastgrad.native.host.hook_calls import HookCall
+
+OWN_CAPTURE = 1
+"""What `rt.capturing` says of a capture by the calling thread."""
 
 
 class Launch(NamedTuple):
@@ -66,21 +72,35 @@ class Launch(NamedTuple):
 class Tape(ContextBase):
     """What a capture recorded; as a context, the capture itself.
 
+    Parameters
+    ----------
+    device : int, default 0
+        The number of a device whose launches alone are recorded, and do not run; who captures so keeps the memory that
+        they work on. By default all that runs is recorded.
+    hooks : bool, default False
+        Whether a replay calls hooks again.
+
     Attributes
     ----------
     launches : int
         The number of kernels that a replay runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: int = 0, hooks: bool = False) -> None:
+        self._what = device + TAPE_HOOKS * bool(hooks)
+        self._calls: list[HookCall] = []
         self._setting = 1 + CAPTURE_SETTING
         self._gives_self = 1
 
-    def _entering(self) -> None:
-        if rt.capturing():
-            raise RuntimeError("a capture is under way already: captures cannot be nested")
+    def _entering(self) -> int:
+        under_way = rt.capturing()
+        if under_way:
+            whose = "a capture" if under_way == OWN_CAPTURE else "another thread's capture"
+            raise RuntimeError(f"{whose} is under way already: captures cannot be nested")
         if rt.launches_of(self) >= 0:
             raise RuntimeError("a tape records once; begin another one with record()")
+        hook_calls.recorder = weakref.ref(self)
+        return self._what
 
     @property
     def launches(self) -> int:
@@ -90,34 +110,46 @@ class Tape(ContextBase):
     def __iter__(self) -> Iterator[Launch]:
         """The launches in order."""
         words = iter(rt.tape_words(self))
-        for n, cell, work in zip(words, words, words, strict=False):
+        for n, cell, work, _ in zip(words, words, words, words, strict=False):
+            if cell == HOOK_CELL:
+                continue
             kernel, device, dtype, layout_class = devices.place(cell)
             frame = tuple(itertools.islice(words, n))
             yield Launch(kernel, devices.name_of(device), DTYPES[dtype], layout_class, work, frame)
 
     def replay(self) -> None:
-        """Run all launches again, in order.
+        """Run all launches again, in order. Launches on a GPU run as graphs: one call of the driver for all neighbours.
+
+        Random numbers are drawn from the default generators, as another call of what was captured would.
 
         Raises
         ------
         RuntimeError
-            While a tape records, or if nothing was recorded.
+            While a tape of this thread records, or if nothing was recorded.
         IndexError
             If an index is by now out of range; the launches before that one did run.
         """
-        if rt.capturing() or not self.launches:
+        if rt.capturing() == OWN_CAPTURE or not self.launches:
             raise RuntimeError(
                 "the tape holds no launches: replay after the `with record()` block, not inside it"
             )
         rt.replay(self)
 
 
-def record() -> Tape:
+def record(*, hooks: bool = False) -> Tape:
     """Record the launches of the block.
 
     Tensors that the block makes and the caller keeps hold the results of each replay. Inputs must stay where they
     are, and alive: change their contents in place. What Python decides inside the block (shapes, branches,
-    numbers passed to ops, hooks) is not run again.
+    numbers passed to ops) is not run again. Nor are hooks, unless it is asked for: what they launched is a part of the
+    tape.
+
+    Parameters
+    ----------
+    hooks : bool, default False
+        Let a replay call the hooks of backward passes again, at their places, with the gradients of the replay. What
+        they return or change is then that of the replay; what they launch is no part of the tape. They get
+        gradients without history.
 
     Returns
     -------
@@ -141,4 +173,4 @@ def record() -> Tape:
     >>> y
     tensor([10., 10., 10.])
     """
-    return Tape()
+    return Tape(hooks=hooks)

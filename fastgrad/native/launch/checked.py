@@ -21,6 +21,7 @@ from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import REPORT_BYTES, fetch_report, launch
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage
+from fastgrad.native.memory.tapes import only_recorded, recording
 
 
 @native
@@ -32,7 +33,7 @@ def launch_checked(kernel, device, dtype, frame, n_words, work, reason, dim=0, l
     """
     r = frames.report(stack_small())
     if device == HOST:
-        if runtime().tape != 0:
+        if recording():
             r = frames.report(address_of(runtime().report))
         words(frame)[runtime().reports[kernel]] = address_of(r)
         r.kind = FINE
@@ -58,7 +59,8 @@ def launch_elsewhere(kernel, device, dtype, frame, n_words, work, r):
     status = launch(runtime().zero_kernel, device, BOOL, FLAT, address_of(z), words_of(z), REPORT_BYTES)
     if not failed(status):
         status = launch(kernel, device, dtype, FLAT, frame, n_words, work)
-    if not failed(status):
+    r.kind = FINE
+    if not failed(status) and not only_recorded(device):
         status = fetch_report(device, address, r)
     drop(there)
     return status

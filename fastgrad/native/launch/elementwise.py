@@ -50,9 +50,8 @@ from fastgrad.native.tensors.elements import (
     FLAT_INPUTS,
     OPERAND_WORDS,
     STRIDED_INPUTS,
+    bring,
     holds,
-    itemsize,
-    transfer,
     write_bytes,
     write_constant,
 )
@@ -304,7 +303,7 @@ def copy_across(out, source):
         arrived = new_tensor(to.dtype, to.device, d.ndim, d.shape)
     status = arrived
     if not failed(arrived):
-        status = transfer(tensor(arrived).data, to.device, d.data, d.device, d.numel * itemsize(d.dtype))
+        status = bring(tensor(arrived).data, to.device, dense)
         if not failed(status) and not direct:
             status = copy_here(out, arrived)
         drop(arrived)

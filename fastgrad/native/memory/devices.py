@@ -20,7 +20,15 @@ from fastgrad.native.base.intrinsics import (
     stack_small,
 )
 from fastgrad.native.contracts.limits import N_DEVICES
-from fastgrad.native.contracts.records import ALLOCATION, DEVICE, LAUNCHING, RUNTIME
+from fastgrad.native.contracts.records import (
+    ALLOCATION,
+    DEVICE,
+    GRAPH_ADD,
+    GRAPH_END,
+    GRAPHING,
+    LAUNCHING,
+    RUNTIME,
+)
 from fastgrad.native.contracts.status import DEVICE_FAILED, NO_MEMORY, OK
 from fastgrad.native.memory.buffers import LARGEST, allocate, deallocate
 
@@ -29,6 +37,7 @@ HOST = 0  # the number of the device that compiled code runs on
 device_record = caster(DEVICE)
 allocation = caster(ALLOCATION)
 launching = caster(LAUNCHING)
+graphing = caster(GRAPHING)
 DEVICES_OFFSET = RUNTIME.offset("devices")
 
 
@@ -126,3 +135,60 @@ def launch_on(device, kernel, frame, n_words):
     c.status = 0
     call_kernel(d.launch, address_of(c))
     return c.status
+
+
+# --- graphs ----------------------------------------------------------------------------------------------------
+
+
+@native_inline
+def makes_graphs(device):
+    """Whether a device makes one launch of many."""
+    return launches_itself(device) and record_of(device).graph != 0
+
+
+@native_once
+def graph_on(device, step, graph):
+    """Let a device do a step of `GRAPHING`: what it answered."""
+    d = record_of(device)
+    g = graphing(stack_small())
+    g.step = step
+    g.graph = graph
+    g.launching = 0
+    g.state = d.state
+    g.status = 0
+    call_kernel(d.graph, address_of(g))
+    return g.status
+
+
+@native_once
+def add_to_graph(device, kernel, frame, n_words):
+    """Add a launch to the graph that a device makes: what it answered."""
+    d = record_of(device)
+    c = launching(stack_small())
+    c.kernel = kernel
+    c.frame = frame
+    c.n_words = n_words
+    c.state = d.state
+    c.status = 0
+    g = graphing(stack_small())
+    g.step = GRAPH_ADD
+    g.graph = 0
+    g.launching = address_of(c)
+    g.state = d.state
+    g.status = 0
+    call_kernel(d.graph, address_of(g))
+    return g.status
+
+
+@native_once
+def end_graph(device):
+    """The graph that a device made, or minus what went wrong."""
+    d = record_of(device)
+    g = graphing(stack_small())
+    g.step = GRAPH_END
+    g.graph = 0
+    g.launching = 0
+    g.state = d.state
+    g.status = 0
+    call_kernel(d.graph, address_of(g))
+    return g.graph if g.status == 0 else -g.status

@@ -1,4 +1,4 @@
-"""Running kernels: the point that every launch passes, and replays."""
+"""Running kernels: the point that every launch passes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from fastgrad.native.base.intrinsics import (
     runtime,
     stack_small,
     storage,
-    tape,
     words,
     words_of,
 )
@@ -32,7 +31,6 @@ from fastgrad.native.base.pyapi import (
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.frame import (
     CONSTANT_FACTOR,
-    FINE,
     MAX_FACTORS,
     MAX_REACHES,
     REPORT,
@@ -40,10 +38,10 @@ from fastgrad.native.contracts.frame import (
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.status import (
+    CAPTURE_COPY,
     NO_KERNEL,
     OK,
     RAISED,
-    REPLAY_RANGE,
     STRAY_ADDRESS,
 )
 from fastgrad.native.memory.devices import HOST, call_on, launch_on, launches_itself, status_of
@@ -61,7 +59,7 @@ from fastgrad.native.memory.parts import (
 from fastgrad.native.memory.places import is_live
 from fastgrad.native.memory.pool import run_parts
 from fastgrad.native.memory.references import drain, release_storage
-from fastgrad.native.memory.tapes import HEAD_BYTES, append_launch, launched
+from fastgrad.native.memory.tapes import append_launch, is_recorded, only_recorded
 
 PATIENCE = 50  # microseconds between two looks
 REPORT_BYTES = REPORT.words * 8
@@ -223,6 +221,8 @@ def check_frame(cell, frame, n_words):
 def run_elsewhere(address, cell, device, frame, n_words):
     """Let another device launch a kernel; a status. While one brings bytes from there, other Python threads run."""
     rt = runtime()
+    if rt.tape != 0 and only_recorded(device):
+        return fail(CAPTURE_COPY) if copies_to_host_or_back(cell) else OK
     if cell // CELLS != rt.download_kernel or rt.waiters != 0:
         return status_of(device, launch_on(device, address, frame, n_words))
     place = depart(frame, n_words)
@@ -235,12 +235,25 @@ def run_elsewhere(address, cell, device, frame, n_words):
 
 
 @native_inline
+def copies_to_host_or_back(cell):
+    """Whether a launch copies between the host's memory and a device's."""
+    kernel = cell // CELLS
+    return kernel == runtime().upload_kernel or kernel == runtime().download_kernel
+
+
+@native_inline
 def run(address, cell, device, frame, n_words, work):
     """Run one kernel, of a device; returns a status."""
     if DEBUG:
         status = check_frame(cell, frame, n_words)
         if failed(status):
             return status
+    return run_as_it_is(address, cell, device, frame, n_words, work)
+
+
+@native_inline
+def run_as_it_is(address, cell, device, frame, n_words, work):
+    """The same, for a frame whose addresses are known to be right."""
     runtime().launches += 1
     if launches_itself(device):
         return run_elsewhere(address, cell, device, frame, n_words)
@@ -273,7 +286,7 @@ def launch(kernel, device, dtype, layout_class, frame, n_words, work):
         status = run(address, cell, device, frame, n_words, work)
     else:
         status = run_first(cell, device, frame, n_words, work)
-    if runtime().tape != 0 and not failed(status):
+    if runtime().tape != 0 and not failed(status) and is_recorded(device):
         return append_launch(cell, frame, n_words, work)
     return status
 
@@ -304,42 +317,3 @@ def fetch_report(device, address, r):
     status = call_on(device, found, address_of(f), words_of(f)) if not failed(found) else found
     arrive(place)
     return status
-
-
-# --- replays ---------------------------------------------------------------------------------------------------
-
-
-@native
-def replay(handle):
-    """Run the launches of a tape again, in order, up to one that reports what is wrong with what it reads.
-
-    OK or a failure.
-    """
-    enter()
-    t = tape(handle)
-    at = t.words
-    end = t.words + t.n_words * 8
-    result = OK
-    while at < end and result == OK:
-        entry = launched(at)
-        result = launch_again(entry, at + HEAD_BYTES)
-        at += HEAD_BYTES + entry.n_words * 8
-    return result
-
-
-@native
-def launch_again(entry, frame):
-    """Run a launch of a tape; OK or a failure."""
-    rt = runtime()
-    place = rt.reports[entry.cell // CELLS]
-    device = device_of(entry.cell)
-    report = frames.report(words(frame)[place])
-    if place != 0 and device == HOST:
-        report.kind = FINE
-    status = run(rt.kernels[entry.cell], entry.cell, device, frame, entry.n_words, entry.work)
-    if place != 0 and device != HOST and not failed(status):
-        report = frames.report(stack_small())
-        status = fetch_report(device, words(frame)[place], report)
-    if failed(status) or place == 0 or report.kind == FINE:
-        return status
-    return fail(REPLAY_RANGE, report.first, report.second)

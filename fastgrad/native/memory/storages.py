@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastgrad.flags import DEBUG
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import native, native_inline, runtime, storage, tensor
+from fastgrad.native.base.intrinsics import native, native_inline, storage, tensor
 from fastgrad.native.contracts.flags import OWN_COUNTER
 from fastgrad.native.contracts.records import STORAGE_KIND
 from fastgrad.native.contracts.status import NO_MEMORY
@@ -12,7 +12,7 @@ from fastgrad.native.memory.devices import allocate_memory
 from fastgrad.native.memory.places import enlist
 from fastgrad.native.memory.records import WORDS_STORAGE, new_record, retire_record
 from fastgrad.native.memory.references import drop
-from fastgrad.native.memory.tapes import keep_for_tape
+from fastgrad.native.memory.tapes import keep_for_tape, recording
 
 
 @native
@@ -35,7 +35,7 @@ def new_storage(nbytes, dtype, device):
     s.data = data
     if DEBUG:
         enlist(handle)
-    if runtime().tape != 0 and failed(keep_for_tape(handle)):
+    if recording() and failed(keep_for_tape(handle)):
         drop(handle)
         return NO_MEMORY
     return handle
@@ -56,7 +56,7 @@ def foreign_storage(data, nbytes, dtype, device, owner):
         s.dtype = dtype
         if DEBUG and data != 0:
             enlist(handle)
-        if runtime().tape != 0 and failed(keep_for_tape(handle)):
+        if recording() and failed(keep_for_tape(handle)):
             drop(handle)
             return NO_MEMORY
     return handle

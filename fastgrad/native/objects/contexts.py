@@ -27,6 +27,7 @@ from fastgrad.native.base.pyapi import (
     py_err_occurred,
     py_get_attribute,
     py_incref,
+    py_integer_value,
     py_list_item,
     py_list_new,
     py_list_set,
@@ -36,6 +37,7 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.flags import CAPTURE_SETTING, N_SETTINGS, SWITCHES
 from fastgrad.native.contracts.status import OK, RAISED
+from fastgrad.native.memory.replays import drop_graphs
 from fastgrad.native.memory.tapes import begin_tape, end_tape, release_tape
 from fastgrad.native.objects.collector import free_object
 
@@ -109,7 +111,7 @@ def change(o):
         if x.tape != 0 or runtime().tape != 0:
             one_tape()
             return RAISED
-        handle = begin_tape()
+        handle = begin_tape(py_integer_value(x.value) if x.value != 0 and x.value != none() else 0)
         if failed(handle):
             py_err_no_memory()
             return RAISED
@@ -286,5 +288,6 @@ def dealloc_context(o):
         py_clear_weakrefs(o)
     clear_context(o)
     if x.tape != 0:
+        drop_graphs(x.tape)
         release_tape(x.tape)
     free_object(o)

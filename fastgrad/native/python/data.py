@@ -63,6 +63,7 @@ from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.promotion import is_half
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
+from fastgrad.native.memory.tapes import recording
 from fastgrad.native.objects.handles import type_of, wrap
 from fastgrad.native.python import entries
 from fastgrad.native.python.recorder import unplanned
@@ -239,7 +240,7 @@ def from_list(data, dtype):
     """
     enter()
     sizes = words(stack_small())
-    n = sizes_of_first(data, sizes) if is_list(data) and runtime().tape == 0 else -1
+    n = sizes_of_first(data, sizes) if is_list(data) and not recording() else -1
     kinds = walk(data, n, sizes, 0, 0) if n > 0 else -1
     if kinds < 0:
         return left_to_python()

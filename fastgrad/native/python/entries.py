@@ -34,7 +34,14 @@ from fastgrad.native.base.pyapi import (
     text,
     text_type,
 )
-from fastgrad.native.contracts.flags import CONTIGUOUS, DETACHED, REQUIRES_GRAD, RETAINS_GRAD, WRAPPED_NUMBER
+from fastgrad.native.contracts.flags import (
+    CONTIGUOUS,
+    COPY_ON_WRITE,
+    DETACHED,
+    REQUIRES_GRAD,
+    RETAINS_GRAD,
+    WRAPPED_NUMBER,
+)
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import (
     BEYOND_STORAGE,
@@ -54,8 +61,10 @@ from fastgrad.native.launch.elementwise import (
     lasting_number,
     number_tensor,
 )
-from fastgrad.native.memory.launches import replay, wait_for_flights
+from fastgrad.native.memory.launches import wait_for_flights
 from fastgrad.native.memory.references import drain, drop, leave_node, retain, unlink_retained
+from fastgrad.native.memory.replays import replay
+from fastgrad.native.memory.tapes import append_hook, pause_tape, recording
 from fastgrad.native.objects.collector import collection_begins, collection_ends
 from fastgrad.native.objects.handles import never_made, object_handle, type_of
 from fastgrad.native.python.arguments import integers
@@ -194,6 +203,18 @@ def detach(h):
     """An alias without history that shares memory and version."""
     enter()
     return alias(h)
+
+
+@native
+def where_it_lies(h):
+    """An alias that nobody may write to of a tensor that may share its memory with others, which stays so."""
+    enter()
+    t = tensor(h)
+    shared = t.flags & COPY_ON_WRITE
+    t.flags &= ~COPY_ON_WRITE
+    a = alias(h)
+    t.flags |= shared
+    return a
 
 
 @native
@@ -415,8 +436,11 @@ def setting(k):
 
 @native
 def capturing():
-    """Whether a capture is under way."""
-    return 1 if runtime().tape != 0 else 0
+    """Whether a capture is under way: 1 if it is one of the calling thread, 2 if another one's."""
+    enter()
+    if runtime().tape == 0:
+        return 0
+    return 1 if recording() else 2
 
 
 @native
@@ -427,10 +451,24 @@ def launches_of(o):
 
 
 @native
+def pause(paused):
+    """Let the tape of the calling thread record nothing, or go on."""
+    enter()
+    pause_tape(paused)
+
+
+@native
+def record_call(number):
+    """Append the call of a hook to the tape of the calling thread, if it records. OK or a failure."""
+    enter()
+    return append_hook(number) if recording() else OK
+
+
+@native
 def replay_tape(o):
     """Run the launches that a context recorded again, in order. OK or a failure."""
     handle = context_object(o).tape
-    return replay(handle) if handle != 0 else OK
+    return replay(o, handle) if handle != 0 else OK
 
 
 @native

@@ -71,6 +71,7 @@ def draw_default(target, device, blocks):
         return fail(INTERNAL, device, blocks)
     target[SEED] = words(state)[SEED]
     target[OFFSET] = draw(state, blocks)
+    runtime().drew = 1
     return OK
 
 
@@ -92,6 +93,7 @@ def fill_random(which, h, state, a, b):
     f.b = b
     f.per_block = PER_BLOCK[which][1 if t.dtype in IN_WORDS else 0]
     f.seed = words(state)[SEED]
+    runtime().drew = state == default_state(t.device)
     f.offset = draw(state, (t.numel + f.per_block - 1) // f.per_block)
     return launch_frame(runtime().random_kernels[which], t.device, t.dtype, f, t.numel)
 

@@ -18,7 +18,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words_of,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOAT16
+from fastgrad.native.contracts.element_types import BOOL, FLOAT16, INT32, INT64, UINT8
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.frames.elementwise import FLAT, FLAT_FRAME, OPERAND, STRIDED, STRIDED_FRAME
 from fastgrad.native.contracts.frames.filling import CONSTANT
@@ -26,12 +26,14 @@ from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import launch, launch_transfer
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage
+from fastgrad.native.memory.tapes import only_recorded, recording
 
 # Words of a frame before its inputs, and of an operand with strides.
 FLAT_INPUTS, STRIDED_INPUTS = FLAT_FRAME.place("inputs"), STRIDED_FRAME.place("inputs")
 OPERAND_WORDS = OPERAND.words
 
 ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
+INT_OF_BYTES = (BOOL, UINT8, BOOL, BOOL, INT32, BOOL, BOOL, BOOL, INT64)
 VALUE = CONSTANT.offset("value")
 EXACT = 1 << 53  # integers up to here are float64 numbers
 
@@ -139,6 +141,25 @@ def transfer(out, out_device, source, device, nbytes):
 
 
 @native_once
+def bring(out, device, source):
+    """Copy the elements of a tensor without gaps to an address of another device's memory; a status.
+
+    In a capture that runs nothing, a number of the host's goes along with the launch, as no copy can come before that.
+    """
+    t = tensor(source)
+    nbytes = t.numel * itemsize(t.dtype)
+    dtype = INT_OF_BYTES[nbytes] if nbytes <= 8 else BOOL
+    if dtype == BOOL or t.device != HOST or t.ndim != 0 or not only_recorded(device):
+        return transfer(out, device, t.data, t.device, nbytes)
+    f = frames.constant(stack_small())
+    f.n = 1
+    f.out = out
+    f.value = 0
+    memcpy(address_of(f) + VALUE, t.data, nbytes)
+    return launch(runtime().constant_kernel, device, dtype, FLAT, address_of(f), words_of(f), 1)
+
+
+@native_once
 def write_bytes(handle, source):
     """Fill a fresh contiguous tensor with what lies at an address of the host's; a status.
 
@@ -149,7 +170,7 @@ def write_bytes(handle, source):
     nbytes = t.numel * itemsize(t.dtype)
     if nbytes == 0:
         return 0
-    if runtime().tape == 0 and t.device == HOST:
+    if not recording() and t.device == HOST:
         memcpy(t.data, source, nbytes)
         return 0
     staged = new_storage(nbytes, t.dtype, HOST)

@@ -55,7 +55,7 @@ from fastgrad.native.memory.storages import (
     new_storage,
     version_of,
 )
-from fastgrad.native.memory.tapes import keep_for_tape
+from fastgrad.native.memory.tapes import keep_for_tape, recording
 from fastgrad.native.tensors.elements import copy_elements, itemsize
 
 
@@ -384,7 +384,7 @@ def stand_for(handle, source):
 def bump_version(handle):
     """Count a change of the memory under a tensor."""
     storage(counter_of(handle)).version += 1
-    if runtime().tape != 0:
+    if recording():
         keep_for_tape(tensor(handle).storage)
 
 

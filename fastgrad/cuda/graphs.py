@@ -1,0 +1,376 @@
+"""Captured graphs of CUDA: launches that are recorded once and then run by one call.
+
+A capture is a tape (`native.host.tape`) of the launches of one GPU, which records and runs nothing. Its graphs for the
+driver are made from the tape when it is first replayed on a stream. What is made during a capture comes from a pool,
+an arena of the GPU's that no other tensor gets memory from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import sys
+import threading
+from typing import Any, Self
+
+from fastgrad.cuda import gpus, later
+from fastgrad.cuda.gpus import Gpu
+from fastgrad.cuda.selection import gpu_of
+from fastgrad.cuda.streams import Stream, need, stream, stream_on
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.limits import FIRST_GPU
+from fastgrad.native.host.tape import OWN_CAPTURE, Tape
+
+PoolHandle = tuple[int, int]
+_ERROR_MODES = ("global", "thread_local", "relaxed")
+_numbers = itertools.count(1)
+_lock = threading.RLock()
+_pools: dict[tuple[Gpu, PoolHandle], _Pool] = {}
+
+
+class _Pool:
+    """Memory that graphs share; the last one lets go of it."""
+
+    __slots__ = ("arena", "gpu", "graphs", "handle")
+
+    def __init__(self, gpu: Gpu, handle: PoolHandle, arena: int) -> None:
+        self.gpu, self.handle, self.arena, self.graphs = gpu, handle, arena, 0
+
+    def release(self) -> None:
+        """Called for each graph, once nothing of it runs any more."""
+        with _lock:
+            self.graphs -= 1
+            if not self.graphs:
+                del _pools[self.gpu, self.handle]
+                self.gpu.retire_pool(self.arena)
+
+
+def _pool_of(gpu: Gpu, handle: PoolHandle, on: Stream) -> _Pool:
+    with _lock:
+        found = _pools.get((gpu, handle))
+        if found is None:
+            found = _pools[gpu, handle] = _Pool(gpu, handle, gpu.new_pool(on.cuda_stream))
+        found.graphs += 1
+        return found
+
+
+def graph_pool_handle() -> PoolHandle:
+    """A new name of a pool of memory, for the graphs that are to share one.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.cuda.graph_pool_handle() != fg.cuda.graph_pool_handle()
+    True
+    """
+    return 0, next(_numbers)
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether what the calling thread launches on its current stream is captured; False before a GPU is used.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.cuda.is_current_stream_capturing()
+    False
+    """
+    if not gpus.is_attached():
+        return False
+    gpu = gpu_of()
+    if gpu.capture_number():
+        return True
+    gpu.make_current()
+    found = ctypes.c_int()
+    gpu.driver.call("cuStreamIsCapturing", stream_on(gpu).cuda_stream, ctypes.addressof(found))
+    return found.value != 0
+
+
+def _handle_of(pool: Any) -> PoolHandle:
+    if isinstance(pool, CUDAGraph):
+        return pool.pool()
+    if (
+        isinstance(pool, tuple)
+        and len(pool) == 2
+        and all(isinstance(n, int) and not isinstance(n, bool) for n in pool)
+    ):
+        return pool
+    raise TypeError(
+        "capture_begin(): argument 'pool' must be what graph_pool_handle() or another graph's pool() returned, not "
+        f"{type(pool).__name__}"
+    )
+
+
+class CUDAGraph:
+    """Launches that are captured once and replayed.
+
+    `graph` captures what a ``with`` block launches. Nothing runs meanwhile: tensors that the block makes have their
+    values after a `replay`, which reads what the tensors that were used hold by then.
+
+    Parameters
+    ----------
+    keep_graph : bool
+        Not supported.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> if fg.cuda.is_available():
+    ...     x = fg.ones(3, device="cuda")
+    ...     g = fg.cuda.CUDAGraph()
+    ...     with fg.cuda.graph(g):
+    ...         y = x * 2
+    ...     x.fill_(5)
+    ...     g.replay()
+    ...     assert y.tolist() == [10, 10, 10]
+    """
+
+    __slots__ = ("__weakref__", "_gpu", "_on", "_pool", "_streams", "_tape", "_thread")
+
+    _gpu: Gpu | None
+    _tape: Tape | None
+    _pool: _Pool | None
+    _on: Stream | None
+    _thread: int
+    _streams: set[int]
+
+    def __new__(cls, keep_graph: bool = False) -> Self:  # noqa: D102 - the class says it
+        if keep_graph:
+            raise NotImplementedError(
+                "CUDAGraph(): keep_graph is not supported: graphs are made at the first replay"
+            )
+        self = object.__new__(cls)
+        self._forget()
+        return self
+
+    def _forget(self) -> None:
+        self._gpu = self._tape = self._pool = self._on = None
+        self._thread = 0  # that captures
+        self._streams = set()  # on which it ran
+
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+        """Begin to capture what this thread launches on the GPU of its current stream.
+
+        Parameters
+        ----------
+        pool : optional
+            What `graph_pool_handle` or the `pool` of another graph returned, to share memory.
+        capture_error_mode : str
+            "global", "thread_local" or "relaxed": other threads are never disturbed.
+
+        Raises
+        ------
+        RuntimeError
+            If a capture is under way, the current stream is the default one, or the graph was captured before.
+        """
+        gpu = gpu_of()
+        if capture_error_mode not in _ERROR_MODES:
+            raise RuntimeError(
+                f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
+            )
+        if self._tape is not None:
+            raise RuntimeError(
+                "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance "
+                "or call reset() first."
+            )
+        gpu.raise_failure("capture_begin")
+        on = stream_on(gpu)
+        if on.cuda_stream == gpu.stream:
+            raise RuntimeError(
+                "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them "
+                "on the default stream.)"
+            )
+        handle = graph_pool_handle() if pool is None else _handle_of(pool)
+        tape = Tape(FIRST_GPU + gpu.index)
+        tape.__enter__()  # raises where another one records
+        try:
+            self._pool = _pool_of(gpu, handle, on)
+            self._gpu, self._on, self._thread, self._tape = gpu, on, threading.get_ident(), tape
+            gpu.begin_capture(self._thread, on.cuda_stream, self._pool.arena)
+        except BaseException:
+            tape.__exit__()
+            self._let_go()
+            raise
+
+    def capture_end(self) -> None:
+        """End the capture.
+
+        Raises
+        ------
+        RuntimeError
+            If this thread captures nothing into the graph.
+        """
+        if not self._thread:
+            raise RuntimeError("capture_end() has been called without capture_begin()")
+        if self._thread != threading.get_ident():
+            raise RuntimeError(
+                "capture_end() must be called on the thread that called capture_begin(); reset() ends the capture "
+                "from any"
+            )
+        self._end()
+
+    def _end(self) -> None:
+        if self._thread and self._gpu is not None and self._tape is not None and self._on is not None:
+            thread, self._thread = self._thread, 0
+            self._tape.__exit__()
+            self._gpu.end_capture(thread, self._on.cuda_stream)
+
+    def instantiate(self) -> None:
+        """Nothing: graphs of the driver are made at the first replay on a stream.
+
+        Raises
+        ------
+        RuntimeError
+            If nothing was captured.
+        """
+        self._captured("instantiate")
+
+    def replay(self) -> None:
+        """Run what was captured on the current stream of the calling thread, without waiting for it.
+
+        Raises
+        ------
+        RuntimeError
+            If nothing was captured, or this thread captures something.
+        IndexError
+            If an index is by now out of range; then nothing behind it ran.
+        """
+        gpu, tape = self._captured("replay")
+        if rt.capturing() == OWN_CAPTURE:
+            raise RuntimeError(
+                "CUDAGraph::replay while this thread captures: graphs cannot be parts of others; replay after the "
+                "capture"
+            )
+        gpu.raise_failure("replay")
+        self._streams.add(stream_on(gpu).cuda_stream)
+        if tape.launches:
+            rt.replay(tape)
+
+    def reset(self) -> None:
+        """Give up what was captured, or the capture under way, and the memory that no tensor has."""
+        self._end()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        gpu, pool, streams = self._gpu, self._pool, self._streams
+        self._forget()  # the tape takes its graphs along
+        if gpu is not None and pool is not None:
+            later.after([(gpu, used) for used in streams], pool.release)
+
+    def pool(self) -> PoolHandle:
+        """The name of the pool of its memory, for graphs that are to share it.
+
+        Raises
+        ------
+        RuntimeError
+            If nothing was captured.
+        """
+        self._captured("pool")
+        assert self._pool is not None
+        return self._pool.handle
+
+    def enable_debug_mode(self) -> None:
+        """Nothing: there is nothing to keep for `debug_dump`."""
+
+    def debug_dump(self, debug_path: str) -> None:
+        """Not supported.
+
+        Raises
+        ------
+        RuntimeError
+            Always.
+        """
+        raise RuntimeError(f"debug_dump(): graphs cannot be written to {debug_path!r}; this is not supported")
+
+    def raw_cuda_graph(self) -> int:
+        """Not supported.
+
+        Raises
+        ------
+        RuntimeError
+            Always.
+        """
+        raise RuntimeError("raw_cuda_graph(): there is no one graph of the driver; this is not supported")
+
+    def _captured(self, what: str) -> tuple[Gpu, Tape]:
+        if self._gpu is None or self._tape is None or self._thread:
+            raise RuntimeError(f"Called CUDAGraph::{what} without a preceding successful capture.")
+        return self._gpu, self._tape
+
+    def __del__(self, finalizing: Any = sys.is_finalizing) -> None:
+        if not finalizing():
+            with contextlib.suppress(AttributeError):  # of one that was never made
+                self.reset()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a CUDAGraph belongs to its process and cannot be copied or pickled")
+
+    def __repr__(self) -> str:
+        state = (
+            "capturing"
+            if self._thread
+            else "empty"
+            if self._tape is None
+            else f"{self._tape.launches} launches"
+        )
+        return f"<fastgrad.cuda.CUDAGraph {state}>"
+
+
+class graph:  # noqa: N801 - PyTorch's name
+    """In a ``with`` statement: capture what the block launches into a graph.
+
+    A block that raises leaves an empty graph.
+
+    Parameters
+    ----------
+    cuda_graph : CUDAGraph
+    pool : optional
+        See `CUDAGraph.capture_begin`.
+    stream : Stream, optional
+        The current stream of the block; by default one that all captures of a GPU share.
+    capture_error_mode : str
+        See `CUDAGraph.capture_begin`.
+
+    Raises
+    ------
+    RuntimeError
+        See `CUDAGraph.capture_begin`; what the block may not do raises one as well.
+    """
+
+    _streams: dict[Gpu, Stream] = {}  # noqa: RUF012 - shared by all of them
+
+    def __init__(
+        self,
+        cuda_graph: CUDAGraph,
+        pool: Any = None,
+        stream: Stream | None = None,
+        capture_error_mode: str = "global",
+    ) -> None:
+        if not isinstance(cuda_graph, CUDAGraph):
+            raise TypeError(
+                "graph(): argument 'cuda_graph' must be fastgrad.cuda.CUDAGraph, not "
+                f"{type(cuda_graph).__name__}"
+            )
+        self.cuda_graph, self.pool, self.capture_error_mode = cuda_graph, pool, capture_error_mode
+        self.capture_stream = None if stream is None else need(stream, Stream, "graph", "stream")
+
+    def __enter__(self) -> None:
+        gpu = gpu_of()
+        chosen = self.capture_stream or self._streams.get(gpu) or self._streams.setdefault(gpu, Stream())
+        self._within = stream(chosen)
+        self._within.__enter__()
+        try:
+            self.cuda_graph.capture_begin(self.pool, self.capture_error_mode)
+        except BaseException:
+            self._within.__exit__()
+            raise
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        try:
+            if kind is None:
+                self.cuda_graph.capture_end()
+            else:
+                self.cuda_graph.reset()
+        finally:
+            self._within.__exit__()

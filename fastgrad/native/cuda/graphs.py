@@ -1,0 +1,204 @@
+"""Graphs: launches that the driver knows in advance and runs by one call.
+
+Note [Graphs]: a graph is captured from a stream that nobody else uses, by compiled code alone and without anything in
+between, so that no other thread disturbs the capture or is disturbed by it. What is captured does not run.
+
+Products have a workspace. Those of a graph use that of the stream where it runs, as launches there do, and are in order
+with them; on another stream the graph is stale. A graph without products runs anywhere.
+
+A graph that is dropped may still be under way. It is destroyed once an event behind its last launch has come, which is
+asked whenever a graph is made or dropped.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    c_free,
+    caster,
+    malloc,
+    memset,
+    native,
+    native_once,
+    stack_small,
+    words,
+)
+from fastgrad.native.contracts.cuda import (
+    BLAS_FAILED,
+    GRAPH,
+    NO_HANDLE,
+    NO_ROOM,
+    NO_TIMES,
+    NOT_READY,
+    PRODUCT,
+    RELAXED,
+    WORKSPACE,
+)
+from fastgrad.native.contracts.records import (
+    GRAPH_ADD,
+    GRAPH_BEGIN,
+    GRAPH_DROP,
+    GRAPH_END,
+    GRAPH_STALE,
+    GRAPHING,
+)
+from fastgrad.native.cuda.calls import function_at
+from fastgrad.native.cuda.launches import cuda_kernel, enqueue, launching
+from fastgrad.native.cuda.memory import (
+    choice_at,
+    choice_of,
+    event_create,
+    event_do,
+    event_record,
+    gpu,
+    make_current,
+    stream_of,
+    synchronize,
+)
+
+graphing, graph_at = map(caster, (GRAPHING, GRAPH))
+begin_capture = function_at("qi")
+end_capture = function_at("qq")
+instantiate = function_at("qqq")
+launch_graph = function_at("qq")
+destroy = function_at("q")
+set_workspace = function_at("qqq")
+GRAPH_BYTES = 8 * GRAPH.words
+
+
+@native
+def workspace_of(g):
+    """The workspace of the products of the calling thread's stream."""
+    choice = choice_of(g)
+    return g.workspace if choice == 0 else choice_at(choice).workspace
+
+
+@native_once
+def add(g, c):
+    """Capture a launch; what went wrong, or 0."""
+    if cuda_kernel(c.kernel).kind == PRODUCT and g.graph_workspace == 0:
+        workspace = workspace_of(g)
+        if workspace == 0 or g.graph_blas == 0:
+            return NO_HANDLE
+        answer = set_workspace(g.set_workspace, g.graph_blas, workspace, WORKSPACE)
+        if answer != 0:
+            return BLAS_FAILED + answer
+        g.graph_workspace = workspace
+    return enqueue(g, g.graph_stream, g.graph_blas, c)
+
+
+@native_once
+def new_graph(executable, workspace):
+    """A record of a graph; zero without memory of the host's."""
+    room = malloc(GRAPH_BYTES)
+    if room != 0:
+        memset(room, 0, GRAPH_BYTES)
+        graph_at(room).executable = executable
+        graph_at(room).workspace = workspace
+    return room
+
+
+@native_once
+def finish(g, r):
+    """End the capture, and make a graph of it; what went wrong, or 0."""
+    place = words(stack_small())
+    place[0] = 0
+    place[1] = 0
+    code = end_capture(g.cuStreamEndCapture, g.graph_stream, address_of(place))
+    captured = place[0]
+    if captured == 0:
+        return code
+    if code == 0:
+        code = instantiate(g.cuGraphInstantiateWithFlags, address_of(place) + 8, captured, 0)
+    destroy(g.cuGraphDestroy, captured)
+    if code != 0:
+        return code
+    r.graph = new_graph(place[1], g.graph_workspace)
+    if r.graph == 0:
+        destroy(g.cuGraphExecDestroy, place[1])
+        return NO_ROOM
+    return 0
+
+
+@native_once
+def run_on(g, x, stream):
+    """Run a graph on a stream; what went wrong, or 0."""
+    code = launch_graph(g.cuGraphLaunch, x.executable, stream)
+    if code == 0:
+        x.stream = stream
+        if g.synchronous != 0:
+            code = synchronize(g.cuStreamSynchronize, stream)
+    return code
+
+
+@native_once
+def settle_graphs(g):
+    """Destroy the dropped graphs that are done."""
+    at = g.dropped
+    g.dropped = 0
+    while at != 0:
+        x = graph_at(at)
+        following = x.next
+        if x.event != 0 and event_do(g.cuEventQuery, x.event) == NOT_READY:
+            x.next = g.dropped
+            g.dropped = at
+        else:
+            if x.event != 0:
+                event_do(g.cuEventDestroy, x.event)
+            destroy(g.cuGraphExecDestroy, x.executable)
+            c_free(at)
+        at = following
+
+
+@native_once
+def drop(g, x):
+    """Let a graph go; see Note [Graphs]."""
+    if g.ending != 0:
+        return
+    well = g.failed == 0 and make_current(g.cuCtxSetCurrent, g.context) == 0
+    place = words(stack_small())
+    place[0] = 0
+    if well and x.stream != 0:
+        if event_create(g.cuEventCreate, address_of(place), NO_TIMES) == 0:
+            if event_record(g.cuEventRecord, place[0], x.stream) == 0:
+                x.event = place[0]
+            else:
+                event_do(g.cuEventDestroy, place[0])
+        if x.event == 0:
+            synchronize(g.cuStreamSynchronize, x.stream)
+    x.next = g.dropped
+    g.dropped = address_of(x)
+    if well:
+        settle_graphs(g)
+
+
+@native
+def graph(frame):
+    """Do a step of `GRAPHING`."""
+    r = graphing(frame)
+    g = gpu(r.state)
+    if r.step == GRAPH_DROP:
+        drop(g, graph_at(r.graph))
+        return
+    code = 0
+    if r.step == GRAPH_ADD:
+        code = add(g, launching(r.launching))
+    elif r.step == GRAPH_END:
+        code = finish(g, r)
+    else:
+        code = g.failed
+        if code == 0:
+            code = make_current(g.cuCtxSetCurrent, g.context)
+        if code == 0 and r.step == GRAPH_BEGIN:
+            settle_graphs(g)
+            g.graph_workspace = 0
+            code = begin_capture(g.cuStreamBeginCapture, g.graph_stream, RELAXED)
+        elif code == 0:
+            x = graph_at(r.graph)
+            if x.workspace != 0 and x.workspace != workspace_of(g):
+                code = GRAPH_STALE
+            else:
+                code = run_on(g, x, stream_of(g))
+    if code > 0:
+        g.failed = code
+    r.status = code

@@ -1,0 +1,119 @@
+"""Hooks on tapes: calls that a replay makes again.
+
+Between the launches of a tape stands the number of a call. A replay calls the hook with the gradients that lie by then
+where they lay during the capture, and copies what comes of it to where the launches behind it read. A gradient goes out
+as a copy, so that a hook may change it in place; a leaf, for which a post-accumulate hook is called, goes out as it is,
+with the gradient that it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
+
+if TYPE_CHECKING:
+    import weakref
+
+    from fastgrad.native.host.tape import Tape
+
+recorder: weakref.ref[Tape] | None = None
+"""The tape that began to record last."""
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    """Tensors and Nones in nested tuples and lists."""
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _tensors(item)
+    else:
+        yield value
+
+
+def _is_leaf(value: Any) -> bool:
+    return isinstance(value, TensorBase) and value.requires_grad and value.is_leaf  # type: ignore[attr-defined]
+
+
+class _Place:
+    """A tensor that a hook got: where it lay, or which leaf it was and with what gradient."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.leaf = tensor if _is_leaf(tensor) else None
+        self.grad = tensor.grad if self.leaf is not None else None
+        self.there = None if self.leaf is not None else rt.where_it_lies(tensor)
+
+    def again(self) -> Any:
+        if self.leaf is None:
+            return self.there.clone()  # type: ignore[union-attr]
+        if self.leaf.grad is not self.grad:
+            self.leaf.grad = self.grad
+        return self.leaf
+
+
+def _places(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return tuple(_places(item) for item in value)
+    return _Place(value) if isinstance(value, TensorBase) else value
+
+
+def _again(place: Any) -> Any:
+    if isinstance(place, tuple):
+        return tuple(_again(item) for item in place)
+    return place.again() if isinstance(place, _Place) else place
+
+
+class HookCall:
+    """The call of a hook during a capture."""
+
+    def __init__(self, hook: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self.hook = hook
+        self.args = _places(args)
+        self.outcome: list[Any] = []
+
+    def came_to(self, value: Any) -> None:
+        """Note what the hook returned, or what it got and may have changed."""
+        self.outcome = [
+            t.detach() if isinstance(t, TensorBase) and not _is_leaf(t) else None for t in _tensors(value)
+        ]  # type: ignore[attr-defined]
+
+    def again(self) -> None:
+        """Call the hook, and bring what comes of it to where it lay."""
+        args = _again(self.args)
+        result = self.hook(*args)
+        found = list(_tensors(args[0] if result is None else result))
+        if len(found) != len(self.outcome) or any(
+            kept is not None and not isinstance(value, TensorBase)
+            for kept, value in zip(self.outcome, found, strict=True)
+        ):
+            raise RuntimeError(
+                f"replay(): the hook {self.hook!r} returned other gradients than during the capture; record again"
+            )
+        for kept, value in zip(self.outcome, found, strict=True):
+            if kept is not None:
+                kept.copy_(value.detach())
+
+
+def _record(hook: Callable[..., Any], *args: Any) -> Any:
+    """Called by the runtime in place of a hook, while a tape records that calls hooks again."""
+    tape = recorder() if recorder is not None else None
+    rt.pause(1)
+    try:
+        call = HookCall(hook, args)
+        result = hook(*args)
+        call.came_to(args[0] if result is None else result)
+    finally:
+        rt.pause(0)
+    if tape is not None:
+        tape._calls.append(call)
+        rt.record_call(len(tape._calls) - 1)
+    return result
+
+
+def _replay(tape: Tape, number: int) -> None:
+    """Called by the runtime where a hook stands on a tape."""
+    tape._calls[number].again()
+
+
+runtime_set_object("record_hook", _record)
+runtime_set_object("replay_hook", _replay)

@@ -1,0 +1,307 @@
+"""Replays: the launches of a tape once more.
+
+Note [Pieces]: a tape falls into pieces. Neighbouring launches of one device that makes graphs are one, and the device
+runs them by one call, from the second replay on; the first one makes the graph. What the host has to see
+or to do lies between such pieces: launches of other devices, copies between the host and a device, hooks, and random
+numbers, whose offset is another one at each replay. A launch that reports what is wrong with what it reads ends its
+piece, as none behind it may run before the report was read. A device may ask for a graph to be made again, for another
+stream for instance.
+"""
+
+from __future__ import annotations
+
+from fastgrad.flags import DEBUG
+from fastgrad.native.base import frames
+from fastgrad.native.base.callbacks import call_python
+from fastgrad.native.base.failures import fail, failed
+from fastgrad.native.base.intrinsics import (
+    caster,
+    native,
+    native_once,
+    nth,
+    runtime,
+    stack_frame,
+    stack_small,
+    tape,
+    words,
+)
+from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import py_decref, py_integer
+from fastgrad.native.contracts.frame import FINE
+from fastgrad.native.contracts.limits import N_DEVICES
+from fastgrad.native.contracts.records import (
+    GRAPH_BEGIN,
+    GRAPH_DROP,
+    GRAPH_RUN,
+    GRAPH_STALE,
+    HOOK_CELL,
+    PIECE,
+)
+from fastgrad.native.contracts.status import OK, RAISED, REPLAY_RANGE
+from fastgrad.native.memory.buffers import grow, room
+from fastgrad.native.memory.devices import (
+    HOST,
+    add_to_graph,
+    end_graph,
+    graph_on,
+    makes_graphs,
+    status_of,
+)
+from fastgrad.native.memory.launches import (
+    check_frame,
+    copies_to_host_or_back,
+    fetch_report,
+    run,
+    run_as_it_is,
+)
+from fastgrad.native.memory.parts import CELLS, device_of
+from fastgrad.native.memory.tapes import HEAD_BYTES, generator_words, launched
+
+piece = caster(PIECE)
+PIECE_WORDS = PIECE.words
+
+
+@native
+def bytes_of(entry):
+    """How far the next launch of a tape is from one."""
+    return HEAD_BYTES + entry.n_words * 8
+
+
+# --- pieces ----------------------------------------------------------------------------------------------------
+
+
+@native
+def add_piece(t, at, device):
+    """Begin a piece; a status."""
+    used = t.n_pieces * PIECE_WORDS
+    cap = room(used, t.cap_pieces, PIECE_WORDS)
+    fresh = grow(t.pieces, used, t.cap_pieces, cap)
+    if failed(fresh):
+        return fresh
+    t.pieces = fresh
+    t.cap_pieces = cap
+    p = nth(piece(t.pieces), t.n_pieces)
+    p.start = at
+    p.end = at
+    p.device = device
+    p.graph = 0
+    t.n_pieces += 1
+    return OK
+
+
+@native
+def device_of_piece(entry):
+    """The device whose graph a launch may be part of, the host's number if it is to be launched alone."""
+    if entry.cell == HOOK_CELL:
+        return HOST
+    device = device_of(entry.cell)
+    alone = not makes_graphs(device) or copies_to_host_or_back(entry.cell) or entry.drew != 0
+    return HOST if alone else device
+
+
+@native_once
+def divide(t):
+    """Divide a tape into pieces; a status. See Note [Pieces]."""
+    at = 0
+    last = -1
+    while at < t.n_words * 8:
+        entry = launched(t.words + at)
+        device = device_of_piece(entry)
+        if device != last:
+            status = add_piece(t, at, device)
+            if failed(status):
+                t.n_pieces = 0
+                return status
+        at += bytes_of(entry)
+        nth(piece(t.pieces), t.n_pieces - 1).end = at
+        last = device if device == HOST or runtime().reports[entry.cell // CELLS] == 0 else -1
+    for k in range(t.n_pieces):
+        p = nth(piece(t.pieces), k)
+        if p.end == p.start + bytes_of(launched(t.words + p.start)):
+            p.device = HOST
+    return OK
+
+
+# --- graphs ----------------------------------------------------------------------------------------------------
+
+
+@native
+def drop_graph(p):
+    """Give back the graph of a piece, if there is one."""
+    if p.graph != 0:
+        graph_on(p.device, GRAPH_DROP, p.graph)
+        p.graph = 0
+
+
+@native
+def drop_graphs(handle):
+    """Give back the graphs of a tape."""
+    t = tape(handle)
+    for k in range(t.n_pieces):
+        drop_graph(nth(piece(t.pieces), k))
+
+
+@native_once
+def make_graph(t, p):
+    """Make the graph of a piece; a status."""
+    drop_graph(p)
+    answer = graph_on(p.device, GRAPH_BEGIN, 0)
+    if answer != 0:
+        return status_of(p.device, answer)
+    status = OK
+    at = p.start
+    while at < p.end and status == OK and answer == 0:
+        entry = launched(t.words + at)
+        frame = t.words + at + HEAD_BYTES
+        if DEBUG and t.device == HOST:
+            status = check_frame(entry.cell, frame, entry.n_words)
+        if status == OK:
+            answer = add_to_graph(p.device, runtime().kernels[entry.cell], frame, entry.n_words)
+        at += bytes_of(entry)
+    made = end_graph(p.device)
+    if status == OK and answer == 0 and made > 0:
+        p.graph = made
+        return OK
+    if made > 0:
+        graph_on(p.device, GRAPH_DROP, made)
+    if status != OK:
+        return status
+    return status_of(p.device, answer if answer != 0 else -made)
+
+
+@native
+def run_graph(t, p):
+    """Run the graph of a piece, which is made if it has to be; a status."""
+    answer = GRAPH_STALE
+    if p.graph != 0:
+        answer = graph_on(p.device, GRAPH_RUN, p.graph)
+    if answer == GRAPH_STALE:
+        status = make_graph(t, p)
+        if failed(status):
+            return status
+        answer = graph_on(p.device, GRAPH_RUN, p.graph)
+    runtime().launches += 1
+    return status_of(p.device, answer)
+
+
+@native
+def read_report(cell, frame):
+    """What a launch of another device than the host reports; OK or a failure."""
+    place = runtime().reports[cell // CELLS]
+    if place == 0:
+        return OK
+    r = frames.report(stack_small())
+    r.kind = FINE
+    status = fetch_report(device_of(cell), words(frame)[place], r)
+    if failed(status) or r.kind == FINE:
+        return status
+    return fail(REPLAY_RANGE, r.first, r.second)
+
+
+@native_once
+def replay_graph(t, p):
+    """Run a piece that is a graph; OK or a failure."""
+    status = run_graph(t, p)
+    at = p.start
+    following = at
+    while following < p.end:
+        at = following
+        following += bytes_of(launched(t.words + at))
+    if failed(status):
+        return status
+    return read_report(launched(t.words + at).cell, t.words + at + HEAD_BYTES)
+
+
+# --- launches --------------------------------------------------------------------------------------------------
+
+
+@native_once
+def draw_again(t):
+    """Take the random numbers of a replay: see Note [Numbers of a replay] in `memory.tapes`."""
+    for k in range(N_DEVICES):
+        if t.ends[k] > t.firsts[k]:
+            state = generator_words(k)
+            if state != 0:
+                t.seeds_now[k] = words(state)[0]
+                t.firsts_now[k] = words(state)[1]
+                words(state)[1] += t.ends[k] - t.firsts[k]
+
+
+@native_once
+def with_numbers(t, entry, frame, copy):
+    """Copy the frame of a launch that draws random numbers, to draw those of this replay."""
+    for k in range(entry.n_words):
+        words(copy)[k] = words(frame)[k]
+    device = device_of(entry.cell)
+    seed = runtime().draws[entry.cell // CELLS] - 1
+    offset = words(frame)[seed + 1]
+    if words(frame)[seed] == t.seeds[device] and offset >= t.firsts[device] and offset < t.ends[device]:
+        words(copy)[seed] = t.seeds_now[device]
+        words(copy)[seed + 1] = offset - t.firsts[device] + t.firsts_now[device]
+
+
+@native_once
+def call_again(o, number):
+    """Let the object of a tape call a hook again; OK or RAISED."""
+    index = py_integer(number)
+    answer = call_python(runtime().replay_hook, 2, o, index) if index != 0 else 0
+    if index != 0:
+        py_decref(index)
+    enter()
+    if answer == 0:
+        return RAISED
+    py_decref(answer)
+    return OK
+
+
+@native
+def launch_again(o, t, entry, frame):
+    """Run a launch of a tape; OK or a failure."""
+    if entry.cell == HOOK_CELL:
+        return call_again(o, entry.work)
+    rt = runtime()
+    cell = entry.cell
+    place = rt.reports[cell // CELLS]
+    device = device_of(cell)
+    if entry.drew != 0:
+        copy = stack_frame()
+        with_numbers(t, entry, frame, copy)
+        frame = copy
+    if place == 0 or device != HOST:
+        if t.device == HOST:
+            status = run(rt.kernels[cell], cell, device, frame, entry.n_words, entry.work)
+        else:
+            status = run_as_it_is(rt.kernels[cell], cell, device, frame, entry.n_words, entry.work)
+        return status if failed(status) or device == HOST else read_report(cell, frame)
+    report = frames.report(words(frame)[place])
+    report.kind = FINE
+    status = run(rt.kernels[cell], cell, device, frame, entry.n_words, entry.work)
+    return (
+        status if failed(status) or report.kind == FINE else fail(REPLAY_RANGE, report.first, report.second)
+    )
+
+
+@native
+def replay(o, handle):
+    """Run the launches of a tape again, in order, up to one that reports what is wrong with what it reads.
+
+    `o`: its object, which knows the hooks. OK or a failure.
+    """
+    enter()
+    t = tape(handle)
+    result = divide(t) if t.n_pieces == 0 else OK
+    if not failed(result):
+        draw_again(t)
+    k = 0
+    while k < t.n_pieces and not failed(result):
+        p = nth(piece(t.pieces), k)
+        if p.device != HOST:
+            result = replay_graph(t, p)
+        else:
+            at = p.start
+            while at < p.end and not failed(result):
+                entry = launched(t.words + at)
+                result = launch_again(o, t, entry, t.words + at + HEAD_BYTES)
+                at += bytes_of(entry)
+        k += 1
+    return result
