@@ -42,6 +42,7 @@ BUILDERS: dict[str, str] = {
     "embedding:lookup": "embedding:lookup", "embedding:collect": "embedding:collect",
     "index:gather": "index:gather", "index:scatter_add": "index:scatter_add", "index:index": "index:index",
     "index:index_put": "index:index_put",
+    "conv:build": "convolution:build",
     "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""

@@ -41,6 +41,9 @@ class Element(NamedTuple):
     shared : callable
         Of a number of elements, the function without arguments that gives the block's room for so many; kernels
         call it once. ``get(room, i)`` and ``put(room, i, value)`` are its elements.
+    get_some : callable
+        Of a number of elements, at most 16 bytes, the function ``get(room, i)`` that gives a tuple of those from the
+        i-th on; i is a multiple of the number.
     math : object
         The vocabulary `m` of formulas.
     """
@@ -55,6 +58,7 @@ class Element(NamedTuple):
     shared: Callable[[int], Any]
     get: Any
     put: Any
+    get_some: Callable[[int], Any]
     math: Any
 
 
@@ -285,8 +289,16 @@ def _element(code: int) -> Element:
     def get(room, i):
         return room[int(i)]
 
+    def get_some(count):
+        def some(room, i):
+            if i % count:
+                raise ValueError(f"{count} elements from the {i}th on")
+            return tuple(room[int(i) : int(i) + count])
+
+        return some
+
     return Element(
-        DTYPES[code], size, kind, load, store, load_some, store_some, shared, get, put,
+        DTYPES[code], size, kind, load, store, load_some, store_some, shared, get, put, get_some,
         scalar_math.vocabulary(code, {}, lambda function: function),
     )  # fmt: skip
 

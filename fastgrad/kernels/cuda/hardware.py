@@ -265,6 +265,24 @@ def _load_some(code: int, count: int) -> Any:
     return load
 
 
+def _get_some(code: int, count: int) -> Any:
+    vector, result = ir.VectorType(_LL[code], count), types.UniTuple(_SCALARS[code], count)
+
+    @intrinsic
+    def get(context, room, i):  # type: ignore[no-untyped-def]
+        def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+            at = inner.cast(builder, args[1], signature.args[1], types.int64)
+            place = builder.gep(_pointer(builder, args[0], _LL[code], SHARED), [at])
+            pointer = builder.bitcast(place, ir.PointerType(vector, addrspace=SHARED))
+            found = builder.load(pointer, align=count * ITEMSIZES[code])
+            values = [builder.extract_element(found, _I32(k)) for k in range(count)]
+            return inner.make_tuple(builder, result, values)
+
+        return result(types.int64, i), emit
+
+    return get
+
+
 def _store_some(code: int, count: int) -> Any:
     vector = ir.VectorType(_LL[code], count)
 
@@ -312,6 +330,7 @@ def _element(code: int) -> Element:
     return Element(
         DTYPES[code], ITEMSIZES[code], scalar, load, store, functools.partial(_load_some, code),
         functools.partial(_store_some, code), functools.partial(_shared, code), get, put,
+        functools.partial(_get_some, code),
         scalar_math.vocabulary(code, words(code), device_function),
     )  # fmt: skip
 
