@@ -64,6 +64,7 @@ IMAGES = {
     "depthwise, strided": ((2, 3, 7, 6), (6, 1, 3, 2), {"groups": 3, "stride": 2}),
     "many rows": ((1, 34, 3, 3), (35, 34, 2, 2), {}),
     "one output": ((2, 9, 4, 4), (1, 9, 3, 3), {"padding": 1}),
+    "without channels": ((2, 0, 3, 3), (5, 0, 2, 2), {}),
     "without images": ((0, 5, 4, 4), (6, 5, 3, 3), {}),
 }  # fmt: skip
 
@@ -72,6 +73,28 @@ IMAGES = {
 def test_images(driver, case):
     x, w, settings = IMAGES[case]
     check(F.conv2d, x, w, **settings)
+
+
+@pytest.mark.parametrize("kernel", [1, 2])
+def test_channels_last(driver, kernel):
+    """What lies so is laid out anew, but where a product of matrices does."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(size) for size in ((2, 5, 4, 3), (6, 5, kernel, kernel)))
+
+    def laid_out(a):
+        return a.to(memory_format=fg.channels_last)
+
+    def convolved(a, b):
+        out = F.conv2d(laid_out(a), laid_out(b))
+        assert out.is_contiguous(memory_format=fg.channels_last)
+        return out
+
+    for got, wanted in zip(
+        results(convolved, (x, w), "cuda", fg.float32),
+        results(convolved, (x, w), "cpu", fg.float32),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("case", ["plain", "strided and dilated", "depthwise", "many rows"])
@@ -97,6 +120,13 @@ def test_blocks_of_a_gpu(driver, monkeypatch, x, w):
     """Tiles are as large as on a GPU, and the blocks as many as there are tiles."""
     monkeypatch.setattr(fake_driver, "THREADS", 256)
     check(F.conv2d, x, w, groups=x[1] // w[1], stride=2, padding=1)
+
+
+def test_what_32_bits_do_not_count_is_refused(driver):
+    x, w = fg.ones(1, 1, 4, device="cuda"), fg.ones(1, 1, 1, device="cuda")
+    with pytest.raises(RuntimeError, match="more than"):
+        F.conv1d(x, w, padding=1 << 30, stride=1 << 30)
+    assert F.conv1d(x, w).tolist() == [[[1, 1, 1, 1]]]
 
 
 SIGNALS = {

@@ -123,9 +123,9 @@ class _Role(NamedTuple):
 # --- images: weights x windows ---------------------------------------------------------------------------------
 
 
-def _images(e: Element, back: bool) -> _Role:
-    """y of x, or `back`, x of y."""
-    load, zero, meet, size, per_vector = e.load, e.constant(0), meeting(e), e.size, WIDEST // e.size
+def _weights_and_windows(e: Element) -> Operands:
+    """The operands: of terms the entries are channels and taps, in what is gathered from and in the weights."""
+    load, zero, meet, size = e.load, e.constant(0), meeting(e), e.size
 
     def entry(s, term):
         c, k, l = term_at(term, s.down, s.across)
@@ -152,14 +152,19 @@ def _images(e: Element, back: bool) -> _Role:
         at = np.int32(row * s.width + s.across.shift + np.int32(j * s.across.spread))
         return np.int64(n) * s.result + at if number < s.columns else np.int64(-1)
 
+    return Operands(entry, column, left, right, result, True)
+
+
+def _images(e: Element, back: bool) -> _Role:
+    """y of x, or `back`, x of y."""
+    size, per_vector = e.size, WIDEST // e.size
+
     def extent(f):
         rows, _ = parted(f.c if back else f.o, f.groups)
         if not back:
             return rows, np.int32(f.n * f.oh * f.ow), np.int32(1), np.int32(1)
         down, across = classes_of(f.h, f.sh), classes_of(f.w, f.sw)
-        most = np.int32(
-            f.n * rounded_up(np.int32(f.h), np.int32(f.sh)) * rounded_up(np.int32(f.w), np.int32(f.sw))
-        )
+        most = np.int32(f.n * rounded_up(f.h, f.sh) * rounded_up(f.w, f.sw))
         return rows, most, down, across
 
     def tile(f, group, rest_h, rest_w, out, bias):
@@ -169,10 +174,8 @@ def _images(e: Element, back: bool) -> _Role:
         weights = np.int32(inputs * taps)
         x_plane, y_plane = np.int32(f.h * f.w), np.int32(f.oh * f.ow)
         of_group = f.weight + np.int64(group) * outputs * weights * size
-        x, y = (
-            f.x + np.int64(group) * inputs * x_plane * size,
-            f.y + np.int64(group) * outputs * y_plane * size,
-        )
+        x = f.x + np.int64(group) * inputs * x_plane * size
+        y = f.y + np.int64(group) * outputs * y_plane * size
         x_image, y_image = np.int64(f.c) * x_plane, np.int64(f.o) * y_plane
         if back:
             down = backwards(f.h, f.oh, f.kh, f.sh, f.ph, f.dh, rest_h)
@@ -201,7 +204,7 @@ def _images(e: Element, back: bool) -> _Role:
         _, found = parted(plane, np.int32(f.c if back else f.o))
         return found
 
-    return _Role(Operands(entry, column, left, right, result, True), extent, tile, target, channel, True)
+    return _Role(_weights_and_windows(e), extent, tile, target, channel, True)
 
 
 # --- sums over places: gradients x windows ---------------------------------------------------------------------

@@ -34,7 +34,7 @@ NARROW_TILE, BROAD_TILE = (32, 256), (64, 128)
 """Rows and columns of tiles."""
 COLUMNS_OF_FEW = (THREADS, THREADS, THREADS // 32)
 """Columns of tiles of few rows: a thread has one, or for the gradients of weights a warp."""
-MOST_BLOCKS, LEAST_TERMS = 512, 256
+MOST_BLOCKS, LEAST_TERMS = 512, 128
 """Sums are divided into parts up to so many blocks, and so many terms of a part."""
 
 STAGES = 3
