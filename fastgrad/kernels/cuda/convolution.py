@@ -125,7 +125,7 @@ class _Role(NamedTuple):
 
 def _weights_and_windows(e: Element) -> Operands:
     """The operands: of terms the entries are channels and taps, in what is gathered from and in the weights."""
-    load, zero, meet, size = e.load, e.constant(0), meeting(e), e.size
+    load_where, meet, size = e.load_where, meeting(e), e.size
 
     def entry(s, term):
         c, k, l = term_at(term, s.down, s.across)
@@ -139,12 +139,12 @@ def _weights_and_windows(e: Element) -> Operands:
         start = s.source + np.int64(n) * s.image * size
         return start, row, np.int32(s.across.begin + np.int32(j * s.across.step))
 
-    def left(s, found, row):
-        return load(s.left, np.int32(row * s.row + found[3])) if row < s.rows else zero
+    def left(s, found, row, there):
+        return load_where(s.left, np.int32(row * s.row + found[3]), there & (row < s.rows))
 
-    def right(s, found, place):
+    def right(s, found, place, there):
         row, across = np.int32(place[1] + found[1]), np.int32(place[2] + found[2])
-        return meet(place[0], found[0], row, across, s.down, s.across)
+        return meet(place[0], found[0], row, across, s, there)
 
     def result(s, number):
         n, i, j = place_at(number, s.down, s.across)
@@ -212,7 +212,7 @@ def _images(e: Element, back: bool) -> _Role:
 
 def _sums(e: Element) -> _Role:
     """The weights of x and y."""
-    load, zero, meet, size, per_vector = e.load, e.constant(0), meeting(e), e.size, WIDEST // e.size
+    load_where, meet, size, per_vector = e.load_where, meeting(e), e.size, WIDEST // e.size
 
     def entry(s, place):
         n, i, j = place_at(place, s.down, s.across)
@@ -225,14 +225,14 @@ def _sums(e: Element) -> _Role:
         row = np.int32(k * s.down.reach) if number < s.columns else NOWHERE
         return np.int32(c * s.plane), row, np.int32(l * s.across.reach), np.int32(0)
 
-    def left(s, found, row):
+    def left(s, found, row, there):
         at = np.int64(found[0]) * s.step + np.int32(row * s.row + found[3])
-        return load(s.left, at) if row < s.rows else zero
+        return load_where(s.left, at, there & (row < s.rows))
 
-    def right(s, found, term):
+    def right(s, found, term, there):
         row, across = np.int32(found[1] + term[1]), np.int32(found[2] + term[2])
         start = s.source + np.int64(found[0]) * s.image * size
-        return meet(start, term[0], row, across, s.down, s.across)
+        return meet(start, term[0], row, across, s, there)
 
     def result(s, number):
         return np.int64(number) if number < s.columns else np.int64(-1)
@@ -293,12 +293,12 @@ def _adding(left: Any) -> Any:
 
     def add(s, sums, found, x):
         a, b, c, d = sums
-        a += left(s, found, np.int32(0)) * x
+        a += left(s, found, np.int32(0), True) * x
         if s.rows > 1:
-            b += left(s, found, np.int32(1)) * x
+            b += left(s, found, np.int32(1), True) * x
         if s.rows > 2:
-            c += left(s, found, np.int32(2)) * x
-            d += left(s, found, np.int32(3)) * x
+            c += left(s, found, np.int32(2), True) * x
+            d += left(s, found, np.int32(3), True) * x
         return a, b, c, d
 
     return add
@@ -321,7 +321,7 @@ def _few_of_images(e: Element, operands: Operands) -> Any:
                 at = np.int32(top + np.int32(np.int32(k * s.down.every) * s.kernel_w) + np.int32(c * s.step))
                 while l < s.across.taps:
                     found = (channel, np.int32(k * s.down.reach), np.int32(l * s.across.reach), at)
-                    sums = add(s, sums, found, right(s, found, place))
+                    sums = add(s, sums, found, right(s, found, place, True))
                     l, at = np.int32(l + 1), np.int32(at + s.across.every)
                 k = np.int32(k + 1)
             c, channel = np.int32(c + 1), np.int32(channel + s.plane)
@@ -350,7 +350,7 @@ def _few_of_sums(target: Target, dtype: int, operands: Operands, threads: int) -
             i = np.int32(thread() % WARP)
             while i < threads and np.int32(k + i) < last:
                 found = get(table, np.int32(i * ENTRY))
-                sums = add(s, sums, found, right(s, found, term))
+                sums = add(s, sums, found, right(s, found, term, True))
                 i = np.int32(i + WARP)
             barrier()
             k = np.int32(k + threads)

@@ -35,6 +35,8 @@ class Element(NamedTuple):
         A number of the dtype.
     load, store : callable
         ``load(address, i)`` and ``store(address, i, value)``, which converts.
+    load_where : callable
+        ``load_where(address, i, condition)``, which is zero, and reads nothing, where the condition does not hold.
     load_some, store_some : callable
         Of a number of elements, at most 16 bytes, the functions ``load(address)``, which gives a tuple, and
         ``store(address, values)``; the address is a multiple of their bytes.
@@ -53,6 +55,7 @@ class Element(NamedTuple):
     constant: Any
     load: Any
     store: Any
+    load_where: Any
     load_some: Callable[[int], Any]
     store_some: Callable[[int], Any]
     shared: Callable[[int], Any]
@@ -258,6 +261,9 @@ def _element(code: int) -> Element:
     def store(address, i, value):
         c_type.from_address(int(address) + size * int(i)).value = converted(value)
 
+    def load_where(address, i, condition):
+        return load(address, i) if condition else kind(0)
+
     def load_some(count):
         def some(address):
             if address % (count * size):
@@ -298,7 +304,7 @@ def _element(code: int) -> Element:
         return some
 
     return Element(
-        DTYPES[code], size, kind, load, store, load_some, store_some, shared, get, put, get_some,
+        DTYPES[code], size, kind, load, store, load_where, load_some, store_some, shared, get, put, get_some,
         scalar_math.vocabulary(code, {}, lambda function: function),
     )  # fmt: skip
 

@@ -249,6 +249,34 @@ def _access(code: int, space: int) -> tuple[Any, Any]:
     return load, store
 
 
+_IN_PTX = {  # types of loads, registers, and zeros
+    BOOL: ("u8", "r", "mov.u32 $0, 0"), UINT8: ("u8", "r", "mov.u32 $0, 0"), INT32: ("u32", "r", "mov.u32 $0, 0"),
+    INT64: ("u64", "l", "mov.u64 $0, 0"), FLOAT32: ("f32", "f", "mov.f32 $0, 0f00000000"),
+    FLOAT64: ("f64", "d", "mov.f64 $0, 0d0000000000000000"),
+}  # fmt: skip
+
+
+def _load_where(code: int) -> Any:
+    """A load with a predicate: what stands for it in LLVM would be a branch."""
+    kind, register, zero = _IN_PTX[code]
+    small = ITEMSIZES[code] == 1
+    text = f"{{ .reg .pred p; setp.ne.u32 p, $2, 0; {zero}; @p ld.global.{kind} $0, [$1]; }}"
+    function = ir.FunctionType(_I32 if small else _LL[code], [ir.IntType(64), _I32])
+
+    @intrinsic
+    def load(context, address, i, condition):  # type: ignore[no-untyped-def]
+        def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+            i = inner.cast(builder, args[1], signature.args[1], types.int64)
+            at = builder.add(args[0], builder.mul(i, ir.IntType(64)(ITEMSIZES[code])))
+            asked = inner.cast(builder, args[2], types.boolean, types.int32)
+            found = builder.asm(function, text, f"={register},l,r", [at, asked], side_effect=True)
+            return _from_memory(builder, builder.trunc(found, _LL[code]) if small else found, code)
+
+        return _SCALARS[code](types.int64, i, types.boolean), emit
+
+    return load
+
+
 def _load_some(code: int, count: int) -> Any:
     vector, result = ir.VectorType(_LL[code], count), types.UniTuple(_SCALARS[code], count)
 
@@ -328,7 +356,7 @@ def _element(code: int) -> Element:
     get, put = _access(code, SHARED)
     scalar = _SCALARS[code]
     return Element(
-        DTYPES[code], ITEMSIZES[code], scalar, load, store, functools.partial(_load_some, code),
+        DTYPES[code], ITEMSIZES[code], scalar, load, store, _load_where(code), functools.partial(_load_some, code),
         functools.partial(_store_some, code), functools.partial(_shared, code), get, put,
         functools.partial(_get_some, code),
         scalar_math.vocabulary(code, words(code), device_function),

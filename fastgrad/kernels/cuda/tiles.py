@@ -67,7 +67,8 @@ class Operands(NamedTuple):
     column : callable
         ``column(s, number)``: what `right` wants to know of a column; an entry unless they are `side_by_side`.
     left, right : callable
-        ``left(s, entry, row)`` and ``right(s, entry, column)``: the elements; zero beyond the last row or column.
+        ``left(s, entry, row, there)`` and ``right(s, entry, column, there)``: the elements; zero beyond the last row or
+        column, and where the term is not there.
     result : callable
         ``result(s, number)``: where the first row's element of this column belongs, or -1 beyond the last column.
     side_by_side : bool
@@ -192,19 +193,19 @@ class _Text:
             f"there = np.int32({first} + term) < last",
         ]
         for r in range(self.n_left):
-            lines.append(f"a{r} = left(s, found, np.int32(top + line + {r * step})) if there else zero")
+            lines.append(f"a{r} = left(s, found, np.int32(top + line + {r * step}), there)")
         for r in range(self.n_right):
             if self.side_by_side:
                 beyond = r * (threads // self.shape.columns)
                 lines += [
                     f"own = np.int32(thread() // {self.shape.columns} + {beyond})",
                     f"found = get_entry(table, np.int32((at + own) * {ENTRY}))",
-                    f"b{r} = right(s, found, mine) if np.int32({first} + own) < last else zero",
+                    f"b{r} = right(s, found, mine, np.int32({first} + own) < last)",
                 ]
             else:
                 lines += [
                     f"mine = get_entry(table, np.int32(({threads + r * step} + line) * {ENTRY}))",
-                    f"b{r} = right(s, found, mine) if there else zero",
+                    f"b{r} = right(s, found, mine, there)",
                 ]
         return [indent + line for line in lines]
 

@@ -107,12 +107,15 @@ def _further(left, each, stride):
 
 
 def meeting(element: Element) -> Any:
-    """``meet(start, offset, row, column, down, across)``: an element of the plane so far behind an address, or zero."""
-    load, zero = element.load, element.constant(0)
+    """``meet(start, offset, row, column, s, there)``: an element of the plane so far behind an address, if it is there
+    and inside, or else zero. `s` has the axes.
+    """
+    load_where = element.load_where
 
-    def meet(start, offset, row, column, down, across):
-        inside = np.uint32(row) < np.uint32(down.size) and np.uint32(column) < np.uint32(across.size)
-        return load(start, np.int32(offset + np.int32(row * across.size) + column)) if inside else zero
+    def meet(start, offset, row, column, s, there):
+        inside = (np.uint32(row) < np.uint32(s.down.size)) & (np.uint32(column) < np.uint32(s.across.size))
+        at = np.int32(offset + np.int32(row * s.across.size) + column)
+        return load_where(start, at, inside & there)
 
     return meet
 
