@@ -48,6 +48,7 @@ BUILDERS: dict[str, str] = {
     )},
     "sorting:select": "sorting:select", "index:nonzero": "nonzero:build",
     "losses:probabilities": "losses:probabilities",
+    "conv:build": "convolution:build",
     "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""

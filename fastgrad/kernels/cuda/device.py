@@ -50,12 +50,17 @@ class Element(NamedTuple):
         A number of the dtype.
     load, store : callable
         ``load(address, i)`` and ``store(address, i, value)``, which converts.
+    load_where : callable
+        ``load_where(address, i, condition)``, which is zero, and reads nothing, where the condition does not hold.
     load_some, store_some : callable
         Of a number of elements, at most 16 bytes, the functions ``load(address)``, which gives a tuple, and
         ``store(address, values)``; the address is a multiple of their bytes.
     shared : callable
         Of a number of elements, the function without arguments that gives the block's room for so many; kernels
         call it once. ``get(room, i)`` and ``put(room, i, value)`` are its elements.
+    get_some : callable
+        Of a number of elements, at most 16 bytes, the function ``get(room, i)`` that gives a tuple of those from the
+        i-th on; i is a multiple of the number.
     math : object
         The vocabulary `m` of formulas.
     """
@@ -65,11 +70,13 @@ class Element(NamedTuple):
     constant: Any
     load: Any
     store: Any
+    load_where: Any
     load_some: Callable[[int], Any]
     store_some: Callable[[int], Any]
     shared: Callable[[int], Any]
     get: Any
     put: Any
+    get_some: Callable[[int], Any]
     math: Any
 
 
@@ -321,6 +328,9 @@ def _element(code: int) -> Element:
         place = c_type.from_address(int(address) + size * int(i))
         place.value = bits_of(value) if bits_of else converted(value)
 
+    def load_where(address, i, condition):
+        return load(address, i) if condition else kind(0)
+
     def load_some(count):
         def some(address):
             if address % (count * size):
@@ -352,8 +362,16 @@ def _element(code: int) -> Element:
     def get(room, i):
         return room[int(i)]
 
+    def get_some(count):
+        def some(room, i):
+            if i % count:
+                raise ValueError(f"{count} elements from the {i}th on")
+            return tuple(room[int(i) : int(i) + count])
+
+        return some
+
     return Element(
-        DTYPES[code], size, kind, load, store, load_some, store_some, shared, get, put,
+        DTYPES[code], size, kind, load, store, load_where, load_some, store_some, shared, get, put, get_some,
         scalar_math.vocabulary(computed_in(code), {}, lambda function: function),
     )  # fmt: skip
 

@@ -319,6 +319,36 @@ def _joined(builder: Any, values: list[Any], words: int) -> list[Any]:
     return found
 
 
+_HALF_WORD = ("u16", "h", "mov.u16 $0, 0")
+_IN_PTX = {  # types of loads, registers, and zeros
+    BOOL: ("u8", "r", "mov.u32 $0, 0"), UINT8: ("u8", "r", "mov.u32 $0, 0"), INT32: ("u32", "r", "mov.u32 $0, 0"),
+    INT16: _HALF_WORD, FLOAT16: _HALF_WORD, BFLOAT16: _HALF_WORD,
+    INT64: ("u64", "l", "mov.u64 $0, 0"), FLOAT32: ("f32", "f", "mov.f32 $0, 0f00000000"),
+    FLOAT64: ("f64", "d", "mov.f64 $0, 0d0000000000000000"),
+}  # fmt: skip
+
+
+def _load_where(code: int) -> Any:
+    """A load with a predicate: what stands for it in LLVM would be a branch."""
+    kind, register, zero = _IN_PTX[code]
+    small = ITEMSIZES[code] == 1
+    text = f"{{ .reg .pred p; setp.ne.u32 p, $2, 0; {zero}; @p ld.global.{kind} $0, [$1]; }}"
+    function = ir.FunctionType(_I32 if small else _LL[code], [ir.IntType(64), _I32])
+
+    @intrinsic
+    def load(context, address, i, condition):  # type: ignore[no-untyped-def]
+        def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+            i = inner.cast(builder, args[1], signature.args[1], types.int64)
+            at = builder.add(args[0], builder.mul(i, ir.IntType(64)(ITEMSIZES[code])))
+            asked = inner.cast(builder, args[2], types.boolean, types.int32)
+            found = builder.asm(function, text, f"=&{register},l,r", [at, asked], side_effect=True)
+            return _from_memory(builder, builder.trunc(found, _LL[code]) if small else found, code)
+
+        return _SCALARS[code](types.int64, i, types.boolean), emit
+
+    return load
+
+
 def _load_some(code: int, count: int) -> Any:
     result, words = types.UniTuple(_SCALARS[code], count), _in_words(code, count)
     vector = ir.VectorType(_I32 if words else _LL[code], words or count)
@@ -337,6 +367,24 @@ def _load_some(code: int, count: int) -> Any:
         return result(types.int64), emit
 
     return load
+
+
+def _get_some(code: int, count: int) -> Any:
+    vector, result = ir.VectorType(_LL[code], count), types.UniTuple(_SCALARS[code], count)
+
+    @intrinsic
+    def get(context, room, i):  # type: ignore[no-untyped-def]
+        def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+            at = inner.cast(builder, args[1], signature.args[1], types.int64)
+            place = builder.gep(_pointer(builder, args[0], _LL[code], SHARED), [at])
+            pointer = builder.bitcast(place, ir.PointerType(vector, addrspace=SHARED))
+            found = builder.load(pointer, align=count * ITEMSIZES[code])
+            values = [builder.extract_element(found, _I32(k)) for k in range(count)]
+            return inner.make_tuple(builder, result, values)
+
+        return result(types.int64, i), emit
+
+    return get
 
 
 def _store_some(code: int, rounding: half_ir.Instruction | None, count: int) -> Any:
@@ -398,8 +446,9 @@ def _element(code: int, rounding: half_ir.Instruction | None) -> Element:
     load, store = _access(code, GLOBAL, rounding)
     get, put = _access(inner, SHARED, None)
     return Element(
-        DTYPES[code], ITEMSIZES[code], _SCALARS[code], load, store, functools.partial(_load_some, code),
-        functools.partial(_store_some, code, rounding), functools.partial(_shared, inner), get, put,
+        DTYPES[code], ITEMSIZES[code], _SCALARS[code], load, store, _load_where(code),
+        functools.partial(_load_some, code), functools.partial(_store_some, code, rounding),
+        functools.partial(_shared, inner), get, put, functools.partial(_get_some, inner),
         scalar_math.vocabulary(inner, words(inner), device_function),
     )  # fmt: skip
 

@@ -27,7 +27,7 @@ _DEFAULT = -1  # CUBLAS_GEMM_DEFAULT
 
 @native_once
 def multiply(g, handle, frame, dtype):
-    """``out = alpha a b + beta out`` for matrices of a frame `gemm`, by a handle of cuBLAS's; zero, or what that says."""
+    """``out = alpha a b + beta out`` for matrices of a frame `gemm`, by a handle of cuBLAS; zero, or its answer."""
     f = frames.gemm(frame)
     if f.m <= 0 or f.n <= 0 or f.batch <= 0:
         return 0

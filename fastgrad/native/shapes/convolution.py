@@ -19,7 +19,17 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import UINT8
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.frames.convolution import STAGES
+from fastgrad.native.contracts.frames.convolution import (
+    BROAD_TILE,
+    COLUMNS_OF_FEW,
+    FEW,
+    LEAST_TERMS,
+    MOST_BLOCKS,
+    NARROW,
+    NARROW_TILE,
+    STAGES,
+    THREADS,
+)
 from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.elementwise import run_elementwise
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
@@ -29,6 +39,7 @@ from fastgrad.native.memory.launches import arrive, find_kernel
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous, in_order, relaid
 from fastgrad.native.shapes.matrices import gemm_operand, run_gemm
+from fastgrad.native.tensors.elements import itemsize
 from fastgrad.native.tensors.layouts import new_image
 from fastgrad.native.tensors.tensors import finished, new_tensor, new_view
 
@@ -74,39 +85,49 @@ def write_geometry(f, rank, x, w, y, attrs):
 
 
 @native
-def launch_stages(kernel, device, dtype, f):
-    """Ask a kernel for its stages and what scratch they need, and launch them with as much; returns a status.
-
-    A device that launches itself gets the whole as one launch.
-    """
-    if launches_itself(device):
-        return launch_frame(kernel, device, dtype, f, 1)
+def launch_stages(op, computes, out, f):
+    """Launch the stages of a kernel with the scratch that they need; returns a status."""
+    o = tensor(out)
+    f.stage = 0
+    f.first = 0
+    f.steps = 0
+    f.scratch.data = 0
+    f.scratch.nbytes = 0
+    f.scratch.count = 1
+    f.shared.data = 0
+    f.shared.nbytes = 0
+    for k in range(STAGES):
+        nth(f.stages, k).steps = 0
+        nth(f.stages, k).work = 0
+    kernel = op_record(op).kernel
     place = depart(address_of(f), words_of(f))
-    address = find_kernel(kernel, device, dtype, FLAT)
-    status = launch_at(address, kernel, device, dtype, f) if not failed(address) else address
+    if launches_itself(o.device):
+        plan_tiles(computes, f, o.numel, itemsize(o.dtype))
+        status = 0
+    else:
+        status = ask(kernel, o.device, o.dtype, f)
+    if not failed(status):
+        status = launch_planned(kernel, o.device, o.dtype, f)
     arrive(place)
     return status
 
 
 @native
-def launch_at(address, kernel, device, dtype, f):
-    """The same with the address of the kernel, and what it works on is held."""
-    f.scratch.data = 0
-    f.scratch.nbytes = 0
-    f.shared.data = 0
-    f.shared.nbytes = 0
-    f.stage = 0
-    f.first = 0
-    f.steps = 0
-    for k in range(STAGES):
-        nth(f.stages, k).steps = 0
-        nth(f.stages, k).work = 0
+def ask(kernel, device, dtype, f):
+    """Let a kernel say what its stages are and what scratch they need; a status."""
+    address = find_kernel(kernel, device, dtype, FLAT)
+    if failed(address):
+        return address
     call_kernel(address, address_of(f))
-    threads = 1
     for k in range(STAGES):
-        threads = max(threads, most_threads(device, nth(f.stages, k).work))
-    f.scratch.count = threads
-    pieces = product(f.scratch.nbytes, threads)
+        f.scratch.count = max(f.scratch.count, most_threads(device, nth(f.stages, k).work))
+    return 0
+
+
+@native
+def launch_planned(kernel, device, dtype, f):
+    """Launch the stages that stand in the frame; a status."""
+    pieces = product(f.scratch.nbytes, f.scratch.count)
     size = words(stack_small())
     size[0] = pieces + f.shared.nbytes if pieces >= 0 else pieces
     scratch = new_tensor(UINT8, device, 1, size)
@@ -123,6 +144,66 @@ def launch_at(address, kernel, device, dtype, f):
             status = launch_frame(kernel, device, dtype, f, stage.work)
     drop(scratch)
     return status
+
+
+@native
+def over(a, b):
+    """``a / b``, rounded up."""
+    return (a + b - 1) // b
+
+
+@native
+def tiles_of(computes, f):
+    """How many tiles the result has, and how many terms its sums: see `kernels.cuda.convolution`, which finds its tile
+    among as many.
+    """
+    inputs = f.c // f.groups
+    rows = f.o // f.groups
+    taps = f.kernel[0] * f.kernel[1]
+    columns = f.n * f.out[0] * f.out[1]
+    terms = inputs * taps
+    classes = 1
+    if computes == 1:
+        terms = rows * taps
+        rows = inputs
+        columns = f.n * over(f.size[0], f.stride[0]) * over(f.size[1], f.stride[1])
+        classes = min(f.size[0], f.stride[0]) * min(f.size[1], f.stride[1])
+    elif computes == 2:
+        columns, terms = terms, columns
+    down, across = BROAD_TILE
+    if rows <= FEW:
+        down = FEW
+        across = COLUMNS_OF_FEW[computes]
+    elif rows <= NARROW:
+        down, across = NARROW_TILE
+    tiles = f.groups * classes * over(rows, down) * over(columns, across)
+    return tiles, terms // max(classes, 1) if rows > FEW or computes == 2 else 0
+
+
+@native
+def fits_32_bits(f):
+    """Whether what the kernels of such a device count by 32 bits, within an image and of places, is below 2**31."""
+    x = f.size[0] * f.size[1]
+    y = f.out[0] * f.out[1]
+    most = max(max(f.c, f.n) * x, max(f.o, f.n) * y)
+    for k in range(2):
+        most = max(most, f.size[k] + 2 * f.padding[k])
+    return max(most, f.o * f.c // f.groups * f.kernel[0] * f.kernel[1]) < LARGEST - THREADS
+
+
+@native
+def plan_tiles(computes, f, results, size):
+    """Write what the kernel of a device that launches itself would say: see Note [Tiles] of the frame.
+
+    A launch of more blocks than there can be is refused by the device.
+    """
+    tiles, terms = tiles_of(computes, f)
+    parts = max(1, min(MOST_BLOCKS // max(tiles, 1), terms // LEAST_TERMS))
+    nth(f.stages, 0).steps = tiles * parts if fits_32_bits(f) else LARGEST
+    if parts > 1:
+        f.scratch.nbytes = results * size
+        f.scratch.count = parts
+        nth(f.stages, 1).steps = over(results, THREADS)
 
 
 @native
@@ -257,7 +338,7 @@ def run_convolution(op, computes, f, first, second, bias, out):
         f.weight = o.data if computes == 2 else tensor(b).data
         f.y = o.data if computes == 0 else (tensor(a).data if computes == 1 else tensor(b).data)
         f.bias = tensor(c).data if c != 0 else 0
-        status = launch_stages(op_record(op).kernel, o.device, o.dtype, f)
+        status = launch_stages(op, computes, out, f)
     drop(a)
     if not failed(b):
         drop(b)

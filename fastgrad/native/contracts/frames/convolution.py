@@ -4,6 +4,10 @@ Note [Stages]: a kernel computes in up to three stages, each a launch over steps
 all of the next stage read, weights in the order of tiles for instance, is made in one before. Called without scratch it
 only writes into the frame how many steps each stage has and how much work, how much scratch a thread needs and how
 much all of them share. So what is computed how, which decides on that by sizes alone, is known to the kernels alone.
+
+Note [Tiles]: kernels of a device that launches itself cannot be called for that. Their stages and scratch follow from
+the sizes of the tiles below, see `native.shapes.convolution.plan_tiles`: in the first stage a block computes a tile of
+the result, or of one part of its sums, of which each has a piece of the scratch; in the second the parts are added.
 """
 
 from __future__ import annotations
@@ -21,6 +25,17 @@ from fastgrad.native.contracts.frame import (
 )
 from fastgrad.native.contracts.record import Part
 from fastgrad.native.contracts.split import Split
+
+THREADS = 256
+"""Of a block."""
+FEW, NARROW = 4, 32
+"""Rows, which are channels of a group, up to which there are tiles of other shapes."""
+NARROW_TILE, BROAD_TILE = (32, 256), (64, 128)
+"""Rows and columns of tiles."""
+COLUMNS_OF_FEW = (THREADS, THREADS, THREADS // 32)
+"""Columns of tiles of few rows: a thread has one, or for the gradients of weights a warp."""
+MOST_BLOCKS, LEAST_TERMS = 512, 128
+"""Sums are divided into parts up to so many blocks, and so many terms of a part."""
 
 STAGES = 3
 STAGE = Part("stage", steps=1, work=1)

@@ -1,0 +1,160 @@
+"""Convolutions on the CUDA device: its kernels, run by the simulator on the frames that a GPU would get."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import fastgrad as fg
+import fastgrad.nn.functional as F
+from tests.cuda import fake_driver
+from tests.cuda.fake_driver import FakeDriver, attached
+
+pytestmark = pytest.mark.cudasim
+
+
+@pytest.fixture
+def driver():
+    fake = FakeDriver()
+    with attached(fake, fake.simulator):
+        yield fake
+        gc.collect()
+
+
+def results(function, arrays, device, dtype, **settings):
+    """What a convolution and its derivatives come to on a device."""
+    leaves = [fg.tensor(a, dtype=dtype, device=device, requires_grad=True) for a in arrays]
+    out = function(*leaves, **settings)
+    g = np.random.default_rng(9).standard_normal(out.shape)
+    out.backward(fg.tensor(g, dtype=dtype, device=device))
+    return [t.detach().cpu().numpy() for t in (out, *(leaf.grad for leaf in leaves))]
+
+
+def check(function, x, w, dtype=fg.float32, bias=True, **settings):
+    """Compare a convolution of operands of these sizes, and its gradients, with the CPU's."""
+    rng = np.random.default_rng(0)
+    transposed = function in (F.conv_transpose1d, F.conv_transpose2d)
+    outputs = w[1] * settings.get("groups", 1) if transposed else w[0]
+    arrays = [rng.standard_normal(size) for size in (x, w, *([(outputs,)] if bias else []))]
+    mine = results(function, arrays, "cuda", dtype, **settings)
+    expected = results(function, arrays, "cpu", dtype, **settings)
+    tolerance = 1e-5 if dtype == fg.float32 else 1e-13
+    for got, wanted in zip(mine, expected, strict=True):
+        largest = np.abs(wanted).max(initial=1)
+        np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * largest)
+
+
+IMAGES = {
+    "plain": ((2, 3, 5, 6), (6, 3, 3, 3), {}),
+    "pointwise": ((2, 5, 3, 5), (7, 5, 1, 1), {}),
+    "padded": ((1, 6, 5, 4), (5, 6, 3, 2), {"padding": (1, 2)}),
+    "strided": ((2, 5, 7, 8), (6, 5, 3, 3), {"stride": (2, 3), "padding": 1}),
+    "dilated": ((1, 5, 9, 8), (5, 5, 3, 2), {"dilation": (2, 3), "padding": (2, 0)}),
+    "strided and dilated": ((1, 5, 11, 9), (6, 5, 3, 3), {"stride": (2, 3), "dilation": (3, 2), "padding": (3, 1)}),
+    "strides that no tap meets": ((1, 5, 9, 7), (5, 5, 3, 2), {"stride": 2, "dilation": 2}),
+    "strides beyond the kernel": ((1, 5, 8, 8), (5, 5, 2, 1), {"stride": 3}),
+    "same": ((1, 5, 5, 4), (5, 5, 2, 4), {"padding": "same"}),
+    "kernel like the image": ((3, 6, 4, 5), (9, 6, 4, 5), {}),
+    "kernel beyond the image": ((1, 5, 2, 3), (5, 5, 4, 5), {"padding": 2}),
+    "groups": ((2, 10, 4, 4), (10, 5, 3, 3), {"groups": 2, "padding": 1}),
+    "small groups": ((2, 6, 5, 4), (9, 2, 3, 2), {"groups": 3, "stride": 2}),
+    "depthwise": ((2, 5, 6, 5), (5, 1, 3, 3), {"groups": 5, "padding": 1}),
+    "depthwise, strided": ((2, 3, 7, 6), (6, 1, 3, 2), {"groups": 3, "stride": 2}),
+    "many rows": ((1, 34, 3, 3), (35, 34, 2, 2), {}),
+    "one output": ((2, 9, 4, 4), (1, 9, 3, 3), {"padding": 1}),
+    "without channels": ((2, 0, 3, 3), (5, 0, 2, 2), {}),
+    "without images": ((0, 5, 4, 4), (6, 5, 3, 3), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IMAGES)
+def test_images(driver, case):
+    x, w, settings = IMAGES[case]
+    check(F.conv2d, x, w, **settings)
+
+
+@pytest.mark.parametrize("kernel", [1, 2])
+def test_channels_last(driver, kernel):
+    """What lies so is laid out anew, but where a product of matrices does."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(size) for size in ((2, 5, 4, 3), (6, 5, kernel, kernel)))
+
+    def laid_out(a):
+        return a.to(memory_format=fg.channels_last)
+
+    def convolved(a, b):
+        out = F.conv2d(laid_out(a), laid_out(b))
+        assert out.is_contiguous(memory_format=fg.channels_last)
+        return out
+
+    for got, wanted in zip(
+        results(convolved, (x, w), "cuda", fg.float32),
+        results(convolved, (x, w), "cpu", fg.float32),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", ["plain", "strided and dilated", "depthwise", "many rows"])
+def test_images_of_float64(driver, case):
+    x, w, settings = IMAGES[case]
+    check(F.conv2d, x, w, fg.float64, bias=False, **settings)
+
+
+def test_sums_of_many_terms_have_parts(driver):
+    before = len(driver.launched)
+    check(F.conv2d, (1, 60, 3, 3), (5, 60, 3, 3), padding=1)
+    check(F.conv2d, (2, 5, 18, 18), (5, 5, 1, 2))
+    check(F.conv2d, (3, 2, 16, 15), (2, 1, 2, 2), groups=2)
+    launched = driver.launched[before:]
+    counts = [launched.count(f"convolution_{computes}") for computes in "vxw"]
+    assert counts == [4, 3, 5], "one launch for each that has no parts, and two for each that has"
+
+
+@pytest.mark.parametrize(("x", "w"), [
+    ((1, 17, 5, 4), (33, 17, 2, 3)), ((2, 6, 3, 4), (6, 6, 2, 2)), ((1, 2, 4, 4), (2, 1, 2, 2)),
+])  # fmt: skip
+def test_blocks_of_a_gpu(driver, monkeypatch, x, w):
+    """Tiles are as large as on a GPU, and the blocks as many as there are tiles."""
+    monkeypatch.setattr(fake_driver, "THREADS", 256)
+    check(F.conv2d, x, w, groups=x[1] // w[1], stride=2, padding=1)
+
+
+def test_what_32_bits_do_not_count_is_refused(driver):
+    x, w = fg.ones(1, 1, 4, device="cuda"), fg.ones(1, 1, 1, device="cuda")
+    with pytest.raises(RuntimeError, match="more than"):
+        F.conv1d(x, w, padding=1 << 30, stride=1 << 30)
+    assert F.conv1d(x, w).tolist() == [[[1, 1, 1, 1]]]
+
+
+SIGNALS = {
+    "plain": ((3, 5, 11), (6, 5, 3), {"padding": 2}),
+    "strided": ((2, 6, 12), (8, 3, 4), {"stride": 3, "groups": 2, "dilation": 2}),
+    "depthwise": ((2, 4, 9), (4, 1, 3), {"groups": 4, "padding": 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SIGNALS)
+def test_signals(driver, case):
+    x, w, settings = SIGNALS[case]
+    check(F.conv1d, x, w, **settings)
+
+
+TRANSPOSED = {
+    "plain": ((2, 5, 4, 3), (5, 6, 3, 3), {}),
+    "strided": ((1, 6, 4, 3), (6, 5, 3, 2), {"stride": (2, 3), "padding": 1, "output_padding": (1, 2)}),
+    "grouped": ((2, 6, 3, 4), (6, 3, 2, 3), {"groups": 2, "stride": 2, "dilation": 2}),
+    "depthwise": ((1, 4, 4, 4), (4, 1, 3, 3), {"groups": 4, "stride": 2, "padding": 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_transposed(driver, case):
+    x, w, settings = TRANSPOSED[case]
+    check(F.conv_transpose2d, x, w, **settings)
+
+
+def test_transposed_signals(driver):
+    check(F.conv_transpose1d, (2, 5, 7), (5, 6, 4), stride=3, output_padding=1)
