@@ -311,6 +311,15 @@ def _bits_of_bfloat16(value):
 _HALVES = {FLOAT16: (_of_float16, _bits_of_float16), BFLOAT16: (_of_bfloat16, _bits_of_bfloat16)}
 
 
+def _get_some(count):
+    def some(room, i):
+        if i % count:
+            raise ValueError(f"{count} elements from the {i}th on")
+        return tuple(room[int(i) : int(i) + count])
+
+    return some
+
+
 def _element(code: int) -> Element:
     from fastgrad.kernels.cuda import scalar_math
 
@@ -362,16 +371,8 @@ def _element(code: int) -> Element:
     def get(room, i):
         return room[int(i)]
 
-    def get_some(count):
-        def some(room, i):
-            if i % count:
-                raise ValueError(f"{count} elements from the {i}th on")
-            return tuple(room[int(i) : int(i) + count])
-
-        return some
-
     return Element(
-        DTYPES[code], size, kind, load, store, load_where, load_some, store_some, shared, get, put, get_some,
+        DTYPES[code], size, kind, load, store, load_where, load_some, store_some, shared, get, put, _get_some,
         scalar_math.vocabulary(computed_in(code), {}, lambda function: function),
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ import fastgrad as fg
 from fastgrad.cuda import gpus
 from fastgrad.kernels.cuda import compile as compilation
 from fastgrad.native.contracts.element_types import FLOAT32, INT32
+from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.ops.kernel_table import KERNELS
 from tests.gpu.steps.machine import Machine, Row, at_most, holds
 
@@ -21,10 +22,8 @@ def cells() -> list[tuple[int, int, int]]:
     """Each kernel in each of its forms, for one dtype."""
     found = []
     for kernel in KERNELS:
-        codes = compilation.dtypes_of(kernel)
-        if kernel.builder in compilation.BUILDERS and codes:
-            dtype = next(d for d in (FLOAT32, INT32, *codes) if d in codes)
-            found += [(kernel.id, dtype, form) for d, form in kernel.cells() if d == dtype]
+        dtype = next((d for d in (FLOAT32, INT32, *kernel.dtypes) if d in kernel.dtypes), None)
+        found += [(kernel.id, dtype, form) for d, form in kernel.cells(FIRST_GPU) if d == dtype]
     return found
 
 
