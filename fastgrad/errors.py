@@ -59,15 +59,22 @@ def raise_status(
     status: int, name: str, operands: Sequence[Any] = (), attrs: Sequence[int] = (), facts: Sequence[Any] = ()
 ) -> NoReturn:
     """Raise the exception that a status of op `name` stands for."""
+    raise error_of(status, name, operands, attrs, facts)
+
+
+def error_of(
+    status: int, name: str, operands: Sequence[Any] = (), attrs: Sequence[int] = (), facts: Sequence[Any] = ()
+) -> BaseException:
+    """The exception that a status of op `name` stands for."""
     reason = REASONS[status]
     if status == DEVICE_FAILED:
-        raise devices.error_of(facts[0], facts[1], "" if name == NO_NAME else f"{name}()")
+        return devices.error_of(facts[0], facts[1], "" if name == NO_NAME else f"{name}()")
     tensors = [t for t in operands if isinstance(t, (TensorBase, Operand))]
     text = reason.text.format_map(_Facts(reason.facts, facts, name, tensors, attrs))
     says_what = "{op}" in reason.text or reason.text.startswith("{view}")
     if name == NO_NAME or says_what:
-        raise reason.exception(text)
-    raise reason.exception(f"{name}(): {text}" if name.isidentifier() else f"{name}: {text}")
+        return reason.exception(text)
+    return reason.exception(f"{name}(): {text}" if name.isidentifier() else f"{name}: {text}")
 
 
 def renamed(error: BaseException, name: str) -> BaseException:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fastgrad.cuda import blas
+from fastgrad.cuda import blas, reports
 from fastgrad.cuda.driver import FATAL, Driver, find
 from fastgrad.native.contracts.cuda import (
     ARENA,
@@ -29,6 +29,7 @@ from fastgrad.native.contracts.cuda import (
     NO_ROOM,
     OUT_OF_MEMORY,
     PRODUCT,
+    REPORTED,
     SHELF,
     SHORT_FRAME,
     STATISTICS,
@@ -100,6 +101,7 @@ class Gpu:
         self._set("stream", self.stream)
         self._set("synchronous", int(os.environ.get("FASTGRAD_CUDA_SYNC", "0") not in ("", "0")))
         self._set("graph_stream", driver.number("cuStreamCreate", NON_BLOCKING, kind=ctypes.c_void_p))
+        self._set("late", reports.table(driver))
         self.arenas: dict[int, int] = {}
         self._set("arena", self.arena_of(self.stream))
         self._captures: dict[
@@ -325,6 +327,7 @@ class Gpu:
         if code:
             self._set("failed", code if code in FATAL else 0)
             raise self.driver.error(code, "synchronize")
+        self.raise_reported()
 
     def empty_cache(self) -> None:
         """Give memory that no tensor uses back to the driver."""
@@ -339,13 +342,23 @@ class Gpu:
         if self.read("failed"):
             raise self.error(self.read("failed"), what)
 
-    def error(self, code: int, op: str) -> Exception:
+    def raise_reported(self) -> None:
+        """Raise what a kernel has reported by now: called by whoever has waited for some."""
+        error = reports.found(self.read("late"), self.read("n_late"))
+        if error is not None:
+            raise error
+
+    def error(self, code: int, op: str) -> BaseException:
         """The exception for what a routine said in an op. Only what the driver calls fatal stays."""
         begin = f"{op}: " if op else ""
         if code not in FATAL and code != FORKED:
             self._set("failed", 0)
         if code == FORKED:
             return RuntimeError(_FORKED)
+        if code == REPORTED:
+            return reports.found(self.read("late"), self.read("n_late")) or RuntimeError(
+                f"{begin}what a kernel reported was said already"
+            )
         if code == NO_HANDLE:
             return RuntimeError(f"{begin}there is no handle of cuBLAS for this stream; call it again")
         if code == OUT_OF_MEMORY:

@@ -133,6 +133,7 @@ class Stream:
         self._gpu.raise_failure("synchronize")
         self._gpu.make_current()
         self._gpu.driver.call("cuStreamSynchronize", self.cuda_stream)
+        self._gpu.raise_reported()
 
     def __enter__(self) -> Self:
         self._within.append(StreamContext(self))
@@ -445,6 +446,7 @@ class Event:
             self._gpu.raise_failure("synchronize")
             self._gpu.make_current()
             self._gpu.driver.call("cuEventSynchronize", self._handle)
+            self._gpu.raise_reported()
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to another one.

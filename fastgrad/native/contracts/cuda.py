@@ -6,6 +6,7 @@ itself is the buffer of parameters that the driver copies.
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.frame import REPORT
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.record import Part
 
@@ -70,6 +71,13 @@ STATISTICS = Part(
     retries=1, failures=1,
 )  # fmt: skip
 
+# --- reports ---------------------------------------------------------------------------------------------------
+
+LATE = Part("cuda_late", **dict.fromkeys(REPORT.fields, 1), reason=1, kernel=1, dim=1, last=1, spare=1)
+N_LATE = 256
+"""What a kernel reports in memory that host and device share, and of which launch: see Note [Late reports] in
+`cuda.launches`. Those that are taken last are kept."""
+
 # --- the state of a GPU ----------------------------------------------------------------------------------------
 
 DRIVER = (
@@ -90,7 +98,7 @@ GPU = Part(
     context=1, stream=1, arena=1, arenas=1, synchronous=1, failed=1, limit=1,
     blocks=1, n_blocks=1, cap_blocks=1, statistics=STATISTICS.words,
     batched_gemm=1, blas=1, workspace=1, allow_tf32=1, choices=1, n_choices=1, waiting=1,
-    graph_stream=1, graph_blas=1, set_workspace=1, graph_workspace=1, dropped=1, ending=1,
+    graph_stream=1, graph_blas=1, set_workspace=1, graph_workspace=1, dropped=1, ending=1, late=1, n_late=1,
 )  # fmt: skip
 """`stream`: where launches go; `arena`: whose memory they get; `choices`: a table of the threads for which it is
 another stream, by `CHOICE`. `waiting`: blocks that are free once other streams are done with them. `failed`: what the
@@ -98,16 +106,23 @@ driver said first that went wrong. `blocks`: a table of the blocks in use, by ad
 that may be reserved, or 0. `blas`: cuBLAS's handle, `workspace` where it has its workspace, `batched_gemm` and
 `set_workspace` its functions; 0 while no product was needed. `graph_stream`: where graphs are captured; `graph_blas`:
 its handle; `graph_workspace`: that of the graph under way. `dropped`: graphs to be destroyed; `ending`: the interpreter
-ends, and the driver is not called for them."""
+ends, and the driver is not called for them. `late`: a table of `LATE`, of which `n_late` were taken by now."""
 
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 NOT_READY = 600  # CUDA_ERROR_NOT_READY: what an event or a stream says that is not done
 RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: nothing else is forbidden meanwhile, to no thread
 NO_TIMES = 2  # CU_EVENT_DISABLE_TIMING: a flag of an event
-SHORT_FRAME, TOO_MANY_ITEMS, FORKED, NO_HANDLE, NO_ROOM = 10_001, 10_002, 10_003, 10_004, 10_005
+SHORT_FRAME, TOO_MANY_ITEMS, FORKED, NO_HANDLE, NO_ROOM, REPORTED = (
+    10_001,
+    10_002,
+    10_003,
+    10_004,
+    10_005,
+    10_006,
+)
 """What the device itself says besides the driver: a frame is shorter than the kernel's parameters; a launch has a
 number of items that no grid holds; the process is a fork of the one that has the context; a stream has no handle of
-cuBLAS's; the host has no memory for a record."""
+cuBLAS's; the host has no memory for a record; a kernel has reported."""
 WORKSPACE = 32 << 20
 """Bytes that products may use besides their operands. They are set, so that results do not depend on what else runs."""
 BLAS_FAILED = 20_000

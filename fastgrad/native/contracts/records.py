@@ -111,9 +111,13 @@ one launch of many, with a `GRAPHING`. They find `state` there."""
 ALLOCATION = Part("allocation", nbytes=1, address=1, state=1)
 """A wish for memory, and the address that the device answers with: 0 if there is none, or minus a number of the
 device's for what went wrong."""
-LAUNCHING = Part("launching", kernel=1, frame=1, n_words=1, state=1, status=1)
+LAUNCHING = Part("launching", kernel=1, frame=1, n_words=1, state=1, status=1, note=1)
 """A launch of a device that launches itself: what stands in the cell of the kernel table, the frame and how many of its
-words there are; then what the device answers: 0, or a number of its own for what went wrong."""
+words there are; then what the device answers: 0, or a number of its own for what went wrong. `note`: the address of a
+`NOTE`, or 0."""
+NOTE = Part("note", place=1, reason=1, kernel=1, dim=1, last=1)
+"""That a kernel reports, and nobody waits for that: the device writes to the `place` of its frame where it reports to,
+looks there whenever something waits for the device, and says then what is wrong by the other words."""
 GRAPHING = Part("graphing", step=1, graph=1, launching=1, state=1, status=1)
 GRAPH_BEGIN, GRAPH_ADD, GRAPH_END, GRAPH_RUN, GRAPH_DROP = range(5)
 """Graphs of a device: `GRAPH_BEGIN`, `GRAPH_ADD` for each launch, a `LAUNCHING` by its address, and `GRAPH_END`, which

@@ -25,10 +25,13 @@ from fastgrad.native.contracts.cuda import (
     DIVISOR_SHIFT,
     DIVISORS,
     DOWNLOAD,
+    LATE,
     LAUNCH_PARAMETERS,
     MOST_ITEMS,
+    N_LATE,
     PLAIN,
     PRODUCT,
+    REPORTED,
     SHORT_FRAME,
     SIZE_KEY,
     STEPPED,
@@ -38,14 +41,14 @@ from fastgrad.native.contracts.cuda import (
     UPLOAD,
     ZEROED,
 )
-from fastgrad.native.contracts.frame import CONSTANT_FACTOR, MAX_FACTORS
+from fastgrad.native.contracts.frame import CONSTANT_FACTOR, FINE, MAX_FACTORS
 from fastgrad.native.contracts.limits import FRAME_WORDS
-from fastgrad.native.contracts.records import LAUNCHING
+from fastgrad.native.contracts.records import LAUNCHING, NOTE
 from fastgrad.native.cuda.calls import function_at
 from fastgrad.native.cuda.memory import choice_at, choice_of, gpu, make_current, synchronize
 from fastgrad.native.cuda.products import multiply
 
-launching = caster(LAUNCHING)
+launching, note, late = map(caster, (LAUNCHING, NOTE, LATE))
 cuda_kernel = caster(CUDA_KERNEL)
 launch_parameters = caster(LAUNCH_PARAMETERS)
 launch_kernel = function_at("qiiiiiiiqqq")
@@ -53,6 +56,7 @@ copy = function_at("qqqq")
 fill_bytes = function_at("qiqq")
 
 _parameters = stack_words(FRAME_WORDS + DIVISORS)
+LATE_BYTES = 8 * LATE.words
 SIZE_OFFSET = LAUNCH_PARAMETERS.offset("size")
 
 
@@ -174,6 +178,35 @@ def enqueue(g, stream, blas, c):
     return call_driver(g, stream, blas, k, c.frame)
 
 
+# Note [Late reports]: kernels report what is wrong with an index to memory of the host's that the device reaches too,
+# so nobody has to wait for them. Whenever something has waited for the device, this is looked at. Launches take places
+# there in turn, and a place keeps what its launch was until `N_LATE` others were taken: what is reported after that is
+# raised under the name of a later launch.
+
+
+@native
+def report_place(g, n):
+    """Where the launch of a `NOTE` reports to; zero if the launch that had the place before has reported something."""
+    place = late(g.late + g.n_late % N_LATE * LATE_BYTES)
+    if place.kind != FINE:
+        return 0
+    g.n_late += 1
+    place.reason = n.reason
+    place.kernel = n.kernel
+    place.dim = n.dim
+    place.last = n.last
+    return address_of(place)
+
+
+@native_once
+def look_for_reports(g):
+    """What is to be said of the kernels that are done: `REPORTED`, or 0."""
+    for k in range(min(g.n_late, N_LATE)):
+        if late(g.late + k * LATE_BYTES).kind != FINE:
+            return REPORTED
+    return 0
+
+
 @native
 def launch(frame):
     """Launch a kernel: see `LAUNCHING`."""
@@ -182,12 +215,21 @@ def launch(frame):
     code = g.failed
     if code == 0:
         code = make_current(g.cuCtxSetCurrent, g.context)
+    if code == 0 and c.note != 0:
+        n = note(c.note)
+        place = report_place(g, n)
+        words(c.frame)[n.place] = place
+        code = REPORTED if place == 0 else 0
     if code == 0:
         choice = choice_of(g)
         stream = g.stream if choice == 0 else choice_at(choice).stream
         code = enqueue(g, stream, g.blas if choice == 0 else choice_at(choice).blas, c)
-        if code == 0 and g.synchronous != 0 and cuda_kernel(c.kernel).kind != DOWNLOAD:
+        waited = cuda_kernel(c.kernel).kind == DOWNLOAD
+        if code == 0 and g.synchronous != 0 and not waited:
             code = synchronize(g.cuStreamSynchronize, stream)
-        if code != 0:
-            g.failed = code
+            waited = True
+        if code == 0 and waited:
+            code = look_for_reports(g)
+    if code != 0 and code != REPORTED:
+        g.failed = code
     c.status = code

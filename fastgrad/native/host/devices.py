@@ -19,7 +19,7 @@ NAMES: dict[str, int] = {}
 _names: dict[int, str] = {}
 _counts: dict[str, int | None] = {}
 _resolvers: dict[int, Resolver] = {}
-_errors: dict[int, Callable[[int, str], Exception] | None] = {}
+_errors: dict[int, Callable[[int, str], BaseException] | None] = {}
 _kernels: list[Any] = []
 
 
@@ -131,7 +131,7 @@ def register_device(
     routines: Routines = Routines(),
     *,
     number: int | None = None,
-    error: Callable[[int, str], Exception] | None = None,
+    error: Callable[[int, str], BaseException] | None = None,
 ) -> None:
     """Make a device known.
 
@@ -177,7 +177,7 @@ def name_of(index: int) -> str:
     return _names.get(index, f"number {index}")
 
 
-def error_of(index: int, code: int, op: str) -> Exception:
+def error_of(index: int, code: int, op: str) -> BaseException:
     """The exception for what a routine of a device said in an op."""
     error = _errors[index]
     return error(code, op) if error else RuntimeError(f"{op}: device {name_of(index)} reports {code}")

@@ -6,6 +6,7 @@ from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
+    caster,
     native,
     native_once,
     runtime,
@@ -17,11 +18,14 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.frame import FINE
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.memory.devices import HOST
-from fastgrad.native.memory.launches import REPORT_BYTES, fetch_report, launch
+from fastgrad.native.contracts.records import NOTE
+from fastgrad.native.memory.devices import HOST, launches_itself
+from fastgrad.native.memory.launches import REPORT_BYTES, fetch_report, launch, launch_noted
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage
 from fastgrad.native.memory.tapes import only_recorded, recording
+
+note = caster(NOTE)
 
 
 @native
@@ -29,8 +33,16 @@ def launch_checked(kernel, device, dtype, frame, n_words, work, reason, dim=0, l
     """Launch a kernel that reports; `frame` is an address, and `reason`, `dim` and `last` tell of an index outside.
 
     Returns a status. The report lies on the stack: another thread may launch while this kernel runs. Only a capture
-    needs a place that stays, and another device one in its own memory.
+    needs a place that stays, and another device one in its own memory. One that launches itself reports later.
     """
+    if launches_itself(device) and not recording():
+        n = note(stack_small())
+        n.place = runtime().reports[kernel]
+        n.reason = reason
+        n.kernel = kernel
+        n.dim = dim
+        n.last = last
+        return launch_noted(kernel, device, dtype, frame, n_words, address_of(n))
     r = frames.report(stack_small())
     if device == HOST:
         if recording():

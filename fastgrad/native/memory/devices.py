@@ -112,7 +112,7 @@ def launches_itself(device):
 def call_on(device, kernel, frame, n_words):
     """Call a kernel with a frame, on its device; a status."""
     if launches_itself(device):
-        return status_of(device, launch_on(device, kernel, frame, n_words))
+        return status_of(device, launch_on(device, kernel, frame, n_words, 0))
     call_kernel(kernel, frame)
     return OK
 
@@ -124,8 +124,11 @@ def status_of(device, answer):
 
 
 @native_once
-def launch_on(device, kernel, frame, n_words):
-    """Let a device launch a kernel; 0, or a number of the device's for what went wrong. Needs no GIL."""
+def launch_on(device, kernel, frame, n_words, note):
+    """Let a device launch a kernel; 0, or a number of the device's for what went wrong. Needs no GIL.
+
+    `note` is the address of a `NOTE`, or 0.
+    """
     d = record_of(device)
     c = launching(stack_small())
     c.kernel = kernel
@@ -133,6 +136,7 @@ def launch_on(device, kernel, frame, n_words):
     c.n_words = n_words
     c.state = d.state
     c.status = 0
+    c.note = note
     call_kernel(d.launch, address_of(c))
     return c.status
 
@@ -170,6 +174,7 @@ def add_to_graph(device, kernel, frame, n_words):
     c.n_words = n_words
     c.state = d.state
     c.status = 0
+    c.note = 0
     g = graphing(stack_small())
     g.step = GRAPH_ADD
     g.graph = 0

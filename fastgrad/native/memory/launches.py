@@ -224,10 +224,10 @@ def run_elsewhere(address, cell, device, frame, n_words):
     if rt.tape != 0 and only_recorded(device):
         return fail(CAPTURE_COPY) if copies_to_host_or_back(cell) else OK
     if cell // CELLS != rt.download_kernel or rt.waiters != 0:
-        return status_of(device, launch_on(device, address, frame, n_words))
+        return status_of(device, launch_on(device, address, frame, n_words, 0))
     place = depart(frame, n_words)
     state = py_save_thread()
-    answer = launch_on(device, address, frame, n_words)
+    answer = launch_on(device, address, frame, n_words, 0)
     py_restore_thread(state)
     enter()
     arrive(place)
@@ -302,6 +302,25 @@ def launch_transfer(out, out_device, source, device, nbytes):
     kernel = rt.upload_kernel if device == HOST else rt.download_kernel
     where = out_device if device == HOST else device
     return launch(kernel, where, BOOL, FLAT, address_of(f), words_of(f), nbytes)
+
+
+@native_once
+def launch_noted(kernel, device, dtype, frame, n_words, note):
+    """Launch a kernel that reports on a device that looks for reports itself; a status."""
+    cell = cell_of(kernel, device, dtype, FLAT)
+    address = runtime().kernels[cell]
+    if address == 0:
+        place = depart(frame, n_words)
+        address = resolve(cell)
+        arrive(place)
+    if failed(address):
+        return address
+    if DEBUG:
+        status = check_frame(cell, frame, n_words)
+        if failed(status):
+            return status
+    runtime().launches += 1
+    return status_of(device, launch_on(device, address, frame, n_words, note))
 
 
 @native_once
