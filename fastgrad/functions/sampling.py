@@ -14,6 +14,7 @@ from fastgrad.functions.reduce import cumsum
 from fastgrad.functions.sorting import argsort, topk
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.frames.filling import UNIFORM
+from fastgrad.native.contracts.status import NO_PROBABILITY, REASONS
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import DEVICE_FIELD, apply
 from fastgrad.random import fill_integers, fill_normal
@@ -26,12 +27,17 @@ def _uniform(sizes: Any, like: Any, generator: Any) -> Any:
     return standard("uniform", UNIFORM, like.dtype.code, tuple(sizes), where, generator)
 
 
+_NO_PROBABILITY = REASONS[NO_PROBABILITY].text
+
+
 def probabilities(input: Any, message: str) -> Any:
     """A tensor without its history; RuntimeError with a message if an element is no probability."""
     try:
         return apply(_PROBABILITIES, 1, 0, input)
-    except ValueError:
-        raise RuntimeError(message) from None
+    except RuntimeError as error:
+        if _NO_PROBABILITY in str(error) and input.device.type == "cpu":  # a GPU may mean an op before
+            raise RuntimeError(message) from None
+        raise
 
 
 @public()

@@ -129,6 +129,21 @@ def test_what_32_bits_do_not_count_is_refused(driver):
     assert F.conv1d(x, w).tolist() == [[[1, 1, 1, 1]]]
 
 
+@pytest.mark.parametrize("dtype", [fg.uint8, fg.int32, fg.int64])
+@pytest.mark.parametrize("groups", [1, 5])
+def test_images_of_integers(driver, dtype, groups):
+    """They wrap around; what they come to before that, float64 holds."""
+    rng = np.random.default_rng(0)
+    for function, sizes in (
+        (F.conv2d, ((1, 5, 4, 6), (10, 5 // groups, 2, 3))),
+        (F.conv_transpose2d, ((1, 5, 2, 3), (5, 10 // groups, 2, 3))),
+    ):  # fmt: skip
+        operands = [rng.integers(0, 99, size) for size in (*sizes, 10)]
+        got = function(*(fg.tensor(a, dtype=dtype, device="cuda") for a in operands), stride=2, groups=groups)
+        exact = function(*(fg.tensor(a, dtype=fg.float64) for a in operands), stride=2, groups=groups)
+        assert got.tolist() == exact.to(fg.int64).to(dtype).tolist()
+
+
 SIGNALS = {
     "plain": ((3, 5, 11), (6, 5, 3), {"padding": 2}),
     "strided": ((2, 6, 12), (8, 3, 4), {"stride": 3, "groups": 2, "dilation": 2}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad import debug
+from fastgrad.native.contracts.cuda import N_LATE
 from tests.cuda.fake_driver import ILLEGAL_ADDRESS
 from tests.runtime.test_tape import make_mlp, make_step
 
@@ -27,20 +29,18 @@ def test_training_is_the_same_on_both_devices(driver):
         np.testing.assert_allclose(p.detach().numpy(), q.detach().cpu().numpy(), rtol=1e-5, atol=1e-6)
 
 
-REPORTS = 2  # of a step: the loss and its derivative say whether a target is no class
-
-
-def test_a_step_waits_for_reports_alone(driver):
+def test_a_step_waits_for_nothing(driver):
     params, x, y = make_mlp("cuda")
     step = make_step(params, x, y)
     step()
     driver.calls.clear()
     loss = step()
-    assert driver.calls["cuStreamSynchronize"] == driver.calls["cuMemcpyDtoHAsync"] == REPORTS
+    assert not driver.calls["cuStreamSynchronize"]
+    assert not driver.calls["cuMemcpyDtoHAsync"]
     assert not driver.calls["cuCtxSynchronize"]
     assert driver.calls["cuLaunchKernel"] > 10
     loss.item()
-    assert driver.calls["cuStreamSynchronize"] == REPORTS + 1
+    assert driver.calls["cuStreamSynchronize"] == 1
 
 
 def test_memory_is_kept_and_given_back(driver):
@@ -139,11 +139,74 @@ def test_devices_by_index(driver):
         fg.ones(3, device="cuda:2")
 
 
-def test_an_index_outside(driver):
-    weight = fg.ones(3, 2, device="cuda")
-    with pytest.raises(IndexError, match=r"out of (range|bounds)"):
-        F.embedding(fg.tensor([3], device="cuda"), weight)
+WAITING = {
+    "a number": lambda x, event: x.sum().item(),
+    "the host": lambda x, event: x.cpu(),
+    "the device": lambda x, event: fg.cuda.synchronize(),
+    "the stream": lambda x, event: fg.cuda.current_stream().synchronize(),
+    "an event": lambda x, event: event.synchronize(),
+}
+
+
+@pytest.mark.parametrize("wait", WAITING.values(), ids=WAITING)
+def test_an_index_outside_is_said_when_something_waits(driver, wait):
+    weight, event = fg.ones(3, 2, device="cuda"), fg.cuda.Event()
+    F.embedding(fg.tensor([3], device="cuda"), weight)
+    event.record()
+    with pytest.raises(IndexError, match=r"embedding.* index 3, .*FASTGRAD_CUDA_SYNC=1 finds it at once"):
+        wait(weight, event)
+    wait(weight, event)
     assert F.embedding(fg.tensor([2], device="cuda"), weight).tolist() == [[1, 1]]
+
+
+def test_all_reports_are_said_one_after_the_other(driver):
+    x = fg.ones(2, 3, device="cuda")
+    x.gather(1, fg.tensor([[7], [0]], device="cuda"))
+    x[:, fg.tensor([-9], device="cuda")]
+    F.nll_loss(x, fg.tensor([0, 5], device="cuda"))
+    fg.bernoulli(x * 2)
+    for error, words in (
+        (RuntimeError, "gather.*index 7 .* dimension 1 with size 3"), (IndexError, "index -9"),
+        (IndexError, "nll_loss.*target 5"), (RuntimeError, "probabilities to lie"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=words):
+            fg.cuda.synchronize()
+    fg.cuda.synchronize()
+
+
+def test_a_report_is_said_before_its_place_is_taken_again(driver):
+    table, index = fg.ones(3, 2, device="cuda"), fg.tensor([0], device="cuda")
+    F.embedding(fg.tensor([4], device="cuda"), table)
+    driver.work()
+    with pytest.raises(IndexError, match="index 4"):
+        for _ in range(N_LATE):
+            F.embedding(index, table)
+    for _ in range(3 * N_LATE):
+        F.embedding(index, table)
+    fg.cuda.synchronize()
+
+
+def test_an_index_outside_is_said_at_once_where_all_waits(driver):
+    table = fg.ones(3, 2, device="cuda")
+    gpu = driver.gpus[0]
+    gpu._set("synchronous", 1)
+    try:
+        with pytest.raises(IndexError, match="embedding.*index 9"):
+            F.embedding(fg.tensor([9], device="cuda"), table)
+    finally:
+        gpu._set("synchronous", 0)
+    assert table.sum().item() == 6
+
+
+def test_an_index_outside_in_a_pass_backward(driver):
+    x = fg.ones(3, device="cuda", requires_grad=True)
+    y = x.index_select(0, fg.tensor([0, 8], device="cuda"))
+    with pytest.raises(IndexError, match="index 8"):
+        y.sum().backward(), fg.cuda.synchronize()
+    for _ in range(2):
+        with contextlib.suppress(IndexError):  # the gradient's own reports
+            fg.cuda.synchronize()
+    assert (x.detach() + 1).tolist() == [2, 2, 2]
 
 
 def test_a_lost_context_says_so(driver):

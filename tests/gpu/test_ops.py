@@ -68,6 +68,6 @@ def test_gradients(gpu, case, dtype):
 def test_errors(gpu, case, error):
     wanted, _ = exception_of(error.call, fg, *tensors(fg, error.args))
     with fg.device(gpu):
-        found, said = exception_of(error.call, fg, *tensors(fg, error.args))
+        found, said = exception_of(lambda: (error.call(fg, *tensors(fg, error.args)), fg.cuda.synchronize()))
     assert found is wanted, said
     assert wanted is not None

@@ -21,7 +21,17 @@ import numpy as np
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import WARP, Element, Target, barrier, block, thread
 from fastgrad.kernels.cuda.teams import WARPS, folding_one, plain_sum
-from fastgrad.kernels.cuda.tiles import DEPTH, ENTRY, WIDEST, Operands, Shape, sharing, tiled
+from fastgrad.kernels.cuda.tiles import (
+    DEPTH,
+    ENTRY,
+    WIDEST,
+    Operands,
+    Shape,
+    at_once,
+    sharing,
+    summing,
+    tiled,
+)
 from fastgrad.kernels.cuda.windows import (
     NOWHERE,
     backwards,
@@ -34,7 +44,7 @@ from fastgrad.kernels.cuda.windows import (
     rounded_up,
     term_at,
 )
-from fastgrad.native.contracts.element_types import FLOAT64, INT32
+from fastgrad.native.contracts.element_types import FLOAT32, FLOATS, INT32, INT64, ITEMSIZES
 from fastgrad.native.contracts.frames.convolution import FEW, NARROW, THREADS
 
 
@@ -45,7 +55,7 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     """
     computes, e = kernel.options["computes"], target.elements[dtype]
     role = _sums(e) if computes == "w" else _images(e, back=computes == "x")
-    items, resident = ("steps", THREADS // threads), 256 if dtype == FLOAT64 else 512
+    items, resident = ("steps", THREADS // threads), 512 if dtype == FLOAT32 else 256
     return Body(_kernel(target, dtype, role, threads), items, 1, threads, resident=resident)
 
 
@@ -157,7 +167,7 @@ def _weights_and_windows(e: Element) -> Operands:
 
 def _images(e: Element, back: bool) -> _Role:
     """y of x, or `back`, x of y."""
-    size, per_vector = e.size, WIDEST // e.size
+    size, per_vector = e.size, at_once(e.size)
 
     def extent(f):
         rows, _ = parted(f.c if back else f.o, f.groups)
@@ -212,7 +222,7 @@ def _images(e: Element, back: bool) -> _Role:
 
 def _sums(e: Element) -> _Role:
     """The weights of x and y."""
-    load_where, meet, size, per_vector = e.load_where, meeting(e), e.size, WIDEST // e.size
+    load_where, meet, size, per_vector = e.load_where, meeting(e), e.size, at_once(e.size)
 
     def entry(s, place):
         n, i, j = place_at(place, s.down, s.across)
@@ -268,13 +278,13 @@ def _sums(e: Element) -> _Role:
 # --- groups of few rows ----------------------------------------------------------------------------------------
 
 
-def _keeping(e: Element, result: Any) -> Any:
+def _keeping(e: Element, wide: Any, result: Any) -> Any:
     """``keep(s, number, values)``: write a column of at most `FEW` rows."""
-    load, store, zero = e.load, e.store, e.constant(0)
+    load, store = e.load, e.store
 
     def one(s, to, row, value):
         if row < s.rows:
-            bias = load(s.bias, row) if s.bias != 0 else zero
+            bias = wide(load(s.bias, row)) if s.bias != 0 else wide(0)
             store(s.target, to + np.int32(row * s.apart), value + bias)
 
     def keep(s, number, values):
@@ -288,26 +298,26 @@ def _keeping(e: Element, result: Any) -> Any:
     return keep
 
 
-def _adding(left: Any) -> Any:
+def _adding(left: Any, wide: Any) -> Any:
     """``add(s, sums, found, x)``: the sums of a column with the product of a term, by its entry."""
 
     def add(s, sums, found, x):
         a, b, c, d = sums
-        a += left(s, found, np.int32(0), True) * x
+        a += wide(left(s, found, np.int32(0), True)) * x
         if s.rows > 1:
-            b += left(s, found, np.int32(1), True) * x
+            b += wide(left(s, found, np.int32(1), True)) * x
         if s.rows > 2:
-            c += left(s, found, np.int32(2), True) * x
-            d += left(s, found, np.int32(3), True) * x
+            c += wide(left(s, found, np.int32(2), True)) * x
+            d += wide(left(s, found, np.int32(3), True)) * x
         return a, b, c, d
 
     return add
 
 
-def _few_of_images(e: Element, operands: Operands) -> Any:
+def _few_of_images(e: Element, wide: Any, operands: Operands) -> Any:
     """``few(s, table, begin, first, last)``: a thread computes a column; the terms are those of no part."""
-    right, column, zero = operands.right, operands.column, e.constant(0)
-    add, keep = _adding(operands.left), _keeping(e, operands.result)
+    right, column, zero = operands.right, operands.column, wide(0)
+    add, keep = _adding(operands.left, wide), _keeping(e, wide, operands.result)
 
     def few(s, table, begin, first, last):
         number = np.int32(begin + thread())
@@ -321,7 +331,7 @@ def _few_of_images(e: Element, operands: Operands) -> Any:
                 at = np.int32(top + np.int32(np.int32(k * s.down.every) * s.kernel_w) + np.int32(c * s.step))
                 while l < s.across.taps:
                     found = (channel, np.int32(k * s.down.reach), np.int32(l * s.across.reach), at)
-                    sums = add(s, sums, found, right(s, found, place, True))
+                    sums = add(s, sums, found, wide(right(s, found, place, True)))
                     l, at = np.int32(l + 1), np.int32(at + s.across.every)
                 k = np.int32(k + 1)
             c, channel = np.int32(c + 1), np.int32(channel + s.plane)
@@ -333,13 +343,14 @@ def _few_of_images(e: Element, operands: Operands) -> Any:
 def _few_of_sums(target: Target, dtype: int, operands: Operands, threads: int) -> Any:
     """``few(s, table, begin, first, last)``: a warp computes a column."""
     e, table_of = target.elements[dtype], target.elements[INT32]
-    entry, right, column, zero = operands.entry, operands.right, operands.column, e.constant(0)
+    wide, of_sums = summing(target, dtype), dtype if dtype in FLOATS else INT64
+    entry, right, column, zero = operands.entry, operands.right, operands.column, wide(0)
     get, share, fold = (
         table_of.get_some(ENTRY),
         sharing(target),
-        folding_one(target, plain_sum, dtype, threads),
+        folding_one(target, plain_sum, of_sums, threads),
     )
-    add, keep = _adding(operands.left), _keeping(e, operands.result)
+    add, keep = _adding(operands.left, wide), _keeping(e, wide, operands.result)
 
     def few(s, table, begin, first, last):
         number = np.int32(begin + thread() // WARP)
@@ -350,7 +361,7 @@ def _few_of_sums(target: Target, dtype: int, operands: Operands, threads: int) -
             i = np.int32(thread() % WARP)
             while i < threads and np.int32(k + i) < last:
                 found = get(table, np.int32(i * ENTRY))
-                sums = add(s, sums, found, right(s, found, term, True))
+                sums = add(s, sums, found, wide(right(s, found, term, True)))
                 i = np.int32(i + WARP)
             barrier()
             k = np.int32(k + threads)
@@ -369,7 +380,7 @@ def shapes(dtype: int, threads: int) -> tuple[Shape, Shape]:
     """How tiles of few and of many rows are computed: with `THREADS`, those of `contracts.frames.convolution`."""
     down = min(16, threads // 4)
     return Shape(8, threads // 8, DEPTH // 2), Shape(
-        down, threads // down, DEPTH // 2 if dtype == FLOAT64 else DEPTH
+        down, threads // down, DEPTH // 2 if ITEMSIZES[dtype] > 4 else DEPTH
     )
 
 
@@ -378,11 +389,12 @@ def _kernel(target: Target, dtype: int, role: _Role, threads: int) -> Any:
     e, operands, extent, tile, result = target.elements[dtype], *role[:4]
     narrow, broad = shapes(dtype, threads)
     of_narrow, of_broad = (tiled(target, dtype, shape, operands) for shape in (narrow, broad))
+    wide = summing(target, dtype)
     room_of = e.shared(max(narrow.room(e.size), broad.room(e.size)))
     table_of = target.elements[INT32].shared(2 * ENTRY * threads)
-    few = _few_of_images(e, operands) if role.images else _few_of_sums(target, dtype, operands, threads)
+    few = _few_of_images(e, wide, operands) if role.images else _few_of_sums(target, dtype, operands, threads)
     small, large = (narrow.rows, narrow.columns), (broad.rows, broad.columns)
-    columns_of_few, join = threads if role.images else threads // WARP, _joining(e, role, threads)
+    columns_of_few, join = threads if role.images else threads // WARP, _joining(e, wide, role, threads)
 
     def tile_of(rows):
         """The rows and columns of a tile."""
@@ -429,20 +441,20 @@ def _kernel(target: Target, dtype: int, role: _Role, threads: int) -> Any:
     return run
 
 
-def _joining(e: Element, role: _Role, threads: int) -> Any:
+def _joining(e: Element, wide: Any, role: _Role, threads: int) -> Any:
     """``join(f)``: the sums of what all parts have come to, always in the same order."""
     load, store, target, channel, size = e.load, e.store, role.target, role.channel, e.size
 
     def join(f):
         at, to = np.int32(np.int32(block() * threads) + thread()), target(f)
         if at < f.scratch.nbytes // size:
-            total, source, part = load(f.scratch.data, at), f.scratch.data, np.int64(1)
+            total, source, part = wide(load(f.scratch.data, at)), f.scratch.data, np.int64(1)
             while part < f.scratch.count:
                 source += f.scratch.nbytes
-                total += load(source, at)
+                total += wide(load(source, at))
                 part += 1
             if f.bias != 0:
-                total += load(f.bias, channel(f, at))
+                total += wide(load(f.bias, channel(f, at)))
             store(to, at, total)
 
     return join

@@ -340,30 +340,28 @@ def _element(code: int) -> Element:
     def load_where(address, i, condition):
         return load(address, i) if condition else kind(0)
 
+    def aligned(address, count):
+        if address % (count * size):
+            raise ValueError(f"{count} elements of {size} bytes at {address:#x}")
+
     def load_some(count):
         def some(address):
-            if address % (count * size):
-                raise ValueError(f"{count} elements of {size} bytes at {address:#x}")
+            aligned(address, count)
             return tuple(load(address, k) for k in range(count))
 
         return some
 
     def store_some(count):
         def some(address, values):
-            if address % (count * size) or len(values) != count:
-                raise ValueError(f"{count} elements of {size} bytes at {address:#x}")
-            for k in range(count):
-                store(address, k, values[k])
+            aligned(address, count)
+            for k, value in zip(range(count), values, strict=True):
+                store(address, k, value)
 
         return some
 
     def shared(count):
         which = next(_rooms)
-
-        def room():
-            return here.team.room(which, count)
-
-        return room
+        return lambda: here.team.room(which, count)
 
     def put(room, i, value):
         room[int(i)] = kind(converted(value))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastgrad.kernels.cuda.device import WARP, Target, barrier, thread
-from fastgrad.native.contracts.element_types import INT32
+from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64
 
 ROWS_EACH, COLUMNS_EACH = 4, 8  # of a thread
 WIDEST = 16  # bytes that a thread reads at once
@@ -83,6 +83,16 @@ class Operands(NamedTuple):
     side_by_side: bool
 
 
+def at_once(size: int) -> int:
+    """How many elements, of so many bytes, a thread reads or writes at once."""
+    return min(WIDEST // size, ROWS_EACH)
+
+
+def summing(target: Target, dtype: int) -> Any:
+    """The type in which elements are multiplied and added: integers of any size wrap around when they are stored."""
+    return target.elements[dtype if dtype in FLOATS else INT64].constant
+
+
 def tiled(target: Target, dtype: int, shape: Shape, operands: Operands) -> Any:
     """A function ``multiply(s, room, table, top, begin, first, last)``: the tile from row `top` and column `begin` on.
 
@@ -91,10 +101,10 @@ def tiled(target: Target, dtype: int, shape: Shape, operands: Operands) -> Any:
     ``s.target``; ``s.whole`` says whether columns that a thread stores at once are neighbours there.
     """
     e, table = target.elements[dtype], target.elements[INT32]
-    wide = WIDEST // e.size
+    some, wide = at_once(e.size), summing(target, dtype)
     scope: dict[str, Any] = {
-        "np": np, "thread": thread, "barrier": barrier, "put": e.put, "zero": e.constant(0), "load": e.load,
-        "store": e.store, "store_some": e.store_some(wide), "get_some": e.get_some(wide),
+        "np": np, "thread": thread, "barrier": barrier, "put": e.put, "wide": wide, "zero": wide(0), "load": e.load,
+        "store": e.store, "store_some": e.store_some(some), "get_some": e.get_some(some),
         "get_entry": table.get_some(ENTRY), "share": sharing(target), **operands._asdict(),
     }  # fmt: skip
     exec(_Text(shape, e.size, operands.side_by_side).multiply(), scope)
@@ -119,7 +129,7 @@ class _Text:
 
     def __init__(self, shape: Shape, size: int, side_by_side: bool) -> None:
         self.shape, self.size, self.side_by_side = shape, size, side_by_side
-        self.wide = WIDEST // size
+        self.wide = at_once(size)
         threads, depth = shape.threads, shape.depth
         self.threads, self.depth = threads, depth
         self.pitch_a, self.pitch_b = shape.pitches(size)
@@ -244,7 +254,11 @@ class _Text:
                     lines.append(
                         f"    {names} = get_some(room, half + {half} + (d + {u}) * {pitch} + {place})"
                     )
-            lines += [f"    s{i}_{j} += x{i} * y{j}" for i in range(ROWS_EACH) for j in range(COLUMNS_EACH)]
+            lines += [
+                f"    s{i}_{j} += wide(x{i}) * wide(y{j})"
+                for i in range(ROWS_EACH)
+                for j in range(COLUMNS_EACH)
+            ]
         lines.append(f"    d = np.int32(d + {UNROLLED})")
         return [indent + line for line in lines]
 
@@ -257,7 +271,7 @@ class _Text:
                 lines += [
                     f"    r{i} = np.int32(top + {place} + {k})",
                     f"    if s.bias != 0 and r{i} < s.rows:",
-                    f"        bias = load(s.bias, r{i})",
+                    f"        bias = wide(load(s.bias, r{i}))",
                     *(f"        s{i}_{j} += bias" for j in range(COLUMNS_EACH)),
                 ]
         for first, place in self._columns_of():

@@ -386,7 +386,7 @@ ROW_RANGE = _reason(
     "index out of range in self: index {index}, but the table has {size} rows",
     "index size",
 )
-NO_PROBABILITY = _reason(ValueError, "expected all elements to lie in [0, 1]")
+NO_PROBABILITY = _reason(RuntimeError, "expected all probabilities to lie in [0, 1]")
 TARGET_RANGE = _reason(
     IndexError,
     "target {target} is out of bounds: there are {size} classes, and a target is at least 0 and less than "
