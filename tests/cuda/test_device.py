@@ -179,8 +179,7 @@ def test_a_report_is_said_before_its_place_is_taken_again(driver):
     F.embedding(fg.tensor([4], device="cuda"), table)
     driver.work()
     with pytest.raises(IndexError, match="index 4"):
-        for _ in range(N_LATE):
-            F.embedding(index, table)
+        _ = [F.embedding(index, table) for _ in range(N_LATE)]
     for _ in range(3 * N_LATE):
         F.embedding(index, table)
     fg.cuda.synchronize()
@@ -191,7 +190,7 @@ def test_an_index_outside_is_said_at_once_where_all_waits(driver):
     gpu = driver.gpus[0]
     gpu._set("synchronous", 1)
     try:
-        with pytest.raises(IndexError, match="embedding.*index 9"):
+        with pytest.raises(IndexError, match=r"embedding.*index 9"):
             F.embedding(fg.tensor([9], device="cuda"), table)
     finally:
         gpu._set("synchronous", 0)

@@ -207,6 +207,13 @@ def look_for_reports(g):
     return 0
 
 
+@native_once
+def forget_reports(g):
+    """Begin anew where every launch is waited for: what was reported before, its op has failed of, if not tried again."""
+    for k in range(min(g.n_late, N_LATE)):
+        late(g.late + k * LATE_BYTES).kind = FINE
+
+
 @native
 def launch(frame):
     """Launch a kernel: see `LAUNCHING`."""
@@ -217,6 +224,8 @@ def launch(frame):
         code = make_current(g.cuCtxSetCurrent, g.context)
     if code == 0 and c.note != 0:
         n = note(c.note)
+        if g.synchronous != 0:
+            forget_reports(g)
         place = report_place(g, n)
         words(c.frame)[n.place] = place
         code = REPORTED if place == 0 else 0
