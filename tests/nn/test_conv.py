@@ -503,3 +503,20 @@ def test_a_window_that_reaches_far_beyond_the_image():
 def test_pooling_takes_bools_where_it_says_so(argument):
     with pytest.raises(TypeError, match=f"argument '{argument}' must be bool, not int"):
         F.avg_pool2d(fg.ones(1, 1, 4, 4), 2, **{argument: 1})
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+@pytest.mark.parametrize(
+    ("groups", "channels", "outputs", "window"), [(1, 3, 4, 3), (4, 4, 4, 3), (2, 4, 6, 2), (1, 1, 1, 2)]
+)
+def test_integers(lib, dtype, groups, channels, outputs, window):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 5, (2, channels, 7, 7))
+    w = rng.integers(0, 5, (outputs, channels // groups, window, window))
+    kind = getattr(lib, dtype)
+    found = lib.nn.functional.conv2d(lib.tensor(x).to(kind), lib.tensor(w).to(kind), groups=groups, padding=1)
+    expected = lib.nn.functional.conv2d(
+        lib.tensor(x).to(lib.float64), lib.tensor(w).to(lib.float64), groups=groups, padding=1
+    )
+    assert found.dtype is kind
+    np.testing.assert_array_equal(found.numpy(), expected.numpy().astype(dtype))

@@ -26,8 +26,8 @@ _LL32 = ir.IntType(32)
 
 
 def lanes(dtype: int) -> int:
-    """Elements of a vector register, where there are registers enough for the tile; else 0."""
-    if not processors.wide_tiles():
+    """Floats of a vector register, where there are registers enough for the tile; else 0."""
+    if dtype not in (FLOAT32, FLOAT64) or not processors.wide_tiles():
         return 0
     return 16 if dtype == FLOAT32 else 8
 

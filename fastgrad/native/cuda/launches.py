@@ -209,7 +209,7 @@ def look_for_reports(g):
 
 @native_once
 def forget_reports(g):
-    """Begin anew where every launch is waited for: what was reported before, its op has failed of, if not tried again."""
+    """Begin anew where every launch is waited for: an op has failed of what was reported before, or is tried again."""
     for k in range(min(g.n_late, N_LATE)):
         late(g.late + k * LATE_BYTES).kind = FINE
 
