@@ -435,3 +435,19 @@ def test_graphs_that_are_gone_leave_their_memory_to_the_next(driver):
         fg.cuda.current_stream().synchronize()
     assert len(later._waiting) <= 1
     assert gpu._captures == {}
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda g: g[:1], lambda g: g.double(), lambda g: g.cpu() if g.is_cuda else g.cuda()]
+)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_replay_whose_hook_returns_another_kind_of_gradient(driver, device, wrong):
+    x, answers = fg.ones(3, device=device, requires_grad=True), [lambda g: g * 2]
+    with record(hooks=True) as tape:
+        y = x * 2
+        y.register_hook(lambda g: answers[0](g))
+        y.sum().backward()
+    tape.replay()
+    answers[0] = wrong
+    with pytest.raises(RuntimeError, match="returned other gradients than during the capture"):
+        tape.replay()
