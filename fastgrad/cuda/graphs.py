@@ -175,6 +175,7 @@ class CUDAGraph:
                 "or call reset() first."
             )
         gpu.raise_failure("capture_begin")
+        later.settle()  # the memory of graphs that are done can be had again
         on = stream_on(gpu)
         if on.cuda_stream == gpu.stream:
             raise RuntimeError(
@@ -358,12 +359,13 @@ class graph:  # noqa: N801 - PyTorch's name
     def __enter__(self) -> None:
         gpu = gpu_of()
         chosen = self.capture_stream or self._streams.get(gpu) or self._streams.setdefault(gpu, Stream())
-        self._within = stream(chosen)
-        self._within.__enter__()
+        within = stream(chosen)
+        within.__enter__()
         try:
             self.cuda_graph.capture_begin(self.pool, self.capture_error_mode)
+            self._within = within
         except BaseException:
-            self._within.__exit__()
+            within.__exit__()
             raise
 
     def __exit__(self, kind: Any, *_: object) -> None:

@@ -391,7 +391,15 @@ def linspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Any:
-    """`steps` values from `start` to `end`, equally far from each other, both ends included."""
+    """`steps` values from `start` to `end`, equally far from each other, both ends included.
+
+    Raises
+    ------
+    RuntimeError
+        If there are fewer than no steps, or an integer dtype does not hold an end.
+    NotImplementedError
+        For bool, if there is more than one step.
+    """
     steps = as_index("linspace", "steps", steps)
     if steps < 0:
         raise RuntimeError(f"linspace(): number of steps must be non-negative, but got {steps}")
@@ -400,9 +408,35 @@ def linspace(
     if code in FLOATS:
         bounds = float_bits(first), float_bits(last)
         return finish(created("linspace", _SEQUENCE, code, (steps,), where, BETWEEN, *bounds), requires_grad)
+    if code == BOOL and steps > 1:
+        raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
     out = allocate("linspace", code, (steps,), where)
-    write_values(out, np.linspace(first, last, steps))
+    if steps:
+        whole = code != BOOL
+        write_values(
+            out,
+            _whole_steps(first, last, steps, dtypes.of_code(code).name) if whole else np.array([first != 0]),
+        )
     return finish(out, requires_grad)
+
+
+def _whole_steps(first: float, last: float, steps: int, name: str) -> np.ndarray:
+    """What `linspace` comes to in a dtype of whole numbers: both ends lose their fractions before anything else."""
+    kind, ends = np.iinfo(name), []
+    least = kind.min or -kind.max  # numbers below zero count from the end, as PyTorch has it
+    for bound in (first, last):
+        if not least <= bound <= kind.max:
+            raise RuntimeError(
+                f"linspace(): value {bound} cannot be converted to type {name} without overflow"
+            )
+        ends.append(int(bound) % (kind.max + 1) if kind.min == 0 else int(bound))
+    begin, end = ends
+    by, k = (float(end) - float(begin)) / max(steps - 1, 1), np.arange(steps)
+    return (
+        np.where(k < steps // 2, begin + by * k, end - by * (steps - 1 - k))
+        if steps > 1
+        else np.array([begin])
+    )
 
 
 # --- random ----------------------------------------------------------------------------------------------------

@@ -86,18 +86,26 @@ def tile(input: Any, *dims: Any) -> Any:
 
 @public()
 @planned
-def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, output_size: Any = None) -> Any:
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: Any = None
+) -> Any:
     """Each element of a dimension so many times, one behind the other.
 
     Parameters
     ----------
     input : Tensor
-    repeats : int or Tensor
-        One number, or one for each element of the dimension.
+    repeats : int or Tensor, optional
+        One number, or one for each element of the dimension. Without it, `input` holds the repeats, and the result
+        the places of its elements, each so many times.
     dim : int, optional
         Without it, the tensor is flattened first.
     output_size : int, optional
         What the repeats sum up to; not needed.
+
+    Raises
+    ------
+    RuntimeError
+        If a number is negative, there are not as many as elements, or `output_size` is another.
 
     Examples
     --------
@@ -106,27 +114,39 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None = None, *, outpu
     tensor([1, 1, 2, 2])
     """
     need_tensor("repeat_interleave", input)
+    if repeats is None:
+        if input.dim() != 1:
+            raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+        input, repeats, dim = arange(input.shape[0], device=input.device), input, 0
+    wanted = None if output_size is None else as_index("repeat_interleave", "output_size", output_size)
     if dim is None:
         input, dim = reshape(input, -1), 0
     d = existing("repeat_interleave", dim, input.dim())
     n = input.shape[d]
     if not isinstance(repeats, (TensorBase, tuple, list)):
-        return _each(input, as_index("repeat_interleave", "repeats", repeats), d)
+        return _each(input, as_index("repeat_interleave", "repeats", repeats), d, wanted)
     counts = _counts(repeats, n)
     if counts.size and int(counts.min()) < 0:
         raise RuntimeError("repeat_interleave(): Repeats must be non-negative")
     total = n * int(counts[0]) if counts.size == 1 else sum(counts.tolist())
     multiplied("repeat_interleave", total, *(s for k, s in enumerate(input.shape) if k != d))
+    _need_size(wanted, total)
     places = np.repeat(np.arange(n), counts)
     return index_select(input, d, from_numpy(places).to(device=input.device))
 
 
-def _each(input: Any, times: int, d: int) -> Any:
+def _need_size(wanted: int | None, size: int) -> None:
+    if wanted is not None and wanted != size:
+        raise RuntimeError(f"repeat_interleave(): Invalid output_size, expected {size} but got {wanted}")
+
+
+def _each(input: Any, times: int, d: int, wanted: int | None) -> Any:
     """Every element of a dimension as often."""
     if times < 0:
         raise RuntimeError("repeat_interleave(): Repeats must be non-negative")
     sizes = rt.sizes(input)
     multiplied("repeat_interleave", sizes[d] * times, *(s for k, s in enumerate(sizes) if k != d))
+    _need_size(wanted, sizes[d] * times)
     return index_select(input, d, arange(sizes[d] * times, device=input.device) // max(times, 1))
 
 

@@ -1,4 +1,4 @@
-"""What a kernel says is wrong with what it reads: an index that is out of range."""
+"""What a kernel says is wrong with what it reads: an index that is out of range, a number that is no probability."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numba import njit
 
 from fastgrad.kernels.dtypes import INLINE
 from fastgrad.native.base import frames
-from fastgrad.native.contracts.frame import INDEX_OUTSIDE
+from fastgrad.native.contracts.frame import INDEX_OUTSIDE, NO_PROBABILITY_THERE
 
 Builder = tuple[Any, dict[str, Any]]
 
@@ -20,3 +20,9 @@ def report_index(f, index, size):  # type: ignore[no-untyped-def]
     report.kind = INDEX_OUTSIDE
     report.first = index
     report.second = size
+
+
+@njit(**INLINE)
+def report_no_probability(f):  # type: ignore[no-untyped-def]
+    """Say that an element does not lie in [0, 1]."""
+    frames.report(f.status).kind = NO_PROBABILITY_THERE

@@ -71,7 +71,22 @@ class MultiTensorOp(Op):
         with unrecorded:
             for start in range(0, len(tensors), most):
                 part = tensors[start : start + most]
-                apply(self.id, len(part), 0, *part, *attrs)
+                try:
+                    apply(self.id, len(part), 0, *part, *attrs)
+                except RuntimeError:
+                    by_device = _by_device(part, present.bit_count())
+                    if len(by_device) == 1:
+                        raise
+                    for groups in by_device:  # nothing ran yet
+                        apply(self.id, len(groups), 0, *groups, *attrs)
+
+
+def _by_device(tensors: Sequence[Any], size: int) -> list[list[Any]]:
+    """Groups of tensors in a list of each device."""
+    found: dict[Any, list[Any]] = {}
+    for k in range(0, len(tensors), size):
+        found.setdefault(tensors[k].device, []).extend(tensors[k : k + size])
+    return list(found.values())
 
 
 sgd_step = MultiTensorOp("sgd_step", SGD, optional=("momentum_buffer",))

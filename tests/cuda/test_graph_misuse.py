@@ -11,7 +11,8 @@ import threading
 import pytest
 
 import fastgrad as fg
-from fastgrad.native.host.tape import record
+from fastgrad.cuda import later
+from fastgrad.native.host.tape import Tape, record
 from tests.cuda.apart import ends
 from tests.cuda.fake_driver import ILLEGAL_ADDRESS
 from tests.cuda.steps import settle
@@ -389,3 +390,64 @@ raise SystemExit(code)
 
 def test_a_fork_cannot_replay():
     assert ends(GRAPHS + FORKED) == (0, "", "")
+
+
+@pytest.mark.parametrize("wrong", [1.5, "a", 2**70])
+def test_a_tape_whose_setting_is_no_number(wrong):
+    tape = Tape()
+    tape._what = wrong
+    with pytest.raises((TypeError, OverflowError)), tape:
+        pass
+    with record():
+        pass
+
+
+def test_a_context_that_is_entered_again(driver):
+    context = fg.cuda.graph(fg.cuda.CUDAGraph())
+    context.__enter__()
+    with pytest.raises(RuntimeError, match="already owns"):
+        context.__enter__()
+    context.__exit__(None, None, None)
+    assert fg.cuda.current_stream() == fg.cuda.default_stream()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_replay_with_numbers_that_are_no_probabilities(driver, device):
+    p = fg.full((4,), 0.5, device=device)
+    with record() as tape:
+        y = fg.bernoulli(p)
+    p.fill_(2)
+    with pytest.raises(RuntimeError, match=r"replay\(\): expected all elements to lie in \[0, 1\]"):
+        tape.replay()
+    p.fill_(1)
+    tape.replay()
+    assert y.tolist() == [1] * 4
+
+
+def test_graphs_that_are_gone_leave_their_memory_to_the_next(driver):
+    gpu, x = driver.gpus[0], fg.ones(3, device="cuda")
+    for _ in range(5):
+        g = fg.cuda.CUDAGraph()
+        with fg.cuda.graph(g):
+            y = x + 1
+        g.replay()
+        del g, y
+        fg.cuda.current_stream().synchronize()
+    assert len(later._waiting) <= 1
+    assert gpu._captures == {}
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda g: g[:1], lambda g: g.double(), lambda g: g.cpu() if g.is_cuda else g.cuda()]
+)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_replay_whose_hook_returns_another_kind_of_gradient(driver, device, wrong):
+    x, answers = fg.ones(3, device=device, requires_grad=True), [lambda g: g * 2]
+    with record(hooks=True) as tape:
+        y = x * 2
+        y.register_hook(lambda g: answers[0](g))
+        y.sum().backward()
+    tape.replay()
+    answers[0] = wrong
+    with pytest.raises(RuntimeError, match="returned other gradients than during the capture"):
+        tape.replay()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -359,3 +360,35 @@ def test_large_products_of_few_rows_do_not_depend_on_threads(by_columns: bool):
         finally:
             fg.set_num_threads(before)
         assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, i: x[i],
+        lambda x, i: x.index_select(0, i),
+        lambda x, i: x.gather(0, i),
+        lambda x, i: x[:32, None].expand(32, 3).contiguous()[i[:300_000] // 32],
+        lambda x, i: fg.scatter_add(x, 0, i, fg.ones(i.numel())),
+    ],
+    ids=["index", "index_select", "gather", "rows", "scatter_add"],
+)
+def test_indices_that_another_thread_changes(read):
+    fg.set_num_threads(5)
+    x, indices, done = fg.arange(1000.0), fg.zeros(2_000_000, dtype=fg.int64), threading.Event()
+    array = indices.numpy()
+
+    def change():
+        while not done.is_set():
+            array[-500_000:] = 1 << 60
+            array[-500_000:] = 1
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(30):
+            with contextlib.suppress(IndexError, RuntimeError):  # which says that an index is out of bounds
+                assert 0 <= read(x, indices).min().item() <= 999
+    finally:
+        done.set()
+        thread.join()

@@ -17,7 +17,15 @@ lib.tile(x, (2, 1, 1))
 lib.repeat_interleave(x, 2)
 lib.repeat_interleave(x, 2, dim=1)
 lib.repeat_interleave(x, lib.tensor([0, 2]), dim=0)
+lib.repeat_interleave(lib.tensor([1, 0, 2]))
+lib.repeat_interleave(x, 2, dim=1, output_size=6)
 lib.flip(x, (0, 1))
+lib.linspace(3, 0, 7, dtype=lib.uint8)
+lib.linspace(3, -3, 7, dtype=lib.uint8)
+lib.linspace(0.5, 1.9, 3, dtype=lib.int64)
+lib.linspace(7.9, -2.9, 9, dtype=lib.int32)
+lib.linspace(300, 1, 0, dtype=lib.uint8)
+lib.linspace(1, 2, 1, dtype=lib.bool)
 lib.flip(x, ())
 lib.roll(x, 1)
 lib.roll(x, -2, 1)
@@ -98,3 +106,22 @@ def test_what_else_fails_is_not_taken_for_a_wrong_probability():
 def test_bad_input(call, text: str):
     with pytest.raises(RuntimeError, match=text):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda lib: lib.repeat_interleave(lib.arange(3), 2, output_size=5), RuntimeError),
+        (lambda lib: lib.repeat_interleave(lib.arange(2), lib.tensor([1, 2]), output_size=2), RuntimeError),
+        (lambda lib: lib.repeat_interleave(lib.arange(3), 2, output_size="6"), TypeError),
+        (lambda lib: lib.repeat_interleave(lib.ones(2, 2).long()), RuntimeError),
+        (lambda lib: lib.linspace(0, 300, 3, dtype=lib.uint8), RuntimeError),
+        (lambda lib: lib.linspace(0, 2**63, 3, dtype=lib.int64), RuntimeError),
+        (lambda lib: lib.linspace(float("nan"), 1, 3, dtype=lib.int32), RuntimeError),
+        (lambda lib: lib.linspace(0, float("inf"), 3, dtype=lib.int64), RuntimeError),
+        (lambda lib: lib.linspace(0, 1, 3, dtype=lib.bool), NotImplementedError),
+    ],
+)
+def test_what_is_refused(lib, call, error):
+    with pytest.raises(error):
+        call(lib)

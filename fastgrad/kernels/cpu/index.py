@@ -1,4 +1,8 @@
-"""Kernels that gather and scatter by indices. They stop at the first index that is out of range, and report it."""
+"""Kernels that gather and scatter by indices. They stop at the first index that is out of range, and report it.
+
+Note [Indices that change]: large kernels run without the GIL, and another thread may write to the indices meanwhile.
+What was looked at once is no longer true then. So an index is read once, or brought into its range when it is used.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +45,8 @@ def _report_first(f, index, stride, n):  # type: ignore[no-untyped-def]
             return
 
 
-def _along(dtype: int, scatter: bool) -> Callable[..., None]:
-    """Gather from x, or add to it what `out` then is; the innermost dimension is one loop."""
-    pointer = ELEMENTS[dtype].pointer
+def _line(dtype: int, scatter: bool) -> Callable[..., None]:
+    """The loop over the innermost dimension."""
     boolean = dtype == BOOL
 
     @njit(**INLINE)
@@ -54,13 +57,21 @@ def _along(dtype: int, scatter: bool) -> Callable[..., None]:
             out[o] = x[p]
 
     @njit(**LOOP)
-    def line(out, x, index, out_stride, x_stride, index_stride, step, n):  # type: ignore[no-untyped-def]
+    def line(out, x, index, out_stride, x_stride, index_stride, step, n, last):  # type: ignore[no-untyped-def]
         if out_stride == 1 and index_stride == 1 and step == 1 and x_stride == 0:
             for j in range(n):
-                move(out, j, x, index[j])
+                move(out, j, x, min(max(index[j], 0), last))  # see Note [Indices that change]
         else:
             for j in range(n):
-                move(out, j * out_stride, x, index[j * index_stride] * step + j * x_stride)
+                k = min(max(index[j * index_stride], 0), last)
+                move(out, j * out_stride, x, k * step + j * x_stride)
+
+    return line  # type: ignore[no-any-return]
+
+
+def _along(dtype: int, scatter: bool) -> Callable[..., None]:
+    """Gather from x, or add to it what `out` then is; the innermost dimension is one loop."""
+    pointer, line = ELEMENTS[dtype].pointer, _line(dtype, scatter)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.gather(frame)
@@ -80,7 +91,17 @@ def _along(dtype: int, scatter: bool) -> Callable[..., None]:
             if _any_outside(where, index_stride, n, f.length):
                 _report_first(f, where, index_stride, n)
                 return
-            line(advance(out, o), advance(x, p), where, out_stride, x_stride, index_stride, f.step, n)
+            line(
+                advance(out, o),
+                advance(x, p),
+                where,
+                out_stride,
+                x_stride,
+                index_stride,
+                f.step,
+                n,
+                f.length - 1,
+            )
             d = last - 1
             while d >= 0:
                 at[d] += 1
@@ -135,10 +156,12 @@ def _take(out, x, indices, n, size, after):  # type: ignore[no-untyped-def]
     """Read blocks of neighbours at places along one dimension."""
     if after == 1:
         for i in range(n):
-            out[i] = x[indices[i] + size if indices[i] < 0 else indices[i]]
+            k = indices[i]
+            out[i] = x[min(max(k + size if k < 0 else k, 0), size - 1)]  # see Note [Indices that change]
         return
     for i in range(n):
-        place = indices[i] + size if indices[i] < 0 else indices[i]
+        k = indices[i]
+        place = min(max(k + size if k < 0 else k, 0), size - 1)
         for j in range(after):
             out[i * after + j] = x[place * after + j]
 

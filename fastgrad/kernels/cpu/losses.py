@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
-from fastgrad.kernels.reports import report_index
+from fastgrad.kernels.reports import report_index, report_no_probability
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, words
 from fastgrad.native.contracts.frames.losses import EACH, MEAN
@@ -109,6 +109,6 @@ def probabilities(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.probabilities(frame)
         if fitting(pointer(f.x), f.n) != f.n:
-            report_index(f, 0, 0)
+            report_no_probability(f)
 
     return run, KERNEL

@@ -13,7 +13,7 @@ import numpy as np
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import Target, block, thread
 from fastgrad.kernels.cuda.places import part_of, split
-from fastgrad.kernels.cuda.reports import checking, reporting
+from fastgrad.kernels.cuda.reports import checking, doubting
 from fastgrad.kernels.cuda.teams import TOGETHER, added, sums, whole
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames.losses import EACH, MEAN
@@ -97,7 +97,7 @@ def nll_backward(kernel: Any, dtype: int, layout_class: int, target: Target, thr
 
 def probabilities(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Report if an element does not lie in [0, 1]."""
-    e, report, per_block = target.elements[dtype], reporting(target), threads * 4
+    e, report, per_block = target.elements[dtype], doubting(target), threads * 4
     load, zero, one = e.load, e.constant(0), e.constant(1)
 
     def run(f):
@@ -108,6 +108,6 @@ def probabilities(kernel: Any, dtype: int, layout_class: int, target: Target, th
             fits = fits and x >= zero and x <= one
             i += threads
         if not fits:
-            report(f, 0, 0)
+            report(f)
 
     return Body(run, ("n",), per_block, threads)

@@ -255,6 +255,10 @@ REPLAY_RANGE = _reason(
     "replay(): index {index} is out of bounds for size {size}; the launches behind that one did not run",
     "index size",
 )
+REPLAY_PROBABILITY = _reason(
+    RuntimeError,
+    "replay(): expected all elements to lie in [0, 1]; the launches behind that one did not run",
+)
 CAPTURE_COPY = _reason(
     RuntimeError,
     "operation not permitted when a stream is capturing: it copies between the host and a GPU, which has computed "

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.records import TENSOR
 
 if TYPE_CHECKING:
     import weakref
 
     from fastgrad.native.host.tape import Tape
 
+_KIND = TENSOR.fields["dtype"][0], TENSOR.fields["device"][0]
 recorder: weakref.ref[Tape] | None = None
 """The tape that began to record last."""
 
@@ -51,6 +53,15 @@ class _Place:
         return self.leaf
 
 
+def _is_like(kept: Any, value: Any) -> bool:
+    """Whether what a hook returned can stand where another tensor lay."""
+    return kept is None or (
+        isinstance(value, TensorBase)
+        and rt.sizes(value) == rt.sizes(kept)
+        and all(rt.field(value, k) == rt.field(kept, k) for k in _KIND)
+    )
+
+
 def _places(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple(_places(item) for item in value)
@@ -82,10 +93,7 @@ class HookCall:
         args = _again(self.args)
         result = self.hook(*args)
         found = list(_tensors(args[0] if result is None else result))
-        if len(found) != len(self.outcome) or any(
-            kept is not None and not isinstance(value, TensorBase)
-            for kept, value in zip(self.outcome, found, strict=True)
-        ):
+        if len(found) != len(self.outcome) or not all(map(_is_like, self.outcome, found)):
             raise RuntimeError(
                 f"replay(): the hook {self.hook!r} returned other gradients than during the capture; record again"
             )

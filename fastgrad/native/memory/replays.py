@@ -27,7 +27,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import py_decref, py_integer
-from fastgrad.native.contracts.frame import FINE
+from fastgrad.native.contracts.frame import FINE, NO_PROBABILITY_THERE
 from fastgrad.native.contracts.limits import N_DEVICES
 from fastgrad.native.contracts.records import (
     GRAPH_BEGIN,
@@ -37,7 +37,7 @@ from fastgrad.native.contracts.records import (
     HOOK_CELL,
     PIECE,
 )
-from fastgrad.native.contracts.status import OK, RAISED, REPLAY_RANGE
+from fastgrad.native.contracts.status import OK, RAISED, REPLAY_PROBABILITY, REPLAY_RANGE
 from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.devices import (
     HOST,
@@ -185,6 +185,16 @@ def run_graph(t, p):
 
 
 @native
+def what_it_says(report):
+    """OK or the failure that a report tells of."""
+    if report.kind == FINE:
+        return OK
+    if report.kind == NO_PROBABILITY_THERE:
+        return fail(REPLAY_PROBABILITY)
+    return fail(REPLAY_RANGE, report.first, report.second)
+
+
+@native
 def read_report(cell, frame):
     """What a launch of another device than the host reports; OK or a failure."""
     place = runtime().reports[cell // CELLS]
@@ -193,9 +203,7 @@ def read_report(cell, frame):
     r = frames.report(stack_small())
     r.kind = FINE
     status = fetch_report(device_of(cell), words(frame)[place], r)
-    if failed(status) or r.kind == FINE:
-        return status
-    return fail(REPLAY_RANGE, r.first, r.second)
+    return status if failed(status) else what_it_says(r)
 
 
 @native_once
@@ -276,9 +284,7 @@ def launch_again(o, t, entry, frame):
     report = frames.report(words(frame)[place])
     report.kind = FINE
     status = run(rt.kernels[cell], cell, device, frame, entry.n_words, entry.work)
-    return (
-        status if failed(status) or report.kind == FINE else fail(REPLAY_RANGE, report.first, report.second)
-    )
+    return status if failed(status) else what_it_says(report)
 
 
 @native

@@ -111,7 +111,10 @@ def change(o):
         if x.tape != 0 or runtime().tape != 0:
             one_tape()
             return RAISED
-        handle = begin_tape(py_integer_value(x.value) if x.value != 0 and x.value != none() else 0)
+        what = py_integer_value(x.value) if x.value != 0 and x.value != none() else 0
+        if what == -1 and py_err_occurred() != 0:
+            return RAISED
+        handle = begin_tape(what)
         if failed(handle):
             py_err_no_memory()
             return RAISED

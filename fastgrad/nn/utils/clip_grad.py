@@ -12,6 +12,7 @@ from fastgrad.autograd.modes import no_grad
 from fastgrad.dtypes import float64, promote_types
 from fastgrad.functions.arguments import need_tensors
 from fastgrad.functions.creation import full
+from fastgrad.functions.elementwise import maximum, minimum
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.ops.optim import clip, norm_part, scale
 
@@ -44,7 +45,7 @@ def get_total_norm(
     Returns
     -------
     Tensor
-        0-dim, of the widest dtype among the tensors, without history; summed up in float64.
+        0-dim, of the widest dtype among the tensors, on the device of the first, without history; summed up in float64.
 
     Raises
     ------
@@ -60,11 +61,17 @@ def get_total_norm(
     tensors, order = _listed("get_total_norm", tensors, "tensors"), float(norm_type)
     if not tensors:
         return full((), 0.0)
-    dtype = tensors[0].dtype
+    dtype, begin = tensors[0].dtype, math.inf if order == -math.inf else 0.0
+    totals: dict[Any, Any] = {}  # of each device
     for t in tensors:
         dtype = promote_types(dtype, t.dtype)
-    total = full((), math.inf if order == -math.inf else 0.0, dtype=float64, device=tensors[0].device)
-    norm_part([x for t in tensors for x in (t, total)], order)
+        if t.device not in totals:
+            totals[t.device] = full((), begin, dtype=float64, device=t.device)
+    norm_part([x for t in tensors for x in (t, totals[t.device])], order)
+    total, *others = totals.values()
+    for other in others:
+        there = other.to(total.device)
+        total = total + there if math.isfinite(order) else (maximum if order > 0 else minimum)(total, there)
     if order == 2.0:
         total = total.sqrt()
     elif math.isfinite(order) and order not in (0.0, 1.0):
@@ -108,7 +115,11 @@ def clip_grads_with_norm_(
     grads = _gradients(_listed("clip_grads_with_norm_", parameters))
     if grads:
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-        scale([x for g in grads for x in (g, factor)])
+        factors = {factor.device: factor}
+        for g in grads:
+            if g.device not in factors:
+                factors[g.device] = factor.to(g.device)
+        scale([x for g in grads for x in (g, factors[g.device])])
 
 
 def clip_grad_norm_(
