@@ -8,14 +8,25 @@ from typing import Any
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
 from fastgrad.tensor.methods import Methods
 
 _DTYPE, _DEVICE = (TENSOR.fields[n][0] for n in ("dtype", "device"))
-_ADD, _SUB, _ZERO = BY_NAME["add"], BY_NAME["sub"], BY_NAME["assign.zero"].id
+_ADD, _SUB = BY_NAME["add"], BY_NAME["sub"]
+_ZERO, _FILL = (BY_NAME[f"assign.{name}"].id for name in ("zero", "number"))
+_EXACT = 1 << 53  # up to here float64 holds all integers
 _field = rt.field
+
+
+def _assigned(name: str, op: int, target: Any, number: tuple[int, builtins.float, int]) -> Any:
+    """Let an op write a number, given as its kind, float and int, to all elements of a tensor."""
+    try:
+        return apply(op, 2, -1, target, rt.number(*number, _field(target, _DTYPE), 0))
+    except (RuntimeError, TypeError) as error:
+        raise renamed(error, name) from error.__cause__
 
 
 class Changes(Methods):
@@ -66,6 +77,10 @@ class Changes(Methods):
 
     def fill_(self, value: Any) -> Any:
         """Set all elements to a number."""
+        kind = type(value)
+        if (kind is float or kind is int) and -_EXACT < value < _EXACT and _field(self, _DTYPE) in FLOATS:
+            number = (1, value, 0) if kind is float else (0, 0.0, value)
+            return _assigned("fill_", _FILL, self, number)
         if isinstance(value, TensorBase) and value.ndim != 0:
             raise RuntimeError(
                 f"fill_(): only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
@@ -75,10 +90,7 @@ class Changes(Methods):
 
     def zero_(self) -> Any:
         """Set all elements to zero."""
-        try:
-            return apply(_ZERO, 2, -1, self, rt.number(0, 0.0, 0, _field(self, _DTYPE), 0))
-        except (RuntimeError, TypeError) as error:
-            raise renamed(error, "zero_") from error.__cause__
+        return _assigned("zero_", _ZERO, self, (0, 0.0, 0))
 
     def copy_(self, source: Any) -> Any:
         """Copy the elements of another tensor, broadcast and cast."""
