@@ -112,14 +112,7 @@ OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 NOT_READY = 600  # CUDA_ERROR_NOT_READY: what an event or a stream says that is not done
 RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: nothing else is forbidden meanwhile, to no thread
 NO_TIMES = 2  # CU_EVENT_DISABLE_TIMING: a flag of an event
-SHORT_FRAME, TOO_MANY_ITEMS, FORKED, NO_HANDLE, NO_ROOM, REPORTED = (
-    10_001,
-    10_002,
-    10_003,
-    10_004,
-    10_005,
-    10_006,
-)
+SHORT_FRAME, TOO_MANY_ITEMS, FORKED, NO_HANDLE, NO_ROOM, REPORTED = range(10_001, 10_007)
 """What the device itself says besides the driver: a frame is shorter than the kernel's parameters; a launch has a
 number of items that no grid holds; the process is a fork of the one that has the context; a stream has no handle of
 cuBLAS's; the host has no memory for a record; a kernel has reported."""
