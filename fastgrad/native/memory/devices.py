@@ -123,6 +123,17 @@ def status_of(device, answer):
     return fail(DEVICE_FAILED, device, answer) if answer != 0 else OK
 
 
+@native_inline
+def describe_launch(c, d, kernel, frame, n_words, note):
+    """Write a `LAUNCHING` for a device, given by what it brought."""
+    c.kernel = kernel
+    c.frame = frame
+    c.n_words = n_words
+    c.state = d.state
+    c.status = 0
+    c.note = note
+
+
 @native_once
 def launch_on(device, kernel, frame, n_words, note):
     """Let a device launch a kernel; 0, or a number of the device's for what went wrong. Needs no GIL.
@@ -131,12 +142,7 @@ def launch_on(device, kernel, frame, n_words, note):
     """
     d = record_of(device)
     c = launching(stack_small())
-    c.kernel = kernel
-    c.frame = frame
-    c.n_words = n_words
-    c.state = d.state
-    c.status = 0
-    c.note = note
+    describe_launch(c, d, kernel, frame, n_words, note)
     call_kernel(d.launch, address_of(c))
     return c.status
 
@@ -169,12 +175,7 @@ def add_to_graph(device, kernel, frame, n_words):
     """Add a launch to the graph that a device makes: what it answered."""
     d = record_of(device)
     c = launching(stack_small())
-    c.kernel = kernel
-    c.frame = frame
-    c.n_words = n_words
-    c.state = d.state
-    c.status = 0
-    c.note = 0
+    describe_launch(c, d, kernel, frame, n_words, 0)
     g = graphing(stack_small())
     g.step = GRAPH_ADD
     g.graph = 0
