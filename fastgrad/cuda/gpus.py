@@ -357,7 +357,7 @@ class Gpu:
             return RuntimeError(_FORKED)
         if code == REPORTED:
             return reports.found(self.read("late"), self.read("n_late")) or RuntimeError(
-                f"{begin}what a kernel reported was said already"
+                f"{begin}a kernel met an index out of range, which another thread was told of meanwhile; call it again"
             )
         if code == NO_HANDLE:
             return RuntimeError(f"{begin}there is no handle of cuBLAS for this stream; call it again")

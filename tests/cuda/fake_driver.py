@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -79,6 +80,7 @@ class FakeDriver(Captures, Driver):
         self._queues: dict[int, deque[Callable[[], None]]] = {}
         self._events: dict[int, _Mark] = {}  # that were recorded, by handle
         self._lives = 0
+        self._working = threading.RLock()
         self._without_times: set[int] = set()
         self._host: dict[int, Any] = {}  # memory that is locked
         self._clock = itertools.count(1)
@@ -239,8 +241,11 @@ class FakeDriver(Captures, Driver):
         self._queues.setdefault(stream, deque()).append(do)
 
     def work(self, stream: int | None = None, until: _Mark | None = None) -> None:
-        """Do what stands in the queue of a stream, up to a mark; or all that there is."""
-        with self.enclave:  # once for all: opening it costs more than a small kernel
+        """Do what stands in the queue of a stream, up to a mark; or all that there is.
+
+        One thread at a time: another one that waits may not go on while something of the queue is under way.
+        """
+        with self._working, self.enclave:  # once for all: opening it costs more than a small kernel
             if stream is None:
                 for one in list(self._queues):
                     self.work(one)
