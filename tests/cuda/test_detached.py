@@ -40,9 +40,12 @@ gc.collect()
     "another driver comes": """
 with attached(FakeDriver()):
     x = fg.ones(3, device="cuda")
+    y, y = fg.ones(3, device="cuda"), fg.ones(3, device="cuda")  # by its plan, which says which GPU "cuda" is
 with attached(FakeDriver(n_gpus=2)):
     y = fg.ones(3, device="cuda") + 1
     assert y.tolist() == [2] * 3
+    with fg.cuda.device(1):
+        assert fg.ones(3, device="cuda").get_device() == 1
     z = fg.ones(3, device="cuda:1")
     assert z.tolist() == [1] * 3
     del x

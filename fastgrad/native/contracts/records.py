@@ -156,7 +156,7 @@ RUNTIME = Record(
     gather_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1,
     gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1,
     zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, accumulate_op=1,
-    random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, generator_states=N_DEVICES, chosen_devices=1,
+    random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, generator_states=N_DEVICES, chosen_devices=1, registrations=1,
     bins=N_BINS,
     node_classes=MAX_OPS,
     ops=MAX_OPS * OPINFO.words,

@@ -4,6 +4,7 @@ one is missing.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Callable
@@ -18,6 +19,7 @@ Resolver = Callable[[Any, int, int], int]
 NAMES: dict[str, int] = {}
 _names: dict[int, str] = {}
 _counts: dict[str, int | None] = {}
+_registrations = itertools.count(1)
 _resolvers: dict[int, Resolver] = {}
 _errors: dict[int, Callable[[int, str], BaseException] | None] = {}
 _kernels: list[Any] = []
@@ -168,6 +170,7 @@ def register_device(
     _errors[index] = error
     for field, address in routines._asdict().items():
         runtime_set("devices", address, index * DEVICE.words + DEVICE.fields[field][0])
+    runtime_set("registrations", next(_registrations))  # what plans know of names of devices is not so any more
     for new_device in _told:
         new_device(index)
 

@@ -175,7 +175,8 @@ def make_key(c, args, n, keywords):
     c.n_tensors = 0
     c.n_names = 0
     named = py_tuple_size(keywords) if keywords != 0 else 0
-    put(c, runtime().mode & _MODES | runtime().default_dtype << 12 | n << 16 | named << 32)
+    rt = runtime()
+    put(c, rt.mode & _MODES | rt.default_dtype << 12 | n << 16 | named << 32 | rt.registrations << 48)
     for k in range(named):
         put_name(c, py_tuple_item(keywords, k))
     for k in range(n + named):
