@@ -79,6 +79,7 @@ from fastgrad.native.memory.buffers import allocate
 from fastgrad.native.memory.records import META_BYTES, META_OFFSET
 from fastgrad.native.memory.references import drop, drop_node, leave_node, release_place, retain
 from fastgrad.native.memory.storages import version_of
+from fastgrad.native.memory.tapes import note_python
 from fastgrad.native.objects.handles import never_made, object_handle, optional_handle, wrap, wrap_node_as
 from fastgrad.native.objects.held import exact_tuple, is_tuple
 from fastgrad.native.tensors.tensors import alias, bump_version, finished, new_tensor, set_history
@@ -94,6 +95,7 @@ MOST_OUTPUTS = 1 << 32
 def function_begin(kind, function, args):
     """The object of a new node, of type `kind`, for a call of `function` with a tuple of arguments."""
     enter()
+    note_python()
     rt = runtime()
     n = py_tuple_size(args)
     n_in = 0
@@ -446,6 +448,7 @@ def made_object(o):
 @native
 def apply_function(handle, grads, n_grads, results):
     """Call `backward` of a custom function with gradients; its results as handles. OK or a failure."""
+    note_python()
     n = node(handle)
     o = n.pyobj
     backward = py_get_attribute(node_object(o).function, runtime().backward_name)

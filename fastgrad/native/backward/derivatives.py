@@ -25,7 +25,7 @@ from fastgrad.native.base.intrinsics import (
     stack_small,
     words,
 )
-from fastgrad.native.contracts.flags import FILTERED, IN_VIEW, PACKED, POST_HOOKS, SAVED_FREED
+from fastgrad.native.contracts.flags import FILTERED, IN_VIEW, PACKED, POST_HOOKS, REHEARSAL, SAVED_FREED
 from fastgrad.native.contracts.limits import RULES, SAVED_SLOTS
 from fastgrad.native.contracts.ops import (
     ALL_GRADS,
@@ -279,7 +279,7 @@ def apply(t):
         return FREED_GRAPH
     if not defined and n.flags & IN_VIEW:
         return 0
-    status = check_saved(t.node) if not n.flags & SAVED_FREED else 0
+    status = check_saved(t.node) if not n.flags & SAVED_FREED and not t.flags & REHEARSAL else 0
     if failed(status):
         return status
     env = words(stack_frame())

@@ -44,6 +44,7 @@ from fastgrad.native.contracts.flags import (
     POST_ACCUMULATE,
     POST_HOOKS,
     PRE_HOOKS,
+    REHEARSAL,
     PYTHON_APPLY,
     REQUIRES_GRAD,
     SAVED_FREED,
@@ -185,7 +186,7 @@ def arrive(t):
     if not is_wanted(t, s) and t.n_roots > 1:
         release_grads(t)  # one of several roots that leads nowhere; hooks of an only root do run
         return SKIP
-    if n.flags & TENSOR_HOOKS:
+    if n.flags & TENSOR_HOOKS and not t.flags & REHEARSAL:
         if failed(fire_tensor_hooks(t)):
             return RAISED
         enter_pass(t)
@@ -198,7 +199,7 @@ def arrive(t):
     if t.flags & FILTERED and slot_at(t, t.slot).needed == 0:
         release_grads(t)
         return SKIP
-    if n.flags & PRE_HOOKS:
+    if n.flags & PRE_HOOKS and not t.flags & REHEARSAL:
         if failed(fire_pre_hooks(t)):
             return RAISED
         enter_pass(t)
@@ -295,7 +296,7 @@ def leave(t):
         status = fit_results(t)
         if failed(status):
             return status
-    if n.flags & POST_HOOKS:
+    if n.flags & POST_HOOKS and not t.flags & REHEARSAL:
         if failed(fire_post_hooks(t)):
             return RAISED
         enter_pass(t)

@@ -8,7 +8,7 @@ from fastgrad.native.contracts.entries import Entry, row
 _HOOKS, _FUNCTIONS = "backward.hook_dicts", "backward.custom_function"
 _NODES, _OPERATORS = "python.node_entries", "python.operator_slots"
 _PASSES, _CONTEXTS, _MODULES = "backward.passes", "objects.contexts", "objects.modules"
-_DATA, _PLANS = "python.data", "python.plans"
+_DATA, _PLANS, _TAPES = "python.data", "python.plans", "python.tape_calls"
 _HANDLES, _COLLECTOR, _HELD, _ARGUMENTS = (
     "objects.handles", "objects.collector", "objects.held", "python.arguments",
 )  # fmt: skip
@@ -134,6 +134,16 @@ ENTRIES: tuple[Entry, ...] = (
     row("pause", "int", "none"),
     row("record_call", "int", "count"),
     row("tape_words", "context", "object"),
+    row("tape_reads", "context", "int", _TAPES),
+    row("tape_python_calls", "context", "int", _TAPES),
+    row("tape_passes", "context", "int", _TAPES),
+    row("tape_drew", "context, int, int", "int", _TAPES),
+    row("tape_numbers", "context", "integers", _TAPES),
+    row("follow_numbers", "context, context, int, int", "none", _TAPES),
+    row("tape_memory", "context", "object", _TAPES),
+    row("memory_of", "tensor", "tensor", _TAPES),
+    row("bind_tape", "context, tuple, tensor", "count", _TAPES),
+    row("call_tape", "context, tuple, tuple", "object", _TAPES),
     row("replay", "context", "count", "python.entries:replay_tape"),
     # the slots of Python types
     row("operator", "int, int, int", "inner", _OPERATORS),

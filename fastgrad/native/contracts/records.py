@@ -78,11 +78,33 @@ TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
     thread=1, device=1, hooks=1, paused=1, pieces=1, n_pieces=1, cap_pieces=1,
     seeds=N_DEVICES, firsts=N_DEVICES, ends=N_DEVICES, seeds_now=N_DEVICES, firsts_now=N_DEVICES,
+    reads=1, python_calls=1, passes=1, follows=1, program=1, n_program=1, busy=1,
 )  # fmt: skip
 """`thread`: whose launches it records. `device`: the one whose launches it records without running them; 0 for a tape
 that records all that runs. `hooks`: whether a replay calls hooks again; `paused`: one runs. `seeds`, `firsts`, `ends`:
 where the default generator of each device stood when the capture began, and its offset at the end of it; `seeds_now`,
-`firsts_now`: where it stood at the last replay. `pieces`: what a replay runs, see Note [Pieces] in `memory.replays`."""
+`firsts_now`: where it stood at the last replay. `pieces`: what a replay runs, see Note [Pieces] in `memory.replays`.
+`reads`: how often Python read a value during the capture; `python_calls`: how often it was called, for hooks that no
+replay calls again, or for custom functions; `passes`: how many backward passes began. `follows`: a replay takes no
+random numbers, but draws those of another tape's call again. `program`: what binds it to tensors that are not those of the
+capture, see Note [Bound tapes] in `memory.bindings`; `busy`: a call of it is under way."""
+REGION_GIVEN, REGION_OWN, REGION_FRESH = range(3)
+"""Memory of a bound tape: that of tensors that a call brings, its own, and what a call may have to make anew, as somebody
+holds what the last one wrote there."""
+REGION = Part("region", kind=1, nbytes=1, first=1, n_links=1, base=1, storage=1)
+"""`base`: the address that the frames have; the links from the `first` one on say where. The storage is held, but for
+memory that calls bring."""
+LAID = Part("laid", region=1, offset=1, dtype=1, ndim=1, shape=MAX_DIMS, strides=MAX_DIMS)
+"""How a tensor lies in a region: bytes from its beginning, sizes and strides. Of a tensor that no launch touches, the
+region is -1."""
+BOUND = Part("bound", flags=1, history=1, n_writes=1, grad=1, lies=LAID.words, grad_lies=LAID.words)
+"""What a tensor has to be that a call brings, how often its memory is changed, and whether it has a gradient."""
+RESULT_OUT, RESULT_GRAD, RESULT_NO_GRAD = range(3)
+RESULT = Part("result", kind=1, bound=1, lies=LAID.words)
+"""What a call leaves: a tensor that it gives back, or a gradient, or none, of a tensor that it got."""
+PROGRAM = Part("program", n_regions=1, n_links=1, n_bound=1, n_given=1, n_results=1)
+"""The head of a program: how many regions, links, tensors that a call brings (of which the first `n_given` come with
+each call, the others are always the same) and results follow."""
 TAPE_HOOKS = 256
 """Added to the number of a device: hooks are called again."""
 HOOK_CELL = -1

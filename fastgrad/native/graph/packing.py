@@ -23,6 +23,7 @@ from fastgrad.native.contracts.limits import SAVED_INPUTS, SAVED_SLOTS
 from fastgrad.native.contracts.status import FREED_GRAPH, OK, RAISED
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop, drop_node, release_place, retain, retain_node
+from fastgrad.native.memory.tapes import note_python
 from fastgrad.native.objects.handles import never_made, object_handle, wrap, wrap_node
 from fastgrad.native.tensors.tensors import own_memory
 
@@ -30,6 +31,7 @@ from fastgrad.native.tensors.tensors import own_memory
 @native_once
 def call_saved_hook(function, n, k, third):
     """Call ``function(node, k, third)`` with gradients off; takes over `third`. The answer, zero if it raised."""
+    note_python()
     rt = runtime()
     mode = rt.mode
     rt.mode = mode & ~GRAD_ENABLED

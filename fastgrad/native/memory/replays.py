@@ -226,7 +226,7 @@ def replay_graph(t, p):
 @native_once
 def draw_again(t):
     """Take the random numbers of a replay: see Note [Numbers of a replay] in `memory.tapes`."""
-    for k in range(N_DEVICES):
+    for k in range(N_DEVICES if t.follows == 0 else 0):
         if t.ends[k] > t.firsts[k]:
             state = generator_words(k)
             if state != 0:

@@ -12,7 +12,7 @@ from fastgrad.native.memory.devices import allocate_memory
 from fastgrad.native.memory.places import enlist
 from fastgrad.native.memory.records import WORDS_STORAGE, new_record, retire_record
 from fastgrad.native.memory.references import drop
-from fastgrad.native.memory.tapes import keep_for_tape, recording
+from fastgrad.native.memory.tapes import keep_for_tape, note_read, recording
 
 
 @native
@@ -56,6 +56,7 @@ def foreign_storage(data, nbytes, dtype, device, owner):
         s.dtype = dtype
         if DEBUG and data != 0:
             enlist(handle)
+        note_read()
         if recording() and failed(keep_for_tape(handle)):
             drop(handle)
             return NO_MEMORY

@@ -14,19 +14,29 @@ stand by then, and moves the offsets of its launches by as much. A capture that 
 from __future__ import annotations
 
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import caster, native, native_inline, native_once, runtime, tape, words
+from fastgrad.native.base.intrinsics import caster, native, native_inline, native_once, nth, runtime, tape, words
 from fastgrad.native.base.pyapi import py_bytearray_text
 from fastgrad.native.contracts.limits import N_DEVICES
-from fastgrad.native.contracts.records import HOOK_CELL, LAUNCHED, TAPE_HOOKS, TAPE_KIND
+from fastgrad.native.contracts.records import (
+    HOOK_CELL,
+    LAUNCHED,
+    PROGRAM,
+    REGION,
+    REGION_GIVEN,
+    TAPE_HOOKS,
+    TAPE_KIND,
+)
 from fastgrad.native.contracts.status import OK
 from fastgrad.native.memory.buffers import deallocate, grow, room
 from fastgrad.native.memory.parts import CELLS
 from fastgrad.native.memory.records import WORDS_TAPE, new_tape_record, retire_record
-from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.memory.references import drop, release_storage, retain
 
 HEAD_WORDS = LAUNCHED.words
 HEAD_BYTES = HEAD_WORDS * 8
 launched = caster(LAUNCHED)
+program, region = caster(PROGRAM), caster(REGION)
+PROGRAM_BYTES = PROGRAM.words * 8
 
 
 @native_inline
@@ -61,6 +71,27 @@ def is_recorded(device):
 def only_recorded(device):
     """Whether what the calling thread launches on a device is recorded and does not run."""
     return recording() and tape(runtime().tape).device == device
+
+
+@native_once
+def note_read():
+    """A value goes to Python, or memory of others comes in: note so if the calling thread records."""
+    if recording():
+        tape(runtime().tape).reads += 1
+
+
+@native
+def note_pass():
+    """A backward pass begins: note so if the calling thread records."""
+    if recording():
+        tape(runtime().tape).passes += 1
+
+
+@native_once
+def note_python():
+    """Python is called for what a replay does not call it for: note so if the calling thread records."""
+    if recording():
+        tape(runtime().tape).python_calls += 1
 
 
 @native
@@ -109,6 +140,19 @@ def end_tape(handle):
         t.ends[k] = max(words(state)[1], t.firsts[k]) if same else t.firsts[k]
         if same and k != 0 and k == t.device:
             words(state)[1] = t.firsts[k]
+        t.seeds_now[k] = t.seeds[k]
+        t.firsts_now[k] = t.firsts[k]
+
+
+@native
+def release_regions(t):
+    """Let go of the memory that a bound tape holds."""
+    p = program(t.program)
+    for k in range(p.n_regions):
+        r = nth(region(t.program + PROGRAM_BYTES), k)
+        if r.kind != REGION_GIVEN and r.storage != 0:
+            release_storage(r.storage)
+            r.storage = 0
 
 
 @native
@@ -124,6 +168,9 @@ def release_tape(handle):
         deallocate(t.words, t.cap_words * 8)
     if t.pieces != 0:
         deallocate(t.pieces, t.cap_pieces * 8)
+    if t.program != 0:
+        release_regions(t)
+        deallocate(t.program, t.n_program * 8)
     retire_record(handle, TAPE_KIND, WORDS_TAPE)
 
 

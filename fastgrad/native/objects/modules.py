@@ -64,6 +64,7 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.python_types import MODULE_NAMES
 from fastgrad.native.contracts.status import OK, RAISED
+from fastgrad.native.memory.tapes import note_python
 from fastgrad.native.objects.handles import type_of
 from fastgrad.native.objects.held import exact_tuple, is_dict, is_tuple
 
@@ -148,6 +149,8 @@ def module_call(o, args, kwargs):
         return 0
     rt = runtime()
     hooked = py_dict_get(own, name_of(HAS_HOOKS)) != 0 or py_dict_size(rt.call_hooks) != 0
+    if hooked:
+        note_python()
     answer = begin_call(o, own, args, kwargs) if hooked else call_forward(o, args, kwargs)
     py_decref(own)
     return answer

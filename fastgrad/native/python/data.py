@@ -63,7 +63,7 @@ from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.promotion import is_half
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
-from fastgrad.native.memory.tapes import recording
+from fastgrad.native.memory.tapes import note_read, recording
 from fastgrad.native.objects.handles import type_of, wrap
 from fastgrad.native.python import entries
 from fastgrad.native.python.recorder import unplanned
@@ -104,6 +104,7 @@ def item(h):
     """The only element of a tensor as a Python number, or a failure."""
     enter()
     unplanned()
+    note_read()
     t = tensor(h)
     if t.numel != 1:
         return fail(NOT_ONE_ELEMENT, t.numel)
@@ -315,6 +316,7 @@ def array_over(h):
     """An array over the memory of a tensor of the host's, which it keeps; a new reference, or a failure."""
     enter()
     unplanned()
+    note_read()
     t = tensor(h)
     number = TYPE_NUMBERS[t.dtype]
     if t.device != HOST:

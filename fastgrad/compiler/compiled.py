@@ -1,0 +1,162 @@
+"""`compile`: functions whose calls are recorded once and then replayed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from fastgrad.compiler.guards import Walk
+from fastgrad.compiler.programs import Unrecordable
+from fastgrad.compiler.recordings import Recording
+from fastgrad.compiler.replays import Replay
+from fastgrad.compiler.structure import Flat
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import ANOMALY, MUTATION_HOOKS, NODE_HOOKS, SAVED_HOOKS
+from fastgrad.native.contracts.records import RUNTIME
+
+MOST_RECORDINGS = 8
+"""Of calls that look alike: if none of so many can be replayed, such calls run eagerly."""
+MOST_SIGNATURES = 64
+"""Of a function: calls that look otherwise than so many others run eagerly."""
+_DEFAULT_DTYPE, _CHOSEN = (RUNTIME.fields[name][0] for name in ("default_dtype", "chosen_devices"))
+_REFUSED_MODES = {
+    SAVED_HOOKS: "saved-tensor hooks are in force",
+    NODE_HOOKS: "node hooks are in force",
+    MUTATION_HOOKS: "somebody wants to know of changes in place",
+    ANOMALY: "anomaly mode is on",
+}
+_ANY_REFUSED = functools.reduce(int.__or__, _REFUSED_MODES)
+
+
+class Signature:
+    """Calls that look alike: what was recorded of them.
+
+    Attributes
+    ----------
+    replays : list of Replay
+        The one that was used last comes first.
+    n_recorded : int
+    refused : str
+        Why such calls are not replayed; empty where they are.
+    missed : str
+        Why the last call that was not replayed was not.
+    """
+
+    def __init__(self) -> None:
+        self.replays: list[Replay] = []
+        self.n_recorded = 0
+        self.n_eager = 0
+        self.refused = ""
+        self.missed = ""
+        self.objects: list[Any] = []
+
+    def find(self, given: tuple[Any, ...]) -> tuple[bool, Any]:
+        """Replay what fits: whether anything does, and the result."""
+        for k, replay in enumerate(self.replays):
+            if not replay.guards.hold():
+                continue
+            done, result = replay.call(given)
+            if done:
+                if k:
+                    self.replays.insert(0, self.replays.pop(k))
+                return True, result
+            self.missed = result
+        return False, None
+
+
+class Compiled:
+    """A function whose calls are recorded and replayed: what `compile` returns.
+
+    Attributes
+    ----------
+    __wrapped__ : callable
+        The function itself.
+    """
+
+    def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._fullgraph = fullgraph
+        self._signatures: dict[Any, Signature] = {}
+        self._eager_because = ""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        mode = rt.get_mode()
+        if mode & _ANY_REFUSED or rt.word(_CHOSEN) or rt.capturing() or rt.current_pass():
+            return self._eagerly(args, kwargs, self._why_now(mode))
+        flat = Flat((args, kwargs)) if kwargs else Flat(args)
+        key = flat.key, mode, rt.word(_DEFAULT_DTYPE)
+        try:
+            signature = self._signatures.get(key)
+        except TypeError:  # a key of a dict, or an element, that has no hash
+            return self._eagerly(args, kwargs, "an argument holds what has no hash")
+        if signature is None:
+            if len(self._signatures) >= MOST_SIGNATURES:
+                return self._eagerly(args, kwargs, f"{MOST_SIGNATURES} other signatures were recorded")
+            signature = self._signatures[key] = Signature()
+            signature.objects = flat.objects
+        given = tuple(flat.tensors)
+        if signature.replays:
+            done, result = signature.find(given)
+            if done:
+                return result
+        return self._record(signature, given, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def _why_now(self, mode: int) -> str:
+        for flag, why in _REFUSED_MODES.items():
+            if mode & flag:
+                return why
+        if rt.capturing():
+            return ""  # a part of what is recorded
+        return "a backward pass is under way" if rt.current_pass() else "a device is chosen for new tensors"
+
+    def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any], why: str) -> Any:
+        if self._fullgraph and why:
+            raise RuntimeError(f"compile(fullgraph=True): {self._name} cannot be replayed: {why}")
+        self._eager_because = why
+        return self._function(*args, **kwargs)
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self._function, "__qualname__", type(self._function).__name__))
+
+    def _record(
+        self, signature: Signature, given: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if not signature.refused and signature.n_recorded >= MOST_RECORDINGS:
+            signature.refused = f"no call could be replayed after {MOST_RECORDINGS} recordings: {signature.missed}"
+        if signature.refused:
+            signature.n_eager += 1
+            return self._eagerly(args, kwargs, signature.refused)
+        if signature.replays:
+            signature.missed = next(
+                (why for r in signature.replays if (why := r.guards.first_change())), signature.missed
+            )
+        walk = Walk()
+        walk.begin(self._function, self._name)
+        for k, value in enumerate(signature.objects):
+            walk.begin(value, f"argument {k}")
+        if walk.opaque:
+            signature.refused = f"it reaches {walk.opaque[0]}, whose changes cannot be seen"
+            return self._record(signature, given, args, kwargs)
+        known = set(map(id, given))
+        held = [t for t in walk.tensors if id(t) not in known]
+        recording = Recording(lambda: self._function(*args, **kwargs), given, held)
+        signature.n_recorded += 1
+        try:
+            replay = Replay(recording, walk)
+        except Unrecordable as error:
+            signature.refused = str(error)
+            if self._fullgraph:
+                raise RuntimeError(
+                    f"compile(fullgraph=True): {self._name} cannot be replayed: {error}"
+                ) from None
+            return recording.result
+        signature.replays.insert(0, replay)
+        del signature.replays[MOST_RECORDINGS:]
+        first, replay.first = replay.first, None
+        return first

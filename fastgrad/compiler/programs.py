@@ -1,0 +1,323 @@
+"""Programs of tapes: in which memory their launches work, and which tensors a call brings and leaves.
+
+What a program is, and who reads it, says Note [Bound tapes] in `fastgrad.native.memory.bindings`.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.flags import REQUIRES_GRAD
+from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.records import (
+    BOUND,
+    HOOK_CELL,
+    LAID,
+    LAUNCHED,
+    PROGRAM,
+    REGION,
+    REGION_FRESH,
+    REGION_GIVEN,
+    REGION_OWN,
+    RESULT,
+    RESULT_GRAD,
+    RESULT_NO_GRAD,
+    RESULT_OUT,
+    STORAGE,
+    TENSOR,
+)
+from fastgrad.native.host import devices
+
+HEAD = LAUNCHED.words
+_STORAGE, _DATA, _DTYPE, _FLAGS = (
+    TENSOR.fields[name][0] for name in ("storage", "data", "dtype", "flags")
+)
+_LENGTH = STORAGE.fields["nbytes"][0]
+
+
+class Unrecordable(Exception):
+    """What was recorded cannot be replayed; the message says why."""
+
+
+class Entry(NamedTuple):
+    """A launch on a tape: where its frame begins, in words from the beginning of the tape."""
+
+    at: int
+    cell: int
+    work: int
+    drew: int
+    words: tuple[int, ...]
+
+    @property
+    def addresses(self) -> Iterator[tuple[int, int]]:
+        """The words of the frame that are addresses: where each stands on the tape, and the address."""
+        kernel, _, _, form = devices.place(self.cell)
+        for place in kernel.frame(form).addresses:
+            if place < len(self.words) and self.words[place]:
+                yield self.at + place, self.words[place]
+
+
+def entries_of(tape: Any) -> list[Entry]:
+    """The launches of a tape, and the calls of hooks, in order."""
+    words = rt.tape_words(tape)
+    found, at = [], 0
+    while at < len(words):
+        n, cell, work, drew = words[at : at + HEAD]
+        found.append(Entry(at + HEAD, cell, work, drew, words[at + HEAD : at + HEAD + n]))
+        at += HEAD + n
+    return found
+
+
+def storage_of(tensor: Any) -> int:
+    """What tells the memory of a tensor from that of others."""
+    return rt.field(tensor, _STORAGE)
+
+
+class Region:
+    """A region: which memory it was during the capture, as a tensor of bytes."""
+
+    def __init__(self, kind: int, memory: Any) -> None:
+        self.kind = kind
+        self.memory = memory
+        self.storage = storage_of(memory)
+        self.base = rt.field(memory, _DATA)
+        self.nbytes = rt.storage_field(memory, _LENGTH)
+        self.links: list[int] = []
+
+    def holds(self, address: int) -> bool:
+        """Whether an address lies in it, or right behind it."""
+        return self.base <= address <= self.base + self.nbytes
+
+
+class Regions:
+    """The regions of a tape, by their memory."""
+
+    def __init__(self) -> None:
+        self.all: list[Region] = []
+        self._numbers: dict[int, int] = {}
+
+    def add(self, kind: int, tensor: Any) -> int:
+        """The number of the region that the memory of a tensor is; one that is known keeps its kind."""
+        storage = storage_of(tensor)
+        number = self._numbers.get(storage)
+        if number is None:
+            number = self._numbers[storage] = len(self.all)
+            self.all.append(Region(kind, rt.memory_of(tensor)))
+        return number
+
+    def find(self, tensor: Any) -> int | None:
+        """The number of the region that the memory of a tensor is, if it is one."""
+        return self._numbers.get(storage_of(tensor))
+
+    def link(self, entries: Sequence[Entry]) -> None:
+        """Note which words of frames are addresses in which region.
+
+        Raises
+        ------
+        Unrecordable
+            If one lies in none.
+        """
+        order = sorted(range(len(self.all)), key=lambda k: (self.all[k].base, self.all[k].nbytes))
+        bases = [self.all[k].base for k in order]
+        for entry in entries:
+            if entry.cell == HOOK_CELL:
+                continue
+            for place, address in entry.addresses:
+                k = bisect.bisect_right(bases, address) - 1
+                if k < 0 or not self.all[order[k]].holds(address):
+                    name = devices.place(entry.cell)[0].name
+                    raise Unrecordable(
+                        f"the kernel {name!r} reads memory of a tensor that is no argument and is not reached from "
+                        "the function, its closure or the globals that it names"
+                    )
+                self.all[order[k]].links.append(place)
+
+
+class Gradient(NamedTuple):
+    """The gradient that a tensor had before the capture; its memory is kept, so that nothing else lies there."""
+
+    tensor: Any
+    memory: Any
+
+    @classmethod
+    def of(cls, tensor: Any) -> Gradient | None:
+        """That of a tensor, or None."""
+        grad = rt.get_grad(tensor)
+        return None if grad is None else cls(grad, rt.memory_of(grad))
+
+
+def _laid(regions: Regions, number: int | None, tensor: Any) -> list[int]:
+    """How a tensor lies in a region, as words."""
+    sizes, strides = rt.sizes(tensor), rt.steps(tensor)
+    offset = 0 if number is None else rt.field(tensor, _DATA) - regions.all[number].base
+    padding = [0] * (MAX_DIMS - len(sizes))
+    head = [-1 if number is None else number, offset, rt.field(tensor, _DTYPE), len(sizes)]
+    return [*head, *sizes, *padding, *strides, *padding]
+
+
+_NOWHERE = [-1] + [0] * (LAID.words - 1)
+
+
+class Before(NamedTuple):
+    """What a tensor that a call brings was before the capture."""
+
+    tensor: Any
+    storage: int
+    data: int
+    version: int
+    layout: tuple[Any, ...]
+    gradient: Gradient | None
+
+
+    @classmethod
+    def of(cls, tensor: Any) -> Before:
+        """As it is now."""
+        return cls(
+            tensor, storage_of(tensor), rt.field(tensor, _DATA), rt.version(tensor), _layout(tensor),
+            Gradient.of(tensor),
+        )  # fmt: skip
+
+    @property
+    def history(self) -> bool:
+        """Whether it was the result of what a graph remembers."""
+        return self.layout[4] != 0
+
+    def refuse_changes(self) -> None:
+        """Raise if something was changed that a replay would not change.
+
+        Raises
+        ------
+        Unrecordable
+        """
+        now = (storage_of(self.tensor), rt.field(self.tensor, _DATA), _layout(self.tensor))
+        if now != (self.storage, self.data, self.layout):
+            raise Unrecordable("a tensor from outside got other memory, sizes, history or flags")
+
+
+def _layout(tensor: Any) -> tuple[Any, ...]:
+    flags = rt.field(tensor, _FLAGS)
+    node = rt.field(tensor, TENSOR.fields["node"][0])
+    return rt.sizes(tensor), rt.steps(tensor), rt.field(tensor, _DTYPE), flags, node
+
+
+class Program:
+    """What binds a tape to the tensors of a call.
+
+    Parameters
+    ----------
+    tape : Tape
+        What was recorded.
+    given, held : list of Before
+        The tensors that come with each call, and those that are always the same.
+    outputs : list of Tensor
+        What a call gives back, in memory that the capture made or of the tensors above.
+    """
+
+    def __init__(
+        self, tape: Any, given: Sequence[Before], held: Sequence[Before], outputs: Sequence[Any]
+    ) -> None:
+        self.tape = tape
+        self.given, self.held = list(given), list(held)
+        self.outputs = list(outputs)
+        self.entries = entries_of(tape)
+        self.regions = Regions()
+        self.made: list[int] = []
+        self._find_regions()
+
+    def _find_regions(self) -> None:
+        for before in (*self.given, *self.held):
+            before.refuse_changes()
+            self.regions.add(REGION_GIVEN, before.tensor)
+            if before.gradient is not None:
+                self.regions.add(REGION_GIVEN, before.gradient.memory)
+        for memory in rt.tape_memory(self.tape):
+            number = self.regions.add(REGION_OWN, memory)
+            if self.regions.all[number].kind == REGION_OWN and number not in self.made:
+                self.made.append(number)
+        for entry in self.entries:
+            if entry.cell != HOOK_CELL and devices.place(entry.cell)[1] != 0:
+                raise Unrecordable("it launches kernels on a GPU")
+        self.regions.link(self.entries)
+
+    def _result(self, kind: int, tensor: Any, bound: int = 0) -> list[int]:
+        number = self.regions.find(tensor)
+        if number is None:
+            raise Unrecordable("it returns a tensor that it neither made nor got")
+        if self.regions.all[number].kind == REGION_OWN:
+            self.regions.all[number].kind = REGION_FRESH
+        return [kind, bound, *_laid(self.regions, number, tensor)]
+
+    def _results(self) -> Iterator[list[int]]:
+        for tensor in self.outputs:
+            yield self._result(RESULT_OUT, tensor)
+        for k, before in enumerate((*self.given, *self.held)):
+            grad = rt.get_grad(before.tensor)
+            if grad is (before.gradient.tensor if before.gradient else None):
+                continue
+            if grad is None:
+                yield [RESULT_NO_GRAD, k, *_NOWHERE]
+            elif rt.flags_of(grad) & REQUIRES_GRAD:
+                raise Unrecordable("it leaves gradients with a history (create_graph=True)")
+            else:
+                yield self._result(RESULT_GRAD, grad, k)
+
+    def _bound(self) -> Iterator[list[int]]:
+        counted: set[int] = set()
+        for before in (*self.given, *self.held):
+            number = self.regions.find(before.tensor)
+            writes = rt.version(before.tensor) - before.version
+            if before.storage in counted:
+                writes = 0
+            counted.add(before.storage)
+            grad, grad_lies = before.gradient, _NOWHERE
+            if grad is not None:
+                place = self.regions.find(grad.memory)
+                assert place is not None
+                touched = bool(self.regions.all[place].links)
+                grad_lies = _laid(self.regions, place if touched else None, grad.tensor)
+            lies = _laid(self.regions, number, before.tensor)
+            yield [before.layout[3], int(before.history), writes, int(grad is not None), *lies, *grad_lies]
+
+    def words(self) -> list[int]:
+        """The words of the program."""
+        results = list(self._results())  # first: they say which regions are made anew
+        bound = list(self._bound())
+        links, regions = [], []
+        for k, region in enumerate(self.regions.all):
+            regions.append([region.kind, region.nbytes, len(links), len(region.links), region.base, 0])
+            links += [[8 * place, k] for place in region.links]
+        head = [len(regions), len(links), len(bound), len(self.given), len(results)]
+        parts = ((head,), regions, links, bound, results)
+        found = [word for part in parts for words in part for word in words]
+        expected = PROGRAM.words + len(regions) * REGION.words + 2 * len(links)
+        assert len(found) == expected + len(bound) * BOUND.words + len(results) * RESULT.words
+        return found
+
+    def refuse_shared(self, outputs: Sequence[Any]) -> None:
+        """Raise if one of some outputs lies in memory that calls bring.
+
+        Raises
+        ------
+        Unrecordable
+        """
+        for tensor in outputs:
+            number = self.regions.find(tensor)
+            if number is not None and self.regions.all[number].kind == REGION_GIVEN:
+                raise Unrecordable("it returns a view of an argument, or of a tensor from outside, with a history")
+
+    def bind(self) -> None:
+        """Hand the program over to the runtime."""
+        words = self.words()
+        memory = tuple(region.memory for region in self.regions.all)
+        rt.bind_tape(self.tape, memory, as_words(words))
+
+
+def as_words(values: Sequence[int]) -> TensorBase:
+    """Words as a tensor of int64."""
+    tensor = rt.new(INT64, 0, (len(values),))
+    rt.write(tensor, b"".join(value.to_bytes(8, "little", signed=True) for value in values))
+    return tensor

@@ -1,0 +1,174 @@
+"""Recordings: one call of a function on a tape, and what it takes to replay it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fastgrad.compiler.programs import Before, Program, Unrecordable
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import (
+    KEEP_GRAPH,
+    POST_HOOKS,
+    PRE_HOOKS,
+    PYTHON_APPLY,
+    REHEARSAL,
+    REQUIRES_GRAD,
+    SAVED_FREED,
+    TENSOR_HOOKS,
+)
+from fastgrad.native.contracts.flags import FILTERED as FILTERED_PASS
+from fastgrad.native.contracts.records import HOOK_CELL, NODE, TENSOR
+from fastgrad.native.host import devices
+from fastgrad.native.host.tape import Tape
+
+_NODE = TENSOR.fields["node"][0]
+_NODE_FLAGS, _RETAINS, _VARIABLE = (NODE.fields[name][0] for name in ("flags", "retains", "variable"))
+
+_REFUSALS = (
+    "another number of tensors came",
+    "another call is under way, or hooks call it",
+    "is no tensor",
+    "requires gradients, keeps them, has a history or hooks where it had none, or the other way round",
+    "has another dtype, other sizes or other strides",
+    "shares memory with another one in another way",
+    "has a gradient where it had none, none where it had one, or one that lies otherwise",
+)
+
+
+def has_history(tensor: Any) -> bool:
+    """Whether a tensor is the result of what a graph remembers."""
+    return rt.field(tensor, _NODE) != 0
+
+
+def wants_gradient(tensor: Any) -> bool:
+    """Whether gradients go to a tensor."""
+    return bool(rt.flags_of(tensor) & REQUIRES_GRAD)
+
+
+class Recording:
+    """A call on a tape.
+
+    Parameters
+    ----------
+    function : callable
+        Called while the tape records.
+    given : sequence of Tensor
+        Those that come with each call.
+    held : sequence of Tensor
+        Those that are always the same.
+
+    Attributes
+    ----------
+    result
+        What the function returned.
+    """
+
+    def __init__(self, function: Callable[[], Any], given: Sequence[Any], held: Sequence[Any]) -> None:
+        self.given = [Before.of(t) for t in given]
+        self.held = [Before.of(t) for t in held]
+        self.tape = Tape(hooks=True)
+        with self.tape:
+            self.result = function()
+
+    def check(self, numbers: Tape | None = None) -> None:
+        """Raise if the call did what a replay does not do.
+
+        `numbers`: the tape whose random numbers this one uses again.
+
+        Raises
+        ------
+        Unrecordable
+        """
+        if rt.tape_reads(self.tape):
+            raise Unrecordable(
+                "it reads values (item(), bool(), numpy(), sizes that depend on values) or takes over memory of others"
+            )
+        if rt.tape_python_calls(self.tape):
+            raise Unrecordable(
+                "it calls hooks of modules or of saved tensors, callbacks of passes, or custom functions"
+            )
+        if self.tape._calls:
+            raise Unrecordable("it calls hooks on gradients")
+        if rt.tape_passes(self.tape) and any(before.history for before in self.given):
+            raise Unrecordable("it runs a backward pass, and an argument has a history that the pass may reach")
+        if any(before.history for before in self.held):
+            raise Unrecordable("a tensor from outside has a history: let it be an argument")
+
+    def program(self, outputs: Sequence[Any], numbers: Tape | None = None) -> Program:
+        """What binds the tape to the tensors of a call; not bound yet."""
+        program = Program(self.tape, self.given, self.held, outputs)
+        for entry in program.entries:
+            if entry.cell == HOOK_CELL:
+                continue
+            kernel, _, _, form = devices.place(entry.cell)
+            frame = kernel.frame(form)
+            if "seed" in frame.fields:
+                seed, offset = (entry.words[frame.place(name)] for name in ("seed", "offset"))
+                if not entry.drew or not rt.tape_drew(numbers or self.tape, seed, offset):
+                    raise Unrecordable("it draws random numbers from a generator of its own")
+        return program
+
+
+class Bound:
+    """A tape that may be called."""
+
+    def __init__(self, program: Program) -> None:
+        self.tape = program.tape
+        self.objects = tuple(before.tensor for before in program.held)
+        self.n_given = len(program.given)
+        self.lock = threading.RLock()
+        self.n_launches = self.tape.launches
+        self.nbytes = sum(program.regions.all[k].nbytes for k in program.made)
+        program.bind()
+
+    def call(self, given: tuple[Any, ...]) -> Any:
+        """Replay: the outputs, or an int that says why it cannot be."""
+        return rt.call_tape(self.tape, given, self.objects)
+
+    def refusal(self, answer: int) -> str:
+        """What an int says for which `call` returns it."""
+        k, reason = divmod(answer, 16)
+        if reason < 2:
+            return _REFUSALS[reason]
+        n = self.n_given
+        return f"{f'tensor {k} of the arguments' if k < n else f'tensor {k - n} from outside'} {_REFUSALS[reason]}"
+
+
+# --- graphs ----------------------------------------------------------------------------------------------------
+
+
+def is_freed(outputs: Sequence[Any]) -> bool:
+    """Whether the graph behind some tensors was freed by a pass, as far as that shows.
+
+    Raises
+    ------
+    Unrecordable
+        If Python is due somewhere in it: hooks, custom functions, gradients that are kept.
+    """
+    seen: set[int] = set()
+    todo = [t.grad_fn for t in outputs]
+    freed = False
+    while todo:
+        node = todo.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        flags = rt.node_field(node, _NODE_FLAGS)
+        freed = freed or bool(flags & SAVED_FREED)
+        if rt.node_field(node, _VARIABLE):
+            continue  # of a leaf: its hooks run when the gradient reaches it
+        if flags & (TENSOR_HOOKS | PRE_HOOKS | POST_HOOKS | PYTHON_APPLY) or rt.node_field(node, _RETAINS):
+            raise Unrecordable("there are hooks, custom functions or kept gradients within it")
+        todo += [following for following, _ in node.next_functions]
+    return freed
+
+
+def rehearse(outputs: Sequence[Any], gradients: Sequence[Any], wanted: Sequence[Any]) -> tuple[Any, ...]:
+    """Differentiate for a recording: gradients that mean nothing, None for what does not depend on the outputs."""
+    flags = FILTERED_PASS | KEEP_GRAPH | REHEARSAL
+    found = rt.run_pass(list(outputs), list(gradients), list(wanted), flags)
+    if not isinstance(found, tuple):
+        raise Unrecordable("too many passes are under way")
+    return found

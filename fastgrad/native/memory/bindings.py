@@ -1,0 +1,215 @@
+"""Bound tapes: tapes whose launches may work on other memory than that of the capture.
+
+Note [Bound tapes]: a *program* says of a tape in which *regions* of memory its launches work, and by *links*, which
+words of their frames are addresses in which region. Where a region lies elsewhere at a call, the words that link to it
+are moved by as much. Regions are memory of tensors that a call brings, memory of the tape's own, and memory that a call
+leaves to others: where somebody still holds what the last call left, the next one gets new memory. So nothing that a
+program holds is overwritten, and no memory is copied.
+
+A program is written in Python (`fastgrad.compiler`), from what it sees on the tape, and checked here: each link has to
+be a word of a frame that lies in its region, each tensor has to lie within its region.
+"""
+
+from __future__ import annotations
+
+from fastgrad.native.base.failures import failed
+from fastgrad.native.base.intrinsics import address_of, advance, caster, native, native_once, nth, storage, words
+from fastgrad.native.contracts.element_types import DTYPES, ITEMSIZES
+from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.records import (
+    BOUND,
+    HOOK_CELL,
+    LAID,
+    REGION,
+    REGION_FRESH,
+    REGION_GIVEN,
+    RESULT,
+    RESULT_NO_GRAD,
+    RESULT_OUT,
+)
+from fastgrad.native.contracts.status import OK
+from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.references import drop, release_storage, retain
+from fastgrad.native.memory.storages import new_storage
+from fastgrad.native.memory.tapes import HEAD_BYTES, PROGRAM_BYTES, launched, program, region
+
+LINK_WORDS = 2
+REGION_BYTES, BOUND_BYTES, RESULT_BYTES = REGION.words * 8, BOUND.words * 8, RESULT.words * 8
+MOST = 1 << 40  # of anything in a program, so that products of it fit a word
+bound, result, laid = map(caster, (BOUND, RESULT, LAID))
+
+
+# --- where things stand ----------------------------------------------------------------------------------------
+
+
+@native
+def region_of(t, k):
+    """A region of a bound tape."""
+    return region(t.program + PROGRAM_BYTES + k * REGION_BYTES)
+
+
+@native
+def links_of(t):
+    """The address of the links: pairs of a byte on the tape and a region."""
+    return t.program + PROGRAM_BYTES + program(t.program).n_regions * REGION_BYTES
+
+
+@native
+def bound_of(t, k):
+    """What a tensor has to be that a call brings."""
+    return bound(links_of(t) + program(t.program).n_links * LINK_WORDS * 8 + k * BOUND_BYTES)
+
+
+@native
+def result_of(t, k):
+    """What a call leaves."""
+    p = program(t.program)
+    before = p.n_links * LINK_WORDS * 8 + p.n_bound * BOUND_BYTES
+    return result(links_of(t) + before + k * RESULT_BYTES)
+
+
+# --- checks ----------------------------------------------------------------------------------------------------
+
+
+@native
+def lies_within(t, at):
+    """Whether what is said of a tensor is possible: in its region, or in none."""
+    x = laid(at)
+    if x.region < -1 or x.region >= program(t.program).n_regions:
+        return False
+    if x.dtype < 0 or x.dtype >= len(DTYPES) or x.ndim < 0 or x.ndim > MAX_DIMS:
+        return False
+    last = 0
+    numel = 1
+    for k in range(x.ndim):
+        if not (0 <= x.shape[k] < MOST and 0 <= x.strides[k] < MOST):
+            return False
+        numel *= min(x.shape[k], 1)
+        if x.shape[k] > 1 and x.strides[k] > MOST // x.shape[k]:
+            return False
+        last += max(x.shape[k] - 1, 0) * x.strides[k]
+    if x.region < 0 or numel == 0:
+        return True
+    return 0 <= x.offset and x.offset + (last + 1) * ITEMSIZES[x.dtype] <= region_of(t, x.region).nbytes
+
+
+@native
+def adds_up(t):
+    """Whether a program has as many words as its head says."""
+    p = program(t.program)
+    for n in (p.n_regions, p.n_links, p.n_bound, p.n_results):
+        if not 0 <= n < MOST:
+            return False
+    rest = p.n_regions * REGION_BYTES + p.n_links * LINK_WORDS * 8
+    rest += p.n_bound * BOUND_BYTES + p.n_results * RESULT_BYTES
+    return 0 <= p.n_given <= p.n_bound and PROGRAM_BYTES + rest == t.n_program * 8
+
+
+@native
+def links_fit(t):
+    """Whether links stand region by region in the order of the tape, each a word of a frame that lies in its region."""
+    p = program(t.program)
+    seen = 0
+    for k in range(p.n_regions):
+        r = region_of(t, k)
+        if r.first != seen or not 0 <= r.n_links <= p.n_links - seen or not 0 <= r.nbytes < MOST:
+            return False
+        if not REGION_GIVEN <= r.kind <= REGION_FRESH:
+            return False
+        if not all_links_fit(t, r, k):
+            return False
+        seen += r.n_links
+    return seen == p.n_links
+
+
+@native
+def all_links_fit(t, r, k):
+    """Whether the links of a region are words of frames that lie in it; they come in the order of the tape."""
+    links = words(links_of(t))
+    at = 0
+    end = 0
+    for j in range(r.first, r.first + r.n_links):
+        place = links[LINK_WORDS * j]
+        while end <= place and end < t.n_words * 8:  # the launch that the word belongs to
+            at = end
+            entry = launched(t.words + at)
+            end = at + HEAD_BYTES + entry.n_words * 8
+        inside = at + HEAD_BYTES <= place and place + 8 <= end and place & 7 == 0
+        if not inside or links[LINK_WORDS * j + 1] != k or launched(t.words + at).cell == HOOK_CELL:
+            return False
+        address = words(t.words + place)[0]
+        if not r.base <= address <= r.base + r.nbytes:
+            return False
+    return True
+
+
+@native_once
+def is_right(t):
+    """Whether a program, whose regions have no memory yet, says what can be."""
+    if t.n_program * 8 < PROGRAM_BYTES or not adds_up(t) or not links_fit(t):
+        return False
+    p = program(t.program)
+    for k in range(p.n_bound):
+        b = bound_of(t, k)
+        if not lies_within(t, address_of(b.lies)) or not lies_within(t, address_of(b.grad_lies)) or not 0 <= b.n_writes < MOST:
+            return False
+        for at in (address_of(b.lies), address_of(b.grad_lies)):
+            place = laid(at).region
+            if place >= 0 and region_of(t, place).kind != REGION_GIVEN:
+                return False
+    for k in range(p.n_results):
+        x = result_of(t, k)
+        if not RESULT_OUT <= x.kind <= RESULT_NO_GRAD or not lies_within(t, address_of(x.lies)):
+            return False
+        if x.kind != RESULT_OUT and not 0 <= x.bound < p.n_bound:
+            return False
+        if x.kind != RESULT_NO_GRAD and laid(address_of(x.lies)).region < 0:
+            return False
+    return True
+
+
+# --- moving ----------------------------------------------------------------------------------------------------
+
+
+@native
+def move(t, r, base):
+    """Let a region begin at another address."""
+    by = base - r.base
+    if by == 0:
+        return
+    links = advance(words(links_of(t)), LINK_WORDS * r.first)
+    for j in range(r.n_links):
+        words(t.words + links[LINK_WORDS * j])[0] += by
+    r.base = base
+
+
+@native
+def refresh(t, r):
+    """Give a region other memory if somebody holds what lies there. A status."""
+    s = storage(r.storage)
+    if s.refs == 1 and s.data != 0:
+        return OK
+    fresh = new_storage(r.nbytes, s.dtype, HOST)
+    if failed(fresh):
+        return fresh
+    release_storage(r.storage)
+    r.storage = fresh
+    move(t, r, storage(fresh).data)
+    return OK
+
+
+@native
+def hold(r, handle):
+    """Let the memory of a region be that of a storage, where its frames lie by now."""
+    if r.kind != REGION_GIVEN:
+        r.storage = handle
+        retain(handle)
+
+
+@native
+def let_go_of_capture(t):
+    """Drop the memory that the capture kept; the regions hold what is needed of it."""
+    n = t.n_kept
+    t.n_kept = 0
+    for k in range(n):
+        drop(words(t.kept)[k])

@@ -1,0 +1,452 @@
+"""Calls of bound tapes: see Note [Bound tapes] in `memory.bindings`."""
+
+from __future__ import annotations
+
+from numba import types
+
+from fastgrad.native.base.failures import fail, failed
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    context_object,
+    native,
+    native_once,
+    runtime,
+    storage,
+    tape,
+    tensor,
+    words,
+)
+from fastgrad.native.base.modes import enter
+from fastgrad.native.base.pyapi import (
+    py_decref,
+    py_integer,
+    py_tuple_item,
+    py_tuple_new,
+    py_tuple_set,
+    py_tuple_size,
+)
+from fastgrad.native.contracts.element_types import INT64, UINT8
+from fastgrad.native.contracts.flags import (
+    CONTIGUOUS,
+    COPY_ON_WRITE,
+    INFERENCE,
+    LEAF_HOOKS,
+    LEAF_POST_HOOKS,
+    REQUIRES_GRAD,
+    RETAINS_GRAD,
+    WRAPPED_NUMBER,
+)
+from fastgrad.native.contracts.records import (
+    REGION_FRESH,
+    REGION_GIVEN,
+    RESULT_NO_GRAD,
+    RESULT_OUT,
+)
+from fastgrad.native.contracts.status import INTERNAL, OK
+from fastgrad.native.memory.bindings import (
+    bound_of,
+    hold,
+    is_right,
+    laid,
+    let_go_of_capture,
+    move,
+    refresh,
+    region_of,
+    result_of,
+)
+from fastgrad.native.memory.buffers import allocate, deallocate
+from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.references import drain, drop, release_storage, retain
+from fastgrad.native.memory.replays import replay
+from fastgrad.native.memory.tapes import program, recording
+from fastgrad.native.objects.handles import object_handle, wrap
+from fastgrad.native.tensors.tensors import blank_tensor, bump_version, count_elements, is_contiguous
+
+COMPARED = REQUIRES_GRAD | RETAINS_GRAD | INFERENCE | LEAF_HOOKS | LEAF_POST_HOOKS | COPY_ON_WRITE | WRAPPED_NUMBER
+"""Flags of a tensor that what a call does may depend on."""
+
+# Why a call was refused; what is wrong with which tensor is 16 times its number plus one of these.
+ANOTHER_NUMBER, IN_USE, NOT_A_TENSOR, OTHER_FLAGS, OTHER_LAYOUT, OTHER_MEMORY, OTHER_GRADIENT = range(7)
+
+
+# --- what Python sees of a tape --------------------------------------------------------------------------------
+
+
+@native
+def tape_reads(o):
+    """How often Python read a value while a context recorded."""
+    handle = context_object(o).tape
+    return tape(handle).reads if handle != 0 else 0
+
+
+@native
+def tape_python_calls(o):
+    """How often Python was called while a context recorded, for what a replay does not call it for."""
+    handle = context_object(o).tape
+    return tape(handle).python_calls if handle != 0 else 0
+
+
+@native
+def tape_passes(o):
+    """How many backward passes began while a context recorded."""
+    handle = context_object(o).tape
+    return tape(handle).passes if handle != 0 else 0
+
+
+@native
+def tape_drew(o, seed, offset):
+    """Whether the block of random numbers at an offset is one that a context took of the host's default generator."""
+    handle = context_object(o).tape
+    if handle == 0:
+        return 0
+    t = tape(handle)
+    return types.int64(t.seeds[HOST] == seed and t.firsts[HOST] <= offset < t.ends[HOST])
+
+
+@native
+def tape_numbers(o, out):
+    """The seed and the first offset of the host's random numbers in the last call of a tape, or in its capture."""
+    handle = context_object(o).tape
+    words(out)[0] = tape(handle).seeds_now[HOST] if handle != 0 else 0
+    words(out)[1] = tape(handle).firsts_now[HOST] if handle != 0 else 0
+    return 2
+
+
+@native
+def follow_numbers(o, of, seed, first):
+    """Let the next calls of a tape draw the random numbers again of a call of another one, which began there."""
+    handle, other = context_object(o).tape, context_object(of).tape
+    if handle == 0 or other == 0 or tape(handle).busy != 0:
+        return
+    t, drawn = tape(handle), tape(other)
+    t.follows = 1
+    t.seeds[HOST] = drawn.seeds[HOST]
+    t.firsts[HOST] = drawn.firsts[HOST]
+    t.ends[HOST] = drawn.ends[HOST]
+    t.seeds_now[HOST] = seed
+    t.firsts_now[HOST] = first
+
+
+@native
+def over_storage(handle):
+    """The memory of a storage as a tensor of bytes, or a failure."""
+    out = blank_tensor()
+    if failed(out):
+        return out
+    t = tensor(out)
+    s = storage(handle)
+    retain(handle)
+    t.storage = handle
+    t.data = s.data
+    t.dtype = UINT8
+    t.device = s.device
+    t.ndim = 1
+    t.numel = s.nbytes
+    t.shape[0] = s.nbytes
+    t.strides[0] = 1
+    t.flags |= CONTIGUOUS
+    return out
+
+
+@native
+def memory_of(h):
+    """The whole memory under a tensor as a tensor of bytes, which counts its changes for itself."""
+    enter()
+    return over_storage(tensor(h).storage)
+
+
+@native
+def tape_memory(o):
+    """The memory that a tape keeps, as a tuple of tensors of bytes; the same storage may stand there several times."""
+    enter()
+    handle = context_object(o).tape
+    n = tape(handle).n_kept if handle != 0 else 0
+    made = py_tuple_new(n)
+    for k in range(n):
+        if made == 0:
+            break
+        out = over_storage(words(tape(handle).kept)[k])
+        item = wrap(out) if not failed(out) else 0
+        if item == 0:
+            py_decref(made)
+            return out if failed(out) else 0
+        py_tuple_set(made, k, item)
+    return made
+
+
+# --- binding ---------------------------------------------------------------------------------------------------
+
+
+@native
+def bind_tape(o, memory, source):
+    """Let a program say of a tape where its launches work; see Note [Bound tapes]. OK or a failure.
+
+    `memory`: for each region a tensor of bytes whose storage it is, for one that calls bring the memory of the capture.
+    `source`: the words of the program, as a tensor of int64.
+    """
+    enter()
+    handle = context_object(o).tape
+    p = tensor(source)
+    fits = handle != 0 and p.dtype == INT64 and p.device == HOST and p.ndim == 1 and p.flags & CONTIGUOUS != 0
+    if not fits or recording() or tape(handle).busy != 0 or tape(handle).program != 0:
+        return fail(INTERNAL, p.numel, p.dtype)
+    t = tape(handle)
+    n = p.numel
+    room = allocate(max(n, 8) * 8)
+    if failed(room):
+        return room
+    for k in range(n):
+        words(room)[k] = words(p.data)[k]
+    t.program = room
+    t.n_program = n
+    right = py_tuple_size(memory) == words(room)[0] and set_bases(t, memory) and is_right(t)
+    if not right:
+        t.program = 0
+        t.n_program = 0
+        deallocate(room, max(n, 8) * 8)
+        return fail(INTERNAL, n, words(p.data)[0] if n > 0 else 0)
+    for k in range(py_tuple_size(memory)):
+        hold(region_of(t, k), tensor(object_handle(py_tuple_item(memory, k))).storage)
+    let_go_of_capture(t)
+    drain()
+    return OK
+
+
+@native
+def set_bases(t, memory):
+    """Note where regions begin. False if something is no tensor of the host's, or there are too few words."""
+    n = py_tuple_size(memory)
+    if t.n_program < 8 + n * 6:
+        return False
+    for k in range(n):
+        h = object_handle(py_tuple_item(memory, k))
+        if h == 0:
+            return False
+        r = region_of(t, k)
+        s = tensor(h).storage
+        if tensor(h).device != HOST or (r.kind != REGION_GIVEN and r.nbytes > storage(s).nbytes):
+            return False
+        r.base = tensor(h).data
+        r.storage = 0
+    return True
+
+
+# --- what a call brings ----------------------------------------------------------------------------------------
+
+
+@native
+def lies_like(h, x):
+    """Whether a tensor has the dtype, the sizes and the strides that a program says."""
+    t = tensor(h)
+    if t.dtype != x.dtype or t.ndim != x.ndim or t.device != HOST:
+        return False
+    for k in range(x.ndim):
+        if t.shape[k] != x.shape[k] or (t.strides[k] != x.strides[k] and x.shape[k] > 1):
+            return False
+    return True
+
+
+@native
+def is_apart(t, k, handle):
+    """Whether no other region that calls bring has the memory of a storage; those behind region `k` are not known yet."""
+    for j in range(k):
+        r = region_of(t, j)
+        if r.kind == REGION_GIVEN and r.storage == handle:
+            return False
+    return True
+
+
+@native
+def place_region(t, h, x):
+    """Let a region begin where a tensor says. False if another one says otherwise."""
+    if x.region < 0:
+        return True
+    r = region_of(t, x.region)
+    base = tensor(h).data - x.offset
+    if r.storage == 0:
+        r.storage = tensor(h).storage
+        retain(r.storage)
+        move(t, r, base)
+        return True
+    return r.storage == tensor(h).storage and r.base == base
+
+
+@native
+def fits(t, b, h):
+    """Whether a tensor is what a program says of it; zero, or why not."""
+    x = tensor(h)
+    if (x.node != 0) != (b.history != 0) or (x.flags ^ b.flags) & COMPARED:
+        return OTHER_FLAGS
+    if not lies_like(h, laid(address_of(b.lies))):
+        return OTHER_LAYOUT
+    if (x.grad != 0) != (b.grad != 0):
+        return OTHER_GRADIENT
+    if not place_region(t, h, laid(address_of(b.lies))):
+        return OTHER_MEMORY
+    if x.grad == 0:
+        return 0
+    said = laid(address_of(b.grad_lies))
+    if tensor(x.grad).node != 0 or tensor(x.grad).flags & REQUIRES_GRAD or not lies_like(x.grad, said):
+        return OTHER_GRADIENT
+    return 0 if place_region(t, x.grad, said) else OTHER_MEMORY
+
+
+@native
+def take_given(t, given, objects):
+    """Find the memory that a call brings. Zero, or why the call does not fit."""
+    p = program(t.program)
+    if py_tuple_size(given) != p.n_given or py_tuple_size(objects) != p.n_bound - p.n_given:
+        return ANOTHER_NUMBER + 16 * p.n_bound
+    for k in range(p.n_bound):
+        o = py_tuple_item(given, k) if k < p.n_given else py_tuple_item(objects, k - p.n_given)
+        h = object_handle(o)
+        why = fits(t, bound_of(t, k), h) if h != 0 else NOT_A_TENSOR
+        if why != 0:
+            return why + 16 * k
+    for k in range(p.n_regions):
+        r = region_of(t, k)
+        if r.kind == REGION_GIVEN and r.storage != 0 and not is_apart(t, k, r.storage):
+            return OTHER_MEMORY + 16 * k
+    return 0
+
+
+# --- what a call leaves ----------------------------------------------------------------------------------------
+
+
+@native
+def tensor_in(t, x):
+    """A new tensor that lies in a region as a program says, or a failure."""
+    handle = blank_tensor()
+    if failed(handle):
+        return handle
+    r = region_of(t, x.region)
+    out = tensor(handle)
+    retain(r.storage)
+    out.storage = r.storage
+    out.data = r.base + x.offset
+    out.dtype = x.dtype
+    out.device = HOST
+    out.ndim = x.ndim
+    for k in range(x.ndim):
+        out.shape[k] = x.shape[k]
+        out.strides[k] = x.strides[k]
+    out.numel = count_elements(out.ndim, out.shape)
+    if is_contiguous(out.ndim, out.shape, out.strides):
+        out.flags |= CONTIGUOUS
+    return handle
+
+
+@native
+def bound_object(t, k, given, objects):
+    """The object that a call brought as number `k`."""
+    n = program(t.program).n_given
+    return py_tuple_item(given, k) if k < n else py_tuple_item(objects, k - n)
+
+
+@native
+def set_gradient(o, g):
+    """Let the gradient of a tensor be another one, or none; takes over a reference."""
+    h = object_handle(o)
+    if h == 0:
+        if g != 0:
+            drop(g)
+        return
+    old = tensor(h).grad
+    tensor(h).grad = g
+    if old != 0:
+        drop(old)
+
+
+@native_once
+def prepare(t, given, objects):
+    """Take away the gradients that a call replaces, and give it memory where others hold what lies there. A status."""
+    p = program(t.program)
+    for k in range(p.n_results):
+        x = result_of(t, k)
+        if x.kind != RESULT_OUT and laid(address_of(bound_of(t, x.bound).grad_lies)).region < 0:
+            set_gradient(bound_object(t, x.bound, given, objects), 0)
+    for k in range(p.n_regions):
+        r = region_of(t, k)
+        if r.kind == REGION_FRESH:
+            status = refresh(t, r)
+            if failed(status):
+                return status
+    return OK
+
+
+@native_once
+def results_of(t, given, objects):
+    """Set the gradients that a call leaves, count its changes, and make the tuple of what it gives back."""
+    p = program(t.program)
+    for k in range(p.n_bound):
+        h = object_handle(bound_object(t, k, given, objects))
+        if h != 0:
+            for _ in range(bound_of(t, k).n_writes):
+                bump_version(h)
+    n = 0
+    for k in range(p.n_results):
+        n += result_of(t, k).kind == RESULT_OUT
+    made = py_tuple_new(n)
+    n = 0
+    for k in range(p.n_results):
+        x = result_of(t, k)
+        if made == 0:
+            break
+        out = 0
+        if x.kind != RESULT_NO_GRAD:
+            out = tensor_in(t, laid(address_of(x.lies)))
+            if failed(out):
+                py_decref(made)
+                return out
+        if x.kind == RESULT_OUT:
+            item = wrap(out)
+            if item == 0:
+                py_decref(made)
+                return 0
+            py_tuple_set(made, n, item)
+            n += 1
+        else:
+            set_gradient(bound_object(t, x.bound, given, objects), out)
+    return made
+
+
+# --- a call ----------------------------------------------------------------------------------------------------
+
+
+@native
+def forget_given(t):
+    """Know nothing any more of the memory that the call brought."""
+    for k in range(program(t.program).n_regions):
+        r = region_of(t, k)
+        if r.kind == REGION_GIVEN and r.storage != 0:
+            release_storage(r.storage)
+            r.storage = 0
+
+
+@native
+def call_tape(o, given, objects):
+    """Run a bound tape over the tensors that a call brings: the tuple of what it gives back, or a failure.
+
+    `given`: the tensors that came with the call; `objects`: those that are always the same. An int, which says why,
+    where they are not what the program says; nothing was changed then.
+    """
+    enter()
+    handle = context_object(o).tape
+    if handle == 0 or tape(handle).program == 0 or recording():
+        return fail(INTERNAL, handle != 0, 0)
+    t = tape(handle)
+    if t.busy != 0:
+        return py_integer(IN_USE)
+    why = take_given(t, given, objects)
+    if why != 0:
+        forget_given(t)
+        return py_integer(why)
+    t.busy = 1
+    status = prepare(t, given, objects)
+    if not failed(status):
+        status = replay(o, handle)
+    answer = results_of(t, given, objects) if not failed(status) else status
+    forget_given(t)
+    t.busy = 0
+    drain()
+    return answer
