@@ -44,6 +44,7 @@ from fastgrad import (
     amp,
     autograd,
     backends,
+    compiler,
     cuda,
     debug,
     linalg,
@@ -53,6 +54,7 @@ from fastgrad import (
     utils,
     version,
 )
+from fastgrad.compiler import compile
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from fastgrad.autograd.introspect import hooks
 from fastgrad.autograd.modes import (
@@ -107,6 +109,8 @@ __all__ = [
     "autograd",
     "backends",
     "bfloat16",
+    "compile",
+    "compiler",
     "cuda",
     "bool",
     "channels_last",

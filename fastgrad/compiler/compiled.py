@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,16 +12,18 @@ from fastgrad.compiler.guards import Walk
 from fastgrad.compiler.programs import Unrecordable
 from fastgrad.compiler.recordings import Recording
 from fastgrad.compiler.replays import Replay
-from fastgrad.compiler.structure import Flat
+from fastgrad.compiler.structure import HOLE, Flat
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import ANOMALY, MUTATION_HOOKS, NODE_HOOKS, SAVED_HOOKS
-from fastgrad.native.contracts.records import RUNTIME
+from fastgrad.native.contracts.element_types import DTYPES
+from fastgrad.native.contracts.records import RUNTIME, TENSOR
 
 MOST_RECORDINGS = 8
 """Of calls that look alike: if none of so many can be replayed, such calls run eagerly."""
 MOST_SIGNATURES = 64
 """Of a function: calls that look otherwise than so many others run eagerly."""
 _DEFAULT_DTYPE, _CHOSEN = (RUNTIME.fields[name][0] for name in ("default_dtype", "chosen_devices"))
+_DTYPE = TENSOR.fields["dtype"][0]
 _REFUSED_MODES = {
     SAVED_HOOKS: "saved-tensor hooks are in force",
     NODE_HOOKS: "node hooks are in force",
@@ -34,22 +38,28 @@ class Signature:
 
     Attributes
     ----------
+    arguments : str
+        What they bring.
+    objects : list
+        What stands among the arguments by its identity.
     replays : list of Replay
         The one that was used last comes first.
-    n_recorded : int
+    n_recorded, n_eager : int
+        How many calls were recorded, and how many not even that.
     refused : str
         Why such calls are not replayed; empty where they are.
     missed : str
         Why the last call that was not replayed was not.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: str, objects: list[Any]) -> None:
+        self.arguments = arguments
+        self.objects = objects
         self.replays: list[Replay] = []
         self.n_recorded = 0
         self.n_eager = 0
         self.refused = ""
         self.missed = ""
-        self.objects: list[Any] = []
 
     def find(self, given: tuple[Any, ...]) -> tuple[bool, Any]:
         """Replay what fits: whether anything does, and the result."""
@@ -65,6 +75,27 @@ class Signature:
         return False, None
 
 
+_all: weakref.WeakSet[Compiled] = weakref.WeakSet()
+_recording = threading.local()
+
+
+def is_recording() -> bool:
+    """Whether the calling thread records a call."""
+    return getattr(_recording, "depth", 0) > 0
+
+
+def forget_all() -> None:
+    """Let every compiled function forget what was recorded."""
+    for function in list(_all):
+        function.forget()
+
+
+def _described(flat: Flat) -> str:
+    tensors = [f"{DTYPES[rt.field(t, _DTYPE)]}{list(rt.sizes(t))}" for t in flat.tensors]
+    others = "" if all(part is HOLE for part in flat.key[1:]) else f"{flat.structure!r}"
+    return ", ".join([*tensors, *([others] if others else [])]) or "no arguments"
+
+
 class Compiled:
     """A function whose calls are recorded and replayed: what `compile` returns.
 
@@ -75,13 +106,33 @@ class Compiled:
     """
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
         self._function = function
-        self._fullgraph = fullgraph
+        self.fullgraph = fullgraph
         self._signatures: dict[Any, Signature] = {}
-        self._eager_because = ""
+        self.eager_because = ""
+        self._last: Replay | None = None
+        _all.add(self)
+
+    def signatures(self) -> list[Signature]:
+        """Calls that look alike, the first ones first."""
+        return list(self._signatures.values())
+
+    def forget(self) -> None:
+        """Forget what was recorded."""
+        self._last = None
+        self._signatures = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        last = self._last  # calls that bring tensors alone, and look like the last one, take the short way
+        if last is not None and not kwargs and last.guards.hold():
+            answer = rt.call_tape(last.tape, args, last.objects)
+            if type(answer) is tuple:
+                last.n_calls += 1
+                return answer[0] if last.gives_one else last.filled(answer)
+        return self._look_up(args, kwargs)
+
+    def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         mode = rt.get_mode()
         if mode & _ANY_REFUSED or rt.word(_CHOSEN) or rt.capturing() or rt.current_pass():
             return self._eagerly(args, kwargs, self._why_now(mode))
@@ -94,12 +145,13 @@ class Compiled:
         if signature is None:
             if len(self._signatures) >= MOST_SIGNATURES:
                 return self._eagerly(args, kwargs, f"{MOST_SIGNATURES} other signatures were recorded")
-            signature = self._signatures[key] = Signature()
-            signature.objects = flat.objects
+            signature = self._signatures[key] = Signature(_described(flat), flat.objects)
         given = tuple(flat.tensors)
         if signature.replays:
             done, result = signature.find(given)
             if done:
+                first = signature.replays[0]
+                self._last = first if first.is_plain and not kwargs and len(given) == len(args) else None
                 return result
         return self._record(signature, given, args, kwargs)
 
@@ -115,14 +167,22 @@ class Compiled:
         return "a backward pass is under way" if rt.current_pass() else "a device is chosen for new tensors"
 
     def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any], why: str) -> Any:
-        if self._fullgraph and why:
-            raise RuntimeError(f"compile(fullgraph=True): {self._name} cannot be replayed: {why}")
-        self._eager_because = why
+        if self.fullgraph and why:
+            raise RuntimeError(f"compile(fullgraph=True): {self.name} cannot be replayed: {why}")
+        self.eager_because = why
         return self._function(*args, **kwargs)
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """What people call the function."""
         return str(getattr(self._function, "__qualname__", type(self._function).__name__))
+
+    def _recorded_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        _recording.depth = getattr(_recording, "depth", 0) + 1
+        try:
+            return self._function(*args, **kwargs)
+        finally:
+            _recording.depth -= 1
 
     def _record(
         self, signature: Signature, given: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -137,7 +197,7 @@ class Compiled:
                 (why for r in signature.replays if (why := r.guards.first_change())), signature.missed
             )
         walk = Walk()
-        walk.begin(self._function, self._name)
+        walk.begin(self._function, self.name)
         for k, value in enumerate(signature.objects):
             walk.begin(value, f"argument {k}")
         if walk.opaque:
@@ -145,15 +205,15 @@ class Compiled:
             return self._record(signature, given, args, kwargs)
         known = set(map(id, given))
         held = [t for t in walk.tensors if id(t) not in known]
-        recording = Recording(lambda: self._function(*args, **kwargs), given, held)
+        recording = Recording(lambda: self._recorded_call(args, kwargs), given, held)
         signature.n_recorded += 1
         try:
             replay = Replay(recording, walk)
         except Unrecordable as error:
             signature.refused = str(error)
-            if self._fullgraph:
+            if self.fullgraph:
                 raise RuntimeError(
-                    f"compile(fullgraph=True): {self._name} cannot be replayed: {error}"
+                    f"compile(fullgraph=True): {self.name} cannot be replayed: {error}"
                 ) from None
             return recording.result
         signature.replays.insert(0, replay)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import array
 import collections
+import functools
 import random
 import sys
 import sysconfig
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastgrad.native.build.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase, rt
 
 SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), range, slice)
 _OPAQUE = (
@@ -38,6 +39,13 @@ MOST_CHECKS = 100_000
 CHECKS_OF_A_FUNCTION = 400
 """Of so many comparisons is one function made: the compiler of Python takes long for more."""
 
+_NEVER_CALLED = frozenset(
+    f"_{which}{kind}_hooks"
+    for which in ("state_dict", "load_state_dict", "optimizer_state_dict", "optimizer_load_state_dict")
+    for kind in ("_pre", "_post", "")
+)
+"""Attributes of modules and optimizers that neither a call nor a step looks into."""
+
 
 class Check(NamedTuple):
     """A comparison: the Python expression of what is compared, by the names of what is bound, and what it has to be."""
@@ -46,12 +54,13 @@ class Check(NamedTuple):
     expression: str
     names: tuple[tuple[str, Any], ...]
     expected: Any
-    by_value: bool
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two numbers or texts are the same: in type and value, NaN like NaN."""
-    if type(a) is not type(b):
+    """Whether two numbers or texts, or tuples and sets of such, are the same: in type and value, NaN like NaN."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or not isinstance(a, (*SCALARS, tuple, frozenset)):
         return False
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(same, a, b))
@@ -88,14 +97,24 @@ class Walk:
 
     Attributes
     ----------
+    dicts : list
+        Dicts all of whose items are compared: each with the number of them, keys and values.
+    items : list
+        Items of dicts: each a dict, a key and a value.
     checks : list of Check
+        What is compared otherwise.
+    paths : dict
+        What people call a dict, by its identity.
     tensors : list of Tensor
     opaque : list of str
         What cannot be looked into, by its path.
     """
 
     def __init__(self) -> None:
+        self.dicts: list[Any] = []
+        self.items: list[Any] = []
         self.checks: list[Check] = []
+        self.paths: dict[int, str] = {}
         self.tensors: list[Any] = []
         self.opaque: list[str] = []
         self._seen: dict[int, Any] = {}
@@ -106,15 +125,30 @@ class Walk:
         self._todo.append((value, path))
         while self._todo:
             self._visit(*self._todo.pop())
-            if len(self.checks) > MOST_CHECKS:
+            if len(self.checks) + len(self.items) + len(self.dicts) > MOST_CHECKS:
                 self.opaque.append(f"more than {MOST_CHECKS} attributes and items")
                 self._todo.clear()
 
     def _compare(self, path: str, expression: str, value: Any, **names: Any) -> None:
-        by_value = isinstance(value, SCALARS) or (type(value) is tuple and _all_scalars(value))
-        self.checks.append(Check(path, expression, tuple(names.items()), value, by_value))
-        if not by_value:
-            self._todo.append((value, path))
+        self.checks.append(Check(path, expression, tuple(names.items()), value))
+        self._todo.append((value, path))
+
+    def _item(self, own: dict[Any, Any], key: Any, path: str) -> None:
+        value = own[key]
+        self.paths.setdefault(id(own), path)
+        self.items += [own, key, value]
+        self._todo.append((value, _item_path(path, key)))
+
+    def _whole(self, own: dict[Any, Any], path: str, attributes: bool = False) -> None:
+        """All items of a dict, which may be the attributes of an object."""
+        self.paths.setdefault(id(own), path)
+        self.dicts += [own, len(own)]
+        for key, value in list(own.items()):
+            self.dicts += [key, value]
+            if isinstance(key, TensorBase):
+                self.tensors.append(key)
+            if not (attributes and key in _NEVER_CALLED):
+                self._todo.append((value, f"{path}.{key}" if attributes else _item_path(path, key)))
 
     def _visit(self, value: Any, path: str) -> None:
         if id(value) in self._seen or isinstance(value, SCALARS):
@@ -127,14 +161,16 @@ class Walk:
             self._function(value, path)
         elif isinstance(value, types.MethodType):
             self._todo += [(value.__self__, f"{path}.__self__"), (value.__func__, path)]
+        elif isinstance(value, functools.partial):
+            self._todo += [(value.func, path), (value.args, f"{path}.args"), (value.keywords, f"{path}.keywords")]
         elif isinstance(value, (staticmethod, classmethod)):
             self._todo.append((value.__func__, path))
         elif isinstance(value, property):
             self._todo += [(f, path) for f in (value.fget, value.fset) if f is not None]
         elif isinstance(value, type):
-            self._class(value, path)
+            self._class(value)
         elif isinstance(value, dict):
-            self._dict(value, path)
+            self._whole(value, path)
             self._instance(value, path)
         elif isinstance(value, (list, tuple)):
             self._sequence(value, path)
@@ -148,9 +184,8 @@ class Walk:
     def _function(self, function: Any, path: str) -> None:
         if _is_constant_function(function):
             return
-        wrapped = vars(function)
-        if wrapped:
-            self._dict(wrapped, path)
+        if vars(function):
+            self._whole(vars(function), path, attributes=True)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             try:
                 value = cell.cell_contents
@@ -158,56 +193,38 @@ class Walk:
                 self.opaque.append(f"{name} (a variable of {path} that is not set)")
                 continue
             self._compare(f"{name} of {path}", "cell.cell_contents", value, cell=cell)
-        self._compare(f"{path}.__code__", "function.__code__", function.__code__, function=function)
-        self._compare(f"{path}.__defaults__", "function.__defaults__", function.__defaults__, function=function)
-        self._compare(
-            f"{path}.__kwdefaults__", "function.__kwdefaults__", function.__kwdefaults__, function=function
-        )
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            self._compare(f"{path}.{name}", f"function.{name}", getattr(function, name), function=function)
         self._globals(function, path)
 
     def _globals(self, function: Any, path: str) -> None:
         names = list(dict.fromkeys(_names_in(function.__code__)))
         own = function.__globals__
         for name in names:
-            if name not in own:
-                continue
-            value = own[name]
-            if isinstance(value, types.ModuleType):
-                self._module(value, name, names, path)
-            self._compare(f"{name} in {path}", f"globals[{name!r}]", value, globals=own)
+            if name in own:
+                if isinstance(own[name], types.ModuleType):
+                    self._module(own[name], name, names, path)
+                self._item(own, name, f"globals of {function.__module__}")
 
     def _module(self, module: types.ModuleType, name: str, names: list[str], path: str) -> None:
         if module.__name__ in _UNSTEADY or (module is np and "random" in names) or module is np.random:
             self.opaque.append(f"{name} in {path}, which gives other values at each call")
-        if is_constant_module(module):
-            return
-        own = vars(module)
-        for attribute in names:
-            if attribute in own:
-                self._compare(f"{name}.{attribute}", f"own[{attribute!r}]", own[attribute], own=own)
+        if not is_constant_module(module):
+            for attribute in names:
+                if attribute in vars(module):
+                    self._item(vars(module), attribute, name)
 
-    def _class(self, kind: type, path: str) -> None:
+    def _class(self, kind: type) -> None:
         for base in kind.__mro__:
-            module = sys.modules.get(base.__module__)
-            if module is not None and module is not sys.modules.get("__main__") and is_constant_module(module):
+            if _is_constant_class(base):
                 continue
-            own = vars(base)
-            for name, value in own.items():
-                if name in ("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"):
-                    continue
-                self._compare(f"{base.__name__}.{name}", f"own[{name!r}]", value, own=own)
-
-    def _dict(self, value: dict[Any, Any], path: str) -> None:
-        self.checks.append(Check(f"len({path})", "len(d)", (("d", value),), len(value), by_value=True))
-        self.checks.append(Check(f"the keys of {path}", "tuple(d)", (("d", value),), tuple(value), by_value=True))
-        for key, item in list(value.items()):
-            if isinstance(key, TensorBase):
-                self.tensors.append(key)
-            self._compare(f"{path}[{key!r}]" if isinstance(key, SCALARS) else f"{path}[...]", "d[key]", item, d=value, key=key)
+            for name, value in vars(base).items():
+                if name not in ("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"):
+                    self._compare(f"{base.__name__}.{name}", f"own[{name!r}]", value, own=vars(base))
 
     def _sequence(self, value: Any, path: str) -> None:
         if isinstance(value, list):
-            self.checks.append(Check(f"len({path})", "len(x)", (("x", value),), len(value), by_value=True))
+            self.checks.append(Check(f"len({path})", "len(x)", (("x", value),), len(value)))
         for k, item in enumerate(value):
             self._compare(f"{path}[{k}]", f"x[{k}]", item, x=value)
         self._instance(value, path)
@@ -216,14 +233,13 @@ class Walk:
         for item in value:
             if not isinstance(item, SCALARS):
                 self._todo.append((item, f"an element of {path}"))
-        self.checks.append(Check(f"the elements of {path}", "frozenset(x)", (("x", value),), frozenset(value), by_value=True))
+        if isinstance(value, set):
+            self.checks.append(Check(f"the elements of {path}", "frozenset(x)", (("x", value),), frozenset(value)))
 
     def _instance(self, value: Any, path: str) -> None:
         own = getattr(value, "__dict__", None)
-        if isinstance(own, dict) and own:
-            for name, item in list(own.items()):
-                self._compare(f"{path}.{name}", f"own[{name!r}]", item, own=own)
-            self.checks.append(Check(f"attributes of {path}", "len(own)", (("own", own),), len(own), by_value=True))
+        if isinstance(own, dict):
+            self._whole(own, path, attributes=True)
         for base in type(value).__mro__:
             for name in _slots(base):
                 if hasattr(value, name):
@@ -231,50 +247,97 @@ class Walk:
         self._todo.append((type(value), type(value).__name__))
 
 
-def _slots(base: type) -> tuple[str, ...]:
+def _item_path(path: str, key: Any) -> str:
+    return f"{path}[{key!r}]" if isinstance(key, SCALARS) else f"{path}[...]"
+
+
+def _is_constant_class(base: type) -> bool:
     module = sys.modules.get(base.__module__)
-    if module is not None and module is not sys.modules.get("__main__") and is_constant_module(module):
+    return module is not None and module is not sys.modules.get("__main__") and is_constant_module(module)
+
+
+def _slots(base: type) -> tuple[str, ...]:
+    if _is_constant_class(base):
         return ()
     names = vars(base).get("__slots__", ())
     names = (names,) if isinstance(names, str) else tuple(names)
     return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
 
-def _all_scalars(value: tuple[Any, ...]) -> bool:
-    return all(isinstance(v, SCALARS) or (type(v) is tuple and _all_scalars(v)) for v in value)
-
-
 class Guards:
-    """The comparisons of a walk as compiled functions."""
+    """The comparisons of a walk."""
 
     def __init__(self, walk: Walk) -> None:
-        self.checks = walk.checks
-        self._functions = [
-            _compiled(self.checks[k : k + CHECKS_OF_A_FUNCTION])
-            for k in range(0, len(self.checks), CHECKS_OF_A_FUNCTION)
+        self._dicts, self._items = tuple(walk.dicts), tuple(walk.items)
+        self._paths = walk.paths
+        self._checks = walk.checks
+        checks = walk.checks
+        functions = [
+            _compiled(checks[k : k + CHECKS_OF_A_FUNCTION]) for k in range(0, len(checks), CHECKS_OF_A_FUNCTION)
         ]
+        self._others = functions[0] if len(functions) == 1 else lambda: all(hold() for hold in functions)
+
+    def __len__(self) -> int:
+        return len(self._checks) + len(self._items) // 3 + len(self._dicts) // 2
 
     def hold(self) -> bool:
         """Whether all that was compared is as it was."""
-        for function in self._functions:
-            if not function():
+        while (place := rt.first_difference(self._dicts, self._items)) >= 0:
+            if not self._is_equal(place):
                 return False
+        return self._others()
+
+    def _is_equal(self, place: int) -> bool:
+        """Whether another object at a place is a number or text of the same value; then it is expected from now on."""
+        value = self._now(place)
+        both = [*self._dicts, *self._items]
+        if not isinstance(value, SCALARS) or not same(value, both[place]):
+            return False
+        if place < len(self._dicts) and isinstance(both[place - 1], dict) and both[place] == len(both[place - 1]):
+            return False  # it is the number of the items that is the same; their keys are not
+        both[place] = value
+        self._dicts, self._items = tuple(both[: len(self._dicts)]), tuple(both[len(self._dicts) :])
         return True
+
+    def _owner(self, place: int) -> tuple[Any, Any]:
+        """The dict and the key of what stands at a place; the key is `_owner` for the number of the items."""
+        if place >= len(self._dicts):
+            k = place - len(self._dicts)
+            return self._items[k - 2], self._items[k - 1]
+        at = 0
+        while (end := at + 2 + 2 * self._dicts[at + 1]) <= place:
+            at = end
+        return self._dicts[at], self._owner if place == at + 1 else self._dicts[place - 1]
+
+    def _now(self, place: int) -> Any:
+        own, key = self._owner(place)
+        return own.get(key) if key is not self._owner else None
 
     def first_change(self) -> str:
         """What is not as it was, for people; empty if all is."""
-        for check in self.checks:
+        while (place := rt.first_difference(self._dicts, self._items)) >= 0:
+            if self._is_equal(place):
+                continue
+            own, key = self._owner(place)
+            path = self._paths[id(own)]
+            if key == self._owner:
+                return f"{path} has other names or keys, or another number of them"
+            expected = (*self._dicts, *self._items)[place]
+            return _change(_item_path(path, key), own.get(key), expected)
+        for check in self._checks:
             try:
-                value = eval(check.expression, {}, dict(check.names))  # noqa: S307 - the text is ours
+                value = eval(check.expression, {}, dict(check.names))
             except Exception:  # noqa: BLE001 - whatever was deleted
                 return f"{check.path} is gone"
-            if value is check.expected:
-                continue
-            if not check.by_value:
-                return f"{check.path} is another object"
-            if not same(value, check.expected):
-                return f"{check.path} was {check.expected!r} and is {value!r}"
+            if value is not check.expected and not same(value, check.expected):
+                return _change(check.path, value, check.expected)
         return ""
+
+
+def _change(path: str, value: Any, expected: Any) -> str:
+    if isinstance(expected, SCALARS) and isinstance(value, SCALARS):
+        return f"{path} was {expected!r} and is {value!r}"
+    return f"{path} is another object"
 
 
 def _compiled(checks: list[Check]) -> Callable[[], bool]:
@@ -290,28 +353,22 @@ def _compiled(checks: list[Check]) -> Callable[[], bool]:
 
     lines = []
     for check in checks:
-        expression = check.expression
-        bound = {name: name_of(value) for name, value in check.names}
-        expression = _renamed(expression, bound)
+        expression = _renamed(check.expression, {name: name_of(value) for name, value in check.names})
         expected = name_of(check.expected)
         text = f"{expression} is {expected}"
-        if check.by_value:
+        if isinstance(check.expected, (*SCALARS, frozenset, tuple)):
             text = f"({text} or same({expression}, {expected}))"
         lines.append(text)
     body = "\n            and ".join(lines) or "True"
-    source = f"def hold():\n    try:\n        return ({body})\n    except Exception:\n        return False\n"
-    exec(source, scope)  # noqa: S102 - the text is ours
+    exec(f"def hold():\n    try:\n        return ({body})\n    except Exception:\n        return False\n", scope)
     return scope["hold"]  # type: ignore[no-any-return]
 
 
 def _renamed(expression: str, names: dict[str, str]) -> str:
-    """An expression of one of the few forms above with other names for what is bound."""
-    head, bracket, rest = expression.partition("[")
-    if bracket and head in names:
-        inner = rest[:-1]
-        return f"{names[head]}[{names.get(inner, inner)}]"
-    if "(" in expression:
-        called, _, rest = expression.partition("(")
-        return f"{called}({names[rest[:-1]]})"
-    head, dot, rest = expression.partition(".")
-    return f"{names[head]}{dot}{rest}"
+    """An expression of one of the forms ``f(x)``, ``x[...]`` and ``x.name`` with another name for `x`."""
+    for opening in "[.":
+        head, mark, rest = expression.partition(opening)
+        if mark and head in names:
+            return f"{names[head]}{mark}{rest}"
+    called, _, rest = expression.partition("(")
+    return f"{called}({names[rest[:-1]]})"

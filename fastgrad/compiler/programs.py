@@ -14,6 +14,7 @@ from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.flags import REQUIRES_GRAD
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import (
+    ANY_MODE,
     BOUND,
     HOOK_CELL,
     LAID,
@@ -215,14 +216,22 @@ class Program:
         The tensors that come with each call, and those that are always the same.
     outputs : list of Tensor
         What a call gives back, in memory that the capture made or of the tensors above.
+    modes : tuple of int, optional
+        The modes of the thread and the default dtype in which it may be called; any if not given.
     """
 
     def __init__(
-        self, tape: Any, given: Sequence[Before], held: Sequence[Before], outputs: Sequence[Any]
+        self,
+        tape: Any,
+        given: Sequence[Before],
+        held: Sequence[Before],
+        outputs: Sequence[Any],
+        modes: tuple[int, int] | None = None,
     ) -> None:
         self.tape = tape
         self.given, self.held = list(given), list(held)
         self.outputs = list(outputs)
+        self.modes = modes
         self.entries = entries_of(tape)
         self.regions = Regions()
         self.made: list[int] = []
@@ -290,7 +299,8 @@ class Program:
         for k, region in enumerate(self.regions.all):
             regions.append([region.kind, region.nbytes, len(links), len(region.links), region.base, 0])
             links += [[8 * place, k] for place in region.links]
-        head = [len(regions), len(links), len(bound), len(self.given), len(results)]
+        mode, dtype = self.modes or (ANY_MODE, 0)
+        head = [len(regions), len(links), len(bound), len(self.given), len(results), mode, dtype]
         parts = ((head,), regions, links, bound, results)
         found = [word for part in parts for words in part for word in words]
         expected = PROGRAM.words + len(regions) * REGION.words + 2 * len(links)

@@ -34,6 +34,7 @@ _REFUSALS = (
     "has another dtype, other sizes or other strides",
     "shares memory with another one in another way",
     "has a gradient where it had none, none where it had one, or one that lies otherwise",
+    "other modes are on",
 )
 
 
@@ -96,9 +97,11 @@ class Recording:
         if any(before.history for before in self.held):
             raise Unrecordable("a tensor from outside has a history: let it be an argument")
 
-    def program(self, outputs: Sequence[Any], numbers: Tape | None = None) -> Program:
+    def program(
+        self, outputs: Sequence[Any], numbers: Tape | None = None, modes: tuple[int, int] | None = None
+    ) -> Program:
         """What binds the tape to the tensors of a call; not bound yet."""
-        program = Program(self.tape, self.given, self.held, outputs)
+        program = Program(self.tape, self.given, self.held, outputs, modes)
         for entry in program.entries:
             if entry.cell == HOOK_CELL:
                 continue
@@ -130,7 +133,7 @@ class Bound:
     def refusal(self, answer: int) -> str:
         """What an int says for which `call` returns it."""
         k, reason = divmod(answer, 16)
-        if reason < 2:
+        if reason in (0, 1, 7):
             return _REFUSALS[reason]
         n = self.n_given
         return f"{f'tensor {k} of the arguments' if k < n else f'tensor {k - n} from outside'} {_REFUSALS[reason]}"

@@ -9,8 +9,11 @@ from fastgrad.compiler.differentiation import Backward, Call, CompiledFunction, 
 from fastgrad.compiler.guards import Guards, Walk
 from fastgrad.compiler.programs import Unrecordable
 from fastgrad.compiler.recordings import Bound, Recording, has_history, is_freed, wants_gradient
-from fastgrad.compiler.structure import Flat, filled
+from fastgrad.compiler.structure import HOLE, Flat, filled
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.records import RUNTIME
+
+_DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
 
 
 class Replay:
@@ -28,6 +31,10 @@ class Replay:
         How often it was replayed.
     first
         What the recorded call returns.
+    is_plain : bool
+        Whether what the function returns has no history, and holds no tensor that came or is held.
+    gives_one : bool
+        Whether it is a tensor, and plain.
 
     Raises
     ------
@@ -55,12 +62,15 @@ class Replay:
         if outputs and not is_freed(outputs):
             self._backward = Backward(recording, outputs, [around[k] for k in self._wanted])
         saved = self._backward.saved if self._backward else []
-        program = recording.program([*own, *saved])
+        modes = rt.get_mode(), rt.word(_DEFAULT_DTYPE)
+        program = recording.program([*own, *saved], modes=modes)
         program.refuse_shared(outputs)
         self.bound = Bound(program)
         self.guards = Guards(walk)
         self.n_calls = 0
-        self._plain = not self._with_history and all(place is None for place in self._same)
+        self.tape, self.objects = self.bound.tape, self.bound.objects
+        self.is_plain = not self._with_history and all(place is None for place in self._same)
+        self.gives_one = self.is_plain and self._structure is HOLE
         given = tuple(before.tensor for before in recording.given)
         self.first = self._result(given, [*map(rt.where_it_lies, own), *saved])
 
@@ -71,9 +81,11 @@ class Replay:
             if type(answer) is int:
                 return False, self.bound.refusal(answer)
             self.n_calls += 1
-            if self._plain:
-                return True, filled(self._structure, answer)
-            return True, self._result(given, answer)
+            return True, self.filled(answer) if self.is_plain else self._result(given, answer)
+
+    def filled(self, answer: Sequence[Any]) -> Any:
+        """What the function returns where that has no history, and holds no tensor of the arguments."""
+        return filled(self._structure, answer)
 
     def _result(self, given: Sequence[Any], answer: Sequence[Any]) -> Any:
         own, around = list(answer[: self._n_own]), (*given, *self.bound.objects)

@@ -144,6 +144,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("memory_of", "tensor", "tensor", _TAPES),
     row("bind_tape", "context, tuple, tensor", "count", _TAPES),
     row("call_tape", "context, tuple, tuple", "object", _TAPES),
+    row("first_difference", "tuple, tuple", "int", "python.guards"),
     row("replay", "context", "count", "python.entries:replay_tape"),
     # the slots of Python types
     row("operator", "int, int, int", "inner", _OPERATORS),

@@ -102,9 +102,11 @@ BOUND = Part("bound", flags=1, history=1, n_writes=1, grad=1, lies=LAID.words, g
 RESULT_OUT, RESULT_GRAD, RESULT_NO_GRAD = range(3)
 RESULT = Part("result", kind=1, bound=1, lies=LAID.words)
 """What a call leaves: a tensor that it gives back, or a gradient, or none, of a tensor that it got."""
-PROGRAM = Part("program", n_regions=1, n_links=1, n_bound=1, n_given=1, n_results=1)
+PROGRAM = Part("program", n_regions=1, n_links=1, n_bound=1, n_given=1, n_results=1, mode=1, default_dtype=1)
 """The head of a program: how many regions, links, tensors that a call brings (of which the first `n_given` come with
-each call, the others are always the same) and results follow."""
+each call, the others are always the same) and results follow; in which modes it may be called, outside of passes, or
+`ANY_MODE`."""
+ANY_MODE = -1
 TAPE_HOOKS = 256
 """Added to the number of a device: hooks are called again."""
 HOOK_CELL = -1

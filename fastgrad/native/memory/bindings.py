@@ -29,7 +29,7 @@ from fastgrad.native.contracts.records import (
 )
 from fastgrad.native.contracts.status import OK
 from fastgrad.native.memory.devices import HOST
-from fastgrad.native.memory.references import drop, release_storage, retain
+from fastgrad.native.memory.references import release_storage, retain
 from fastgrad.native.memory.storages import new_storage
 from fastgrad.native.memory.tapes import HEAD_BYTES, PROGRAM_BYTES, launched, program, region
 
@@ -204,12 +204,3 @@ def hold(r, handle):
     if r.kind != REGION_GIVEN:
         r.storage = handle
         retain(handle)
-
-
-@native
-def let_go_of_capture(t):
-    """Drop the memory that the capture kept; the regions hold what is needed of it."""
-    n = t.n_kept
-    t.n_kept = 0
-    for k in range(n):
-        drop(words(t.kept)[k])

@@ -12,7 +12,7 @@ from fastgrad.native.memory.devices import allocate_memory
 from fastgrad.native.memory.places import enlist
 from fastgrad.native.memory.records import WORDS_STORAGE, new_record, retire_record
 from fastgrad.native.memory.references import drop
-from fastgrad.native.memory.tapes import keep_for_tape, note_read, recording
+from fastgrad.native.memory.tapes import MADE, keep_for_tape, note_read, recording
 
 
 @native
@@ -35,7 +35,7 @@ def new_storage(nbytes, dtype, device):
     s.data = data
     if DEBUG:
         enlist(handle)
-    if recording() and failed(keep_for_tape(handle)):
+    if recording() and failed(keep_for_tape(handle, MADE)):
         drop(handle)
         return NO_MEMORY
     return handle
@@ -57,7 +57,7 @@ def foreign_storage(data, nbytes, dtype, device, owner):
         if DEBUG and data != 0:
             enlist(handle)
         note_read()
-        if recording() and failed(keep_for_tape(handle)):
+        if recording() and failed(keep_for_tape(handle, MADE)):
             drop(handle)
             return NO_MEMORY
     return handle

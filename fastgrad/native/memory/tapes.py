@@ -30,8 +30,9 @@ from fastgrad.native.contracts.status import OK
 from fastgrad.native.memory.buffers import deallocate, grow, room
 from fastgrad.native.memory.parts import CELLS
 from fastgrad.native.memory.records import WORDS_TAPE, new_tape_record, retire_record
-from fastgrad.native.memory.references import drop, release_storage, retain
+from fastgrad.native.memory.references import drain, drop, release_storage, retain
 
+MADE = 1  # added to the handle of a kept storage: the capture made it
 HEAD_WORDS = LAUNCHED.words
 HEAD_BYTES = HEAD_WORDS * 8
 launched = caster(LAUNCHED)
@@ -156,12 +157,20 @@ def release_regions(t):
 
 
 @native
+def drop_kept(t):
+    """Let go of the memory that the capture made or wrote to."""
+    n = t.n_kept
+    t.n_kept = 0
+    for k in range(n):
+        drop(words(t.kept)[k] & ~MADE)
+
+
+@native
 def release_tape(handle):
     """Give the memory of a tape back, whose graphs are gone."""
     end_tape(handle)
     t = tape(handle)
-    for k in range(t.n_kept):
-        drop(words(t.kept)[k])
+    drop_kept(t)
     if t.kept != 0:
         deallocate(t.kept, t.cap_kept * 8)
     if t.words != 0:
@@ -170,6 +179,7 @@ def release_tape(handle):
         deallocate(t.pieces, t.cap_pieces * 8)
     if t.program != 0:
         release_regions(t)
+        drain()
         deallocate(t.program, t.n_program * 8)
     retire_record(handle, TAPE_KIND, WORDS_TAPE)
 
@@ -214,10 +224,10 @@ def append_entry(cell, frame, n_words, work, drew):
 
 
 @native_once
-def keep_for_tape(handle):
+def keep_for_tape(handle, made):
     """Let the tape that records hold a storage that its launches write to, so that a replay finds it in place.
 
-    A status; see Note [Captures].
+    `made`: `MADE` for one that is made now, zero for one from before. A status; see Note [Captures].
     """
     t = tape(runtime().tape)
     if t.device != 0:
@@ -228,7 +238,7 @@ def keep_for_tape(handle):
         return fresh
     t.kept = fresh
     t.cap_kept = cap
-    words(t.kept)[t.n_kept] = handle
+    words(t.kept)[t.n_kept] = handle | made
     t.n_kept += 1
     retain(handle)
     return OK

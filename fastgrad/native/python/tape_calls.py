@@ -9,6 +9,7 @@ from fastgrad.native.base.intrinsics import (
     address_of,
     context_object,
     native,
+    native_inline,
     native_once,
     runtime,
     storage,
@@ -37,6 +38,7 @@ from fastgrad.native.contracts.flags import (
     WRAPPED_NUMBER,
 )
 from fastgrad.native.contracts.records import (
+    ANY_MODE,
     REGION_FRESH,
     REGION_GIVEN,
     RESULT_NO_GRAD,
@@ -44,11 +46,11 @@ from fastgrad.native.contracts.records import (
 )
 from fastgrad.native.contracts.status import INTERNAL, OK
 from fastgrad.native.memory.bindings import (
+    REGION_BYTES,
     bound_of,
     hold,
     is_right,
     laid,
-    let_go_of_capture,
     move,
     refresh,
     region_of,
@@ -58,7 +60,7 @@ from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drain, drop, release_storage, retain
 from fastgrad.native.memory.replays import replay
-from fastgrad.native.memory.tapes import program, recording
+from fastgrad.native.memory.tapes import MADE, PROGRAM_BYTES, drop_kept, program, recording
 from fastgrad.native.objects.handles import object_handle, wrap
 from fastgrad.native.tensors.tensors import blank_tensor, bump_version, count_elements, is_contiguous
 
@@ -66,7 +68,7 @@ COMPARED = REQUIRES_GRAD | RETAINS_GRAD | INFERENCE | LEAF_HOOKS | LEAF_POST_HOO
 """Flags of a tensor that what a call does may depend on."""
 
 # Why a call was refused; what is wrong with which tensor is 16 times its number plus one of these.
-ANOTHER_NUMBER, IN_USE, NOT_A_TENSOR, OTHER_FLAGS, OTHER_LAYOUT, OTHER_MEMORY, OTHER_GRADIENT = range(7)
+ANOTHER_NUMBER, IN_USE, NOT_A_TENSOR, OTHER_FLAGS, OTHER_LAYOUT, OTHER_MEMORY, OTHER_GRADIENT, OTHER_MODE = range(8)
 
 
 # --- what Python sees of a tape --------------------------------------------------------------------------------
@@ -157,20 +159,25 @@ def memory_of(h):
 
 @native
 def tape_memory(o):
-    """The memory that a tape keeps, as a tuple of tensors of bytes; the same storage may stand there several times."""
+    """The memory that was made while a context recorded, as a tuple of tensors of bytes."""
     enter()
     handle = context_object(o).tape
-    n = tape(handle).n_kept if handle != 0 else 0
+    n = 0
+    for k in range(tape(handle).n_kept if handle != 0 else 0):
+        n += words(tape(handle).kept)[k] & MADE
     made = py_tuple_new(n)
-    for k in range(n):
-        if made == 0:
-            break
-        out = over_storage(words(tape(handle).kept)[k])
+    n = 0
+    for k in range(tape(handle).n_kept if handle != 0 else 0):
+        kept = words(tape(handle).kept)[k]
+        if made == 0 or not kept & MADE:
+            continue
+        out = over_storage(kept & ~MADE)
         item = wrap(out) if not failed(out) else 0
         if item == 0:
             py_decref(made)
             return out if failed(out) else 0
-        py_tuple_set(made, k, item)
+        py_tuple_set(made, n, item)
+        n += 1
     return made
 
 
@@ -207,7 +214,7 @@ def bind_tape(o, memory, source):
         return fail(INTERNAL, n, words(p.data)[0] if n > 0 else 0)
     for k in range(py_tuple_size(memory)):
         hold(region_of(t, k), tensor(object_handle(py_tuple_item(memory, k))).storage)
-    let_go_of_capture(t)
+    drop_kept(t)
     drain()
     return OK
 
@@ -216,7 +223,7 @@ def bind_tape(o, memory, source):
 def set_bases(t, memory):
     """Note where regions begin. False if something is no tensor of the host's, or there are too few words."""
     n = py_tuple_size(memory)
-    if t.n_program < 8 + n * 6:
+    if t.n_program < PROGRAM_BYTES // 8 + n * REGION_BYTES // 8:
         return False
     for k in range(n):
         h = object_handle(py_tuple_item(memory, k))
@@ -423,6 +430,16 @@ def forget_given(t):
             r.storage = 0
 
 
+@native_inline
+def may_be_called(p):
+    """Whether the modes of the thread are those that a program is for."""
+    rt = runtime()
+    if p.mode == ANY_MODE:
+        return True
+    same = rt.mode == p.mode and rt.default_dtype == p.default_dtype
+    return same and rt.chosen_devices == 0 and rt.current_task == 0
+
+
 @native
 def call_tape(o, given, objects):
     """Run a bound tape over the tensors that a call brings: the tuple of what it gives back, or a failure.
@@ -432,11 +449,13 @@ def call_tape(o, given, objects):
     """
     enter()
     handle = context_object(o).tape
-    if handle == 0 or tape(handle).program == 0 or recording():
+    if handle == 0 or tape(handle).program == 0:
         return fail(INTERNAL, handle != 0, 0)
     t = tape(handle)
     if t.busy != 0:
         return py_integer(IN_USE)
+    if runtime().tape != 0 or not may_be_called(program(t.program)):
+        return py_integer(OTHER_MODE)
     why = take_given(t, given, objects)
     if why != 0:
         forget_given(t)

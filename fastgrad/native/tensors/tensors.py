@@ -385,7 +385,7 @@ def bump_version(handle):
     """Count a change of the memory under a tensor."""
     storage(counter_of(handle)).version += 1
     if recording():
-        keep_for_tape(tensor(handle).storage)
+        keep_for_tape(tensor(handle).storage, 0)
 
 
 @native

@@ -1,0 +1,739 @@
+"""`compile`: calls that are replayed do what calls do."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import fastgrad as fg
+import fastgrad.nn.functional as F
+from fastgrad import nn
+
+
+def replays(function):
+    return [s.n_replayed for s in fg.compile.explain(function).signatures]
+
+
+def refused(function):
+    return [s.refused for s in fg.compile.explain(function).signatures]
+
+
+def grads(module):
+    return [None if p.grad is None else p.grad.clone() for p in module.parameters()]
+
+
+def equal(a, b):
+    if isinstance(a, fg.Tensor):
+        same = fg.equal(a.detach(), b.detach()) or np.array_equal(
+            a.detach().numpy(), b.detach().numpy(), equal_nan=a.dtype.is_floating_point
+        )
+        return a.dtype == b.dtype and same and a.requires_grad == b.requires_grad
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(equal(a[k], b[k]) for k in a)
+    return type(a) is type(b) and a == b
+
+
+def net(seed=0, norm=False, dropout=0.0):
+    fg.manual_seed(seed)
+    layers = [nn.Linear(6, 8), nn.GELU()]
+    if norm:
+        layers.append(nn.BatchNorm1d(8))
+    if dropout:
+        layers.append(nn.Dropout(dropout))
+    return nn.Sequential(*layers, nn.Linear(8, 3))
+
+
+# --- functions that compute -------------------------------------------------------------------------------------
+
+
+def test_a_function_without_gradients():
+    calls = []
+
+    def f(x, y, scale=2.0):
+        calls.append  # noqa: B018 - read, not called
+        return x * y + scale, [x.sum(), (y - x).relu()], {"n": 3}
+
+    compiled = fg.compile(f)
+    for k in range(5):
+        x, y = fg.randn(4, 3), fg.randn(4, 3)
+        assert equal(compiled(x, y), f(x, y))
+        assert equal(compiled(x, y, scale=3.0), f(x, y, scale=3.0))
+        assert equal(compiled(y=y, x=x), f(x, y))
+        assert k == 0 or replays(compiled) == [k, k, k]
+
+
+def test_what_a_call_gave_is_not_overwritten():
+    compiled = fg.compile(lambda x: (x + 1, x * 2))
+    kept = [compiled(fg.full((3,), float(k))) for k in range(6)]
+    assert [[a.tolist(), b.tolist()] for a, b in kept] == [[[k + 1.0] * 3, [k * 2.0] * 3] for k in range(6)]
+    views = [compiled(fg.full((3,), float(k)))[0][1:] for k in range(4)]
+    assert [v.tolist() for v in views] == [[k + 1.0] * 2 for k in range(4)]
+    array = compiled(fg.zeros(3))[0].numpy()
+    compiled(fg.full((3,), 9.0))
+    assert array.tolist() == [1, 1, 1]
+
+
+def test_memory_is_used_again_where_nobody_holds_it():
+    compiled = fg.compile(lambda x: x * 2)
+    x = fg.randn(1000)
+    for _ in range(3):
+        compiled(x)
+    before = fg.debug.live()
+    for _ in range(10):
+        compiled(x)
+    assert fg.debug.live() == before
+
+
+def test_a_result_that_is_an_argument():
+    w = fg.ones(2)
+
+    def f(x):
+        return x, w, x + w
+
+    compiled = fg.compile(f)
+    for _ in range(3):
+        x = fg.randn(2)
+        a, b, c = compiled(x)
+        assert a is x
+        assert b is w
+        assert fg.equal(c, x + w)
+    assert replays(compiled) == [2]
+
+
+def test_views_of_arguments():
+    compiled = fg.compile(lambda x: (x[1:], x.t(), x.reshape(-1)))
+    for _ in range(3):
+        x = fg.randn(3, 2)
+        a, b, c = compiled(x)
+        x.fill_(7)
+        assert a.tolist() == [[7, 7], [7, 7]]
+        assert b.shape == (2, 3)
+        assert set(b.flatten().tolist()) == {7} == set(c.tolist())
+    assert replays(compiled) == [2]
+
+
+def test_changes_in_place():
+    state = fg.zeros(3)
+
+    def f(x):
+        state.add_(x)
+        x.mul_(2)
+        return state * 1
+
+    compiled = fg.compile(f)
+    total = fg.zeros(3)
+    for k in range(4):
+        x = fg.full((3,), float(k + 1))
+        version = state._version
+        total += x
+        assert compiled(x).tolist() == total.tolist() == state.tolist()
+        assert x.tolist() == [2.0 * (k + 1)] * 3
+        assert state._version == version + 1
+        assert x._version == 1
+    assert replays(compiled) == [3]
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (5, 1)])
+def test_sizes(shape):
+    compiled = fg.compile(lambda x: (x * 2 + 1, x.sum(), x.exp()))
+    for _ in range(3):
+        x = fg.randn(*shape)
+        assert equal(compiled(x), (x * 2 + 1, x.sum(), x.exp()))
+    assert replays(compiled) == [2]
+
+
+def test_strides_and_offsets():
+    compiled = fg.compile(lambda x: x.exp().sum(0))
+    base = fg.randn(6, 8)
+    for x in (base, base[1:4], base[2:5], base.t(), base[:, ::2], base[::2], base[1:4].clone(), base[1:4, 1:3]):
+        assert equal(compiled(x), x.exp().sum(0))
+        assert equal(compiled(x), x.exp().sum(0))
+    assert all(n > 0 for n in replays(compiled))
+
+
+def test_arguments_that_share_memory():
+    def f(x, y):
+        x.add_(1)
+        return x * y
+
+    compiled = fg.compile(f)
+    for _ in range(2):
+        a, b = fg.randn(4), fg.randn(4)
+        expected = (a + 1) * b
+        assert fg.equal(compiled(a, b), expected)
+    one = fg.randn(4)
+    expected = (one + 1) * (one + 1)
+    assert fg.equal(compiled(one, one), expected)
+    whole = fg.randn(6)
+    x, y = whole[:4], whole[2:]
+    twin = whole.clone()
+    expected = f(twin[:4], twin[2:])
+    assert fg.equal(compiled(x, y), expected)
+
+
+# --- steps -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [
+    lambda p: fg.optim.SGD(p, lr=0.1), lambda p: fg.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+    lambda p: fg.optim.Adam(p, lr=0.01), lambda p: fg.optim.AdamW(p, lr=0.01, amsgrad=True),
+    lambda p: fg.optim.RMSprop(p, lr=0.01, momentum=0.1), lambda p: fg.optim.Adagrad(p),
+], ids=["sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad"])  # fmt: skip
+@pytest.mark.parametrize("to_none", [True, False])
+def test_a_step_of_training(make, to_none):
+    models = [net(), net()]
+    optimizers = [make(m.parameters()) for m in models]
+
+    def step(model, optimizer, x, y):
+        optimizer.zero_grad(set_to_none=to_none)
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    compiled = fg.compile(functools.partial(step, models[0], optimizers[0]))
+    for _ in range(8):
+        x, y = fg.randn(5, 6), fg.randint(0, 3, (5,))
+        a, b = compiled(x, y), step(models[1], optimizers[1], x, y)
+        assert fg.equal(a, b)
+        assert all(map(equal, models[0].parameters(), models[1].parameters()))
+        assert equal(grads(models[0]), grads(models[1]))
+    assert sum(replays(compiled)) >= 5
+    assert refused(compiled) == [""]
+
+
+def test_gradients_that_somebody_holds_stay():
+    w = fg.ones(3, requires_grad=True)
+
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    compiled = fg.compile(step)
+    kept = []
+    for k in range(5):
+        compiled(fg.full((3,), float(k)))
+        kept.append(w.grad)
+    assert [g.tolist() for g in kept] == [[k] * 3 for k in range(5)]
+
+
+def test_gradients_that_add_up():
+    w, twin = fg.ones(3, requires_grad=True), fg.ones(3, requires_grad=True)
+    compiled = fg.compile(lambda x: (w * x).sum().backward())
+    for k in range(6):
+        x = fg.full((3,), k + 0.5)
+        held = w.grad
+        compiled(x)
+        (twin * x).sum().backward()
+        assert fg.equal(w.grad, twin.grad)
+        assert held is None or held is w.grad
+    w.grad = None
+    compiled(x)
+    assert fg.equal(w.grad, x)
+    w.grad = fg.zeros(3)
+    compiled(x)
+    assert fg.equal(w.grad, x)
+
+
+def test_norms_and_dropout():
+    models = [net(norm=True, dropout=0.4), net(norm=True, dropout=0.4)]
+    optimizers = [fg.optim.SGD(m.parameters(), lr=0.1) for m in models]
+
+    def step(k, x):
+        optimizers[k].zero_grad()
+        loss = models[k](x).square().mean()
+        loss.backward()
+        optimizers[k].step()
+        return loss.detach()
+
+    compiled = fg.compile(lambda x: step(0, x))
+    losses = []
+    for k in range(6):
+        x = fg.ones(5, 6) * (k % 2)
+        fg.manual_seed(k)
+        a = compiled(x)
+        after = fg.rand(2)
+        fg.manual_seed(k)
+        b = step(1, x)
+        assert fg.equal(a, b)
+        assert fg.equal(after, fg.rand(2))
+        losses.append(a.item())
+        assert all(map(equal, models[0].buffers(), models[1].buffers()))
+    assert len(set(losses)) == 6
+    models[0].eval()
+    models[1].eval()
+    assert fg.equal(compiled(x), step(1, x))
+    assert refused(compiled) == [""]
+
+
+def test_a_loss_whose_graph_the_step_freed():
+    w = fg.ones(2, requires_grad=True)
+
+    def step(x):
+        w.grad = None
+        loss = (w * w * x).sum()
+        loss.backward()
+        return loss
+
+    compiled = fg.compile(step)
+    for _ in range(4):
+        loss = compiled(fg.ones(2))
+        assert loss.requires_grad
+        assert not loss.is_leaf
+        with pytest.raises(RuntimeError, match="second time"):
+            loss.backward()
+    assert replays(compiled) == [2]
+
+
+# --- functions with a history ----------------------------------------------------------------------------------
+
+
+def test_the_backward_of_a_module():
+    model, twin = net(), net()
+    compiled = fg.compile(model)
+    for _ in range(4):
+        x = fg.randn(5, 6, requires_grad=True)
+        y = x.detach().requires_grad_()
+        model.zero_grad()
+        twin.zero_grad()
+        a, b = compiled(x), twin(y)
+        assert fg.equal(a, b)
+        a.square().sum().backward()
+        b.square().sum().backward()
+        assert fg.equal(x.grad, y.grad)
+        assert equal(grads(model), grads(twin))
+    assert replays(compiled) == [3]
+
+
+def test_calls_that_wait_for_their_backward():
+    w = fg.randn(3, requires_grad=True)
+    f = lambda x: (x * w).tanh()  # noqa: E731
+    compiled = fg.compile(f)
+    for _ in range(3):
+        xs = [fg.randn(3, requires_grad=True) for _ in range(4)]
+        outs = [compiled(x) for x in xs]
+        for k in (2, 0, 3, 1):
+            w.grad = None
+            outs[k].sum().backward(retain_graph=True)
+            x = xs[k].detach().requires_grad_()
+            own = w.detach().requires_grad_()
+            (x * own).tanh().sum().backward()
+            assert fg.equal(xs[k].grad, x.grad)
+            assert fg.equal(w.grad, own.grad)
+            outs[k].sum().backward()
+            assert fg.equal(xs[k].grad, x.grad * 2)
+            with pytest.raises(RuntimeError, match="second time"):
+                outs[k].sum().backward()
+
+
+def test_a_history_before_and_behind():
+    w = fg.randn(4, 4, requires_grad=True)
+    inner = fg.compile(lambda h: (h @ w).relu())
+
+    def run(f):
+        w.grad = None
+        x = fg.ones(2, 4, requires_grad=True)
+        h = x * 3
+        out = f(f(h)) * 2
+        out.sum().backward()
+        return out.detach(), x.grad, w.grad.clone()
+
+    for _ in range(3):
+        assert equal(run(inner), run(lambda h: (h @ w).relu()))
+    assert sum(replays(inner)) > 0
+
+
+def test_several_outputs_of_which_one_is_used():
+    w = fg.randn(3, requires_grad=True)
+    f = lambda x: (x * w, (x + w).exp(), x.argmax())  # noqa: E731
+    compiled = fg.compile(f)
+    for _ in range(3):
+        x = fg.randn(3)
+        w.grad = None
+        a, b, c = compiled(x)
+        assert not c.requires_grad
+        assert a.grad_fn is not None
+        b.sum().backward()
+        assert fg.equal(w.grad, (x + w).exp().detach())
+
+
+def test_hooks_on_leaves_and_on_results():
+    w = fg.ones(3, requires_grad=True)
+    log = []
+    w.register_hook(lambda g: log.append(("w", g.tolist())) or g * 2)
+    w.register_post_accumulate_grad_hook(lambda p: log.append(("after", p.grad.tolist())))
+    compiled = fg.compile(lambda x: x * w * w)
+    for k in range(4):
+        w.grad = None
+        log.clear()
+        out = compiled(fg.full((3,), float(k)))
+        out.register_hook(lambda g: log.append(("out", g.tolist())))
+        out.sum().backward()
+        assert log == [("out", [1.0] * 3), ("w", [2.0 * k] * 3), ("after", [4.0 * k] * 3)]
+    assert replays(compiled) == [3]
+
+
+def test_dropout_between_forward_and_backward():
+    w = fg.ones(1000, requires_grad=True)
+    compiled = fg.compile(lambda: F.dropout(w, 0.5))
+    outs = [compiled() for _ in range(4)]
+    for out in reversed(outs):
+        w.grad = None
+        out.sum().backward()
+        assert fg.equal(w.grad, out.detach())
+    assert len({tuple(out.tolist()) for out in outs}) == 4
+    assert replays(compiled) == [3]
+
+
+def test_a_parameter_that_changes_between_forward_and_backward():
+    w = fg.ones(3, requires_grad=True)
+    compiled = fg.compile(lambda x: x * w * w)
+    for _ in range(3):
+        out = compiled(fg.ones(3))
+        with fg.no_grad():
+            w.mul_(1.5)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.sum().backward()
+
+
+def test_no_second_derivative():
+    w = fg.ones(3, requires_grad=True)
+    compiled = fg.compile(lambda: (w**3).sum())
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="cannot be differentiated again.*__wrapped__"):
+            fg.autograd.grad(compiled(), w, create_graph=True)
+    (first,) = fg.autograd.grad(compiled.__wrapped__(), w, create_graph=True)
+    assert fg.autograd.grad(first.sum(), w)[0].tolist() == [6] * 3
+
+
+# --- what is recorded anew, and what is not replayed --------------------------------------------------------------
+
+
+class Config:
+    scale = 2.0
+
+    def __init__(self):
+        self.shift = 1.0
+        self.table = {"a": 1.0, "b": [1.0, 2.0]}
+        self.parts = (1.0, fg.ones(3))
+
+
+config = Config()
+FACTOR = 3.0
+weights = [fg.ones(3)]
+
+
+def helper(x):
+    return x * FACTOR
+
+
+def sees_much(x, mode="a"):
+    y = helper(x) * config.scale + config.shift
+    for value in config.table["b"]:
+        y = y + value * config.table["a"]
+    return y * weights[0] + config.parts[1] * (2 if mode == "a" else 3)
+
+
+def changed(monkeypatch, what):
+    if what == "global":
+        monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    elif what == "function":
+        monkeypatch.setitem(globals(), "helper", lambda x: x - 1)
+    elif what == "attribute":
+        monkeypatch.setattr(config, "shift", -1.0)
+    elif what == "class attribute":
+        monkeypatch.setattr(Config, "scale", -2.0)
+    elif what == "shadowed":
+        monkeypatch.setattr(config, "scale", 9.0, raising=False)
+    elif what == "list":
+        config.table["b"].append(4.0)
+    elif what == "dict":
+        config.table["a"] = 0.5
+    elif what == "tensor":
+        weights[0] = fg.full((3,), 2.0)
+    elif what == "contents":
+        weights[0].fill_(1.5)
+    elif what == "data":
+        weights[0].data = fg.full((3,), 4.0)
+    elif what == "default":
+        monkeypatch.setattr(sees_much, "__defaults__", ("b",))
+    elif what == "sign of zero":
+        monkeypatch.setattr(config, "shift", -0.0)
+    elif what == "type":
+        monkeypatch.setattr(config, "shift", 1)
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["global", "function", "attribute", "class attribute", "shadowed", "list", "dict", "tensor", "contents", "data",
+     "default", "sign of zero", "type"],
+)  # fmt: skip
+def test_what_a_function_sees(monkeypatch, what):
+    compiled = fg.compile(sees_much)
+    monkeypatch.setitem(globals(), "config", Config())
+    monkeypatch.setitem(globals(), "weights", [fg.ones(3)])
+    x = fg.randn(3)
+    for _ in range(3):
+        assert fg.equal(compiled(x), sees_much(x))
+    assert replays(compiled) == [2]
+    changed(monkeypatch, what)
+    for _ in range(3):
+        assert fg.equal(compiled(x), sees_much(x))
+    monkeypatch.undo()
+    for _ in range(2):
+        assert fg.equal(compiled(x), sees_much(x))
+
+
+def test_modules_that_change():
+    model = net(dropout=0.5)
+    compiled = fg.compile(model)
+    x = fg.randn(2, 6)
+
+    def check(n_hooked=0):
+        for _ in range(2):
+            fg.manual_seed(3)
+            a = compiled(x)
+            fg.manual_seed(3)
+            assert equal(a, model(x))
+
+    check()
+    model.eval()
+    check()
+    model[0].weight.requires_grad_(False)
+    check()
+    model[0].weight = nn.Parameter(fg.ones(8, 6))
+    check()
+    model[3] = nn.Linear(8, 2)
+    check()
+    model.append(nn.ReLU())
+    check()
+    with fg.no_grad():
+        check()
+    with fg.inference_mode():
+        check()
+    handle = model[1].register_forward_hook(lambda m, args, out: out * 2)
+    check()
+    handle.remove()
+    check()
+    model.double()
+    x = x.double()
+    check()
+    model.load_state_dict({k: v * 2 for k, v in model.state_dict().items()})
+    check()
+
+
+def test_modes():
+    compiled = fg.compile(lambda x: x @ x)
+    x = fg.randn(3, 3, requires_grad=True)
+    for _ in range(2):
+        assert compiled(x).requires_grad
+        with fg.no_grad():
+            assert not compiled(x).requires_grad
+        with fg.inference_mode():
+            assert compiled(x).is_inference()
+        with fg.autocast("cpu"):
+            assert compiled(x).dtype == fg.bfloat16
+        assert compiled(x).dtype == fg.float32
+    with fg.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t):
+        compiled(x).sum().backward()
+    assert "saved-tensor hooks" in str(fg.compile.explain(compiled))
+
+
+@pytest.mark.parametrize(("name", "function", "why"), [
+    ("item", lambda x: x * x.sum().item(), "reads values"),
+    ("branch", lambda x: x * 2 if x.sum() > 0 else x - 1, "reads values"),
+    ("numpy", lambda x: fg.from_numpy(x.numpy() * 2), "reads values"),
+    ("nonzero", lambda x: x[x > 0], "reads values"),
+    ("list", lambda x: fg.tensor(x.tolist()) * 2, "reads values"),
+    ("generator", lambda x: x * fg.rand(4, generator=_generator), "generator"),
+    ("object", lambda x: (x, object), "returns"),
+    ("leaf", lambda x: (x * 2).requires_grad_(), "leaf"),
+], ids=lambda v: v if isinstance(v, str) and len(v) < 10 else "")  # fmt: skip
+def test_what_is_not_replayed_is_right(name, function, why):
+    compiled = fg.compile(function)
+    for k in range(6):
+        x = fg.randn(4) * (1 if k % 2 else -1)
+        _generator.manual_seed(k)
+        a = compiled(x)
+        _generator.manual_seed(k)
+        b = function(x)
+        if name != "object":
+            assert equal(a, b)
+    assert why in refused(compiled)[0]
+    strict = fg.compile(function, fullgraph=True)
+    with pytest.raises(RuntimeError, match="fullgraph"):
+        strict(fg.randn(4))
+
+
+_generator = fg.Generator()
+
+
+def test_what_cannot_be_looked_into():
+    array = np.ones(3, np.float32)
+    stream = iter(range(100))
+    compiled = [fg.compile(lambda x: x * fg.tensor(array)), fg.compile(lambda x: x + next(stream))]
+    x = fg.zeros(3)
+    assert [compiled[1](x).tolist()[0] for _ in range(3)] == [0, 1, 2]
+    compiled[0](x)
+    array[:] = 2
+    assert compiled[0](x + 1).tolist() == [2, 2, 2]
+    assert all("cannot be seen" in refused(c)[0] for c in compiled)
+
+
+def test_state_that_a_function_changes():
+    seen = []
+    counter = {"n": 0}
+
+    def f(x):
+        counter["n"] += 1
+        seen.append(x.shape)
+        return x * counter["n"]
+
+    compiled = fg.compile(f)
+    assert [compiled(fg.ones(1)).item() for _ in range(15)] == list(range(1, 16))
+    assert len(seen) == 15
+
+
+def test_numbers_among_the_arguments():
+    compiled = fg.compile(lambda x, a: x + a)
+    x = fg.zeros(1)
+    for a in (1, 1.0, True, 0.0, -0.0, float("nan"), float("inf"), 2**40):
+        for _ in range(2):
+            assert equal(compiled(x, a), x + a)
+    for k in range(100):
+        assert compiled(x, k).item() == k
+
+
+def test_errors_come_through():
+    compiled = fg.compile(lambda a, b: a @ b)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="mat1 and mat2|matmul|shapes"):
+            compiled(fg.ones(2, 3), fg.ones(2, 3))
+    assert compiled(fg.ones(2, 3), fg.ones(3, 2)).shape == (2, 2)
+
+
+def test_an_index_out_of_range_in_a_replay():
+    table = fg.randn(5, 2, requires_grad=True)
+    compiled = fg.compile(lambda i: F.embedding(i, table))
+    for _ in range(2):
+        compiled(fg.tensor([0, 4]))
+    with pytest.raises(IndexError):
+        compiled(fg.tensor([0, 5]))
+    out = compiled(fg.tensor([3, 1]))
+    assert fg.equal(out, table[fg.tensor([3, 1])])
+
+
+# --- the interface ---------------------------------------------------------------------------------------------
+
+
+def test_arguments_of_compile():
+    assert fg.compile(mode="max-autotune")(helper)(fg.ones(1)).item() == 3
+    assert fg.compile(helper, disable=True) is helper
+    assert fg.compile(helper, backend="eager") is helper
+    assert fg.compile(helper).__name__ == "helper"
+    with pytest.raises(RuntimeError, match="Unrecognized mode"):
+        fg.compile(helper, mode="fast")
+    with pytest.raises(RuntimeError, match="options"):
+        fg.compile(helper, options={"a": 1})
+    with pytest.raises(TypeError, match="function or a module"):
+        fg.compile(3)
+    with pytest.raises(TypeError, match="backend"):
+        fg.compile(helper, backend=print)
+    with pytest.raises(TypeError, match="what compile"):
+        fg.compile.explain(helper)
+
+
+def test_a_compiled_module_is_a_module():
+    model = net()
+    compiled = fg.compile(model)
+    assert compiled._orig_mod is model
+    assert [a is b for a, b in zip(compiled.parameters(), model.parameters(), strict=True)] == [True] * 4
+    assert list(compiled.state_dict()) == [f"_orig_mod.{k}" for k in model.state_dict()]
+    assert compiled[0] is model[0] if hasattr(type(compiled), "__getitem__") else True
+    compiled.eval()
+    assert not model.training
+    outer = nn.Sequential(compiled, nn.Tanh())
+    x = fg.randn(2, 6)
+    for _ in range(3):
+        assert equal(outer(x), nn.Tanh()(model(x)))
+
+
+def test_methods():
+    class Box:
+        def __init__(self, k):
+            self.k = k
+
+        @fg.compile
+        def scaled(self, x):
+            return x * self.k
+
+    a, b = Box(2.0), Box(3.0)
+    for _ in range(3):
+        assert a.scaled(fg.ones(1)).item() == 2
+        assert b.scaled(fg.ones(1)).item() == 3
+    a.k = 5.0
+    assert a.scaled(fg.ones(1)).item() == 5
+
+
+def test_compiled_within_compiled():
+    inner = fg.compile(lambda x: x * 2)
+    outer = fg.compile(lambda x: inner(x) + 1)
+    assert [outer(fg.ones(1) * k).item() for k in range(4)] == [1, 3, 5, 7]
+    assert replays(outer) == [3]
+    assert not fg.compiler.is_compiling()
+
+
+def test_is_compiling_while_recording():
+    seen = []
+    fg.compile(lambda x: seen.append(fg.compiler.is_compiling()) or x * 2)(fg.ones(1))
+    assert seen == [True]
+
+
+def test_explanations_and_reset():
+    compiled = fg.compile(helper)
+    for n in (2, 3, 2):
+        compiled(fg.ones(n))
+    text = str(fg.compile.explain(compiled))
+    assert "float32[2]" in text
+    assert "2 launches" in text
+    fg.compiler.reset()
+    assert fg.compile.explain(compiled).signatures == []
+    compiled(fg.ones(2))
+
+
+def test_threads():
+    compiled = fg.compile(lambda x, y: (x @ y).tanh() @ y)
+    inputs = [(fg.randn(200, 200), fg.randn(200, 200)) for _ in range(4)]
+    expected = [(x @ y).tanh() @ y for x, y in inputs]
+    wrong = []
+
+    def work(k):
+        for _ in range(20):
+            if not fg.equal(compiled(*inputs[k]), expected[k]):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_nothing_is_left():
+    gc.collect()
+    fg.debug.check()
+    before = fg.debug.live()
+    model = net()
+    compiled = fg.compile(model)
+    for _ in range(3):
+        compiled(fg.randn(2, 6)).sum().backward()
+    del model, compiled
+    gc.collect()
+    assert fg.debug.live() == before
