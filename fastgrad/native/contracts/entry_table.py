@@ -134,6 +134,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("pause", "int", "none"),
     row("record_call", "int", "count"),
     row("tape_words", "context", "object"),
+    row("edit_tape", "context, object", "count", "python.entries:edit_tape"),
     row("replay", "context", "count", "python.entries:replay_tape"),
     # the slots of Python types
     row("operator", "int, int, int", "inner", _OPERATORS),

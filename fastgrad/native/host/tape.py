@@ -39,6 +39,8 @@ class Launch(NamedTuple):
         How many elements it is said to work on.
     words : tuple of int
         Its frame.
+    code : int
+        The number of its own code if it is a fused launch, else 0.
     """
 
     kernel: Any
@@ -47,6 +49,7 @@ class Launch(NamedTuple):
     layout_class: int
     work: int
     words: tuple[int, ...]
+    code: int = 0
 
     @property
     def frame(self) -> Frame:
@@ -110,12 +113,12 @@ class Tape(ContextBase):
     def __iter__(self) -> Iterator[Launch]:
         """The launches in order."""
         words = iter(rt.tape_words(self))
-        for n, cell, work, _ in zip(words, words, words, words, strict=False):
+        for n, cell, work, _, code in zip(words, words, words, words, words, strict=False):
             if cell == HOOK_CELL:
                 continue
             kernel, device, dtype, layout_class = devices.place(cell)
             frame = tuple(itertools.islice(words, n))
-            yield Launch(kernel, devices.name_of(device), DTYPES[dtype], layout_class, work, frame)
+            yield Launch(kernel, devices.name_of(device), DTYPES[dtype], layout_class, work, frame, code)
 
     def replay(self) -> None:
         """Run all launches again, in order. Launches on a GPU run as graphs: one call of the driver for all neighbours.
