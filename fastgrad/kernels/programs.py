@@ -14,9 +14,10 @@ SCALAR, ROW, ELEMENT = range(3)
 
 LOAD, APPLY, NUMBER, REDUCE, STORE = "load", "apply", "number", "reduce", "store"
 """Kinds of instructions. `LOAD` reads the operand of a number among the inputs. `APPLY` is the formula of a row of the
-kernel table, for a dtype and a layout class. `NUMBER` is the one of a dtype and a place among the frame's numbers: bits
-of a float64 or an integer. `REDUCE` makes one value of those of a row, by a name of `REDUCTIONS`, for a dtype. `STORE`
-writes to the operand of a number among the results."""
+kernel table: its name, dtype and layout class, the dtype of the result, and about how many instructions it takes.
+`NUMBER` is the one of a dtype and a place among the frame's numbers: bits of a float64, or an integer. `REDUCE` makes
+one value of those of a row, by a name of `REDUCTIONS`, for a dtype. `STORE` writes to the operand of a number among the
+results."""
 
 REDUCTIONS = ("sum", "mean", "amax", "amin")
 

@@ -41,13 +41,10 @@ class Sealed(NamedTuple):
         A module of LLVM IR that defines it.
     call : intrinsic
         What calls it in compiled code: it takes and gives what registers hold of the elements.
-    cost : int
-        About how many instructions it takes.
     """
 
     text: str
     call: Any
-    cost: int
 
 
 # What a store makes of a result, and a load of that: so it is rounded as if it had been written.
@@ -86,7 +83,7 @@ def _sealed(name: str, formula: Any, elements: list[Element], result: Element) -
     processor = processors.host()
     optimise(module, target_machine(*processor), Settings(*processor, False, frozenset()))
     text = _private(contracted(str(module), exported) if fuses() else str(module), exported, name)
-    return Sealed(text, _call_of(name, text, kinds, result.scalar), _cost(text, name))
+    return Sealed(text, _call_of(name, text, kinds, result.scalar))
 
 
 def fuses() -> bool:
@@ -115,16 +112,6 @@ def _wrapper(symbol: str, name: str, kinds: list[Any], result: Any) -> str:
     value = builder.load(place, typ=written)
     builder.ret(builder.trunc(value, _TYPES[result]) if written != _TYPES[result] else value)
     return str(module)
-
-
-_SLOW = re.compile(r" (?:fdiv|frem|sdiv|srem|udiv|urem) |call [^@]*@(?!llvm\.)|@llvm\.sqrt")
-
-
-def _cost(text: str, name: str) -> int:
-    """About how many instructions a formula takes: divisions, roots and calls count for more."""
-    begin = _place_of(text, name)
-    lines = text[begin : text.index("\n}", begin)].splitlines()[2:-1]
-    return len(lines) + sum(9 for line in lines if _SLOW.search(line))
 
 
 def _call_of(name: str, text: str, kinds: list[Any], result: Any) -> Any:
@@ -207,7 +194,9 @@ def _contracted_lines(lines: list[str]) -> tuple[list[str], set[str]]:
     return [line.replace(" contract ", " ") for line in made if line is not None], used
 
 
-def _fused(total: re.Match[str], products: dict[str, tuple[int, str, str]], made: list[str | None]) -> list[Any]:
+def _fused(
+    total: re.Match[str], products: dict[str, tuple[int, str, str]], made: list[str | None]
+) -> list[Any]:
     """The lines of a sum or difference; a product that becomes a part of it is taken out."""
     indent, name, operation, kind, a, b = total.groups()
     first = a in products

@@ -1,0 +1,1 @@
+"""What compiles recorded work: see `docs/compile.md`."""
