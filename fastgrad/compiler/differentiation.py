@@ -51,7 +51,7 @@ class Backward:
         self.saved = [memory for memory, is_read in zip(made, touched[len(around) :], strict=True) if is_read]
         apart = [rt.detach(around[k]) for k in self.reads]
         recording.given = [Before.of(t) for t in (*gradients, *apart, *self.saved)]
-        self.bound = Bound(recording.program(results, forward.tape))
+        self.bound = recording.bind(results, forward.tape)
 
     def call(self, gradients: Sequence[Any], memory: Sequence[Any], numbers: tuple[int, ...]) -> list[Any]:
         """The gradients of what is wanted, from those of the outputs.

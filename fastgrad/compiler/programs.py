@@ -67,7 +67,7 @@ def entries_of(tape: Any) -> list[Entry]:
     words = rt.tape_words(tape)
     found, at = [], 0
     while at < len(words):
-        n, cell, work, drew = words[at : at + HEAD]
+        n, cell, work, drew, _ = words[at : at + HEAD]
         found.append(Entry(at + HEAD, cell, work, drew, words[at + HEAD : at + HEAD + n]))
         at += HEAD + n
     return found
@@ -218,6 +218,8 @@ class Program:
         What a call gives back, in memory that the capture made or of the tensors above.
     modes : tuple of int, optional
         The modes of the thread and the default dtype in which it may be called; any if not given.
+    room : Tensor, optional
+        Memory that fused launches use.
     """
 
     def __init__(
@@ -227,11 +229,13 @@ class Program:
         held: Sequence[Before],
         outputs: Sequence[Any],
         modes: tuple[int, int] | None = None,
+        room: Any = None,
     ) -> None:
         self.tape = tape
         self.given, self.held = list(given), list(held)
         self.outputs = list(outputs)
         self.modes = modes
+        self.room = room
         self.entries = entries_of(tape)
         self.regions = Regions()
         self.made: list[int] = []
@@ -243,13 +247,10 @@ class Program:
             self.regions.add(REGION_GIVEN, before.tensor)
             if before.gradient is not None:
                 self.regions.add(REGION_GIVEN, before.gradient.memory)
-        for memory in rt.tape_memory(self.tape):
+        for memory in (*rt.tape_memory(self.tape), *([] if self.room is None else [self.room])):
             number = self.regions.add(REGION_OWN, memory)
             if self.regions.all[number].kind == REGION_OWN and number not in self.made:
                 self.made.append(number)
-        for entry in self.entries:
-            if entry.cell != HOOK_CELL and devices.place(entry.cell)[1] != 0:
-                raise Unrecordable("it launches kernels on a GPU")
         self.regions.link(self.entries)
 
     def _result(self, kind: int, tensor: Any, bound: int = 0) -> list[int]:
@@ -306,18 +307,6 @@ class Program:
         expected = PROGRAM.words + len(regions) * REGION.words + 2 * len(links)
         assert len(found) == expected + len(bound) * BOUND.words + len(results) * RESULT.words
         return found
-
-    def refuse_shared(self, outputs: Sequence[Any]) -> None:
-        """Raise if one of some outputs lies in memory that calls bring.
-
-        Raises
-        ------
-        Unrecordable
-        """
-        for tensor in outputs:
-            number = self.regions.find(tensor)
-            if number is not None and self.regions.all[number].kind == REGION_GIVEN:
-                raise Unrecordable("it returns a view of an argument, or of a tensor from outside, with a history")
 
     def bind(self) -> None:
         """Hand the program over to the runtime."""

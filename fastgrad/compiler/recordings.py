@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastgrad.compiler.programs import Before, Program, Unrecordable
+from fastgrad.compiler.fusion.fusing import FusedTape, Report, fuse_tape
+from fastgrad.compiler.programs import Before, Program, Unrecordable, storage_of
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import (
     KEEP_GRAPH,
@@ -19,11 +21,10 @@ from fastgrad.native.contracts.flags import (
     TENSOR_HOOKS,
 )
 from fastgrad.native.contracts.flags import FILTERED as FILTERED_PASS
-from fastgrad.native.contracts.records import HOOK_CELL, NODE, TENSOR
-from fastgrad.native.host import devices
+from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.native.host.tape import Tape
 
-_NODE = TENSOR.fields["node"][0]
+_NODE, _DATA = (TENSOR.fields[name][0] for name in ("node", "data"))
 _NODE_FLAGS, _RETAINS, _VARIABLE = (NODE.fields[name][0] for name in ("flags", "retains", "variable"))
 
 _REFUSALS = (
@@ -97,27 +98,96 @@ class Recording:
         if any(before.history for before in self.held):
             raise Unrecordable("a tensor from outside has a history: let it be an argument")
 
-    def program(
-        self, outputs: Sequence[Any], numbers: Tape | None = None, modes: tuple[int, int] | None = None
-    ) -> Program:
-        """What binds the tape to the tensors of a call; not bound yet."""
-        program = Program(self.tape, self.given, self.held, outputs, modes)
-        for entry in program.entries:
-            if entry.cell == HOOK_CELL:
-                continue
-            kernel, _, _, form = devices.place(entry.cell)
-            frame = kernel.frame(form)
-            if "seed" in frame.fields:
-                seed, offset = (entry.words[frame.place(name)] for name in ("seed", "offset"))
-                if not entry.drew or not rt.tape_drew(numbers or self.tape, seed, offset):
+    def check_numbers(self, numbers: Tape | None = None) -> None:
+        """Raise if the call drew random numbers that a replay cannot draw.
+
+        `numbers`: the tape whose random numbers this one draws again.
+
+        Raises
+        ------
+        Unrecordable
+        """
+        for launch in self.tape:
+            if "seed" in launch.frame.fields:
+                seed, offset = (launch.words[launch.frame.place(name)] for name in ("seed", "offset"))
+                if not launch.drew or not rt.tape_drew(numbers or self.tape, seed, offset):
                     raise Unrecordable("it draws random numbers from a generator of its own")
-        return program
+
+    def fuse(self, outputs: Sequence[Any]) -> FusedTape:
+        """Let launches become one, of a call that gives some outputs."""
+        held = [*(before.tensor for before in (*self.given, *self.held)), *outputs]
+        gradients = (rt.get_grad(before.tensor) for before in (*self.given, *self.held))
+        before = (b.gradient.tensor for b in (*self.given, *self.held) if b.gradient)
+        wanted = Extents([*held, *(g for g in gradients if g is not None), *before])
+        return fuse_tape(self.tape, wanted.meet)
+
+    def bind(
+        self, outputs: Sequence[Any], numbers: Tape | None = None, modes: tuple[int, int] | None = None
+    ) -> Bound:
+        """A tape that may be called: with fused launches, and bound to the tensors of a call.
+
+        Raises
+        ------
+        Unrecordable
+        """
+        self.check_numbers(numbers)
+        self.refuse_gpus()
+        fused = self.fuse(outputs)
+        return Bound(Program(self.tape, self.given, self.held, outputs, modes, fused.room), fused.report)
+
+    def refuse_shared(self, outputs: Sequence[Any]) -> None:
+        """Raise if one of some outputs, which have a history, lies in memory that calls bring.
+
+        Raises
+        ------
+        Unrecordable
+        """
+        brought = {before.storage for before in (*self.given, *self.held)}
+        if any(storage_of(t) in brought for t in outputs):
+            raise Unrecordable("it returns a view of an argument, or of a tensor from outside, with a history")
+
+    def refuse_gpus(self) -> None:
+        """Raise if a kernel of a GPU was launched.
+
+        Raises
+        ------
+        Unrecordable
+        """
+        if any(launch.device != "cpu" for launch in self.tape):
+            raise Unrecordable("it launches kernels on a GPU")
+
+
+class Extents:
+    """Memory of some tensors, whole storages."""
+
+    def __init__(self, tensors: Sequence[Any]) -> None:
+        memory = [rt.memory_of(t) for t in tensors]
+        pairs = {(rt.field(m, _DATA), rt.field(m, _DATA) + rt.sizes(m)[0]) for m in memory}
+        self._pairs = sorted(pairs)
+        self._begins = [low for low, _ in self._pairs]
+
+    def meet(self, address: int, nbytes: int) -> bool:
+        """Whether so many bytes from an address on lie in one of them."""
+        k = bisect.bisect_right(self._begins, address) - 1
+        if k >= 0 and self._pairs[k][1] > address:
+            return True
+        return k + 1 < len(self._pairs) and self._pairs[k + 1][0] < address + nbytes
 
 
 class Bound:
-    """A tape that may be called."""
+    """A tape that may be called.
 
-    def __init__(self, program: Program) -> None:
+    Attributes
+    ----------
+    fused : Report
+        Which launches became one.
+    n_launches : int
+    nbytes : int
+        Bytes of memory that it keeps.
+    """
+
+    def __init__(self, program: Program, fused: Report) -> None:
+        self.fused = fused
         self.tape = program.tape
         self.objects = tuple(before.tensor for before in program.held)
         self.n_given = len(program.given)

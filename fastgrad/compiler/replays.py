@@ -63,9 +63,8 @@ class Replay:
             self._backward = Backward(recording, outputs, [around[k] for k in self._wanted])
         saved = self._backward.saved if self._backward else []
         modes = rt.get_mode(), rt.word(_DEFAULT_DTYPE)
-        program = recording.program([*own, *saved], modes=modes)
-        program.refuse_shared(outputs)
-        self.bound = Bound(program)
+        recording.refuse_shared(outputs)
+        self.bound = recording.bind([*own, *saved], modes=modes)
         self.guards = Guards(walk)
         self.n_calls = 0
         self.tape, self.objects = self.bound.tape, self.bound.objects

@@ -7,11 +7,12 @@ import ctypes
 import functools
 import importlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from fastgrad.kernels.keys import by_value
+from fastgrad.kernels.programs import APPLY, Program
 from fastgrad.native.build import cache
 from fastgrad.native.build.loader import load_object
 from fastgrad.native.contracts.element_types import DTYPES
@@ -99,6 +100,32 @@ def unit(kernel: Any, dtype: int, layout_class: int) -> tuple[str, cache.Unit]:
         return code
 
     return name, cache.get(name, f"kernel {kernel.name} ({DTYPES[dtype]})", compile_now, KERNEL_SECONDS)
+
+
+FUSED_SECONDS = 2.0  # the same for a fused one
+
+
+def fused_name(program: Program, kernels: Mapping[str, Any]) -> str:
+    """The name of the object file of a fused kernel; `kernels` are the rows of the table that the program names."""
+    used = sorted({(i.about[0], i.about[2]) for i in program.code if i.kind == APPLY})
+    formulas = tuple((name, *declared(kernels[str(name)], int(form))) for name, form in used)
+    return f"fused-{cache.hash_texts(sources_key('kernels/cpu/fused.py'), repr(program), by_value(formulas))}"
+
+
+def compile_fused(program: Program, kernels: Mapping[str, Any]) -> int:
+    """The address of a fused kernel in this process."""
+    name = fused_name(program, kernels)
+
+    def compile_now() -> bytes:
+        from fastgrad.native.build.compiler import compile_unit
+        from fastgrad.native.contracts.entries import Export
+
+        function, options = _function("fused:build")(program, kernels)
+        return compile_unit(name, [Export(symbol(name), function)], options=options)
+
+    with _as_raised():
+        made = cache.get(name, f"a fused kernel of {len(program.code)} steps", compile_now, FUSED_SECONDS)
+        return load_object(made.code)(f"fastgrad_{symbol(name)}")
 
 
 def symbol(name: str) -> str:

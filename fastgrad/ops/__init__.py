@@ -15,6 +15,7 @@ from fastgrad.ops import (
     dropout,
     elementwise,
     embedding,
+    fused,
     index,
     kernel_table,
     linalg,
@@ -54,6 +55,8 @@ def _install() -> None:
     runtime_set("constant_kernel", shape.CONSTANT.id)
     runtime_set("upload_kernel", shape.UPLOAD.id)
     runtime_set("download_kernel", shape.DOWNLOAD.id)
+    runtime_set("fused_kernel", fused.FUSED.id)
+    runtime_set("fused_rows_kernel", fused.FUSED_ROWS.id)
     used = {
         "add_op": elementwise.add, "mul_op": elementwise.mul, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,
         "sum_op": reduce.sum_, "mean_op": reduce.mean,
@@ -85,6 +88,7 @@ __all__ = [
     "dropout",
     "elementwise",
     "embedding",
+    "fused",
     "index",
     "kernel_table",
     "linalg",

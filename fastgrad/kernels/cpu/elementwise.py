@@ -27,18 +27,25 @@ def build(
 
     `moved` are operands, and the result, by names, whose elements are taken for those of another dtype.
     """
-    options = kernel.options
-    frame, names = kernel.frame(layout_class), list(kernel.inputs)
-    result, *elements = (ELEMENTS[moved.get(name, frame.element(name, dtype))] for name in ("out", *names))
-    formula = specialise(kernel.formula, elements[0])
-    if options.get("times_g"):
-        arguments = ", ".join(names[1:])
-        formula = _times(formula, arguments, names)
+    names = list(kernel.inputs)
+    formula, elements, result = formula_of(kernel, dtype, layout_class, moved)
     if layout_class in (FLAT, INPLACE):
         text = _flat(names, layout_class == INPLACE)
     else:
         text = _strided(names, bool(elements) and elements[0] == result)
     return _define(text, names, elements, result, formula), KERNEL
+
+
+def formula_of(
+    kernel: Any, dtype: int, layout_class: int, moved: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Any, list[Element], Element]:
+    """The formula of a kernel as compiled code calls it, the elements of its operands and that of its result."""
+    frame, names = kernel.frame(layout_class), list(kernel.inputs)
+    result, *elements = (ELEMENTS[moved.get(name, frame.element(name, dtype))] for name in ("out", *names))
+    formula = specialise(kernel.formula, elements[0])
+    if kernel.options.get("times_g"):
+        formula = _times(formula, ", ".join(names[1:]), names)
+    return formula, elements, result
 
 
 def _times(formula: Any, arguments: str, names: list[str]) -> Any:

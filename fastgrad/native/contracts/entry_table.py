@@ -145,6 +145,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("bind_tape", "context, tuple, tensor", "count", _TAPES),
     row("call_tape", "context, tuple, tuple", "object", _TAPES),
     row("first_difference", "tuple, tuple", "int", "python.guards"),
+    row("edit_tape", "context, object", "count", "python.entries:edit_tape"),
     row("replay", "context", "count", "python.entries:replay_tape"),
     # the slots of Python types
     row("operator", "int, int, int", "inner", _OPERATORS),

@@ -40,6 +40,8 @@ MAX_NESTED = 60
 N_BINS = 256
 MAX_THREADS = 256  # of the pool
 MAX_PARTS = 256  # of a launch
+N_CODES = 4096
+"""Codes of fused launches that a process can have: see Note [Codes] in `memory.tapes`."""
 SPLIT_WORDS = 1 << 14  # of all the ways to divide launches
 CACHE_LINE = 64  # bytes
 QUARANTINE = 1024  # freed records wait this long before reuse in debug mode

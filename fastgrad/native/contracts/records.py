@@ -18,6 +18,7 @@ from fastgrad.native.contracts.limits import (
     MAX_THREADS,
     META_WORDS,
     N_BINS,
+    N_CODES,
     N_DEVICES,
     N_DTYPES,
     N_LAYOUTS,
@@ -76,18 +77,19 @@ Of an op over groups of tensors: the number of places in a group; masks with a b
 tensor, the kernel writes it, it is a single number of any floating dtype."""
 TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
-    thread=1, device=1, hooks=1, paused=1, pieces=1, n_pieces=1, cap_pieces=1,
+    thread=1, device=1, hooks=1, paused=1, replaying=1, pieces=1, n_pieces=1, cap_pieces=1,
     seeds=N_DEVICES, firsts=N_DEVICES, ends=N_DEVICES, seeds_now=N_DEVICES, firsts_now=N_DEVICES,
-    reads=1, python_calls=1, passes=1, follows=1, program=1, n_program=1, busy=1,
+    reads=1, python_calls=1, passes=1, follows=1, program=1, n_program=1,
 )  # fmt: skip
 """`thread`: whose launches it records. `device`: the one whose launches it records without running them; 0 for a tape
-that records all that runs. `hooks`: whether a replay calls hooks again; `paused`: one runs. `seeds`, `firsts`, `ends`:
+that records all that runs. `hooks`: whether a replay calls hooks again; `paused`: one runs. `replaying`: how many
+replays are under way. `seeds`, `firsts`, `ends`:
 where the default generator of each device stood when the capture began, and its offset at the end of it; `seeds_now`,
 `firsts_now`: where it stood at the last replay. `pieces`: what a replay runs, see Note [Pieces] in `memory.replays`.
 `reads`: how often Python read a value during the capture; `python_calls`: how often it was called, for hooks that no
 replay calls again, or for custom functions; `passes`: how many backward passes began. `follows`: a replay takes no
 random numbers, but draws those of another tape's call again. `program`: what binds it to tensors that are not those of the
-capture, see Note [Bound tapes] in `memory.bindings`; `busy`: a call of it is under way."""
+capture, see Note [Bound tapes] in `memory.bindings`."""
 REGION_GIVEN, REGION_OWN, REGION_FRESH = range(3)
 """Memory of a bound tape: that of tensors that a call brings, its own, and what a call may have to make anew, as somebody
 holds what the last one wrote there."""
@@ -114,9 +116,12 @@ HOOK_CELL = -1
 PIECE = Part("piece", start=1, end=1, device=1, graph=1)
 """Launches of a tape from one byte to another, which become a graph of a device's, or are launched one by one where
 that is the host; the graph is 0 before it was made."""
-LAUNCHED = Part("launched", n_words=1, cell=1, work=1, drew=1)
+LAUNCHED = Part("launched", n_words=1, cell=1, work=1, drew=1, code=1)
 """A launch on a tape: how many words its frame has, the cell of the kernel table, its work, whether it got blocks of
-its device's default generator; then the frame."""
+its device's default generator, the number of the code that runs in place of what stands in the cell, 0 for that; then
+the frame."""
+FUSED_LAUNCH = -1
+"""In place of the number of a launch, in an edition of a tape: see Note [Editions] in `memory.tapes`."""
 FLIGHT = Part("flight", thread=1, waits=1, n_words=1, frame=FRAME_WORDS)
 CURSOR_WORDS = CACHE_LINE // 8
 JOB = Part(
@@ -179,6 +184,7 @@ RUNTIME = Record(
     cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1,
     gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1,
+    fused_kernel=1, fused_rows_kernel=1, codes=N_CODES,
     zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, accumulate_op=1,
     random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, generator_states=N_DEVICES, chosen_devices=1, registrations=1,
     bins=N_BINS,

@@ -259,6 +259,13 @@ REPLAY_PROBABILITY = _reason(
     RuntimeError,
     "replay(): expected all elements to lie in [0, 1]; the launches behind that one did not run",
 )
+TAPE_EDITION = _reason(
+    ValueError,
+    "this is no edition of the tape: it has to name launches of the tape by their numbers, and fused launches by their "
+    "code, work and frame (word {word} does not fit)",
+    "word",
+)
+TAPE_BUSY = _reason(RuntimeError, "a tape cannot be edited while it records or is replayed")
 CAPTURE_COPY = _reason(
     RuntimeError,
     "operation not permitted when a stream is capturing: it copies between the host and a GPU, which has computed "

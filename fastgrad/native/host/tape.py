@@ -8,16 +8,17 @@ same places, from whatever the inputs hold then.
 
 from __future__ import annotations
 
+import array
 import itertools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from fastgrad.native.build.loader import ContextBase, rt
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import CAPTURE_SETTING
 from fastgrad.native.contracts.frame import Frame
-from fastgrad.native.contracts.records import HOOK_CELL, TAPE_HOOKS
+from fastgrad.native.contracts.records import FUSED_LAUNCH, HOOK_CELL, TAPE_HOOKS
 from fastgrad.native.host import devices, hook_calls
 from fastgrad.native.host.hook_calls import HookCall
 
@@ -39,6 +40,10 @@ class Launch(NamedTuple):
         How many elements it is said to work on.
     words : tuple of int
         Its frame.
+    drew : bool
+        Whether it got blocks of random numbers from its device's default generator.
+    code : int
+        The number of its own code if it is a fused launch, else 0.
     """
 
     kernel: Any
@@ -47,6 +52,8 @@ class Launch(NamedTuple):
     layout_class: int
     work: int
     words: tuple[int, ...]
+    drew: bool = False
+    code: int = 0
 
     @property
     def frame(self) -> Frame:
@@ -67,6 +74,30 @@ class Launch(NamedTuple):
             if place < len(self.words) and self.words[place]:
                 found.setdefault(name, self.words[place])
         return found
+
+
+class FusedLaunch(NamedTuple):
+    """A launch in place of several.
+
+    Attributes
+    ----------
+    code : int
+        The number of its code.
+    needs_room : bool
+        Whether its frame holds the address of room for each thread.
+    work : int
+    words : tuple of int
+        Its frame.
+    """
+
+    code: int
+    needs_room: bool
+    work: int
+    words: tuple[int, ...]
+
+    def words_of_edition(self) -> list[int]:
+        """It as an edition of a tape says it: see Note [Editions] in `native.memory.tapes`."""
+        return [int(self.needs_room), self.code, self.work, *self.words]
 
 
 class Tape(ContextBase):
@@ -109,13 +140,35 @@ class Tape(ContextBase):
 
     def __iter__(self) -> Iterator[Launch]:
         """The launches in order."""
+        return (launch for launch in self.entries() if launch is not None)
+
+    def entries(self) -> Iterator[Launch | None]:
+        """All that a replay does, in order: launches, and None for each call of a hook."""
         words = iter(rt.tape_words(self))
-        for n, cell, work, _ in zip(words, words, words, words, strict=False):
-            if cell == HOOK_CELL:
-                continue
-            kernel, device, dtype, layout_class = devices.place(cell)
+        for n, cell, work, drew, code in zip(words, words, words, words, words, strict=False):
             frame = tuple(itertools.islice(words, n))
-            yield Launch(kernel, devices.name_of(device), DTYPES[dtype], layout_class, work, frame)
+            if cell == HOOK_CELL:
+                yield None
+                continue
+            kernel, device, dtype, form = devices.place(cell)
+            yield Launch(kernel, devices.name_of(device), DTYPES[dtype], form, work, frame, bool(drew), code)
+
+    def edit(self, edition: Iterable[int | FusedLaunch]) -> None:
+        """Let other launches stand on the tape: some of its own, by their numbers among `entries`, and fused ones.
+
+        Who does that knows that a replay does the same with them: memory that later launches read is written before.
+
+        Raises
+        ------
+        ValueError
+            If there is no such launch or no such code, or if the tape is one of a GPU and a launch is fused.
+        RuntimeError
+            While the tape records or is replayed.
+        """
+        words: list[int] = []
+        for item in edition:
+            words += [item] if isinstance(item, int) else [FUSED_LAUNCH, *item.words_of_edition()]
+        rt.edit_tape(self, array.array("q", words).tobytes())
 
     def replay(self) -> None:
         """Run all launches again, in order. Launches on a GPU run as graphs: one call of the driver for all neighbours.

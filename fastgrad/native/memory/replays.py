@@ -55,16 +55,10 @@ from fastgrad.native.memory.launches import (
     run_as_it_is,
 )
 from fastgrad.native.memory.parts import CELLS, device_of
-from fastgrad.native.memory.tapes import HEAD_BYTES, generator_words, launched
+from fastgrad.native.memory.tapes import HEAD_BYTES, bytes_of, generator_words, launched
 
 piece = caster(PIECE)
 PIECE_WORDS = PIECE.words
-
-
-@native
-def bytes_of(entry):
-    """How far the next launch of a tape is from one."""
-    return HEAD_BYTES + entry.n_words * 8
 
 
 # --- pieces ----------------------------------------------------------------------------------------------------
@@ -263,6 +257,12 @@ def call_again(o, number):
 
 
 @native
+def code_of(entry):
+    """The address of what a launch of a tape runs."""
+    return runtime().codes[entry.code] if entry.code != 0 else runtime().kernels[entry.cell]
+
+
+@native
 def launch_again(o, t, entry, frame):
     """Run a launch of a tape; OK or a failure."""
     if entry.cell == HOOK_CELL:
@@ -277,9 +277,9 @@ def launch_again(o, t, entry, frame):
         frame = copy
     if place == 0 or device != HOST:
         if t.device == HOST:
-            status = run(rt.kernels[cell], cell, device, frame, entry.n_words, entry.work)
+            status = run(code_of(entry), cell, device, frame, entry.n_words, entry.work)
         else:
-            status = run_as_it_is(rt.kernels[cell], cell, device, frame, entry.n_words, entry.work)
+            status = run_as_it_is(code_of(entry), cell, device, frame, entry.n_words, entry.work)
         return status if failed(status) or device == HOST else read_report(cell, frame)
     report = frames.report(words(frame)[place])
     report.kind = FINE
@@ -295,6 +295,7 @@ def replay(o, handle):
     """
     enter()
     t = tape(handle)
+    t.replaying += 1
     result = divide(t) if t.n_pieces == 0 else OK
     if not failed(result):
         draw_again(t)
@@ -310,4 +311,5 @@ def replay(o, handle):
                 result = launch_again(o, t, entry, t.words + at + HEAD_BYTES)
                 at += bytes_of(entry)
         k += 1
+    t.replaying -= 1
     return result

@@ -9,15 +9,37 @@ tape. Any other tape records what runs, and keeps all memory that is made or wri
 Note [Numbers of a replay]: a replay draws random numbers as the calls that it repeats would. The tape knows where the
 default generators stood when the capture began, and how far they came. A replay takes as many blocks from where they
 stand by then, and moves the offsets of its launches by as much. A capture that ran nothing gives its blocks back.
+
+Note [Codes]: a fused launch runs code of its own. Its cell is that of the row `fused` of the kernel table, or
+`fused_rows`, which declare the frame and how it is divided; nothing stands there. The codes have numbers, from one on,
+and their addresses stand in the runtime's record.
+
+Note [Editions]: an edition of a tape is a list of words. A number from 0 on is the launch of this number on the tape as
+it stands, or the call of a hook that has it; they count together. `FUSED_LAUNCH` begins a fused launch: it is followed
+by whether it needs room, its code, its work and the words of its frame. So launches can be left out, moved and
+replaced, and none is made up but those whose frame the runtime knows.
 """
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import caster, native, native_inline, native_once, nth, runtime, tape, words
+from fastgrad.native.base.failures import fail, failed
+from fastgrad.native.base.intrinsics import (
+    advance,
+    caster,
+    memcpy,
+    native,
+    native_inline,
+    native_once,
+    nth,
+    runtime,
+    tape,
+    words,
+)
 from fastgrad.native.base.pyapi import py_bytearray_text
-from fastgrad.native.contracts.limits import N_DEVICES
+from fastgrad.native.contracts.frames.fused import FUSED
+from fastgrad.native.contracts.limits import N_CODES, N_DEVICES
 from fastgrad.native.contracts.records import (
+    FUSED_LAUNCH,
     HOOK_CELL,
     LAUNCHED,
     PROGRAM,
@@ -26,8 +48,8 @@ from fastgrad.native.contracts.records import (
     TAPE_HOOKS,
     TAPE_KIND,
 )
-from fastgrad.native.contracts.status import OK
-from fastgrad.native.memory.buffers import deallocate, grow, room
+from fastgrad.native.contracts.status import OK, TAPE_BUSY, TAPE_EDITION
+from fastgrad.native.memory.buffers import allocate, deallocate, grow, room
 from fastgrad.native.memory.parts import CELLS
 from fastgrad.native.memory.records import WORDS_TAPE, new_tape_record, retire_record
 from fastgrad.native.memory.references import drain, drop, release_storage, retain
@@ -215,6 +237,7 @@ def append_entry(cell, frame, n_words, work, drew):
     entry.cell = cell
     entry.work = work
     entry.drew = drew
+    entry.code = 0
     target = words(t.words + t.n_words * 8 + HEAD_BYTES)
     for k in range(n_words):
         target[k] = words(frame)[k]
@@ -242,3 +265,136 @@ def keep_for_tape(handle, made):
     t.n_kept += 1
     retain(handle)
     return OK
+
+
+# --- editions --------------------------------------------------------------------------------------------------
+
+FUSED_WORDS = FUSED.words
+FUSED_HEAD = 4  # words of an edition before the frame of a fused launch
+
+
+@native
+def bytes_of(entry):
+    """How far the next launch of a tape is from one."""
+    return HEAD_BYTES + entry.n_words * 8
+
+
+@native
+def count_entries(t):
+    """How many launches and calls of hooks stand on a tape."""
+    count = 0
+    at = 0
+    while at < t.n_words * 8:
+        at += bytes_of(launched(t.words + at))
+        count += 1
+    return count
+
+
+@native
+def write_places(t, places):
+    """Write where each of them begins, in bytes."""
+    count = 0
+    at = 0
+    while at < t.n_words * 8:
+        words(places)[count] = at
+        at += bytes_of(launched(t.words + at))
+        count += 1
+
+
+@native
+def is_fused(edition, k, n):
+    """Whether the word `k` of `n` of an edition begins a fused launch that is right as far as the runtime can tell."""
+    if edition[k] != FUSED_LAUNCH or n - k < FUSED_HEAD + FUSED_WORDS:
+        return False
+    code = edition[k + 2]
+    known = code > 0 and code < N_CODES and runtime().codes[code] != 0
+    return known and (edition[k + 1] == 0 or edition[k + 1] == 1) and edition[k + 3] >= 0
+
+
+@native
+def words_of_edition(t, edition, n, places, count):
+    """How many words the launches of an edition have; or a failure."""
+    total = 0
+    k = 0
+    while k < n:
+        if edition[k] >= 0 and edition[k] < count:
+            total += HEAD_WORDS + launched(t.words + words(places)[edition[k]]).n_words
+            k += 1
+        elif t.device == 0 and is_fused(edition, k, n):
+            total += HEAD_WORDS + FUSED_WORDS
+            k += FUSED_HEAD + FUSED_WORDS
+        else:
+            return fail(TAPE_EDITION, k)
+    return total
+
+
+@native
+def write_fused(target, edition):
+    """Write a fused launch to where it stands on a tape."""
+    rt = runtime()
+    entry = launched(target)
+    entry.n_words = FUSED_WORDS
+    entry.cell = (rt.fused_kernel if edition[1] == 0 else rt.fused_rows_kernel) * CELLS
+    entry.code = edition[2]
+    entry.work = edition[3]
+    entry.drew = 0
+    for j in range(FUSED_WORDS):
+        words(target + HEAD_BYTES)[j] = edition[FUSED_HEAD + j]
+
+
+@native
+def write_edition(t, edition, n, places, target):
+    """Write the launches of an edition one after the other; how many are no calls of hooks."""
+    launches = 0
+    k = 0
+    while k < n:
+        if edition[k] == FUSED_LAUNCH:
+            write_fused(target, advance(edition, k))
+            k += FUSED_HEAD + FUSED_WORDS
+        else:
+            source = t.words + words(places)[edition[k]]
+            memcpy(target, source, bytes_of(launched(source)))
+            k += 1
+        launches += launched(target).cell != HOOK_CELL
+        target += bytes_of(launched(target))
+    return launches
+
+
+@native
+def replace_words(t, edition, n, places, count):
+    """Let the launches of an edition stand on a tape in place of what stood there; a status."""
+    total = words_of_edition(t, edition, n, places, count)
+    if failed(total):
+        return total
+    cap = max(total, 64)
+    fresh = allocate(cap * 8)
+    if failed(fresh):
+        return fresh
+    t.n_launches = write_edition(t, edition, n, places, fresh)
+    if t.words != 0:
+        deallocate(t.words, t.cap_words * 8)
+    t.words = fresh
+    t.n_words = total
+    t.cap_words = cap
+    t.n_pieces = 0
+    return OK
+
+
+@native_once
+def edit(handle, edition, n):
+    """Replace the launches of a tape, whose graphs are gone, by those of an edition of `n` words; a status.
+
+    See Note [Editions].
+    """
+    t = tape(handle)
+    if runtime().tape == handle or t.replaying != 0 or t.program != 0:
+        return fail(TAPE_BUSY)
+    count = count_entries(t)
+    room_for = max(count, 1) * 8
+    places = allocate(room_for)
+    if failed(places):
+        return places
+    write_places(t, places)
+    status = replace_words(t, edition, n, places, count)
+    deallocate(places, room_for)
+    return status

@@ -118,7 +118,7 @@ def tape_numbers(o, out):
 def follow_numbers(o, of, seed, first):
     """Let the next calls of a tape draw the random numbers again of a call of another one, which began there."""
     handle, other = context_object(o).tape, context_object(of).tape
-    if handle == 0 or other == 0 or tape(handle).busy != 0:
+    if handle == 0 or other == 0 or tape(handle).replaying != 0:
         return
     t, drawn = tape(handle), tape(other)
     t.follows = 1
@@ -195,7 +195,7 @@ def bind_tape(o, memory, source):
     handle = context_object(o).tape
     p = tensor(source)
     fits = handle != 0 and p.dtype == INT64 and p.device == HOST and p.ndim == 1 and p.flags & CONTIGUOUS != 0
-    if not fits or recording() or tape(handle).busy != 0 or tape(handle).program != 0:
+    if not fits or recording() or tape(handle).replaying != 0 or tape(handle).program != 0:
         return fail(INTERNAL, p.numel, p.dtype)
     t = tape(handle)
     n = p.numel
@@ -452,7 +452,7 @@ def call_tape(o, given, objects):
     if handle == 0 or tape(handle).program == 0:
         return fail(INTERNAL, handle != 0, 0)
     t = tape(handle)
-    if t.busy != 0:
+    if t.replaying != 0:
         return py_integer(IN_USE)
     if runtime().tape != 0 or not may_be_called(program(t.program)):
         return py_integer(OTHER_MODE)
@@ -460,12 +460,12 @@ def call_tape(o, given, objects):
     if why != 0:
         forget_given(t)
         return py_integer(why)
-    t.busy = 1
+    t.replaying += 1
     status = prepare(t, given, objects)
     if not failed(status):
         status = replay(o, handle)
     answer = results_of(t, given, objects) if not failed(status) else status
     forget_given(t)
-    t.busy = 0
+    t.replaying -= 1
     drain()
     return answer

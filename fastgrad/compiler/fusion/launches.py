@@ -1,0 +1,182 @@
+"""The launches of a tape as fusion sees them: what each one needs, makes, and can be."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fastgrad.compiler.fusion.accesses import (
+    Operand,
+    Range,
+    Reduced,
+    is_injective,
+    mapping_of,
+    operands,
+    ranges,
+    reduced,
+)
+from fastgrad.kernels.programs import REDUCTIONS
+from fastgrad.native.contracts.element_types import (
+    BOOL,
+    DTYPES,
+    FLOAT32,
+    FLOATS,
+    INT32,
+    INT64,
+    UINT8,
+    WIDE,
+)
+from fastgrad.native.contracts.frames import STRIDED
+
+ELEMENTWISE, REDUCTION, FILL, OTHER, NOTHING = "elementwise", "reduction", "fill", "other", "nothing"
+"""What a launch is: `NOTHING` touches no memory."""
+
+REGISTERS = (BOOL, UINT8, INT32, INT64, *FLOATS)
+"""Dtypes that fused kernels compute with."""
+
+LITERALS = (INT32, INT64, *WIDE)
+"""Dtypes whose numbers stand in frames as they are in memory."""
+
+ZEROS = -1
+"""In place of the dtype of a fill: its bytes are zero."""
+
+_BUILDERS = ("elementwise:build", "copies:build")
+
+
+class Entry:
+    """A launch of a tape.
+
+    Attributes
+    ----------
+    number : int
+        Its place on the tape, calls of hooks counted.
+    what : str
+    why : str
+        Of `OTHER`, why it cannot be fused.
+    ranges : list of Range or None
+        Memory that it reads and writes; None where it may be any.
+    out : Operand
+    ins : list of Operand
+        Of those that can be fused.
+    numel : int
+        How many elements an elementwise launch runs over, or a reduction reads.
+    length : int
+        Of a reduction, how many of them make one.
+    value : tuple of int
+        Of a fill, dtype and bits as in the frame's numbers.
+    literals : dict
+        Which operands are known numbers by the time, and the number of the fill that wrote them.
+    """
+
+    def __init__(self, number: int, launch: Any) -> None:
+        self.number = number
+        self.what, self.why = OTHER, ""
+        self.ranges: list[Range] | None = None
+        self.out: Operand = Operand(0, 0, ())
+        self.ins: list[Operand] = []
+        self.numel = self.length = 0
+        self.value = (0, 0)
+        self.literals: dict[int, int] = {}
+        self.name = "a hook"
+        if launch is None:
+            self.why = "a hook is called"
+            return
+        self.kernel, self.form, self.words = launch.kernel, launch.layout_class, launch.words
+        self.name = self.kernel.name
+        self.dtype = DTYPES.index(launch.dtype)
+        if launch.device != "cpu":
+            self.why = "it runs on another device"
+            return
+        self.ranges = ranges(self.kernel, self.dtype, self.form, self.words)
+        if self.ranges == []:
+            self.what = NOTHING
+        elif self.ranges is None:
+            self.why = "how far its operands reach is not known"
+        elif launch.code or launch.drew:
+            self.why = "it draws random numbers" if launch.drew else "it is fused already"
+        else:
+            self._classify()
+
+    def _classify(self) -> None:
+        kernel = self.kernel
+        if kernel.name == "constant":
+            n, address, value = self.words[:3]
+            self._fill(address, n, self.dtype, value)
+        elif kernel.name == "zero_fill":
+            address, n = self.words[:2]
+            self._fill(address, n, ZEROS, 0)
+        elif kernel.builder == "reduce:build":
+            self._reduction()
+        elif kernel.formula is not None and kernel.builder in _BUILDERS:
+            self._elementwise()
+        else:
+            self.why = "it is no elementwise operation and no reduction of rows"
+
+    def _fill(self, address: int, n: int, dtype: int, value: int) -> None:
+        self.what, self.value, self.numel = FILL, (dtype, value), n
+        self.out = Operand(address, BOOL if dtype == ZEROS else dtype, mapping_of([(n, 1)]))
+
+    def _elementwise(self) -> None:
+        out, *ins = operands(self.kernel, self.dtype, self.form, self.words)
+        numel = 1
+        for size, _ in out.mapping:
+            numel *= size
+        if self.form == STRIDED and any(o.mapping and o.mapping[0][1] not in (0, 1) for o in (out, *ins)):
+            self.why = "neighbours of an operand do not lie side by side"
+        elif (out.mapping and out.mapping[0][1] != 1) or not is_injective(out.mapping):
+            self.why = "elements of the result do not lie side by side"
+        elif any(o.dtype not in REGISTERS for o in (out, *ins)):
+            self.why = "no fused kernel computes with its dtype"
+        else:
+            self.what, self.out, self.ins, self.numel = ELEMENTWISE, out, ins, numel
+
+    def _reduction(self) -> None:
+        name = self.kernel.options["reduction"]
+        if name not in REDUCTIONS or self.dtype not in WIDE:
+            self.why = f"no fused kernel computes {name} of {DTYPES[self.dtype]}"
+            return
+        found: Reduced | None = reduced(self.kernel, self.dtype, self.form, self.words)
+        if found is None:
+            self.why = "what is reduced to one number does not lie side by side"
+            return
+        self.what, self.out, self.ins, self.length = REDUCTION, found.out, [found.x], found.length
+        self.numel = self.words[self.kernel.frame().place("results")] * found.length
+
+    @property
+    def rows(self) -> int:
+        """Of a reduction, how many results it has."""
+        return self.numel // self.length
+
+
+def over_rows(operand: Operand, length: int) -> Operand:
+    """An operand with a place for each row, over the elements of rows of a length."""
+    return operand._replace(mapping=mapping_of([(length, 0), *operand.mapping]))
+
+
+def literal_of(fill: Entry, operand: Operand) -> tuple[int, int] | None:
+    """The number that an operand over the memory of a fill is, as a dtype and bits; None if it is not known."""
+    dtype, bits = fill.value
+    if operand.dtype in LITERALS and dtype in (operand.dtype, ZEROS):
+        return operand.dtype, bits
+    return None
+
+
+def cast_of(entry: Entry, fill: Entry) -> tuple[int, int] | None:
+    """The number that a cast makes of that of a fill, as `Entry.value`; None if it is not known."""
+    number = literal_of(fill, entry.ins[0])
+    dtype = entry.out.dtype
+    if number is None or dtype not in LITERALS:
+        return None
+    if number[0] not in WIDE and dtype in WIDE:
+        value = float(np.float32(number[1]) if dtype == FLOAT32 else np.float64(number[1]))
+        (bits,) = struct.unpack("<q", struct.pack("<d", value))
+        return dtype, bits
+    return (dtype, number[1]) if number[0] in WIDE and dtype in WIDE else None
+
+
+def entries_of(launches: Sequence[Any]) -> list[Entry]:
+    """The launches of a tape, in order."""
+    return [Entry(number, launch) for number, launch in enumerate(launches)]

@@ -1,0 +1,275 @@
+"""From a group of launches to a program, and to the frame of the launch that runs it."""
+
+from __future__ import annotations
+
+import dis
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from fastgrad.compiler.fusion.accesses import Mapping, Operand
+from fastgrad.compiler.fusion.groups import Group
+from fastgrad.compiler.fusion.launches import ELEMENTWISE, REDUCTION, Entry, literal_of, over_rows
+from fastgrad.kernels.programs import (
+    APPLY,
+    DENSE,
+    ELEMENT,
+    LOAD,
+    NUMBER,
+    REDUCE,
+    ROW,
+    SCALAR,
+    STORE,
+    Instruction,
+    Place,
+    Program,
+)
+from fastgrad.kernels.schedules import CHEAP, Schedule
+from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.frames.fused import (
+    FUSED_ROWS,
+    MAX_INS,
+    MAX_NUMBERS,
+    MAX_OUTS,
+    MAX_STEPS,
+    PIECE,
+    PITCH,
+)
+
+IsWritten = Callable[[Operand], bool]
+
+
+class Plan(NamedTuple):
+    """A launch in place of several.
+
+    Attributes
+    ----------
+    program : Program
+    kernels : dict
+        The rows of the kernel table whose formulas the program names.
+    words : list of int
+        Its frame; without an address of room.
+    room : int
+        Bytes that each thread needs room for.
+    work : int
+    written, kept : list of Operand
+        What the group writes to memory, and what it would have written without being one launch.
+    """
+
+    program: Program
+    kernels: dict[str, Any]
+    words: list[int]
+    room: int
+    work: int
+    written: list[Operand]
+    kept: list[Operand]
+
+
+class TooLargeError(Exception):
+    """A group does not fit into a frame."""
+
+
+def plan(group: Group, members: list[Entry], entries: list[Entry], is_written: IsWritten) -> Plan:
+    """The launch of some members of a group.
+
+    `is_written` answers whether memory that the group writes has to be written; what the group itself reads of it from
+    before is written anyway.
+    """
+    planner = _Planner(group, members, entries)
+    planner.follow()
+    return planner.plan(is_written)
+
+
+_COSTS = {"maximum": 1, "minimum": 1, "where": 1, "abs": 1, "of_dtype": 1, "logical_and": 1, "whole_power": 1}
+"""What functions of formulas cost; others 12 instructions."""
+
+
+def cost_of(kernel: Any) -> int:
+    """About how many instructions a formula takes."""
+    cost = 1 if kernel.options.get("times_g") else 0
+    for step in dis.get_instructions(kernel.formula):
+        if step.opname.startswith("BINARY") and step.argrepr in ("/", "//", "%", "**"):
+            cost += 8
+        elif step.opname.startswith(("BINARY", "UNARY", "COMPARE")):
+            cost += 1
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            cost += _COSTS.get(str(step.argval), 2 * CHEAP)
+        elif step.opname == "LOAD_GLOBAL" and step.argval not in ("m", "c"):
+            cost += 2 * CHEAP
+    return cost
+
+
+class _Planner:
+    """Follows the members of a group, value by value."""
+
+    def __init__(self, group: Group, members: list[Entry], entries: list[Entry]) -> None:
+        self.members, self.entries = members, entries
+        self.numel = group.numel
+        self.length = next((e.length for e in members if e.what == REDUCTION), 0)
+        self.code: list[Instruction] = []
+        self.values: dict[Operand, int] = {}
+        self.loaded: dict[int, Operand] = {}  # values that are read from memory
+        self.stored: dict[Operand, tuple[int, int]] = {}  # the last value of each result, and its level
+        self.numbers: list[tuple[int, int]] = []
+        self.kernels: dict[str, Any] = {}
+
+    def _make(self, kind: str, about: tuple[str | int, ...], args: tuple[int, ...] = ()) -> int:
+        self.code.append(Instruction(kind, len(self.code), about, args))
+        return len(self.code) - 1
+
+    # --- values ----------------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Write an instruction for each member."""
+        for entry in self.members:
+            by_row = entry.what == ELEMENTWISE and entry.numel != self.numel
+            args = tuple(self._value(entry, k, operand, by_row) for k, operand in enumerate(entry.ins))
+            if entry.what == REDUCTION:
+                name = entry.kernel.options["reduction"]
+                value = self._make(REDUCE, (name, entry.dtype), args)
+            else:
+                self.kernels[entry.kernel.name] = entry.kernel
+                about = (entry.kernel.name, entry.dtype, FLAT, entry.out.dtype, cost_of(entry.kernel))
+                value = self._make(APPLY, about, args)
+            by_row = by_row or entry.what == REDUCTION
+            out = over_rows(entry.out, self.length) if by_row else entry.out
+            self.values[out] = value
+            self.stored[out] = (value, ROW if by_row else ELEMENT)
+
+    def _value(self, entry: Entry, k: int, operand: Operand, by_row: bool) -> int:
+        """The value of an operand."""
+        if k in entry.literals:
+            number = literal_of(self.entries[entry.literals[k]], operand)
+            assert number is not None
+            if number not in self.numbers:
+                self.numbers.append(number)
+            return self._make(NUMBER, (number[0], self.numbers.index(number)))
+        if by_row:
+            operand = over_rows(operand, self.length)
+        found = self.values.get(operand)
+        if found is None:
+            found = self.values[operand] = self._make(LOAD, (operand.address,))
+            self.loaded[found] = operand
+        return found
+
+    # --- the program -----------------------------------------------------------------------------------------
+
+    def plan(self, is_written: IsWritten) -> Plan:
+        outs = [o for o in self.stored if is_written(o)]
+        needed = self._needed([self.stored[o][0] for o in outs])
+        again = True
+        while again:  # what the group reads from before, and writes over, is written
+            read = {self.loaded[v].address for v in needed if v in self.loaded}
+            more = [o for o in self.stored if o.address in read and o not in outs]
+            outs += more
+            needed = self._needed([self.stored[o][0] for o in outs])
+            again = bool(more)
+        outs = [o for o in self.stored if o in outs]
+        self._frame(outs, needed)
+        room = len(Schedule(self.program).rooms) if self.rows else 0
+        return Plan(
+            self.program, self.kernels, self.words,
+            room * ((self.inner + PITCH) // PITCH * PITCH * 8), self.numel * max(len(self.members) // 2, 1),
+            outs, [o for o in self.stored if o not in outs],
+        )  # fmt: skip
+
+    def _needed(self, values: list[int]) -> set[int]:
+        """These values, and all that they are computed from."""
+        needed: set[int] = set()
+        waiting = list(values)
+        while waiting:
+            value = waiting.pop()
+            if value not in needed:
+                needed.add(value)
+                waiting += self.code[value].args
+        return needed
+
+    def _frame(self, outs: list[Operand], needed: set[int]) -> None:
+        """Lay out the frame, and write the program over it."""
+        loads = [v for v in sorted(needed) if v in self.loaded]
+        dims = self._dims([*outs, *(self.loaded[v] for v in loads)])
+        self.rows = len(dims) > 1 or self.length > 0
+        self.inner = dims[0]
+        steps: list[int] = []
+        places = [self._place(o, self.stored[o][1], dims, steps) for o in outs]
+        by_address = {o.address: k for k, o in enumerate(outs)}
+        ins = [
+            self._place(self.loaded[v], None, dims, steps)._replace(
+                result=by_address.get(self.loaded[v].address, -1)
+            )
+            for v in loads
+        ]
+        used = sorted({self.code[v].about for v in needed if self.code[v].kind == NUMBER})
+        numbers = [self.numbers[int(k)] for _, k in used]
+        if len(outs) > MAX_OUTS or len(ins) > MAX_INS or len(steps) > MAX_STEPS or len(numbers) > MAX_NUMBERS:
+            raise TooLargeError
+        self._program(
+            outs, places, loads, ins, needed, {about: k for k, about in enumerate(used)}, len(dims) - 1
+        )
+        self.words = [0] * FUSED_ROWS.words
+        count = -(-self.inner // PIECE) if not self.rows else self.numel // self.inner
+        for field, found in (
+            ("rows", [count]), ("grain", [1]), ("n", [self.inner]), ("outer", dims[1:]),
+            ("outs", [o.address for o in outs]), ("ins", [self.loaded[v].address for v in loads]), ("steps", steps),
+            ("numbers", [b for _, b in numbers]),
+        ):  # fmt: skip
+            at = FUSED_ROWS.place(field)
+            self.words[at : at + len(found)] = found
+
+    def _program(
+        self, outs: list[Operand], places: list[Place], loads: list[int], ins: list[Place], needed: set[int],
+        numbers: dict[tuple[str | int, ...], int], outer: int,
+    ) -> None:  # fmt: skip
+        code: list[Instruction] = []
+        names: dict[int, int] = {}
+        for v in sorted(needed):
+            kind, _, about, args = self.code[v]
+            if kind == LOAD:
+                about = (loads.index(v),)
+            elif kind == NUMBER:
+                about = (about[0], numbers[about])
+            names[v] = len(code)
+            code.append(Instruction(kind, names[v], about, tuple(names[a] for a in args)))
+        code += [Instruction(STORE, -1, (k,), (names[self.stored[o][0]],)) for k, o in enumerate(outs)]
+        self.program = Program(
+            self.rows, max(outer, 1) if self.rows else 0, tuple(places), tuple(ins), tuple(code)
+        )
+
+    def _dims(self, operands: list[Operand]) -> list[int]:
+        """The dimensions that the program runs over, from the innermost on: one for elements in a line."""
+        borders = {self.length} if self.length and self.length != self.numel else set()
+        for operand in operands:
+            below = 1
+            for size, _ in operand.mapping[:-1]:
+                below *= size
+                borders.add(below)
+        chain = [1, *sorted(borders), self.numel]
+        return [b // a for a, b in itertools.pairwise(chain)]
+
+    def _place(self, operand: Operand, level: int | None, dims: list[int], steps: list[int]) -> Place:
+        strides = _strides(operand.mapping, dims)
+        if level is None:
+            level = ELEMENT if strides[0] else ROW if any(strides) else SCALAR
+        dense, following = [], dims[0] if level == ELEMENT else 1
+        for size in dims[1:]:
+            dense.append(following)
+            following *= size
+        if level == SCALAR or strides[1:] == dense:
+            return Place(operand.dtype, level)
+        for stride in strides[1:]:
+            if stride and stride not in steps:
+                steps.append(stride)
+        return Place(operand.dtype, level, tuple(steps.index(s) if s else DENSE for s in strides[1:]))
+
+
+def _strides(mapping: Mapping, dims: list[int]) -> list[int]:
+    """The strides of a mapping over dimensions into which its sizes fall."""
+    strides, pairs = [], list(mapping)
+    size, stride = pairs.pop(0) if pairs else (1, 0)
+    for dim in dims:
+        strides.append(stride if size > 1 else 0)
+        size //= dim
+        stride *= dim
+        if size <= 1 and pairs:
+            size, stride = pairs.pop(0)
+    return strides

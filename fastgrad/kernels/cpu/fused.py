@@ -1,0 +1,254 @@
+"""Kernels of several launches at once, generated from programs (`kernels.programs`) as `kernels.schedules` orders them.
+
+The source of such a kernel is text, as that of an elementwise one (`elementwise`); what is called in it are formulas of
+the kernel table, each optimised by itself (`formulas`), so that it gives what a launch of its own would.
+
+Note [Sums of rows]: a row is summed in blocks of at most 512 elements, each in vector lanes of the dtype, and the
+blocks in float64, as by the kernels of `reduce`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from fastgrad.kernels.cpu.formulas import sealed
+from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP, SUM
+from fastgrad.kernels.programs import (
+    APPLY,
+    DENSE,
+    ELEMENT,
+    LOAD,
+    NUMBER,
+    REDUCE,
+    ROW,
+    SCALAR,
+    STORE,
+    Instruction,
+    Place,
+    Program,
+)
+from fastgrad.kernels.schedules import (
+    ADD,
+    COMPUTE,
+    KEEP,
+    READ_RESULT,
+    READ_ROOM,
+    WRITE,
+    Loop,
+    Schedule,
+    Step,
+)
+from fastgrad.native.base import frames
+from fastgrad.native.base.intrinsics import advance, float_of
+from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.frames.fused import PIECE, PITCH
+
+BLOCK = 512
+SUMS = ("sum", "mean")
+BETTER = {"amax": "maximum", "amin": "minimum"}
+WORST = {"amax": -np.inf, "amin": np.inf}
+
+
+def build(program: Program, kernels: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The Python function of a fused kernel and the Numba options to compile it with.
+
+    `kernels`: the rows of the kernel table whose formulas the program names.
+    """
+    schedule = Schedule(program)
+    scope = _scope(schedule, kernels)
+    exec(source(schedule), scope)
+    for loop in schedule.loops:
+        name = f"loop{loop.phase}"
+        adds = any(i.about[0] in SUMS for i in loop.reductions)
+        if name in scope:
+            scope[name] = njit(**(SUM if adds else LOOP))(scope[name])
+    return scope["kernel"], KERNEL
+
+
+def _scope(schedule: Schedule, kernels: Mapping[str, Any]) -> dict[str, Any]:
+    """What the names in the source stand for."""
+    scope: dict[str, Any] = {
+        "fused": frames.fused, "advance": advance, "float_of": float_of, "PIECE": PIECE, "BLOCK": BLOCK,
+        "PITCH": PITCH, "f64": np.float64,
+    }  # fmt: skip
+    for dtype in {*schedule.dtype.values(), *(place.dtype for place in schedule.program.outs)}:
+        element = ELEMENTS[dtype]
+        for name in ("pointer", "load", "store", "constant"):
+            scope[f"{name}_{dtype}"] = getattr(element, name)
+    for i in schedule.made.values():
+        if i.kind == APPLY:
+            name, dtype, form = i.about[:3]
+            scope[f"formula{i.value}"] = sealed(kernels[str(name)], int(dtype), int(form)).call
+        elif i.kind == REDUCE and i.about[0] in BETTER:
+            dtype = int(i.about[1])
+            scope[f"{i.about[0]}_{dtype}"] = getattr(ELEMENTS[dtype].math, BETTER[str(i.about[0])])
+            scope[f"worst_{i.about[0]}"] = WORST[str(i.about[0])]
+    return scope
+
+
+def source(schedule: Schedule) -> str:
+    """The text of a kernel: a function for each loop, and the one that calls them."""
+    program = schedule.program
+    lines = [line for loop in schedule.loops for line in _function(schedule, loop)]
+    lines += ["def kernel(frame):", "    f = fused(frame)"]
+    for sort, places, field in (("o", program.outs, "outs"), ("i", program.ins, "ins")):
+        lines += [f"    base_{sort}{k} = pointer_{p.dtype}(f.{field}[{k}])" for k, p in enumerate(places)]
+    lines += [f"    {line}" for line in _values(schedule, SCALAR, -1)]
+    if not program.rows:
+        call = _call(schedule, schedule.loops[0], "start", "end")
+        lines += [
+            "    start = f.first * PIECE",
+            "    end = min(f.n, start + f.rows * PIECE)",
+            f"    {call}",
+        ]
+        return "\n".join(lines) + "\n"
+    for value, k in schedule.rooms.items():
+        place = f"f.room.data + {k} * ((f.n + PITCH) // PITCH * PITCH * 8)"
+        lines.append(f"    room{value} = pointer_{schedule.dtype[value]}({place})")
+    lines += ["    n = f.n", "    for r in range(f.first, f.first + f.rows):"]
+    body = [*_row_places(program), *_values(schedule, ROW, -1)]
+    for loop in schedule.loops:
+        body += [*_around(schedule, loop), *_values(schedule, ROW, loop.phase)]
+    return "\n".join([*lines, *(f"        {line}" for line in body or ["pass"])]) + "\n"
+
+
+# --- values ----------------------------------------------------------------------------------------------------
+
+
+def _values(schedule: Schedule, level: int, phase: int) -> list[str]:
+    """The lines that compute, and store, what is known for all, or for a row behind a phase."""
+    lines = []
+    for i in schedule.program.code:
+        if i.kind == STORE:
+            place = schedule.program.outs[int(i.about[0])]
+            if place.level == level == ROW and schedule.store_phase(i) == phase:
+                lines.append(f"store_{place.dtype}(o{i.about[0]}, 0, v{i.args[0]})")
+        elif i.kind != REDUCE and schedule.level[i.value] == level:
+            if level == SCALAR or schedule.phase[i.value] == phase:
+                prefix = "base_" if level == SCALAR else ""
+                lines.append(f"v{i.value} = {_expression(schedule.program, i, prefix, '0')}")
+    return lines
+
+
+def _expression(program: Program, i: Instruction, prefix: str, index: str) -> str:
+    """What a value is computed by."""
+    if i.kind == LOAD:
+        return f"load_{program.ins[int(i.about[0])].dtype}({prefix}{_name_of(program, i)}, {index})"
+    if i.kind == NUMBER:
+        dtype, k = i.about
+        value = f"float_of(f.numbers[{k}])" if dtype in FLOATS else f"f.numbers[{k}]"
+        return f"constant_{dtype}({value})"
+    return f"formula{i.value}({', '.join(f'v{a}' for a in i.args)})"
+
+
+def _name_of(program: Program, i: Instruction) -> str:
+    """The pointer that a load reads from."""
+    result = program.ins[int(i.about[0])].result
+    return f"o{result}" if result >= 0 else f"i{i.about[0]}"
+
+
+def _row_places(program: Program) -> list[str]:
+    """Where the row of each operand begins."""
+    lines, indices = [], False
+    for sort, places in (("o", program.outs), ("i", program.ins)):
+        for k, place in enumerate(places):
+            if place.level != SCALAR:
+                offset = _offset(place)
+                indices = indices or " * f.steps" in offset
+                lines.append(f"{sort}{k} = advance(base_{sort}{k}, {offset})")
+    if not indices:
+        return lines
+    before, rest = [], "r"
+    for d in range(program.outer - 1):
+        before += [f"r{d} = {rest} % f.outer[{d}]", f"q{d} = {rest} // f.outer[{d}]"]
+        rest = f"q{d}"
+    return [*before, f"r{program.outer - 1} = {rest}", *lines]
+
+
+def _offset(place: Place) -> str:
+    if isinstance(place.steps, int):
+        return "r * n" if place.level == ELEMENT else "r"
+    return " + ".join(f"r{d} * f.steps[{s}]" for d, s in enumerate(place.steps) if s != DENSE) or "0"
+
+
+# --- loops -----------------------------------------------------------------------------------------------------
+
+
+def _function(schedule: Schedule, loop: Loop) -> list[str]:
+    """The lines of the function of a loop."""
+    if not loop.steps:
+        return []
+    names = [*_pointers(schedule, loop), *(f"v{value}" for value in loop.outer), "start", "end"]
+    lines = [f"def loop{loop.phase}({', '.join(names)}):"]
+    lines += [f"    t{i.value} = {_start(i)}" for i in loop.reductions]
+    lines.append("    for i in range(start, end):")
+    lines += [f"        {_line(schedule, step)}" for step in loop.steps]
+    if loop.reductions:
+        lines.append(f"    return {', '.join(f't{i.value}' for i in loop.reductions)}")
+    return lines
+
+
+def _line(schedule: Schedule, step: Step) -> str:
+    value, dtype = step.value, schedule.dtype[step.value]
+    i = schedule.made[value]
+    if step.what == ADD:
+        name, total, more = i.about[0], f"t{value}", f"v{i.args[0]}"
+        return f"{total} += {more}" if name in SUMS else f"{total} = {name}_{dtype}({total}, {more})"
+    if step.what == COMPUTE:
+        return f"v{value} = {_expression(schedule.program, i, '', 'i')}"
+    if step.what == READ_RESULT:
+        return f"v{value} = load_{dtype}(o{step.result}, i)"
+    if step.what == READ_ROOM:
+        return f"v{value} = load_{dtype}(room{value}, i)"
+    if step.what == KEEP:
+        return f"store_{dtype}(room{value}, i, v{value})"
+    return f"store_{schedule.program.outs[step.result].dtype}(o{step.result}, i, v{value})"
+
+
+def _pointers(schedule: Schedule, loop: Loop) -> list[str]:
+    """The memory that a loop works on."""
+    names: dict[str, None] = {}
+    for step in loop.steps:
+        i = schedule.made[step.value]
+        if step.what == COMPUTE and i.kind == LOAD:
+            names[_name_of(schedule.program, i)] = None
+        elif step.what in (READ_RESULT, WRITE):
+            names[f"o{step.result}"] = None
+        elif step.what in (READ_ROOM, KEEP):
+            names[f"room{step.value}"] = None
+    return list(names)
+
+
+def _call(schedule: Schedule, loop: Loop, start: str, end: str) -> str:
+    prefix = "" if schedule.program.rows else "base_"
+    given = [*(prefix + name for name in _pointers(schedule, loop)), *(f"v{value}" for value in loop.outer)]
+    return f"loop{loop.phase}({', '.join([*given, start, end])})"
+
+
+def _start(i: Instruction) -> str:
+    name, dtype = i.about
+    return f"constant_{dtype}({'0' if name in SUMS else f'worst_{name}'})"
+
+
+def _around(schedule: Schedule, loop: Loop) -> list[str]:
+    """The loop over the blocks of a row, and what comes of its reductions."""
+    if not loop.reductions:
+        return [_call(schedule, loop, "0", "n")] if loop.steps else []
+    lines = [f"s{i.value} = {'f64(0)' if i.about[0] in SUMS else _start(i)}" for i in loop.reductions]
+    parts = ", ".join(f"p{i.value}" for i in loop.reductions)
+    lines += ["at = 0", "while at < n:", "    until = min(at + BLOCK, n)"]
+    lines.append(f"    {parts} = {_call(schedule, loop, 'at', 'until')}")
+    for i in loop.reductions:
+        total, part = f"s{i.value}", f"p{i.value}"
+        name, dtype = i.about
+        added = f"{total} + {part}" if name in SUMS else f"{name}_{dtype}({total}, {part})"
+        lines.append(f"    {total} = {added}")
+    lines.append("    at = until")
+    for i in loop.reductions:
+        total = f"s{i.value} / f64(n)" if i.about[0] == "mean" else f"s{i.value}"
+        lines.append(f"v{i.value} = constant_{i.about[1]}({total})")
+    return lines
