@@ -10,7 +10,6 @@ from fastgrad.native.base.intrinsics import (
     native_inline,
     runtime,
     stack_small,
-    storage,
     tensor,
     words,
 )
@@ -21,6 +20,7 @@ from fastgrad.native.dispatch.call import call
 from fastgrad.native.launch.elementwise import elementwise, elementwise_slow
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.references import drain, drop, release_reference, retain
+from fastgrad.native.memory.tapes import references
 from fastgrad.native.tensors.layouts import obeys, without_gaps
 from fastgrad.native.tensors.tensors import same_shape
 
@@ -29,7 +29,7 @@ from fastgrad.native.tensors.tensors import same_shape
 def owned_alone(h):
     """Whether nobody else can see a gradient, so that it may be changed or kept as it is."""
     t = tensor(h)
-    return t.refs == 1 and t.pyobj == 0 and t.base == 0 and storage(t.storage).refs == 1
+    return t.refs == 1 and t.pyobj == 0 and t.base == 0 and references(t.storage) == 1
 
 
 @native

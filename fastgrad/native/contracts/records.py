@@ -35,7 +35,7 @@ from fastgrad.native.contracts.status import NOTED_WORDS
 _HEADER = {"magic": 1, "generation": 1, "refs": 1, "link": 1, "mark": 1}
 STORAGE = Record(
     "storage", **_HEADER, data=1, nbytes=1, version=1, device=1, owner=1, dtype=1, counters=1,
-    next=1, previous=1,
+    next=1, previous=1, tape=1,
 )  # fmt: skip
 TENSOR = Record(
     "tensor", **_HEADER,

@@ -25,6 +25,7 @@ def new_storage(nbytes, dtype, device):
     s.owner = 0
     s.version = 0
     s.counters = 0
+    s.tape = 0
     s.device = device
     s.dtype = dtype
     s.nbytes = nbytes
@@ -51,6 +52,7 @@ def foreign_storage(data, nbytes, dtype, device, owner):
         s.nbytes = nbytes
         s.version = 0
         s.counters = 0
+        s.tape = 0
         s.device = device
         s.owner = owner
         s.dtype = dtype
@@ -72,6 +74,7 @@ def new_counter():
         s.owner = 0
         s.version = 0
         s.counters = 1
+        s.tape = 0
         s.device = 0
         s.dtype = 0
         s.nbytes = 0

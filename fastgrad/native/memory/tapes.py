@@ -32,6 +32,7 @@ from fastgrad.native.base.intrinsics import (
     native_once,
     nth,
     runtime,
+    storage,
     tape,
     words,
 )
@@ -179,12 +180,16 @@ def release_regions(t):
 
 
 @native
-def drop_kept(t):
-    """Let go of the memory that the capture made or wrote to."""
+def drop_kept(handle):
+    """Let go of the memory that the capture of a tape made or wrote to."""
+    t = tape(handle)
     n = t.n_kept
     t.n_kept = 0
     for k in range(n):
-        drop(words(t.kept)[k] & ~MADE)
+        kept = words(t.kept)[k] & ~MADE
+        if storage(kept).tape == handle:
+            storage(kept).tape = 0
+        drop(kept)
 
 
 @native
@@ -192,7 +197,7 @@ def release_tape(handle):
     """Give the memory of a tape back, whose graphs are gone."""
     end_tape(handle)
     t = tape(handle)
-    drop_kept(t)
+    drop_kept(handle)
     if t.kept != 0:
         deallocate(t.kept, t.cap_kept * 8)
     if t.words != 0:
@@ -246,6 +251,13 @@ def append_entry(cell, frame, n_words, work, drew):
     return OK
 
 
+@native_inline
+def references(handle):
+    """How many references there are to a storage, but for that of the tape that records."""
+    s = storage(handle)
+    return s.refs - 1 if s.tape != 0 and s.tape == runtime().tape else s.refs
+
+
 @native_once
 def keep_for_tape(handle, made):
     """Let the tape that records hold a storage that its launches write to, so that a replay finds it in place.
@@ -253,7 +265,7 @@ def keep_for_tape(handle, made):
     `made`: `MADE` for one that is made now, zero for one from before. A status; see Note [Captures].
     """
     t = tape(runtime().tape)
-    if t.device != 0:
+    if t.device != 0 or storage(handle).tape == runtime().tape:
         return OK
     cap = room(t.n_kept, t.cap_kept, 1)
     fresh = grow(t.kept, t.n_kept, t.cap_kept, cap)
@@ -262,6 +274,7 @@ def keep_for_tape(handle, made):
     t.kept = fresh
     t.cap_kept = cap
     words(t.kept)[t.n_kept] = handle | made
+    storage(handle).tape = runtime().tape
     t.n_kept += 1
     retain(handle)
     return OK

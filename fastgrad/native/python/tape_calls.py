@@ -214,7 +214,7 @@ def bind_tape(o, memory, source):
         return fail(INTERNAL, n, words(p.data)[0] if n > 0 else 0)
     for k in range(py_tuple_size(memory)):
         hold(region_of(t, k), tensor(object_handle(py_tuple_item(memory, k))).storage)
-    drop_kept(t)
+    drop_kept(handle)
     drain()
     return OK
 
