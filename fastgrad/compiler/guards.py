@@ -26,6 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.flags import LEAF_HOOKS, LEAF_POST_HOOKS
+from fastgrad.native.contracts.records import TENSOR
+
+_FLAGS = TENSOR.fields["flags"][0]
 
 SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), range, slice)
 _OPAQUE = (
@@ -139,15 +143,17 @@ class Walk:
         self.items += [own, key, value]
         self._todo.append((value, _item_path(path, key)))
 
-    def _whole(self, own: dict[Any, Any], path: str, attributes: bool = False) -> None:
-        """All items of a dict, which may be the attributes of an object."""
+    def _whole(
+        self, own: dict[Any, Any], path: str, attributes: bool = False, but: tuple[Any, Any] = (None, None)
+    ) -> None:
+        """All items of a dict, which may be the attributes of an object; what `but` names is not entered."""
         self.paths.setdefault(id(own), path)
         self.dicts += [own, len(own)]
         for key, value in list(own.items()):
             self.dicts += [key, value]
             if isinstance(key, TensorBase):
                 self.tensors.append(key)
-            if not (attributes and key in _NEVER_CALLED):
+            if not (attributes and (key in _NEVER_CALLED or value is but[0] or value is but[1])):
                 self._todo.append((value, f"{path}.{key}" if attributes else _item_path(path, key)))
 
     def _visit(self, value: Any, path: str) -> None:
@@ -156,7 +162,7 @@ class Walk:
         self._seen[id(value)] = value
         if isinstance(value, TensorBase):
             self.tensors.append(value)
-            self._instance(value, path)
+            self._instance(value, path, but=self._hooks(value, path))
         elif isinstance(value, types.FunctionType):
             self._function(value, path)
         elif isinstance(value, types.MethodType):
@@ -180,6 +186,16 @@ class Walk:
             self.opaque.append(f"{path} ({type(value).__name__})")
         elif not isinstance(value, types.ModuleType):
             self._instance(value, path)
+
+    def _hooks(self, tensor: Any, path: str) -> tuple[Any, Any]:
+        """Compare which hooks a leaf has: their dicts. A replay calls them, whatever they hold."""
+        found: list[Any] = [None, None]
+        for k, flag in enumerate((LEAF_HOOKS, LEAF_POST_HOOKS)):
+            if rt.field(tensor, _FLAGS) & flag:
+                found[k] = hooks = rt.leaf_hooks(tensor, k)
+                self.paths.setdefault(id(hooks), f"the hooks of {path}")
+                self.dicts += [hooks, len(hooks), *(part for item in hooks.items() for part in item)]
+        return found[0], found[1]
 
     def _function(self, function: Any, path: str) -> None:
         if _is_constant_function(function):
@@ -236,10 +252,10 @@ class Walk:
         if isinstance(value, set):
             self.checks.append(Check(f"the elements of {path}", "frozenset(x)", (("x", value),), frozenset(value)))
 
-    def _instance(self, value: Any, path: str) -> None:
+    def _instance(self, value: Any, path: str, but: tuple[Any, Any] = (None, None)) -> None:
         own = getattr(value, "__dict__", None)
         if isinstance(own, dict):
-            self._whole(own, path, attributes=True)
+            self._whole(own, path, attributes=True, but=but)
         for base in type(value).__mro__:
             for name in _slots(base):
                 if hasattr(value, name):

@@ -247,7 +247,8 @@ class Program:
             self.regions.add(REGION_GIVEN, before.tensor)
             if before.gradient is not None:
                 self.regions.add(REGION_GIVEN, before.gradient.memory)
-        for memory in (*rt.tape_memory(self.tape), *([] if self.room is None else [self.room])):
+        by_hooks = [x.tensor for call in self.tape._calls for x in call.lying()]
+        for memory in (*rt.tape_memory(self.tape), *by_hooks, *([] if self.room is None else [self.room])):
             number = self.regions.add(REGION_OWN, memory)
             if self.regions.all[number].kind == REGION_OWN and number not in self.made:
                 self.made.append(number)
@@ -312,7 +313,18 @@ class Program:
         """Hand the program over to the runtime."""
         words = self.words()
         memory = tuple(region.memory for region in self.regions.all)
+        lying = [(x, self._lies(x.tensor)) for call in self.tape._calls for x in call.lying()]
         rt.bind_tape(self.tape, memory, as_words(words))
+        for x, bound in lying:
+            x.bind(self.tape, *bound)
+
+    def _lies(self, tensor: Any) -> tuple[Any, ...]:
+        """How a tensor that a hook got lies in a region."""
+        number = self.regions.find(tensor)
+        if number is None:
+            raise Unrecordable("a hook gets a tensor that the call neither made nor got")
+        offset = rt.field(tensor, _DATA) - self.regions.all[number].base
+        return number, offset, rt.field(tensor, _DTYPE), rt.sizes(tensor), rt.steps(tensor)
 
 
 def as_words(values: Sequence[int]) -> TensorBase:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastgrad.compiler.fusion.fusing import FusedTape, Report, fuse_tape
+from fastgrad.compiler.guards import Walk
 from fastgrad.compiler.programs import Before, Program, Unrecordable, storage_of
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import (
@@ -91,12 +92,22 @@ class Recording:
             raise Unrecordable(
                 "it calls hooks of modules or of saved tensors, callbacks of passes, or custom functions"
             )
-        if self.tape._calls:
-            raise Unrecordable("it calls hooks on gradients")
+        self._check_hooks()
         if rt.tape_passes(self.tape) and any(before.history for before in self.given):
             raise Unrecordable("it runs a backward pass, and an argument has a history that the pass may reach")
         if any(before.history for before in self.held):
             raise Unrecordable("a tensor from outside has a history: let it be an argument")
+
+    def _check_hooks(self) -> None:
+        """Raise if a hook on gradients holds what only this call made: another call makes another one."""
+        if not self.tape._calls:
+            return
+        made = {storage_of(memory) for memory in rt.tape_memory(self.tape)}
+        walk = Walk()
+        for call in self.tape._calls:
+            walk.begin(call.hook, "a hook")
+        if any(storage_of(t) in made for t in walk.tensors):
+            raise Unrecordable("it calls a hook on gradients that holds a tensor of this call")
 
     def check_numbers(self, numbers: Tape | None = None) -> None:
         """Raise if the call drew random numbers that a replay cannot draw.

@@ -737,3 +737,237 @@ def test_nothing_is_left():
     del model, compiled
     gc.collect()
     assert fg.debug.live() == before
+
+
+# --- hooks in replays ------------------------------------------------------------------------------------------
+
+
+def both(make):
+    """Run a step eagerly and compiled, and compare parameters, gradients and what hooks noted."""
+    results = []
+    for compile_it in (False, True):
+        log = []
+        step, tensors = make(log)
+        call = fg.compile(step) if compile_it else step
+        seen = []
+        for k in range(5):
+            fg.manual_seed(k)
+            out = call(fg.randn(4))
+            seen.append([log.copy(), out, [t.detach().clone() for t in tensors], [t.grad for t in tensors]])
+            log.clear()
+        results.append(seen)
+    assert equal_all(*results)
+    return call
+
+
+def equal_all(a, b):
+    if isinstance(a, fg.Tensor):
+        return equal(a, b)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(equal_all, a, b))
+    return a == b
+
+
+def test_tensor_hooks_on_leaves():
+    def make(log):
+        w = fg.ones(4, requires_grad=True)
+        w.register_hook(lambda g: log.append(("first", g.tolist())))
+        w.register_hook(lambda g: g * 2)
+        w.register_hook(lambda g: log.append(("last", g.tolist())))
+
+        def step(x):
+            w.grad = None
+            (w * x).sum().backward()
+            with fg.no_grad():
+                w.sub_(w.grad, alpha=0.1)
+            return x.sum()
+
+        return step, [w]
+
+    call = both(make)
+    assert refused(call) == [""]
+    assert sum(replays(call)) == 3
+
+
+def test_hooks_that_change_gradients_in_place():
+    def make(log):
+        w, v = fg.ones(4, requires_grad=True), fg.full((4,), 2.0).requires_grad_()
+
+        def hook(g):
+            g.mul_(3)
+            log.append(g.tolist())
+
+        w.register_hook(hook)
+        v.register_hook(lambda g: g.add_(1))
+
+        def step(x):
+            w.grad = v.grad = None
+            (w * v * x).sum().backward()
+            return (w.grad + v.grad).sum()
+
+        return step, [w, v]
+
+    assert sum(replays(both(make))) == 3
+
+
+def test_post_accumulate_hooks():
+    def make(log):
+        w = fg.ones(4, requires_grad=True)
+        w.register_post_accumulate_grad_hook(lambda p: log.append((p is w, p.grad.tolist())))
+
+
+        @w.register_post_accumulate_grad_hook
+        def double(p):
+            p.grad.mul_(2)
+
+        def step(x):
+            w.grad = None
+            (w * w * x).sum().backward()
+            with fg.no_grad():
+                w.add_(w.grad)
+            return w.sum().detach()
+
+        return step, [w]
+
+    assert sum(replays(both(make))) == 3
+
+
+def test_an_optimizer_in_hooks():
+    def make(log):
+        w, v = fg.ones(4, requires_grad=True), fg.ones(4, requires_grad=True)
+        optimizers = {p: fg.optim.SGD([p], lr=0.1) for p in (w, v)}
+
+        def hook(p):
+            optimizers[p].step()
+            optimizers[p].zero_grad()
+            log.append(p.tolist())
+
+        for p in (w, v):
+            p.register_post_accumulate_grad_hook(hook)
+
+        def step(x):
+            loss = ((w * x) ** 2 + v * x).sum()
+            loss.backward()
+            return loss.detach()
+
+        return step, [w, v]
+
+    assert sum(replays(both(make))) == 4
+
+
+def test_hooks_on_what_the_step_makes():
+    def make(log):
+        w = fg.ones(4, requires_grad=True)
+
+        def clip(g):
+            return g.clamp(-0.5, 0.5)
+
+        def step(x):
+            w.grad = None
+            h = w * x
+            h.register_hook(clip)
+            h.grad_fn.register_hook(lambda gi, go: (gi[0] * 2, gi[1]) if len(gi) > 1 else None)
+            (h * h).sum().backward()
+            return w.grad.sum()
+
+        return step, [w]
+
+    both(make)
+
+
+def test_a_hook_that_holds_a_tensor_of_its_call():
+    w = fg.ones(4, requires_grad=True)
+
+    def step(x):
+        w.grad = None
+        scale = x * 2
+        h = w * x
+        h.register_hook(lambda g: g * scale)
+        h.sum().backward()
+        return w.grad * 1
+
+    compiled = fg.compile(step)
+    for k in range(4):
+        x = fg.full((4,), k + 1.0)
+        assert fg.equal(compiled(x), step(x))
+    assert "tensor of this call" in refused(compiled)[0]
+
+
+def test_hooks_that_come_and_go():
+    w = fg.ones(4, requires_grad=True)
+    log = []
+
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    compiled = fg.compile(step)
+    x = fg.ones(4)
+    for _ in range(3):
+        compiled(x)
+    handle = w.register_hook(lambda g: log.append(1))
+    for _ in range(3):
+        compiled(x)
+    assert log == [1, 1, 1]
+    other = w.register_hook(lambda g: g * 5)
+    for _ in range(3):
+        compiled(x)
+    assert log == [1] * 6
+    assert w.grad.tolist() == [5] * 4
+    handle.remove()
+    other.remove()
+    for _ in range(2):
+        compiled(x)
+    assert log == [1] * 6
+    assert w.grad.tolist() == [1] * 4
+
+
+def test_a_hook_that_raises():
+    w = fg.ones(4, requires_grad=True)
+    fails = []
+
+    def hook(g):
+        if fails:
+            raise ValueError("enough")
+
+    w.register_hook(hook)
+
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+        return x * 2
+
+    compiled = fg.compile(step)
+    x = fg.ones(4)
+    for _ in range(3):
+        compiled(x)
+    fails.append(1)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="enough"):
+            compiled(x)
+    assert w.grad is None
+    fails.clear()
+    assert compiled(x).tolist() == [2] * 4
+    assert w.grad.tolist() == [1] * 4
+
+
+def test_a_hook_that_calls_the_step_again():
+    w = fg.ones(4, requires_grad=True)
+    depth = []
+
+    def hook(g):
+        if len(depth) < 2:
+            depth.append(1)
+            with fg.enable_grad():
+                compiled(fg.ones(4))
+            depth.pop()
+
+    w.register_hook(hook)
+
+    def step(x):
+        (w * x).sum().backward()
+        return x + 1
+
+    compiled = fg.compile(step)
+    for _ in range(4):
+        assert compiled(fg.ones(4)).tolist() == [2] * 4

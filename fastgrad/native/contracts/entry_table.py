@@ -141,6 +141,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("tape_numbers", "context", "integers", _TAPES),
     row("follow_numbers", "context, context, int, int", "none", _TAPES),
     row("tape_memory", "context", "object", _TAPES),
+    row("tape_tensor", "context, int, int, index<dtypes, sizes, sizes", "tensor", _TAPES),
     row("memory_of", "tensor", "tensor", _TAPES),
     row("bind_tape", "context, tuple, tensor", "count", _TAPES),
     row("call_tape", "context, tuple, tuple", "object", _TAPES),

@@ -37,19 +37,47 @@ def _is_leaf(value: Any) -> bool:
     return isinstance(value, TensorBase) and value.requires_grad and value.is_leaf  # type: ignore[attr-defined]
 
 
+class Lying:
+    """Where a tensor lay during the capture: a tensor over the same memory, until the tape is bound to other memory.
+
+    Attributes
+    ----------
+    tensor : Tensor or None
+        It lies there; None once `bound` says how it lies.
+    bound : tuple
+        The tape, and how it lies in a region of that.
+    """
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+        self.bound: tuple[Any, ...] = ()
+
+    def bind(self, *bound: Any) -> None:
+        """Lie in a region of a bound tape from now on."""
+        self.tensor, self.bound = None, bound
+
+    def now(self) -> Any:
+        """A tensor that lies there now, or by a replay that is under way."""
+        return self.tensor if self.tensor is not None else rt.tape_tensor(*self.bound)
+
+
 class _Place:
     """A tensor that a hook got: where it lay, or which leaf it was and with what gradient."""
 
     def __init__(self, tensor: Any) -> None:
         self.leaf = tensor if _is_leaf(tensor) else None
-        self.grad = tensor.grad if self.leaf is not None else None
-        self.there = None if self.leaf is not None else rt.where_it_lies(tensor)
+        if self.leaf is None:
+            self.lying: Lying | None = Lying(rt.where_it_lies(tensor))
+        else:
+            self.grad = tensor.grad
+            self.lying = None if self.grad is None else Lying(self.grad)
 
     def again(self) -> Any:
         if self.leaf is None:
-            return self.there.clone()  # type: ignore[union-attr]
-        if self.leaf.grad is not self.grad:
-            self.leaf.grad = self.grad
+            return self.lying.now().clone()  # type: ignore[union-attr]
+        grad = self.lying.now() if self.lying is not None else None
+        if self.leaf.grad is not grad:
+            self.leaf.grad = grad
         return self.leaf
 
 
@@ -80,26 +108,37 @@ class HookCall:
     def __init__(self, hook: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self.hook = hook
         self.args = _places(args)
-        self.outcome: list[Any] = []
+        self.outcome: list[Lying | None] = []
+
+    def lying(self) -> Iterator[Lying]:
+        """The places in memory that it knows."""
+        yield from (place.lying for place in _tensors(self.args) if isinstance(place, _Place) and place.lying)
+        yield from (lying for lying in self.outcome if lying)
+
+    def leaves(self) -> Iterator[Any]:
+        """The leaves that the hook got."""
+        return (p.leaf for p in _tensors(self.args) if isinstance(p, _Place) and p.leaf is not None)
 
     def came_to(self, value: Any) -> None:
         """Note what the hook returned, or what it got and may have changed."""
         self.outcome = [
-            t.detach() if isinstance(t, TensorBase) and not _is_leaf(t) else None for t in _tensors(value)
-        ]  # type: ignore[attr-defined]
+            Lying(rt.where_it_lies(t)) if isinstance(t, TensorBase) and not _is_leaf(t) else None
+            for t in _tensors(value)
+        ]
 
     def again(self) -> None:
         """Call the hook, and bring what comes of it to where it lay."""
         args = _again(self.args)
         result = self.hook(*args)
         found = list(_tensors(args[0] if result is None else result))
-        if len(found) != len(self.outcome) or not all(map(_is_like, self.outcome, found)):
+        kept = [lying.now() if lying else None for lying in self.outcome]
+        if len(found) != len(kept) or not all(map(_is_like, kept, found)):
             raise RuntimeError(
                 f"replay(): the hook {self.hook!r} returned other gradients than during the capture; record again"
             )
-        for kept, value in zip(self.outcome, found, strict=True):
-            if kept is not None:
-                kept.copy_(value.detach())
+        for place, value in zip(kept, found, strict=True):
+            if place is not None:
+                place.copy_(value.detach())
 
 
 def _record(hook: Callable[..., Any], *args: Any) -> Any:

@@ -12,6 +12,7 @@ from fastgrad.native.base.intrinsics import (
     native_inline,
     native_once,
     runtime,
+    stack_words,
     storage,
     tape,
     tensor,
@@ -37,8 +38,10 @@ from fastgrad.native.contracts.flags import (
     RETAINS_GRAD,
     WRAPPED_NUMBER,
 )
+from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import (
     ANY_MODE,
+    LAID,
     REGION_FRESH,
     REGION_GIVEN,
     RESULT_NO_GRAD,
@@ -51,6 +54,7 @@ from fastgrad.native.memory.bindings import (
     hold,
     is_right,
     laid,
+    lies_within,
     move,
     refresh,
     region_of,
@@ -63,6 +67,8 @@ from fastgrad.native.memory.replays import replay
 from fastgrad.native.memory.tapes import MADE, PROGRAM_BYTES, drop_kept, program, recording
 from fastgrad.native.objects.handles import object_handle, wrap
 from fastgrad.native.tensors.tensors import blank_tensor, bump_version, count_elements, is_contiguous
+
+room_of_one = stack_words(LAID.words)
 
 COMPARED = REQUIRES_GRAD | RETAINS_GRAD | INFERENCE | LEAF_HOOKS | LEAF_POST_HOOKS | COPY_ON_WRITE | WRAPPED_NUMBER
 """Flags of a tensor that what a call does may depend on."""
@@ -344,6 +350,27 @@ def tensor_in(t, x):
 
 
 @native
+def tape_tensor(o, place, offset, dtype, ndim, sizes, n_strides, strides):
+    """A tensor that lies in a region of a bound tape, where that is now; a failure if it cannot lie there."""
+    enter()
+    handle = context_object(o).tape
+    if handle == 0 or tape(handle).program == 0 or ndim > MAX_DIMS or n_strides != ndim:
+        return fail(INTERNAL, place, ndim)
+    x = laid(room_of_one())
+    x.region = place
+    x.offset = offset
+    x.dtype = dtype
+    x.ndim = ndim
+    for k in range(ndim):
+        x.shape[k] = words(sizes)[k]
+        x.strides[k] = words(strides)[k]
+    there = place >= 0 and lies_within(tape(handle), address_of(x))
+    if not there or region_of(tape(handle), place).storage == 0:
+        return fail(INTERNAL, place, offset)
+    return tensor_in(tape(handle), x)
+
+
+@native
 def bound_object(t, k, given, objects):
     """The object that a call brought as number `k`."""
     n = program(t.program).n_given
@@ -362,6 +389,15 @@ def set_gradient(o, g):
     tensor(h).grad = g
     if old != 0:
         drop(old)
+
+
+@native
+def has_gradient_there(o, g):
+    """Whether the gradient of a tensor lies where another tensor does: a hook got it there."""
+    h = object_handle(o)
+    if h == 0 or tensor(h).grad == 0:
+        return False
+    return tensor(tensor(h).grad).data == tensor(g).data
 
 
 @native_once
@@ -412,8 +448,10 @@ def results_of(t, given, objects):
                 return 0
             py_tuple_set(made, n, item)
             n += 1
-        else:
+        elif out == 0 or not has_gradient_there(bound_object(t, x.bound, given, objects), out):
             set_gradient(bound_object(t, x.bound, given, objects), out)
+        else:
+            drop(out)
     return made
 
 
