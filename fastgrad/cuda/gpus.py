@@ -344,9 +344,12 @@ class Gpu:
 
     def raise_reported(self) -> None:
         """Raise what a kernel has reported by now: called by whoever has waited for some."""
-        error = reports.found(self.read("late"), self.read("n_late"))
+        error = self._reported()
         if error is not None:
             raise error
+
+    def _reported(self) -> BaseException | None:
+        return reports.found(self.read("late"), self.read("n_late"), self.read("late_tables"))
 
     def error(self, code: int, op: str) -> BaseException:
         """The exception for what a routine said in an op. Only what the driver calls fatal stays."""
@@ -356,7 +359,7 @@ class Gpu:
         if code == FORKED:
             return RuntimeError(_FORKED)
         if code == REPORTED:
-            return reports.found(self.read("late"), self.read("n_late")) or RuntimeError(
+            return self._reported() or RuntimeError(
                 f"{begin}a kernel met an index out of range, which another thread was told of meanwhile; call it again"
             )
         if code == NO_HANDLE:

@@ -230,12 +230,12 @@ class CUDAGraph:
     def replay(self) -> None:
         """Run what was captured on the current stream of the calling thread, without waiting for it.
 
+        What a launch says is wrong with an index is raised by whatever waits for the GPU next.
+
         Raises
         ------
         RuntimeError
             If nothing was captured, or this thread captures something.
-        IndexError
-            If an index is by now out of range; then nothing behind it ran.
         """
         gpu, tape = self._captured("replay")
         if rt.capturing() == OWN_CAPTURE:

@@ -76,29 +76,33 @@ STATISTICS = Part(
 LATE = Part("cuda_late", **dict.fromkeys(REPORT.fields, 1), reason=1, kernel=1, dim=1, last=1, spare=1)
 N_LATE = 256
 """What a kernel reports in memory that host and device share, and of which launch: see Note [Late reports] in
-`cuda.launches`. Those that are taken last are kept."""
+`cuda.reports`. Those that are taken last are kept."""
+LATE_TABLE = Part("cuda_late_table", places=1, cap=1, taken=1, next=1)
+"""A table of `LATE` for the launches of one graph: how many there is room for, and how many the graph has; 0 where the
+table is free."""
 
 # --- the state of a GPU ----------------------------------------------------------------------------------------
 
 DRIVER = (
     "cuCtxSetCurrent", "cuLaunchKernel", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
-    "cuMemsetD8Async", "cuStreamSynchronize", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventSynchronize",
-    "cuEventDestroy", "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch",
-    "cuGraphDestroy", "cuGraphExecDestroy",
+    "cuMemsetD8Async", "cuMemHostAlloc", "cuStreamSynchronize", "cuEventCreate", "cuEventRecord", "cuEventQuery",
+    "cuEventSynchronize", "cuEventDestroy", "cuStreamBeginCapture", "cuStreamEndCapture",
+    "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy",
 )  # fmt: skip
 """The functions of the driver that compiled code calls; their addresses are the first words of a state."""
 CHOICE = Part("cuda_choice", thread=1, stream=1, arena=1, blas=1, workspace=1)
 """That a thread, by its number of the operating system's, has chosen another stream than the usual one, or captures a
 graph; and that stream's arena or the capture's, its handle of cuBLAS's or 0, and where that has its workspace."""
-GRAPH = Part("cuda_graph", executable=1, workspace=1, stream=1, event=1, next=1)
-"""A graph that can be launched; the workspace of its products, or 0; where it was launched last, or 0. Once it is
-dropped, an event behind that launch: see Note [Graphs] in `cuda.graphs`."""
+GRAPH = Part("cuda_graph", executable=1, workspace=1, table=1, stream=1, event=1, next=1)
+"""A graph that can be launched; the workspace of its products, or 0; the table that its launches report to, or 0; where
+it was launched last, or 0. Once it is dropped, an event behind that launch: see Note [Graphs] in `cuda.graphs`."""
 GPU = Part(
     "cuda_gpu", **dict.fromkeys(DRIVER, 1),
     context=1, stream=1, arena=1, arenas=1, synchronous=1, failed=1, limit=1,
     blocks=1, n_blocks=1, cap_blocks=1, statistics=STATISTICS.words,
     batched_gemm=1, blas=1, workspace=1, allow_tf32=1, choices=1, n_choices=1, waiting=1,
-    graph_stream=1, graph_blas=1, set_workspace=1, graph_workspace=1, dropped=1, ending=1, late=1, n_late=1,
+    graph_stream=1, graph_blas=1, set_workspace=1, graph_workspace=1, dropped=1, ending=1,
+    late=1, n_late=1, late_tables=1, graph_table=1, graph_notes=1,
 )  # fmt: skip
 """`stream`: where launches go; `arena`: whose memory they get; `choices`: a table of the threads for which it is
 another stream, by `CHOICE`. `waiting`: blocks that are free once other streams are done with them. `failed`: what the
@@ -106,11 +110,14 @@ driver said first that went wrong. `blocks`: a table of the blocks in use, by ad
 that may be reserved, or 0. `blas`: cuBLAS's handle, `workspace` where it has its workspace, `batched_gemm` and
 `set_workspace` its functions; 0 while no product was needed. `graph_stream`: where graphs are captured; `graph_blas`:
 its handle; `graph_workspace`: that of the graph under way. `dropped`: graphs to be destroyed; `ending`: the interpreter
-ends, and the driver is not called for them. `late`: a table of `LATE`, of which `n_late` were taken by now."""
+ends, and the driver is not called for them. `late`: a table of `LATE`, of which `n_late` were taken by now;
+`late_tables`: those of graphs; `graph_table`: that of the graph under way, or 0, of which `graph_notes` are taken."""
 
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 NOT_READY = 600  # CUDA_ERROR_NOT_READY: what an event or a stream says that is not done
 RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: nothing else is forbidden meanwhile, to no thread
+SHARED = 1 | 2
+"""CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP: memory that all contexts and their devices reach."""
 NO_TIMES = 2  # CU_EVENT_DISABLE_TIMING: a flag of an event
 SHORT_FRAME, TOO_MANY_ITEMS, FORKED, NO_HANDLE, NO_ROOM, REPORTED = range(10_001, 10_007)
 """What the device itself says besides the driver: a frame is shorter than the kernel's parameters; a launch has a

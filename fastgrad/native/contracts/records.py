@@ -90,9 +90,9 @@ HOOK_CELL = -1
 PIECE = Part("piece", start=1, end=1, device=1, graph=1)
 """Launches of a tape from one byte to another, which become a graph of a device's, or are launched one by one where
 that is the host; the graph is 0 before it was made."""
-LAUNCHED = Part("launched", n_words=1, cell=1, work=1, drew=1)
+LAUNCHED = Part("launched", n_words=1, cell=1, work=1, drew=1, reason=1, dim=1, last=1)
 """A launch on a tape: how many words its frame has, the cell of the kernel table, its work, whether it got blocks of
-its device's default generator; then the frame."""
+its device's default generator; what a `NOTE` of it says, the reason 0 where it has none; then the frame."""
 FLIGHT = Part("flight", thread=1, waits=1, n_words=1, frame=FRAME_WORDS)
 CURSOR_WORDS = CACHE_LINE // 8
 JOB = Part(
@@ -118,10 +118,11 @@ words there are; then what the device answers: 0, or a number of its own for wha
 NOTE = Part("note", place=1, reason=1, kernel=1, dim=1, last=1)
 """That a kernel reports, and nobody waits for that: the device writes to the `place` of its frame where it reports to,
 looks there whenever something waits for the device, and says then what is wrong by the other words."""
-GRAPHING = Part("graphing", step=1, graph=1, launching=1, state=1, status=1)
+GRAPHING = Part("graphing", step=1, graph=1, launching=1, notes=1, state=1, status=1)
 GRAPH_BEGIN, GRAPH_ADD, GRAPH_END, GRAPH_RUN, GRAPH_DROP = range(5)
-"""Graphs of a device: `GRAPH_BEGIN`, `GRAPH_ADD` for each launch, a `LAUNCHING` by its address, and `GRAPH_END`, which
-answers with the graph and must follow, whatever went wrong; then `GRAPH_RUN` and `GRAPH_DROP`. `status` is as that of
+"""Graphs of a device: `GRAPH_BEGIN`, with the number of launches that have notes, `GRAPH_ADD` for each launch, a
+`LAUNCHING` by its address, and `GRAPH_END`, which answers with the graph and must follow, whatever went wrong; then
+`GRAPH_RUN` and `GRAPH_DROP`. `status` is as that of
 a launch, or `GRAPH_STALE`: the graph cannot run here, and has to be made again."""
 GRAPH_STALE = -1
 N_FLIGHTS = 64  # launches that others run beside, at one time

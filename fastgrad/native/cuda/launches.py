@@ -25,10 +25,8 @@ from fastgrad.native.contracts.cuda import (
     DIVISOR_SHIFT,
     DIVISORS,
     DOWNLOAD,
-    LATE,
     LAUNCH_PARAMETERS,
     MOST_ITEMS,
-    N_LATE,
     PLAIN,
     PRODUCT,
     REPORTED,
@@ -41,22 +39,20 @@ from fastgrad.native.contracts.cuda import (
     UPLOAD,
     ZEROED,
 )
-from fastgrad.native.contracts.frame import CONSTANT_FACTOR, FINE, MAX_FACTORS
+from fastgrad.native.contracts.frame import CONSTANT_FACTOR, MAX_FACTORS
 from fastgrad.native.contracts.limits import FRAME_WORDS
-from fastgrad.native.contracts.records import LAUNCHING, NOTE
+from fastgrad.native.contracts.records import LAUNCHING
 from fastgrad.native.cuda.calls import function_at
 from fastgrad.native.cuda.memory import choice_at, choice_of, gpu, make_current, synchronize
 from fastgrad.native.cuda.products import multiply
+from fastgrad.native.cuda.reports import forget_reports, look_for_reports, note, report_place
 
-launching, note, late = map(caster, (LAUNCHING, NOTE, LATE))
-cuda_kernel = caster(CUDA_KERNEL)
-launch_parameters = caster(LAUNCH_PARAMETERS)
+launching, cuda_kernel, launch_parameters = map(caster, (LAUNCHING, CUDA_KERNEL, LAUNCH_PARAMETERS))
 launch_kernel = function_at("qiiiiiiiqqq")
 copy = function_at("qqqq")
 fill_bytes = function_at("qiqq")
 
 _parameters = stack_words(FRAME_WORDS + DIVISORS)
-LATE_BYTES = 8 * LATE.words
 SIZE_OFFSET = LAUNCH_PARAMETERS.offset("size")
 
 
@@ -176,42 +172,6 @@ def enqueue(g, stream, blas, c):
     if k.kind == STEPPED:
         return launch_steps(g, stream, k, c.frame)
     return call_driver(g, stream, blas, k, c.frame)
-
-
-# Note [Late reports]: kernels report what is wrong with an index to memory of the host's that the device reaches too,
-# so nobody has to wait for them. Whenever something has waited for the device, this is looked at. Launches take places
-# there in turn, and a place keeps what its launch was until `N_LATE` others were taken: what is reported after that is
-# raised under the name of a later launch.
-
-
-@native
-def report_place(g, n):
-    """Where the launch of a `NOTE` reports to; zero if the launch that had the place before has reported something."""
-    place = late(g.late + g.n_late % N_LATE * LATE_BYTES)
-    if place.kind != FINE:
-        return 0
-    g.n_late += 1
-    place.reason = n.reason
-    place.kernel = n.kernel
-    place.dim = n.dim
-    place.last = n.last
-    return address_of(place)
-
-
-@native_once
-def look_for_reports(g):
-    """What is to be said of the kernels that are done: `REPORTED`, or 0."""
-    for k in range(min(g.n_late, N_LATE)):
-        if late(g.late + k * LATE_BYTES).kind != FINE:
-            return REPORTED
-    return 0
-
-
-@native_once
-def forget_reports(g):
-    """Begin anew where every launch is waited for: an op has failed of what was reported before, or is tried again."""
-    for k in range(min(g.n_late, N_LATE)):
-        late(g.late + k * LATE_BYTES).kind = FINE
 
 
 @native

@@ -17,7 +17,7 @@ from fastgrad.native.build.loader import ContextBase, rt
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import CAPTURE_SETTING
 from fastgrad.native.contracts.frame import Frame
-from fastgrad.native.contracts.records import HOOK_CELL, TAPE_HOOKS
+from fastgrad.native.contracts.records import HOOK_CELL, LAUNCHED, TAPE_HOOKS
 from fastgrad.native.host import devices, hook_calls
 from fastgrad.native.host.hook_calls import HookCall
 
@@ -110,7 +110,7 @@ class Tape(ContextBase):
     def __iter__(self) -> Iterator[Launch]:
         """The launches in order."""
         words = iter(rt.tape_words(self))
-        for n, cell, work, _ in zip(words, words, words, words, strict=False):
+        for n, cell, work, *_ in zip(*[words] * LAUNCHED.words, strict=False):
             if cell == HOOK_CELL:
                 continue
             kernel, device, dtype, layout_class = devices.place(cell)
@@ -127,7 +127,8 @@ class Tape(ContextBase):
         RuntimeError
             While a tape of this thread records, or if nothing was recorded.
         IndexError
-            If an index is by now out of range; the launches before that one did run.
+            If an index of a launch of the CPU is by now out of range; the launches before that one did run. Of one of a
+            GPU that is said when something waits for it.
         """
         if rt.capturing() == OWN_CAPTURE or not self.launches:
             raise RuntimeError(

@@ -59,7 +59,7 @@ from fastgrad.native.memory.parts import (
 from fastgrad.native.memory.places import is_live
 from fastgrad.native.memory.pool import run_parts
 from fastgrad.native.memory.references import drain, release_storage
-from fastgrad.native.memory.tapes import append_launch, is_recorded, only_recorded
+from fastgrad.native.memory.tapes import append_launch, append_noted, is_recorded, only_recorded
 
 PATIENCE = 50  # microseconds between two looks
 REPORT_BYTES = REPORT.words * 8
@@ -305,8 +305,8 @@ def launch_transfer(out, out_device, source, device, nbytes):
 
 
 @native_once
-def launch_noted(kernel, device, dtype, frame, n_words, note):
-    """Launch a kernel that reports on a device that looks for reports itself; a status."""
+def launch_noted(kernel, device, dtype, frame, n_words, work, note):
+    """Launch a kernel that reports, by the `NOTE` at an address, on a device that looks for reports itself; a status."""
     cell = cell_of(kernel, device, dtype, FLAT)
     address = runtime().kernels[cell]
     if address == 0:
@@ -320,7 +320,13 @@ def launch_noted(kernel, device, dtype, frame, n_words, note):
         if failed(status):
             return status
     runtime().launches += 1
-    return status_of(device, launch_on(device, address, frame, n_words, note))
+    recorded = runtime().tape != 0 and is_recorded(device)
+    status = OK
+    if not recorded or not only_recorded(device):
+        status = status_of(device, launch_on(device, address, frame, n_words, note))
+    if recorded and not failed(status):
+        return append_noted(cell, frame, n_words, work, note)
+    return status
 
 
 @native_once

@@ -17,7 +17,7 @@ from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import caster, native, native_inline, native_once, runtime, tape, words
 from fastgrad.native.base.pyapi import py_bytearray_text
 from fastgrad.native.contracts.limits import N_DEVICES
-from fastgrad.native.contracts.records import HOOK_CELL, LAUNCHED, TAPE_HOOKS, TAPE_KIND
+from fastgrad.native.contracts.records import HOOK_CELL, LAUNCHED, NOTE, TAPE_HOOKS, TAPE_KIND
 from fastgrad.native.contracts.status import OK
 from fastgrad.native.memory.buffers import deallocate, grow, room
 from fastgrad.native.memory.parts import CELLS
@@ -26,7 +26,7 @@ from fastgrad.native.memory.references import drop, retain
 
 HEAD_WORDS = LAUNCHED.words
 HEAD_BYTES = HEAD_WORDS * 8
-launched = caster(LAUNCHED)
+launched, note = map(caster, (LAUNCHED, NOTE))
 
 
 @native_inline
@@ -130,7 +130,7 @@ def release_tape(handle):
 @native_once
 def append_hook(number):
     """Append the call of a hook to the tape that records. A status."""
-    status = append_entry(HOOK_CELL, 0, 0, number, 0)
+    status = append_entry(HOOK_CELL, 0, 0, number, 0, 0)
     if not failed(status):
         tape(runtime().tape).n_launches -= 1
     return status
@@ -139,12 +139,18 @@ def append_hook(number):
 @native_once
 def append_launch(cell, frame, n_words, work):
     """Append a launch to the tape that records. A status."""
-    drew = runtime().drew if runtime().draws[cell // CELLS] != 0 else 0
-    return append_entry(cell, frame, n_words, work, drew)
+    return append_noted(cell, frame, n_words, work, 0)
 
 
 @native_once
-def append_entry(cell, frame, n_words, work, drew):
+def append_noted(cell, frame, n_words, work, noted):
+    """The same for a launch with a `NOTE`, of which the address is given, or 0."""
+    drew = runtime().drew if runtime().draws[cell // CELLS] != 0 else 0
+    return append_entry(cell, frame, n_words, work, drew, noted)
+
+
+@native_once
+def append_entry(cell, frame, n_words, work, drew, noted):
     """Append what `LAUNCHED` says, and a frame. A status."""
     t = tape(runtime().tape)
     cap = room(t.n_words, t.cap_words, HEAD_WORDS + n_words)
@@ -158,6 +164,12 @@ def append_entry(cell, frame, n_words, work, drew):
     entry.cell = cell
     entry.work = work
     entry.drew = drew
+    entry.reason = 0
+    if noted != 0:
+        n = note(noted)
+        entry.reason = n.reason
+        entry.dim = n.dim
+        entry.last = n.last
     target = words(t.words + t.n_words * 8 + HEAD_BYTES)
     for k in range(n_words):
         target[k] = words(frame)[k]
