@@ -28,6 +28,7 @@ from fastgrad.native.contracts.cuda import (
     NO_HANDLE,
     NO_ROOM,
     OUT_OF_MEMORY,
+    PLAIN,
     PRODUCT,
     REPORTED,
     SHELF,
@@ -399,6 +400,8 @@ class Gpu:
         record = _words(CUDA_KERNEL.words)
         if how.kind == PRODUCT and not self.read("blas"):
             self._need_blas()
+        if how.kind != PLAIN and "seed" in kernel.frame(layout_class).fields:
+            raise SystemError(f"kernel {kernel.name}: what draws random numbers has to be one plain launch")
         function = self._load(made) if made.code else dtype
         values = {
             "kind": how.kind, "function": function, "n_words": how.n_words,

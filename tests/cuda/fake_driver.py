@@ -36,7 +36,7 @@ from fastgrad.native.contracts.element_types import (
     HALVES,
 )
 from fastgrad.native.contracts.limits import FRAME_WORDS
-from tests.cuda.fake_graphs import CAPTURED_EVENT, ISOLATION, UNSUPPORTED, Captures
+from tests.cuda.fake_graphs import CAPTURED_EVENT, ISOLATION, UNSUPPORTED, Captures, KernelNode
 from tests.cuda_halves import kind_of, read, rounded
 from tests.cuda_simulator import TARGET, run_block
 from tests.stand_in import Enclave
@@ -229,7 +229,7 @@ class FakeDriver(Captures, Driver):
         copied = (ctypes.c_int64 * (FRAME_WORDS + DIVISORS))()
         ctypes.memmove(copied, buffer, ctypes.sizeof(copied))
         self.launched.append(self._names[function - 1])
-        return self.put(rest[-3], lambda: self._run(function, copied, gx))
+        return self.put(rest[-3], KernelNode(self, function, copied, word(extra + 40).value // 8, gx))
 
     def _run(self, function: int, parameters: Any, blocks: int) -> None:
         with self.enclave:
@@ -435,7 +435,11 @@ class FakeDriver(Captures, Driver):
             return built(kernel, dtype, layout_class, architecture)
         run = _KERNEL(compile_kernel(kernel, dtype, layout_class))
         code = self.add_kernel(kernel.name, lambda frame, blocks: run(frame))
-        return Cubin(code, kernel.name, Launch(PLAIN, 0, (1,)))
+        frame = kernel.frame(layout_class)
+        n_words = (
+            view(frame, PLAIN).n_words if "seed" in frame.fields else 0
+        )  # those of a graph get other parameters
+        return Cubin(code, kernel.name, Launch(PLAIN, n_words, (1,)))
 
     def simulator(self, kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubin:
         """The body of a GPU's kernel, run by the simulator; the CPU's kernel where there is none."""

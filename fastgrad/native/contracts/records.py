@@ -118,11 +118,15 @@ words there are; then what the device answers: 0, or a number of its own for wha
 NOTE = Part("note", place=1, reason=1, kernel=1, dim=1, last=1)
 """That a kernel reports, and nobody waits for that: the device writes to the `place` of its frame where it reports to,
 looks there whenever something waits for the device, and says then what is wrong by the other words."""
-GRAPHING = Part("graphing", step=1, graph=1, launching=1, notes=1, state=1, status=1)
+GRAPHING = Part(
+    "graphing", step=1, graph=1, launching=1, notes=1, draws=1, seed=1, moved=1, state=1, status=1
+)
 GRAPH_BEGIN, GRAPH_ADD, GRAPH_END, GRAPH_RUN, GRAPH_DROP = range(5)
 """Graphs of a device: `GRAPH_BEGIN`, with the number of launches that have notes, `GRAPH_ADD` for each launch, a
 `LAUNCHING` by its address, and `GRAPH_END`, which answers with the graph and must follow, whatever went wrong; then
-`GRAPH_RUN` and `GRAPH_DROP`. `status` is as that of
+`GRAPH_RUN` and `GRAPH_DROP`. `draws` says of a launch that other random numbers are drawn at each run: which word of
+its frame is the seed, counted from one, with the offset behind it; a run sets them to `seed`, and to the offset of the
+frame plus `moved`. `status` is as that of
 a launch, or `GRAPH_STALE`: the graph cannot run here, and has to be made again."""
 GRAPH_STALE = -1
 N_FLIGHTS = 64  # launches that others run beside, at one time

@@ -74,6 +74,12 @@ def items_of(k, frame):
 
 
 @native
+def blocks_of(k, frame):
+    """How many blocks a plain launch has."""
+    return (max(items_of(k, frame), 0) + k.per_block - 1) // k.per_block
+
+
+@native
 def divisor(size):
     """What divides by a size: see `contracts.cuda`."""
     if size <= 1:

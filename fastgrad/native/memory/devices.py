@@ -166,6 +166,7 @@ def describe_step(g, d, step):
     g.graph = 0
     g.launching = 0
     g.notes = 0
+    g.draws = 0
     g.state = d.state
     g.status = 0
 
@@ -182,14 +183,18 @@ def begin_graph(device, notes):
 
 
 @native_once
-def add_to_graph(device, kernel, frame, n_words, note):
-    """Add a launch to the graph that a device makes: what it answered. `note` is the address of a `NOTE`, or 0."""
+def add_to_graph(device, kernel, frame, n_words, note, draws):
+    """Add a launch to the graph that a device makes: what it answered.
+
+    `note` is the address of a `NOTE`, or 0; `draws`: see `GRAPHING`.
+    """
     d = record_of(device)
     c = launching(stack_small())
     describe_launch(c, d, kernel, frame, n_words, note)
     g = graphing(stack_small())
     describe_step(g, d, GRAPH_ADD)
     g.launching = address_of(c)
+    g.draws = draws
     call_kernel(d.graph, address_of(g))
     return g.status
 
@@ -205,12 +210,14 @@ def end_graph(device):
 
 
 @native_once
-def run_graph_on(device, graph):
-    """Let a device run a graph: what it answered, or `GRAPH_STALE`."""
+def run_graph_on(device, graph, seed, moved):
+    """Let a device run a graph, with random numbers of a seed: what it answered, or `GRAPH_STALE`."""
     d = record_of(device)
     g = graphing(stack_small())
     describe_step(g, d, GRAPH_RUN)
     g.graph = graph
+    g.seed = seed
+    g.moved = moved
     call_kernel(d.graph, address_of(g))
     return g.status
 

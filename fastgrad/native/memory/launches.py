@@ -306,7 +306,7 @@ def launch_transfer(out, out_device, source, device, nbytes):
 
 @native_once
 def launch_noted(kernel, device, dtype, frame, n_words, work, note):
-    """Launch a kernel that reports, by the `NOTE` at an address, on a device that looks for reports itself; a status."""
+    """Launch a kernel with the `NOTE` at an address on a device that looks for reports itself; a status."""
     cell = cell_of(kernel, device, dtype, FLAT)
     address = runtime().kernels[cell]
     if address == 0:

@@ -2,9 +2,9 @@
 
 Note [Pieces]: a tape falls into pieces. Neighbouring launches of one device that makes graphs are one, and the device
 runs them by one call, from the second replay on; the first one makes the graph. What the host has to see
-or to do lies between such pieces: launches of other devices, copies between the host and a device, hooks, and random
-numbers, whose offset is another one at each replay. What a launch of such a device reports is the device's own affair,
-and nobody waits for it. A device may ask for a graph to be made again, for another stream for instance.
+or to do lies between such pieces: launches of other devices, copies between the host and a device, hooks. What a
+launch of such a device reports is the device's own affair, and nobody waits for it. A device may ask for a graph to be
+made again, for another stream for instance.
 """
 
 from __future__ import annotations
@@ -96,8 +96,7 @@ def device_of_piece(entry):
     if entry.cell == HOOK_CELL:
         return HOST
     device = device_of(entry.cell)
-    alone = not makes_graphs(device) or copies_to_host_or_back(entry.cell) or entry.drew != 0
-    return HOST if alone else device
+    return HOST if not makes_graphs(device) or copies_to_host_or_back(entry.cell) else device
 
 
 @native_once
@@ -184,9 +183,8 @@ def make_graph(t, p):
         if DEBUG and t.device == HOST:
             status = check_frame(entry.cell, frame, entry.n_words)
         if status == OK:
-            answer = add_to_graph(
-                p.device, runtime().kernels[entry.cell], frame, entry.n_words, note_of(entry, room)
-            )
+            kernel, draws = runtime().kernels[entry.cell], draws_anew(t, entry, frame)
+            answer = add_to_graph(p.device, kernel, frame, entry.n_words, note_of(entry, room), draws)
         at += bytes_of(entry)
     made = end_graph(p.device)
     if status == OK and answer == 0 and made > 0:
@@ -203,13 +201,14 @@ def make_graph(t, p):
 def run_graph(t, p):
     """Run the graph of a piece, which is made if it has to be; a status."""
     answer = GRAPH_STALE
+    seed, moved = t.seeds_now[p.device], t.firsts_now[p.device] - t.firsts[p.device]
     if p.graph != 0:
-        answer = run_graph_on(p.device, p.graph)
+        answer = run_graph_on(p.device, p.graph, seed, moved)
     if answer == GRAPH_STALE:
         status = make_graph(t, p)
         if failed(status):
             return status
-        answer = run_graph_on(p.device, p.graph)
+        answer = run_graph_on(p.device, p.graph, seed, moved)
     runtime().launches += 1
     return status_of(p.device, answer)
 
@@ -251,17 +250,27 @@ def draw_again(t):
                 words(state)[1] += t.ends[k] - t.firsts[k]
 
 
+@native
+def draws_anew(t, entry, frame):
+    """Which word of a frame is a seed, counted from one, if a replay draws other numbers; else 0."""
+    place = runtime().draws[entry.cell // CELLS]
+    if entry.drew == 0 or place == 0:
+        return 0
+    device = device_of(entry.cell)
+    seed, offset = words(frame)[place - 1], words(frame)[place]
+    return place if seed == t.seeds[device] and t.firsts[device] <= offset < t.ends[device] else 0
+
+
 @native_once
 def with_numbers(t, entry, frame, copy):
     """Copy the frame of a launch that draws random numbers, to draw those of this replay."""
     for k in range(entry.n_words):
         words(copy)[k] = words(frame)[k]
     device = device_of(entry.cell)
-    seed = runtime().draws[entry.cell // CELLS] - 1
-    offset = words(frame)[seed + 1]
-    if words(frame)[seed] == t.seeds[device] and offset >= t.firsts[device] and offset < t.ends[device]:
-        words(copy)[seed] = t.seeds_now[device]
-        words(copy)[seed + 1] = offset - t.firsts[device] + t.firsts_now[device]
+    place = draws_anew(t, entry, frame)
+    if place != 0:
+        words(copy)[place - 1] = t.seeds_now[device]
+        words(copy)[place] += t.firsts_now[device] - t.firsts[device]
 
 
 @native_once

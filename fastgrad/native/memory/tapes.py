@@ -8,7 +8,8 @@ tape. Any other tape records what runs, and keeps all memory that is made or wri
 
 Note [Numbers of a replay]: a replay draws random numbers as the calls that it repeats would. The tape knows where the
 default generators stood when the capture began, and how far they came. A replay takes as many blocks from where they
-stand by then, and moves the offsets of its launches by as much. A capture that ran nothing gives its blocks back.
+stand by then, and moves the offsets of its launches by as much; for those of a graph the device does so. A capture that
+ran nothing gives its blocks back.
 """
 
 from __future__ import annotations
