@@ -12,6 +12,7 @@ import ctypes
 import itertools
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, Self
 
 from fastgrad.cuda import gpus, later
@@ -27,6 +28,7 @@ _ERROR_MODES = ("global", "thread_local", "relaxed")
 _numbers = itertools.count(1)
 _lock = threading.RLock()
 _pools: dict[tuple[Gpu, PoolHandle], _Pool] = {}
+_streams: dict[Gpu, Stream] = {}
 
 
 class _Pool:
@@ -318,6 +320,12 @@ class CUDAGraph:
         return f"<fastgrad.cuda.CUDAGraph {state}>"
 
 
+def usual_stream() -> Stream:
+    """The stream of the current GPU on which captures happen, all of them."""
+    gpu = gpu_of()
+    return _streams.get(gpu) or _streams.setdefault(gpu, Stream())
+
+
 class graph:  # noqa: N801 - PyTorch's name
     """In a ``with`` statement: capture what the block launches into a graph.
 
@@ -339,8 +347,6 @@ class graph:  # noqa: N801 - PyTorch's name
         See `CUDAGraph.capture_begin`; what the block may not do raises one as well.
     """
 
-    _streams: dict[Gpu, Stream] = {}  # noqa: RUF012 - shared by all of them
-
     def __init__(
         self,
         cuda_graph: CUDAGraph,
@@ -357,9 +363,7 @@ class graph:  # noqa: N801 - PyTorch's name
         self.capture_stream = None if stream is None else need(stream, Stream, "graph", "stream")
 
     def __enter__(self) -> None:
-        gpu = gpu_of()
-        chosen = self.capture_stream or self._streams.get(gpu) or self._streams.setdefault(gpu, Stream())
-        within = stream(chosen)
+        within = stream(self.capture_stream or usual_stream())
         within.__enter__()
         try:
             self.cuda_graph.capture_begin(self.pool, self.capture_error_mode)
@@ -376,3 +380,71 @@ class graph:  # noqa: N801 - PyTorch's name
                 self.cuda_graph.reset()
         finally:
             self._within.__exit__()
+
+
+# --- callables -------------------------------------------------------------------------------------------------
+
+_Maker = Callable[[Any, Any, int, bool, Any], Any]
+_makers: list[_Maker] = []
+
+
+def graphed_by(maker: _Maker) -> _Maker:
+    """Say what makes graphed callables: it knows of autograd and of modules, which stand above this."""
+    _makers[:] = [maker]
+    return maker
+
+
+def make_graphed_callables(
+    callables: Any,
+    sample_args: Any,
+    num_warmup_iters: int = 3,
+    allow_unused_input: bool = False,
+    pool: Any = None,
+) -> Any:
+    """Functions or modules whose forward and backward are graphs each, to be called as before.
+
+    A call copies its arguments to the sample arguments, replays the graph of the forward, and records one node; its
+    backward replays the other graph. The results, and what `autograd.grad` gives, lie where those of the last call did:
+    copy what has to outlive the next one. Hooks of modules may be registered afterwards, and run in each call.
+
+    Parameters
+    ----------
+    callables : callable, Module or tuple of these
+        They run on the current GPU, and call nothing that cannot be captured (`CUDAGraph`). Those of a tuple share
+        memory, so they have to be called in its order, with their backwards in the opposite one.
+    sample_args : tuple of Tensor, or tuple of these
+        Arguments of each callable, which may be within tuples, lists and dicts: later ones have to have the same sizes,
+        dtypes and ``requires_grad``. They belong to the graphs from now on.
+    num_warmup_iters : int
+        How often each callable runs, with its backward, before it is captured.
+    allow_unused_input : bool
+        Let inputs that require grad have none.
+    pool : optional
+        See `CUDAGraph.capture_begin`.
+
+    Returns
+    -------
+    callable, Module or tuple of these
+        Modules are those that were given. Their `forward` is graphed in the mode, training or not, that they are in
+        now; in the other one it is what it was.
+
+    Raises
+    ------
+    AssertionError
+        If a module has hooks or a buffer that requires grad, or a sample argument is no tensor.
+    TypeError
+        If an output is no tensor.
+    RuntimeError
+        If something cannot be captured, or, of a later call, if an argument has other sizes or another dtype. Without
+        `allow_unused_input`, if an input that requires grad is not used.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> if fg.cuda.is_available():
+    ...     model = fg.nn.Linear(3, 2).cuda()
+    ...     model = fg.cuda.make_graphed_callables(model, (fg.ones(4, 3, device="cuda"),))
+    ...     model(fg.rand(4, 3, device="cuda")).sum().backward()
+    ...     assert model.weight.grad is not None
+    """
+    return _makers[0](callables, sample_args, num_warmup_iters, allow_unused_input, pool)
