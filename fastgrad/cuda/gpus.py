@@ -28,6 +28,7 @@ from fastgrad.native.contracts.cuda import (
     NO_HANDLE,
     NO_ROOM,
     OUT_OF_MEMORY,
+    PEER,
     PLAIN,
     PRODUCT,
     REPORTED,
@@ -56,6 +57,7 @@ _FORKED = (
     "method"
 )
 NON_BLOCKING = 1  # of a stream: it does not wait for the legacy default one
+_ALREADY_OPEN, _TOO_MANY_PEERS = 704, 711  # CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, CUDA_ERROR_TOO_MANY_PEERS
 MAJOR, MINOR = 75, 76  # attributes of a device
 
 
@@ -105,9 +107,8 @@ class Gpu:
         self._set("late", reports.table(driver))
         self.arenas: dict[int, int] = {}
         self._set("arena", self.arena_of(self.stream))
-        self._captures: dict[
-            int, tuple[int, int]
-        ] = {}  # by thread: the arena of its capture, and which one it is
+        self._captures: dict[int, tuple[int, int, list[Any]]] = {}
+        """By thread: the arena of its capture, which one it is, and what it keeps alive."""
         self._retired: list[int] = []  # arenas of pools whose graphs are gone
         self._choices: Words = None
         self._blas: Callable[[str], int] | None = None
@@ -253,15 +254,26 @@ class Gpu:
     def _reserved(self, arena: int) -> int:
         return sum(self._word(arena, shelf, "reserved").value for shelf in ("small", "large"))
 
-    def begin_capture(self, thread: int, stream: int, arena: int) -> None:
-        """Let a thread, whose current stream is given, get memory of an arena alone."""
+    def begin_capture(self, thread: int, stream: int, arena: int) -> list[Any]:
+        """Let a thread, whose current stream is given, get memory of an arena alone.
+
+        What `keep_in_capture` was given stands in the list that this returns.
+        """
+        kept: list[Any] = []
         with _lock:
-            self._captures[thread] = arena, next(_captures)
+            self._captures[thread] = arena, next(_captures), kept
             try:
                 self.choose(thread, stream)
             except BaseException:
                 del self._captures[thread]
                 raise
+        return kept
+
+    def keep_in_capture(self, thing: Any) -> None:
+        """Keep something alive as long as what the calling thread captures, if it does."""
+        found = self._captures.get(threading.get_ident())
+        if found is not None:
+            found[2].append(thing)
 
     def end_capture(self, thread: int, stream: int) -> None:
         """The end of that."""
@@ -271,7 +283,7 @@ class Gpu:
 
     def capture_number(self) -> int:
         """Which capture it is that records what the calling thread launches here; 0 if there is none."""
-        return self._captures.get(threading.get_ident(), (0, 0))[1] if self._captures else 0
+        return self._captures.get(threading.get_ident(), (0, 0, []))[1] if self._captures else 0
 
     def refuse_in_capture(self, what: str) -> None:
         """Raise where the calling thread captures: nothing has run that one could wait for."""
@@ -400,6 +412,8 @@ class Gpu:
         record = _words(CUDA_KERNEL.words)
         if how.kind == PRODUCT and not self.read("blas"):
             self._need_blas()
+        if how.kind == PEER:
+            self._open_to_peers()
         if how.kind != PLAIN and "seed" in kernel.frame(layout_class).fields:
             raise SystemError(f"kernel {kernel.name}: what draws random numbers has to be one plain launch")
         function = self._load(made) if made.code else dtype
@@ -430,6 +444,15 @@ class Gpu:
             self._set("graph_blas", blas.handle(self._blas, self.read("graph_stream"), usual["workspace"]))
             self._set("workspace", usual["workspace"])
             self._set("blas", usual["blas"])
+
+    def _open_to_peers(self) -> None:
+        """Let copies to other GPUs go directly, where that is possible; the driver finds a way for the others."""
+        self.make_current()
+        for other in attached():
+            if other is not self and self.driver.number("cuDeviceCanAccessPeer", self.device, other.device):
+                code = self.driver.ask("cuCtxEnablePeerAccess", other.context, 0)
+                if code not in (0, _ALREADY_OPEN, _TOO_MANY_PEERS):
+                    raise self.driver.error(code, "cuCtxEnablePeerAccess")
 
     def _load(self, made: Cubin) -> int:
         """The driver's handle of a kernel."""

@@ -39,8 +39,9 @@ class _Pool:
     def __init__(self, gpu: Gpu, handle: PoolHandle, arena: int) -> None:
         self.gpu, self.handle, self.arena, self.graphs = gpu, handle, arena, 0
 
-    def release(self) -> None:
-        """Called for each graph, once nothing of it runs any more."""
+    def release(self, kept: list[Any]) -> None:
+        """Called for each graph, with what it kept alive, once nothing of it runs any more."""
+        kept.clear()
         with _lock:
             self.graphs -= 1
             if not self.graphs:
@@ -128,12 +129,13 @@ class CUDAGraph:
     ...     assert y.tolist() == [10, 10, 10]
     """
 
-    __slots__ = ("__weakref__", "_gpu", "_on", "_pool", "_streams", "_tape", "_thread")
+    __slots__ = ("__weakref__", "_gpu", "_kept", "_on", "_pool", "_streams", "_tape", "_thread")
 
     _gpu: Gpu | None
     _tape: Tape | None
     _pool: _Pool | None
     _on: Stream | None
+    _kept: list[Any]
     _thread: int
     _streams: set[int]
 
@@ -148,6 +150,7 @@ class CUDAGraph:
 
     def _forget(self) -> None:
         self._gpu = self._tape = self._pool = self._on = None
+        self._kept = []  # memory of the host's that it copies from or to
         self._thread = 0  # that captures
         self._streams = set()  # on which it ran
 
@@ -190,7 +193,7 @@ class CUDAGraph:
         try:
             self._pool = _pool_of(gpu, handle, on)
             self._gpu, self._on, self._thread, self._tape = gpu, on, threading.get_ident(), tape
-            gpu.begin_capture(self._thread, on.cuda_stream, self._pool.arena)
+            self._kept = gpu.begin_capture(self._thread, on.cuda_stream, self._pool.arena)
         except BaseException:
             tape.__exit__()
             self._let_go()
@@ -256,10 +259,10 @@ class CUDAGraph:
         self._let_go()
 
     def _let_go(self) -> None:
-        gpu, pool, streams = self._gpu, self._pool, self._streams
+        gpu, pool, streams, kept = self._gpu, self._pool, self._streams, self._kept
         self._forget()  # the tape takes its graphs along
         if gpu is not None and pool is not None:
-            later.after([(gpu, used) for used in streams], pool.release)
+            later.after([(gpu, used) for used in streams], lambda: pool.release(kept))
 
     def pool(self) -> PoolHandle:
         """The name of the pool of its memory, for graphs that are to share it.

@@ -200,6 +200,19 @@ class FakeDriver(Captures, Driver):
             return UNSUPPORTED
         return self.put(stream, lambda: self._copy(target, source, nbytes if lives == self._lives else 0))
 
+    def _cuMemcpyPeerAsync(
+        self, target: int, there: int, source: int, here: int, nbytes: int, stream: int
+    ) -> int:
+        if there == here or self._cuCtxSetCurrent(there) or self._cuCtxSetCurrent(here):
+            return INVALID_VALUE
+        return self.put(stream, lambda: self._copy(target, source, nbytes))
+
+    def _cuDeviceCanAccessPeer(self, out: int, device: int, peer: int) -> None:
+        ctypes.c_int.from_address(out).value = device != peer
+
+    def _cuCtxEnablePeerAccess(self, peer: int, flags: int) -> int:
+        return INVALID_VALUE if flags else self._cuCtxSetCurrent(peer)
+
     def _cuMemsetD8Async(self, target: int, value: int, nbytes: int, stream: int) -> int:
         def fill() -> None:
             with self.enclave:

@@ -26,7 +26,7 @@ TILED_FACTOR, TILE = 0x40, 32
 # Kinds of launches. Divided: behind the words of a strided frame follow `DIVISORS` divisors, and the items are its
 # elements. Stepped: the kernel is launched once for each step, whose number stands behind the words of the frame; all
 # blocks of a step are done before the next one begins. The others are calls of the driver or of cuBLAS, and no kernels.
-PLAIN, DIVIDED, UPLOAD, DOWNLOAD, ZEROED, PRODUCT, STEPPED = range(7)
+PLAIN, DIVIDED, UPLOAD, DOWNLOAD, ZEROED, PRODUCT, STEPPED, PEER = range(8)
 
 DIVISOR_SHIFT = 32
 DIVISORS = MAX_DIMS
@@ -95,10 +95,10 @@ table is free."""
 
 DRIVER = (
     "cuCtxSetCurrent", "cuLaunchKernel", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
-    "cuMemsetD8Async", "cuMemHostAlloc", "cuStreamSynchronize", "cuEventCreate", "cuEventRecord", "cuEventQuery",
-    "cuEventSynchronize", "cuEventDestroy", "cuStreamBeginCapture", "cuStreamEndCapture",
-    "cuStreamGetCaptureInfo", "cuGraphInstantiateWithFlags", "cuGraphExecKernelNodeSetParams", "cuGraphLaunch",
-    "cuGraphDestroy", "cuGraphExecDestroy",
+    "cuMemcpyPeerAsync", "cuMemsetD8Async", "cuMemHostAlloc", "cuStreamSynchronize", "cuEventCreate",
+    "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuEventDestroy", "cuStreamWaitEvent",
+    "cuStreamBeginCapture", "cuStreamEndCapture", "cuStreamGetCaptureInfo", "cuGraphInstantiateWithFlags",
+    "cuGraphExecKernelNodeSetParams", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy",
 )  # fmt: skip
 """The functions of the driver that compiled code calls; their addresses are the first words of a state."""
 CHOICE = Part("cuda_choice", thread=1, stream=1, arena=1, blas=1, workspace=1)

@@ -160,7 +160,7 @@ RUNTIME = Record(
     cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1,
     gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1,
-    zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, accumulate_op=1,
+    zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, peer_kernel=1, accumulate_op=1,
     random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, generator_states=N_DEVICES, chosen_devices=1, registrations=1,
     bins=N_BINS,
     node_classes=MAX_OPS,

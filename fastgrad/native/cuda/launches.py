@@ -27,6 +27,8 @@ from fastgrad.native.contracts.cuda import (
     DOWNLOAD,
     LAUNCH_PARAMETERS,
     MOST_ITEMS,
+    NO_TIMES,
+    PEER,
     PLAIN,
     PRODUCT,
     REPORTED,
@@ -43,13 +45,25 @@ from fastgrad.native.contracts.frame import CONSTANT_FACTOR, MAX_FACTORS
 from fastgrad.native.contracts.limits import FRAME_WORDS
 from fastgrad.native.contracts.records import LAUNCHING
 from fastgrad.native.cuda.calls import function_at
-from fastgrad.native.cuda.memory import choice_at, choice_of, gpu, make_current, synchronize
+from fastgrad.native.cuda.memory import (
+    choice_at,
+    choice_of,
+    event_create,
+    event_do,
+    event_record,
+    gpu,
+    make_current,
+    stream_of,
+    synchronize,
+)
 from fastgrad.native.cuda.products import multiply
 from fastgrad.native.cuda.reports import forget_reports, look_for_reports, note, report_place
 
 launching, cuda_kernel, launch_parameters = map(caster, (LAUNCHING, CUDA_KERNEL, LAUNCH_PARAMETERS))
 launch_kernel = function_at("qiiiiiiiqqq")
 copy = function_at("qqqq")
+copy_across = function_at("qqqqqq")
+wait_event = function_at("qqi")
 fill_bytes = function_at("qiqq")
 
 _parameters = stack_words(FRAME_WORDS + DIVISORS)
@@ -149,6 +163,41 @@ def launch_steps(g, stream, k, frame):
 
 
 @native_once
+def let_wait(g, stream, other, there):
+    """Let a stream of a GPU wait for what one of another GPU has been given; what the driver says."""
+    place = words(stack_small())
+    place[0] = 0
+    code = make_current(other.cuCtxSetCurrent, other.context)
+    if code == 0:
+        code = event_create(other.cuEventCreate, address_of(place), NO_TIMES)
+    if code == 0:
+        code = event_record(other.cuEventRecord, place[0], there)
+    back = make_current(g.cuCtxSetCurrent, g.context)
+    code = code if code != 0 else back
+    if code == 0:
+        code = wait_event(g.cuStreamWaitEvent, stream, place[0], 0)
+    if place[0] != 0:  # the driver keeps it as long as it needs it
+        event_do(g.cuEventDestroy, place[0])
+    return code
+
+
+@native_once
+def copy_to_peer(g, stream, t):
+    """Copy to another GPU, behind what both current streams were given and before what they will be; as `enqueue`."""
+    other = gpu(t.other)
+    if other.failed != 0:
+        return other.failed
+    there = stream_of(other)
+    code = let_wait(g, stream, other, there)
+    if code == 0:
+        code = copy_across(g.cuMemcpyPeerAsync, t.out, other.context, t.x, g.context, t.nbytes, stream)
+    if code == 0:
+        code = let_wait(other, there, g, stream)
+    back = make_current(g.cuCtxSetCurrent, g.context)
+    return code if code != 0 else back
+
+
+@native_once
 def call_driver(g, stream, blas, k, frame):
     """Do what is no kernel, on a stream and with its handle of cuBLAS's."""
     if k.kind == ZEROED:
@@ -159,10 +208,12 @@ def call_driver(g, stream, blas, k, frame):
     t = frames.transfer(frame)
     if t.nbytes <= 0:
         return 0
+    if k.kind == PEER:
+        return copy_to_peer(g, stream, t)
     if k.kind == UPLOAD:
         return copy(g.cuMemcpyHtoDAsync, t.out, t.x, t.nbytes, stream)
     code = copy(g.cuMemcpyDtoHAsync, t.out, t.x, t.nbytes, stream)
-    return code if code != 0 else synchronize(g.cuStreamSynchronize, stream)
+    return code if code != 0 or t.queued != 0 else synchronize(g.cuStreamSynchronize, stream)
 
 
 @native
@@ -199,7 +250,7 @@ def launch(frame):
         choice = choice_of(g)
         stream = g.stream if choice == 0 else choice_at(choice).stream
         code = enqueue(g, stream, g.blas if choice == 0 else choice_at(choice).blas, c)
-        waited = cuda_kernel(c.kernel).kind == DOWNLOAD
+        waited = cuda_kernel(c.kernel).kind == DOWNLOAD and frames.transfer(c.frame).queued == 0
         if code == 0 and g.synchronous != 0 and not waited:
             code = synchronize(g.cuStreamSynchronize, stream)
             waited = True

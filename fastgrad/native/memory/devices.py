@@ -112,6 +112,12 @@ def launches_itself(device):
 
 
 @native_inline
+def are_peers(device, other):
+    """Whether two devices are of one kind, which copies between them."""
+    return launches_itself(device) and record_of(device).launch == record_of(other).launch
+
+
+@native_inline
 def call_on(device, kernel, frame, n_words):
     """Call a kernel with a frame, on its device; a status."""
     if launches_itself(device):

@@ -50,8 +50,8 @@ from fastgrad.native.memory.devices import (
 )
 from fastgrad.native.memory.launches import (
     check_frame,
-    copies_to_host_or_back,
     fetch_report,
+    has_to_wait,
     run,
     run_as_it_is,
 )
@@ -91,12 +91,12 @@ def add_piece(t, at, device):
 
 
 @native
-def device_of_piece(entry):
+def device_of_piece(entry, frame):
     """The device whose graph a launch may be part of, the host's number if it is to be launched alone."""
     if entry.cell == HOOK_CELL:
         return HOST
     device = device_of(entry.cell)
-    return HOST if not makes_graphs(device) or copies_to_host_or_back(entry.cell) else device
+    return HOST if not makes_graphs(device) or has_to_wait(entry.cell, frame) else device
 
 
 @native_once
@@ -106,7 +106,7 @@ def divide(t):
     last = -1
     while at < t.n_words * 8:
         entry = launched(t.words + at)
-        device = device_of_piece(entry)
+        device = device_of_piece(entry, t.words + at + HEAD_BYTES)
         if device != last:
             status = add_piece(t, at, device)
             if failed(status):

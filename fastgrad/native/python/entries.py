@@ -42,6 +42,7 @@ from fastgrad.native.contracts.flags import (
     RETAINS_GRAD,
     WRAPPED_NUMBER,
 )
+from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import (
     BEYOND_STORAGE,
@@ -370,6 +371,27 @@ def copy(h, source):
     tensors.bump_version(h)
     drop(h)
     drop(source)
+    return status
+
+
+@native
+def queue_copy(h, source):
+    """Copy elements to or from locked memory of the host's, without waiting and without history. A status.
+
+    The tensors lie alike and without gaps, one on the host and one on a device.
+    """
+    enter()
+    status = about_to_change(h)
+    if failed(status):
+        return status
+    to, t = tensor(h), tensor(source)
+    alike = to.dtype == t.dtype and to.ndim == t.ndim and (to.device == 0) != (t.device == 0)
+    for d in range(to.ndim if alike else 0):
+        alike = alike and to.shape[d] == t.shape[d] and to.strides[d] == t.strides[d]
+    if not alike or not in_format(to, PRESERVE_FORMAT):
+        return fail(INTERNAL, to.device, t.device)
+    status = elements.queue_bytes(h, source)
+    tensors.bump_version(h)
     return status
 
 
