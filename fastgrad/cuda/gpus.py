@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastgrad.cuda import blas, reports
 from fastgrad.cuda.driver import FATAL, Driver, find
+from fastgrad.flags import CUDA_SYNC
 from fastgrad.native.contracts.cuda import (
     ARENA,
     BLAS_FAILED,
@@ -102,7 +103,7 @@ class Gpu:
         self._set("context", self.context)
         self._set("allow_tf32", int(_allow_tf32))
         self._set("stream", self.stream)
-        self._set("synchronous", int(os.environ.get("FASTGRAD_CUDA_SYNC", "0") not in ("", "0")))
+        self._set("synchronous", int(CUDA_SYNC))
         self._set("graph_stream", driver.number("cuStreamCreate", NON_BLOCKING, kind=ctypes.c_void_p))
         self._set("late", reports.table(driver))
         self.arenas: dict[int, int] = {}
@@ -110,6 +111,11 @@ class Gpu:
         self._captures: dict[int, tuple[int, int, list[Any]]] = {}
         """By thread: the arena of its capture, which one it is, and what it keeps alive."""
         self._retired: list[int] = []  # arenas of pools whose graphs are gone
+        self._told: tuple[type[BaseException], tuple[Any, ...]] = (
+            RuntimeError,
+            ("a kernel has reported an index out of range",),
+        )
+        """What somebody was told last of what kernels report."""
         self._choices: Words = None
         self._blas: Callable[[str], int] | None = None
         self._handles: dict[int, tuple[int, int]] = {}
@@ -237,13 +243,21 @@ class Gpu:
                     self._word(made, shelf, "stream").value = stream
             else:
                 made = self._new_arena(stream)
-            self._word(made).value = 1
+            self.keep_pool(made)
             return made
+
+    def keep_pool(self, arena: int) -> None:
+        """Let what is free in a pool stay its own."""
+        self._word(arena).value, self._word(arena, "leaving").value = 1, 0
+
+    def leave_pool(self, arena: int) -> None:
+        """Say that the graphs of a pool are gone, but for what they are still at: see `ARENA`."""
+        self._word(arena, "leaving").value = 1
 
     def retire_pool(self, arena: int) -> None:
         """Let memory that nobody has go back to the driver as any other does."""
         with _lock:
-            self._word(arena).value = 0
+            self._word(arena).value = self._word(arena, "leaving").value = 0
             self._retired.append(arena)
 
     def _word(self, arena: int, shelf: str = "graphs", field: str = "") -> Any:
@@ -362,7 +376,10 @@ class Gpu:
             raise error
 
     def _reported(self) -> BaseException | None:
-        return reports.found(self.read("late"), self.read("n_late"), self.read("late_tables"))
+        error = reports.found(self.read("late"), self.read("n_late"), self.read("late_tables"))
+        if error is not None:
+            self._told = type(error), error.args  # and not what its traceback holds
+        return error
 
     def error(self, code: int, op: str) -> BaseException:
         """The exception for what a routine said in an op. Only what the driver calls fatal stays."""
@@ -372,9 +389,8 @@ class Gpu:
         if code == FORKED:
             return RuntimeError(_FORKED)
         if code == REPORTED:
-            return self._reported() or RuntimeError(
-                f"{begin}a kernel met an index out of range, which another thread was told of meanwhile; call it again"
-            )
+            # If another thread was faster, this one has waited for the same kernels: it is told the same.
+            return self._reported() or self._told[0](*self._told[1])
         if code == NO_HANDLE:
             return RuntimeError(f"{begin}there is no handle of cuBLAS for this stream; call it again")
         if code == OUT_OF_MEMORY:

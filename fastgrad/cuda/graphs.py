@@ -34,10 +34,24 @@ _streams: dict[Gpu, Stream] = {}
 class _Pool:
     """Memory that graphs share; the last one lets go of it."""
 
-    __slots__ = ("arena", "gpu", "graphs", "handle")
+    __slots__ = ("arena", "gpu", "graphs", "handle", "there")
 
     def __init__(self, gpu: Gpu, handle: PoolHandle, arena: int) -> None:
-        self.gpu, self.handle, self.arena, self.graphs = gpu, handle, arena, 0
+        self.gpu, self.handle, self.arena = gpu, handle, arena
+        self.graphs = self.there = 0  # those of which something may run, and those that may be replayed
+
+    def join(self) -> None:
+        """Called for each graph when it begins."""
+        self.graphs += 1
+        self.there += 1
+        self.gpu.keep_pool(self.arena)
+
+    def leave(self) -> None:
+        """Called for each graph when it goes, whatever it is still at."""
+        with _lock:
+            self.there -= 1
+            if not self.there:
+                self.gpu.leave_pool(self.arena)
 
     def release(self, kept: list[Any]) -> None:
         """Called for each graph, with what it kept alive, once nothing of it runs any more."""
@@ -54,7 +68,7 @@ def _pool_of(gpu: Gpu, handle: PoolHandle, on: Stream) -> _Pool:
         found = _pools.get((gpu, handle))
         if found is None:
             found = _pools[gpu, handle] = _Pool(gpu, handle, gpu.new_pool(on.cuda_stream))
-        found.graphs += 1
+        found.join()
         return found
 
 
@@ -262,6 +276,7 @@ class CUDAGraph:
         gpu, pool, streams, kept = self._gpu, self._pool, self._streams, self._kept
         self._forget()  # the tape takes its graphs along
         if gpu is not None and pool is not None:
+            pool.leave()
             later.after([(gpu, used) for used in streams], lambda: pool.release(kept))
 
     def pool(self) -> PoolHandle:

@@ -8,6 +8,7 @@ import pytest
 
 import fastgrad as fg
 import fastgrad.nn.functional as F
+from fastgrad.native.contracts.cuda import REPORTED
 from fastgrad.native.host.tape import record
 from tests.cuda.steps import ONE_CALL, calls_of, eager, make_model, settle
 
@@ -218,3 +219,13 @@ def test_a_replay_with_numbers_that_are_no_probabilities(driver, device):
     p.fill_(1)
     tape.replay()
     assert y.tolist() == [1] * 4
+
+
+def test_who_comes_second_is_told_the_same(driver):
+    gpu, table = driver.gpus[0], fg.arange(4.0).cuda()
+    table.gather(0, fg.tensor([9]).cuda())
+    with pytest.raises(BAD, match=r"gather.*index 9") as first:
+        fg.cuda.synchronize()
+    second = gpu.error(REPORTED, "add()")  # of a thread that waited as well
+    assert type(second) is first.type
+    assert str(second) == str(first.value)

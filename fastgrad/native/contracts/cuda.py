@@ -72,9 +72,10 @@ USE = Part("cuda_use", stream=1, event=1, next=1)
 """That another stream than that of its arena uses a block: see Note [Uses] in `cuda.memory`."""
 SHELF = Part("cuda_shelf", segment=1, stream=1, reserved=1, maps=BIN_MAPS, bins=BINS)
 """Blocks that are free, of small or of large segments, by their size; `reserved`: bytes of its segments."""
-ARENA = Part("cuda_arena", stream=1, graphs=1, next=1, small=SHELF.words, large=SHELF.words)
+ARENA = Part("cuda_arena", stream=1, graphs=1, leaving=1, next=1, small=SHELF.words, large=SHELF.words)
 """The memory of one stream: what is freed there may be used again at once, as launches run in order. `graphs`: how many
-captured graphs may still work on what is free here; while there are any, it is not given back."""
+captured graphs may still work on what is free here; while there are any, it is not given back. `leaving`: they are
+gone, and only what they were given to do may be under way."""
 STATISTICS = Part(
     "cuda_statistics", allocated=1, allocated_peak=1, requested=1, requested_peak=1, reserved=1, reserved_peak=1,
     active=1, active_peak=1, allocations=1, frees=1, segments=1, segments_peak=1, segments_made=1, segments_freed=1,
@@ -94,9 +95,9 @@ table is free."""
 # --- the state of a GPU ----------------------------------------------------------------------------------------
 
 DRIVER = (
-    "cuCtxSetCurrent", "cuLaunchKernel", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
-    "cuMemcpyPeerAsync", "cuMemsetD8Async", "cuMemHostAlloc", "cuStreamSynchronize", "cuEventCreate",
-    "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuEventDestroy", "cuStreamWaitEvent",
+    "cuCtxSetCurrent", "cuCtxSynchronize", "cuLaunchKernel", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync",
+    "cuMemcpyDtoHAsync", "cuMemcpyPeerAsync", "cuMemsetD8Async", "cuMemHostAlloc", "cuStreamSynchronize",
+    "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuEventDestroy", "cuStreamWaitEvent",
     "cuStreamBeginCapture", "cuStreamEndCapture", "cuStreamGetCaptureInfo", "cuGraphInstantiateWithFlags",
     "cuGraphExecKernelNodeSetParams", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy",
 )  # fmt: skip

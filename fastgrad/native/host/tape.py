@@ -21,8 +21,8 @@ from fastgrad.native.contracts.records import HOOK_CELL, LAUNCHED, TAPE_HOOKS
 from fastgrad.native.host import devices, hook_calls
 from fastgrad.native.host.hook_calls import HookCall
 
-OWN_CAPTURE = 1
-"""What `rt.capturing` says of a capture by the calling thread."""
+OWN_CAPTURE, PAUSED_CAPTURE = 1, 3
+"""What `rt.capturing` says of a capture by the calling thread; of one that records nothing while it runs a hook."""
 
 
 class Launch(NamedTuple):
@@ -94,6 +94,11 @@ class Tape(ContextBase):
 
     def _entering(self) -> int:
         under_way = rt.capturing()
+        if under_way == PAUSED_CAPTURE:
+            raise RuntimeError(
+                "a hook of a tape with hooks=True runs: it is called again at each replay, and cannot record while the "
+                "tape does; record after the capture"
+            )
         if under_way:
             whose = "a capture" if under_way == OWN_CAPTURE else "another thread's capture"
             raise RuntimeError(f"{whose} is under way already: captures cannot be nested")
@@ -125,12 +130,14 @@ class Tape(ContextBase):
         Raises
         ------
         RuntimeError
-            While a tape of this thread records, or if nothing was recorded.
+            While a tape of this thread records, or this tape on any, or if nothing was recorded.
         IndexError
             If an index of a launch of the CPU is by now out of range; the launches before that one did run. Of one of a
             GPU that is said when something waits for it.
         """
-        if rt.capturing() == OWN_CAPTURE or not self.launches:
+        under_way = rt.capturing()
+        records = under_way and hook_calls.recorder is not None and hook_calls.recorder() is self
+        if under_way == OWN_CAPTURE or records or not self.launches:
             raise RuntimeError(
                 "the tape holds no launches: replay after the `with record()` block, not inside it"
             )

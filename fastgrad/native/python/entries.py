@@ -458,11 +458,17 @@ def setting(k):
 
 @native
 def capturing():
-    """Whether a capture is under way: 1 if it is one of the calling thread, 2 if another one's."""
+    """Whether a capture is under way: 1 if it is one of the calling thread, 2 if another one's.
+
+    3 if it is one of the calling thread's that records nothing, as a hook runs.
+    """
     enter()
-    if runtime().tape == 0:
+    rt = runtime()
+    if rt.tape == 0:
         return 0
-    return 1 if recording() else 2
+    if recording():
+        return 1
+    return 3 if tape(rt.tape).thread == rt.thread else 2
 
 
 @native
