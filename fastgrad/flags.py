@@ -7,13 +7,21 @@ FASTGRAD_CACHE=<folder>
     Where compiled code is kept; by default a folder of the user's cache.
 FASTGRAD_NUM_THREADS=<number>
     On how many threads kernels over many elements run; by default on as many as there are cores.
+FASTGRAD_CUDA_SYNC=1
+    Wait after each launch on a GPU, so that what goes wrong is raised where it does.
 """
 
 from __future__ import annotations
 
 import os
 
-DEBUG: bool = os.environ.get("FASTGRAD_DEBUG", "0") not in ("", "0")
+
+def _is_on(name: str) -> bool:
+    return os.environ.get(name, "0") not in ("", "0")
+
+
+DEBUG: bool = _is_on("FASTGRAD_DEBUG")
+CUDA_SYNC: bool = _is_on("FASTGRAD_CUDA_SYNC")
 CACHE: str | None = os.environ.get("FASTGRAD_CACHE") or None
 
 

@@ -67,7 +67,7 @@ def entries_of(tape: Any) -> list[Entry]:
     words = rt.tape_words(tape)
     found, at = [], 0
     while at < len(words):
-        n, cell, work, drew, _ = words[at : at + HEAD]
+        n, cell, work, drew, *_ = words[at : at + HEAD]
         found.append(Entry(at + HEAD, cell, work, drew, words[at + HEAD : at + HEAD + n]))
         at += HEAD + n
     return found

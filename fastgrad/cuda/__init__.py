@@ -15,7 +15,13 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.cuda.gpus import OutOfMemoryError
-from fastgrad.cuda.graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
+from fastgrad.cuda.graphs import (
+    CUDAGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
 from fastgrad.cuda.memory import (
     empty_cache,
     get_per_process_memory_fraction,
@@ -103,6 +109,7 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",

@@ -36,6 +36,9 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuPointerGetAttribute": (_P, _I, _P),
     "cuMemcpyHtoDAsync": (_P, _P, _Z, _P),
     "cuMemcpyDtoHAsync": (_P, _P, _Z, _P),
+    "cuMemcpyPeerAsync": (_P, _P, _P, _P, _Z, _P),
+    "cuDeviceCanAccessPeer": (_P, _I, _I),
+    "cuCtxEnablePeerAccess": (_P, _U),
     "cuMemsetD8Async": (_P, ctypes.c_ubyte, _Z, _P),
     "cuModuleLoadData": (_P, _P),
     "cuModuleGetFunction": (_P, _P, _P),
@@ -55,7 +58,9 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuStreamBeginCapture": (_P, _I),
     "cuStreamEndCapture": (_P, _P),
     "cuStreamIsCapturing": (_P, _P),
+    "cuStreamGetCaptureInfo": (_P, _P, _P, _P, _P, _P),
     "cuGraphInstantiateWithFlags": (_P, _P, ctypes.c_uint64),
+    "cuGraphExecKernelNodeSetParams": (_P, _P, _P),
     "cuGraphLaunch": (_P, _P),
     "cuGraphDestroy": (_P,),
     "cuGraphExecDestroy": (_P,),
@@ -64,7 +69,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 }
 """The functions of the driver that are used, and their arguments. Each answers with a code, 0 if all is well."""
 
-FATAL = frozenset((214, 220, 700, 702, 704, 710, 714, 715, 716, 717, 718, 719, 720, 999))
+FATAL = frozenset((214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999))
 """Errors after which the context is lost: ECC, NVLink, illegal addresses and instructions, launches that failed."""
 
 

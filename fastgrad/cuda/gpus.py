@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastgrad.cuda import blas, reports
 from fastgrad.cuda.driver import FATAL, Driver, find
+from fastgrad.flags import CUDA_SYNC
 from fastgrad.native.contracts.cuda import (
     ARENA,
     BLAS_FAILED,
@@ -28,6 +29,8 @@ from fastgrad.native.contracts.cuda import (
     NO_HANDLE,
     NO_ROOM,
     OUT_OF_MEMORY,
+    PEER,
+    PLAIN,
     PRODUCT,
     REPORTED,
     SHELF,
@@ -55,6 +58,7 @@ _FORKED = (
     "method"
 )
 NON_BLOCKING = 1  # of a stream: it does not wait for the legacy default one
+_ALREADY_OPEN, _TOO_MANY_PEERS = 704, 711  # CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, CUDA_ERROR_TOO_MANY_PEERS
 MAJOR, MINOR = 75, 76  # attributes of a device
 
 
@@ -99,15 +103,19 @@ class Gpu:
         self._set("context", self.context)
         self._set("allow_tf32", int(_allow_tf32))
         self._set("stream", self.stream)
-        self._set("synchronous", int(os.environ.get("FASTGRAD_CUDA_SYNC", "0") not in ("", "0")))
+        self._set("synchronous", int(CUDA_SYNC))
         self._set("graph_stream", driver.number("cuStreamCreate", NON_BLOCKING, kind=ctypes.c_void_p))
         self._set("late", reports.table(driver))
         self.arenas: dict[int, int] = {}
         self._set("arena", self.arena_of(self.stream))
-        self._captures: dict[
-            int, tuple[int, int]
-        ] = {}  # by thread: the arena of its capture, and which one it is
+        self._captures: dict[int, tuple[int, int, list[Any]]] = {}
+        """By thread: the arena of its capture, which one it is, and what it keeps alive."""
         self._retired: list[int] = []  # arenas of pools whose graphs are gone
+        self._told: tuple[type[BaseException], tuple[Any, ...]] = (
+            RuntimeError,
+            ("a kernel has reported an index out of range",),
+        )
+        """What somebody was told last of what kernels report."""
         self._choices: Words = None
         self._blas: Callable[[str], int] | None = None
         self._handles: dict[int, tuple[int, int]] = {}
@@ -235,13 +243,21 @@ class Gpu:
                     self._word(made, shelf, "stream").value = stream
             else:
                 made = self._new_arena(stream)
-            self._word(made).value = 1
+            self.keep_pool(made)
             return made
+
+    def keep_pool(self, arena: int) -> None:
+        """Let what is free in a pool stay its own."""
+        self._word(arena).value, self._word(arena, "leaving").value = 1, 0
+
+    def leave_pool(self, arena: int) -> None:
+        """Say that the graphs of a pool are gone, but for what they are still at: see `ARENA`."""
+        self._word(arena, "leaving").value = 1
 
     def retire_pool(self, arena: int) -> None:
         """Let memory that nobody has go back to the driver as any other does."""
         with _lock:
-            self._word(arena).value = 0
+            self._word(arena).value = self._word(arena, "leaving").value = 0
             self._retired.append(arena)
 
     def _word(self, arena: int, shelf: str = "graphs", field: str = "") -> Any:
@@ -252,15 +268,26 @@ class Gpu:
     def _reserved(self, arena: int) -> int:
         return sum(self._word(arena, shelf, "reserved").value for shelf in ("small", "large"))
 
-    def begin_capture(self, thread: int, stream: int, arena: int) -> None:
-        """Let a thread, whose current stream is given, get memory of an arena alone."""
+    def begin_capture(self, thread: int, stream: int, arena: int) -> list[Any]:
+        """Let a thread, whose current stream is given, get memory of an arena alone.
+
+        What `keep_in_capture` was given stands in the list that this returns.
+        """
+        kept: list[Any] = []
         with _lock:
-            self._captures[thread] = arena, next(_captures)
+            self._captures[thread] = arena, next(_captures), kept
             try:
                 self.choose(thread, stream)
             except BaseException:
                 del self._captures[thread]
                 raise
+        return kept
+
+    def keep_in_capture(self, thing: Any) -> None:
+        """Keep something alive as long as what the calling thread captures, if it does."""
+        found = self._captures.get(threading.get_ident())
+        if found is not None:
+            found[2].append(thing)
 
     def end_capture(self, thread: int, stream: int) -> None:
         """The end of that."""
@@ -270,7 +297,7 @@ class Gpu:
 
     def capture_number(self) -> int:
         """Which capture it is that records what the calling thread launches here; 0 if there is none."""
-        return self._captures.get(threading.get_ident(), (0, 0))[1] if self._captures else 0
+        return self._captures.get(threading.get_ident(), (0, 0, []))[1] if self._captures else 0
 
     def refuse_in_capture(self, what: str) -> None:
         """Raise where the calling thread captures: nothing has run that one could wait for."""
@@ -344,9 +371,15 @@ class Gpu:
 
     def raise_reported(self) -> None:
         """Raise what a kernel has reported by now: called by whoever has waited for some."""
-        error = reports.found(self.read("late"), self.read("n_late"))
+        error = self._reported()
         if error is not None:
             raise error
+
+    def _reported(self) -> BaseException | None:
+        error = reports.found(self.read("late"), self.read("n_late"), self.read("late_tables"))
+        if error is not None:
+            self._told = type(error), error.args  # and not what its traceback holds
+        return error
 
     def error(self, code: int, op: str) -> BaseException:
         """The exception for what a routine said in an op. Only what the driver calls fatal stays."""
@@ -356,9 +389,8 @@ class Gpu:
         if code == FORKED:
             return RuntimeError(_FORKED)
         if code == REPORTED:
-            return reports.found(self.read("late"), self.read("n_late")) or RuntimeError(
-                f"{begin}a kernel met an index out of range, which another thread was told of meanwhile; call it again"
-            )
+            # If another thread was faster, this one has waited for the same kernels: it is told the same.
+            return self._reported() or self._told[0](*self._told[1])
         if code == NO_HANDLE:
             return RuntimeError(f"{begin}there is no handle of cuBLAS for this stream; call it again")
         if code == OUT_OF_MEMORY:
@@ -396,6 +428,10 @@ class Gpu:
         record = _words(CUDA_KERNEL.words)
         if how.kind == PRODUCT and not self.read("blas"):
             self._need_blas()
+        if how.kind == PEER:
+            self._open_to_peers()
+        if how.kind != PLAIN and "seed" in kernel.frame(layout_class).fields:
+            raise SystemError(f"kernel {kernel.name}: what draws random numbers has to be one plain launch")
         function = self._load(made) if made.code else dtype
         values = {
             "kind": how.kind, "function": function, "n_words": how.n_words,
@@ -424,6 +460,15 @@ class Gpu:
             self._set("graph_blas", blas.handle(self._blas, self.read("graph_stream"), usual["workspace"]))
             self._set("workspace", usual["workspace"])
             self._set("blas", usual["blas"])
+
+    def _open_to_peers(self) -> None:
+        """Let copies to other GPUs go directly, where that is possible; the driver finds a way for the others."""
+        self.make_current()
+        for other in attached():
+            if other is not self and self.driver.number("cuDeviceCanAccessPeer", self.device, other.device):
+                code = self.driver.ask("cuCtxEnablePeerAccess", other.context, 0)
+                if code not in (0, _ALREADY_OPEN, _TOO_MANY_PEERS):
+                    raise self.driver.error(code, "cuCtxEnablePeerAccess")
 
     def _load(self, made: Cubin) -> int:
         """The driver's handle of a kernel."""

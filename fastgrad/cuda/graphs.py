@@ -12,6 +12,7 @@ import ctypes
 import itertools
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, Self
 
 from fastgrad.cuda import gpus, later
@@ -27,18 +28,34 @@ _ERROR_MODES = ("global", "thread_local", "relaxed")
 _numbers = itertools.count(1)
 _lock = threading.RLock()
 _pools: dict[tuple[Gpu, PoolHandle], _Pool] = {}
+_streams: dict[Gpu, Stream] = {}
 
 
 class _Pool:
     """Memory that graphs share; the last one lets go of it."""
 
-    __slots__ = ("arena", "gpu", "graphs", "handle")
+    __slots__ = ("arena", "gpu", "graphs", "handle", "there")
 
     def __init__(self, gpu: Gpu, handle: PoolHandle, arena: int) -> None:
-        self.gpu, self.handle, self.arena, self.graphs = gpu, handle, arena, 0
+        self.gpu, self.handle, self.arena = gpu, handle, arena
+        self.graphs = self.there = 0  # those of which something may run, and those that may be replayed
 
-    def release(self) -> None:
-        """Called for each graph, once nothing of it runs any more."""
+    def join(self) -> None:
+        """Called for each graph when it begins."""
+        self.graphs += 1
+        self.there += 1
+        self.gpu.keep_pool(self.arena)
+
+    def leave(self) -> None:
+        """Called for each graph when it goes, whatever it is still at."""
+        with _lock:
+            self.there -= 1
+            if not self.there:
+                self.gpu.leave_pool(self.arena)
+
+    def release(self, kept: list[Any]) -> None:
+        """Called for each graph, with what it kept alive, once nothing of it runs any more."""
+        kept.clear()
         with _lock:
             self.graphs -= 1
             if not self.graphs:
@@ -51,7 +68,7 @@ def _pool_of(gpu: Gpu, handle: PoolHandle, on: Stream) -> _Pool:
         found = _pools.get((gpu, handle))
         if found is None:
             found = _pools[gpu, handle] = _Pool(gpu, handle, gpu.new_pool(on.cuda_stream))
-        found.graphs += 1
+        found.join()
         return found
 
 
@@ -126,12 +143,13 @@ class CUDAGraph:
     ...     assert y.tolist() == [10, 10, 10]
     """
 
-    __slots__ = ("__weakref__", "_gpu", "_on", "_pool", "_streams", "_tape", "_thread")
+    __slots__ = ("__weakref__", "_gpu", "_kept", "_on", "_pool", "_streams", "_tape", "_thread")
 
     _gpu: Gpu | None
     _tape: Tape | None
     _pool: _Pool | None
     _on: Stream | None
+    _kept: list[Any]
     _thread: int
     _streams: set[int]
 
@@ -146,6 +164,7 @@ class CUDAGraph:
 
     def _forget(self) -> None:
         self._gpu = self._tape = self._pool = self._on = None
+        self._kept = []  # memory of the host's that it copies from or to
         self._thread = 0  # that captures
         self._streams = set()  # on which it ran
 
@@ -188,7 +207,7 @@ class CUDAGraph:
         try:
             self._pool = _pool_of(gpu, handle, on)
             self._gpu, self._on, self._thread, self._tape = gpu, on, threading.get_ident(), tape
-            gpu.begin_capture(self._thread, on.cuda_stream, self._pool.arena)
+            self._kept = gpu.begin_capture(self._thread, on.cuda_stream, self._pool.arena)
         except BaseException:
             tape.__exit__()
             self._let_go()
@@ -230,12 +249,12 @@ class CUDAGraph:
     def replay(self) -> None:
         """Run what was captured on the current stream of the calling thread, without waiting for it.
 
+        What a launch says is wrong with an index is raised by whatever waits for the GPU next.
+
         Raises
         ------
         RuntimeError
             If nothing was captured, or this thread captures something.
-        IndexError
-            If an index is by now out of range; then nothing behind it ran.
         """
         gpu, tape = self._captured("replay")
         if rt.capturing() == OWN_CAPTURE:
@@ -254,10 +273,11 @@ class CUDAGraph:
         self._let_go()
 
     def _let_go(self) -> None:
-        gpu, pool, streams = self._gpu, self._pool, self._streams
+        gpu, pool, streams, kept = self._gpu, self._pool, self._streams, self._kept
         self._forget()  # the tape takes its graphs along
         if gpu is not None and pool is not None:
-            later.after([(gpu, used) for used in streams], pool.release)
+            pool.leave()
+            later.after([(gpu, used) for used in streams], lambda: pool.release(kept))
 
     def pool(self) -> PoolHandle:
         """The name of the pool of its memory, for graphs that are to share it.
@@ -318,6 +338,12 @@ class CUDAGraph:
         return f"<fastgrad.cuda.CUDAGraph {state}>"
 
 
+def usual_stream() -> Stream:
+    """The stream of the current GPU on which captures happen, all of them."""
+    gpu = gpu_of()
+    return _streams.get(gpu) or _streams.setdefault(gpu, Stream())
+
+
 class graph:  # noqa: N801 - PyTorch's name
     """In a ``with`` statement: capture what the block launches into a graph.
 
@@ -339,8 +365,6 @@ class graph:  # noqa: N801 - PyTorch's name
         See `CUDAGraph.capture_begin`; what the block may not do raises one as well.
     """
 
-    _streams: dict[Gpu, Stream] = {}  # noqa: RUF012 - shared by all of them
-
     def __init__(
         self,
         cuda_graph: CUDAGraph,
@@ -357,9 +381,7 @@ class graph:  # noqa: N801 - PyTorch's name
         self.capture_stream = None if stream is None else need(stream, Stream, "graph", "stream")
 
     def __enter__(self) -> None:
-        gpu = gpu_of()
-        chosen = self.capture_stream or self._streams.get(gpu) or self._streams.setdefault(gpu, Stream())
-        within = stream(chosen)
+        within = stream(self.capture_stream or usual_stream())
         within.__enter__()
         try:
             self.cuda_graph.capture_begin(self.pool, self.capture_error_mode)
@@ -376,3 +398,71 @@ class graph:  # noqa: N801 - PyTorch's name
                 self.cuda_graph.reset()
         finally:
             self._within.__exit__()
+
+
+# --- callables -------------------------------------------------------------------------------------------------
+
+_Maker = Callable[[Any, Any, int, bool, Any], Any]
+_makers: list[_Maker] = []
+
+
+def graphed_by(maker: _Maker) -> _Maker:
+    """Say what makes graphed callables: it knows of autograd and of modules, which stand above this."""
+    _makers[:] = [maker]
+    return maker
+
+
+def make_graphed_callables(
+    callables: Any,
+    sample_args: Any,
+    num_warmup_iters: int = 3,
+    allow_unused_input: bool = False,
+    pool: Any = None,
+) -> Any:
+    """Functions or modules whose forward and backward are graphs each, to be called as before.
+
+    A call copies its arguments to the sample arguments, replays the graph of the forward, and records one node; its
+    backward replays the other graph. The results, and what `autograd.grad` gives, lie where those of the last call did:
+    copy what has to outlive the next one. Hooks of modules may be registered afterwards, and run in each call.
+
+    Parameters
+    ----------
+    callables : callable, Module or tuple of these
+        They run on the current GPU, and call nothing that cannot be captured (`CUDAGraph`). Those of a tuple share
+        memory, so they have to be called in its order, with their backwards in the opposite one.
+    sample_args : tuple of Tensor, or tuple of these
+        Arguments of each callable, which may be within tuples, lists and dicts: later ones have to have the same sizes,
+        dtypes and ``requires_grad``. They belong to the graphs from now on.
+    num_warmup_iters : int
+        How often each callable runs, with its backward, before it is captured.
+    allow_unused_input : bool
+        Let inputs that require grad have none.
+    pool : optional
+        See `CUDAGraph.capture_begin`.
+
+    Returns
+    -------
+    callable, Module or tuple of these
+        Modules are those that were given. Their `forward` is graphed in the mode, training or not, that they are in
+        now; in the other one it is what it was.
+
+    Raises
+    ------
+    AssertionError
+        If a module has hooks or a buffer that requires grad, or a sample argument is no tensor.
+    TypeError
+        If an output is no tensor.
+    RuntimeError
+        If something cannot be captured, or, of a later call, if an argument has other sizes or another dtype. Without
+        `allow_unused_input`, if an input that requires grad is not used.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> if fg.cuda.is_available():
+    ...     model = fg.nn.Linear(3, 2).cuda()
+    ...     model = fg.cuda.make_graphed_callables(model, (fg.ones(4, 3, device="cuda"),))
+    ...     model(fg.rand(4, 3, device="cuda")).sum().backward()
+    ...     assert model.weight.grad is not None
+    """
+    return _makers[0](callables, sample_args, num_warmup_iters, allow_unused_input, pool)

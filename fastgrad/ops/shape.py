@@ -376,8 +376,9 @@ def _(g, offset):
     return invoke(triu, (g,), offset)
 
 
-# The first three count bytes, whatever the dtype.
+# The first four count bytes, whatever the dtype.
 ZERO_FILL = Kernel("zero_fill", "memory:zero", frame=filling.ZERO, dtypes=(BOOL,))
 UPLOAD = Kernel("upload", "memory:transfer", frame=filling.TRANSFER, dtypes=(BOOL,))
 DOWNLOAD = Kernel("download", "memory:transfer", frame=filling.TRANSFER, dtypes=(BOOL,))
+PEER_COPY = Kernel("peer_copy", "memory:transfer", frame=filling.TRANSFER, dtypes=(BOOL,))
 CONSTANT = Kernel("constant", "memory:constant", frame=filling.CONSTANT)

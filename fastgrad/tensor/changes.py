@@ -5,10 +5,13 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from fastgrad.cuda import pinned
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
+from fastgrad.functions.arguments import as_truth
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
@@ -92,14 +95,25 @@ class Changes(Methods):
         """Set all elements to zero."""
         return _assigned("zero_", _ZERO, self, (0, 0.0, 0))
 
-    def copy_(self, source: Any) -> Any:
-        """Copy the elements of another tensor, broadcast and cast."""
+    def copy_(self, source: Any, non_blocking: Any = False) -> Any:
+        """Copy the elements of another tensor, broadcast and cast.
+
+        Parameters
+        ----------
+        source : Tensor
+        non_blocking : bool
+            Do not wait for a copy between a GPU and memory that `pin_memory` locked; see `to`.
+        """
         if not isinstance(source, TensorBase):
             raise TypeError(
                 f"copy_(): argument 'other' (position 1) must be Tensor, not {type(source).__name__}"
             )
         if _field(source, _DEVICE) != _field(self, _DEVICE):
-            source = source.to(device=self.device)
+            waits = not as_truth("copy_", "non_blocking", non_blocking)
+            tracked = rt.get_mode() & GRAD_ENABLED and (self.requires_grad or source.requires_grad)
+            if not waits and not tracked and pinned.copy_in_place(self, source):
+                return self
+            source = source.to(device=self.device, non_blocking=not waits and self.is_cuda)
         if _field(source, _DTYPE) != _field(self, _DTYPE):
             source = source.to(self.dtype)
         return elementwise.inplace(BY_NAME["assign"], self, source)

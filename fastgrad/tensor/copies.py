@@ -22,6 +22,7 @@ from fastgrad.functions.memory_format import (
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS, GRAD_ENABLED
 from fastgrad.native.contracts.formats import CONTIGUOUS_FORMAT
+from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
@@ -81,8 +82,8 @@ class Copies(Methods):
         tensor : Tensor
         non_blocking : bool
             Do not wait for a copy from memory that `pin_memory` locked to a GPU: nobody may change it before the
-            copy is done. Other copies to a GPU read the memory before the method returns; copies from a GPU are
-            always done then.
+            copy is done. Other copies to a GPU read the memory before the method returns. A copy from a GPU to the CPU
+            then is one in locked memory, which means nothing before something has waited for the GPU's stream.
         copy : bool
             Make a copy in any case.
         memory_format : memory_format
@@ -109,6 +110,12 @@ class Copies(Methods):
         out = self
         if device is not None:
             where, here = device.code, _field(self, _DEVICE)
+            if (
+                non_blocking and not where and here >= FIRST_GPU
+            ):  # what is on its way is not there to be converted
+                if dtype is not None or layout is not preserve_format:
+                    out = self.to(self.dtype if dtype is None else dtype, memory_format=layout)
+                return _to_device(out, device, non_blocking)  # type: ignore[no-any-return]
             if where != here:
                 out = _to_device(self, device, non_blocking)
             elif not where and device != self.device:  # the CPU with an index: a copy, as in PyTorch
@@ -278,13 +285,13 @@ class ToCopy(Function):
     @staticmethod
     def forward(ctx: Any, x: Any, target: Any, non_blocking: Any) -> Any:
         """Copy."""
-        ctx.device, ctx.non_blocking = x.device, non_blocking
+        ctx.device = x.device
         return move(x, target, non_blocking)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Copy back."""
-        return grads[0].to(device=ctx.device, non_blocking=ctx.non_blocking), None, None
+        return grads[0].to(device=ctx.device), None, None
 
 
 def _to_device(x: Any, target: Device, non_blocking: builtins.bool) -> Any:

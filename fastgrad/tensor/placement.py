@@ -163,6 +163,8 @@ class Placement(Methods):
 def move(x: Any, target: Device, non_blocking: builtins.bool) -> Any:
     """A copy of a tensor on another device, without history."""
     code = target.code
+    if non_blocking and not code and _field(x, _DEVICE) >= FIRST_GPU:
+        return pinned.to_host(x)
     out = rt.like(x, _field(x, _DTYPE), code, PRESERVE_FORMAT)
     pinned.copy(out, rt.detach(x), wait=not non_blocking)
     return out

@@ -36,7 +36,7 @@ from fastgrad.native.contracts.element_types import (
     HALVES,
 )
 from fastgrad.native.contracts.limits import FRAME_WORDS
-from tests.cuda.fake_graphs import CAPTURED_EVENT, ISOLATION, UNSUPPORTED, Captures
+from tests.cuda.fake_graphs import CAPTURED_EVENT, ISOLATION, UNSUPPORTED, Captures, KernelNode
 from tests.cuda_halves import kind_of, read, rounded
 from tests.cuda_simulator import TARGET, run_block
 from tests.stand_in import Enclave
@@ -200,6 +200,19 @@ class FakeDriver(Captures, Driver):
             return UNSUPPORTED
         return self.put(stream, lambda: self._copy(target, source, nbytes if lives == self._lives else 0))
 
+    def _cuMemcpyPeerAsync(
+        self, target: int, there: int, source: int, here: int, nbytes: int, stream: int
+    ) -> int:
+        if there == here or self._cuCtxSetCurrent(there) or self._cuCtxSetCurrent(here):
+            return INVALID_VALUE
+        return self.put(stream, lambda: self._copy(target, source, nbytes))
+
+    def _cuDeviceCanAccessPeer(self, out: int, device: int, peer: int) -> None:
+        ctypes.c_int.from_address(out).value = device != peer
+
+    def _cuCtxEnablePeerAccess(self, peer: int, flags: int) -> int:
+        return INVALID_VALUE if flags else self._cuCtxSetCurrent(peer)
+
     def _cuMemsetD8Async(self, target: int, value: int, nbytes: int, stream: int) -> int:
         def fill() -> None:
             with self.enclave:
@@ -229,7 +242,7 @@ class FakeDriver(Captures, Driver):
         copied = (ctypes.c_int64 * (FRAME_WORDS + DIVISORS))()
         ctypes.memmove(copied, buffer, ctypes.sizeof(copied))
         self.launched.append(self._names[function - 1])
-        return self.put(rest[-3], lambda: self._run(function, copied, gx))
+        return self.put(rest[-3], KernelNode(self, function, copied, word(extra + 40).value // 8, gx))
 
     def _run(self, function: int, parameters: Any, blocks: int) -> None:
         with self.enclave:
@@ -435,7 +448,11 @@ class FakeDriver(Captures, Driver):
             return built(kernel, dtype, layout_class, architecture)
         run = _KERNEL(compile_kernel(kernel, dtype, layout_class))
         code = self.add_kernel(kernel.name, lambda frame, blocks: run(frame))
-        return Cubin(code, kernel.name, Launch(PLAIN, 0, (1,)))
+        frame = kernel.frame(layout_class)
+        n_words = (
+            view(frame, PLAIN).n_words if "seed" in frame.fields else 0
+        )  # those of a graph get other parameters
+        return Cubin(code, kernel.name, Launch(PLAIN, n_words, (1,)))
 
     def simulator(self, kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubin:
         """The body of a GPU's kernel, run by the simulator; the CPU's kernel where there is none."""

@@ -27,7 +27,26 @@ UNSAFE = frozenset(
 class _Capture:
     def __init__(self, mode: int) -> None:
         self.mode, self.thread, self.valid = mode, threading.get_ident(), True
+        self.dependencies: Any = None
         self.nodes: list[Callable[[], None]] = []
+
+
+class KernelNode:
+    """A launch of a kernel: its number, copied parameters, how many of them it declares, and its blocks."""
+
+    def __init__(self, driver: Any, function: int, parameters: Any, count: int, blocks: int) -> None:
+        self.driver, self.function, self.parameters = driver, function, parameters
+        self.count, self.blocks = count, blocks
+
+    def __call__(self) -> None:
+        self.driver._run(self.function, self.parameters, self.blocks)
+
+
+class _Executable:
+    """What a graph became: the nodes of the driver's handles, and what runs in their place."""
+
+    def __init__(self, graph: int, nodes: list[Callable[[], None]]) -> None:
+        self.graph, self.origins, self.nodes = graph, nodes, list(nodes)
 
 
 class Captures:
@@ -39,7 +58,8 @@ class Captures:
     def __init__(self) -> None:
         self.captures: dict[int, _Capture] = {}  # by stream
         self.graphs: dict[int, list[Callable[[], None]]] = {}
-        self.executables: dict[int, list[Callable[[], None]]] = {}
+        self.executables: dict[int, _Executable] = {}
+        self.handles: dict[int, Callable[[], None]] = {}  # nodes that somebody asked for
         self.running: dict[int, int] = {}  # launches of an executable that wait
 
     def refusal(self, name: str, args: tuple[Any, ...]) -> int:
@@ -111,20 +131,59 @@ class Captures:
         )
         return 0
 
+    def _cuStreamGetCaptureInfo(
+        self, stream: int, status: int, number: int, graph: int, nodes: int, count: int
+    ) -> None:
+        capture = self.captures.get(stream)
+        self._cuStreamIsCapturing(stream, status)
+        if capture is not None and capture.valid:
+            last = (ctypes.c_int64 * 1)()
+            if capture.nodes:
+                self._new(ctypes.addressof(last))
+                self.handles[last[0]] = capture.nodes[-1]
+            capture.dependencies = last  # the driver's own, until the stream is used again
+            ctypes.c_int64.from_address(nodes).value = ctypes.addressof(last)
+            ctypes.c_int64.from_address(count).value = len(capture.nodes[-1:])
+
+    def _cuGraphExecKernelNodeSetParams(self, executable: int, node: int, parameters: int) -> int:
+        found, origin = self.executables.get(executable), self.handles.get(node)
+        if found is None or not isinstance(origin, KernelNode) or found.graph not in self.graphs:
+            return INVALID_VALUE
+        function, xy, zx, yz, shared, places, extra, kernel, context = (ctypes.c_int64 * 9).from_address(
+            parameters
+        )
+        low = 0xFFFF_FFFF
+        if function != origin.function or extra or kernel or context or shared & low or not xy & low:
+            return INVALID_VALUE
+        if (xy >> 32, zx & low, yz & low, yz >> 32) != (1, 1, 1, 1) or not zx >> 32:
+            return INVALID_VALUE
+        copied = type(origin.parameters)()
+        for k in range(origin.count):
+            address = ctypes.c_int64.from_address(places + 8 * k).value
+            copied[k] = ctypes.c_int64.from_address(address).value
+        place = found.origins.index(origin)
+        found.nodes[place] = KernelNode(self, function, copied, origin.count, xy & low)
+        return 0
+
     def _cuGraphInstantiateWithFlags(self, out: int, graph: int, flags: int) -> int:
         if graph not in self.graphs or flags:
             return INVALID_VALUE
         self._new(out)
-        self.executables[ctypes.c_int64.from_address(out).value] = list(self.graphs[graph])
+        self.executables[ctypes.c_int64.from_address(out).value] = _Executable(graph, self.graphs[graph])
         return 0
 
     def _cuGraphDestroy(self, graph: int) -> int:
-        return 0 if self.graphs.pop(graph, None) is not None else INVALID_VALUE
-
-    def _cuGraphLaunch(self, executable: int, stream: int) -> int:
-        nodes = self.executables.get(executable)
+        nodes = self.graphs.pop(graph, None)
         if nodes is None:
             return INVALID_VALUE
+        self.handles = {handle: node for handle, node in self.handles.items() if node not in nodes}
+        return 0
+
+    def _cuGraphLaunch(self, executable: int, stream: int) -> int:
+        found = self.executables.get(executable)
+        if found is None:
+            return INVALID_VALUE
+        nodes = list(found.nodes)  # what is changed later is not for this launch
         self.running[executable] = self.running.get(executable, 0) + 1
 
         def run() -> None:

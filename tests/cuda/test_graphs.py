@@ -260,3 +260,52 @@ def test_no_memory_when_a_graph_is_made(driver):
         g.replay()
     g.replay()
     assert z.tolist() == [3] * 10
+
+
+def test_memory_of_graphs_that_are_gone_is_waited_for_before_there_is_none(driver):
+    fg.cuda.empty_cache()
+    g, s, x = fg.cuda.CUDAGraph(), fg.cuda.Stream(), fg.ones(1, device="cuda")
+    with fg.cuda.graph(g):
+        y = x.expand(60 << 20) * 2  # 240 MiB of the 512
+        z = y[:3] + 1
+    fg.cuda.synchronize()
+    spare = fg.cuda.mem_get_info()[0] - (100 << 20)
+    filler = fg.empty(max(spare, 0), dtype=fg.uint8, device="cuda")
+    with fg.cuda.stream(s):
+        g.replay()
+        kept = z * 1
+    del y, z
+    g.reset()
+    assert driver.waiting(s.cuda_stream)
+    big = fg.empty(240 << 20, dtype=fg.uint8, device="cuda")
+    assert not driver.waiting(s.cuda_stream)
+    with pytest.raises(fg.cuda.OutOfMemoryError):
+        fg.empty(240 << 20, dtype=fg.uint8, device="cuda")
+    with fg.cuda.stream(s):
+        assert kept.tolist() == [3] * 3
+        del kept
+    del big, filler
+
+
+def test_a_pool_whose_graphs_come_again_before_it_was_given_back(driver):
+    fg.cuda.empty_cache()
+    pool, s, x = fg.cuda.graph_pool_handle(), fg.cuda.Stream(), fg.ones(3, device="cuda")
+    g = fg.cuda.CUDAGraph()
+    with fg.cuda.graph(g, pool=pool):
+        y = x + 1
+        y = y + 1
+    fg.cuda.synchronize()
+    with fg.cuda.stream(s):
+        g.replay()
+    g.reset()
+    g = fg.cuda.CUDAGraph()
+    with fg.cuda.graph(g, pool=pool):
+        z = x + 2
+        z = z + 2
+    del y
+    with pytest.raises(fg.cuda.OutOfMemoryError):
+        fg.empty(1 << 40, dtype=fg.uint8, device="cuda")
+    others = [fg.zeros(3, device="cuda") for _ in range(5)]
+    g.replay()
+    assert z.tolist() == [5] * 3
+    assert all(o.tolist() == [0] * 3 for o in others)

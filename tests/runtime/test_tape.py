@@ -325,3 +325,22 @@ def test_a_replay_draws_on():
         seen.append(y.tolist())
     seen.append(F.dropout(fg.ones(40), 0.5).tolist())
     assert seen == wanted
+
+
+def test_a_hook_of_a_recording_tape_neither_records_nor_replays_it():
+    said = []
+
+    def hook(grad):
+        for call in (lambda: record().__enter__(), tape.replay):
+            with pytest.raises(RuntimeError) as error:
+                call()
+            said.append(str(error.value))
+
+    x = fg.ones(2, requires_grad=True)
+    handle = x.register_hook(hook)
+    with record(hooks=True) as tape:
+        (x * 2).sum().backward()
+    assert "a hook of a tape with hooks=True runs" in said[0]
+    assert "replay after the" in said[1]
+    handle.remove()
+    x.grad = None

@@ -17,7 +17,7 @@ from fastgrad.kernels.compile import cell_name, declared, sources_key
 from fastgrad.kernels.cuda.builder import Body, Launch
 from fastgrad.kernels.keys import by_value
 from fastgrad.native.build import cache
-from fastgrad.native.contracts.cuda import DOWNLOAD, PRODUCT, UPLOAD, ZEROED
+from fastgrad.native.contracts.cuda import DOWNLOAD, PEER, PRODUCT, UPLOAD, ZEROED
 from fastgrad.native.contracts.element_types import DTYPES, FLOATS
 from fastgrad.native.contracts.limits import FIRST_GPU
 
@@ -53,7 +53,9 @@ BUILDERS: dict[str, str] = {
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""
 
-CALLS = {"zero_fill": ZEROED, "upload": UPLOAD, "download": DOWNLOAD, "gemm": PRODUCT, "gemv": PRODUCT}
+CALLS = {
+    "zero_fill": ZEROED, "upload": UPLOAD, "download": DOWNLOAD, "peer_copy": PEER, "gemm": PRODUCT, "gemv": PRODUCT,
+}  # fmt: skip
 """Rows of the table that are calls of the driver, or of cuBLAS, and their kinds."""
 
 KERNEL_SECONDS = 0.3  # that compiling one takes; for messages

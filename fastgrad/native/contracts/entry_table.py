@@ -48,6 +48,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("overlap", "tensor, tensor", "int"),
     row("fill", "tensor, int, float, int", "count", called="fill"),
     row("copy", "tensor, tensor", "count", called="copy_"),
+    row("queue_copy", "tensor, tensor", "count", called="copy_"),
     row("write", "tensor, object", "count"),
     row("bump", "tensor", "none"),
     row("version", "tensor", "int"),

@@ -116,10 +116,10 @@ HOOK_CELL = -1
 PIECE = Part("piece", start=1, end=1, device=1, graph=1)
 """Launches of a tape from one byte to another, which become a graph of a device's, or are launched one by one where
 that is the host; the graph is 0 before it was made."""
-LAUNCHED = Part("launched", n_words=1, cell=1, work=1, drew=1, code=1)
+LAUNCHED = Part("launched", n_words=1, cell=1, work=1, drew=1, code=1, reason=1, dim=1, last=1)
 """A launch on a tape: how many words its frame has, the cell of the kernel table, its work, whether it got blocks of
-its device's default generator, the number of the code that runs in place of what stands in the cell, 0 for that; then
-the frame."""
+its device's default generator, the number of the code that runs in place of what stands in the cell, 0 for that; what a
+`NOTE` of it says, the reason 0 where it has none; then the frame."""
 FUSED_LAUNCH = -1
 """In place of the number of a launch, in an edition of a tape: see Note [Editions] in `memory.tapes`."""
 FLIGHT = Part("flight", thread=1, waits=1, n_words=1, frame=FRAME_WORDS)
@@ -147,10 +147,15 @@ words there are; then what the device answers: 0, or a number of its own for wha
 NOTE = Part("note", place=1, reason=1, kernel=1, dim=1, last=1)
 """That a kernel reports, and nobody waits for that: the device writes to the `place` of its frame where it reports to,
 looks there whenever something waits for the device, and says then what is wrong by the other words."""
-GRAPHING = Part("graphing", step=1, graph=1, launching=1, state=1, status=1)
+GRAPHING = Part(
+    "graphing", step=1, graph=1, launching=1, notes=1, draws=1, seed=1, moved=1, state=1, status=1
+)
 GRAPH_BEGIN, GRAPH_ADD, GRAPH_END, GRAPH_RUN, GRAPH_DROP = range(5)
-"""Graphs of a device: `GRAPH_BEGIN`, `GRAPH_ADD` for each launch, a `LAUNCHING` by its address, and `GRAPH_END`, which
-answers with the graph and must follow, whatever went wrong; then `GRAPH_RUN` and `GRAPH_DROP`. `status` is as that of
+"""Graphs of a device: `GRAPH_BEGIN`, with the number of launches that have notes, `GRAPH_ADD` for each launch, a
+`LAUNCHING` by its address, and `GRAPH_END`, which answers with the graph and must follow, whatever went wrong; then
+`GRAPH_RUN` and `GRAPH_DROP`. `draws` says of a launch that other random numbers are drawn at each run: which word of
+its frame is the seed, counted from one, with the offset behind it; a run sets them to `seed`, and to the offset of the
+frame plus `moved`. `status` is as that of
 a launch, or `GRAPH_STALE`: the graph cannot run here, and has to be made again."""
 GRAPH_STALE = -1
 N_FLIGHTS = 64  # launches that others run beside, at one time
@@ -185,7 +190,7 @@ RUNTIME = Record(
     gather_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1,
     gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1,
     fused_kernel=1, fused_rows_kernel=1, codes=N_CODES,
-    zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, accumulate_op=1,
+    zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, peer_kernel=1, accumulate_op=1,
     random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, generator_states=N_DEVICES, chosen_devices=1, registrations=1,
     bins=N_BINS,
     node_classes=MAX_OPS,

@@ -25,10 +25,10 @@ from fastgrad.native.contracts.cuda import (
     DIVISOR_SHIFT,
     DIVISORS,
     DOWNLOAD,
-    LATE,
     LAUNCH_PARAMETERS,
     MOST_ITEMS,
-    N_LATE,
+    NO_TIMES,
+    PEER,
     PLAIN,
     PRODUCT,
     REPORTED,
@@ -41,22 +41,32 @@ from fastgrad.native.contracts.cuda import (
     UPLOAD,
     ZEROED,
 )
-from fastgrad.native.contracts.frame import CONSTANT_FACTOR, FINE, MAX_FACTORS
+from fastgrad.native.contracts.frame import CONSTANT_FACTOR, MAX_FACTORS
 from fastgrad.native.contracts.limits import FRAME_WORDS
-from fastgrad.native.contracts.records import LAUNCHING, NOTE
+from fastgrad.native.contracts.records import LAUNCHING
 from fastgrad.native.cuda.calls import function_at
-from fastgrad.native.cuda.memory import choice_at, choice_of, gpu, make_current, synchronize
+from fastgrad.native.cuda.memory import (
+    choice_at,
+    choice_of,
+    event_create,
+    event_do,
+    event_record,
+    gpu,
+    make_current,
+    stream_of,
+    synchronize,
+)
 from fastgrad.native.cuda.products import multiply
+from fastgrad.native.cuda.reports import forget_reports, look_for_reports, note, report_place
 
-launching, note, late = map(caster, (LAUNCHING, NOTE, LATE))
-cuda_kernel = caster(CUDA_KERNEL)
-launch_parameters = caster(LAUNCH_PARAMETERS)
+launching, cuda_kernel, launch_parameters = map(caster, (LAUNCHING, CUDA_KERNEL, LAUNCH_PARAMETERS))
 launch_kernel = function_at("qiiiiiiiqqq")
 copy = function_at("qqqq")
+copy_across = function_at("qqqqqq")
+wait_event = function_at("qqi")
 fill_bytes = function_at("qiqq")
 
 _parameters = stack_words(FRAME_WORDS + DIVISORS)
-LATE_BYTES = 8 * LATE.words
 SIZE_OFFSET = LAUNCH_PARAMETERS.offset("size")
 
 
@@ -75,6 +85,12 @@ def items_of(k, frame):
         else:
             items *= words(frame)[factor - 1]
     return items
+
+
+@native
+def blocks_of(k, frame):
+    """How many blocks a plain launch has."""
+    return (max(items_of(k, frame), 0) + k.per_block - 1) // k.per_block
 
 
 @native
@@ -147,6 +163,41 @@ def launch_steps(g, stream, k, frame):
 
 
 @native_once
+def let_wait(g, stream, other, there):
+    """Let a stream of a GPU wait for what one of another GPU has been given; what the driver says."""
+    place = words(stack_small())
+    place[0] = 0
+    code = make_current(other.cuCtxSetCurrent, other.context)
+    if code == 0:
+        code = event_create(other.cuEventCreate, address_of(place), NO_TIMES)
+    if code == 0:
+        code = event_record(other.cuEventRecord, place[0], there)
+    back = make_current(g.cuCtxSetCurrent, g.context)
+    code = code if code != 0 else back
+    if code == 0:
+        code = wait_event(g.cuStreamWaitEvent, stream, place[0], 0)
+    if place[0] != 0:  # the driver keeps it as long as it needs it
+        event_do(g.cuEventDestroy, place[0])
+    return code
+
+
+@native_once
+def copy_to_peer(g, stream, t):
+    """Copy to another GPU, behind what both current streams were given and before what they will be; as `enqueue`."""
+    other = gpu(t.other)
+    if other.failed != 0:
+        return other.failed
+    there = stream_of(other)
+    code = let_wait(g, stream, other, there)
+    if code == 0:
+        code = copy_across(g.cuMemcpyPeerAsync, t.out, other.context, t.x, g.context, t.nbytes, stream)
+    if code == 0:
+        code = let_wait(other, there, g, stream)
+    back = make_current(g.cuCtxSetCurrent, g.context)
+    return code if code != 0 else back
+
+
+@native_once
 def call_driver(g, stream, blas, k, frame):
     """Do what is no kernel, on a stream and with its handle of cuBLAS's."""
     if k.kind == ZEROED:
@@ -157,10 +208,12 @@ def call_driver(g, stream, blas, k, frame):
     t = frames.transfer(frame)
     if t.nbytes <= 0:
         return 0
+    if k.kind == PEER:
+        return copy_to_peer(g, stream, t)
     if k.kind == UPLOAD:
         return copy(g.cuMemcpyHtoDAsync, t.out, t.x, t.nbytes, stream)
     code = copy(g.cuMemcpyDtoHAsync, t.out, t.x, t.nbytes, stream)
-    return code if code != 0 else synchronize(g.cuStreamSynchronize, stream)
+    return code if code != 0 or t.queued != 0 else synchronize(g.cuStreamSynchronize, stream)
 
 
 @native
@@ -176,42 +229,6 @@ def enqueue(g, stream, blas, c):
     if k.kind == STEPPED:
         return launch_steps(g, stream, k, c.frame)
     return call_driver(g, stream, blas, k, c.frame)
-
-
-# Note [Late reports]: kernels report what is wrong with an index to memory of the host's that the device reaches too,
-# so nobody has to wait for them. Whenever something has waited for the device, this is looked at. Launches take places
-# there in turn, and a place keeps what its launch was until `N_LATE` others were taken: what is reported after that is
-# raised under the name of a later launch.
-
-
-@native
-def report_place(g, n):
-    """Where the launch of a `NOTE` reports to; zero if the launch that had the place before has reported something."""
-    place = late(g.late + g.n_late % N_LATE * LATE_BYTES)
-    if place.kind != FINE:
-        return 0
-    g.n_late += 1
-    place.reason = n.reason
-    place.kernel = n.kernel
-    place.dim = n.dim
-    place.last = n.last
-    return address_of(place)
-
-
-@native_once
-def look_for_reports(g):
-    """What is to be said of the kernels that are done: `REPORTED`, or 0."""
-    for k in range(min(g.n_late, N_LATE)):
-        if late(g.late + k * LATE_BYTES).kind != FINE:
-            return REPORTED
-    return 0
-
-
-@native_once
-def forget_reports(g):
-    """Begin anew where every launch is waited for: an op has failed of what was reported before, or is tried again."""
-    for k in range(min(g.n_late, N_LATE)):
-        late(g.late + k * LATE_BYTES).kind = FINE
 
 
 @native
@@ -233,7 +250,7 @@ def launch(frame):
         choice = choice_of(g)
         stream = g.stream if choice == 0 else choice_at(choice).stream
         code = enqueue(g, stream, g.blas if choice == 0 else choice_at(choice).blas, c)
-        waited = cuda_kernel(c.kernel).kind == DOWNLOAD
+        waited = cuda_kernel(c.kernel).kind == DOWNLOAD and frames.transfer(c.frame).queued == 0
         if code == 0 and g.synchronous != 0 and not waited:
             code = synchronize(g.cuStreamSynchronize, stream)
             waited = True

@@ -52,9 +52,10 @@ from fastgrad.native.contracts.cuda import (
 )
 from fastgrad.native.contracts.records import ALLOCATION
 from fastgrad.native.cuda.calls import function_at
+from fastgrad.native.cuda.pools import arena_at, free_pools
 
 allocation = caster(ALLOCATION)
-gpu, block_at, shelf_at, arena_at, statistics = map(caster, (GPU, BLOCK, SHELF, ARENA, STATISTICS))
+gpu, block_at, shelf_at, statistics = map(caster, (GPU, BLOCK, SHELF, STATISTICS))
 use_at, choice_at = map(caster, (USE, CHOICE))
 this_thread = extern("pthread_self", I64)
 make_current = function_at("q")
@@ -484,6 +485,9 @@ def take_block(g, arena, wanted):
     shelf = address_of(a.small) if nbytes <= SMALL else address_of(a.large)
     found = find_memory(g, shelf, nbytes)
     if found == -OUT_OF_MEMORY and g.waiting != 0:
+        settle(g, 1)
+        found = find_memory(g, shelf, nbytes)
+    if found == -OUT_OF_MEMORY and free_pools(g):
         settle(g, 1)
         found = find_memory(g, shelf, nbytes)
     if found < 0:

@@ -18,12 +18,12 @@ from fastgrad.native.build.loader import ContextBase, rt
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import CAPTURE_SETTING
 from fastgrad.native.contracts.frame import Frame
-from fastgrad.native.contracts.records import FUSED_LAUNCH, HOOK_CELL, TAPE_HOOKS
+from fastgrad.native.contracts.records import FUSED_LAUNCH, HOOK_CELL, LAUNCHED, TAPE_HOOKS
 from fastgrad.native.host import devices, hook_calls
 from fastgrad.native.host.hook_calls import HookCall
 
-OWN_CAPTURE = 1
-"""What `rt.capturing` says of a capture by the calling thread."""
+OWN_CAPTURE, PAUSED_CAPTURE = 1, 3
+"""What `rt.capturing` says of a capture by the calling thread; of one that records nothing while it runs a hook."""
 
 
 class Launch(NamedTuple):
@@ -125,6 +125,11 @@ class Tape(ContextBase):
 
     def _entering(self) -> int:
         under_way = rt.capturing()
+        if under_way == PAUSED_CAPTURE:
+            raise RuntimeError(
+                "a hook of a tape with hooks=True runs: it is called again at each replay, and cannot record while the "
+                "tape does; record after the capture"
+            )
         if under_way:
             whose = "a capture" if under_way == OWN_CAPTURE else "another thread's capture"
             raise RuntimeError(f"{whose} is under way already: captures cannot be nested")
@@ -145,7 +150,7 @@ class Tape(ContextBase):
     def entries(self) -> Iterator[Launch | None]:
         """All that a replay does, in order: launches, and None for each call of a hook."""
         words = iter(rt.tape_words(self))
-        for n, cell, work, drew, code in zip(words, words, words, words, words, strict=False):
+        for n, cell, work, drew, code, *_ in zip(*[words] * LAUNCHED.words, strict=False):
             frame = tuple(itertools.islice(words, n))
             if cell == HOOK_CELL:
                 yield None
@@ -178,11 +183,14 @@ class Tape(ContextBase):
         Raises
         ------
         RuntimeError
-            While a tape of this thread records, or if nothing was recorded.
+            While a tape of this thread records, or this tape on any, or if nothing was recorded.
         IndexError
-            If an index is by now out of range; the launches before that one did run.
+            If an index of a launch of the CPU is by now out of range; the launches before that one did run. Of one of a
+            GPU that is said when something waits for it.
         """
-        if rt.capturing() == OWN_CAPTURE or not self.launches:
+        under_way = rt.capturing()
+        records = under_way and hook_calls.recorder is not None and hook_calls.recorder() is self
+        if under_way == OWN_CAPTURE or records or not self.launches:
             raise RuntimeError(
                 "the tape holds no launches: replay after the `with record()` block, not inside it"
             )

@@ -23,7 +23,7 @@ from fastgrad.native.memory.devices import HOST, launches_itself
 from fastgrad.native.memory.launches import REPORT_BYTES, fetch_report, launch, launch_noted
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage
-from fastgrad.native.memory.tapes import only_recorded, recording
+from fastgrad.native.memory.tapes import recording
 
 note = caster(NOTE)
 
@@ -35,14 +35,14 @@ def launch_checked(kernel, device, dtype, frame, n_words, work, reason, dim=0, l
     Returns a status. The report lies on the stack: another thread may launch while this kernel runs. Only a capture
     needs a place that stays, and another device one in its own memory. One that launches itself reports later.
     """
-    if launches_itself(device) and not recording():
+    if launches_itself(device):
         n = note(stack_small())
         n.place = runtime().reports[kernel]
         n.reason = reason
         n.kernel = kernel
         n.dim = dim
         n.last = last
-        return launch_noted(kernel, device, dtype, frame, n_words, address_of(n))
+        return launch_noted(kernel, device, dtype, frame, n_words, work, address_of(n))
     r = frames.report(stack_small())
     if device == HOST:
         if recording():
@@ -72,7 +72,7 @@ def launch_elsewhere(kernel, device, dtype, frame, n_words, work, r):
     if not failed(status):
         status = launch(kernel, device, dtype, FLAT, frame, n_words, work)
     r.kind = FINE
-    if not failed(status) and not only_recorded(device):
+    if not failed(status):
         status = fetch_report(device, address, r)
     drop(there)
     return status

@@ -24,7 +24,10 @@ from fastgrad.native.contracts.records import (
     ALLOCATION,
     DEVICE,
     GRAPH_ADD,
+    GRAPH_BEGIN,
+    GRAPH_DROP,
     GRAPH_END,
+    GRAPH_RUN,
     GRAPHING,
     LAUNCHING,
     RUNTIME,
@@ -109,6 +112,12 @@ def launches_itself(device):
 
 
 @native_inline
+def are_peers(device, other):
+    """Whether two devices are of one kind, which copies between them."""
+    return launches_itself(device) and record_of(device).launch == record_of(other).launch
+
+
+@native_inline
 def call_on(device, kernel, frame, n_words):
     """Call a kernel with a frame, on its device; a status."""
     if launches_itself(device):
@@ -156,32 +165,42 @@ def makes_graphs(device):
     return launches_itself(device) and record_of(device).graph != 0
 
 
-@native_once
-def graph_on(device, step, graph):
-    """Let a device do a step of `GRAPHING`: what it answered."""
-    d = record_of(device)
-    g = graphing(stack_small())
+@native_inline
+def describe_step(g, d, step):
+    """Write a `GRAPHING` for a device, given by what it brought."""
     g.step = step
-    g.graph = graph
+    g.graph = 0
     g.launching = 0
+    g.notes = 0
+    g.draws = 0
     g.state = d.state
     g.status = 0
+
+
+@native_once
+def begin_graph(device, notes):
+    """Let a device begin a graph of which so many launches have notes: what it answered."""
+    d = record_of(device)
+    g = graphing(stack_small())
+    describe_step(g, d, GRAPH_BEGIN)
+    g.notes = notes
     call_kernel(d.graph, address_of(g))
     return g.status
 
 
 @native_once
-def add_to_graph(device, kernel, frame, n_words):
-    """Add a launch to the graph that a device makes: what it answered."""
+def add_to_graph(device, kernel, frame, n_words, note, draws):
+    """Add a launch to the graph that a device makes: what it answered.
+
+    `note` is the address of a `NOTE`, or 0; `draws`: see `GRAPHING`.
+    """
     d = record_of(device)
     c = launching(stack_small())
-    describe_launch(c, d, kernel, frame, n_words, 0)
+    describe_launch(c, d, kernel, frame, n_words, note)
     g = graphing(stack_small())
-    g.step = GRAPH_ADD
-    g.graph = 0
+    describe_step(g, d, GRAPH_ADD)
     g.launching = address_of(c)
-    g.state = d.state
-    g.status = 0
+    g.draws = draws
     call_kernel(d.graph, address_of(g))
     return g.status
 
@@ -191,10 +210,29 @@ def end_graph(device):
     """The graph that a device made, or minus what went wrong."""
     d = record_of(device)
     g = graphing(stack_small())
-    g.step = GRAPH_END
-    g.graph = 0
-    g.launching = 0
-    g.state = d.state
-    g.status = 0
+    describe_step(g, d, GRAPH_END)
     call_kernel(d.graph, address_of(g))
     return g.graph if g.status == 0 else -g.status
+
+
+@native_once
+def run_graph_on(device, graph, seed, moved):
+    """Let a device run a graph, with random numbers of a seed: what it answered, or `GRAPH_STALE`."""
+    d = record_of(device)
+    g = graphing(stack_small())
+    describe_step(g, d, GRAPH_RUN)
+    g.graph = graph
+    g.seed = seed
+    g.moved = moved
+    call_kernel(d.graph, address_of(g))
+    return g.status
+
+
+@native_once
+def drop_graph_of(device, graph):
+    """Let a device forget a graph."""
+    d = record_of(device)
+    g = graphing(stack_small())
+    describe_step(g, d, GRAPH_DROP)
+    g.graph = graph
+    call_kernel(d.graph, address_of(g))

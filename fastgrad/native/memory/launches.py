@@ -44,7 +44,7 @@ from fastgrad.native.contracts.status import (
     RAISED,
     STRAY_ADDRESS,
 )
-from fastgrad.native.memory.devices import HOST, call_on, launch_on, launches_itself, status_of
+from fastgrad.native.memory.devices import HOST, call_on, launch_on, launches_itself, record_of, status_of
 from fastgrad.native.memory.flights import depart, land, mark_own, others_fly
 from fastgrad.native.memory.parts import (
     CELLS,
@@ -59,7 +59,7 @@ from fastgrad.native.memory.parts import (
 from fastgrad.native.memory.places import is_live
 from fastgrad.native.memory.pool import run_parts
 from fastgrad.native.memory.references import drain, release_storage
-from fastgrad.native.memory.tapes import append_launch, is_recorded, only_recorded
+from fastgrad.native.memory.tapes import append_launch, append_noted, is_recorded, only_recorded
 
 PATIENCE = 50  # microseconds between two looks
 REPORT_BYTES = REPORT.words * 8
@@ -222,7 +222,7 @@ def run_elsewhere(address, cell, device, frame, n_words):
     """Let another device launch a kernel; a status. While one brings bytes from there, other Python threads run."""
     rt = runtime()
     if rt.tape != 0 and only_recorded(device):
-        return fail(CAPTURE_COPY) if copies_to_host_or_back(cell) else OK
+        return fail(CAPTURE_COPY) if has_to_wait(cell, frame) else OK
     if cell // CELLS != rt.download_kernel or rt.waiters != 0:
         return status_of(device, launch_on(device, address, frame, n_words, 0))
     place = depart(frame, n_words)
@@ -235,10 +235,12 @@ def run_elsewhere(address, cell, device, frame, n_words):
 
 
 @native_inline
-def copies_to_host_or_back(cell):
-    """Whether a launch copies between the host's memory and a device's."""
-    kernel = cell // CELLS
-    return kernel == runtime().upload_kernel or kernel == runtime().download_kernel
+def has_to_wait(cell, frame):
+    """Whether a launch copies between two devices in a way that the host or another stream has a part in."""
+    rt, kernel = runtime(), cell // CELLS
+    if kernel == rt.peer_kernel:
+        return True
+    return (kernel == rt.upload_kernel or kernel == rt.download_kernel) and frames.transfer(frame).queued == 0
 
 
 @native_inline
@@ -292,21 +294,40 @@ def launch(kernel, device, dtype, layout_class, frame, n_words, work):
 
 
 @native_once
-def launch_transfer(out, out_device, source, device, nbytes):
-    """Copy bytes to or from the host's memory by a kernel of the other device; a status."""
+def launch_transfer(out, out_device, source, device, nbytes, queued):
+    """Copy bytes to or from the host's memory by a kernel of the other device; a status.
+
+    `queued` is 1 if the host's memory is locked and nobody has to wait.
+    """
     rt = runtime()
     f = frames.transfer(stack_small())
     f.out = out
     f.x = source
     f.nbytes = nbytes
+    f.queued = queued
+    f.other = 0
     kernel = rt.upload_kernel if device == HOST else rt.download_kernel
     where = out_device if device == HOST else device
     return launch(kernel, where, BOOL, FLAT, address_of(f), words_of(f), nbytes)
 
 
 @native_once
-def launch_noted(kernel, device, dtype, frame, n_words, note):
-    """Launch a kernel that reports on a device that looks for reports itself; a status."""
+def launch_peer_copy(out, out_device, source, device, nbytes):
+    """Copy bytes from one device to another one of the same kind, by a kernel of the first one; a status."""
+    if only_recorded(device) or only_recorded(out_device):
+        return fail(CAPTURE_COPY)
+    f = frames.transfer(stack_small())
+    f.out = out
+    f.x = source
+    f.nbytes = nbytes
+    f.queued = 1
+    f.other = record_of(out_device).state
+    return launch(runtime().peer_kernel, device, BOOL, FLAT, address_of(f), words_of(f), nbytes)
+
+
+@native_once
+def launch_noted(kernel, device, dtype, frame, n_words, work, note):
+    """Launch a kernel with the `NOTE` at an address on a device that looks for reports itself; a status."""
     cell = cell_of(kernel, device, dtype, FLAT)
     address = runtime().kernels[cell]
     if address == 0:
@@ -320,7 +341,13 @@ def launch_noted(kernel, device, dtype, frame, n_words, note):
         if failed(status):
             return status
     runtime().launches += 1
-    return status_of(device, launch_on(device, address, frame, n_words, note))
+    recorded = runtime().tape != 0 and is_recorded(device)
+    status = OK
+    if not recorded or not only_recorded(device):
+        status = status_of(device, launch_on(device, address, frame, n_words, note))
+    if recorded and not failed(status):
+        return append_noted(cell, frame, n_words, work, note)
+    return status
 
 
 @native_once
@@ -330,6 +357,8 @@ def fetch_report(device, address, r):
     f.out = address_of(r)
     f.x = address
     f.nbytes = REPORT_BYTES
+    f.queued = 0
+    f.other = 0
     place = depart(address_of(f), words_of(f))
     kernel = runtime().download_kernel
     found = find_kernel(kernel, device, BOOL, FLAT)

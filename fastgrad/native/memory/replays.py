@@ -2,10 +2,9 @@
 
 Note [Pieces]: a tape falls into pieces. Neighbouring launches of one device that makes graphs are one, and the device
 runs them by one call, from the second replay on; the first one makes the graph. What the host has to see
-or to do lies between such pieces: launches of other devices, copies between the host and a device, hooks, and random
-numbers, whose offset is another one at each replay. A launch that reports what is wrong with what it reads ends its
-piece, as none behind it may run before the report was read. A device may ask for a graph to be made again, for another
-stream for instance.
+or to do lies between such pieces: launches of other devices, copies between the host and a device, hooks. What a
+launch of such a device reports is the device's own affair, and nobody waits for it. A device may ask for a graph to be
+made again, for another stream for instance.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ from fastgrad.native.base import frames
 from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
+    address_of,
     caster,
     native,
+    native_inline,
     native_once,
     nth,
     runtime,
@@ -30,9 +31,6 @@ from fastgrad.native.base.pyapi import py_decref, py_integer
 from fastgrad.native.contracts.frame import FINE, NO_PROBABILITY_THERE
 from fastgrad.native.contracts.limits import N_DEVICES
 from fastgrad.native.contracts.records import (
-    GRAPH_BEGIN,
-    GRAPH_DROP,
-    GRAPH_RUN,
     GRAPH_STALE,
     HOOK_CELL,
     PIECE,
@@ -42,20 +40,23 @@ from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.devices import (
     HOST,
     add_to_graph,
+    begin_graph,
+    drop_graph_of,
     end_graph,
-    graph_on,
+    launch_on,
     makes_graphs,
+    run_graph_on,
     status_of,
 )
 from fastgrad.native.memory.launches import (
     check_frame,
-    copies_to_host_or_back,
     fetch_report,
+    has_to_wait,
     run,
     run_as_it_is,
 )
 from fastgrad.native.memory.parts import CELLS, device_of
-from fastgrad.native.memory.tapes import HEAD_BYTES, bytes_of, generator_words, launched
+from fastgrad.native.memory.tapes import HEAD_BYTES, bytes_of, generator_words, launched, note
 
 piece = caster(PIECE)
 PIECE_WORDS = PIECE.words
@@ -84,13 +85,12 @@ def add_piece(t, at, device):
 
 
 @native
-def device_of_piece(entry):
+def device_of_piece(entry, frame):
     """The device whose graph a launch may be part of, the host's number if it is to be launched alone."""
     if entry.cell == HOOK_CELL:
         return HOST
     device = device_of(entry.cell)
-    alone = not makes_graphs(device) or copies_to_host_or_back(entry.cell) or entry.drew != 0
-    return HOST if alone else device
+    return HOST if not makes_graphs(device) or has_to_wait(entry.cell, frame) else device
 
 
 @native_once
@@ -100,7 +100,7 @@ def divide(t):
     last = -1
     while at < t.n_words * 8:
         entry = launched(t.words + at)
-        device = device_of_piece(entry)
+        device = device_of_piece(entry, t.words + at + HEAD_BYTES)
         if device != last:
             status = add_piece(t, at, device)
             if failed(status):
@@ -108,7 +108,7 @@ def divide(t):
                 return status
         at += bytes_of(entry)
         nth(piece(t.pieces), t.n_pieces - 1).end = at
-        last = device if device == HOST or runtime().reports[entry.cell // CELLS] == 0 else -1
+        last = device
     for k in range(t.n_pieces):
         p = nth(piece(t.pieces), k)
         if p.end == p.start + bytes_of(launched(t.words + p.start)):
@@ -123,7 +123,7 @@ def divide(t):
 def drop_graph(p):
     """Give back the graph of a piece, if there is one."""
     if p.graph != 0:
-        graph_on(p.device, GRAPH_DROP, p.graph)
+        drop_graph_of(p.device, p.graph)
         p.graph = 0
 
 
@@ -135,14 +135,41 @@ def drop_graphs(handle):
         drop_graph(nth(piece(t.pieces), k))
 
 
+@native_inline
+def note_of(entry, room):
+    """The address of the `NOTE` of a launch, for which there is room, or 0."""
+    n = note(room)
+    if entry.reason == 0:
+        return 0
+    n.place = runtime().reports[entry.cell // CELLS]
+    n.reason = entry.reason
+    n.kernel = entry.cell // CELLS
+    n.dim = entry.dim
+    n.last = entry.last
+    return address_of(n)
+
+
+@native_once
+def notes_in(t, p):
+    """How many launches of a piece have notes."""
+    count = 0
+    at = p.start
+    while at < p.end:
+        entry = launched(t.words + at)
+        count += entry.reason != 0
+        at += bytes_of(entry)
+    return count
+
+
 @native_once
 def make_graph(t, p):
     """Make the graph of a piece; a status."""
     drop_graph(p)
-    answer = graph_on(p.device, GRAPH_BEGIN, 0)
+    answer = begin_graph(p.device, notes_in(t, p))
     if answer != 0:
         return status_of(p.device, answer)
     status = OK
+    room = stack_small()
     at = p.start
     while at < p.end and status == OK and answer == 0:
         entry = launched(t.words + at)
@@ -150,14 +177,15 @@ def make_graph(t, p):
         if DEBUG and t.device == HOST:
             status = check_frame(entry.cell, frame, entry.n_words)
         if status == OK:
-            answer = add_to_graph(p.device, runtime().kernels[entry.cell], frame, entry.n_words)
+            kernel, draws = runtime().kernels[entry.cell], draws_anew(t, entry, frame)
+            answer = add_to_graph(p.device, kernel, frame, entry.n_words, note_of(entry, room), draws)
         at += bytes_of(entry)
     made = end_graph(p.device)
     if status == OK and answer == 0 and made > 0:
         p.graph = made
         return OK
     if made > 0:
-        graph_on(p.device, GRAPH_DROP, made)
+        drop_graph_of(p.device, made)
     if status != OK:
         return status
     return status_of(p.device, answer if answer != 0 else -made)
@@ -167,13 +195,14 @@ def make_graph(t, p):
 def run_graph(t, p):
     """Run the graph of a piece, which is made if it has to be; a status."""
     answer = GRAPH_STALE
+    seed, moved = t.seeds_now[p.device], t.firsts_now[p.device] - t.firsts[p.device]
     if p.graph != 0:
-        answer = graph_on(p.device, GRAPH_RUN, p.graph)
+        answer = run_graph_on(p.device, p.graph, seed, moved)
     if answer == GRAPH_STALE:
         status = make_graph(t, p)
         if failed(status):
             return status
-        answer = graph_on(p.device, GRAPH_RUN, p.graph)
+        answer = run_graph_on(p.device, p.graph, seed, moved)
     runtime().launches += 1
     return status_of(p.device, answer)
 
@@ -200,20 +229,6 @@ def read_report(cell, frame):
     return status if failed(status) else what_it_says(r)
 
 
-@native_once
-def replay_graph(t, p):
-    """Run a piece that is a graph; OK or a failure."""
-    status = run_graph(t, p)
-    at = p.start
-    following = at
-    while following < p.end:
-        at = following
-        following += bytes_of(launched(t.words + at))
-    if failed(status):
-        return status
-    return read_report(launched(t.words + at).cell, t.words + at + HEAD_BYTES)
-
-
 # --- launches --------------------------------------------------------------------------------------------------
 
 
@@ -229,17 +244,27 @@ def draw_again(t):
                 words(state)[1] += t.ends[k] - t.firsts[k]
 
 
+@native
+def draws_anew(t, entry, frame):
+    """Which word of a frame is a seed, counted from one, if a replay draws other numbers; else 0."""
+    place = runtime().draws[entry.cell // CELLS]
+    if entry.drew == 0 or place == 0:
+        return 0
+    device = device_of(entry.cell)
+    seed, offset = words(frame)[place - 1], words(frame)[place]
+    return place if seed == t.seeds[device] and t.firsts[device] <= offset < t.ends[device] else 0
+
+
 @native_once
 def with_numbers(t, entry, frame, copy):
     """Copy the frame of a launch that draws random numbers, to draw those of this replay."""
     for k in range(entry.n_words):
         words(copy)[k] = words(frame)[k]
     device = device_of(entry.cell)
-    seed = runtime().draws[entry.cell // CELLS] - 1
-    offset = words(frame)[seed + 1]
-    if words(frame)[seed] == t.seeds[device] and offset >= t.firsts[device] and offset < t.ends[device]:
-        words(copy)[seed] = t.seeds_now[device]
-        words(copy)[seed + 1] = offset - t.firsts[device] + t.firsts_now[device]
+    place = draws_anew(t, entry, frame)
+    if place != 0:
+        words(copy)[place - 1] = t.seeds_now[device]
+        words(copy)[place] += t.firsts_now[device] - t.firsts[device]
 
 
 @native_once
@@ -275,6 +300,14 @@ def launch_again(o, t, entry, frame):
         copy = stack_frame()
         with_numbers(t, entry, frame, copy)
         frame = copy
+    if entry.reason != 0:
+        if DEBUG and t.device == HOST:
+            status = check_frame(cell, frame, entry.n_words)
+            if failed(status):
+                return status
+        rt.launches += 1
+        noted = note_of(entry, stack_small())
+        return status_of(device, launch_on(device, rt.kernels[cell], frame, entry.n_words, noted))
     if place == 0 or device != HOST:
         if t.device == HOST:
             status = run(code_of(entry), cell, device, frame, entry.n_words, entry.work)
@@ -303,7 +336,7 @@ def replay(o, handle):
     while k < t.n_pieces and not failed(result):
         p = nth(piece(t.pieces), k)
         if p.device != HOST:
-            result = replay_graph(t, p)
+            result = run_graph(t, p)
         else:
             at = p.start
             while at < p.end and not failed(result):

@@ -8,7 +8,8 @@ tape. Any other tape records what runs, and keeps all memory that is made or wri
 
 Note [Numbers of a replay]: a replay draws random numbers as the calls that it repeats would. The tape knows where the
 default generators stood when the capture began, and how far they came. A replay takes as many blocks from where they
-stand by then, and moves the offsets of its launches by as much. A capture that ran nothing gives its blocks back.
+stand by then, and moves the offsets of its launches by as much; for those of a graph the device does so. A capture that
+ran nothing gives its blocks back.
 
 Note [Codes]: a fused launch runs code of its own. Its cell is that of the row `fused` of the kernel table, or
 `fused_rows`, which declare the frame and how it is divided; nothing stands there. The codes have numbers, from one on,
@@ -43,6 +44,7 @@ from fastgrad.native.contracts.records import (
     FUSED_LAUNCH,
     HOOK_CELL,
     LAUNCHED,
+    NOTE,
     PROGRAM,
     REGION,
     REGION_GIVEN,
@@ -58,7 +60,7 @@ from fastgrad.native.memory.references import drain, drop, release_storage, reta
 MADE = 1  # added to the handle of a kept storage: the capture made it
 HEAD_WORDS = LAUNCHED.words
 HEAD_BYTES = HEAD_WORDS * 8
-launched = caster(LAUNCHED)
+launched, note = map(caster, (LAUNCHED, NOTE))
 program, region = caster(PROGRAM), caster(REGION)
 PROGRAM_BYTES = PROGRAM.words * 8
 
@@ -214,7 +216,7 @@ def release_tape(handle):
 @native_once
 def append_hook(number):
     """Append the call of a hook to the tape that records. A status."""
-    status = append_entry(HOOK_CELL, 0, 0, number, 0)
+    status = append_entry(HOOK_CELL, 0, 0, number, 0, 0)
     if not failed(status):
         tape(runtime().tape).n_launches -= 1
     return status
@@ -223,12 +225,18 @@ def append_hook(number):
 @native_once
 def append_launch(cell, frame, n_words, work):
     """Append a launch to the tape that records. A status."""
-    drew = runtime().drew if runtime().draws[cell // CELLS] != 0 else 0
-    return append_entry(cell, frame, n_words, work, drew)
+    return append_noted(cell, frame, n_words, work, 0)
 
 
 @native_once
-def append_entry(cell, frame, n_words, work, drew):
+def append_noted(cell, frame, n_words, work, noted):
+    """The same for a launch with a `NOTE`, of which the address is given, or 0."""
+    drew = runtime().drew if runtime().draws[cell // CELLS] != 0 else 0
+    return append_entry(cell, frame, n_words, work, drew, noted)
+
+
+@native_once
+def append_entry(cell, frame, n_words, work, drew, noted):
     """Append what `LAUNCHED` says, and a frame. A status."""
     t = tape(runtime().tape)
     cap = room(t.n_words, t.cap_words, HEAD_WORDS + n_words)
@@ -243,6 +251,12 @@ def append_entry(cell, frame, n_words, work, drew):
     entry.work = work
     entry.drew = drew
     entry.code = 0
+    entry.reason = 0
+    if noted != 0:
+        n = note(noted)
+        entry.reason = n.reason
+        entry.dim = n.dim
+        entry.last = n.last
     target = words(t.words + t.n_words * 8 + HEAD_BYTES)
     for k in range(n_words):
         target[k] = words(frame)[k]
@@ -349,6 +363,7 @@ def write_fused(target, edition):
     entry.n_words = FUSED_WORDS
     entry.cell = (rt.fused_kernel if edition[1] == 0 else rt.fused_rows_kernel) * CELLS
     entry.code = edition[2]
+    entry.reason = 0
     entry.work = edition[3]
     entry.drew = 0
     for j in range(FUSED_WORDS):

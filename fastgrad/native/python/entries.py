@@ -45,6 +45,7 @@ from fastgrad.native.contracts.flags import (
     RETAINS_GRAD,
     WRAPPED_NUMBER,
 )
+from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import (
     BEYOND_STORAGE,
@@ -378,6 +379,27 @@ def copy(h, source):
 
 
 @native
+def queue_copy(h, source):
+    """Copy elements to or from locked memory of the host's, without waiting and without history. A status.
+
+    The tensors lie alike and without gaps, one on the host and one on a device.
+    """
+    enter()
+    status = about_to_change(h)
+    if failed(status):
+        return status
+    to, t = tensor(h), tensor(source)
+    alike = to.dtype == t.dtype and to.ndim == t.ndim and (to.device == 0) != (t.device == 0)
+    for d in range(to.ndim if alike else 0):
+        alike = alike and to.shape[d] == t.shape[d] and to.strides[d] == t.strides[d]
+    if not alike or not in_format(to, PRESERVE_FORMAT):
+        return fail(INTERNAL, to.device, t.device)
+    status = elements.queue_bytes(h, source)
+    tensors.bump_version(h)
+    return status
+
+
+@native
 def write(h, o):
     """Fill a fresh contiguous tensor with the memory of an object that has the buffer protocol. OK or a failure."""
     view = words(stack_small())
@@ -440,11 +462,17 @@ def setting(k):
 
 @native
 def capturing():
-    """Whether a capture is under way: 1 if it is one of the calling thread, 2 if another one's."""
+    """Whether a capture is under way: 1 if it is one of the calling thread, 2 if another one's.
+
+    3 if it is one of the calling thread's that records nothing, as a hook runs.
+    """
     enter()
-    if runtime().tape == 0:
+    rt = runtime()
+    if rt.tape == 0:
         return 0
-    return 1 if recording() else 2
+    if recording():
+        return 1
+    return 3 if tape(rt.tape).thread == rt.thread else 2
 
 
 @native

@@ -22,8 +22,8 @@ from fastgrad.native.contracts.element_types import BOOL, FLOAT16, INT32, INT64,
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.frames.elementwise import FLAT, FLAT_FRAME, OPERAND, STRIDED, STRIDED_FRAME
 from fastgrad.native.contracts.frames.filling import CONSTANT
-from fastgrad.native.memory.devices import HOST
-from fastgrad.native.memory.launches import launch, launch_transfer
+from fastgrad.native.memory.devices import HOST, are_peers
+from fastgrad.native.memory.launches import launch, launch_peer_copy, launch_transfer
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage
 from fastgrad.native.memory.tapes import only_recorded, recording
@@ -115,7 +115,7 @@ def on_host(source, device, nbytes):
     staged = new_storage(nbytes, BOOL, HOST)
     if failed(staged):
         return staged
-    status = launch_transfer(storage(staged).data, HOST, source, device, nbytes)
+    status = launch_transfer(storage(staged).data, HOST, source, device, nbytes, 0)
     if failed(status):
         drop(staged)
         return status
@@ -126,18 +126,31 @@ def on_host(source, device, nbytes):
 def transfer(out, out_device, source, device, nbytes):
     """Copy bytes from an address of one device's memory to one of another's; a status.
 
-    A device knows how to bring them from the host's memory, and to it.
+    A device knows how to bring them from the host's memory, and to it, and to others of its kind.
     """
     if nbytes == 0:
         return 0
     if device == HOST or out_device == HOST:
-        return launch_transfer(out, out_device, source, device, nbytes)
+        return launch_transfer(out, out_device, source, device, nbytes, 0)
+    if are_peers(device, out_device):
+        return launch_peer_copy(out, out_device, source, device, nbytes)
     staged = on_host(source, device, nbytes)
     if failed(staged):
         return staged
-    status = launch_transfer(out, out_device, storage(staged).data, HOST, nbytes)
+    status = launch_transfer(out, out_device, storage(staged).data, HOST, nbytes, 0)
     drop(staged)
     return status
+
+
+@native_once
+def queue_bytes(out, source):
+    """Copy the memory of a tensor to that of one that lies alike, without waiting; a status.
+
+    One of them is in locked memory of the host's.
+    """
+    to, t = tensor(out), tensor(source)
+    nbytes = t.numel * itemsize(t.dtype)
+    return launch_transfer(to.data, to.device, t.data, t.device, nbytes, 1) if nbytes > 0 else 0
 
 
 @native_once
@@ -177,6 +190,6 @@ def write_bytes(handle, source):
     if failed(staged):
         return staged
     memcpy(storage(staged).data, source, nbytes)
-    status = launch_transfer(t.data, t.device, storage(staged).data, HOST, nbytes)
+    status = launch_transfer(t.data, t.device, storage(staged).data, HOST, nbytes, 0)
     drop(staged)
     return status

@@ -13,12 +13,15 @@ ZERO = Frame(
     splits=(Split("nbytes", {"out": ()}, grain=64),),
 )
 
-# Bytes as they stand, between the host's memory and the device's; which is which says the kernel.
+# Bytes as they stand, between the host's memory and the device's, or two devices'; which is which says the kernel.
+# `queued`: the host's memory stays where it is, and nobody waits. `other`: the state of the device that they go to.
 TRANSFER = Frame(
     "transfer",
     out=writes("nbytes", element=UINT8),
     x=reads("nbytes", element=UINT8),
     nbytes=size(),
+    queued=number(),
+    other=number(),
     splits=(Split("nbytes", {"out": (), "x": ()}, grain=64),),
 )
 
