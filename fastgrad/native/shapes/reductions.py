@@ -334,8 +334,9 @@ def divided(h, count):
 
 
 @native
-def reduced_loss(op, n, ins, mean):
-    """The sum or mean of an elementwise loss, by the kernel of the loss."""
+def reduced_loss(op, n, ins, n_attrs, attrs):
+    """The sum or mean over dimensions of what the elementwise kernel of an op gives."""
+    of = integers.loss(attrs)
     each = elementwise(op, n, ins)
     if failed(each):
         return each
@@ -343,9 +344,8 @@ def reduced_loss(op, n, ins, mean):
     if not is_floating(t.dtype):
         drop(each)
         return fail(DTYPE_REFUSED, t.dtype)
-    other = runtime().mean_op if mean != 0 else runtime().sum_op
-    mask = (1 << t.ndim) - 1
-    out = reduce_into(op_record(other).kernel, t.dtype, each, mask, t.dtype, 0, t.shape)
+    mask = dims_mask(each, n_attrs - 1, of.rest)
+    out = mask if mask < 0 else summed(each, mask, 0, runtime().mean_op if of.mean else runtime().sum_op)
     drop(each)
     return out
 

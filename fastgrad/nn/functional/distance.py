@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import as_dims, need_tensor, records
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.plans import planned
 from fastgrad.functions.reduce import sum as sum_
@@ -13,7 +13,7 @@ from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.pair_losses import same_sizes
 from fastgrad.ops.call import invoke
 
-_FLOOR = BY_NAME["clone.floor"]
+_FLOOR, _COSINE = BY_NAME["clone.floor"], BY_NAME["cosine_similarity"]
 
 
 @planned
@@ -39,6 +39,9 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
                 f"cosine_similarity(): expected tensors of a floating-point dtype, but got {x.dtype.name}"
             )
     a, b = same_sizes("cosine_similarity", a, b)
+    if not records(a, b):
+        lengths = norm(a, 2, dim, keepdim=True), norm(b, 2, dim, keepdim=True)
+        return invoke(_COSINE, (a, lengths[0], b, lengths[1], eps), 0, *as_dims("cosine_similarity", dim))
     # As in PyTorch gradients pass lengths below `eps`, and what stands on the right is computed first.
     length, other_length = (invoke(_FLOOR, (norm(x, 2, dim, keepdim=True), eps)) for x in (a, b))
     right = b / other_length

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_float, need_optional, need_tensor
+from fastgrad.functions.arguments import as_float, need_optional, need_tensor, records
 from fastgrad.functions.autocasting import full_precision, unsafe_on_gpus
 from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.sampling import probabilities
@@ -221,13 +221,11 @@ def kl_div(
             stacklevel=3,  # behind the decorator
         )
     kind = chosen_reduction("kl_div", "sum" if by_batch else reduction, size_average, reduce)
-    if log_target:  # what stands on the right is computed first, as in PyTorch: it is differentiated last
-        difference = target - input
-        each = elementwise.exp(target) * difference
-    else:
-        product = target * input
-        each = elementwise.xlogy(target, target) - product
-    out = _reduced(each, kind)
+    name = "kl_div.log_target" if log_target else "kl_div"
+    if not records(input, target) and input.dtype is target.dtype and input.dtype.is_floating_point:
+        out = _loss(name, input, target, kind)
+    else:  # the formula on tensors, in steps
+        out = _reduced(BY_NAME[name].kernel.formula(input, target), kind)
     return out / input.shape[0] if by_batch and input.ndim else out
 
 
