@@ -245,10 +245,17 @@ def cosine_similarity(a, length, b, other_length, low):
     return a / m.maximum(length, low) * (b / m.maximum(other_length, low))
 
 
-Op(
-    "cosine_similarity", STRUCTURED, cosine_similarity.inputs, (*integers.LOSS.names, "*dims"),
-    kernel=cosine_similarity.kernel, forward=SHAPE_REDUCED, flags=IN_FLOAT32 | NOT_DIFFERENTIABLE,
-)  # fmt: skip
+# With the bound that is usual: as an operand it takes a tenth of a small call.
+@elementwise("cosine_similarity.usual_each", dtypes=FLOATS, flags=NOT_DIFFERENTIABLE)
+def usual_similarity(a, length, b, other_length):
+    return a / m.maximum(length, c(1e-8)) * (b / m.maximum(other_length, c(1e-8)))
+
+
+for _name, _each in ("cosine_similarity", cosine_similarity), ("cosine_similarity.usual", usual_similarity):
+    Op(
+        _name, STRUCTURED, _each.inputs, (*integers.LOSS.names, "*dims"), kernel=_each.kernel, forward=SHAPE_REDUCED,
+        flags=IN_FLOAT32 | NOT_DIFFERENTIABLE,
+    )  # fmt: skip
 
 
 # --- the mean and the sum of a loss as one op --------------------------------------------------------------------

@@ -104,13 +104,18 @@ def divergence(x: np.ndarray, t: np.ndarray, reduction: str, log_target: bool = 
 
 def similarities(rng: np.random.Generator, dtype: str) -> list[Sample]:
     shapes = (((2, 3), (2, 3), 1), ((2, 3), (3,), 0), ((4, 2, 3), (2, 3), -2))
-    return [Sample((normal(rng, a, dtype), normal(rng, b, dtype)), {"dim": dim}) for a, b, dim in shapes]
+    return [
+        Sample((normal(rng, a, dtype), normal(rng, b, dtype)), {"dim": dim, **options})
+        for a, b, dim in shapes
+        for options in ({}, {"eps": 1.5})
+    ]
 
 
-def similarity(x: np.ndarray, t: np.ndarray, dim: int = 1) -> np.ndarray:
+def similarity(x: np.ndarray, t: np.ndarray, dim: int = 1, eps: float = 1e-8) -> np.ndarray:
     a, b = np.broadcast_arrays(x.astype(np.float64), t.astype(np.float64))
     lengths = [np.sqrt(np.square(v).sum(dim, keepdims=True)) for v in (a, b)]
-    return np.asarray((a / np.maximum(lengths[0], 1e-8) * (b / np.maximum(lengths[1], 1e-8))).sum(dim)).astype(x.dtype)
+    left, right = (v / np.maximum(length, eps) for v, length in zip((a, b), lengths, strict=True))
+    return np.asarray((left * right).sum(dim)).astype(x.dtype)
 
 
 CASES = [
