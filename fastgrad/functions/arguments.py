@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fastgrad.native.build.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.flags import GRAD_ENABLED
 
 LIMIT = 1 << 63
 LEAST = -LIMIT
@@ -33,6 +34,11 @@ def need_tensor(name: str, value: Any, argument: str = "input", position: int = 
             f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
         )
     return value
+
+
+def records(*tensors: Any) -> bool:
+    """Whether what is computed of tensors is recorded."""
+    return bool(rt.get_mode() & GRAD_ENABLED) and any(t.requires_grad for t in tensors)
 
 
 def need_optional(name: str, value: Any, argument: str, position: int) -> Any:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import itertools
 import struct
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -18,6 +21,7 @@ from fastgrad.native.contracts.python_types import (
     A_VALUE,
     NO_OPERAND,
     PLAN_STEPS,
+    PLAN_WARNINGS,
 )
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -26,17 +30,28 @@ HEAD = 3  # of the arguments of a recorded call: the op, the number of operands,
 IN_PLACE = -1
 MOST_WORDS, MOST_VALUES = 92, 60  # of a step, of all steps: what there is room for, less the outputs of one
 _NUMBERS = {int: A_NUMBER, float: A_NUMBER + 1, bool: A_NUMBER + 2}
-_NO_PLAN = (None, None)
+_NO_STEPS = (None, None)
+_NO_PLAN = (None, None, None)
 
 unplanned = rt.unplanned
 """Say that a call does something that a plan would not do again."""
+
+
+def warn(text: str, stacklevel: int) -> None:
+    """Warn as `warnings.warn` does; where that is the caller of a function that is planned, its plan does so again."""
+    frame: Any = sys._getframe()
+    for _ in range(stacklevel):
+        frame = frame and frame.f_back
+    rt.note_warning(frame, text)
+    warnings.warn(text, stacklevel=stacklevel + 1)
 
 
 def planned(function: Function) -> Function:
     """Let the runtime repeat what a function called, without Python, for calls that look alike.
 
     What the function does may depend on sizes, strides, dtypes and flags of tensors, on the values of its other
-    arguments and on the mode of gradients; where it depends on anything else, or warns, it has to call `unplanned`.
+    arguments and on the mode of gradients; where it depends on anything else, it has to call `unplanned`. It warns by
+    `warn`.
 
     Examples
     --------
@@ -48,6 +63,21 @@ def planned(function: Function) -> Function:
 
 
 copyreg.pickle(Planned, lambda function: function.__qualname__)  # type: ignore[arg-type, attr-defined, misc]
+
+
+Made = tuple[bytes | None, Any, tuple[str, ...] | None]
+
+
+def _planned(tensors: Sequence[Any], calls: Sequence[Any], result: Any) -> Made:
+    """The steps of a plan, what makes its result if that is a named tuple, and the texts of its warnings.
+
+    Nothing where the calls are no plan: a plan warns before it runs steps.
+    """
+    texts = tuple(itertools.takewhile(lambda call: type(call) is str, calls[::2]))
+    rest = calls[2 * len(texts) :]
+    if any(type(call) is str for call in rest[::2]):
+        return _NO_PLAN
+    return *_steps(tensors, rest, result), texts or None
 
 
 def _steps(tensors: Sequence[Any], calls: Sequence[Any], result: Any) -> tuple[bytes | None, Any]:
@@ -64,12 +94,12 @@ def _steps(tensors: Sequence[Any], calls: Sequence[Any], result: Any) -> tuple[b
         encoded = [_operand(o, places) for o in operands]
         too_long = len(arguments) + max(len(made), 4) > MOST_WORDS
         if None in encoded or too_long or (n_outs == IN_PLACE and len(pairs) > 1):
-            return _NO_PLAN
+            return _NO_STEPS
         words += [op, n, n_outs, len(integers), *(w for pair in encoded for w in pair or ()), *integers]
         for t in made:
             places[id(t)] = n_values
             n_values += 1
-    return _with_result(len(pairs), words, result, places) if n_values <= MOST_VALUES else _NO_PLAN
+    return _with_result(len(pairs), words, result, places) if n_values <= MOST_VALUES else _NO_STEPS
 
 
 def _operand(o: Any, places: dict[int, int]) -> tuple[int, int] | None:
@@ -93,20 +123,24 @@ def _with_result(
     kind = A_TENSOR_RESULT if is_tensor else A_NAMED_RESULT if make else A_TUPLE_RESULT
     items = (result,) if is_tensor else result
     if not is_tensor and type(result) is not tuple and make is None:
-        return _NO_PLAN
+        return _NO_STEPS
     if not all(isinstance(t, TensorBase) and id(t) in places for t in items):
-        return _NO_PLAN
+        return _NO_STEPS
     words = [n_steps, len(items), kind, *(places[id(t)] for t in items), *steps]
     return struct.pack(f"<{len(words)}q", *words), make
 
 
-def _make_plan(tensors: Any, calls: Any, result: Any, before: Any) -> tuple[bytes | None, Any]:
+def _make_plan(tensors: Any, calls: Any, result: Any, before: Any) -> Made:
     """What the runtime asks for after a recorded call; SystemError if `before` is the plan of another one."""
-    made = _NO_PLAN if calls is None else _steps(tensors, calls, result)
-    if before is not None and before[PLAN_STEPS] != made[0]:
-        raise SystemError(f"a plan says {before[PLAN_STEPS]!r}, but the function calls {made[0]!r}")
+    made = _NO_PLAN if calls is None else _planned(tensors, calls, result)
+    if before is not None:
+        for place, found in ((PLAN_STEPS, made[0]), (PLAN_WARNINGS, made[2])):
+            if before[place] != found:
+                raise SystemError(f"a plan says {before[place]!r}, but the function calls {found!r}")
     return made
 
 
 runtime_set_object("make_plan", _make_plan)
+runtime_set_object("warnings", vars(warnings))
+runtime_set_object("warn_name", "warn")
 runtime_set_object("dtype_type", dtype)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, as_flag, need_tensor
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.index import where
-from fastgrad.functions.plans import planned, unplanned
+from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin
 from fastgrad.functions.reduce import sum as sum_
@@ -45,8 +44,7 @@ def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, corre
         count = _field(input, _NUMEL)
     left = count - correction
     if left <= 0:
-        unplanned()
-        warnings.warn(
+        warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
             "(input numel divided by output numel).",
             stacklevel=3,

@@ -27,7 +27,8 @@ from fastgrad.ops.shape import reshape_to, transpose, tril, zeros_of
 from fastgrad.ops.vocabulary import m
 
 # Query (B, H, L, E), key and value (B, H / group, S, E), mask (B, H, L, S) to be added or absent. The second result is
-# the logarithm of the sum of exponentials of each query's scores. The scale is the bit pattern of a float.
+# the logarithm of the sum of exponentials of each query's scores. The scale is the bit pattern of a float. Where no
+# gradients are recorded, all may lack the dimension of heads.
 attention = Op(
     "scaled_dot_product_attention", STRUCTURED, ("q", "k", "v", "mask?"), integers.ATTENTION.names, edges=3, n_out=2,
     kernel=Kernel("attention", "attention:build", frame=ATTENTION, dtypes=WIDE, backward=False),

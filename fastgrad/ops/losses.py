@@ -224,13 +224,47 @@ def _(g, a):
 binary_cross_entropy_with_logits.also_saves("b", "b")
 
 
+# --- without gradients ---------------------------------------------------------------------------------------------
+# What is a node for each step to PyTorch, and here where gradients are recorded, as one op for where none are.
+
+
+@elementwise("kl_div", dtypes=FLOATS, flags=NOT_DIFFERENTIABLE)
+def kl_div(a, b):
+    product = b * a  # what stands on the right is computed first, as in PyTorch: it is differentiated last
+    return m.xlogy(b, b) - product
+
+
+@elementwise("kl_div.log_target", dtypes=FLOATS, flags=NOT_DIFFERENTIABLE)
+def kl_div_log_target(a, b):
+    difference = b - a
+    return m.exp(b) * difference
+
+
+@elementwise("cosine_similarity.each", dtypes=FLOATS, flags=NOT_DIFFERENTIABLE)
+def cosine_similarity(a, length, b, other_length, low):
+    return a / m.maximum(length, low) * (b / m.maximum(other_length, low))
+
+
+# With the bound that is usual: as an operand it takes a tenth of a small call.
+@elementwise("cosine_similarity.usual_each", dtypes=FLOATS, flags=NOT_DIFFERENTIABLE)
+def usual_similarity(a, length, b, other_length):
+    return a / m.maximum(length, c(1e-8)) * (b / m.maximum(other_length, c(1e-8)))
+
+
+for _name, _each in ("cosine_similarity", cosine_similarity), ("cosine_similarity.usual", usual_similarity):
+    Op(
+        _name, STRUCTURED, _each.inputs, (*integers.LOSS.names, "*dims"), kernel=_each.kernel, forward=SHAPE_REDUCED,
+        flags=IN_FLOAT32 | NOT_DIFFERENTIABLE,
+    )  # fmt: skip
+
+
 # --- the mean and the sum of a loss as one op --------------------------------------------------------------------
 
 
-def _reduced(each, kind, expanded):
+def _reduced(each, kind, expanded, flags=0):
     op = Op(
         f"{each.name}.{kind}", STRUCTURED, each.inputs, integers.LOSS.names, kernel=each.kernel, forward=SHAPE_REDUCED,
-        node=each.node, edges=each.edges, saved_as=each.saved_as, flags=IN_FLOAT32,
+        node=each.node, edges=each.edges, saved_as=each.saved_as, flags=IN_FLOAT32 | flags,
     )  # fmt: skip
     for k, inner in each.rules.items():
         op.vjp(each.inputs[k])(_expanded_first(inner, expanded, "g"))
@@ -284,3 +318,7 @@ for _loss, (_back, _names) in _BACK.items():
         for _name in _names:
             _read = (_name, "b" if _name == "a" else "a", *_loss.inputs[2:])
             _recorded(_op, _kind, _expanded, _back, _name, _read)
+
+for _loss in kl_div, kl_div_log_target:
+    for _kind, _expanded in ("mean", expand_mean), ("sum", expand_reduced):
+        _reduced(_loss, _kind, _expanded, NOT_DIFFERENTIABLE)

@@ -48,11 +48,20 @@ def _elements(flags):
     return {"out": SUMMED} if flags & ACCUMULATES_INT else {}
 
 
-def _reduction(name, flags=0, node=None):
-    kernel = Kernel(
-        name, "reduce:build", frame=reductions.REDUCTION, elements=_elements(flags), dtypes=_dtypes(flags),
+def reduction_kernel(name, dtypes, elements=None):
+    """The kernel of a reduction over any dimensions."""
+    return Kernel(
+        name,
+        "reduce:build",
+        frame=reductions.REDUCTION,
+        elements=elements or {},
+        dtypes=dtypes,
         reduction=name,
-    )  # fmt: skip
+    )
+
+
+def _reduction(name, flags=0, node=None):
+    kernel = reduction_kernel(name, _dtypes(flags), _elements(flags))
     return Op(
         name, REDUCTION, ("x",), (*integers.REDUCED.names, "*dims"), kernel=kernel, flags=flags, node=node
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts import integers
+from fastgrad.native.contracts.element_types import WIDE
 from fastgrad.native.contracts.ops import (
     IN_FLOAT32,
     NOT_DIFFERENTIABLE,
@@ -13,9 +14,8 @@ from fastgrad.native.contracts.ops import (
     STRUCTURED,
 )
 from fastgrad.ops.call import float_of_bits, invoke
-from fastgrad.ops.elementwise import square
 from fastgrad.ops.losses import mse_loss
-from fastgrad.ops.reduce import expand_mean, mean, restored
+from fastgrad.ops.reduce import expand_mean, mean, reduction_kernel, restored
 from fastgrad.ops.registry import Op
 from fastgrad.ops.vocabulary import m
 
@@ -37,7 +37,11 @@ std = _op("std", mse_loss.kernel, SHAPE_STD)
 var_mean = _op("var_mean", mse_loss.kernel, SHAPE_VAR, n_out=2)
 std_mean = _op("std_mean", mse_loss.kernel, SHAPE_STD, n_out=2)
 euclidean_norm = _op(
-    "euclidean_norm", square.kernel, SHAPE_LENGTH, "LinalgVectorNormBackward0", called="norm"
+    "euclidean_norm",
+    reduction_kernel("length", WIDE),
+    SHAPE_LENGTH,
+    "LinalgVectorNormBackward0",
+    called="norm",
 )
 
 

@@ -45,6 +45,8 @@ SIZES = [
     # queries, keys, width: one of each, tails of every kind, more than one block of queries and of keys
     (1, 1, 1), (1, 130, 3), (130, 1, 5), (7, 9, 16), (8, 32, 17), (9, 33, 33), (64, 128, 32), (65, 129, 8),
     (130, 260, 20), (200, 70, 64),
+    # too small for blocks
+    (4, 4, 4), (3, 9, 5), (16, 1, 16), (1, 16, 16),
 ]  # fmt: skip
 
 
@@ -82,6 +84,31 @@ def test_the_op_is_the_formula(sizes, kind, heads, groups, swapped, dtype):
     for ours, theirs in zip(*results, strict=True):
         assert ours.shape == theirs.shape
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=10 * scale, atol=10 * scale)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("kind", ["full", "causal", "masked", "by bools"])
+@pytest.mark.parametrize("sizes", [(4, 4, 4), (9, 33, 33), (1, 16, 16), (70, 5, 2)], ids=str)
+def test_three_dimensions_without_gradients(torch, sizes, kind, dtype):
+    n_queries, n_keys, width = sizes
+    arrays = [RNG.standard_normal((3, n, width)).astype(dtype) for n in (n_queries, n_keys, n_keys)]
+    masks = {
+        "masked": RNG.standard_normal((3, n_queries, n_keys)).astype(dtype),
+        "by bools": np.arange(n_keys) < RNG.integers(1, n_keys + 1, (n_queries, 1)),
+    }
+
+    def run(lib: ModuleType, requires_grad: bool) -> Any:
+        mask = lib.tensor(masks[kind]) if kind in masks else None
+        operands = tensors(lib, arrays, requires_grad)
+        out = lib.nn.functional.scaled_dot_product_attention(*operands, mask, is_causal=kind == "causal")
+        return out, out.detach().numpy()
+
+    tolerance = {"float32": 1e-5, "float64": 1e-12, "float16": 5e-3}[dtype]
+    wanted = run(torch, False)[1]
+    for requires_grad in (False, True):
+        out, found = run(fg, requires_grad)
+        assert (out.grad_fn is not None) == requires_grad
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
 
 def test_queries_without_keys_get_zeros_and_give_none():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,65 @@ def test_other_sizes_warn_and_broadcast(lib, name: str):
 def test_the_mean_of_a_divergence_warns(lib):
     with pytest.warns(UserWarning, match="batchmean"):
         lib.nn.functional.kl_div(lib.zeros(2, 2), lib.ones(2, 2))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean", "batchmean"])
+@pytest.mark.parametrize("log_target", [False, True])
+@pytest.mark.parametrize("shape", [(3, 4), (4,), ()], ids=str)
+@pytest.mark.filterwarnings("ignore:reduction")
+def test_divergences_without_gradients(torch, dtype: str, reduction: str, log_target: bool, shape: tuple[int, ...]):
+    x, t = r(3, 4).astype(dtype), np.abs(r(*shape)).astype(dtype)
+
+    def run(lib: ModuleType, requires_grad: bool) -> Any:
+        a = lib.tensor(x).requires_grad_(requires_grad)
+        return lib.nn.functional.kl_div(a, lib.tensor(t), reduction=reduction, log_target=log_target)
+
+    tolerance = 1e-5 if dtype == "float32" else 1e-12
+    wanted = run(torch, False).numpy()
+    for requires_grad in (False, True):
+        found = run(fg, requires_grad)
+        assert found.requires_grad == requires_grad
+        np.testing.assert_allclose(found.detach().numpy(), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(("shapes", "dim"), [
+    (((3, 4), (3, 4)), 1), (((3, 4), (3, 4)), -2), (((2, 3, 4), (3, 4)), 1), (((5,), (5,)), 0), (((3, 1), (1, 4)), 0),
+    (((0, 3), (0, 3)), 1), (((3, 0), (3, 0)), 1),
+])  # fmt: skip
+def test_similarities_without_gradients(torch, dtype: str, shapes: Any, dim: int):
+    arrays = [r(*shape) for shape in shapes]
+    if arrays[0].size > 4:
+        arrays[0].reshape(-1)[:4] = 0, 1e-12, -3e3, 1e-9
+    number = torch.float32 if dtype == "bfloat16" else getattr(torch, dtype)
+
+    def run(lib: ModuleType, kind: Any, requires_grad: bool) -> Any:
+        a, b = (lib.tensor(x).to(getattr(lib, dtype)).to(kind).requires_grad_(requires_grad) for x in arrays)
+        return lib.nn.functional.cosine_similarity(a, b, dim).detach().to(lib.float64).numpy()
+
+    wanted = run(torch, number, False)
+    tolerance = {"float32": 1e-6, "float64": 1e-14, "bfloat16": 2e-2}[dtype]
+    for requires_grad in (False, True):
+        np.testing.assert_allclose(run(fg, getattr(fg, dtype), requires_grad), wanted, rtol=tolerance, atol=tolerance)
+    with pytest.raises(IndexError):
+        fg.nn.functional.cosine_similarity(fg.ones(2), fg.ones(2), 3)
+
+
+@pytest.mark.parametrize("name", ["smooth_l1_loss", "huber_loss"])
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_losses_with_a_number_take_halves(torch, name: str, reduction: str):
+    x, t = r(3, 4), r(3, 4)
+
+    def run(lib: ModuleType) -> Any:
+        a = lib.tensor(x).to(lib.bfloat16).requires_grad_()
+        out = getattr(lib.nn.functional, name)(a, lib.tensor(t).to(lib.bfloat16), reduction=reduction)
+        out.sum().backward()
+        assert out.dtype == a.grad.dtype == lib.bfloat16
+        return [value.detach().to(lib.float32).numpy() for value in (out, a.grad)]
+
+    for found, wanted in zip(run(fg), run(torch), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-2, atol=1e-2)
 
 
 def test_deprecated_arguments(lib):

@@ -82,7 +82,47 @@ def sizes_error(name: str) -> ErrorCase:
     )
 
 
+# --- where gradients are recorded, these are steps of other ops --------------------------------------------------
+
+
+def divergences(rng: np.random.Generator, dtype: str) -> list[Sample]:
+    rows = []
+    for kwargs in ({}, {"log_target": True}):
+        for kind in ("none", "sum", "batchmean"):
+            target = np.asarray(rng.uniform(0.1, 0.9, (2, 3))).astype(dtype)
+            rows.append(Sample((normal(rng, (2, 3), dtype), target), {**kwargs, "reduction": kind}))
+    return rows
+
+
+@quiet
+def divergence(x: np.ndarray, t: np.ndarray, reduction: str, log_target: bool = False) -> np.ndarray:
+    a, b = x.astype(np.float64), t.astype(np.float64)
+    each = np.exp(b) * (b - a) if log_target else np.where(b == 0, 0, b * np.log(b)) - b * a
+    out = reduced(each, "sum") / len(x) if reduction == "batchmean" else reduced(each, reduction)
+    return np.asarray(out).astype(x.dtype)
+
+
+def similarities(rng: np.random.Generator, dtype: str) -> list[Sample]:
+    shapes = (((2, 3), (2, 3), 1), ((2, 3), (3,), 0), ((4, 2, 3), (2, 3), -2))
+    return [
+        Sample((normal(rng, a, dtype), normal(rng, b, dtype)), {"dim": dim, **options})
+        for a, b, dim in shapes
+        for options in ({}, {"eps": 1.5})
+    ]
+
+
+def similarity(x: np.ndarray, t: np.ndarray, dim: int = 1, eps: float = 1e-8) -> np.ndarray:
+    a, b = np.broadcast_arrays(x.astype(np.float64), t.astype(np.float64))
+    lengths = [np.sqrt(np.square(v).sum(dim, keepdims=True)) for v in (a, b)]
+    left, right = (v / np.maximum(length, eps) for v, length in zip((a, b), lengths, strict=True))
+    return np.asarray((left * right).sum(dim)).astype(x.dtype)
+
+
 CASES = [
+    OpCase("kl_div", functional("kl_div"), divergences, divergence, tolerances=LOOSE),
+    OpCase(
+        "cosine_similarity", functional("cosine_similarity"), similarities, similarity, tolerances=LOOSE
+    ),
     pair_loss(
         "smooth_l1_loss", smooth_l1, 0, ({}, {"beta": 0.3}), [number_error("smooth_l1_loss", -1, beta=-1.0)]
     ),

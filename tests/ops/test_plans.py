@@ -23,7 +23,7 @@ from op_testing import Traced, array_of, as_list, by_dtype, by_error, exception_
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad import flags
-from fastgrad.functions.plans import planned, unplanned
+from fastgrad.functions.plans import planned, unplanned, warn
 from fastgrad.native.build.loader import Planned, runtime_get
 
 CALLS = 5  # the first is noted, the second recorded; the later ones have a plan
@@ -279,6 +279,89 @@ def test_warnings_are_repeated():
             F.mse_loss(a, b)
         assert len(seen) == 1
         assert seen[0].filename == __file__
+
+
+def say(x: Any) -> Any:
+    warn("listen", stacklevel=3)  # behind what counts
+    return x * 2
+
+
+def filtered(action: str, call: Any) -> list[Any]:
+    """The warnings of `CALLS` calls from one place."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter(action)  # type: ignore[arg-type]
+        for _ in range(CALLS):
+            call()
+    return seen
+
+
+@pytest.mark.parametrize(("action", "count"), [("always", CALLS), ("default", 1), ("once", 1), ("ignore", 0)])
+def test_warnings_of_plans_obey_filters(action: str, count: int):
+    counted, x = Counted(say), fg.ones(2)
+    seen = filtered(action, lambda: counted.call(x))
+    assert [str(w.message) for w in seen] == ["listen"] * count
+    assert {(w.filename, w.lineno) for w in seen} <= {
+        (__file__, inspect.getsourcelines(test_warnings_of_plans_obey_filters)[1] + 3)
+    }
+    assert_planned(counted.runs)
+    assert len(filtered("always", lambda: counted.call(x))) == CALLS
+    elsewhere = compile("call(x)", "elsewhere", "eval")
+    seen = filtered("default", lambda: eval(elsewhere, {"call": counted.call, "x": x}))
+    assert [w.filename for w in seen] == ["elsewhere"] * CALLS  # of new modules each time
+
+
+def test_warnings_of_plans_may_be_errors():
+    counted, x = Counted(say), fg.ones(2)
+    filtered("always", lambda: counted.call(x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(CALLS):
+            with pytest.raises(UserWarning, match="listen"):
+                counted.call(x)
+        warnings.simplefilter("ignore")
+        assert counted.call(x).tolist() == [2, 2]
+
+
+def test_what_shows_warnings_may_do_anything(monkeypatch: pytest.MonkeyPatch):
+    counted, x = Counted(say), fg.ones(2)
+    filtered("always", lambda: counted.call(x))
+    depth = []
+
+    def show(*_: Any, **__: Any) -> None:
+        if len(depth) < 3:
+            depth.append(0)
+            counted.call(x)
+            x.data = fg.ones(3 + len(depth))
+            fg.set_grad_enabled(False)
+
+    with warnings.catch_warnings(), fg.enable_grad():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", show)
+        counted.call(x)
+    assert len(depth) == 3
+    calls: list[Any] = []
+    monkeypatch.setattr(warnings, "warn", lambda *args, **_: calls.append(args[0]))
+    before = counted.runs
+    for _ in range(CALLS):
+        counted.call(fg.ones(2))
+    assert calls == ["listen"] * CALLS
+    assert flags.DEBUG or counted.runs == before
+    monkeypatch.delattr(warnings, "warn")
+    for _ in range(CALLS):
+        with pytest.raises(AttributeError, match="warn"):
+            counted.call(fg.ones(2))
+
+
+def test_no_plan_of_warnings_that_a_plan_cannot_give():
+    inner = planned(lambda x: warn("listen", stacklevel=2) or x * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for function in (
+            lambda x: inner(x) * 2,  # warns a function of the library's
+            lambda x: (x * 2, warn("listen", stacklevel=3))[0],  # behind an op
+            lambda x: warn("listen", stacklevel=1) or x * 2,
+        ):
+            assert runs_of(function, (fg.ones(2),)) == CALLS, inspect.getsource(function)
 
 
 def test_errors_of_values_name_the_function():

@@ -27,6 +27,7 @@ from fastgrad.native.contracts.frames.attention import KEYS, QUERIES
 
 # Elements that a loop over scores takes at a time; KEYS is a multiple of it, and it is one of two vectors.
 CHUNK = 32
+FEW = 256  # products of a query's element and a key's, up to which blocks would only cost time
 _NARROW = {FLOAT32: (4, 2, 4), FLOAT64: (4, 2, 2)}  # the shape of a tile where `micro` knows none
 
 
@@ -267,11 +268,65 @@ def _finish(element: Element) -> Any:
     return finish
 
 
+def _forward_few(element: Element) -> Any:
+    """``few(f, q, k, v, mask, out, lse)``: a head that is too small for blocks."""
+    maximum, exp, log = element.math.maximum, element.math.exp_of_negative, element.math.log
+    pointer, constant = element.pointer, element.constant
+    zero, one, nothing, infinite = constant(0), constant(1), constant(-np.inf), constant(np.inf)
+
+    @njit(**KERNEL)
+    def score(f, q, k, mask, i, j):  # type: ignore[no-untyped-def]
+        if f.causal and j > i:
+            return nothing
+        total = zero
+        for c in range(f.width):
+            total += q[i * f.q.row + c] * k[j * f.k.row + c]
+        total *= constant(float_of(f.scale))
+        return total + mask[i * f.mask.row + j] if f.mask.data != 0 else total
+
+    @njit(**KERNEL)
+    def scores(f, s, q, k, mask, best):  # type: ignore[no-untyped-def]
+        for i in range(f.queries):
+            top = nothing
+            for j in range(f.keys):
+                s[i * f.keys + j] = score(f, q, k, mask, i, j)
+                top = maximum(top, s[i * f.keys + j])
+            best[i] = top
+            for j in range(f.keys):
+                s[i * f.keys + j] -= zero if top == nothing else top
+
+    @njit(**LOOP)
+    def exponentials(s, n):  # type: ignore[no-untyped-def]
+        for j in range(n):
+            s[j] = exp(s[j])
+
+    @njit(**KERNEL)
+    def few(f, q, k, v, mask, out, lse):  # type: ignore[no-untyped-def]
+        n = f.keys
+        s = pointer(f.scratch.data)
+        scores(f, s, q, k, mask, lse)
+        exponentials(s, f.queries * n)
+        for i in range(f.queries):
+            weights, total = advance(s, i * n), zero
+            for j in range(n):
+                total += weights[j]
+            empty = total == zero
+            factor = zero if empty else one / total
+            lse[i] = infinite if empty else lse[i] + log(total)
+            for c in range(f.width):
+                value = zero
+                for j in range(n):
+                    value += weights[j] * v[j * f.v.row + c]
+                out[i * f.out.row + c] = value * factor
+
+    return few
+
+
 def _forward(pieces: _Pieces) -> Callable[..., None]:
     width, element = pieces.width, pieces.element
     pointer, constant = element.pointer, element.constant
     operand, transpose, copy, clear = pieces.operand, pieces.transpose, pieces.copy, _clear(element)
-    block, finish = _forward_block(pieces), _finish(element)
+    block, finish, few = _forward_block(pieces), _finish(element), _forward_few(element)
     nothing, zero = constant(-np.inf), constant(0)
 
     @njit(**KERNEL)
@@ -307,13 +362,17 @@ def _forward(pieces: _Pieces) -> Callable[..., None]:
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.attention(frame)
+        is_small = f.queries * f.keys * f.width <= FEW
         for b in range(f.batch):
             for h in range(f.heads):
                 shared = h // f.group
-                head(
-                    f, operand(f.q, b, h), operand(f.k, b, shared), operand(f.v, b, shared), operand(f.mask, b, h),
-                    operand(f.out, b, h), advance(pointer(f.lse), (b * f.heads + h) * f.queries),
-                )  # fmt: skip
+                q, k, v = operand(f.q, b, h), operand(f.k, b, shared), operand(f.v, b, shared)
+                mask, out = operand(f.mask, b, h), operand(f.out, b, h)
+                lse = advance(pointer(f.lse), (b * f.heads + h) * f.queries)
+                if is_small:
+                    few(f, q, k, v, mask, out, lse)
+                else:
+                    head(f, q, k, v, mask, out, lse)
 
     return run
 

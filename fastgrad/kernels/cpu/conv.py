@@ -155,19 +155,72 @@ def _plan(f, stage, steps, size):  # type: ignore[no-untyped-def]
 
 # --- the three kernels -----------------------------------------------------------------------------------------
 
+FEW = 256  # multiply-adds up to which everything but loops would only cost time
+
+
+@njit(**KERNEL)
+def _are_few(f):  # type: ignore[no-untyped-def]
+    """Whether a convolution has so few terms; the first test is for what would not fit."""
+    sums, terms = f.n * f.o * f.oh * f.ow, f.c // f.groups * f.kh * f.kw
+    return sums <= FEW and terms <= FEW and sums * terms <= FEW
+
+
+def _in_loops(element: Element) -> Any:
+    """``compute(f)``: the results of a convolution, one after the other."""
+    pointer, zero = element.pointer, element.constant(0)
+
+    @njit(**KERNEL)
+    def one(f, x, w, i, j):  # type: ignore[no-untyped-def]
+        total, at = zero, 0
+        for c in range(f.c // f.groups):
+            for k in range(f.kh):
+                row = i * f.sh - f.ph + k * f.dh
+                if row >= 0 and row < f.h:
+                    line = advance(x, (c * f.h + row) * f.w)
+                    for p in range(f.kw):
+                        column = j * f.sw - f.pw + p * f.dw
+                        if column >= 0 and column < f.w:
+                            total += w[at + p] * line[column]
+                at += f.kw
+        return total
+
+    @njit(**KERNEL)
+    def compute(f):  # type: ignore[no-untyped-def]
+        x, w, y = pointer(f.x), pointer(f.weight), pointer(f.y)
+        inputs, outputs, at = f.c // f.groups, f.o // f.groups, 0
+        for n in range(f.n):
+            for o in range(f.o):
+                image = advance(x, (n * f.c + o // outputs * inputs) * f.h * f.w)
+                weight = advance(w, o * inputs * f.kh * f.kw)
+                start = pointer(f.bias)[o] if f.bias != 0 else zero
+                for i in range(f.oh):
+                    for j in range(f.ow):
+                        y[at] = start + one(f, image, weight, i, j)
+                        at += 1
+
+    return compute
+
 
 def _images(dtype: int, step: Any, back: bool) -> Callable[..., None]:
     """The kernel that computes images, y from x or `back`, directly or by ``step`` for each image and group."""
     element = ELEMENTS[dtype]
     pointer, size, fill = element.pointer, np.dtype(element.name).itemsize, _filler(element)
     by_channel, direct = (way(dtype, 1 if back else 0) for way in (depthwise, correlation))
-    general = _each_group(element, step)
+    general, in_loops = _each_group(element, step), _in_loops(element)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.convolution(frame)
         source, target = (f.y, f.x) if back else (f.x, f.y)
         channels, area = (f.c, f.h * f.w) if back else (f.o, f.oh * f.ow)
-        if by_channel(f, pointer(source), pointer(target)) or direct(f, pointer(source), pointer(target)):
+        if by_channel(f, pointer(source), pointer(target)):
+            return
+        if not back and _are_few(f):
+            if f.scratch.data == 0:
+                _plan(f, 0, 1, 0)
+            else:
+                in_loops(f)
+            return
+        if direct(f, pointer(source), pointer(target)):
             return
         if f.scratch.data == 0:
             _plan(f, 0, f.n, size)

@@ -15,13 +15,13 @@ from numba import njit
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.scalar_ir import where
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import address_of, advance, stack_words, words
+from fastgrad.native.base.intrinsics import address_of, advance, stack_scratch, words
 from fastgrad.native.contracts.element_types import BOOL, UINT8
 
 BLOCK = 512
 SHORT = 6  # elements of a row that are compared one by one
 COLUMNS = 128
-_tile = stack_words(COLUMNS)
+_tile = stack_scratch(COLUMNS)
 # Whether a zero is negative does not matter.
 _EXTREME: dict[str, Any] = {**LOOP, "fastmath": {"contract", "nsz"}}
 

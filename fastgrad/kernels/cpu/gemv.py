@@ -11,7 +11,7 @@ from fastgrad.kernels.cpu.micro import PANEL
 from fastgrad.kernels.cpu.rows import blocked
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
 from fastgrad.kernels.reports import Builder
-from fastgrad.native.base.intrinsics import advance, stack_words
+from fastgrad.native.base.intrinsics import advance, stack_scratch
 from fastgrad.native.contracts.element_types import WIDE
 
 
@@ -61,7 +61,7 @@ def _vector_product(dtype: int) -> Any:
 
 def _sum_of_columns(dtype: int) -> Any:
     """``columns(m, k, a, row, x, y)``: the sum of k columns, m long and `row` apart, each times an element of x."""
-    pointer, memory = ELEMENTS[dtype].pointer, stack_words(CHUNK * ELEMENTS[dtype].scalar.bitwidth // 64)
+    pointer, memory = ELEMENTS[dtype].pointer, stack_scratch(CHUNK * ELEMENTS[dtype].scalar.bitwidth // 64)
     add, clear, (add_eight, add_one) = adding(), clearing(dtype), _multiples()
 
     @njit(**KERNEL)

@@ -13,11 +13,11 @@ from numba import njit
 
 from fastgrad.kernels.cpu.norm_columns import column_sums, square_columns, write_columns
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
-from fastgrad.native.base.intrinsics import advance, f64s, stack_words
+from fastgrad.native.base.intrinsics import advance, f64s, stack_scratch
 from fastgrad.native.contracts.element_types import FLOAT64
 
 WIDTH = 512
-_columns = stack_words(WIDTH)
+_columns = stack_scratch(WIDTH)
 _sqrt = ELEMENTS[FLOAT64].math.sqrt
 
 

@@ -30,11 +30,11 @@ from fastgrad.kernels.cpu.rows import BLOCK, blocked
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import advance, f64s, float_of, stack_words
+from fastgrad.native.base.intrinsics import advance, f64s, float_of, stack_scratch
 from fastgrad.native.contracts.element_types import FLOAT64
 
 TILE = 2048
-tile = stack_words(TILE)
+tile = stack_scratch(TILE)
 _sqrt = ELEMENTS[FLOAT64].math.sqrt
 
 

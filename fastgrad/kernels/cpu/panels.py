@@ -20,7 +20,7 @@ from fastgrad.kernels.cpu.micro import PANEL, bounded_product, lanes, transposin
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import advance, stack_words
+from fastgrad.native.base.intrinsics import advance, stack_scratch
 from fastgrad.native.contracts.element_types import WIDE
 from fastgrad.native.contracts.frames.matrices import PANEL_COLUMNS, STRIP_ROWS
 
@@ -164,7 +164,7 @@ def _through_panels(dtype: int) -> Any:
 
 def _large_product(dtype: int) -> Any:
     """``product(c, row_c, a, row_a, a_by_columns, panels, m, n, k)``; see Note [Large products]."""
-    pointer, memory = ELEMENTS[dtype].pointer, stack_words(STRIP_WORDS)
+    pointer, memory = ELEMENTS[dtype].pointer, stack_scratch(STRIP_WORDS)
     depth = STRIP_WORDS * 8 // (ELEMENTS[dtype].scalar.bitwidth // 8) // STRIP_ROWS
     through, line = _through_panels(dtype), _line(STRIP_ROWS)
 

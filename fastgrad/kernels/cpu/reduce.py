@@ -17,22 +17,23 @@ from numba import njit, types
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, SUM, Element
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import advance, f64s, stack_words, words
+from fastgrad.native.base.intrinsics import advance, f64s, stack_scratch, stack_words, words
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 
 BLOCK = 512
 COLUMNS = 512  # pieces of rows that the prefetcher follows, and whose float64 sums stay in the cache
-_columns = stack_words(COLUMNS)
+_columns = stack_scratch(COLUMNS)
 _counters = stack_words(2 * MAX_DIMS)
+_sqrt = ELEMENTS[FLOAT64].math.sqrt
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The kernel of a reduction for one dtype."""
     name = kernel.options["reduction"]
     element, result = ELEMENTS[dtype], ELEMENTS[kernel.frame().element("out", dtype)]
-    if name in ("sum", "mean"):
-        return _sums(element, result, dtype in (FLOAT32, FLOAT64), name == "mean"), KERNEL
+    if name in ("sum", "mean", "length"):
+        return _sums(element, result, dtype in (FLOAT32, FLOAT64), name), KERNEL
     if name in ("amax", "amin"):
         better = element.math.maximum if name == "amax" else element.math.minimum
         return _folds(element, result, None, better), KERNEL
@@ -99,8 +100,29 @@ def clear(at):  # type: ignore[no-untyped-def]
 # --- sums ------------------------------------------------------------------------------------------------------
 
 
-def _block_sum(element: Element, wide: Any) -> Any:
+def _term(element: Element, squared: bool) -> Any:
+    """What is added for an element in memory."""
     load = element.load
+
+    def term(p, i):  # type: ignore[no-untyped-def]
+        value = load(p, i)
+        return value * value if squared else value
+
+    return njit(**INLINE)(term)
+
+
+def _finishing(name: str) -> Any:
+    """What a sum of so many terms becomes."""
+
+    def finish(total, count):  # type: ignore[no-untyped-def]
+        if name == "length":
+            return _sqrt(total)
+        return total / count if name == "mean" else total
+
+    return njit(**INLINE)(finish)
+
+
+def _block_sum(element: Element, load: Any, wide: Any) -> Any:
     if wide is None:  # float32 and float64: lanes in the dtype itself
         zero = element.constant(0)
 
@@ -125,10 +147,10 @@ def _block_sum(element: Element, wide: Any) -> Any:
     return njit(**SUM)(integers)
 
 
-def _sums(element: Element, result: Element, floating: bool, mean: bool) -> Callable[..., None]:
-    block = _block_sum(element, None if floating else types.int64)
+def _sums(element: Element, result: Element, floating: bool, name: str) -> Callable[..., None]:
+    load, finish = _term(element, name == "length"), _finishing(name)
+    block = _block_sum(element, load, None if floating else types.int64)
     pointer, pointer_out, store = element.pointer, result.pointer, result.store
-    load = element.load
     start = np.float64(0) if floating else np.int64(0)
 
     @njit(**KERNEL)
@@ -196,16 +218,12 @@ def _sums(element: Element, result: Element, floating: bool, mean: bool) -> Call
                     width = min(COLUMNS, n - j)
                     columns(f, advance(x, offset + j), sums, width, inner)
                     for k in range(width):
-                        store(out, row * n + j + k, sums[k] / count if mean else sums[k])
+                        store(out, row * n + j + k, finish(sums[k], count))
                     j += COLUMNS
                 offset += step_outer(f.kept, at)
             return
         for k in range(f.results):
-            total = one(f, advance(x, offset), inner)
-            if mean:
-                store(out, k, total / count)
-            else:
-                store(out, k, total)
+            store(out, k, finish(one(f, advance(x, offset), inner), count))
             offset += step(f.kept, at)
 
     return kernel

@@ -14,7 +14,7 @@ from numba import njit, types
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import advance, f64s, stack_words
+from fastgrad.native.base.intrinsics import advance, f64s, stack_scratch
 from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.contracts.frames.reductions import COLUMNS
 
@@ -22,7 +22,7 @@ BLOCK = 512
 ROWS_AT_ONCE = 8
 LEAST_COLUMNS = 16
 """Rows that lie side by side are worked on together from this many on."""
-_columns = stack_words(COLUMNS)
+_columns = stack_scratch(COLUMNS)
 
 
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:

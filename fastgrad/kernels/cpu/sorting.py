@@ -17,7 +17,7 @@ from numba import njit, types
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import address_of, advance, stack_words, words
+from fastgrad.native.base.intrinsics import address_of, advance, stack_scratch, words
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
@@ -244,7 +244,7 @@ def _rows(dtype: int, bits: Element) -> Any:
 
 SAMPLES = 16  # words for each mark
 CHUNK = 1024
-_chunk = stack_words(CHUNK)
+_chunk = stack_scratch(CHUNK)
 _bytes = ELEMENTS[UINT8].pointer
 
 

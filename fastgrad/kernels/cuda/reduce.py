@@ -23,8 +23,8 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     """The kernel of a reduction for one dtype."""
     name = kernel.options["reduction"]
     element, result = target.elements[dtype], target.elements[kernel.frame().element("out", dtype)]
-    if name in ("sum", "mean"):
-        run = _sums(target, dtype, element, result, name == "mean", threads)
+    if name in ("sum", "mean", "length"):
+        run = _sums(target, dtype, element, result, name, threads)
     else:
         run = _folds(target, dtype, element, result, name, threads)
     return Body(run, ("results",), threads // WARP, threads)
@@ -56,11 +56,16 @@ def _count_of(f):
     return f.count
 
 
-def _sums(target: Target, dtype: int, element: Element, result: Element, mean: bool, threads: int) -> Any:
-    floating = dtype in FLOATS
+def _sums(target: Target, dtype: int, element: Element, result: Element, name: str, threads: int) -> Any:
+    floating, mean, length = dtype in FLOATS, name == "mean", name == "length"
     code = dtype if floating else INT64
     load, cast, more = element.load, target.elements[code].constant, added if floating else _added_exactly
     start, nothing = cast(0), cast(0) if floating else target.elements[INT32].constant(0)
+    sqrt = target.elements[code].math.sqrt if length else None
+
+    def term(x, at):
+        value = cast(load(x, at))
+        return value * value if length else value
 
     def along(f, at, lane, lanes):
         """What a thread adds where one stride leads from element to element."""
@@ -69,15 +74,15 @@ def _sums(target: Target, dtype: int, element: Element, result: Element, mean: b
         while i < f.count:
             a, b, c, d, k = start, start, start, start, 0
             while k < CHUNK and i + 3 * lanes < f.count:
-                a += cast(load(f.x, at))
-                b += cast(load(f.x, at + step))
-                c += cast(load(f.x, at + 2 * step))
-                d += cast(load(f.x, at + 3 * step))
+                a += term(f.x, at)
+                b += term(f.x, at + step)
+                c += term(f.x, at + 2 * step)
+                d += term(f.x, at + 3 * step)
                 at += 4 * step
                 i += 4 * lanes
                 k += 1
             while k < CHUNK and i < f.count:
-                a += cast(load(f.x, at))
+                a += term(f.x, at)
                 at += step
                 i += lanes
                 k += 1
@@ -88,7 +93,7 @@ def _sums(target: Target, dtype: int, element: Element, result: Element, mean: b
         total, lost, i = start, nothing, lane
         while i < f.count:
             at = base + offset(np.uint32(i), f.gone.rank, f.gone.sizes, f.gone.strides)
-            total, lost = more(total, lost, cast(load(f.x, at)))
+            total, lost = more(total, lost, term(f.x, at))
             i += lanes
         return total, lost
 
@@ -98,6 +103,8 @@ def _sums(target: Target, dtype: int, element: Element, result: Element, mean: b
     def finish(total, lost, count):
         if not floating:
             return total
+        if length:
+            return sqrt(whole(total, lost))
         return whole(total, lost) / cast(count) if mean else whole(total, lost)
 
     return _reduction(part, sums(target, code, threads), finish, result.store, threads)

@@ -5,6 +5,7 @@ Only the compiler imports this module; a warm start never does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -251,23 +252,35 @@ def advance(context: Any, pointer: Any, count: Any) -> Any:
     return pointer(pointer, I64), codegen
 
 
-def stack_words(count: int) -> Any:
-    """A function of compiled code that gives the address of so many words on the stack of its caller."""
-
+def _on_stack(count: int, allocate: Callable[[Any, Any], Any]) -> Any:
     @intrinsic
     def frame(context: Any) -> Any:
         def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-            kind = ir.ArrayType(_LL64, count)
-            return builder.ptrtoint(cgutils.alloca_once(builder, kind), _LL64)
+            return builder.ptrtoint(allocate(builder, ir.ArrayType(_LL64, count)), _LL64)
 
         return I64(), codegen
 
     return frame
 
 
+def stack_words(count: int) -> Any:
+    """A function of compiled code that gives the address of so many words, zeros, on the stack of its caller."""
+    return _on_stack(count, cgutils.alloca_once)
+
+
+def stack_scratch(count: int) -> Any:
+    """The same, but the words are not set: for what is large, and written before it is read."""
+
+    def allocate(builder: Any, kind: Any) -> Any:
+        with builder.goto_entry_block():
+            return builder.alloca(kind)
+
+    return _on_stack(count, allocate)
+
+
 stack_frame = stack_words(FRAME_WORDS)
 stack_small = stack_words(24)
-stack_walk = stack_words(WALK_STACK)
+stack_walk = stack_scratch(WALK_STACK)
 
 
 def _checked(operation: str, text: str) -> Any:

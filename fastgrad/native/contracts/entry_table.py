@@ -23,6 +23,7 @@ ENTRIES: tuple[Entry, ...] = (
     # functions with plans
     row("planned", "object", "object", _PLANS),
     row("unplanned", "", "none", "python.recorder"),
+    row("note_warning", "object, object", "none", "python.recorder"),
     # tensors
     row("new", "index<dtypes, index<devices, sizes", "tensor"),
     row("like", "tensor, index<dtypes, index<devices, index<formats", "tensor"),

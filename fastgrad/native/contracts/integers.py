@@ -114,7 +114,7 @@ STACKED, FROM_FRONT = 1, 2
 """Bits of the form of index tensors: one tensor holds all, no index counts from the end."""
 INDEX_SET = Integers("index_set", "first", "accumulate")
 ONE_NUMBER = Integers("one_number", "bits")
-LOSS = Integers("loss", "mean")
+LOSS = Integers("loss", "mean")  # then the dimensions
 CLASS_LOSS = Integers("class_loss", "reduction", "ignore_index")
 ATTENTION = Integers("attention", "causal", "scale")  # the last a float as its bits
 GEOMETRY = Integers(

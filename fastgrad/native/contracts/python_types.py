@@ -62,9 +62,9 @@ PLANNED_OBJECT = Record(
 )
 """A function with plans, see Note [Plans] in `native.python.plans`. `plans`: tuples, by the `hashes` of their keys;
 `seen`: the hashes of keys that came once."""
-PLAN_KEY, PLAN_STEPS, PLAN_RESULT = range(3)
-"""What a plan holds: bytes with the words of its key, bytes with its steps, the class of its result; then what its key
-tells apart by identity."""
+PLAN_KEY, PLAN_STEPS, PLAN_RESULT, PLAN_WARNINGS, PLAN_NAMES = range(5)
+"""What a plan holds: bytes with the words of its key, bytes with its steps, the class of its result, the texts of its
+warnings or None; and what its key tells apart by identity."""
 
 OBJECTS = (TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT, CONTEXT_OBJECT, MODULE_OBJECT, PLANNED_OBJECT)
 NODE_FIELDS = (

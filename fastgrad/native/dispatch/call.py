@@ -7,7 +7,7 @@ from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_small, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.contracts.element_types import FLOAT32
-from fastgrad.native.contracts.flags import GPU_AUTOCAST, GRAD_ENABLED
+from fastgrad.native.contracts.flags import GPU_AUTOCAST, GRAD_ENABLED, WRAPPED_NUMBER
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.native.contracts.ops import (
@@ -80,14 +80,14 @@ def computed(op, n, ins, n_attrs, attrs, outs, n_outs):
 
 @native
 def half_among(info, n, ins):
-    """The half dtype of the operands of an op that converts them; -1 if there is none, or not all may be converted,
-    or need not be where they are.
+    """The half dtype of the operands of an op that converts them, numbers aside; -1 if there is none, or not all may be
+    converted, or need not be where they are.
 
     Then the op says what is wrong with its operands, as it does where there are no halves.
     """
     found = -1
     for k in range(n):
-        if ins[k] == 0 or not is_floating(tensor(ins[k]).dtype):
+        if ins[k] == 0 or not is_floating(tensor(ins[k]).dtype) or tensor(ins[k]).flags & WRAPPED_NUMBER:
             continue
         if info.flags & HALVES_ON_GPUS and tensor(ins[k]).device >= FIRST_GPU:
             return -1

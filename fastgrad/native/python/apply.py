@@ -9,7 +9,7 @@ from fastgrad.native.base.intrinsics import (
     native_inline,
     native_once,
     runtime,
-    stack_words,
+    stack_scratch,
     tensor,
     words,
 )
@@ -65,7 +65,7 @@ IN_PLACE = -1  # in place of the number of outputs
 CALL_WORDS = 96  # handles and integers of a call that stand on the stack; those of longer calls do not
 MAX_OUTPUTS = 4  # of ops whose number of outputs the call does not say
 
-call_frame = stack_words(CALL_WORDS)
+call_frame = stack_scratch(CALL_WORDS)
 
 
 @native

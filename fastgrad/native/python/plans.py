@@ -5,11 +5,12 @@ few. What they decide depends on sizes, strides, dtypes and flags of tensors, on
 values of other arguments, never on what stands in a tensor. Such a function is `planned`. A call makes a *key* of all
 that it may depend on. The second time that a key comes, the calls of ops are recorded while the function runs, and
 become a *plan*: steps, each an op, operands (arguments, results of earlier steps, numbers) and integers. From then on
-the steps run as they are, and no Python does.
+the steps run as they are, and no Python does. What a function warns its caller of, before it calls an op, belongs to
+the plan, too (`functions.plans.warn`).
 
 There is no plan where a key cannot hold an argument, where an operand or the result is neither an argument nor a result
 of a recorded call, or where a kernel ran besides; `unplanned` says that a call did something else that matters: it
-warned, read a value, set a generator. A step that draws random numbers takes them when it runs. What fails by its plan
+read a value, set a generator. A step that draws random numbers takes them when it runs. What fails by its plan
 is done again in Python, which raises. In debug mode each second call that has a plan goes the long way, and its steps
 are compared with those of the plan.
 
@@ -35,7 +36,7 @@ from fastgrad.native.base.intrinsics import (
     planned_call,
     planned_object,
     runtime,
-    stack_words,
+    stack_scratch,
     tensor,
     words,
     words_of,
@@ -51,7 +52,9 @@ from fastgrad.native.base.pyapi import (
     py_collector_off,
     py_collector_on,
     py_decref,
+    py_dict_get,
     py_err_occurred,
+    py_frame,
     py_incref,
     py_list_new,
     py_method,
@@ -59,6 +62,7 @@ from fastgrad.native.base.pyapi import (
     py_tuple_item,
     py_tuple_new,
     py_tuple_set,
+    py_tuple_size,
     py_untrack,
     raises,
     type_error,
@@ -72,8 +76,10 @@ from fastgrad.native.contracts.python_types import (
     N_PLANS,
     NO_OPERAND,
     PLAN_KEY,
+    PLAN_NAMES,
     PLAN_RESULT,
     PLAN_STEPS,
+    PLAN_WARNINGS,
     PLANNED_CALL,
 )
 from fastgrad.native.contracts.status import RAISED
@@ -95,8 +101,8 @@ UNKNOWN = 1  # in place of an object: nothing is known of the call yet, or the p
 MOST_VALUES = 64
 """Tensors of a plan, at most: arguments, and what its steps make."""
 
-call_room = stack_words(PLANNED_CALL.words)
-value_room = stack_words(MOST_VALUES)
+call_room = stack_scratch(PLANNED_CALL.words)
+value_room = stack_scratch(MOST_VALUES)
 
 
 # --- plans -----------------------------------------------------------------------------------------------------
@@ -169,18 +175,18 @@ def came_before(x, c):
 def new_plan(c, names, made):
     """A plan of a key, what Python made of the recorded calls, and what the key tells apart by identity; or zero."""
     key = py_bytes_new(address_of(c.key), c.n_words * 8)
-    plan = py_tuple_new(4) if key != 0 else 0
+    plan = py_tuple_new(5) if key != 0 else 0
     if plan == 0:
         if key != 0:
             py_decref(key)
         return 0
     py_tuple_set(plan, PLAN_KEY, key)
-    for k in range(2):
+    for k in range(3):
         item = py_tuple_item(made, k)
         py_incref(item)
         py_tuple_set(plan, PLAN_STEPS + k, item)
     py_incref(names)
-    py_tuple_set(plan, PLAN_RESULT + 1, names)
+    py_tuple_set(plan, PLAN_NAMES, names)
     return plan
 
 
@@ -214,6 +220,7 @@ def call_recorded(x, c, args, n, keywords, before):
         rt.recorder_paused = 0
         rt.recorder_disturbed = 0
         rt.recorded_launches = 0
+        rt.recorder_frame = py_frame()
         rt.recorder = calls
         answer = call_long(x, args, n, keywords)
         whole = rt.recorder == calls and rt.launches - launches == rt.recorded_launches
@@ -335,6 +342,26 @@ def run_step(s, operands, values, n_values):
 
 
 @native_once
+def warn_again(texts):
+    """Give the warnings of a plan: of code that called the function, as no frame of Python's is between. 0 or RAISED.
+
+    As elsewhere `warn` is what stands in the module `warnings` when it is called.
+    """
+    rt = runtime()
+    for k in range(py_tuple_size(texts)):
+        function = py_dict_get(rt.warnings, rt.warn_name)
+        answer = 0
+        if function != 0:
+            py_incref(function)
+            answer = call_python(function, 1, py_tuple_item(texts, k))
+            py_decref(function)
+        if answer == 0:
+            return RAISED
+        py_decref(answer)
+    return 0
+
+
+@native_once
 def call_by_plan(c, plan, steps):
     """Run the steps of a plan; the object of the result, or zero, with an exception set if hooks raised one."""
     head = plan_head(steps)
@@ -346,7 +373,8 @@ def call_by_plan(c, plan, steps):
     at = steps + words_of(head) * 8
     results = words(at)
     at += head.n_results * 8
-    made = 0
+    texts = py_tuple_item(plan, PLAN_WARNINGS)
+    made = warn_again(texts) if texts != none() else 0
     for _ in range(head.n_steps):
         if not failed(made):
             s = plan_step(at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.base.intrinsics import native_inline, native_once, runtime
 from fastgrad.native.base.modes import enter
-from fastgrad.native.base.pyapi import py_decref, py_err_clear, py_list_append
+from fastgrad.native.base.pyapi import none, py_decref, py_err_clear, py_list_append
 from fastgrad.native.contracts.flags import GRAD_ENABLED, INFERENCE_MODE
 from fastgrad.native.objects.failures import tuple_of_arguments
 
@@ -25,6 +25,21 @@ def unplanned():
         enter()
         if runtime().recorder_thread == runtime().thread and runtime().recorder_paused == 0:
             runtime().recorder = 0
+
+
+@native_once
+def note_warning(frame, text):
+    """A function that is recorded warns the code in a frame. A plan can only warn the code that called the function."""
+    rt = runtime()
+    if is_recording() and frame != rt.recorder_frame:
+        unplanned()
+    elif is_recording():
+        enter()
+        calls = rt.recorder
+        if rt.recorder_thread == rt.thread and rt.recorder_paused == 0:
+            if py_list_append(calls, text) != 0 or py_list_append(calls, none()) != 0:
+                py_err_clear()
+                rt.recorder = 0
 
 
 @native_once

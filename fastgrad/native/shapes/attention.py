@@ -31,7 +31,7 @@ MOST_LANES = 16  # elements of the widest vector; rows are filled up to whole ve
 def with_rows(h):
     """A tensor whose rows are contiguous: the tensor itself (one more reference) or a copy."""
     t = tensor(h)
-    if t.strides[3] == 1 or t.shape[3] == 1:
+    if t.strides[t.ndim - 1] == 1 or t.shape[t.ndim - 1] == 1:
         retain(h)
         return h
     return cast(h, t.dtype)
@@ -45,13 +45,13 @@ def new_like(h):
     """
     t = tensor(h)
     sizes = words(stack_small())
-    swaps = t.strides[1] < t.strides[2]
-    for k in range(4):
+    swaps = t.ndim == 4 and t.strides[1] < t.strides[2]
+    for k in range(t.ndim):
         sizes[k] = t.shape[k]
     if swaps:
         sizes[1] = t.shape[2]
         sizes[2] = t.shape[1]
-    out = new_tensor(t.dtype, t.device, 4, sizes)
+    out = new_tensor(t.dtype, t.device, t.ndim, sizes)
     if not failed(out) and swaps:
         o = tensor(out)
         stride = o.strides[1]
@@ -66,7 +66,10 @@ def new_like(h):
 
 @native_inline
 def write_operand(target, h):
-    """Write address and strides of an operand; an absent one has the address zero."""
+    """Write address and strides of an operand, of one head where it has no dimension of heads.
+
+    An absent one has the address zero.
+    """
     target.data = 0
     target.batch = 0
     target.head = 0
@@ -75,8 +78,8 @@ def write_operand(target, h):
         t = tensor(h)
         target.data = t.data
         target.batch = t.strides[0]
-        target.head = t.strides[1]
-        target.row = t.strides[2]
+        target.head = t.strides[1] if t.ndim == 4 else 0
+        target.row = t.strides[t.ndim - 2]
 
 
 @native
@@ -90,17 +93,24 @@ def check_operands(operands):
     """Whether query, key, value and mask fit, as the caller promises: hooks may give back others than were saved."""
     q = tensor(operands[0])
     k = tensor(operands[1])
-    if q.ndim != 4 or k.ndim != 4 or not same_kind(operands[1], operands[2]) or q.dtype != k.dtype:
+    last = q.ndim - 1
+    if (
+        last < 2
+        or last > 3
+        or k.ndim != q.ndim
+        or not same_kind(operands[1], operands[2])
+        or q.dtype != k.dtype
+    ):
         return MISFIT
-    if q.numel == 0 or k.numel == 0 or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
+    if q.numel == 0 or k.numel == 0 or q.shape[0] != k.shape[0] or q.shape[last] != k.shape[last]:
         return MISFIT
-    if q.shape[1] % k.shape[1] != 0:
+    if last == 3 and q.shape[1] % k.shape[1] != 0:
         return MISFIT
     if operands[3] != 0:
         m = tensor(operands[3])
-        if m.ndim != 4 or m.dtype != q.dtype or m.shape[3] != k.shape[2]:
+        if m.ndim != q.ndim or m.dtype != q.dtype or m.shape[last] != k.shape[last - 1]:
             return MISFIT
-        for d in range(3):
+        for d in range(last):
             if m.shape[d] != q.shape[d]:
                 return MISFIT
     return 0
@@ -110,9 +120,9 @@ def check_operands(operands):
 def scratch_for(query, key, work, f):
     """Room for what the kernels keep of a head, for each thread: a new tensor."""
     q = tensor(query)
-    e = q.shape[3]
+    e = q.shape[q.ndim - 1]
     width = (e + MOST_LANES - 1) // MOST_LANES * MOST_LANES
-    keys = (tensor(key).shape[2] + KEYS - 1) // KEYS * KEYS
+    keys = (tensor(key).shape[q.ndim - 2] + KEYS - 1) // KEYS * KEYS
     # What belongs to a block of queries, and two copies of all keys or values: five where rows are filled up.
     size = words(stack_small())
     size[0] = QUERIES * (2 * KEYS + 3 * width + 4) + keys * width * (2 if width == e else 5)
@@ -128,11 +138,12 @@ def run_attention(op, n, operands, attrs, f):
     q = tensor(operands[0])
     k = tensor(operands[1])
     f.batch = q.shape[0]
-    f.heads = q.shape[1]
-    f.group = q.shape[1] // k.shape[1]
-    f.queries = q.shape[2]
-    f.keys = k.shape[2]
-    f.width = q.shape[3]
+    rows = q.ndim - 2
+    f.heads = q.shape[1] if rows == 2 else 1
+    f.group = q.shape[1] // k.shape[1] if rows == 2 else 1
+    f.queries = q.shape[rows]
+    f.keys = k.shape[rows]
+    f.width = q.shape[rows + 1]
     of = integers.attention(attrs)
     f.causal = of.causal
     f.scale = of.scale
@@ -164,8 +175,8 @@ def run_attention(op, n, operands, attrs, f):
 def attention_forward(op, n, ins, attrs, outs):
     """The weighted values, and the logarithm of the sum of exponentials of each query's scores.
 
-    `ins`: query (B, H, L, E), key and value (B, H / group, S, E), a mask (B, H, L, S) or nothing; `attrs`: whether
-    causal, the bits of the scale.
+    `ins`: query (B, H, L, E), key and value (B, H / group, S, E), a mask (B, H, L, S) or nothing, or all of them
+    without H; `attrs`: whether causal, the bits of the scale.
     """
     operands = words(stack_small())
     for k in range(4):
@@ -176,7 +187,7 @@ def attention_forward(op, n, ins, attrs, outs):
     if failed(out):
         return out
     q = tensor(ins[0])
-    lse = new_tensor(q.dtype, q.device, 3, q.shape)
+    lse = new_tensor(q.dtype, q.device, q.ndim - 1, q.shape)
     if lse <= 0:
         drop(out)
         return lse
@@ -208,7 +219,7 @@ def attention_backward(op, ins, attrs, outs):
     lse = contiguous(ins[6])
     if lse <= 0:
         return lse
-    if not fits or tensor(lse).dtype != q.dtype or tensor(lse).numel * q.shape[3] != q.numel:
+    if not fits or tensor(lse).dtype != q.dtype or tensor(lse).numel * q.shape[q.ndim - 1] != q.numel:
         drop(lse)
         return fail(MISFIT)
     f = frames.attention(stack_frame())

@@ -334,8 +334,9 @@ def divided(h, count):
 
 
 @native
-def reduced_loss(op, n, ins, mean):
-    """The sum or mean of an elementwise loss, by the kernel of the loss."""
+def reduced_loss(op, n, ins, n_attrs, attrs):
+    """The sum or mean over dimensions of what the elementwise kernel of an op gives."""
+    of = integers.loss(attrs)
     each = elementwise(op, n, ins)
     if failed(each):
         return each
@@ -343,9 +344,8 @@ def reduced_loss(op, n, ins, mean):
     if not is_floating(t.dtype):
         drop(each)
         return fail(DTYPE_REFUSED, t.dtype)
-    other = runtime().mean_op if mean != 0 else runtime().sum_op
-    mask = (1 << t.ndim) - 1
-    out = reduce_into(op_record(other).kernel, t.dtype, each, mask, t.dtype, 0, t.shape)
+    mask = dims_mask(each, n_attrs - 1, of.rest)
+    out = mask if mask < 0 else summed(each, mask, 0, runtime().mean_op if of.mean else runtime().sum_op)
     drop(each)
     return out
 
@@ -367,7 +367,7 @@ def kept_sizes(t, mask, keepdim, sizes):
 
 @native
 def summed(h, mask, keepdim, which):
-    """The sum (or mean, by the op `which`) of `h` over the dimensions of `mask`."""
+    """The sum (or mean or length, by the op `which`) of `h` over the dimensions of `mask`."""
     sizes = words(stack_small())
     t = tensor(h)
     rank = kept_sizes(t, mask, keepdim, sizes)
@@ -390,9 +390,8 @@ def replaced(h, op):
 def spread(op, kind, n_attrs, attrs, x, outs):
     """Variance, standard deviation or Euclidean length over dimensions; if the op has two outputs, then the mean.
 
-    The kernel of the op gives the
-    squares: of differences from the mean, or for a length of the elements themselves. Returns the number of outputs or
-    a negative status.
+    The kernel of the op gives the squares of differences from the mean; that of a length reduces to lengths. Returns
+    the number of outputs or a negative status.
     """
     rt = runtime()
     t = tensor(x)
@@ -402,18 +401,16 @@ def spread(op, kind, n_attrs, attrs, x, outs):
     mask = dims_mask(x, n_attrs - 2, of.rest)
     if mask < 0:
         return mask
+    if kind == SHAPE_LENGTH:
+        outs[0] = summed(x, mask, of.keepdim, op)
+        return 1 if not failed(outs[0]) else outs[0]
+    mean = summed(x, mask, 1, rt.mean_op)
+    if failed(mean):
+        return mean
     ins = words(stack_small())
     ins[0] = x
-    mean = 0
-    if kind == SHAPE_LENGTH:
-        squares = elementwise(op, 1, ins)
-    else:
-        mean = summed(x, mask, 1, rt.mean_op)
-        if failed(mean):
-            return mean
-        ins[1] = mean
-        squares = elementwise(op, 2, ins)
-    outs[0] = spread_of(squares, kind, mask, of.keepdim, of.divisor)
+    ins[1] = mean
+    outs[0] = spread_of(elementwise(op, 2, ins), kind, mask, of.keepdim, of.divisor)
     n_out = op_record(op).n_out
     if not failed(outs[0]) and n_out == 2:
         sizes = words(stack_small())
@@ -421,8 +418,7 @@ def spread(op, kind, n_attrs, attrs, x, outs):
         if failed(outs[1]):
             drop(outs[0])
             outs[0] = outs[1]
-    if mean != 0:
-        drop(mean)
+    drop(mean)
     return outs[0] if failed(outs[0]) else n_out
 
 
@@ -434,8 +430,6 @@ def spread_of(squares, kind, mask, keepdim, divisor):
         return squares
     total = summed(squares, mask, keepdim, rt.sum_op)
     drop(squares)
-    if kind == SHAPE_LENGTH:
-        return replaced(total, rt.sqrt_op)
     if total <= 0:
         return total
     out = divided(total, float_of(divisor))

@@ -193,7 +193,7 @@ def run_layer(op, kind, n, ins, n_attrs, attrs, outs):
     if kind == SHAPE_EACH:
         out = each(op, n, ins, n_attrs, attrs)
     elif kind == SHAPE_REDUCED:
-        out = reduced_loss(op, n, ins, integers.loss(attrs).mean)
+        out = reduced_loss(op, n, ins, n_attrs, attrs)
     elif kind == SHAPE_FRAMED:
         return framed(op, n, ins, n_attrs, attrs, outs, 0)
     elif kind == SHAPE_NORM:

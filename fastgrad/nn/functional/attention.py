@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fastgrad import dtypes
-from fastgrad.functions.arguments import as_flag, need_tensor
+from fastgrad.functions.arguments import as_flag, need_tensor, records
 from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.creation import ones
 from fastgrad.functions.index import where
@@ -36,9 +36,10 @@ def scaled_dot_product_attention(
 ) -> Any:
     """Values, averaged for each query with weights that depend on how well their keys fit it.
 
-    ``softmax(query @ key^T * scale + mask) @ value`` (Vaswani et al. 2017). Four-dimensional operands without dropout
-    run as one op that never holds the matrix of weights (Dao et al. 2022); what else there is, is composed of matrix
-    products and a softmax. A query to which the mask leaves no key gets zeros.
+    ``softmax(query @ key^T * scale + mask) @ value`` (Vaswani et al. 2017). Without dropout operands of four
+    dimensions, and of three where no gradients are recorded, run as one op that never holds the matrix of weights (Dao
+    et al. 2022); what else there is, is composed of matrix products and a softmax. A query to which the mask leaves no
+    key gets zeros.
 
     Parameters
     ----------
@@ -118,19 +119,21 @@ def _is_one_op(q: Any, k: Any, v: Any, mask: Any, dropout_p: float, shares: bool
     """Whether operands are those of the op with kernels of its own."""
     if (
         dropout_p
-        or q.ndim != 4
-        or k.ndim != 4
+        or q.ndim not in (3, 4)
+        or k.ndim != q.ndim
         or k.shape != v.shape
         or (mask is not None and mask.requires_grad)
     ):
         return False
+    fits = q.shape[0] == k.shape[0] and 0 not in (*q.shape, *k.shape)
+    if q.ndim == 3:
+        return fits and not records(q, k, v)
     heads, groups = q.shape[1], k.shape[1]
-    fits = q.shape[0] == k.shape[0] and q.shape[3] == k.shape[3] and 0 not in (*q.shape, *k.shape)
     return fits and (heads == groups or (shares and heads % groups == 0))
 
 
 def _whole(mask: Any, q: Any, k: Any) -> Any:
-    sizes = (*q.shape[:3], k.shape[2])
+    sizes = (*q.shape[:-1], k.shape[-2])
     return mask if mask.shape == sizes else expand(mask, *sizes)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import as_dims, need_tensor, records
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.plans import planned
 from fastgrad.functions.reduce import sum as sum_
@@ -13,12 +13,13 @@ from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.pair_losses import same_sizes
 from fastgrad.ops.call import invoke
 
-_FLOOR = BY_NAME["clone.floor"]
+_FLOOR, _COSINE = BY_NAME["clone.floor"], BY_NAME["cosine_similarity"]
+_USUAL, _USUAL_EPS = BY_NAME["cosine_similarity.usual"], 1e-8
 
 
 @planned
 @full_precision_on_gpus
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = _USUAL_EPS) -> Any:
     """``sum(x1 x2) / (max(|x1|, eps) max(|x2|, eps))`` along a dimension; shapes broadcast.
 
     Raises
@@ -39,6 +40,12 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
                 f"cosine_similarity(): expected tensors of a floating-point dtype, but got {x.dtype.name}"
             )
     a, b = same_sizes("cosine_similarity", a, b)
+    if not records(a, b):
+        operands = a, norm(a, 2, dim, keepdim=True), b, norm(b, 2, dim, keepdim=True)
+        dims = as_dims("cosine_similarity", dim)
+        if eps == _USUAL_EPS:
+            return invoke(_USUAL, operands, 0, *dims)
+        return invoke(_COSINE, (*operands, eps), 0, *dims)
     # As in PyTorch gradients pass lengths below `eps`, and what stands on the right is computed first.
     length, other_length = (invoke(_FLOOR, (norm(x, 2, dim, keepdim=True), eps)) for x in (a, b))
     right = b / other_length

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_float, need_optional, need_tensor
+from fastgrad.functions.arguments import as_float, need_optional, need_tensor, records
 from fastgrad.functions.autocasting import full_precision, unsafe_on_gpus
-from fastgrad.functions.plans import planned, unplanned
+from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.sampling import probabilities
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOATS
@@ -35,8 +34,7 @@ def _need_pair(name: str, input: Any, target: Any) -> None:
     need_tensor(name, input)
     need_tensor(name, target, "target", 2)
     if _sizes(target) != _sizes(input):
-        unplanned()
-        warnings.warn(
+        warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=4,  # behind the loss and its decorator
@@ -217,20 +215,17 @@ def kl_div(
     need_tensor("kl_div", target, "target", 2)
     by_batch = reduction == "batchmean" and size_average is None and reduce is None
     if reduction == "mean" and size_average is None and reduce is None:
-        unplanned()
-        warnings.warn(
+        warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
             "only by the batch size, and aligns with the KL div math definition.",
             stacklevel=3,  # behind the decorator
         )
     kind = chosen_reduction("kl_div", "sum" if by_batch else reduction, size_average, reduce)
-    if log_target:  # what stands on the right is computed first, as in PyTorch: it is differentiated last
-        difference = target - input
-        each = elementwise.exp(target) * difference
-    else:
-        product = target * input
-        each = elementwise.xlogy(target, target) - product
-    out = _reduced(each, kind)
+    name = "kl_div.log_target" if log_target else "kl_div"
+    if not records(input, target) and input.dtype is target.dtype and input.dtype.is_floating_point:
+        out = _loss(name, input, target, kind)
+    else:  # the formula on tensors, in steps
+        out = _reduced(BY_NAME[name].kernel.formula(input, target), kind)
     return out / input.shape[0] if by_batch and input.ndim else out
 
 

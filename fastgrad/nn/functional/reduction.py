@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
-from fastgrad.functions.plans import unplanned
+from fastgrad.functions.plans import warn
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
@@ -16,8 +14,7 @@ def deprecated_reduction(reduction: str, size_average: bool | None, reduce: bool
     average = True if size_average is None else size_average
     each = True if reduce is None else reduce
     reduction = "none" if not each else ("mean" if average else "sum")
-    unplanned()
-    warnings.warn(
+    warn(
         f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
         stacklevel=5,
     )
