@@ -1,5 +1,5 @@
 """What models are trained with beside modules and optimizers."""
 
-from fastgrad.utils import checkpoint, data, hooks
+from fastgrad.utils import checkpoint, data, hooks, native_hooks
 
-__all__ = ["checkpoint", "data", "hooks"]
+__all__ = ["checkpoint", "data", "hooks", "native_hooks"]

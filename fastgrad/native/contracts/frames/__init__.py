@@ -8,6 +8,7 @@ from fastgrad.native.contracts.frames import (
     elementwise,
     filling,
     framed,
+    hooks,
     indexing,
     losses,
     matrices,
@@ -35,7 +36,7 @@ FRAMES = (
     framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT, framed.NORM_FIXED_BACKWARD,
     norm_gradients.NORM_GRADIENTS, sorting.SORTING,
     recurrent.LSTM, recurrent.LSTM_BACKWARD, recurrent.GRU, recurrent.GRU_BACKWARD,
-    recurrent.RNN, recurrent.RNN_BACKWARD,
+    recurrent.RNN, recurrent.RNN_BACKWARD, hooks.HOOK,
 )  # fmt: skip
 
 __all__ = ["FLAT", "FRAMES", "INPLACE", "STRIDED"]
