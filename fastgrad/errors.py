@@ -206,7 +206,7 @@ def exception_of_code(address: int) -> tuple[BaseException, str]:
     where = f"line {place[2]} of {place[1]}" if place else "compiled code"
     try:
         return kind(*(args or ())), where
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever a class of the user's raises when it is made
         return error, where
 
 

@@ -53,6 +53,7 @@ class NativeHook(NativeHookBase):
     """
 
     def __new__(cls, *_: Any, **__: Any) -> NativeHook:
+        """Nothing is made so."""
         raise TypeError("a NativeHook is made by fastgrad.native_hook(function)")
 
     def __init_subclass__(cls) -> None:
@@ -113,7 +114,7 @@ def native_hook(
     ndim : int, optional
         The dimensions that arrays have. By default they are flat, with the elements in row-major order.
     constant : bool, default False
-        Whether what the hook makes counts as a constant where the pass itself is differentiated (``create_graph=True``).
+        Whether what the hook makes counts as a constant where a pass is itself differentiated (``create_graph=True``).
     elementwise : function, optional
         In place of `fn`: ``f(g, *state)`` is the new element for an element `g` of the gradient, a formula of numbers
         with the functions of ``fastgrad.autograd.native_hooks.m``. It runs on every device. A state has at most 4
@@ -158,11 +159,17 @@ def native_hook(
     if fn is not None and elementwise is not None:
         raise TypeError("native_hook(): expected a function on arrays or `elementwise`, not both")
     if derivative is not None and elementwise is None:
-        raise TypeError("native_hook(): a derivative belongs to `elementwise`; without one, say constant=True")
+        raise TypeError(
+            "native_hook(): a derivative belongs to `elementwise`; without one, say constant=True"
+        )
     if access not in ACCESS:
-        raise ValueError(f"native_hook(): access must be one of {', '.join(map(repr, ACCESS))}, not {access!r}")
+        raise ValueError(
+            f"native_hook(): access must be one of {', '.join(map(repr, ACCESS))}, not {access!r}"
+        )
     if ndim is not None and not (isinstance(ndim, int) and 1 <= ndim <= MAX_DIMS):
-        raise ValueError(f"native_hook(): ndim must be from 1 to {MAX_DIMS}, or None for flat arrays, not {ndim!r}")
+        raise ValueError(
+            f"native_hook(): ndim must be from 1 to {MAX_DIMS}, or None for flat arrays, not {ndim!r}"
+        )
     kept = None if state is None else _checked_state(state, elementwise is not None)
     if elementwise is not None:
         function = _plain("elementwise", elementwise)
@@ -240,9 +247,9 @@ def _checked_state(state: Any, of_numbers: bool) -> Any:
 _WHY = {
     RECORDED: (
         RuntimeError,
-        "is not differentiable, and what it would change requires grad. In a pass with create_graph=True, or in a forward "
-        "pass, use elementwise= with derivative=, say constant=True if the result counts as a constant, or "
-        "access=\"read\"; or call it under fastgrad.no_grad()",
+        "is not differentiable, and what it would change requires grad. In a pass with create_graph=True, or in a "
+        "forward pass, use elementwise= with derivative=, say constant=True if the result counts as a constant, or "
+        "access='read'; or call it under fastgrad.no_grad()",
     ),
     ON_DEVICE: (
         RuntimeError,

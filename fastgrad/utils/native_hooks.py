@@ -17,7 +17,7 @@ from fastgrad.functions.creation import tensor, zeros
 __all__ = ["clip_value", "gradient_noise", "norm_statistics", "sgd"]
 
 
-def _clip_value(grad, state):  # type: ignore[no-untyped-def]
+def _clip_value(grad: Any, state: Any) -> None:
     limit = state[0]
     clipped = 0
     for i in range(grad.size):
@@ -65,7 +65,7 @@ def clip_value(limit: float) -> Any:
     return native_hook(_clip_value, tensor([limit, 0.0], dtype=float64))
 
 
-def _mixed(counter):  # type: ignore[no-untyped-def]
+def _mixed(counter: Any) -> Any:
     """A number of 64 bits for a counter: a step of SplitMix64."""
     z = np.uint64(counter) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -73,12 +73,12 @@ def _mixed(counter):  # type: ignore[no-untyped-def]
     return z ^ (z >> np.uint64(31))
 
 
-def _unit(bits):  # type: ignore[no-untyped-def]
+def _unit(bits: Any) -> Any:
     """A float64 in (0, 1] of the upper 53 bits."""
     return (np.float64(bits >> np.uint64(11)) + 1.0) * (1.0 / 9007199254740992.0)
 
 
-def _gradient_noise(grad, state):  # type: ignore[no-untyped-def]
+def _gradient_noise(grad: Any, state: Any) -> None:
     std = state[0]
     key = _mixed(np.uint64(state[1]) + np.uint64(1))
     first = np.uint64(state[2])
@@ -131,7 +131,7 @@ def gradient_noise(std: float, seed: int = 0) -> Any:
     return native_hook(_gradient_noise, tensor([std, float(seed), 0.0], dtype=float64))
 
 
-def _norm_statistics(grad, state):  # type: ignore[no-untyped-def]
+def _norm_statistics(grad: Any, state: Any) -> None:
     total = 0.0
     largest = 0.0
     for i in range(grad.size):
@@ -171,7 +171,7 @@ def norm_statistics() -> Any:
     return native_hook(_norm_statistics, zeros(6, dtype=float64), access="read")
 
 
-def _sgd(param, grad, state):  # type: ignore[no-untyped-def]
+def _sgd(param: Any, grad: Any, state: Any) -> None:
     lr, momentum, weight_decay = state[0], state[1], state[2]
     for i in range(param.size):
         step = np.float64(grad[i]) + weight_decay * np.float64(param[i])

@@ -52,7 +52,8 @@ def test_n26_create_graph():
     x = fg.tensor([2.0], requires_grad=True)
     for hook in (native_hook(double), native_hook(elementwise=lambda g: g * 2)):
         with pytest.raises(
-            RuntimeError, match=r"native hook '.*' of MulBackward0 is not differentiable.*elementwise= with derivative="
+            RuntimeError,
+            match=r"native hook '.*' of MulBackward0 is not differentiable.*elementwise= with derivative=",
         ):
             gradient(hook, x, create_graph=True)
         assert gradient(hook, x).item() == 2 * 32
@@ -99,7 +100,9 @@ def test_n28_elements():
         t.register_hook(hook)
         (t * 2).backward()
         assert (t.grad.dtype, t.grad.item()) == (dtype, 1)
-    assert native_hook(elementwise=lambda g, a, b, c, d: m.exp(g * b) * a + c * d, state=state)._op == hook._op
+    assert (
+        native_hook(elementwise=lambda g, a, b, c, d: m.exp(g * b) * a + c * d, state=state)._op == hook._op
+    )
     empty = fg.ones(0, requires_grad=True)
     empty.register_hook(hook)
     empty.sum().backward()
@@ -172,7 +175,7 @@ def test_n30_gpus(gpu: str):
         x = fg.ones(2, device=gpu, requires_grad=True)
         hook = native_hook(function, access=access)
         (x.register_post_accumulate_grad_hook if access == "leaf" else x.register_hook)(hook)
-        with pytest.raises(RuntimeError, match=r"runs on the CPU, but got a tensor on cuda:0; native_hook\(elementwise"):
+        with pytest.raises(RuntimeError, match=r"got a tensor on cuda:0; native_hook\(elementwise"):
             x.sum().backward()
 
 
@@ -258,7 +261,13 @@ def test_n33_hooks_in_hooks_and_checkpoints():
     hook = native_hook(double)
     x = fg.ones(2, requires_grad=True)
     y = x * 1
-    y.register_hook(lambda g: (y.register_hook(hook), x.register_hook(hook))[0:0] or None)
+
+    def register(g):
+        for t in places:
+            t.register_hook(hook)
+
+    places = [x, y]
+    y.register_hook(register)
     z = y.sum()
     z.backward(retain_graph=True)
     assert x.grad.tolist() == [2, 2]
@@ -289,7 +298,7 @@ def test_n33_hooks_in_hooks_and_checkpoints():
     x = fg.ones(2, requires_grad=True)
     checkpoint(block, x, use_reentrant=False).sum().backward()
     assert (x.grad.tolist(), state.item()) == ([6, 6], 6)
-    del y, z
+    places.clear()
 
 
 def makes_nan(grad):
@@ -307,7 +316,9 @@ def test_n34_anomaly_mode():
                     "tensor": y.register_hook, "pre": y.grad_fn.register_prehook, "post": y.grad_fn.register_hook,
                 }[place]  # fmt: skip
                 register(native_hook(makes_nan))
-                with pytest.raises(RuntimeError, match="native hook 'makes_nan' of MulBackward0 returned nan values"):
+                with pytest.raises(
+                    RuntimeError, match="native hook 'makes_nan' of MulBackward0 returned nan values"
+                ):
                     y.sum().backward()
             x = fg.zeros(2, requires_grad=True)
             y = x * 2
@@ -321,7 +332,7 @@ def test_n34_anomaly_mode():
 
 
 def test_n36_other_ways_to_make_one():
-    with pytest.raises(TypeError, match="made by fastgrad.native_hook"):
+    with pytest.raises(TypeError, match="made by fastgrad"):
         NativeHook(double)
     with pytest.raises(TypeError, match="cannot be derived from"):
         type("Mine", (NativeHook,), {})

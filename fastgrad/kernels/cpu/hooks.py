@@ -76,7 +76,8 @@ report:
 end:
   ret void
 }}}}"""
-assert HOOK.offset("code") == 0 and REPORT.fields["kind"][0] == 0
+assert HOOK.offset("code") == 0
+assert REPORT.fields["kind"][0] == 0
 
 
 def _array(element: types.Type, rank: int, readonly: bool) -> Any:
@@ -95,7 +96,9 @@ def _array(element: types.Type, rank: int, readonly: bool) -> Any:
             for k in range(rank - 2, -1, -1):
                 strides[k] = builder.mul(strides[k + 1], shape[k + 1])
             data = builder.inttoptr(args[0], memory.as_pointer())
-            arrayobj.populate_array(made, data=data, shape=shape, strides=strides, itemsize=itemsize, meminfo=None)
+            arrayobj.populate_array(
+                made, data=data, shape=shape, strides=strides, itemsize=itemsize, meminfo=None
+            )
             return made._getvalue()
 
         return kind(I64, WORDS), emit
@@ -162,7 +165,9 @@ def compile_hook(
         raise RuntimeError(f"native hook '{own}' cannot be compiled: it needs {error}; {_HINT}") from None
     except errors.NumbaError as error:
         text = str(error)
-        kind = TypeError if isinstance(error, errors.TypingError) and not _MEMORY.search(text) else RuntimeError
+        kind = (
+            TypeError if isinstance(error, errors.TypingError) and not _MEMORY.search(text) else RuntimeError
+        )
         hint = f"{_HINT}\n" if _MEMORY.search(text) else ""
         raise kind(
             f"native hook '{own}' cannot be compiled{_place(function, text)}: {hint}Numba says: {text}"

@@ -252,8 +252,8 @@ if TYPE_CHECKING:
 
 
 rt, _types = _load_runtime()
-(
-    TensorBase, NodeBase, HandleBase, ContextBase, SwitchBase, ModuleBase, Planned, NativeHookBase,  # type: ignore[misc]
+(  # type: ignore[misc]
+    TensorBase, NodeBase, HandleBase, ContextBase, SwitchBase, ModuleBase, Planned, NativeHookBase,
 ) = _types  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from fastgrad.native.contracts.entries import Entry, row
 
 _HOOKS, _FUNCTIONS = "backward.hook_dicts", "backward.custom_function"
 _NODES, _OPERATORS = "python.node_entries", "python.operator_slots"
-_NATIVE_HOOKS = "backward.native_hooks"
+_NATIVE_HOOKS = "backward.native_hook_objects"
 _PASSES, _CONTEXTS, _MODULES = "backward.passes", "objects.contexts", "objects.modules"
 _DATA, _PLANS = "python.data", "python.plans"
 _HANDLES, _COLLECTOR, _HELD, _ARGUMENTS = (
