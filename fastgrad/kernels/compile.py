@@ -156,6 +156,9 @@ def stand_in(value: Any) -> Any:
     return (module, name) if known and name and not isinstance(value, FunctionType) else None
 
 
+_loaded_hooks: dict[str, int] = {}  # addresses, by the names of units
+
+
 def formula_key(*functions: Any) -> str:
     """A short text that tells the formulas of a hook from others.
 
@@ -201,7 +204,11 @@ def hook_code(function: FunctionType, dtype: int, access: int, rank: int, state_
     def compile_now() -> bytes:
         from fastgrad.kernels.cpu.hooks import compile_hook
 
-        return compile_hook(symbol(name), function, dtype, access, rank, state_dtype)
+        return compile_hook(
+            symbol(name), function, dtype, access, rank, state_dtype, checks=flags.DEBUG
+        )
 
-    made = cache.get(name, f"native hook {plain} ({DTYPES[dtype]})", compile_now, KERNEL_SECONDS)
-    return load_object(made.code)(f"fastgrad_{symbol(name)}")
+    if name not in _loaded_hooks:
+        made = cache.get(name, f"native hook {plain} ({DTYPES[dtype]})", compile_now, KERNEL_SECONDS)
+        _loaded_hooks[name] = load_object(made.code)(f"fastgrad_{symbol(name)}")
+    return _loaded_hooks[name]

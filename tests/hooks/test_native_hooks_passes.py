@@ -450,3 +450,113 @@ def test_n37_sgd(momentum: float, decay: float):
     if not momentum:
         hook.state[1] = 0.5  # there is no room for it
         p.sum().backward()
+
+
+# --- native hooks and hooks in Python do the same ----------------------------------------------------------------
+
+
+def scaled(grad, state):
+    for i in range(grad.size):
+        grad[i] *= state[0]
+
+
+def shifted(grad, out, state):
+    for i in range(grad.size):
+        out[i] = grad[i] + state[0]
+
+
+def kinds_of_hooks():
+    """Hooks in Python, and the native ones that do the same."""
+    two, one = fg.tensor([2.0]), fg.tensor([1.0])
+    return (
+        (lambda g: g * 2, native_hook(scaled, two)),
+        (lambda g: g.mul_(2), native_hook(scaled, two)),
+        (lambda g: g + 1, native_hook(shifted, one, access="replace")),
+        (lambda g: (g * 0.5).tanh(), native_hook(elementwise=lambda g: m.tanh(g * 0.5))),
+        (lambda g: None, native_hook(add_up, fg.zeros(1), access="read")),
+    )
+
+
+def over_all(hook):
+    """A hook of nodes that runs a tensor hook over each gradient."""
+
+    def run(grads, *_):
+        made = [None if g is None else hook(g) for g in grads]
+        return tuple(g if new is None else new for g, new in zip(grads, made, strict=True))
+
+    return run
+
+
+def random_program(seed: int, kinds: Any, native: bool | None) -> list[list[float]]:
+    """The gradients of a program with hooks, in Python, native, or (None) one or the other at random."""
+    rng, which = np.random.default_rng(seed), np.random.default_rng(seed + 1)
+    leaves = [fg.tensor(rng.standard_normal((2, 3)), dtype=fg.float64, requires_grad=True) for _ in range(3)]
+    values: list[Any] = list(leaves)
+    for _ in range(8):
+        a, b = (values[rng.integers(len(values))] for _ in range(2))
+        kind = rng.integers(5)
+        made = (a * b, a + b, a.t().t() - b, (a.reshape(3, 2).t().t()).reshape(2, 3), a.expand(2, 2, 3).sum(0))[kind]
+        values.append(made)
+        for _ in range(rng.integers(3)):
+            place, number = rng.integers(4), rng.integers(len(kinds))
+            python, compiled = kinds[number]
+            use = bool(which.integers(2)) if native is None else native
+            if place == 0 or made.grad_fn is None:
+                made.register_hook(compiled if use else python)
+            elif place == 1:
+                made.grad_fn.register_prehook(compiled if use else over_all(python))
+            elif place == 2:
+                made.grad_fn.register_hook(compiled if use else over_all(python))
+            else:
+                leaves[rng.integers(3)].register_hook(compiled if use else python)
+    sum(value.sum() for value in values[-3:]).backward()
+    return [leaf.grad.flatten().tolist() if leaf.grad is not None else [] for leaf in leaves]
+
+
+def test_programs_with_native_hooks_do_the_same():
+    kinds = kinds_of_hooks()
+    for seed in range(0, 300, 2):
+        wanted = random_program(seed, kinds, native=False)
+        assert random_program(seed, kinds, native=True) == wanted, seed
+        assert random_program(seed, kinds, native=None) == wanted, seed
+
+
+def test_dtypes_of_outputs():
+    def flip(values):
+        for i in range(values.size):
+            values[i] = not values[i]
+
+    hook = native_hook(flip)
+    for dtype in (fg.bool, fg.uint8, fg.int32, fg.int64):
+        t = fg.tensor([0, 1], dtype=dtype)
+        hook(t)
+        assert t.tolist() == [1, 0]
+
+
+def test_a_hook_that_is_always_called_finds_no_output():
+    class Failing(fg.nn.Module):
+        def forward(self, x):
+            raise ArithmeticError
+
+    state, x = fg.zeros(1), fg.ones(2)
+    module = Failing()
+    module.register_forward_hook(native_hook(scaled, state), always_call=True)
+    with pytest.raises(ArithmeticError):
+        module(x)
+    assert x.tolist() == [1, 1]
+
+
+def test_a_tape_keeps_the_state_of_a_formula():
+    from fastgrad.native.host.tape import record
+
+    x, weight = fg.ones(2, requires_grad=True), fg.ones(2)
+    with record() as tape:
+        y = x * weight
+        y.register_hook(native_hook(elementwise=lambda g, a: g * a, state=fg.tensor([3.0])))
+        (found,) = fg.autograd.grad((y * weight).sum(), x)
+    del y
+    more = [fg.full((1,), 100.0) for _ in range(50)]
+    weight.fill_(2)
+    tape.replay()
+    assert found.tolist() == [12, 12]
+    assert len(more) == 50

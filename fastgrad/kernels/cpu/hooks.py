@@ -14,7 +14,6 @@ from numba.core import errors
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from fastgrad.flags import DEBUG
 from fastgrad.kernels.dtypes import BASE, KERNEL
 from fastgrad.kernels.specialise import specialised
 from fastgrad.native.base import frames
@@ -31,8 +30,8 @@ SCALARS = {
     BOOL: types.boolean, UINT8: types.uint8, INT32: types.int32, INT64: types.int64, FLOAT32: types.float32,
     FLOAT64: types.float64,
 }  # fmt: skip
-OPTIONS: dict[str, Any] = {**BASE, "pipeline_class": HookCompiler, "boundscheck": DEBUG}
-"""Numba options of a hook: no memory management, and in debug mode the bounds of arrays are checked."""
+OPTIONS: dict[str, Any] = {**BASE, "pipeline_class": HookCompiler}
+"""Numba options of a hook: no memory management."""
 AT_N, AT_SIZES, AT_STATE = (HOOK.offset(name) for name in ("n", "sizes", "n_state"))
 
 REFUSED = ("NRT_", "numba_", "_numba_", "Py", "_Py", "GOMP", "omp_")
@@ -135,18 +134,26 @@ def _around(function: Any, arrays: list[Any], second: bool, state: bool, rank: i
 
 
 def compile_hook(
-    name: str, function: Callable[..., Any], dtype: int, access: int, rank: int, state_dtype: int
+    name: str,
+    function: Callable[..., Any],
+    dtype: int,
+    access: int,
+    rank: int,
+    state_dtype: int,
+    *,
+    checks: bool,
 ) -> bytes:
-    """Compile a hook to an object file with one export, `name`.
+    """Compile a hook to an object file with one export, `name`. With `checks` indices are looked at.
 
     Raises
     ------
     TypeError, RuntimeError
         With what Numba says.
     """
+    options = {**OPTIONS, "boundscheck": checks}
     own = function.__name__
     try:
-        decorated = specialised(function, {}, njit(**OPTIONS), {})
+        decorated = specialised(function, {}, njit(**options), {})
         x, x_type = _array(SCALARS[dtype], rank or 1, access in (READS, REPLACES))
         out, out_type = _array(SCALARS[dtype], rank or 1, False)
         state, state_type = _array(SCALARS[max(state_dtype, 0)], 1, False)
@@ -160,7 +167,7 @@ def compile_hook(
                 "its array in place, or writes to the one that it is given"
             )
         around = _around(decorated, [x, out, state], second, state_dtype >= 0, rank)
-        return compile_unit(name, [Export(name, around)], options=OPTIONS, wrapper=_WRAPPER, refused=REFUSED)
+        return compile_unit(name, [Export(name, around)], options=options, wrapper=_WRAPPER, refused=REFUSED)
     except UndefinedError as error:
         raise RuntimeError(f"native hook '{own}' cannot be compiled: it needs {error}; {_HINT}") from None
     except errors.NumbaError as error:

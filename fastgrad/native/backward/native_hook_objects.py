@@ -113,7 +113,8 @@ def chosen(args):
     Note [What a call brings]: a tensor hook and a pre-hook of a node get one argument, a post-hook of a node two, of
     which the first may be replaced. Hooks of modules get the module first. Compiled calls of modules leave the
     arguments out for a forward hook, so that what may be replaced is second, or first without a module. Called by
-    Python with a module and two more, the last one is meant if it is a tensor, an output; else it is the second one.
+    Python with a module and two more, the last one is meant if it is an output: a tensor, or None where `forward`
+    raised; else it is the second one.
     """
     n = py_tuple_size(args)
     if n == 1:
@@ -126,7 +127,7 @@ def chosen(args):
     last = py_tuple_item(args, 2)
     if not of_module or is_dict(last):
         return 0
-    return last if is_tensor(last) else py_tuple_item(args, 1)
+    return last if is_tensor(last) or last == none() else py_tuple_item(args, 1)
 
 
 @native

@@ -61,6 +61,7 @@ from fastgrad.native.contracts.python_types import (
 from fastgrad.native.contracts.status import (
     INFERENCE_INPLACE,
     NATIVE_HOOK_RAISED,
+    NO_MEMORY,
     OK,
     OVERLAP,
     RAISED,
@@ -73,6 +74,7 @@ from fastgrad.native.launch.elementwise import copy_as, copy_into
 from fastgrad.native.launch.promotion import is_half
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop, retain
+from fastgrad.native.memory.tapes import keep_for_tape, recording
 from fastgrad.native.objects.failures import tell
 from fastgrad.native.objects.handles import object_handle, type_of, wrap, wrap_optional
 from fastgrad.native.tensors.elements import itemsize
@@ -214,6 +216,8 @@ def call_over_elements(o, h):
             return refuse(o, state, WRONG_STATE)
         if requires_grad(state):
             return refuse(o, state, WRONG_STATE)
+        if recording() and failed(keep_for_tape(tensor(state).storage)):
+            return NO_MEMORY
         step = itemsize(tensor(state).dtype)
         for k in range(x.n_numbers):
             view = new_view(
