@@ -13,7 +13,7 @@ import numpy as np
 from fastgrad.errors import NO_NAME, error_of, exception_of_code
 from fastgrad.functions.data import values_of
 from fastgrad.functions.sharing import from_numpy
-from fastgrad.native.build.loader import NativeHookBase, TensorBase, rt, runtime_get, runtime_set_object
+from fastgrad.native.build.loader import NativeHookBase, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.element_types import FLOAT16, WITHOUT_HALVES
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.python_types import (
@@ -31,7 +31,7 @@ from fastgrad.native.contracts.python_types import (
     WRONG_STATE,
 )
 from fastgrad.native.contracts.status import NATIVE_HOOK_RAISED
-from fastgrad.ops.native_hooks import MAX_NUMBERS, code_of, formula_op
+from fastgrad.ops.native_hooks import MAX_NUMBERS, formula_op
 from fastgrad.ops.vocabulary import c, m
 
 ACCESS = {"read": READS, "update": CHANGES, "replace": REPLACES, "leaf": TAKES_LEAF}
@@ -191,8 +191,6 @@ def native_hook(
     rt.set_up_native_hook(hook, function, kept, settings)
     about = {name: getattr(function, name) for name in ("__name__", "__qualname__", "__module__", "__doc__")}
     hook.__dict__.update(about, __wrapped__=function, _given_state=state)
-    if elementwise is None:
-        code_of(hook, runtime_get("default_dtype"))  # what cannot be compiled is said here
     return hook
 
 

@@ -54,6 +54,18 @@ def test_n1_compiled_once_and_kept(tmp_path: Path):
     assert second == first.replace("True", "False")
 
 
+@pytest.mark.parametrize("dtype", [fg.float16, fg.float64])
+def test_n1_other_default_dtypes(dtype):
+    fg.set_default_dtype(dtype)
+    try:
+        hook = native_hook(double)
+        assert gradient((2,), hook).tolist() == [2, 2]
+    finally:
+        fg.set_default_dtype(fg.float32)
+    with pytest.raises(TypeError, match="Unknown attribute"):
+        native_hook(unknown_attribute)
+
+
 def test_n2_access():
     state = fg.zeros(2)
     assert gradient((3,), native_hook(double)).tolist() == [2, 2, 2]

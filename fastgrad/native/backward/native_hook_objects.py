@@ -5,7 +5,7 @@ What a hook does to a tensor stands in `native_hooks`.
 
 from __future__ import annotations
 
-from fastgrad.native.backward.native_hooks import applied_in_place, is_native, over_leaf, refuse, say
+from fastgrad.native.backward.native_hooks import applied_in_place, code_of, is_native, over_leaf, refuse, say
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_hook_object, runtime, stack_small, tensor, words
 from fastgrad.native.base.modes import enter
@@ -25,11 +25,13 @@ from fastgrad.native.base.pyapi import (
     py_tuple_size,
     py_untrack,
 )
+from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.flags import REQUIRES_GRAD
 from fastgrad.native.contracts.limits import MAX_DIMS, MAX_INPUTS, MAX_OPS
 from fastgrad.native.contracts.python_types import LEAF_HAS_NO_GRAD, NEEDS_LEAF, TAKES_LEAF, WRONG_CALL
 from fastgrad.native.contracts.status import BAD_CALL, OK, RAISED
 from fastgrad.native.graph.graph import is_leaf
+from fastgrad.native.launch.promotion import is_half
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.collector import free_object
 from fastgrad.native.objects.handles import is_tensor, object_handle, type_of, wrap
@@ -183,7 +185,9 @@ def set_up(o, function, state, settings):
     x.differentiable = numbers[5]
     py_incref(function)
     x.function = function
-    return OK
+    dtype = runtime().default_dtype  # what cannot be compiled is said now
+    code = code_of(o, FLOAT32 if is_half(dtype) else dtype) if x.op == 0 else OK
+    return RAISED if failed(code) else OK
 
 
 @native
