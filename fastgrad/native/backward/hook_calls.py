@@ -137,13 +137,15 @@ def hook_at(run, i):
 def gradient_object(h):
     """A new reference to the object of a gradient for hooks, None for zero; zero with an exception set.
 
-    Hooks may change it in place. What others hold too, or what shares memory within itself, goes out as an alias that
-    gets memory of its own when that happens. A gradient that is differentiated itself goes out as it is.
+    Hooks may change it in place. What others hold too, the owner of foreign memory for instance, or what shares memory
+    within itself, goes out as an alias that gets memory of its own when that happens. A gradient that is differentiated
+    itself goes out as it is.
     """
     if h == 0:
         return wrap_optional(0)
     t = tensor(h)
-    alone = t.refs == 1 and storage(t.storage).refs == 1 and without_gaps(t)
+    s = storage(t.storage)
+    alone = t.refs == 1 and s.refs == 1 and s.owner == 0 and without_gaps(t)
     if alone or t.flags & REQUIRES_GRAD:
         retain(h)
         return wrap(h)

@@ -12,6 +12,7 @@ tensor of the host's, whose memory is looked at anew for each call.
 
 from __future__ import annotations
 
+from fastgrad.native.backward.gradients import owned_alone
 from fastgrad.native.base import frames
 from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import fail, failed
@@ -350,7 +351,7 @@ def run_over(o, array, k, checks):
     had = has_nan(o, h, 0) if checks else 1
     if failed(had):
         return RAISED
-    own = tensor(h).refs == 1 and storage(tensor(h).storage).refs == 1 and not tensor(h).flags & REQUIRES_GRAD
+    own = owned_alone(h) and storage(tensor(h).storage).owner == 0 and not tensor(h).flags & REQUIRES_GRAD
     made = applied(o, h, own)
     if failed(made):
         return say(o, made)
