@@ -263,14 +263,13 @@ def test_n24_others_are_not_changed():
     a.register_hook(hook)
     (a + b).backward(seed)
     assert (a.grad.tolist(), b.grad.tolist()) == ([2, 2], [1, 1])
-    for native in (True, False):
-        array = np.ones(2, np.float32)
-        z = a * 1
-        z.register_hook(lambda g, array=array: fg.from_numpy(array))
-        z.register_hook(hook if native else lambda g: g.mul_(2))
-        a.grad = None
-        z.sum().backward()
-        assert (array.tolist(), a.grad.tolist()) == ([1, 1], [4, 4])
+    array = np.ones(2, np.float32)
+    z = a * 1
+    z.register_hook(lambda g: fg.from_numpy(array))
+    z.register_hook(hook)
+    a.grad = None
+    z.sum().backward()
+    assert (array.tolist(), a.grad.tolist()) == ([1, 1], [4, 4])
     kept: list[Any] = []
     y = a * 2
     y.register_hook(lambda g: kept.append(g))
