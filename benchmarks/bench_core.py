@@ -6,6 +6,7 @@ benchmarks of their own at the end, each in a process of its own.
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -126,11 +127,25 @@ class Elementwise:
         (fg.tanh(x * y) + fg.exp(-x * x)).sum().backward()
 
 
+def _halve(grad: Any) -> None:
+    for i in range(grad.size):
+        grad[i] *= 0.5
+
+
+@functools.cache
+def native_hooks() -> tuple[Any, Any]:
+    """A native hook that halves a gradient, on arrays and by a formula."""
+    return fg.native_hook(_halve), fg.native_hook(elementwise=lambda g: g + g)
+
+
 class Hooks:
     """The chain with one hook on each of its ten nodes; subtract ``none`` for what ten hooks cost."""
 
     KINDS = {
         "none": lambda h: None,
+        "native tensor": lambda h: h.register_hook(native_hooks()[0]),
+        "native tensor, over elements": lambda h: h.register_hook(native_hooks()[1]),
+        "native node": lambda h: h.grad_fn.register_hook(native_hooks()[0]),
         "tensor": lambda h: h.register_hook(lambda g: None),
         "tensor, new gradient": lambda h: h.register_hook(lambda g: g),
         "retain_grad": lambda h: h.retain_grad(),

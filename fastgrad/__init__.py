@@ -57,6 +57,7 @@ from fastgrad import (
 from fastgrad.compiler import compile
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from fastgrad.autograd.introspect import hooks
+from fastgrad.autograd.native_hooks import native_hook
 from fastgrad.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -135,6 +136,7 @@ __all__ = [
     "get_rng_state",
     "half",
     "hooks",
+    "native_hook",
     "inference_mode",
     "initial_seed",
     "int",

@@ -5,6 +5,8 @@ What is said of which failure stands in the table of `native.contracts.status`; 
 
 from __future__ import annotations
 
+import ctypes
+import pickle
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -190,6 +192,29 @@ def _advice(cell: int) -> str:
     return f"; {text}" if text else ""
 
 
+HOOKS_BY_CODE: dict[int, str] = {}
+"""Names of native hooks by the addresses of what was compiled for them."""
+
+
+def exception_of_code(address: int) -> tuple[BaseException, str]:
+    """What compiled code raised, from the address of Numba's description of it, and where it stands in the source."""
+    if not address:
+        return RuntimeError("of which nothing is known"), "compiled code"
+    data = ctypes.c_void_p.from_address(address).value
+    size = ctypes.c_int32.from_address(address + ctypes.sizeof(ctypes.c_void_p)).value
+    kind, args, place = pickle.loads(ctypes.string_at(data, size))  # type: ignore[arg-type]
+    where = f"line {place[2]} of {place[1]}" if place else "compiled code"
+    try:
+        return kind(*(args or ())), where
+    except Exception as error:  # noqa: BLE001 - whatever a class of the user's raises when it is made
+        return error, where
+
+
+def _raised(address: int) -> str:
+    error, where = exception_of_code(address)
+    return f"{type(error).__name__}: {error} ({where})"
+
+
 _KINDS: dict[str, Callable[[Any], str]] = {
     "number": str,
     "dtype": lambda code: dtypes.of_code(code).name,
@@ -198,6 +223,8 @@ _KINDS: dict[str, Callable[[Any], str]] = {
     "layout": _layout,
     "saved": _saved,
     "kernel": _advice,
+    "raised": _raised,
+    "hook": lambda code: repr(HOOKS_BY_CODE.get(code, "<unknown>")),
 }
 
 

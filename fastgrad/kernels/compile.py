@@ -9,8 +9,10 @@ import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
+from fastgrad import flags
 from fastgrad.kernels.keys import by_value
 from fastgrad.kernels.programs import APPLY, Program
 from fastgrad.native.build import cache
@@ -18,6 +20,7 @@ from fastgrad.native.build.loader import load_object
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.frame import REPORT
 from fastgrad.native.contracts.frames import FRAMES
+from fastgrad.native.contracts.frames.hooks import HOOK as FRAME_OF_HOOKS
 
 # What every kernel is made with; the modules that its builder imports come besides, and of `kernels` theirs.
 _COMMON = (
@@ -159,3 +162,80 @@ def compile_kernel(kernel: Any, dtype: int, layout_class: int) -> int:
     """The address of a kernel in this process."""
     name, made = unit(kernel, dtype, layout_class)
     return load_object(made.code)(f"fastgrad_{symbol(name)}")
+
+
+# --- hooks -----------------------------------------------------------------------------------------------------
+
+
+def stand_in(value: Any) -> Any:
+    """What the key of a hook holds for what it reads besides numbers and functions of Python: names of what comes with
+    Python, NumPy and Numba, whose versions the cache knows, and functions that Numba compiles.
+    """
+    if hasattr(value, "py_func"):
+        return value.py_func
+    name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
+    module = getattr(value, "__module__", None) or ""
+    if type(value) is ModuleType:
+        module, name = value.__name__, "module"
+    elif type(value).__name__ == "ufunc":
+        module = "numpy"
+    known = module.partition(".")[0] in ("math", "cmath", "numpy", "numba", "builtins", "operator")
+    return (module, name) if known and name and not isinstance(value, FunctionType) else None
+
+
+_loaded_hooks: dict[str, int] = {}  # addresses, by the names of units
+
+
+def formula_key(*functions: Any) -> str:
+    """A short text that tells the formulas of a hook from others.
+
+    Raises
+    ------
+    TypeError
+        If they read what no key can hold.
+    """
+    try:
+        return cache.hash_texts(by_value(functions))[:10]
+    except TypeError as error:
+        raise TypeError(
+            f"the key of native hook '{functions[0].__name__}' cannot hold its formula, {error}: it may read numbers, "
+            "strings, tuples of them, functions, and the vocabulary `m` and `c`"
+        ) from None
+
+
+@_as_raised()
+def hook_code(function: FunctionType, dtype: int, access: int, rank: int, state_dtype: int) -> int:
+    """The address in this process of a hook that is a function on arrays of a dtype, compiled if need be.
+
+    Raises
+    ------
+    TypeError
+        If the function reads what no key can hold, or Numba finds no types for it.
+    RuntimeError
+        If Numba cannot compile it for another reason.
+    """
+    sources = sources_key("kernels/cpu/hooks.py")
+    try:
+        key = cache.hash_texts(
+            sources, FRAME_OF_HOOKS.layout(),
+            by_value((function, dtype, access, rank, state_dtype, flags.DEBUG), stand_in),
+        )  # fmt: skip
+    except TypeError as error:
+        raise TypeError(
+            f"native hook '{function.__name__}' cannot be compiled, as its key cannot hold its value, {error}: it may "
+            "read numbers, strings, tuples of them and functions; what changes belongs in its state"
+        ) from None
+    plain = re.sub(r"\W+", "_", function.__name__)
+    name = f"hook-{plain}-{DTYPES[dtype]}-{key}"
+
+    def compile_now() -> bytes:
+        from fastgrad.kernels.cpu.hooks import compile_hook
+
+        return compile_hook(
+            symbol(name), function, dtype, access, rank, state_dtype, checks=flags.DEBUG
+        )
+
+    if name not in _loaded_hooks:
+        made = cache.get(name, f"native hook {plain} ({DTYPES[dtype]})", compile_now, KERNEL_SECONDS)
+        _loaded_hooks[name] = load_object(made.code)(f"fastgrad_{symbol(name)}")
+    return _loaded_hooks[name]

@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import dis
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,21 +22,34 @@ VOCABULARY = ("m", "c")
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 
 
-def by_value(value: Any) -> str:
+class _Within(NamedTuple):
+    """The functions that a value is read by, from the outermost on, and what stands for values without a text."""
+
+    functions: tuple[FunctionType, ...]
+    stand_in: Callable[[Any], Any] | None
+
+
+def by_value(value: Any, stand_in: Callable[[Any], Any] | None = None) -> str:
     """A text that determines a value: a number, a string, a tuple of such, or a function with all that it reads.
+
+    Parameters
+    ----------
+    value : object
+    stand_in : callable, optional
+        Gives for what has no text something that has, or None.
 
     Raises
     ------
     TypeError
         For anything else; its text goes on where one says what the value is for.
     """
-    return _text(value, ())
+    return _text(value, _Within((), stand_in))
 
 
 def need_values(function: FunctionType) -> None:
     """Raise `by_value`'s error, if a function has one, at a fraction of the cost."""
     for name, value in {**globals_read(function), **cells_of(function), **_defaults_of(function)}.items():
-        _value_of(name, value, (function,))
+        _value_of(name, value, _Within((function,), None))
 
 
 def globals_read(function: FunctionType) -> dict[str, Any]:
@@ -82,7 +95,7 @@ def _loaded(code: CodeType) -> Iterator[str]:
             yield from _loaded(constant)
 
 
-def _text(value: Any, within: tuple[FunctionType, ...]) -> str:
+def _text(value: Any, within: _Within) -> str:
     kind = type(value)
     if kind in _PLAIN:
         return repr(value)
@@ -98,23 +111,26 @@ def _text(value: Any, within: tuple[FunctionType, ...]) -> str:
         return _code(value, within)
     if kind is FunctionType:
         return _function(value, within)
+    other = within.stand_in(value) if within.stand_in is not None else None
+    if other is not None:
+        return _text(other, within)
     raise TypeError(f"a {kind.__module__}.{kind.__qualname__}")
 
 
 _PLAIN = frozenset((NoneType, bool, int, str, bytes))
 
 
-def _code(code: CodeType, within: tuple[FunctionType, ...]) -> str:
+def _code(code: CodeType, within: _Within) -> str:
     arguments = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     names = (named, code.co_names, code.co_freevars, code.co_cellvars)
     return f"code {code.co_code.hex()} {arguments} {names} {_text(code.co_consts, within)}"
 
 
-def _function(function: FunctionType, within: tuple[FunctionType, ...]) -> str:
-    if function in within:
+def _function(function: FunctionType, within: _Within) -> str:
+    if function in within.functions:
         raise TypeError("which calls itself")
-    within = (*within, function)
+    within = _Within((*within.functions, function), within.stand_in)
     code = function.__code__
     if function.__doc__ and code.co_consts[:1] == (function.__doc__,):
         code = code.replace(co_consts=(None, *code.co_consts[1:]))
@@ -124,7 +140,7 @@ def _function(function: FunctionType, within: tuple[FunctionType, ...]) -> str:
     return f"[{'; '.join(parts)}]"
 
 
-def _value_of(name: str, value: Any, within: tuple[FunctionType, ...]) -> str:
+def _value_of(name: str, value: Any, within: _Within) -> str:
     try:
         return _text(value, within)
     except TypeError as error:

@@ -20,6 +20,7 @@ from fastgrad.ops import (
     kernel_table,
     linalg,
     losses,
+    native_hooks,
     normalization,
     optim,
     pooling,
@@ -52,6 +53,7 @@ def _install() -> None:
     for k, kernel in random.RANDOM_KERNELS.items():
         runtime_set("random_kernels", kernel.id, k)
     runtime_set("sequence_kernel", random.SEQUENCE.id)
+    runtime_set("hook_kernel", native_hooks.CALL_HOOK.id)
     runtime_set("constant_kernel", shape.CONSTANT.id)
     runtime_set("upload_kernel", shape.UPLOAD.id)
     runtime_set("download_kernel", shape.DOWNLOAD.id)
@@ -94,6 +96,7 @@ __all__ = [
     "kernel_table",
     "linalg",
     "losses",
+    "native_hooks",
     "normalization",
     "optim",
     "pooling",

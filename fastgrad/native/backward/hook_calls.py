@@ -10,6 +10,7 @@ object, a tensor of the same dtype and sizes.
 from __future__ import annotations
 
 from fastgrad.native.backward.hook_dicts import at_place, is_several, leaf_hooks
+from fastgrad.native.backward.native_hooks import is_native, run_over, run_over_all, run_over_leaf
 from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.clock import nanoseconds
 from fastgrad.native.base.failures import failed
@@ -46,6 +47,7 @@ from fastgrad.native.base.pyapi import (
     system_error,
 )
 from fastgrad.native.contracts.flags import (
+    CHECK_NAN,
     COPY_ON_WRITE,
     REQUIRES_GRAD,
 )
@@ -135,13 +137,15 @@ def hook_at(run, i):
 def gradient_object(h):
     """A new reference to the object of a gradient for hooks, None for zero; zero with an exception set.
 
-    Hooks may change it in place. What others hold too, or what shares memory within itself, goes out as an alias that
-    gets memory of its own when that happens. A gradient that is differentiated itself goes out as it is.
+    Hooks may change it in place. What others hold too, the owner of foreign memory for instance, or what shares memory
+    within itself, goes out as an alias that gets memory of its own when that happens. A gradient that is differentiated
+    itself goes out as it is.
     """
     if h == 0:
         return wrap_optional(0)
     t = tensor(h)
-    alone = t.refs == 1 and storage(t.storage).refs == 1 and without_gaps(t)
+    s = storage(t.storage)
+    alone = t.refs == 1 and s.refs == 1 and s.owner == 0 and without_gaps(t)
     if alone or t.flags & REQUIRES_GRAD:
         retain(h)
         return wrap(h)
@@ -160,27 +164,41 @@ def take_changes(array, k, o):
         put(array, k, h)
 
 
+@native_inline
+def start_of(run):
+    """The time, if hooks are measured."""
+    return nanoseconds() if run[KEYS] != 0 else 0
+
+
+@native
+def note_time(run, i, start):
+    """Note how long hook `i` of a run took, if hooks are measured. OK or RAISED."""
+    keys = run[KEYS]
+    if keys == 0 or i >= py_list_size(keys):
+        return OK
+    took = py_integer(nanoseconds() - start)
+    answer = call_python(runtime().note_hook, 2, py_list_item(keys, i), took) if took != 0 else 0
+    for held in (took, answer):
+        if held != 0:
+            py_decref(held)
+    return OK if answer != 0 else RAISED
+
+
 @native
 def call_hook(run, i, n, a, b):
     """Call hook `i` of a run with one or two arguments and, if hooks are measured, note how long it took.
 
     The result, or zero with an exception set.
     """
-    keys = run[KEYS]
-    start = nanoseconds() if keys != 0 else 0
-    if runtime().tape != 0 and records_hooks():
-        result = call_python(runtime().record_hook, n + 1, hook_at(run, i), a, b)
+    start = start_of(run)
+    hook = hook_at(run, i)
+    if runtime().tape != 0 and records_hooks() and not is_native(hook):
+        result = call_python(runtime().record_hook, n + 1, hook, a, b)
     else:
-        result = call_python(hook_at(run, i), n, a, b, 0)
-    if keys != 0 and result != 0 and i < py_list_size(keys):
-        took = py_integer(nanoseconds() - start)
-        answer = call_python(runtime().note_hook, 2, py_list_item(keys, i), took) if took != 0 else 0
-        if took != 0:
-            py_decref(took)
-        if answer == 0:
-            py_decref(result)
-            return 0
-        py_decref(answer)
+        result = call_python(hook, n, a, b, 0)
+    if result != 0 and failed(note_time(run, i, start)):
+        py_decref(result)
+        return 0
     return result
 
 
@@ -221,16 +239,32 @@ def replace(array, k, hook, old, new):
 
 
 @native
-def run_tensor_hooks(hooks, lone, array, k):
-    """Run one tensor's hooks, as `begin_run` takes them, over gradient `k` of an array. OK or RAISED."""
+def run_tensor_hooks(hooks, lone, array, k, checks):
+    """Run one tensor's hooks, as `begin_run` takes them, over gradient `k` of an array. OK or RAISED.
+
+    `checks`: whether the pass looks for NaN. Native hooks need no object of the gradient.
+    """
     run = words(stack_small())
     count = begin_run(hooks, lone, run)
     if count <= 0:
         end_run(run)
         return count
     status = OK
-    gradient = gradient_object(array[k])
+    gradient = 0
     for i in range(count):
+        if is_native(hook_at(run, i)):
+            if gradient != 0:
+                py_decref(gradient)
+                gradient = 0
+            start = start_of(run)
+            status = run_over(hook_at(run, i), array, k, checks)
+            if not failed(status):
+                status = note_time(run, i, start)
+            if failed(status):
+                break
+            continue
+        if gradient == 0:
+            gradient = gradient_object(array[k])
         if gradient == 0:
             status = RAISED
             break
@@ -261,28 +295,29 @@ def fire_tensor_hooks(t):
     grads = words(t.grads)
     if n.variable != 0:
         hooks = leaf_hooks(n.variable, 0)
-        return run_held(hooks, 0, grads, 0) if hooks > 0 else hooks
+        return run_held(hooks, 0, grads, 0, t.flags & CHECK_NAN) if hooks > 0 else hooks
     if n.pyobj == 0 or node_object(n.pyobj).tensor_hooks == 0:
         return OK
     held = node_object(n.pyobj).tensor_hooks
     lone = node_object(n.pyobj).lone[OUTPUT_PLACE]
     if lone != 0 or not is_several(held):
-        return run_held(held, lone, grads, 0)
+        return run_held(held, lone, grads, 0, t.flags & CHECK_NAN)
     status = OK
     py_incref(held)
     for k in range(py_tuple_size(held)):
         pair = py_tuple_item(held, k)
         if not failed(status):
-            status = run_held(py_tuple_item(pair, 1), 0, grads, py_integer_value(py_tuple_item(pair, 0)))
+            output_nr = py_integer_value(py_tuple_item(pair, 0))
+            status = run_held(py_tuple_item(pair, 1), 0, grads, output_nr, t.flags & CHECK_NAN)
     py_decref(held)
     return status
 
 
 @native
-def run_held(hooks, lone, grads, k):
+def run_held(hooks, lone, grads, k, checks):
     """Run hooks whose dict might otherwise vanish meanwhile."""
     py_incref(hooks)
-    status = run_tensor_hooks(hooks, lone, grads, k)
+    status = run_tensor_hooks(hooks, lone, grads, k, checks)
     py_decref(hooks)
     return status
 
@@ -303,22 +338,48 @@ def tuple_of(array, n):
 
 
 @native
-def run_tuple_hooks(hooks, lone, array, n, others):
+def run_natives(run, count, array, n, checks):
+    """Run the hooks of a run that begins with native ones as far as these go, over all gradients of an array.
+
+    How many ran, or RAISED.
+    """
+    for i in range(count):
+        if not is_native(hook_at(run, i)):
+            return i
+        start = start_of(run)
+        if failed(run_over_all(hook_at(run, i), array, n, checks)) or failed(note_time(run, i, start)):
+            return RAISED
+    return count
+
+
+@native
+def run_tuple_hooks(hooks, lone, t, array, n, post):
     """Run node hooks, as `begin_run` takes them, over a tuple of gradients. OK or RAISED.
 
-    `others`, if not zero, is their second argument.
+    Those that run behind the derivative (`post`) get the gradients of the outputs besides. Native hooks that no other
+    one comes before need no objects.
     """
     run = words(stack_small())
     count = begin_run(hooks, lone, run)
     if count <= 0:
         end_run(run)
         return count
+    others = 0
+    n_native = run_natives(run, count, array, n, t.flags & CHECK_NAN)
+    if n_native < 0 or n_native == count:
+        end_run(run)
+        return OK if n_native == count else RAISED
     status = OK
     values = tuple_of(array, n)
+    if post != 0 and values != 0:
+        others = tuple_of(words(t.grads), t.n_grads if t.had_posts != 0 else 0)
+        if others == 0:
+            py_decref(values)
+            values = 0
     first = values
     if values != 0:
         py_incref(first)
-    for i in range(count):
+    for i in range(n_native, count):
         if values == 0:
             status = RAISED
             break
@@ -339,8 +400,9 @@ def run_tuple_hooks(hooks, lone, array, n, others):
         take_tuple(array, n, values, first)
     if values != 0:
         py_decref(values)
-    if first != 0:
-        py_decref(first)
+    for held in (first, others):
+        if held != 0:
+            py_decref(held)
     end_run(run)
     return status
 
@@ -404,7 +466,7 @@ def fire_pre_hooks(t):
     if hooks == 0:
         return OK
     py_incref(hooks)
-    status = run_tuple_hooks(hooks, node_object(o).lone[PRE_PLACE], words(t.grads), t.n_grads, 0)
+    status = run_tuple_hooks(hooks, node_object(o).lone[PRE_PLACE], t, words(t.grads), t.n_grads, 0)
     py_decref(hooks)
     return status
 
@@ -421,11 +483,7 @@ def fire_post_hooks(t):
         return OK
     lone = node_object(o).lone[POST_PLACE]
     py_incref(hooks)
-    others = tuple_of(words(t.grads), t.n_grads if t.had_posts != 0 else 0)
-    status = RAISED
-    if others != 0:
-        status = run_tuple_hooks(hooks, lone, words(t.results), t.n_results, others)
-        py_decref(others)
+    status = run_tuple_hooks(hooks, lone, t, words(t.results), t.n_results, 1)
     py_decref(hooks)
     return status
 
@@ -445,8 +503,18 @@ def fire_post_accumulate(t):
         end_run(run)
         return count
     status = OK
-    o = optional_object(leaf)
+    o = 0
     for i in range(count):
+        if is_native(hook_at(run, i)):
+            start = start_of(run)
+            status = run_over_leaf(hook_at(run, i), leaf)
+            if not failed(status):
+                status = note_time(run, i, start)
+            if failed(status):
+                break
+            continue
+        if o == 0:
+            o = optional_object(leaf)
         result = call_hook(run, i, 1, o, 0) if o != 0 else 0
         if result == 0:
             status = RAISED

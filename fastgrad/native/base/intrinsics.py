@@ -133,9 +133,9 @@ def caster(record: Record) -> Any:
 
 
 storage, tensor, node, task, slot, capture, opinfo, tape, _runtime = map(caster, RECORDS)
-tensor_object, node_object, handle_object, context_object, module_object, planned_object = map(
-    caster, python_types.OBJECTS
-)
+(
+    tensor_object, node_object, handle_object, context_object, module_object, planned_object, native_hook_object,
+) = map(caster, python_types.OBJECTS)  # fmt: skip
 planned_call, plan_head, plan_step = map(
     caster, (python_types.PLANNED_CALL, python_types.PLAN_HEAD, python_types.PLAN_STEP)
 )

@@ -113,6 +113,12 @@ class RuntimeCompiler(KernelCompiler):
         return self._compile_bytecode()
 
 
+class HookCompiler(KernelCompiler):
+    """The same for functions that users write, with all that Numba does."""
+
+    left_out: frozenset[Any] = frozenset()
+
+
 class NoaliasCompiler(KernelCompiler):
     """The same with a promise of the caller's: no two pointer arguments reach the same memory."""
 

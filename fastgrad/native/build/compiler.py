@@ -35,6 +35,17 @@ MANY = 1 << 20
 """New objects that are collected at once: the collector would walk over them once for each generation."""
 
 
+KERNEL = """
+declare i32 @{symbol}(ptr, ptr, i64)
+define void @fastgrad_{name}(i64 %frame) {{
+  %result = alloca ptr
+  %info = alloca ptr
+  %code = call i32 @{symbol}(ptr %result, ptr %info, i64 %frame)
+  ret void
+}}"""
+"""A kernel around a compiled function, which raises nothing."""
+
+
 @contextlib.contextmanager
 def _collector_off() -> Iterator[None]:
     """Without the garbage collector: what a compiler makes lives as long as it works, and looking at it takes time."""
@@ -49,8 +60,19 @@ def _collector_off() -> Iterator[None]:
             gc.enable()
 
 
+class UndefinedError(RuntimeError):
+    """A unit refers to a function that it is not to refer to, which is the argument."""
+
+
 @_collector_off()
-def compile_unit(name: str, exports: list[Export], *, options: dict[str, Any] | None = None) -> bytes:
+def compile_unit(
+    name: str,
+    exports: list[Export],
+    *,
+    options: dict[str, Any] | None = None,
+    wrapper: str = KERNEL,
+    refused: tuple[str, ...] = (),
+) -> bytes:
     """Compile `exports`, which are kernels, to one relocatable object file.
 
     Parameters
@@ -61,10 +83,14 @@ def compile_unit(name: str, exports: list[Export], *, options: dict[str, Any] | 
         What the unit provides, each under the symbol ``fastgrad_<name>``.
     options : dict, optional
         Numba options in place of those of the runtime (kernels allow contraction).
+    wrapper : str
+        What of each export leaves the unit, as LLVM IR.
+    refused : tuple of str
+        How names begin that the unit must not refer to.
     """
     machine = target_machine(*processors.host())
-    made = emit(optimised(name, exports, processors.host(), options=options), machine)
-    _check_symbols(made.undefined, name)
+    made = emit(optimised(name, exports, processors.host(), options=options, wrapper=wrapper), machine)
+    _check_symbols(made.undefined, name, refused)
     return made.code
 
 
@@ -74,11 +100,12 @@ def optimised(
     processor: processors.Processor,
     *,
     options: dict[str, Any] | None = None,
+    wrapper: str = KERNEL,
 ) -> llvm.ModuleRef:
     """The module of a unit for a processor, of which only the machine code is still to be made: see `compile_unit`."""
     symbols, functions = _lowered(exports, options or NATIVE)
     module = link(functions)
-    module.link_in(llvm.parse_assembly(_kernels(exports, symbols)))
+    module.link_in(llvm.parse_assembly(_kernels(exports, symbols, wrapper)))
     module.name = name
     optimise(module, target_machine(*processor), _settings(processor, kernels=True))
     return module
@@ -119,18 +146,8 @@ def _settings(processor: processors.Processor, *, kernels: bool) -> Settings:
     return Settings(*processor, kernels, frozenset(OUT_OF_LINE))
 
 
-_KERNEL = """
-declare i32 @{symbol}(ptr, ptr, i64)
-define void @fastgrad_{name}(i64 %frame) {{
-  %result = alloca ptr
-  %info = alloca ptr
-  %code = call i32 @{symbol}(ptr %result, ptr %info, i64 %frame)
-  ret void
-}}"""
-
-
-def _kernels(exports: list[Export], symbols: list[str]) -> str:
-    return "\n".join(_KERNEL.format(name=e.name, symbol=s) for e, s in zip(exports, symbols, strict=True))
+def _kernels(exports: list[Export], symbols: list[str], wrapper: str) -> str:
+    return "\n".join(wrapper.format(name=e.name, symbol=s) for e, s in zip(exports, symbols, strict=True))
 
 
 def _compile(export: Export, options: dict[str, Any]) -> tuple[str, Any]:
@@ -143,8 +160,10 @@ def _compile(export: Export, options: dict[str, Any]) -> tuple[str, Any]:
     return result.fndesc.llvm_func_name, result.library
 
 
-def _check_symbols(undefined: Iterable[str], name: str) -> None:
+def _check_symbols(undefined: Iterable[str], name: str, refused: tuple[str, ...] = ()) -> None:
     """Every function that the unit uses but does not hold must exist in the process: a call would crash."""
     for symbol in undefined:
+        if symbol.startswith(refused):
+            raise UndefinedError(symbol)
         if llvm.address_of_symbol(symbol) is None:
             raise RuntimeError(f"unit {name} refers to {symbol}, which is not to be found")

@@ -238,12 +238,23 @@ if TYPE_CHECKING:
     class ModuleBase:
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
+    class NativeHookBase:
+        _function: Any
+        _state: Any
+        _access: int
+        _rank: int
+        _op: int
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
     class Planned:
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 rt, _types = _load_runtime()
-TensorBase, NodeBase, HandleBase, ContextBase, SwitchBase, ModuleBase, Planned = _types  # type: ignore[misc]
+(  # type: ignore[misc]
+    TensorBase, NodeBase, HandleBase, ContextBase, SwitchBase, ModuleBase, Planned, NativeHookBase,
+) = _types  # fmt: skip
 
 
 def runtime_get(field: str, index: int = 0) -> int:

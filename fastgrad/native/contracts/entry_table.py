@@ -7,6 +7,7 @@ from fastgrad.native.contracts.entries import Entry, row
 
 _HOOKS, _FUNCTIONS = "backward.hook_dicts", "backward.custom_function"
 _NODES, _OPERATORS = "python.node_entries", "python.operator_slots"
+_NATIVE_HOOKS = "backward.native_hook_objects"
 _PASSES, _CONTEXTS, _MODULES = "backward.passes", "objects.contexts", "objects.modules"
 _DATA, _PLANS, _TAPES = "python.data", "python.plans", "python.tape_calls"
 _HANDLES, _COLLECTOR, _HELD, _ARGUMENTS = (
@@ -90,6 +91,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("hold_hooks", "node, index<n_out, dict", "count", _HOOKS),
     row("output_hooks", "tensor", "object", _HOOKS),
     row("leaf_hooks", "tensor, index<hooks", "object", f"{_HOOKS}:leaf_hook_dict"),
+    row("set_up_native_hook", "object, object, tensor?, tuple", "count", f"{_NATIVE_HOOKS}:set_up"),
     # custom functions, saved tensors
     row("boundary", "tuple", "object", "backward.boundary"),
     row("tensor_boundary", "tuple", "object", "backward.boundary"),
@@ -172,6 +174,10 @@ ENTRIES: tuple[Entry, ...] = (
     row("dealloc_planned", "int", "inner", _PLANS),
     row("traverse_planned", "int, int, int", "inner", _PLANS),
     row("clear_planned", "int", "inner", _PLANS),
+    row("call_native_hook", "int, int, int", "inner", _NATIVE_HOOKS),
+    row("dealloc_native_hook", "int", "inner", _NATIVE_HOOKS),
+    row("traverse_native_hook", "int, int, int", "inner", _NATIVE_HOOKS),
+    row("clear_native_hook", "int", "inner", _NATIVE_HOOKS),
     row("dealloc_tensor", "int", "inner", _COLLECTOR),
     row("traverse_tensor", "int, int, int", "inner", _COLLECTOR),
     row("clear_tensor", "int", "inner", _COLLECTOR),

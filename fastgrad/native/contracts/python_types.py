@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fastgrad.native.contracts.limits import N_DTYPES
 from fastgrad.native.contracts.record import Part, Record
 
 _HEADER = {"refcount": 1, "type": 1}
@@ -66,7 +67,22 @@ PLAN_KEY, PLAN_STEPS, PLAN_RESULT, PLAN_WARNINGS, PLAN_NAMES = range(5)
 """What a plan holds: bytes with the words of its key, bytes with its steps, the class of its result, the texts of its
 warnings or None; and what its key tells apart by identity."""
 
-OBJECTS = (TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT, CONTEXT_OBJECT, MODULE_OBJECT, PLANNED_OBJECT)
+NATIVE_HOOK_OBJECT = Record(
+    "native_hook_object", **_HEADER, dict=1, weaklist=1, function=1, state=1,
+    access=1, rank=1, constant=1, op=1, n_numbers=1, differentiable=1, state_dtype=1, state_numel=1, codes=N_DTYPES,
+)  # fmt: skip
+"""A hook that is compiled code, see Note [Native hooks] in `native.backward.native_hooks`. `state`: a tensor's object.
+`rank`: the dimensions that arrays have, or 0 for flat ones. `op`: of a hook over elements its op plus one, of which
+`n_numbers` operands are elements of the state. `codes`: by dtype the address of what is compiled, or 0."""
+READS, CHANGES, REPLACES, TAKES_LEAF = range(4)
+"""What a native hook does with an array: it reads it, it changes it in place, it writes another one, or it gets the
+elements of a leaf and of its gradient."""
+RECORDED, ON_DEVICE, WRONG_STATE, WRONG_RANK, NEEDS_LEAF, WRONG_CALL, NEVER_MADE, LEAF_HAS_NO_GRAD = range(8)
+"""Why a native hook refuses to run."""
+
+OBJECTS = (
+    TENSOR_OBJECT, NODE_OBJECT, HANDLE_OBJECT, CONTEXT_OBJECT, MODULE_OBJECT, PLANNED_OBJECT, NATIVE_HOOK_OBJECT,
+)  # fmt: skip
 NODE_FIELDS = (
     "tensor_hooks", "pres", "posts", "metadata",
     "function", "to_save", "dirty", "non_differentiable", "packed",
@@ -226,5 +242,14 @@ TYPES = (
     ObjectType(
         "Planned", PLANNED_OBJECT, "planned_slot", ("dealloc", "traverse", "clear", "descr_get", "repr"),
         (("__dictoffset__", T_PYSSIZET, "dict", READONLY),), True,
+    ),
+    ObjectType(
+        "NativeHookBase", NATIVE_HOOK_OBJECT, "native_hook_slot", ("dealloc", "traverse", "clear", "call"),
+        (
+            ("__dictoffset__", T_PYSSIZET, "dict", READONLY), ("_function", T_OBJECT, "function", READONLY),
+            ("_state", T_OBJECT, "state", READONLY), ("_access", T_LONGLONG, "access", READONLY),
+            ("_rank", T_LONGLONG, "rank", READONLY), ("_op", T_LONGLONG, "op", READONLY),
+        ),
+        True,
     ),
 )  # fmt: skip

@@ -271,6 +271,7 @@ CAPTURE_COPY = _reason(
     "operation not permitted when a stream is capturing: it copies between the host and a GPU, which has computed "
     "nothing yet; copy into tensors that the graph reads before replay(), and read results after it",
 )
+NATIVE_HOOK_RAISED = _reason(RuntimeError, "the native hook {code} raised {info}", "info:raised code:hook")
 STRAY_ADDRESS = _reason(
     RuntimeError,
     "word {word} of the frame of kernel {kernel} is no address in the memory of a tensor, or reaches out of it",

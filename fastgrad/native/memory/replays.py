@@ -28,14 +28,14 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import py_decref, py_integer
-from fastgrad.native.contracts.frame import FINE, NO_PROBABILITY_THERE
+from fastgrad.native.contracts.frame import FINE, HOOK_RAISED, NO_PROBABILITY_THERE
 from fastgrad.native.contracts.limits import N_DEVICES
 from fastgrad.native.contracts.records import (
     GRAPH_STALE,
     HOOK_CELL,
     PIECE,
 )
-from fastgrad.native.contracts.status import OK, RAISED, REPLAY_PROBABILITY, REPLAY_RANGE
+from fastgrad.native.contracts.status import NATIVE_HOOK_RAISED, OK, RAISED, REPLAY_PROBABILITY, REPLAY_RANGE
 from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.devices import (
     HOST,
@@ -214,6 +214,8 @@ def what_it_says(report):
         return OK
     if report.kind == NO_PROBABILITY_THERE:
         return fail(REPLAY_PROBABILITY)
+    if report.kind == HOOK_RAISED:
+        return fail(NATIVE_HOOK_RAISED, report.first, report.second)
     return fail(REPLAY_RANGE, report.first, report.second)
 
 

@@ -431,7 +431,9 @@ def run_hook(c, mine, key, hook):
         let_go(c.key)
         c.key = key
         py_incref(key)
-        if wants == 1:
+        if type_of(hook) == runtime().native_hook_type:  # it works on the result, whatever that is
+            new = call_python(hook, 2, c.module, c.result)
+        elif wants == 1:
             new = call_python(hook, 4, c.module, c.args, c.kwargs, c.result)
         else:
             new = call_python(hook, 3, c.module, c.args, c.result)

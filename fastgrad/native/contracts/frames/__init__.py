@@ -9,6 +9,7 @@ from fastgrad.native.contracts.frames import (
     filling,
     framed,
     fused,
+    hooks,
     indexing,
     losses,
     matrices,
@@ -36,7 +37,7 @@ FRAMES = (
     framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT, framed.NORM_FIXED_BACKWARD,
     norm_gradients.NORM_GRADIENTS, sorting.SORTING,
     recurrent.LSTM, recurrent.LSTM_BACKWARD, recurrent.GRU, recurrent.GRU_BACKWARD,
-    recurrent.RNN, recurrent.RNN_BACKWARD, fused.FUSED_ROWS,
+    recurrent.RNN, recurrent.RNN_BACKWARD, fused.FUSED_ROWS, hooks.HOOK,
 )  # fmt: skip
 
 __all__ = ["FLAT", "FRAMES", "INPLACE", "STRIDED"]
