@@ -198,7 +198,9 @@ def _divided_bytes(builder: Any, a: Any, b: Any) -> tuple[Any, Any]:
     whole = builder.call(truncated, [share])
     rest = builder.fsub(x, builder.fmul(whole, y))
     quotient = builder.select(by_zero, single(0), whole)
-    return builder.trunc(builder.fptoui(quotient, _I32), byte), builder.trunc(builder.fptoui(rest, _I32), byte)
+    return builder.trunc(builder.fptoui(quotient, _I32), byte), builder.trunc(
+        builder.fptoui(rest, _I32), byte
+    )
 
 
 _MATH: dict[str, Any] = {

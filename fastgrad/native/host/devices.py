@@ -170,7 +170,9 @@ def register_device(
     _errors[index] = error
     for field, address in routines._asdict().items():
         runtime_set("devices", address, index * DEVICE.words + DEVICE.fields[field][0])
-    runtime_set("registrations", next(_registrations))  # what plans know of names of devices is not so any more
+    runtime_set(
+        "registrations", next(_registrations)
+    )  # what plans know of names of devices is not so any more
     for new_device in _told:
         new_device(index)
 
