@@ -84,7 +84,7 @@ def representatives() -> list[tuple[str, int, int, tuple[str, ...]]]:
         everywhere = kernel.builder != "elementwise:build" or kernel.name in FORMULAS
         found.append((kernel.name, dtype, FLAT, ARCHITECTURES if everywhere else ("sm_90",)))
     found += [(name, FLOAT32, STRIDED, ARCHITECTURES) for name in STRIDES]
-    of_halves = [k for k in mine() if BFLOAT16 in k.dtypes and k.builder != "elementwise:build"]
+    of_halves = [k for k in mine() if k.takes(BFLOAT16, FIRST_GPU) and k.builder != "elementwise:build"]
     found += [(k.name, BFLOAT16, FLAT, ("sm_90",)) for k in of_halves]
     found += [(name, dtype, FLAT, ARCHITECTURES) for name in OF_HALVES for dtype in HALVES]
     found += [("where", dtype, STRIDED, ("sm_90",)) for dtype in HALVES]
