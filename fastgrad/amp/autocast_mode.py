@@ -79,7 +79,8 @@ class autocast(Mode):  # noqa: N801 - the name that PyTorch's users write
     ``cat`` and ``stack`` join tensors in the widest of their dtypes. On GPUs, exponentials, logarithms, powers, sums,
     softmax, norms and the normalisation of layers and groups run in float32 as well. Nothing happens to float64.
 
-    A context, which ``with ... as`` names, and a decorator of functions. The backward pass belongs outside; it runs in the dtypes of the forward.
+    A context, which ``with ... as`` names, and a decorator of functions. The backward pass belongs outside; it runs in
+    the dtypes of the forward.
 
     Parameters
     ----------
