@@ -126,7 +126,7 @@ def wrong(cell: tuple[str, int, int], found: list[Facts] | str) -> list[str]:
     return problems
 
 
-PARTS = 4  # of which none takes minutes
+PARTS = 6  # of which none takes minutes
 
 
 @needs_compiler
