@@ -80,6 +80,7 @@ from fastgrad.random import (
 from fastgrad.amp import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
 from fastgrad.serialization import load, save
 from fastgrad.cuda import OutOfMemoryError
+from fastgrad.cuda import amp as _amp  # noqa: F401 - `cuda.amp`
 from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 from fastgrad.warm import warmup
 

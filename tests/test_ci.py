@@ -21,6 +21,13 @@ def test_scripts_are_ones(script):
         assert script.read_text().startswith("#!/usr/bin/env bash\n")
 
 
+def test_what_runs_bodies_of_kernels_is_marked():
+    for path in (ROOT / "tests" / "cuda").glob("test_*.py"):
+        text = path.read_text("utf-8")
+        runs = re.search(r"\.simulator\b|^from (cuda_comparing|cuda_simulator) import", text, re.MULTILINE)
+        assert bool(runs) == ("pytestmark = pytest.mark.cudasim" in text), path.name
+
+
 def test_jobs_call_scripts_alone():
     for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
         commands = re.findall(r"^\s*-? ?run: (.+)$", workflow.read_text(), re.MULTILINE)

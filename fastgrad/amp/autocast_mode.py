@@ -79,7 +79,8 @@ class autocast(Mode):  # noqa: N801 - the name that PyTorch's users write
     ``cat`` and ``stack`` join tensors in the widest of their dtypes. On GPUs, exponentials, logarithms, powers, sums,
     softmax, norms and the normalisation of layers and groups run in float32 as well. Nothing happens to float64.
 
-    A context, and a decorator of functions. The backward pass belongs outside; it runs in the dtypes of the forward.
+    A context, which ``with ... as`` names, and a decorator of functions. The backward pass belongs outside; it runs in
+    the dtypes of the forward.
 
     Parameters
     ----------
@@ -130,6 +131,7 @@ class autocast(Mode):  # noqa: N801 - the name that PyTorch's users write
         self.fast_dtype = kind.dtype if dtype is None else dtype
         self._on = kind.modes[self.fast_dtype] if _is_on(device_type, self.fast_dtype, enabled) else 0
         self._off = kind.all & ~self._on
+        self._gives_self = 1
         return self
 
     def __init__(

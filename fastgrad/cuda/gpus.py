@@ -475,8 +475,13 @@ class Gpu:
         self.make_current()
         image = ctypes.create_string_buffer(made.code, len(made.code))
         name = ctypes.create_string_buffer(made.entry.encode())
-        module = self.driver.number("cuModuleLoadData", ctypes.addressof(image), kind=ctypes.c_void_p)
-        return self.driver.number("cuModuleGetFunction", module, ctypes.addressof(name), kind=ctypes.c_void_p)
+        module = ctypes.c_void_p(0)
+        code = self.driver.ask("cuModuleLoadData", ctypes.addressof(module), ctypes.addressof(image))
+        if code:
+            what = f"cuModuleLoadData of the kernel {made.entry}, compiled for {self.architecture}"
+            raise self.driver.error(code, what)
+        address = ctypes.addressof(name)
+        return self.driver.number("cuModuleGetFunction", module.value, address, kind=ctypes.c_void_p)
 
 
 def _encoded(items: tuple[str | int, ...], frame: Frame) -> int:

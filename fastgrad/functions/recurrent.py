@@ -7,6 +7,7 @@ from typing import Any
 
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.autocasting import lower_precision_on_gpus
 from fastgrad.functions.linalg import addmm, linear, mm
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import chunk, split, t
@@ -19,6 +20,7 @@ _LSTM_STATE, _LSTM_OUTPUT, _GRU_CANDIDATE, _GRU_STATE = (
 
 
 @public(method=False)
+@lower_precision_on_gpus
 def lstm_cell(
     input: Any, hx: Sequence[Any], w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> tuple[Any, Any]:
@@ -76,6 +78,7 @@ def lstm_cell(
 
 
 @public(method=False)
+@lower_precision_on_gpus
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """One step of a gated recurrent unit.
 
@@ -118,6 +121,7 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
 
 
 @public(method=False)
+@lower_precision_on_gpus
 def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """One step of a simple recurrent network: ``tanh(input @ w_ih^T + b_ih + hx @ w_hh^T + b_hh)`` (Elman 1990).
 
@@ -157,6 +161,7 @@ def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
 
 
 @public(method=False)
+@lower_precision_on_gpus
 def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """As `rnn_tanh_cell`, with ``max(x, 0)`` in place of the hyperbolic tangent."""
     _check("rnn_relu_cell", 1, input, hx, w_ih, w_hh)

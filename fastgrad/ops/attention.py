@@ -6,7 +6,7 @@ import math
 
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts import integers
-from fastgrad.native.contracts.element_types import WIDE
+from fastgrad.native.contracts.element_types import HALVES, WIDE
 from fastgrad.native.contracts.frames.attention import ATTENTION, ATTENTION_BACKWARD
 from fastgrad.native.contracts.ops import (
     KEEPS_FLOAT32,
@@ -31,7 +31,7 @@ from fastgrad.ops.vocabulary import m
 # gradients are recorded, all may lack the dimension of heads.
 attention = Op(
     "scaled_dot_product_attention", STRUCTURED, ("q", "k", "v", "mask?"), integers.ATTENTION.names, edges=3, n_out=2,
-    kernel=Kernel("attention", "attention:build", frame=ATTENTION, dtypes=WIDE, backward=False),
+    kernel=Kernel("attention", "attention:build", frame=ATTENTION, dtypes=WIDE, gpu_dtypes=HALVES, backward=False),
     forward=SHAPE_ATTENTION,
     flags=ONE_DIFFERENTIABLE | KEEPS_FLOAT32, node="ScaledDotProductFlashAttentionForCpuBackward0",
     saved_as="query key value attn_mask -> output logsumexp",
@@ -39,9 +39,11 @@ attention = Op(
 attention_backward = Op(
     "scaled_dot_product_attention_backward", STRUCTURED, ("g", "q", "k", "v", "mask?", "y", "y1"),
     integers.ATTENTION.names,
-    kernel=Kernel("attention_backward", "attention:build", frame=ATTENTION_BACKWARD, dtypes=WIDE, backward=True),
+    kernel=Kernel(
+        "attention_backward", "attention:build", frame=ATTENTION_BACKWARD, dtypes=WIDE, gpu_dtypes=HALVES, backward=True
+    ),
     forward=SHAPE_ATTENTION_BACKWARD,
-    n_out=3, flags=NOT_DIFFERENTIABLE | TAKES_FLOAT32,
+    n_out=3, flags=NOT_DIFFERENTIABLE | TAKES_FLOAT32, statistics=("y1",),
 )  # fmt: skip
 
 

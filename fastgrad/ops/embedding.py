@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.element_types import FLOATS, WIDE
+from fastgrad.native.contracts.element_types import FLOATS, HALVES, WIDE
 from fastgrad.native.contracts.frames.framed import EMBEDDING, EMBEDDING_BACKWARD, ROWS_OF
 from fastgrad.native.contracts.ops import FLOAT_ONLY, SHAPE_FRAMED, STRUCTURED
 from fastgrad.ops.call import invoke
@@ -19,7 +19,9 @@ embedding = Op(
 embedding_backward = Op(
     "embedding_backward", STRUCTURED, ("v", "indices", "factors?"),
     (*EMBEDDING_BACKWARD.names_of("integers"), "*outputs"),
-    kernel=Kernel("embedding_backward", "embedding:collect", frame=EMBEDDING_BACKWARD, dtypes=WIDE),
+    kernel=Kernel(
+        "embedding_backward", "embedding:collect", frame=EMBEDDING_BACKWARD, dtypes=WIDE, gpu_dtypes=HALVES
+    ),
     forward=SHAPE_FRAMED, flags=FLOAT_ONLY,
     node="EmbeddingDenseBackwardBackward0", edges=1,
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts import integers
-from fastgrad.native.contracts.element_types import FLOATS, WIDE
+from fastgrad.native.contracts.element_types import FLOATS, HALVES, WIDE
 from fastgrad.native.contracts.frames.losses import NLL, NLL_BACKWARD, PROBABILITIES
 from fastgrad.native.contracts.ops import (
     FIRST,
@@ -36,8 +36,10 @@ probabilities = Op(
 
 PAIR = "self target"  # PyTorch's names of what losses of two tensors take
 
-_NLL = Kernel("nll_loss", "losses:nll", frame=NLL, dtypes=WIDE)
-_NLL_BACKWARD = Kernel("nll_loss_backward", "losses:nll_backward", frame=NLL_BACKWARD, dtypes=WIDE)
+_NLL = Kernel("nll_loss", "losses:nll", frame=NLL, dtypes=WIDE, gpu_dtypes=HALVES)
+_NLL_BACKWARD = Kernel(
+    "nll_loss_backward", "losses:nll_backward", frame=NLL_BACKWARD, dtypes=WIDE, gpu_dtypes=HALVES
+)
 
 
 def _nll(suffix, node):
@@ -51,7 +53,7 @@ def _nll(suffix, node):
     back = Op(
         f"nll_loss_backward{suffix}", STRUCTURED, ("v", "x", "target", "weight?", "total"),
         (*integers.CLASS_LOSS.names, "*target"), edges=2, kernel=_NLL_BACKWARD, forward=SHAPE_NLL_BACKWARD,
-        node=f"{node}BackwardBackward0", flags=TAKES_FLOAT32,
+        node=f"{node}BackwardBackward0", flags=TAKES_FLOAT32, statistics=("total",),
     )  # fmt: skip
 
     @loss.vjp("x")

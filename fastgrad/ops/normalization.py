@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import functools
 
-from fastgrad.native.contracts.element_types import WIDE
+from fastgrad.native.contracts.element_types import HALVES, WIDE
 from fastgrad.native.contracts.frames.framed import (
     NORM,
     NORM_BACKWARD,
@@ -101,6 +101,7 @@ def _op(name, inputs, kernel, node, edges=None, n_out=1, saved_as=""):
     return Op(
         name, STRUCTURED, inputs, (*integers, "*outputs"), kernel=kernel, forward=SHAPE_NORM, flags=flags,
         n_out=n_out, node=node, edges=edges, saved_as=saved_as,
+        statistics=tuple(name for name in inputs if name in STATISTICS),
     )  # fmt: skip
 
 
@@ -326,7 +327,7 @@ ROWS, UNCENTRED, CHANNELS = _Space(2, True), _Space(2, False), _Space(0, True)
 
 
 def _kernel(name, builder, frame, module="normalization", **options):
-    return Kernel(name, f"{module}:{builder}", frame=frame, dtypes=WIDE, **options)
+    return Kernel(name, f"{module}:{builder}", frame=frame, dtypes=WIDE, gpu_dtypes=HALVES, **options)
 
 
 _of_gradients = functools.partial(_kernel, module="norm_gradients")
@@ -359,7 +360,7 @@ def _all_at_once(op, names, kernel):
     by = Op(
         f"{op.name}_gradients", STRUCTURED, ("v", "x", "weight", *KEPT), op.attrs, kernel=kernel,
         forward=SHAPE_NORM_GRADIENTS, n_out=len(names),
-        flags=FLOAT_ONLY | NOT_DIFFERENTIABLE | TAKES_FLOAT32 | KEEPS_FLOAT32,
+        flags=FLOAT_ONLY | NOT_DIFFERENTIABLE | TAKES_FLOAT32 | KEEPS_FLOAT32, statistics=KEPT,
     )  # fmt: skip
     op.joint_where_all(*names[:2], by=by)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts import integers
-from fastgrad.native.contracts.element_types import WIDE, WIDE_NUMBERS, WITHOUT_HALVES
+from fastgrad.native.contracts.element_types import HALVES, WIDE, WIDE_NUMBERS, WITHOUT_HALVES
 from fastgrad.native.contracts.frames.windows import (
     FROM_PLACES,
     MAX_POOLING,
@@ -32,7 +32,7 @@ from fastgrad.ops.shape import zeros_of
 
 
 def _kernel(name, frame, dtypes=WIDE_NUMBERS, **options):
-    return Kernel(name, "pool:build", frame=frame, dtypes=dtypes, **options)
+    return Kernel(name, "pool:build", frame=frame, dtypes=dtypes, gpu_dtypes=HALVES, **options)
 
 
 # --- maxima ----------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ PAD_MODES = ("constant", "reflect", "replicate", "circular")
 
 pad = Op(
     "pad", STRUCTURED, ("x",), (*integers.PADDED.names, "*padded"),
-    kernel=Kernel("pad", "pool:pad", frame=PADDING, dtypes=WITHOUT_HALVES), forward=SHAPE_PAD,
+    kernel=Kernel("pad", "pool:pad", frame=PADDING, dtypes=WITHOUT_HALVES, gpu_dtypes=HALVES), forward=SHAPE_PAD,
     node="ConstantPadNdBackward0",
 )  # fmt: skip
 pad_backward = Op(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by name)
 from fastgrad.native.contracts import integers
-from fastgrad.native.contracts.element_types import BOOL, WIDE, WITHOUT_HALVES
-from fastgrad.native.contracts.frame import SUMMED
+from fastgrad.native.contracts.element_types import BOOL, HALVES, WIDE, WITHOUT_HALVES
+from fastgrad.native.contracts.frame import COMPUTED, SUMMED
 from fastgrad.native.contracts.frames import reductions
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
+    HALVES_ON_GPUS,
     IN_FLOAT32,
     NOT_DIFFERENTIABLE,
     NOT_EMPTY,
@@ -41,14 +42,19 @@ def _dtypes(flags):
     return WIDE if flags & FLOAT_ONLY else WITHOUT_HALVES
 
 
-def _elements(flags):
-    """What a kernel's results are, where they do not have its dtype."""
+def _elements(flags, reduced=False):
+    """What a kernel's results are, where they do not have its dtype.
+
+    Sums over blocks are added up in a second launch, and rounded behind it.
+    """
     if flags & OUT_BOOL:
         return {"out": BOOL}
-    return {"out": SUMMED} if flags & ACCUMULATES_INT else {}
+    if flags & ACCUMULATES_INT:
+        return {"out": SUMMED}
+    return {"out": COMPUTED} if reduced and flags & FLOAT_ONLY else {}
 
 
-def reduction_kernel(name, dtypes, elements=None):
+def reduction_kernel(name, dtypes, elements=None, gpu_dtypes=()):
     """The kernel of a reduction over any dimensions."""
     return Kernel(
         name,
@@ -56,12 +62,13 @@ def reduction_kernel(name, dtypes, elements=None):
         frame=reductions.REDUCTION,
         elements=elements or {},
         dtypes=dtypes,
+        gpu_dtypes=gpu_dtypes,
         reduction=name,
     )
 
 
 def _reduction(name, flags=0, node=None):
-    kernel = reduction_kernel(name, _dtypes(flags), _elements(flags))
+    kernel = reduction_kernel(name, _dtypes(flags), _elements(flags, True), HALVES)
     return Op(
         name, REDUCTION, ("x",), (*integers.REDUCED.names, "*dims"), kernel=kernel, flags=flags, node=node
     )
@@ -70,16 +77,17 @@ def _reduction(name, flags=0, node=None):
 def _rowwise(name, inputs=("x",), flags=0):
     frame = reductions.REDUCED_ROWS if flags & REDUCES else reductions.ROWS
     kernel = Kernel(
-        name, "rows:build", frame=frame, elements=_elements(flags), dtypes=_dtypes(flags), row=name
-    )
+        name, "rows:build", frame=frame, elements=_elements(flags), dtypes=_dtypes(flags), gpu_dtypes=HALVES, row=name
+    )  # fmt: skip
     return Op(name, ROWWISE, inputs, integers.OF_ROWS.names, kernel=kernel, flags=flags)
 
 
 def _extremes(best, smallest):
     """The ops that give the place of the extreme value of each row, and value and place, by one kernel."""
     kernel = Kernel(
-        f"{best}_dim", "extremes:build", frame=reductions.EXTREMES, dtypes=WITHOUT_HALVES, smallest=smallest
-    )
+        f"{best}_dim", "extremes:build", frame=reductions.EXTREMES, dtypes=WITHOUT_HALVES, gpu_dtypes=HALVES,
+        smallest=smallest,
+    )  # fmt: skip
     arg = Op(
         f"arg{best}", STRUCTURED, ("x",), integers.OF_ROWS.names, kernel=kernel, forward=SHAPE_EXTREMES,
         flags=NOT_DIFFERENTIABLE,
@@ -105,7 +113,7 @@ reduce_like = Op(
     ("x",),
     (*integers.REDUCED_AGAIN.names, "*spread"),
     forward=SHAPE_REDUCE_LIKE,
-    flags=IN_FLOAT32,
+    flags=IN_FLOAT32 | HALVES_ON_GPUS,
     node="SumBackward1",
 )
 mean_like = Op(
@@ -114,7 +122,7 @@ mean_like = Op(
     ("x",),
     (*integers.REDUCED_AGAIN.names, "*spread"),
     forward=SHAPE_REDUCE_LIKE,
-    flags=IN_FLOAT32,
+    flags=IN_FLOAT32 | HALVES_ON_GPUS,
     node="MeanBackward1",
 )
 expand_back = Op(

@@ -103,6 +103,8 @@ class Op:
         saved behind the inputs.
     derivatives : str, optional
         The inputs in the order in which derivatives are computed, by PyTorch's names, where it is not alphabetical.
+    statistics : tuple of str
+        Inputs that are float32 where others are halves, because an op that `KEEPS_FLOAT32` has made them.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class Op:
         called: str = "",
         saved_as: str = "",
         derivatives: str = "",
+        statistics: tuple[str, ...] = (),
     ) -> None:
         if len(OPS) >= MAX_OPS:
             raise RuntimeError(f"op table is full ({MAX_OPS} entries)")
@@ -139,6 +142,7 @@ class Op:
         self.facts = {
             "kind": kind, "n_out": n_out, "flags": flags, "kernel": kernel.id if kernel else 0,
             "dtype_rule": dtype_rule, "forward": forward,
+            "statistics": sum(1 << self.inputs.index(name) for name in statistics),
         }  # fmt: skip
         self.n_out = n_out
         self.edges = edges
@@ -204,7 +208,7 @@ class Op:
             dtype_rule=self.facts["dtype_rule"], edges=self._read("n_in", 0) if edges is None else edges,
             called=self.called, saved_as=self.saved_as, derivatives=self.derivatives,
         )  # fmt: skip
-        for field in ("least", "optional"):
+        for field in ("least", "optional", "statistics"):
             other._write(field, self._read(field, 0))
         other.recorded = {k: by for k, by in self.recorded.items() if k in self.rules}
         other.rules = {k: rule for k, rule in self.rules.items() if edges is None or k < edges}

@@ -7,6 +7,7 @@ from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.frames import filling, matrices
 from fastgrad.native.contracts.ops import (
     EVERY_GRADIENT,
+    HALVES_ON_GPUS,
     IN_FLOAT32,
     NOT_DIFFERENTIABLE,
     SHAPE_CAST,
@@ -69,8 +70,9 @@ cast = Op(
 cast.identity("x")  # the sweep casts a gradient to the dtype of its input
 
 sum_to = Op(
-    "sum_to", STRUCTURED, ("x",), ("*target",), forward=SHAPE_SUM_TO, flags=IN_FLOAT32, node="SumBackward1"
-)
+    "sum_to", STRUCTURED, ("x",), ("*target",), forward=SHAPE_SUM_TO, flags=IN_FLOAT32 | HALVES_ON_GPUS,
+    node="SumBackward1",
+)  # fmt: skip
 expand_to = Op(
     "expand_to", VIEW, ("x",), ("*target",), forward=VIEW_EXPAND_TO, node="ExpandBackward0", called="expand"
 )

@@ -444,6 +444,8 @@ class FakeDriver(Captures, Driver):
         """The CPU's kernel behind the interface of a GPU's."""
         if kernel.name.startswith("convolution"):
             return self.simulator(kernel, dtype, layout_class, architecture)  # the CPU's has other stages
+        if not kernel.takes(dtype) and kernel.name not in CALLS:  # a GPU's kernel alone takes halves
+            return self.simulator(kernel, dtype, layout_class, architecture)
         if kernel.name in CALLS and not (CALLS[kernel.name] == A_PRODUCT and dtype not in FLOATS):
             return built(kernel, dtype, layout_class, architecture)
         run = _KERNEL(compile_kernel(kernel, dtype, layout_class))

@@ -11,6 +11,8 @@ import fastgrad as fg
 import fastgrad.nn.functional as F
 from tests.cuda.fake_driver import FakeDriver, attached
 
+pytestmark = pytest.mark.cudasim
+
 
 @pytest.fixture(scope="module")
 def driver():

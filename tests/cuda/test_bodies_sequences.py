@@ -12,6 +12,8 @@ import fastgrad.nn.functional as F
 from fastgrad.nn.utils.rnn import pack_padded_sequence
 from tests.cuda.fake_driver import FakeDriver, attached
 
+pytestmark = pytest.mark.cudasim
+
 
 @pytest.fixture(scope="module")
 def driver():

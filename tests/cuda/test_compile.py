@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cuda_compiling import Facts, compiled
 
@@ -25,8 +26,10 @@ from fastgrad.native.contracts.element_types import (
     HALVES,
     INT32,
     SUPPORTED_DTYPES,
+    UINT8,
 )
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
+from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.ops.kernel_table import KERNELS
 
 ROWS = {kernel.name: kernel for kernel in KERNELS}
@@ -69,6 +72,7 @@ FORMULAS = (
     "bitwise_not",
 )
 OF_HALVES = ("exp", "copy_from_9")
+OF_BYTES = ("floor_divide", "remainder")  # sixteen in a thread
 STRIDES = ("assign", "exp", "add", "where", "clamp", "clamp_dx", "copy_from_8", "copy_from_0", "lstm_state")
 
 
@@ -80,16 +84,17 @@ def representatives() -> list[tuple[str, int, int, tuple[str, ...]]]:
         everywhere = kernel.builder != "elementwise:build" or kernel.name in FORMULAS
         found.append((kernel.name, dtype, FLAT, ARCHITECTURES if everywhere else ("sm_90",)))
     found += [(name, FLOAT32, STRIDED, ARCHITECTURES) for name in STRIDES]
-    of_halves = [k for k in mine() if BFLOAT16 in k.dtypes and k.builder != "elementwise:build"]
+    of_halves = [k for k in mine() if k.takes(BFLOAT16, FIRST_GPU) and k.builder != "elementwise:build"]
     found += [(k.name, BFLOAT16, FLAT, ("sm_90",)) for k in of_halves]
     found += [(name, dtype, FLAT, ARCHITECTURES) for name in OF_HALVES for dtype in HALVES]
     found += [("where", dtype, STRIDED, ("sm_90",)) for dtype in HALVES]
     found += [(name, dtype, INPLACE, ("sm_90",)) for name in ("add", "where") for dtype in (BOOL, FLOAT32)]
+    found += [(name, UINT8, form, ARCHITECTURES) for name in OF_BYTES for form in (FLAT, STRIDED)]
     return found
 
 
 def everything(dtype: int) -> list[tuple[str, int, int, tuple[str, ...]]]:
-    return [(k.name, d, form, ("sm_90",)) for k in mine() for d, form in k.cells() if d == dtype]
+    return [(k.name, d, form, ("sm_90",)) for k in mine() for d, form in k.cells(FIRST_GPU) if d == dtype]
 
 
 def may_have_doubles(kernel) -> bool:
@@ -121,7 +126,7 @@ def wrong(cell: tuple[str, int, int], found: list[Facts] | str) -> list[str]:
     return problems
 
 
-PARTS = 4  # of which none takes minutes
+PARTS = 6  # of which none takes minutes
 
 
 @needs_compiler
@@ -160,6 +165,25 @@ def test_without_an_instruction_bfloat16_is_rounded_by_integers():
     ptx, found = conversions("exp", BFLOAT16, "sm_75")
     assert not found
     assert not re.search(r"\.extern \.func|\.local|\bcall", ptx)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", OF_BYTES)
+def test_bytes_are_divided_by_a_reciprocal(name):
+    from fastgrad.kernels.cuda.assemble import assembled
+
+    ptx = assembled(ROWS[name], UINT8, FLAT, "sm_90").ptx
+    assert "rcp.approx.ftz.f32" in ptx
+    assert not re.search(r"\b(div|rem)\.", ptx)
+
+
+@pytest.mark.parametrize("off", [-2, -1, 0, 1, 2])
+def test_a_reciprocal_that_is_a_little_wrong_divides_bytes_exactly(off):
+    a, b = np.arange(256)[:, None], np.arange(1, 256)[None]
+    reciprocal = np.float32(1) / b.astype(np.float32)
+    reciprocal += off * np.spacing(reciprocal)
+    whole = np.trunc((a.astype(np.float32) + np.float32(0.5)) * reciprocal)
+    np.testing.assert_array_equal(whole, a // b)
 
 
 @needs_compiler

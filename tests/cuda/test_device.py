@@ -115,6 +115,14 @@ def test_what_the_driver_says_is_raised_once(driver):
     assert x.exp().tolist() == pytest.approx([np.e] * 3)
 
 
+def test_a_kernel_that_the_driver_cannot_load_is_named(driver):
+    x = fg.ones(3, device="cuda")
+    driver.says["cuModuleLoadData"] = [209]
+    with pytest.raises(RuntimeError, match=r"driver says of 209 .*of the kernel .+, compiled for sm_90"):
+        F.softmax(x.double(), 0)
+    assert F.softmax(x.double(), 0).tolist() == [1 / 3] * 3
+
+
 def test_a_failed_step_leaves_no_gradient_and_no_leak(driver):
     x = fg.ones(3, device="cuda", requires_grad=True)
     before = debug.live()

@@ -87,6 +87,12 @@ def test_elements_go_to_the_gpu_and_back_as_they_are(driver, half):
 
 # --- autocast --------------------------------------------------------------------------------------------------
 
+
+def _gates(a, count: int):
+    """Weights of a cell of float32, for inputs and for states."""
+    return [fg.tensor(numbers(4 * count, 4, seed=seed), device=a.device) for seed in range(2)]
+
+
 # What functions of a, a half, and x of float32 give, by PyTorch's lists for CUDA.
 FAST = {
     "mm": lambda a, x: a @ x,
@@ -97,6 +103,10 @@ FAST = {
     "linear": lambda a, x: F.linear(a, x, x[0]),
     "attention": lambda a, x: F.scaled_dot_product_attention(a[None, None], x[None, None], a[None, None]),
     "prelu": lambda a, x: F.prelu(a, x[0, :1]),
+    "lstm_cell": lambda a, x: fg.lstm_cell(x, (x, x), *_gates(a, 4))[0] * a,
+    "gru_cell": lambda a, x: fg.gru_cell(a, x, *_gates(a, 3)),
+    "rnn_tanh_cell": lambda a, x: fg.rnn_tanh_cell(a, x, x, x),
+    "rnn_relu_cell": lambda a, x: fg.rnn_relu_cell(a, x, x, x),
 }
 EXACT = {
     "exp": lambda a, x: a.exp(),

@@ -4,7 +4,8 @@ A warp has a query and goes through the keys, `TILE` at a time, of which each of
 largest score and the sum of exponentials so far and rescales what it has when a later tile has a larger score. The
 queries of a block share their keys, which stand in the block's memory, `TILE` of their elements at a time. The backward
 pass computes the weights anew; there a warp has a query, or a key and goes through the queries. So each gradient is
-added up by one warp, in one order. A query to which the mask leaves no key gives zeros.
+added up by one warp, in one order. It is added up in memory, which is float32 where operands are halves. A query to
+which the mask leaves no key gives zeros.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from fastgrad.kernels.cuda.device import (
 )
 from fastgrad.kernels.cuda.places import split
 from fastgrad.kernels.cuda.teams import WARPS, folding_one, plain_sum
+from fastgrad.native.contracts.element_types import computed_in
 
 THREADS = 256
 TILE = WARP
@@ -90,8 +92,9 @@ def _weighing(element: Element) -> Any:
 
 
 def _forward(target: Target, dtype: int, threads: int) -> Any:
-    e, warps = target.elements[dtype], threads // WARP
-    load, store, get, zero, one = e.load, e.store, e.get, e.constant(0), e.constant(1)
+    e, sums, warps = target.elements[dtype], target.elements[computed_in(dtype)], threads // WARP
+    load, load_sum, store_sum = e.load, sums.load, sums.store
+    get, zero, one = e.get, e.constant(0), e.constant(1)
     exp, log, maximum, nothing, infinite = (
         e.math.exp, e.math.log, e.math.maximum, e.constant(-np.inf), e.constant(np.inf),
     )  # fmt: skip
@@ -129,19 +132,19 @@ def _forward(target: Target, dtype: int, threads: int) -> Any:
                 column = min(c + lane, f.width - 1)
                 value = weigh(weight, f.v, at_v + j * f.v.row, f.keys - j, column)
                 if i < f.queries and c + lane < f.width:
-                    before = load(f.out.data, at_o + column) * factor if j > 0 else zero
-                    store(f.out.data, at_o + column, before + value)
+                    before = load_sum(f.out.data, at_o + column) * factor if j > 0 else zero
+                    store_sum(f.out.data, at_o + column, before + value)
                 c += TILE
             j += TILE
         if i < f.queries:
             scale = where(total == zero, zero, one / total)
             c = lane
             while c < f.width:
-                store(f.out.data, at_o + c, load(f.out.data, at_o + c) * scale)
+                store_sum(f.out.data, at_o + c, load_sum(f.out.data, at_o + c) * scale)
                 c += TILE
             if lane == 0:
                 kept = where(total == zero, infinite, best + log(total))
-                store(f.lse, (b * f.heads + h) * f.queries + i, kept)
+                store_sum(f.lse, (b * f.heads + h) * f.queries + i, kept)
 
     return _each(query, e.shared(TILE * PITCH), warps)
 
@@ -163,9 +166,9 @@ def _each(query: Any, room: Any, warps: int) -> Any:
 # --- backward --------------------------------------------------------------------------------------------------
 
 
-def _adding(element: Element) -> Any:
+def _adding(element: Element, sums: Element) -> Any:
     """A function that adds rows, weighed, to a row of a gradient, or begins it where that is `fresh`."""
-    load, store, zero, weigh = element.load, element.store, element.constant(0), _weighing(element)
+    load, store, zero, weigh = sums.load, sums.store, sums.constant(0), _weighing(element)
 
     def add(f, operand, weight, at, count, grad, to, scale, fresh, there):
         lane, c = np.int64(thread() % WARP), np.int64(0)
@@ -182,9 +185,9 @@ def _adding(element: Element) -> Any:
 
 def _query_gradient(target: Target, dtype: int, threads: int) -> Any:
     """``query(f, shared, also, b, h, first)``: the gradients of some queries, one by each warp."""
-    e, warps = target.elements[dtype], threads // WARP
-    load, get, cast, zero, exp = e.load, e.get, e.constant, e.constant(0), e.math.exp
-    tile, score, add = _tile(e, warps), _counted(e), _adding(e)
+    e, sums, warps = target.elements[dtype], target.elements[computed_in(dtype)], threads // WARP
+    load, load_lse, get, cast, zero, exp = e.load, sums.load, e.get, e.constant, e.constant(0), e.math.exp
+    tile, score, add = _tile(e, warps), _counted(e), _adding(e, sums)
     fold_sum = folding_one(target, plain_sum, dtype, threads)
 
     def inner(f, at_g, at_o, lane):
@@ -205,7 +208,7 @@ def _query_gradient(target: Target, dtype: int, threads: int) -> Any:
             rows_of(f.grad_q, b, h) + own * f.grad_q.row,
         )
         delta = inner(f, at_g, rows_of(f.out, b, h) + own * f.out.row, lane)
-        lse, j = load(f.lse, (b * f.heads + h) * f.queries + own), np.int64(0)
+        lse, j = load_lse(f.lse, (b * f.heads + h) * f.queries + own), np.int64(0)
         last = min(f.keys, first + warps) if f.causal != 0 else f.keys
         while j < last:
             product, other, c = zero, zero, np.int64(0)
@@ -232,9 +235,9 @@ def _query_gradient(target: Target, dtype: int, threads: int) -> Any:
 
 def _key_gradient(target: Target, dtype: int, threads: int) -> Any:
     """``key(f, rooms, b, group, first)``: the gradients of some keys and values, one by each warp."""
-    e, warps = target.elements[dtype], threads // WARP
-    load, get, cast, zero, exp = e.load, e.get, e.constant, e.constant(0), e.math.exp
-    tile, score, add = _tile(e, warps), _counted(e), _adding(e)
+    e, sums, warps = target.elements[dtype], target.elements[computed_in(dtype)], threads // WARP
+    load, load_lse, get, cast, zero, exp = e.load, sums.load, e.get, e.constant, e.constant(0), e.math.exp
+    tile, score, add = _tile(e, warps), _counted(e), _adding(e, sums)
 
     def products(f, rooms, b, h, i, at_k, at_v, lane):
         """Of this thread's query: the products with key, of gradient and value, and of gradient and result."""
@@ -269,7 +272,7 @@ def _key_gradient(target: Target, dtype: int, threads: int) -> Any:
             while i < f.queries:
                 product, other = products(f, rooms, b, h, i, at_k, at_v, lane)
                 row = min(i + lane, f.queries - 1)
-                lse = load(f.lse, (b * f.heads + h) * f.queries + row)
+                lse = load_lse(f.lse, (b * f.heads + h) * f.queries + row)
                 weight = exp(score(f, product, b, h, i + lane, own) - lse)
                 at, count = rows_of(f.grad_out, b, h) + i * f.grad_out.row, f.queries - i
                 add(f, f.grad_out, weight, at, count, f.grad_v, to_v, cast(1), fresh, there)

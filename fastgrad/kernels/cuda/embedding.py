@@ -10,7 +10,7 @@ from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.collecting import PLACES, collecting
 from fastgrad.kernels.cuda.device import WARP, Target, block, thread
 from fastgrad.kernels.cuda.reports import checking, reporting
-from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.element_types import INT64, computed_in
 
 THREADS = 256
 
@@ -46,7 +46,8 @@ def collect(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
     That is done for some of the columns.
     """
     e, index_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
-    load, store, zero, fits = e.load, e.store, e.constant(0), checking(target)
+    load, sums, zero, fits = e.load, target.elements[computed_in(dtype)], e.constant(0), checking(target)
+    load_sum, store_sum = sums.load, sums.store
 
     def place_of(f, line, i):
         k = index_of(f.indices.data, i)
@@ -57,7 +58,7 @@ def collect(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
         while j < end:
             to, g = place * f.width + j, load(f.grad.data, i * f.width + j)
             g = load(f.factors.data, i) * g if f.factors.data != 0 else g
-            store(f.out, to, load(f.out, to) + g)
+            store_sum(f.out, to, load_sum(f.out, to) + g)
             j += threads
 
     core = collecting(target, place_of, add, threads)
@@ -71,7 +72,7 @@ def collect(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
         while row < end:
             j = f.first + thread()
             while j < f.first + f.columns:
-                store(f.out, row * f.width + j, zero)
+                store_sum(f.out, row * f.width + j, zero)
                 j += threads
             row += 1
         core(f, np.int64(0), f.indices.numel, first)

@@ -15,7 +15,7 @@ from fastgrad.kernels.cuda.device import Target, block, thread
 from fastgrad.kernels.cuda.places import part_of, split
 from fastgrad.kernels.cuda.reports import checking, doubting
 from fastgrad.kernels.cuda.teams import TOGETHER, added, sums, whole
-from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.element_types import INT64, computed_in
 from fastgrad.native.contracts.frames.losses import EACH, MEAN
 
 THREADS = 512
@@ -27,6 +27,7 @@ def nll(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int
     """``-w[y] * x[y]``, each, summed, or summed and divided by the total weight."""
     e, class_of, fits = target.elements[dtype], target.elements[INT64].load, checking(target)
     load, store, zero, one = e.load, e.store, e.constant(0), e.constant(1)
+    store_total = target.elements[computed_in(dtype)].store
     fold = sums(target, dtype, threads)
 
     def weighed(f, i):
@@ -59,7 +60,7 @@ def nll(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int
         if thread() == 0:
             weight = whole(weights, lost_weights)
             loss = whole(total, lost)
-            store(f.total, 0, weight)
+            store_total(f.total, 0, weight)
             if f.reduction != EACH:
                 store(f.loss, 0, loss / weight if f.reduction == MEAN else loss)
 
@@ -76,10 +77,11 @@ def nll_backward(kernel: Any, dtype: int, layout_class: int, target: Target, thr
     """``-w[y] * g`` at the targets, zero elsewhere: each element is written once."""
     e, class_of, fits = target.elements[dtype], target.elements[INT64].load, checking(target)
     load, store, zero, one, per_block = e.load, e.store, e.constant(0), e.constant(1), threads * 4
+    load_total = target.elements[computed_in(dtype)].load
 
     def run(f):
         at, end = part_of(f.rows * f.classes * f.inner, per_block)
-        scale = one / load(f.total, 0) if f.reduction == MEAN else one
+        scale = one / load_total(f.total, 0) if f.reduction == MEAN else one
         while at < end:
             line, beside = split(at, f.inner)
             row, kind = split(line, f.classes)

@@ -14,7 +14,7 @@ from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import WARP, Element, Target, block, float_of, thread
 from fastgrad.kernels.cuda.places import part_of, split
 from fastgrad.kernels.cuda.teams import THREADS, WARPS, added, by_teams, sums, whole
-from fastgrad.native.contracts.element_types import FLOAT64
+from fastgrad.native.contracts.element_types import FLOAT64, computed_in
 from fastgrad.native.contracts.frames.norm_gradients import COLUMNS
 
 # --- statistics of rows ----------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def rows(kernel: Any, dtype: int, layout_class: int, target: Target, threads: in
         e.constant(0),
         e.constant(1),
     )
-    fold = sums(target, dtype, threads)
+    fold, keep = sums(target, dtype, threads), target.elements[computed_in(dtype)].store
 
     def row(f, r, lane, lanes, how, there):
         length, mean = f.c * f.s, zero
@@ -85,8 +85,8 @@ def rows(kernel: Any, dtype: int, layout_class: int, target: Target, threads: in
             return
         if lane == 0:
             if centred:
-                store(f.mean, r, mean)
-            store(f.rstd, r, scale)
+                keep(f.mean, r, mean)
+            keep(f.rstd, r, scale)
         k = lane
         while k < length:
             at, w = in_row(f, r, k)
@@ -102,14 +102,14 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int, target: Target, th
     """``r (u - mean(u) - h mean(u h))``: u is gradient times weight, r the reciprocal deviation, h the normalised x."""
     e, centred = target.elements[dtype], bool(kernel.options["centred"])
     load, store, cast, zero, one = e.load, e.store, e.constant, e.constant(0), e.constant(1)
-    fold = sums(target, dtype, threads)
+    fold, kept = sums(target, dtype, threads), target.elements[computed_in(dtype)].load
 
     def weight_of(f, w):
         return load(f.weight.data, w) if f.weight.data != 0 else one
 
     def row(f, r, lane, lanes, how, there):
         length = f.c * f.s
-        mean, scale = load(f.mean.data, r) if centred else zero, load(f.rstd.data, r)
+        mean, scale = kept(f.mean.data, r) if centred else zero, kept(f.rstd.data, r)
         first, lost_1, second, lost_2, k = zero, zero, zero, zero, lane
         while k < length:
             at, w = in_row(f, r, k)
@@ -146,7 +146,7 @@ def weight(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
     by_row, centred = kernel.options["statistics"] == "rows", bool(kernel.options["centred"])
     e = target.elements[dtype]
     load, store, zero = e.load, e.store, e.constant(0)
-    fold = sums(target, dtype, threads)
+    fold, kept = sums(target, dtype, threads), target.elements[computed_in(dtype)].load
 
     def channel(f, k, lane, lanes, how, there):
         g, _ = split(k, f.c)
@@ -158,8 +158,8 @@ def weight(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
             if by_row and f.channels_last != 0:
                 at = i * step + place * f.groups * f.c + k
             own = i * of_rows + g if by_row else k
-            x = load(f.x.data, at) - load(f.mean.data, own) if centred else load(f.x.data, at)
-            total, lost = added(total, lost, load(f.grad.data, at) * x * load(f.rstd.data, own))
+            x = load(f.x.data, at) - kept(f.mean.data, own) if centred else load(f.x.data, at)
+            total, lost = added(total, lost, load(f.grad.data, at) * x * kept(f.rstd.data, own))
             j += lanes
         total, lost = fold(total, lost, how)
         if there and lane == 0:
@@ -213,15 +213,15 @@ def channels(kernel: Any, dtype: int, layout_class: int, target: Target, threads
         e.constant(0),
         e.constant(1),
     )
-    fold = sums(target, dtype, threads)
+    fold, store_kept = sums(target, dtype, threads), target.elements[computed_in(dtype)].store
 
     def move(running, k, value, momentum):
         store(running, k, (one - momentum) * load(running, k) + momentum * value)
 
     def keep(f, k, mean, variance, scale, count):
         momentum = cast(float_of(f.momentum))
-        store(f.mean, k, mean)
-        store(f.rstd, k, scale)
+        store_kept(f.mean, k, mean)
+        store_kept(f.rstd, k, scale)
         if f.means.data != 0:
             move(f.means.data, k, mean, momentum)
         if f.variances.data != 0:
@@ -264,11 +264,11 @@ def channels_backward(
     """As `rows_backward`, with statistics of channels."""
     e = target.elements[dtype]
     load, store, cast, zero = e.load, e.store, e.constant, e.constant(0)
-    fold = sums(target, dtype, threads)
+    fold, kept = sums(target, dtype, threads), target.elements[computed_in(dtype)].load
 
     def channel(f, k, lane, lanes, how, there):
         length, image = f.n * f.s, _image(f, f.x.numel)
-        mean, r = load(f.mean.data, k), load(f.rstd.data, k)
+        mean, r = kept(f.mean.data, k), kept(f.rstd.data, k)
         first, lost_1, second, lost_2, j = zero, zero, zero, zero, lane
         while j < length:
             at = in_channel(f, image, k, j)
@@ -345,9 +345,10 @@ def _row_gradient(target: Target, dtype: int, centred: bool, threads: int) -> An
     """The gradient of a row, by a warp."""
     e, fold = target.elements[dtype], sums(target, dtype, threads)
     load, store, cast, zero = e.load, e.store, e.constant, e.constant(0)
+    kept = target.elements[computed_in(dtype)].load
 
     def row(f, r, lane, there):
-        mean, scale, start = load(f.mean, r) if centred else zero, load(f.rstd, r), r * f.length
+        mean, scale, start = kept(f.mean, r) if centred else zero, kept(f.rstd, r), r * f.length
         first, lost_1, second, lost_2, k = zero, zero, zero, zero, lane
         while k < f.length:
             u = load(f.grad, start + k) * load(f.weight, k)
@@ -374,7 +375,7 @@ def _block_sums(target: Target, dtype: int, centred: bool, threads: int) -> Any:
         target.elements[FLOAT64].store,
         target.elements[dtype].constant(0),
     )
-    load, parts = e.load, 2 if centred else 1
+    load, kept, parts = e.load, target.elements[computed_in(dtype)].load, 2 if centred else 1
 
     def sums_of(f, step, first, end):
         j = np.int64(thread())
@@ -383,8 +384,8 @@ def _block_sums(target: Target, dtype: int, centred: bool, threads: int) -> Any:
             by_weight, lost_1, by_bias, lost_2, r = zero, zero, zero, zero, first
             while r < end:
                 v, x = load(f.grad, r * f.length + j), load(f.x, r * f.length + j)
-                x = x - load(f.mean, r) if centred else x
-                by_weight, lost_1 = added(by_weight, lost_1, v * x * load(f.rstd, r))
+                x = x - kept(f.mean, r) if centred else x
+                by_weight, lost_1 = added(by_weight, lost_1, v * x * kept(f.rstd, r))
                 by_bias, lost_2 = added(by_bias, lost_2, v)
                 r += 1
             store_sum(f.sums, to + j, whole(by_weight, lost_1))
@@ -400,7 +401,7 @@ def rows_gradients(
 ) -> Body:
     """The gradients of x, weight and, where means are subtracted, bias: see Note [Stages of gradients]."""
     centred, load_sum, store = (
-        bool(kernel.options["centred"]), target.elements[FLOAT64].load, target.elements[dtype].store,
+        bool(kernel.options["centred"]), target.elements[FLOAT64].load, target.elements[computed_in(dtype)].store,
     )  # fmt: skip
     row, sums_of = (make(target, dtype, centred, threads) for make in (_row_gradient, _block_sums))
     parts = 2 if centred else 1

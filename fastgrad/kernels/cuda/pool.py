@@ -15,7 +15,7 @@ from fastgrad.kernels.cuda.collecting import adding
 from fastgrad.kernels.cuda.device import Element, Target, barrier, block, divide, float_of, thread
 from fastgrad.kernels.cuda.places import split
 from fastgrad.kernels.cuda.reports import reporting
-from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64
+from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64, computed_in
 from fastgrad.native.contracts.frames.windows import CIRCULAR, CONSTANT, REFLECT
 
 THREADS = 256
@@ -96,7 +96,8 @@ def _gather(target: Target, dtype: int) -> Any:
 def _scatter(target: Target, dtype: int, threads: int) -> Body:
     """What stands in the smaller planes, added up at their indices in the larger ones."""
     e, index_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
-    load, store, zero = e.load, e.store, e.constant(0)
+    sums = target.elements[computed_in(dtype)]
+    load, load_sum, store, zero = e.load, sums.load, sums.store, e.constant(0)
     places, values = target.elements[INT32].shared(threads), e.shared(threads)
     get_place, put_place, get, put = target.elements[INT32].get, target.elements[INT32].put, e.get, e.put
 
@@ -107,7 +108,7 @@ def _scatter(target: Target, dtype: int, threads: int) -> Body:
             if get_place(place_room, k) == at:
                 return
             k += 1
-        total = load(f.out, to)
+        total = load_sum(f.out, to)
         while k < threads:
             if get_place(place_room, k) == at:
                 total = total + get(value_room, k)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastgrad.native.contracts.element_types import FLOAT16, INT64
+from fastgrad.native.contracts.element_types import FLOAT16, INT64, computed_in
 from fastgrad.native.contracts.limits import FRAME_WORDS
 from fastgrad.native.contracts.record import Part, Record
 
@@ -38,16 +38,17 @@ FINE, INDEX_OUTSIDE, NO_PROBABILITY_THERE, HOOK_RAISED = range(4)
 ROOM = Part("room", data=1, nbytes=1, count=1)
 """Scratch: its address, the bytes of a piece, and how many pieces follow each other."""
 
-SUMMED = -1
-"""In place of a dtype code: the kernel's dtype, but int64 where that is an integer type."""
+COMPUTED, SUMMED = -2, -1
+"""In place of a dtype code: the dtype that the kernel computes in, which is its own, but float32 where that is a half;
+the same, but int64 where it is an integer type."""
 
 MAX_REACHES = 8
 """Addresses of a frame whose extent is declared, at most."""
 MAX_FACTORS = 6
-OWN_ELEMENT, SUMMED_ELEMENT = 14, 15
+COMPUTED_ELEMENT, OWN_ELEMENT, SUMMED_ELEMENT = 13, 14, 15
 CONSTANT_FACTOR = 0x80
 """How a word, a *reach*, says how many elements lie behind an address: bytes, from the lowest on, with the place of the
-address plus one, the dtype code of an element (or one of these two), and up to six factors, each the place of a field
+address plus one, the dtype code of an element (or one of these three), and up to six factors, each the place of a field
 plus one, or a number with this bit."""
 
 
@@ -68,7 +69,7 @@ class Field(NamedTuple):
         For an address: the fields and numbers whose product is the number of neighbouring elements behind it; empty
         where it is not as simple as that.
     element : int, optional
-        For an address: the dtype code of what lies there, or `SUMMED`, if it is not that of the kernel.
+        For an address: the dtype code of what lies there, `COMPUTED` or `SUMMED`, if it is not that of the kernel.
     part : Part, optional
         What one of them is made of, where that is more than a word. An address is its first word.
     """
@@ -201,14 +202,16 @@ class Frame(Record):
     def element(self, name: str, dtype: int) -> int:
         """The dtype code of what lies behind an address, for a kernel of this dtype."""
         code = self.roles[name].element
-        if code == SUMMED:
-            return dtype if dtype >= FLOAT16 else INT64
+        if code == SUMMED and dtype < FLOAT16:
+            return INT64
+        if code in (COMPUTED, SUMMED):
+            return computed_in(dtype)
         return dtype if code is None else code
 
     def element_code(self, name: str) -> int:
-        """What lies behind an address, for the runtime: a dtype code, `OWN_ELEMENT` or `SUMMED_ELEMENT`."""
+        """What lies behind an address, for the runtime: a dtype code, or what stands in place of one."""
         code = self.roles[name].element
-        return OWN_ELEMENT if code is None else SUMMED_ELEMENT if code == SUMMED else code
+        return {None: OWN_ELEMENT, COMPUTED: COMPUTED_ELEMENT, SUMMED: SUMMED_ELEMENT}.get(code, code)
 
     def layout(self) -> str:
         """What code that reads the frame depends on: where its fields lie."""

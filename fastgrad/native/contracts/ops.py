@@ -112,7 +112,7 @@ DRAWS = 1048576  # the first two integers of the kernel are a seed and an offset
 IN_FLOAT32 = 1 << 21  # beside halves: operands are converted to float32, and results back (Note [Halves])
 KEEPS_FLOAT32 = 1 << 22  # of the results that come from halves only the first is one, others are statistics
 TAKES_FLOAT32 = 1 << 23  # float32 operands may stand beside halves
-HALVES_ON_GPUS = 1 << 24  # but not on GPUs, whose kernels take halves
+HALVES_ON_GPUS = 1 << 24  # but on GPUs operands stay halves, if all but statistics are
 FLOAT32_IN_AUTOCAST = 1 << 25  # on GPUs, where programs call it, over halves: `ops.autocasting`
 MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion
 

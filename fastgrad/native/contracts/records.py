@@ -67,14 +67,15 @@ OPINFO = Record(
     kind=1, n_in=1, n_out=1, flags=1, kernel=1, dtype_rule=1, forward=1, id=1,
     grad_kind=RULES, grad=RULES, save=RULES, reads=RULES, order=1, saved_order=1,
     numbered=1, reflected=1, prepared=1, least=1, most=1, optional=1, n_ints=1, more_ints=1, integers=1,
-    joint=1, joint_wanted=1, places=1, needed=1, written=1, single=1,
+    joint=1, joint_wanted=1, places=1, needed=1, written=1, single=1, statistics=1,
 )  # fmt: skip
 """What a call may bring: `least` to `most` operands, of which those with a bit in `optional` may be None; `n_ints`
 integers, or at least as many if `more_ints`. What these have to be: see Note [Integers of a call].
 `joint`: the op that gives gradients of several inputs at once, 0 if there is none; where the gradients of all inputs
 with a bit in `joint_wanted` are wanted it is called, and what else their derivatives are does not count.
 Of an op over groups of tensors: the number of places in a group; masks with a bit for each place: a group must have the
-tensor, the kernel writes it, it is a single number of any floating dtype."""
+tensor, the kernel writes it, it is a single number of any floating dtype. `statistics`: operands that are
+float32 beside halves."""
 TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
     thread=1, device=1, hooks=1, paused=1, replaying=1, pieces=1, n_pieces=1, cap_pieces=1,

@@ -81,7 +81,7 @@ def computed(op, n, ins, n_attrs, attrs, outs, n_outs):
 @native
 def half_among(info, n, ins):
     """The half dtype of the operands of an op that converts them, numbers aside; -1 if there is none, or not all may be
-    converted, or need not be where they are.
+    converted.
 
     Then the op says what is wrong with its operands, as it does where there are no halves.
     """
@@ -89,8 +89,6 @@ def half_among(info, n, ins):
     for k in range(n):
         if ins[k] == 0 or not is_floating(tensor(ins[k]).dtype) or tensor(ins[k]).flags & WRAPPED_NUMBER:
             continue
-        if info.flags & HALVES_ON_GPUS and tensor(ins[k]).device >= FIRST_GPU:
-            return -1
         dtype = tensor(ins[k]).dtype
         if found < 0:
             found = dtype
@@ -98,6 +96,36 @@ def half_among(info, n, ins):
         if not is_half(found) or not fits:
             return -1
     return found
+
+
+@native
+def stays(info, n, ins, half):
+    """Whether the kernel of an op takes these operands as they lie: halves on a GPU, but for float32 statistics."""
+    if not info.flags & HALVES_ON_GPUS:
+        return False
+    for k in range(n):
+        if ins[k] == 0 or not is_floating(tensor(ins[k]).dtype):
+            continue
+        expected = FLOAT32 if info.statistics >> k & 1 else half
+        if tensor(ins[k]).dtype != expected or tensor(ins[k]).device < FIRST_GPU:
+            return False
+    return True
+
+
+@native
+def rounded(info, count, outs, dtype):
+    """The results of an op over halves, rounded where they still are float32: their number, or a failure."""
+    for k in range(count):
+        if tensor(outs[k]).dtype != FLOAT32 or (k > 0 and info.flags & KEEPS_FLOAT32):
+            continue
+        narrow = copy_as(outs[k], dtype, tensor(outs[k]).device, PRESERVE_FORMAT)
+        if failed(narrow):
+            for j in range(count):
+                drop(outs[j])
+            return narrow
+        drop(outs[k])
+        outs[k] = narrow
+    return count
 
 
 @native_once
@@ -126,17 +154,7 @@ def in_float32(op, n, ins, n_attrs, attrs, outs, n_outs, dtype):
                 count = status if failed(status) else count
             drop(wide[k])
     deallocate(place, size)
-    for k in range(count):
-        if tensor(outs[k]).dtype != FLOAT32 or (k > 0 and info.flags & KEEPS_FLOAT32):
-            continue
-        narrow = copy_as(outs[k], dtype, tensor(outs[k]).device, PRESERVE_FORMAT)
-        if failed(narrow):
-            for j in range(count):
-                drop(outs[j])
-            return narrow
-        drop(outs[k])
-        outs[k] = narrow
-    return count
+    return rounded(info, count, outs, dtype)
 
 
 @native_once
@@ -163,6 +181,8 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
         half = half_among(info, n, ins) if info.flags & IN_FLOAT32 else -1
         if half < 0:
             count = computed(op, n, ins, n_attrs, attrs, outs, n_outs)
+        elif stays(info, n, ins, half):
+            count = rounded(info, computed(op, n, ins, n_attrs, attrs, outs, n_outs), outs, half)
         else:
             count = in_float32(op, n, ins, n_attrs, attrs, outs, n_outs, half)
     if count <= 0:

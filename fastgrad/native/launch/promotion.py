@@ -46,9 +46,21 @@ def is_half(dtype):
 
 
 @native_inline
+def computed_dtype(dtype):
+    """The dtype that is computed in over a dtype; `element_types.computed_in` for compiled code."""
+    return FLOAT32 if is_half(dtype) else dtype
+
+
+@native_inline
+def summed_dtype(dtype):
+    """The dtype of sums and products of elements of a dtype."""
+    return computed_dtype(dtype) if is_floating(dtype) else INT64
+
+
+@native_inline
 def number_dtype(dtype):
     """The dtype of a number beside tensors of a dtype, which it does not widen: that beside halves is not rounded."""
-    return FLOAT32 if is_half(dtype) else dtype
+    return computed_dtype(dtype)
 
 
 @native

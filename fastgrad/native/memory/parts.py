@@ -17,8 +17,8 @@ from fastgrad.native.base.intrinsics import (
     words,
     words_of,
 )
-from fastgrad.native.contracts.element_types import FLOAT16, INT64, ITEMSIZES
-from fastgrad.native.contracts.frame import OWN_ELEMENT, ROOM, SUMMED_ELEMENT
+from fastgrad.native.contracts.element_types import FLOAT16, FLOAT32, INT64, ITEMSIZES
+from fastgrad.native.contracts.frame import COMPUTED_ELEMENT, OWN_ELEMENT, ROOM, SUMMED_ELEMENT
 from fastgrad.native.contracts.limits import MAX_PARTS, MAX_THREADS, N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.records import RUNTIME
 from fastgrad.native.contracts.split import (
@@ -64,7 +64,11 @@ def dtype_behind(element, dtype):
     """The dtype code of an element behind an address, by the code in its declaration, for a kernel of this dtype."""
     if element == SUMMED_ELEMENT and dtype < FLOAT16:
         return INT64
-    return dtype if element >= OWN_ELEMENT else element
+    if element == OWN_ELEMENT:
+        return dtype
+    if element < COMPUTED_ELEMENT:
+        return element
+    return FLOAT32 if dtype < FLOAT32 and dtype >= FLOAT16 else dtype
 
 
 @native

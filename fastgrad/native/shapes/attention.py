@@ -19,6 +19,7 @@ from fastgrad.native.contracts.frames.attention import KEYS, QUERIES
 from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
+from fastgrad.native.launch.promotion import computed_dtype
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.elements import itemsize
@@ -41,7 +42,8 @@ def with_rows(h):
 def new_like(h):
     """A tensor of the sizes of `h` in which heads lie within positions if they do so in `h`.
 
-    So what came from transposing heads and positions is transposed back without a copy.
+    So what came from transposing heads and positions is transposed back without a copy. Kernels add up what they write
+    there, so it is of the dtype that they compute in.
     """
     t = tensor(h)
     sizes = words(stack_small())
@@ -51,7 +53,7 @@ def new_like(h):
     if swaps:
         sizes[1] = t.shape[2]
         sizes[2] = t.shape[1]
-    out = new_tensor(t.dtype, t.device, t.ndim, sizes)
+    out = new_tensor(computed_dtype(t.dtype), t.device, t.ndim, sizes)
     if not failed(out) and swaps:
         o = tensor(out)
         stride = o.strides[1]
@@ -187,7 +189,7 @@ def attention_forward(op, n, ins, attrs, outs):
     if failed(out):
         return out
     q = tensor(ins[0])
-    lse = new_tensor(q.dtype, q.device, q.ndim - 1, q.shape)
+    lse = new_tensor(computed_dtype(q.dtype), q.device, q.ndim - 1, q.shape)
     if lse <= 0:
         drop(out)
         return lse
@@ -219,7 +221,8 @@ def attention_backward(op, ins, attrs, outs):
     lse = contiguous(ins[6])
     if lse <= 0:
         return lse
-    if not fits or tensor(lse).dtype != q.dtype or tensor(lse).numel * q.shape[q.ndim - 1] != q.numel:
+    last = q.shape[q.ndim - 1]
+    if not fits or tensor(lse).dtype != computed_dtype(q.dtype) or tensor(lse).numel * last != q.numel:
         drop(lse)
         return fail(MISFIT)
     f = frames.attention(stack_frame())

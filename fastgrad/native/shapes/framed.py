@@ -49,7 +49,7 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.launch import op_record
-from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.launch.promotion import is_floating, is_half
 from fastgrad.native.memory.launches import address_place, numel_behind
 from fastgrad.native.memory.parts import dtype_behind
 from fastgrad.native.memory.references import drop
@@ -74,8 +74,11 @@ def common_order(n, ins, order):
 
 
 @native
-def framed_inputs(n, ins, made, f, last, ordered, order):
-    """Operands in order, written to the frame and to `made`; a status. Floating operands are of one dtype."""
+def framed_inputs(info, n, ins, made, f, last, ordered, order):
+    """Operands in order, written to the frame and to `made`; a status.
+
+    Floating operands are of one dtype, but for statistics, whose dtype `check_inputs` knows.
+    """
     first = tensor(ins[0])
     status = 0
     for k in range(n):
@@ -83,7 +86,7 @@ def framed_inputs(n, ins, made, f, last, ordered, order):
         if ins[k] == 0 or failed(status):
             continue
         t = tensor(ins[k])
-        if is_floating(t.dtype) and t.dtype != first.dtype:
+        if is_floating(t.dtype) and t.dtype != first.dtype and not info.statistics >> k & 1:
             status = fail(MIXED_DTYPES, t.dtype, first.dtype)
         else:
             c = in_strides(ins[k], order) if ordered else in_order(ins[k], last)
@@ -97,6 +100,22 @@ def framed_inputs(n, ins, made, f, last, ordered, order):
 
 
 @native
+def reach_of(info, j):
+    """How far the ``j``-th address reaches that the frame of an op's kernel declares an extent of."""
+    return runtime().reaches[(info.kernel * N_LAYOUTS + FLAT) * MAX_REACHES + j]
+
+
+@native
+def half_output(info, k, dtype):
+    """The dtype of output `k` of a kernel for halves, by its declaration."""
+    for j in range(info.n_out):
+        reach = reach_of(info, j)
+        if address_place(reach) == k:
+            return dtype_behind(reach >> 8 & 0xFF, dtype)
+    return dtype
+
+
+@native
 def framed_output(info, k, n, ins, n_attrs, attrs, at, outs, last):
     """Output `k`, its rank and sizes at ``attrs[at]``."""
     first = tensor(ins[0])
@@ -107,6 +126,8 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at, outs, last):
         dtype = INT64
     elif k == 1 and info.flags & WITH_MASK:
         dtype = BOOL
+    elif is_half(dtype):
+        dtype = half_output(info, k, dtype)
     if at >= n_attrs:
         return fail(INTERNAL, at, n_attrs)
     target = integers.listed(advance(attrs, at))
@@ -134,12 +155,6 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at, outs, last):
     if rank > MAX_DIMS or at + 1 + rank > n_attrs:
         return fail(INTERNAL, at, rank)
     return new_tensor(dtype, first.device, rank, target.rest)
-
-
-@native
-def reach_of(info, j):
-    """How far the ``j``-th address reaches that the frame of an op's kernel declares an extent of."""
-    return runtime().reaches[(info.kernel * N_LAYOUTS + FLAT) * MAX_REACHES + j]
 
 
 @native
@@ -194,7 +209,7 @@ def framed(op, n, ins, n_attrs, attrs, outs, last):
     ordered = info.flags & AS_OPERANDS != 0
     status = common_order(n, ins, order) if ordered else OK
     if not failed(status):
-        status = framed_inputs(n, ins, made, f, last, ordered, order)
+        status = framed_inputs(info, n, ins, made, f, last, ordered, order)
     if not failed(status):
         status = check_inputs(info, n, ins, f)
     count = 0

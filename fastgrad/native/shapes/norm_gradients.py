@@ -9,7 +9,7 @@ from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.contracts.frames.norm_gradients import COLUMNS
 from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.launch import launch_frame, op_record
-from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.launch.promotion import computed_dtype, is_floating
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import new_tensor
@@ -43,7 +43,7 @@ def norm_frame(f, operands, centred, attrs):
         numel = product(f.rows, f.length) if k < 2 else f.length
         if k > 2:
             numel = f.rows if centred or k == 4 else 0
-        if t.dtype != x.dtype or t.numel != numel:
+        if t.dtype != (computed_dtype(x.dtype) if k > 2 else x.dtype) or t.numel != numel:
             return False
     return True
 
@@ -83,7 +83,8 @@ def norm_results(n_out, operands, outs):
     """New tensors for the gradients: of the operand, and one or two in the sizes of the weight. A status."""
     for k in range(n_out):
         like = tensor(operands[1 if k == 0 else 2])
-        outs[k] = new_tensor(like.dtype, like.device, like.ndim, like.shape)
+        dtype = like.dtype if k == 0 else computed_dtype(like.dtype)
+        outs[k] = new_tensor(dtype, like.device, like.ndim, like.shape)
         if failed(outs[k]):
             for i in range(k):
                 drop(outs[i])

@@ -23,6 +23,7 @@ from fastgrad.native.contracts.status import MISFIT, PLACE_RANGE
 from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.elementwise import copy_as
 from fastgrad.native.launch.launch import launch_frame, op_record
+from fastgrad.native.launch.promotion import computed_dtype
 from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import in_order
@@ -164,9 +165,11 @@ def max_pool(op, h, attrs, outs):
 def pool_at(op, h, indices, last, ndim, sizes):
     """A kernel from planes to planes that reads, for each place of the smaller ones, where it lies in the larger.
 
-    The sizes of the result are given, or are those of the indices where `ndim` is 0.
+    The sizes of the result are given, and what goes there is added up; or they are those of the indices, where `ndim`
+    is 0.
     """
     places = tensor(indices)
+    dtype = tensor(h).dtype if ndim == 0 else computed_dtype(tensor(h).dtype)
     if places.dtype != INT64:
         return fail(MISFIT)
     smaller = h
@@ -174,7 +177,7 @@ def pool_at(op, h, indices, last, ndim, sizes):
         ndim = places.ndim
         sizes = places.shape
         smaller = 0
-    out = pooled(h, ndim, sizes, tensor(h).dtype, last)
+    out = pooled(h, ndim, sizes, dtype, last)
     if failed(out):
         return out
     smaller = smaller if smaller != 0 else out

@@ -15,7 +15,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
-from fastgrad.native.contracts.element_types import BOOL, INT64
+from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
@@ -35,7 +35,7 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.launch.elementwise import elementwise, number_tensor
 from fastgrad.native.launch.launch import launch_frame, op_record
-from fastgrad.native.launch.promotion import is_floating, number_dtype
+from fastgrad.native.launch.promotion import computed_dtype, is_floating, number_dtype, summed_dtype
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous, reshape_or_copy
 from fastgrad.native.tensors.tensors import finished, new_tensor, wrap_dim
@@ -228,8 +228,10 @@ def reduction(op, h, n_attrs, attrs):
     dtype = t.dtype
     if info.flags & OUT_BOOL:
         dtype = BOOL
-    elif info.flags & ACCUMULATES_INT and not is_floating(dtype):
-        dtype = INT64
+    elif info.flags & ACCUMULATES_INT:
+        dtype = summed_dtype(dtype)
+    elif info.flags & FLOAT_ONLY:
+        dtype = computed_dtype(dtype)
     return reduce_into(info.kernel, t.dtype, h, mask, dtype, rank, sizes)
 
 
@@ -242,7 +244,9 @@ def sum_to(h, ndim, sizes):
         position = d - (t.ndim - ndim)
         if position < 0 or (sizes[position] == 1 and t.shape[d] != 1):
             mask |= 1 << d
-    return reduce_into(op_record(runtime().sum_op).kernel, t.dtype, h, mask, t.dtype, ndim, sizes)
+    return reduce_into(
+        op_record(runtime().sum_op).kernel, t.dtype, h, mask, computed_dtype(t.dtype), ndim, sizes
+    )
 
 
 @native
@@ -261,7 +265,7 @@ def reduce_like(h, n_attrs, attrs):
     if failed(mask):
         return mask
     op = runtime().mean_op if of.mean else runtime().sum_op
-    return reduce_into(op_record(op).kernel, t.dtype, h, mask, t.dtype, rank, target.rest)
+    return reduce_into(op_record(op).kernel, t.dtype, h, mask, computed_dtype(t.dtype), rank, target.rest)
 
 
 @native

@@ -5,13 +5,12 @@ from __future__ import annotations
 from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import native, stack_small, tensor, words
-from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames.reductions import BY_BLOCKS, BY_COLUMNS, COLUMNS
 from fastgrad.native.contracts.limits import ALL_DIMS
 from fastgrad.native.contracts.ops import ACCUMULATES_INT, FLOAT_ONLY, REDUCES
 from fastgrad.native.contracts.status import DTYPE_REFUSED, MISFIT
 from fastgrad.native.launch.launch import launch_frame, op_record
-from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.launch.promotion import is_floating, summed_dtype
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import finished, new_tensor, wrap_dim
@@ -115,8 +114,8 @@ def rowwise(op, n, ins, attrs):
     f.pitch = f.after
     f.divided = BY_COLUMNS if f.after // COLUMNS > f.before else BY_BLOCKS
     dtype = t.dtype
-    if info.flags & ACCUMULATES_INT and not is_floating(dtype):
-        dtype = INT64
+    if info.flags & ACCUMULATES_INT:
+        dtype = summed_dtype(dtype)
     out = new_tensor(dtype, t.device, rank, sizes)
     if failed(out):
         return out

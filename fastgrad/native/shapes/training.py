@@ -18,6 +18,7 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.launch import op_record
+from fastgrad.native.launch.promotion import computed_dtype
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.tensors import alias, finished, new_tensor
@@ -37,7 +38,7 @@ def nll_forward(op, n, ins, attrs, outs):
     )
     if failed(loss):
         return loss
-    total = new_tensor(x.dtype, x.device, 0, y.shape)
+    total = new_tensor(computed_dtype(x.dtype), x.device, 0, y.shape)
     if failed(total):
         drop(loss)
         return total
@@ -136,7 +137,7 @@ def nll_backward(op, n, ins, attrs):
     of = integers.class_loss(attrs)
     if t.numel != (tensor(ins[2]).numel if of.reduction == EACH else 1):
         return fail(OPERAND_LENGTH, 0)
-    if tensor(ins[4]).numel != 1 or tensor(ins[4]).dtype != t.dtype:
+    if tensor(ins[4]).numel != 1 or tensor(ins[4]).dtype != computed_dtype(t.dtype):
         return fail(OPERAND_LENGTH, 4)
     target = integers.listed(of.rest)
     out = new_tensor(t.dtype, t.device, target.count, target.rest)

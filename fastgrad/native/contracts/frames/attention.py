@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.frame import Frame, number, reads, scratch, size, updates, writes
+from fastgrad.native.contracts.frame import COMPUTED, Frame, number, reads, scratch, size, updates, writes
 from fastgrad.native.contracts.record import Part
 from fastgrad.native.contracts.split import Split
 
@@ -11,13 +11,15 @@ QUERIES, KEYS = 64, 128
 
 # An operand: its address, which is zero for an absent mask, and the distances between batches, heads and rows.
 HEADS = Part("heads", data=1, batch=1, head=1, row=1)
-_INS, _OUTS = reads(part=HEADS), writes(part=HEADS)
+# What is added up tile by tile, and the logarithms, are of the dtype that is computed in.
+_INS, _OUTS = reads(part=HEADS), writes(part=HEADS, element=COMPUTED)
+_SUMS = updates(part=HEADS, element=COMPUTED)
 _BATCH = (".batch",)
 _FORWARD = {"lse": ("heads", "queries"), **dict.fromkeys(("q", "k", "v", "mask", "out"), _BATCH)}
 
 ATTENTION = Frame(
     "attention",
-    lse=writes("batch", "heads", "queries"), scratch=scratch(),
+    lse=writes("batch", "heads", "queries", element=COMPUTED), scratch=scratch(),
     batch=size(), heads=size(), group=size(), queries=size(), keys=size(), width=size(),
     causal=number(), scale=number(),
     q=_INS, k=_INS, v=_INS, mask=_INS, out=_OUTS, grad_out=_INS, grad_q=_OUTS, grad_k=_OUTS, grad_v=_OUTS,
@@ -26,7 +28,6 @@ ATTENTION = Frame(
 
 _GRADIENTS = dict.fromkeys(("grad_out", "grad_q", "grad_k", "grad_v"), _BATCH)
 ATTENTION_BACKWARD = ATTENTION.variant(
-    lse=reads("batch", "heads", "queries"), out=_INS,
-    grad_q=updates(part=HEADS), grad_k=updates(part=HEADS), grad_v=updates(part=HEADS),
+    lse=reads("batch", "heads", "queries", element=COMPUTED), out=_INS, grad_q=_SUMS, grad_k=_SUMS, grad_v=_SUMS,
     splits=(Split("batch", {**_FORWARD, **_GRADIENTS}),),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from functools import partial
 from types import MappingProxyType
 
 from fastgrad.native.contracts.element_types import BOOL, INT64
-from fastgrad.native.contracts.frame import Frame, number, reads, status, updates, writes
+from fastgrad.native.contracts.frame import COMPUTED, Frame, number, reads, status, updates, writes
 from fastgrad.native.contracts.limits import ATTR_WORDS
 from fastgrad.native.contracts.record import Part
 from fastgrad.native.contracts.split import Split
@@ -31,6 +31,7 @@ FRAMED = Frame(
 )  # fmt: skip
 
 _in = partial(reads, part=INPUT)
+_statistics, _keeps = partial(_in, element=COMPUTED), partial(writes, element=COMPUTED)
 
 # --- dropout ---------------------------------------------------------------------------------------------------
 
@@ -63,7 +64,7 @@ EMBEDDING = FRAMED.named(
 _LINE = 64
 """Columns go to parts by so many, so that a part reads and writes whole lines of the cache."""
 EMBEDDING_BACKWARD = FRAMED.named(
-    "embedding_backward", outputs={"out": updates("rows", "width")},
+    "embedding_backward", outputs={"out": updates("rows", "width", element=COMPUTED)},
     inputs={"grad": _in("indices.numel", "width"), **_INDICES}, integers="rows width padding first columns",
     splits=(Split("columns", {"first": 1}, grain=_LINE),),
 )  # fmt: skip
@@ -71,8 +72,8 @@ EMBEDDING_BACKWARD = FRAMED.named(
 # --- normalisation ---------------------------------------------------------------------------------------------
 
 # The operand is seen as four extents (n, g, c, s): see `kernels.cpu.normalization`. Each row or each channel has its
-# mean and the reciprocal of its deviation. Where channels lie last, the frame says in multiples of how many they go to
-# parts.
+# mean and the reciprocal of its deviation, of the dtype that is computed in. Where channels lie last, the frame says in
+# multiples of how many they go to parts.
 _EXTENTS, _ROWS = ("n", "groups", "c", "s"), ("n", "groups")
 _IMAGE = _EXTENTS[1:]
 _NORM = "eps n groups c s channels_last"
@@ -106,30 +107,31 @@ def _by_channel(
 
 
 NORM = FRAMED.named(
-    "norm", outputs={"out": writes(*_EXTENTS), "mean": writes(*_ROWS), "rstd": writes(*_ROWS)},
+    "norm", outputs={"out": writes(*_EXTENTS), "mean": _keeps(*_ROWS), "rstd": _keeps(*_ROWS)},
     inputs={"x": _in(*_EXTENTS), **_WEIGHTS}, integers=_NORM, splits=_by_row("out", "x", "mean", "rstd"),
 )  # fmt: skip
 # Without centring the means are empty.
 NORM_UNCENTRED = NORM.variant(
-    outputs={"out": writes(*_EXTENTS), "mean": writes(0), "rstd": writes(*_ROWS)},
+    outputs={"out": writes(*_EXTENTS), "mean": _keeps(0), "rstd": _keeps(*_ROWS)},
     splits=_by_row("out", "x", "rstd"),
 )
 # Statistics that move with those of each batch are inputs that are written.
 _moves = partial(updates, part=INPUT)
 NORM_CHANNELS = FRAMED.named(
-    "norm_channels", outputs={"out": writes(*_EXTENTS), "mean": writes("c"), "rstd": writes("c")},
+    "norm_channels", outputs={"out": writes(*_EXTENTS), "mean": _keeps("c"), "rstd": _keeps("c")},
     inputs={"x": _in(*_EXTENTS), **_WEIGHTS, "means": _moves("c"), "variances": _moves("c")},
     integers=f"{_NORM} momentum",
     splits=_by_channel(("out", "x"), ("mean", "rstd", "weight", "bias", "means", "variances")),
 )  # fmt: skip
 NORM_FIXED = NORM_CHANNELS.variant(
-    outputs={"out": writes(*_EXTENTS), "mean": writes(0), "rstd": writes(0)},
+    outputs={"out": writes(*_EXTENTS), "mean": _keeps(0), "rstd": _keeps(0)},
     inputs={"x": _in(*_EXTENTS), **_WEIGHTS, "means": _in("c"), "variances": _in("c")},
     splits=_by_channel(("out", "x"), ("weight", "bias", "means", "variances")),
 )
-_BACK, _STATISTICS = {"grad": _in(*_EXTENTS), "x": _in(*_EXTENTS)}, {"mean": _in(*_ROWS), "rstd": _in(*_ROWS)}
-_UNCENTRED = _STATISTICS | {"mean": _in(0)}
-_OF_CHANNELS = {"mean": _in("c"), "rstd": _in("c")}
+_BACK = {"grad": _in(*_EXTENTS), "x": _in(*_EXTENTS)}
+_STATISTICS = {"mean": _statistics(*_ROWS), "rstd": _statistics(*_ROWS)}
+_UNCENTRED = _STATISTICS | {"mean": _statistics(0)}
+_OF_CHANNELS = {"mean": _statistics("c"), "rstd": _statistics("c")}
 NORM_BACKWARD = FRAMED.named(
     "norm_backward", outputs={"out": writes(*_EXTENTS)}, inputs=_BACK | _WEIGHT | _STATISTICS, integers=_NORM,
     splits=_by_row("out", "grad", "x", "mean", "rstd"),

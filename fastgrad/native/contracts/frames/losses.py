@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.frame import Frame, number, reads, size, status, stride, writes
+from fastgrad.native.contracts.frame import COMPUTED, Frame, number, reads, size, status, stride, writes
 from fastgrad.native.contracts.split import Split
 
 # How losses of rows are put together.
@@ -13,7 +13,7 @@ EACH, MEAN = 0, 1
 # the weights that count.
 NLL = Frame(
     "nll",
-    loss=writes(), total=writes(), x=reads(), targets=reads("rows", "inner", element=INT64),
+    loss=writes(), total=writes(element=COMPUTED), x=reads(), targets=reads("rows", "inner", element=INT64),
     weights=reads("classes"), rows=size(), classes=size(), inner=size(),
     row_stride=stride(), class_stride=stride(), inner_stride=stride(),
     reduction=number(), ignore_index=number(), status=status(),
@@ -22,7 +22,7 @@ NLL = Frame(
 # The same with the gradient of the loss in its place, and that of x, which is contiguous, in the place of x.
 _ROW = {"x": ("row_stride",), "targets": ("inner",)}
 NLL_BACKWARD = NLL.variant(
-    loss=reads(), total=reads(), x=writes("rows", "classes", "inner"),
+    loss=reads(), total=reads(element=COMPUTED), x=writes("rows", "classes", "inner"),
     splits=(
         Split("rows", {**_ROW, "loss": ("inner",)}, where={"reduction": EACH}),
         Split("rows", _ROW, unless={"reduction": EACH}),

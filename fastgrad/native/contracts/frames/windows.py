@@ -6,7 +6,7 @@ A place of a plane has one element, or where channels lie last one of each chann
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.frame import Frame, number, reads, size, status, writes
+from fastgrad.native.contracts.frame import COMPUTED, Frame, number, reads, size, status, writes
 from fastgrad.native.contracts.split import Split
 
 _X, _OUT = ("height", "width", "channels"), ("out_height", "out_width", "channels")
@@ -26,14 +26,17 @@ MAX_POOLING = POOLING.named("max_pooling", splits=_EACH_PLANE, settings=f"{_WIND
 MEAN_POOLING = POOLING.named("mean_pooling", splits=_EACH_PLANE, settings=f"{_WINDOW} counts_padding divisor")
 
 # Indices say where in larger planes each element of smaller ones is; one that is outside is reported. What stands in
-# the smaller planes goes to the larger ones.
+# the smaller planes goes to the larger ones, where it is added up.
 TO_PLACES = Frame(
     "places",
-    **_PLANES | {"indices": reads("planes", *_X, element=INT64)}, status=status(),
+    **_PLANES | {"indices": reads("planes", *_X, element=INT64), "out": writes("planes", *_OUT, element=COMPUTED)},
+    status=status(),
     splits=(Split("planes", {"out": _OUT, "indices": _X, "x": _X}),),
 )  # fmt: skip
 # What stands there in the larger planes goes to the smaller ones.
-FROM_PLACES = TO_PLACES.variant(indices=reads("planes", *_OUT, element=INT64), splits=_EACH_PLANE)
+FROM_PLACES = TO_PLACES.variant(
+    out=_PLANES["out"], indices=reads("planes", *_OUT, element=INT64), splits=_EACH_PLANE
+)
 
 # One dimension: `rows` before it, its lengths in x and in the result, elements after it; the result begins `begin`
 # before x does. The value is the bits of a float64, or an integer.
