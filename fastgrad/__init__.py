@@ -49,9 +49,11 @@ from fastgrad import (
     linalg,
     nn,
     optim,
+    profiler,
     serialization,
     utils,
     version,
+    viz,
 )
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from fastgrad.autograd.introspect import hooks
@@ -148,6 +150,7 @@ __all__ = [
     "load",
     "memory_format",
     "preserve_format",
+    "profiler",
     "long",
     "manual_seed",
     "nn",
@@ -168,6 +171,7 @@ __all__ = [
     "uint8",
     "utils",
     "version",
+    "viz",
     "warmup",
     *PACKAGE,
 ]

@@ -49,8 +49,15 @@ from fastgrad.native.contracts.flags import (
     COPY_ON_WRITE,
     REQUIRES_GRAD,
 )
+from fastgrad.native.contracts.profiles import (
+    POST_ACCUMULATE_HOOK,
+    POST_HOOK,
+    PRE_HOOK,
+    TENSOR_HOOK,
+)
 from fastgrad.native.contracts.python_types import OUTPUT_PLACE, POST_PLACE, PRE_PLACE
 from fastgrad.native.contracts.status import OK, RAISED
+from fastgrad.native.memory.profiles import begin_hook, end_event
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.memory.tapes import records_hooks
 from fastgrad.native.objects.handles import object_handle, wrap, wrap_node, wrap_optional
@@ -59,19 +66,20 @@ from fastgrad.native.tensors.layouts import without_gaps
 from fastgrad.native.tensors.tensors import alias, same_shape
 
 # Words of a run of hooks: the list of the callables, or the callable itself if there is only one; if hooks are measured
-# the list of their ids, else zero; whether there is only one.
-TODO, KEYS, ONE = 0, 1, 2
+# the list of their ids, else zero; whether there is only one; their kind.
+TODO, KEYS, ONE, KIND = 0, 1, 2, 3
 
 
 @native
-def begin_run(hooks, lone, run):
+def begin_run(hooks, lone, run, kind):
     """Take the callables of a dict, which hooks may change, and note them in `run`: how many there are, or RAISED.
 
-    If `lone` is not zero, `hooks` is the only callable, and the id of its handle `lone` less one. `end_run` follows in
-    either case.
+    `kind`: which hooks they are, for profiles. If `lone` is not zero, `hooks` is the only callable, and the id of its
+    handle `lone` less one. `end_run` follows in either case.
     """
     run[TODO] = 0
     run[KEYS] = 0
+    run[KIND] = kind
     if lone != 0:
         run[ONE] = 1
         run[TODO] = hooks
@@ -167,12 +175,18 @@ def call_hook(run, i, n, a, b):
     The result, or zero with an exception set.
     """
     keys = run[KEYS]
-    start = nanoseconds() if keys != 0 else 0
+    start = 0
+    token = 0
+    if keys != 0:
+        token = begin_hook(run[KIND], hook_at(run, i))
+        start = nanoseconds()
     if runtime().tape != 0 and records_hooks():
         result = call_python(runtime().record_hook, n + 1, hook_at(run, i), a, b)
     else:
         result = call_python(hook_at(run, i), n, a, b, 0)
-    if keys != 0 and result != 0 and i < py_list_size(keys):
+    if keys != 0:
+        end_event(token)
+    if keys != 0 and result != 0 and runtime().noting != 0 and i < py_list_size(keys):
         took = py_integer(nanoseconds() - start)
         answer = call_python(runtime().note_hook, 2, py_list_item(keys, i), took) if took != 0 else 0
         if took != 0:
@@ -224,7 +238,7 @@ def replace(array, k, hook, old, new):
 def run_tensor_hooks(hooks, lone, array, k):
     """Run one tensor's hooks, as `begin_run` takes them, over gradient `k` of an array. OK or RAISED."""
     run = words(stack_small())
-    count = begin_run(hooks, lone, run)
+    count = begin_run(hooks, lone, run, TENSOR_HOOK)
     if count <= 0:
         end_run(run)
         return count
@@ -309,7 +323,7 @@ def run_tuple_hooks(hooks, lone, array, n, others):
     `others`, if not zero, is their second argument.
     """
     run = words(stack_small())
-    count = begin_run(hooks, lone, run)
+    count = begin_run(hooks, lone, run, PRE_HOOK if others == 0 else POST_HOOK)
     if count <= 0:
         end_run(run)
         return count
@@ -439,7 +453,7 @@ def fire_post_accumulate(t):
         return hooks
     py_incref(hooks)
     run = words(stack_small())
-    count = begin_run(hooks, 0, run)
+    count = begin_run(hooks, 0, run, POST_ACCUMULATE_HOOK)
     py_decref(hooks)
     if count <= 0:
         end_run(run)

@@ -134,6 +134,15 @@ ENTRIES: tuple[Entry, ...] = (
     row("pause", "int", "none"),
     row("record_call", "int", "count"),
     row("tape_words", "context", "object"),
+    row("limit_memory", "int", "none", "memory.buffers"),
+    # profiles
+    row("profile_again", "context, object", "count", _CONTEXTS),
+    row("profiled", "context", "object", _CONTEXTS),
+    row("forget_profile", "", "none"),
+    row("begin_range", "object", "int"),
+    row("begin_hook", "index<hook kinds, object", "int", "python.entries:begin_noted_hook"),
+    row("end_range", "int", "none"),
+    row("note_hooks", "int", "none"),
     row("replay", "context", "count", "python.entries:replay_tape"),
     # the slots of Python types
     row("operator", "int, int, int", "inner", _OPERATORS),

@@ -157,6 +157,9 @@ RUNTIME = Record(
     gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1,
     zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, accumulate_op=1,
     random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, generator_states=N_DEVICES, chosen_devices=1, registrations=1,
+    entered=1, watched=1, noting=1, counting=1, profile=1, profiles=1, profile_owner=1, profile_asked=1,
+    profile_objects=1, profile_name=1, left_name=1, events=1, n_events=1, cap_events=1, details=1, n_details=1,
+    cap_details=1, n_lost=1, allocations=1, kernel_ended=1, kernel_parts=1,
     bins=N_BINS,
     node_classes=MAX_OPS,
     ops=MAX_OPS * OPINFO.words,
@@ -168,7 +171,10 @@ RUNTIME = Record(
 far these reach, see `contracts.frame`. `splits`: how its launches may be divided, as a place in
 `split_words` counted from one; 0 if they may not. `reports`: which word of a kernel's frame is the address of its
 report; 0 if it reports nothing. `draws`: which word is the seed of random numbers, counted from one; the offset
-follows."""
+follows. `entered`: the thread that runs, zero while there is a profile; `watched`: who wants to know of launches;
+`noting`: whether hooks are measured, other than for a profile; `counting`: whether allocations are limited or counted:
+see Note [Profiles] in `memory.profiles`. `kernel_ended`, `kernel_parts`: when a large kernel ended, and in how
+many parts it ran."""
 assert SLOT.words == SLOT_WORDS
 RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
 

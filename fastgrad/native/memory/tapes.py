@@ -17,6 +17,7 @@ from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import caster, native, native_inline, native_once, runtime, tape, words
 from fastgrad.native.base.pyapi import py_bytearray_text
 from fastgrad.native.contracts.limits import N_DEVICES
+from fastgrad.native.contracts.profiles import WATCHED_BY_TAPE
 from fastgrad.native.contracts.records import HOOK_CELL, LAUNCHED, TAPE_HOOKS, TAPE_KIND
 from fastgrad.native.contracts.status import OK
 from fastgrad.native.memory.buffers import deallocate, grow, room
@@ -92,6 +93,7 @@ def begin_tape(what):
                 t.seeds[k] = words(state)[0]
                 t.firsts[k] = words(state)[1]
         rt.tape = handle
+        rt.watched |= WATCHED_BY_TAPE
     return handle
 
 
@@ -102,6 +104,7 @@ def end_tape(handle):
     if rt.tape != handle:
         return
     rt.tape = 0
+    rt.watched &= ~WATCHED_BY_TAPE
     t = tape(handle)
     for k in range(N_DEVICES):
         state = generator_words(k)
