@@ -14,7 +14,6 @@ import pytest
 import fastgrad as fg
 from fastgrad import nn
 from fastgrad.native.build.loader import rt, runtime_get, runtime_set
-from fastgrad.native.contracts.profiles import EVENT
 from fastgrad.native.host.tape import record
 from fastgrad.profiler import (
     EventList,
@@ -637,24 +636,21 @@ def test_threads():
 
 def test_what_is_not_its_own_is_refused():
     context = fg.no_grad()
-    with pytest.raises(SystemError), context:
+    with pytest.raises(TypeError, match="begins with a list"), context:
         rt.profile_again(context, [1])
     with pytest.raises(TypeError):
         rt.profile_again(3, [1])
     assert rt.profiled(context) is None
     prof = profile(schedule=lambda step: ProfilerAction.NONE)
     with prof:
-        for wrong in (None, [], 3, "a", (1,), [2**70], ["a"]):
-            if wrong is None:
-                continue
-            with pytest.raises((SystemError, TypeError, OverflowError)):
+        for wrong in ([], 3, "a", (1,), [2**70], ["a"]):
+            with pytest.raises((TypeError, OverflowError)):
                 rt.profile_again(prof, wrong)
     for token in (-1, 0, 1, 1 << 40, (1 << 62) + 5):
         rt.end_range(token)
     with profile():
         for token in (-1, 0, 1 << 30, (runtime_get("profile") << 40) + 1000, runtime_get("profile") << 40):
             rt.end_range(token)
-    assert EVENT.words * 8 % 8 == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")

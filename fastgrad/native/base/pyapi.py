@@ -133,6 +133,12 @@ def type_error() -> int:
 
 
 @native_inline
+def runtime_error() -> int:
+    """The class RuntimeError, borrowed."""
+    return runtime().runtime_error
+
+
+@native_inline
 def system_error() -> int:
     """The class SystemError, borrowed."""
     return runtime().system_error

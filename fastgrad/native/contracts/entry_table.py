@@ -112,6 +112,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("node_field", "node, index<node", "int", _NODES),
     row("set_sequence_nr", "node, int", "none", _NODES),
     row("node_meta", "node, index<n_out", "integers", _NODES),
+    row("saved_meta", "node, index<n_places", "integers", _NODES),
     row("input_meta", "node, index<n_in", "integers", _NODES),
     row("node_attr", "node, index<n_attrs", "int", _NODES),
     row("node_variable", "node", "tensor", _NODES),

@@ -136,7 +136,7 @@ RUNTIME = Record(
     pool=1, n_threads=1, part_work=1, divided=1, splits=MAX_KERNELS * N_LAYOUTS, split_words=SPLIT_WORDS,
     n_flights=1, uncounted=1, waiters=1, waiting=1, flights=N_FLIGHTS * FLIGHT.words, places=N_PLACES,
     resolve=1, op_failed=1, entry_failed=1, wrong_argument=1,
-    context_base=1, type_error=1, system_error=1, operator_fallback=1,
+    context_base=1, type_error=1, runtime_error=1, system_error=1, operator_fallback=1,
     tensor_type=1, tensor_base=1, node_base=1, make_node_class=1, handle_type=1, hooks_type=1, wrong_kind=1,
     hooks_name=1, post_accumulate_name=1, backward_name=1,
     walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1,

@@ -35,7 +35,9 @@ from fastgrad.native.base.pyapi import (
     py_list_size,
     py_untrack,
     raises,
+    runtime_error,
     system_error,
+    type_error,
 )
 from fastgrad.native.contracts.flags import CAPTURE_SETTING, N_SETTINGS, PROFILE_SETTING, SWITCHES
 from fastgrad.native.contracts.status import OK, RAISED
@@ -106,8 +108,8 @@ def switch_modes(x):
 one_tape = raises(system_error, "a tape records once, and one tape at a time")
 
 
-one_profile = raises(system_error, "one profile at a time")
-no_profile = raises(system_error, "a profile begins with a list, whose first item says what is asked for")
+one_profile = raises(runtime_error, "a profile is under way already: profiles cannot be nested")
+no_profile = raises(type_error, "a profile begins with a list, whose first item says what is asked for")
 
 
 @native
