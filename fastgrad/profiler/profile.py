@@ -159,7 +159,7 @@ class profile(ContextBase):  # noqa: N801 - a context manager
     Raises
     ------
     RuntimeError
-        On entry, if a profile is on, and if an exception or another one took its events away.
+        On entry, if a profile is on.
     NotImplementedError
         For `with_flops`.
 
@@ -245,8 +245,10 @@ class profile(ContextBase):  # noqa: N801 - a context manager
         self._entered = False
         before, self.current_action = self.current_action, ProfilerAction.NONE
         if before in RECORDING:
-            self._collect()
-            self._ready()
+            if self._collect():
+                self._ready()
+        else:
+            rt.profiled(self)  # nothing, unless an exception came before `step` could take it
 
     def _action(self, step: int) -> ProfilerAction:
         action = self._schedule(step)
@@ -254,16 +256,21 @@ class profile(ContextBase):  # noqa: N801 - a context manager
             raise TypeError(f"a schedule gives a ProfilerAction, but got {type(action).__name__}")
         return action
 
-    def _collect(self) -> None:
-        """Take what was recorded, and record no further."""
+    def _collect(self) -> bool:
+        """Take what was recorded, and record no further. Whether it was there: an exception within `step`, or a profile
+        that began on another thread at once, may have taken it away, which those say that ask for events.
+        """
         pair = rt.profiled(self)
         objects, self._objects = self._objects, []
         if pair is None:
-            raise RuntimeError("the events of this profile are gone: something else ended it")
+            self._written.clear()
+            self._read = None
+            return False
         if not self._acc_events:
             self._written.clear()
         self._written.append(Written(pair[0], pair[1], objects))
         self._read = None
+        return True
 
     def _ready(self) -> None:
         if self.on_trace_ready is not None:
@@ -297,8 +304,7 @@ class profile(ContextBase):  # noqa: N801 - a context manager
         if before is ProfilerAction.RECORD_AND_SAVE or (before in RECORDING and after not in RECORDING):
             if before is ProfilerAction.RECORD:
                 warnings.warn("Incorrect schedule: RECORD followed by a step without recording", stacklevel=2)
-            self._collect()
-            if before is ProfilerAction.RECORD_AND_SAVE:
+            if self._collect() and before is ProfilerAction.RECORD_AND_SAVE:
                 self._ready()
         if after in RECORDING and runtime_get("profile_owner") != id(self):
             self._objects = [self._asked]
@@ -310,7 +316,9 @@ class profile(ContextBase):  # noqa: N801 - a context manager
 
     def _known(self) -> EventList:
         if not self._written:
-            raise RuntimeError("the profile holds no events: it has not ended, or recorded nothing")
+            raise RuntimeError(
+                "the profile holds no events: it has not ended, recorded nothing, or was interrupted while it took them"
+            )
         if self._read is None:
             found = [event for written in self._written for event in written.read()]
             for number, event in enumerate(found):

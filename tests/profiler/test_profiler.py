@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
+import random
+import signal
 import threading
 import warnings
 from pathlib import Path
@@ -702,3 +705,54 @@ def test_the_older_interface(tmp_path: Path):
         fg.ones(2) * 2
     with pytest.raises(RuntimeError):
         prof.function_events
+
+
+def test_events_that_nobody_took_go_with_their_profile():
+    class Interrupted(profile):
+        def _left(self) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Interrupted() as prof:
+        fg.ones(2) * 2
+    assert runtime_get("profile_owner") == id(prof)
+    assert not runtime_get("profile")
+    del prof
+    gc.collect()
+    assert not runtime_get("profile_owner")
+    assert not runtime_get("events")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers")
+def test_signals_leave_it_off():
+    """Wherever the exception of a signal comes, the profile has ended when it is handled."""
+    net, x = small_net(), fg.ones(3, 4)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    draws = random.Random(3)
+    plan = schedule(wait=0, warmup=1, active=1)
+    interrupted = 0
+
+    def work(timer: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, timer)
+        with profile(with_modules=True, profile_memory=True, schedule=draws.choice([None, plan])) as prof:
+            net(x).sum().backward()
+            prof.step()
+            net(x)
+        prof.key_averages()
+
+    try:
+        for _ in range(400):
+            try:
+                try:
+                    work(draws.uniform(1e-6, 6e-4))
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupted += 1
+            except RuntimeError as error:
+                if "no events" not in str(error):
+                    raise
+            assert not runtime_get("profile")
+            assert not nn.modules.module_hooks.CALL_HOOKS
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from fastgrad.native.base.clock import nanoseconds
 from fastgrad.native.base.intrinsics import (
+    address_of,
     c_free,
     caster,
     malloc,
@@ -26,6 +27,7 @@ from fastgrad.native.base.intrinsics import (
     node,
     nth,
     runtime,
+    stack_small,
     tensor,
     words,
 )
@@ -38,6 +40,8 @@ from fastgrad.native.base.pyapi import (
     py_del_item,
     py_dict_contains,
     py_err_clear,
+    py_err_fetch,
+    py_err_restore,
     py_frame,
     py_frame_back,
     py_frame_code,
@@ -127,8 +131,13 @@ def end_profile():
     rt.watched &= ~WATCHED_BY_PROFILE
     rt.measuring = rt.noting
     rt.counting = 1 if rt.limit_bytes > 0 else 0
-    if rt.profile_asked & PROFILE_MODULES and watch_modules(0) < 0:
-        py_err_clear()
+    if rt.profile_asked & PROFILE_MODULES:
+        error = words(stack_small())  # one may be on its way
+        at = address_of(error)
+        py_err_fetch(at, at + 8, at + 16)
+        if watch_modules(0) < 0:
+            py_err_clear()
+        py_err_restore(error[0], error[1], error[2])
 
 
 @native_once

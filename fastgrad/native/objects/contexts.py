@@ -343,10 +343,10 @@ def dealloc_context(o):
     """`tp_dealloc` of a context: see Note [Blocks that signals cannot split]."""
     x = context_object(o)
     py_untrack(o)
+    if x.setting == 1 + PROFILE_SETTING:
+        stop_profile(o)
     if x.depth != 0 or x.applied != 0:
         enter()
-        if x.setting == 1 + PROFILE_SETTING:
-            stop_profile(o)
         lost = py_err_occurred() != 0 and x.thread == runtime().thread
         if lost or x.tape != 0:
             x.depth = 0
