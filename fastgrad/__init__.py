@@ -50,9 +50,11 @@ from fastgrad import (
     linalg,
     nn,
     optim,
+    profiler,
     serialization,
     utils,
     version,
+    viz,
 )
 from fastgrad.compiler import compile
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
@@ -155,6 +157,7 @@ __all__ = [
     "load",
     "memory_format",
     "preserve_format",
+    "profiler",
     "long",
     "manual_seed",
     "nn",
@@ -175,6 +178,7 @@ __all__ = [
     "uint8",
     "utils",
     "version",
+    "viz",
     "warmup",
     *PACKAGE,
 ]

@@ -54,7 +54,7 @@ def empty_cache() -> int:
 
 def set_memory_limit(nbytes: int | None) -> None:
     """Make allocations beyond this many live bytes fail with MemoryError; None lifts the limit."""
-    runtime_set("limit_bytes", nbytes or 0)
+    rt.limit_memory(nbytes or 0)
 
 
 def check() -> None:

@@ -1,6 +1,6 @@
 """Automatic differentiation: passes, modes, hooks, nodes."""
 
-from fastgrad.autograd import _functions, function, graph  # noqa: F401 - `_functions` is found here
+from fastgrad.autograd import _functions, function, graph, profiler  # noqa: F401 - `_functions` is found here
 from fastgrad.autograd.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -40,6 +40,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "no_grad",
+    "profiler",
     "set_detect_anomaly",
     "set_grad_enabled",
     "set_multithreading_enabled",

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastgrad.autograd.hooks import POST_HOOKS, TENSOR_HOOKS, hook_name
 from fastgrad.autograd.node import Node
-from fastgrad.native.build.loader import TensorBase, rt, runtime_get, runtime_set, runtime_set_object
+from fastgrad.native.build.loader import TensorBase, rt, runtime_get, runtime_set_object
 
 _measured: dict[int, list[int]] = {}  # by the id of the handle: calls, nanoseconds
 
@@ -39,11 +39,11 @@ class measure_hooks:  # noqa: N801 - a context manager
 
     def __enter__(self) -> None:
         _measured.clear()
-        self._before = runtime_get("measuring")
-        runtime_set("measuring", 1)
+        self._before = runtime_get("noting")
+        rt.note_hooks(1)
 
     def __exit__(self, *_: object) -> None:
-        runtime_set("measuring", self._before)
+        rt.note_hooks(self._before)
 
 
 class HookInfo:

@@ -283,7 +283,7 @@ FUZZ = """
 
     random.seed({seed})
     LEFT_OUT = {{"set_word", "set_object", "apply", "foreign", "release_handle", "collecting", "run_pass",
-                "take_over"}}
+                "take_over", "limit_memory"}}
     entries = [e for e in ENTRIES if e.is_public and e.name not in LEFT_OUT]
 
     class Twice(fg.autograd.Function):
@@ -333,7 +333,7 @@ FUZZ = """
         ts = tensors()
         pool = {{
             "tensor": ts, "tensor?": [*ts, None], "node": nodes(ts), "function": contexts(ts),
-            "context": [fg.no_grad(), fg.enable_grad(), fg.inference_mode()],
+            "context": [fg.no_grad(), fg.enable_grad(), fg.inference_mode(), fg.profiler.profile(), begun],
             "tuple": [(), (ts[0],), (ts[0], 3, ts[1]), (ts[1], ts[1])], "dict": [{{}}, {{"a": 1}}],
             "node class": [Twice._backward_cls], "context class": [fg.no_grad], "module class": [fg.nn.Linear],
             "chain": [None], "handle": [ts[0].register_hook(lambda g: g), (ts[0] * 2).register_hook(lambda g: g)],
@@ -377,6 +377,8 @@ FUZZ = """
             pass
 
     fg.debug.set_memory_limit(1 << 30)
+    begun = fg.profiler.profile(schedule=lambda step: fg.profiler.ProfilerAction.NONE)
+    begun.start()
     for k in range({rounds}):
         run_some(120)
         inside()

@@ -24,7 +24,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
-from fastgrad.native.base.modes import enter, put_back
+from fastgrad.native.base.modes import enter, is_watched, put_back
 from fastgrad.native.base.pyapi import (
     none,
     py_decref,
@@ -52,6 +52,7 @@ from fastgrad.native.contracts.flags import (
     VIEW_ORIGIN,
     WATCHED,
 )
+from fastgrad.native.contracts.profiles import CUSTOM_EVENT
 from fastgrad.native.contracts.python_types import NO_MATERIALIZE
 from fastgrad.native.contracts.status import (
     FINISHED_TWICE,
@@ -76,6 +77,7 @@ from fastgrad.native.graph.packing import announce, mark_packed, new_reference, 
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.buffers import allocate
+from fastgrad.native.memory.profiles import begin_event, end_event, note_number, note_stack
 from fastgrad.native.memory.records import META_BYTES, META_OFFSET
 from fastgrad.native.memory.references import drop, drop_node, leave_node, release_place, retain
 from fastgrad.native.memory.storages import version_of
@@ -234,6 +236,19 @@ def function_finish(handle, args, result):
 @native
 def function_apply(kind, function, forward, args):
     """Call ``forward(ctx, *args)`` with gradients off and record it: the outputs, zero with an exception set."""
+    if is_watched():
+        token = begin_event(CUSTOM_EVENT, 0, kind)
+        note_number(token, runtime().seq + 2)
+        note_stack(token)
+        result = apply_here(kind, function, forward, args)
+        end_event(token)
+        return result
+    return apply_here(kind, function, forward, args)
+
+
+@native
+def apply_here(kind, function, forward, args):
+    """The same, in the modes of the calling thread."""
     o = function_begin(kind, function, args)
     if o <= 0:
         return o

@@ -51,8 +51,15 @@ from fastgrad.native.contracts.flags import (
     COPY_ON_WRITE,
     REQUIRES_GRAD,
 )
+from fastgrad.native.contracts.profiles import (
+    POST_ACCUMULATE_HOOK,
+    POST_HOOK,
+    PRE_HOOK,
+    TENSOR_HOOK,
+)
 from fastgrad.native.contracts.python_types import OUTPUT_PLACE, POST_PLACE, PRE_PLACE
 from fastgrad.native.contracts.status import OK, RAISED
+from fastgrad.native.memory.profiles import begin_hook, end_event
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.memory.tapes import records_hooks
 from fastgrad.native.objects.handles import object_handle, wrap, wrap_node, wrap_optional
@@ -61,19 +68,20 @@ from fastgrad.native.tensors.layouts import without_gaps
 from fastgrad.native.tensors.tensors import alias, same_shape
 
 # Words of a run of hooks: the list of the callables, or the callable itself if there is only one; if hooks are measured
-# the list of their ids, else zero; whether there is only one.
-TODO, KEYS, ONE = 0, 1, 2
+# the list of their ids, else zero; whether there is only one; their kind.
+TODO, KEYS, ONE, KIND, TOKEN = 0, 1, 2, 3, 4
 
 
 @native
-def begin_run(hooks, lone, run):
+def begin_run(hooks, lone, run, kind):
     """Take the callables of a dict, which hooks may change, and note them in `run`: how many there are, or RAISED.
 
-    If `lone` is not zero, `hooks` is the only callable, and the id of its handle `lone` less one. `end_run` follows in
-    either case.
+    `kind`: which hooks they are, for profiles. If `lone` is not zero, `hooks` is the only callable, and the id of its
+    handle `lone` less one. `end_run` follows in either case.
     """
     run[TODO] = 0
     run[KEYS] = 0
+    run[KIND] = kind
     if lone != 0:
         run[ONE] = 1
         run[TODO] = hooks
@@ -164,17 +172,23 @@ def take_changes(array, k, o):
         put(array, k, h)
 
 
-@native_inline
-def start_of(run):
-    """The time, if hooks are measured."""
-    return nanoseconds() if run[KEYS] != 0 else 0
+@native
+def start_of(run, i):
+    """Begin to note hook `i` of a run, if hooks are measured or a profile is on: the time."""
+    if run[KEYS] == 0:
+        return 0
+    run[TOKEN] = begin_hook(run[KIND], hook_at(run, i))
+    return nanoseconds()
 
 
 @native
-def note_time(run, i, start):
-    """Note how long hook `i` of a run took, if hooks are measured. OK or RAISED."""
+def note_time(run, i, start, done):
+    """Note how long hook `i` of a run took, if hooks are measured and it did not raise. OK or RAISED."""
     keys = run[KEYS]
-    if keys == 0 or i >= py_list_size(keys):
+    if keys == 0:
+        return OK
+    end_event(run[TOKEN])
+    if not done or runtime().noting == 0 or i >= py_list_size(keys):
         return OK
     took = py_integer(nanoseconds() - start)
     answer = call_python(runtime().note_hook, 2, py_list_item(keys, i), took) if took != 0 else 0
@@ -190,13 +204,13 @@ def call_hook(run, i, n, a, b):
 
     The result, or zero with an exception set.
     """
-    start = start_of(run)
+    start = start_of(run, i)
     hook = hook_at(run, i)
     if runtime().tape != 0 and records_hooks() and not is_native(hook):
         result = call_python(runtime().record_hook, n + 1, hook, a, b)
     else:
         result = call_python(hook, n, a, b, 0)
-    if result != 0 and failed(note_time(run, i, start)):
+    if failed(note_time(run, i, start, result != 0)):
         py_decref(result)
         return 0
     return result
@@ -245,7 +259,7 @@ def run_tensor_hooks(hooks, lone, array, k, checks):
     `checks`: whether the pass looks for NaN. Native hooks need no object of the gradient.
     """
     run = words(stack_small())
-    count = begin_run(hooks, lone, run)
+    count = begin_run(hooks, lone, run, TENSOR_HOOK)
     if count <= 0:
         end_run(run)
         return count
@@ -256,10 +270,9 @@ def run_tensor_hooks(hooks, lone, array, k, checks):
             if gradient != 0:
                 py_decref(gradient)
                 gradient = 0
-            start = start_of(run)
+            start = start_of(run, i)
             status = run_over(hook_at(run, i), array, k, checks)
-            if not failed(status):
-                status = note_time(run, i, start)
+            status = min(status, note_time(run, i, start, not failed(status)))
             if failed(status):
                 break
             continue
@@ -346,8 +359,9 @@ def run_natives(run, count, array, n, checks):
     for i in range(count):
         if not is_native(hook_at(run, i)):
             return i
-        start = start_of(run)
-        if failed(run_over_all(hook_at(run, i), array, n, checks)) or failed(note_time(run, i, start)):
+        start = start_of(run, i)
+        status = run_over_all(hook_at(run, i), array, n, checks)
+        if failed(note_time(run, i, start, not failed(status))) or failed(status):
             return RAISED
     return count
 
@@ -360,7 +374,7 @@ def run_tuple_hooks(hooks, lone, t, array, n, post):
     one comes before need no objects.
     """
     run = words(stack_small())
-    count = begin_run(hooks, lone, run)
+    count = begin_run(hooks, lone, run, POST_HOOK if post != 0 else PRE_HOOK)
     if count <= 0:
         end_run(run)
         return count
@@ -497,7 +511,7 @@ def fire_post_accumulate(t):
         return hooks
     py_incref(hooks)
     run = words(stack_small())
-    count = begin_run(hooks, 0, run)
+    count = begin_run(hooks, 0, run, POST_ACCUMULATE_HOOK)
     py_decref(hooks)
     if count <= 0:
         end_run(run)
@@ -506,10 +520,9 @@ def fire_post_accumulate(t):
     o = 0
     for i in range(count):
         if is_native(hook_at(run, i)):
-            start = start_of(run)
+            start = start_of(run, i)
             status = run_over_leaf(hook_at(run, i), leaf)
-            if not failed(status):
-                status = note_time(run, i, start)
+            status = min(status, note_time(run, i, start, not failed(status)))
             if failed(status):
                 break
             continue

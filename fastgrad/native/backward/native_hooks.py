@@ -217,7 +217,7 @@ def call_over_elements(o, h):
             return refuse(o, state, WRONG_STATE)
         if requires_grad(state):
             return refuse(o, state, WRONG_STATE)
-        if recording() and failed(keep_for_tape(tensor(state).storage)):
+        if recording() and failed(keep_for_tape(tensor(state).storage, 0)):
             return NO_MEMORY
         step = itemsize(tensor(state).dtype)
         for k in range(x.n_numbers):

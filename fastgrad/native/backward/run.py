@@ -26,7 +26,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
-from fastgrad.native.base.modes import enter
+from fastgrad.native.base.modes import is_watched
 from fastgrad.native.base.pyapi import (
     ellipsis,
     list_type,
@@ -55,12 +55,14 @@ from fastgrad.native.contracts.flags import (
     ANOMALY_UNCHECKED,
     CHECK_NAN,
 )
+from fastgrad.native.contracts.profiles import PASS_EVENT
 from fastgrad.native.contracts.records import CAPTURE_WORDS
 from fastgrad.native.contracts.status import NESTED_TOO_DEEP, OK, RAISED, UNUSUAL
 from fastgrad.native.graph.graph import gradient_edge, requires_grad, retain_gradient
 from fastgrad.native.graph.packing import new_reference
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.memory.profiles import begin_event, end_event, note_stack
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
 from fastgrad.native.memory.tapes import note_pass, note_python
@@ -284,7 +286,18 @@ def run_pass(outputs, gradients, wanted, flags):
     accumulated, NotImplemented if Python has to look at the arguments, Ellipsis if this thread has too many passes
     under way, zero with an exception set, or a failure.
     """
-    enter()
+    if is_watched():
+        token = begin_event(PASS_EVENT, 0, 0)
+        note_stack(token)
+        answer = run_here(outputs, gradients, wanted, flags)
+        end_event(token)
+        return answer
+    return run_here(outputs, gradients, wanted, flags)
+
+
+@native_once
+def run_here(outputs, gradients, wanted, flags):
+    """The same, in the modes of the calling thread."""
     rt = runtime()
     mode = rt.mode
     if mode & (ANOMALY | ANOMALY_UNCHECKED) == ANOMALY:

@@ -21,7 +21,18 @@ from fastgrad.native.backward.passes import restore_settings
 from fastgrad.native.backward.slots import find_slot, grads_of, is_wanted, pop_ready, push_ready, slot_at
 from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import address_of, capture, native, node, runtime, task, tensor, words
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    capture,
+    native,
+    native_inline,
+    native_once,
+    node,
+    runtime,
+    task,
+    tensor,
+    words,
+)
 from fastgrad.native.base.modes import enter, is_running
 from fastgrad.native.base.pyapi import (
     py_decref,
@@ -50,15 +61,18 @@ from fastgrad.native.contracts.flags import (
     SAVED_FREED,
     TENSOR_HOOKS,
 )
+from fastgrad.native.contracts.limits import LAST
 from fastgrad.native.contracts.ops import EVERY_GRADIENT
+from fastgrad.native.contracts.profiles import NODE_EVENT
 from fastgrad.native.contracts.records import CAPTURE_WORDS
 from fastgrad.native.contracts.status import BAD_GRADIENT, NO_MEMORY, OK, RAISED
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.launches import give_way
+from fastgrad.native.memory.profiles import begin_event, end_event, note_number
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drain, release_reference, release_saved, retain
-from fastgrad.native.objects.handles import object_handle, wrap_node
+from fastgrad.native.objects.handles import object_handle, type_of, wrap_node
 
 SKIP = 2
 
@@ -353,12 +367,29 @@ def run_node(t):
     return run_derivative(t, n)
 
 
+@native_inline
+def step(t, index):
+    """Run the node of a slot; a status."""
+    status = prepare(t, index)
+    if not failed(status):
+        status = arrive(t)
+    if status == SKIP:
+        return 0
+    if not failed(status):
+        status = run_node(t)
+    if not failed(status):
+        status = leave(t)
+    return status
+
+
 @native
 def sweep(handle):
     """Run until the pass is done. OK or a failure."""
     t = task(handle)
     rt = runtime()
     enter_pass(t)
+    if rt.profile != 0:
+        return sweep_watched(t)
     status = 0
     while not failed(status):
         if rt.settings[0] != t.settings[0] or rt.settings[1] != t.settings[1]:
@@ -366,14 +397,29 @@ def sweep(handle):
             enter_pass(t)
         if t.n_heap == 0:
             return OK
-        status = prepare(t, pop_ready(t))
-        if not failed(status):
-            status = arrive(t)
-        if status == SKIP:
-            status = 0
-            continue
-        if not failed(status):
-            status = run_node(t)
-        if not failed(status):
-            status = leave(t)
+        status = step(t, pop_ready(t))
+    return status
+
+
+@native_once
+def sweep_watched(t):
+    """The same while there is a profile, or was one when the pass began."""
+    rt = runtime()
+    status = 0
+    while not failed(status):
+        if rt.settings[0] != t.settings[0] or rt.settings[1] != t.settings[1]:
+            restore_settings(t)
+            enter_pass(t)
+        if t.n_heap == 0:
+            return OK
+        index = pop_ready(t)
+        handle = slot_at(t, index).node
+        n = node(handle)
+        kind = 0
+        if n.flags & PYTHON_APPLY and n.pyobj != 0:
+            kind = type_of(n.pyobj)
+        token = begin_event(NODE_EVENT, n.op, kind)
+        note_number(token, n.seq + 1 if n.seq != LAST else 0)
+        status = step(t, index)
+        end_event(token)
     return status

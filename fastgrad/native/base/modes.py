@@ -113,8 +113,12 @@ def remove_entry(k, out):
 
 @native_once
 def switch_thread(thread):
-    """Keep modes and settings of the thread that was here and load those of `thread`."""
+    """Keep modes and settings of the thread that was here and load those of `thread`, if that is another one."""
     rt = runtime()
+    if rt.profile == 0:  # else see Note [Profiles]
+        rt.entered = thread
+    if rt.thread == thread:
+        return
     if rt.mode != GRAD_ENABLED and rt.thread != 0 and make_room():
         entry = words(rt.modes + rt.n_modes * 8 * ENTRY)
         entry[0] = rt.thread
@@ -140,8 +144,18 @@ def switch_thread(thread):
 def enter():
     """Every entry starts here: make the modes those of the calling thread."""
     thread = py_thread_id(py_thread_state())
-    if runtime().thread != thread:
+    if runtime().entered != thread:
         switch_thread(thread)
+
+
+@native_inline
+def is_watched():
+    """As `enter`: whether there is a profile that wants to know of what begins; see Note [Profiles]."""
+    thread = py_thread_id(py_thread_state())
+    if runtime().entered == thread:
+        return False
+    switch_thread(thread)
+    return runtime().profile != 0
 
 
 @native

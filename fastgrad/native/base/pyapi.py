@@ -42,6 +42,7 @@ py_bool = extern("PyBool_FromLong", I64, I64)
 py_float_value = extern("PyFloat_AsDouble", types.float64, I64)
 py_vectorcall = extern("PyObject_Vectorcall", I64, I64, I64, I64, I64)
 py_set_item = extern("PyObject_SetItem", INT, I64, I64, I64)
+py_del_item = extern("PyObject_DelItem", INT, I64, I64)
 py_dict_size = extern("PyDict_Size", I64, I64)
 py_dict_get = extern("PyDict_GetItem", I64, I64, I64)
 py_dict_get_text = extern("PyDict_GetItemString", I64, I64, I64)
@@ -80,12 +81,19 @@ py_repr = extern("PyObject_Repr", I64, I64)
 py_method = extern("PyMethod_New", I64, I64, I64)
 py_thread_state = extern("PyThreadState_Get", I64)
 py_thread_id = extern("PyThreadState_GetID", I64, I64)
+py_thread_ident = extern("PyThread_get_thread_ident", I64)
 py_interpreter = extern("PyInterpreterState_Get", I64)
 py_thread_head = extern("PyInterpreterState_ThreadHead", I64, I64)
 py_thread_next = extern("PyThreadState_Next", I64, I64)
 py_frame = extern("PyEval_GetFrame", I64)
 py_save_thread = extern("PyEval_SaveThread", I64)
 py_restore_thread = extern("PyEval_RestoreThread", types.void, I64)
+py_function_code = extern("PyFunction_GetCode", I64, I64)
+py_method_function = extern("PyMethod_Function", I64, I64)
+py_frame = extern("PyEval_GetFrame", I64)
+py_frame_back = extern("PyFrame_GetBack", I64, I64)
+py_frame_code = extern("PyFrame_GetCode", I64, I64)
+py_frame_line = extern("PyFrame_GetLineNumber", INT, I64)
 py_err_occurred = extern("PyErr_Occurred", I64)
 py_err_clear = extern("PyErr_Clear", types.void)
 py_err_set_none = extern("PyErr_SetNone", types.void, I64)
@@ -111,6 +119,8 @@ float_type = address_of_variable("PyFloat_Type")
 type_type = address_of_variable("PyType_Type")
 text_type = address_of_variable("PyUnicode_Type")
 tuple_type = address_of_variable("PyTuple_Type")
+function_type = address_of_variable("PyFunction_Type")
+method_type = address_of_variable("PyMethod_Type")
 slice_type = address_of_variable("PySlice_Type")
 dict_type = address_of_variable("PyDict_Type")
 bytes_type = address_of_variable("PyBytes_Type")
@@ -121,6 +131,12 @@ bytearray_type = address_of_variable("PyByteArray_Type")
 def type_error() -> int:
     """The class TypeError, borrowed."""
     return runtime().type_error
+
+
+@native_inline
+def runtime_error() -> int:
+    """The class RuntimeError, borrowed."""
+    return runtime().runtime_error
 
 
 @native_inline

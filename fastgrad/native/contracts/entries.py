@@ -30,6 +30,7 @@ from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import N_SETTINGS
 from fastgrad.native.contracts.formats import FORMATS
 from fastgrad.native.contracts.limits import MAX_DIMS, N_DEVICES, N_RANDOM_KERNELS
+from fastgrad.native.contracts.profiles import HOOK_KINDS
 from fastgrad.native.contracts.python_types import N_HOOK_PLACES
 from fastgrad.native.contracts.records import NODE, RUNTIME, STORAGE, TENSOR
 
@@ -52,7 +53,7 @@ MOST_SIZES = 2 * MAX_DIMS
 BOUNDS = {
     "tensor": TENSOR.words, "storage": STORAGE.words, "node": NODE.words, "runtime": RUNTIME.words,
     "dtypes": len(DTYPES), "devices": N_DEVICES, "settings": N_SETTINGS, "hooks": 2, "hook places": N_HOOK_PLACES,
-    "random": N_RANDOM_KERNELS, "formats": len(FORMATS),
+    "random": N_RANDOM_KERNELS, "formats": len(FORMATS), "hook kinds": len(HOOK_KINDS),
 }  # fmt: skip
 
 

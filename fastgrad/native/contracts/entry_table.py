@@ -116,6 +116,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("node_field", "node, index<node", "int", _NODES),
     row("set_sequence_nr", "node, int", "none", _NODES),
     row("node_meta", "node, index<n_out", "integers", _NODES),
+    row("saved_meta", "node, index<n_places", "integers", _NODES),
     row("input_meta", "node, index<n_in", "integers", _NODES),
     row("node_attr", "node, index<n_attrs", "int", _NODES),
     row("node_variable", "node", "tensor", _NODES),
@@ -151,6 +152,15 @@ ENTRIES: tuple[Entry, ...] = (
     row("call_tape", "context, tuple, tuple", "object", _TAPES),
     row("first_difference", "tuple, tuple", "int", "python.guards"),
     row("edit_tape", "context, object", "count", "python.entries:edit_tape"),
+    row("limit_memory", "int", "none", "memory.buffers"),
+    # profiles
+    row("profile_again", "context, object", "count", _CONTEXTS),
+    row("profiled", "context", "object", _CONTEXTS),
+    row("forget_profile", "", "none"),
+    row("begin_range", "object", "int"),
+    row("begin_hook", "index<hook kinds, object", "int", "python.entries:begin_noted_hook"),
+    row("end_range", "int", "none"),
+    row("note_hooks", "int", "none"),
     row("replay", "context", "count", "python.entries:replay_tape"),
     # the slots of Python types
     row("operator", "int, int, int", "inner", _OPERATORS),

@@ -76,3 +76,4 @@ PASS_SETTINGS = (
     2  # changes of the first ones do not last beyond the node of a pass in whose course they happen
 )
 CAPTURE_SETTING = N_SETTINGS  # what a context does that is no setting of a thread: record launches
+PROFILE_SETTING = N_SETTINGS + 1  # write a profile, which goes beyond one thread

@@ -171,7 +171,7 @@ RUNTIME = Record(
     pool=1, n_threads=1, part_work=1, divided=1, splits=MAX_KERNELS * N_LAYOUTS, split_words=SPLIT_WORDS,
     n_flights=1, uncounted=1, waiters=1, waiting=1, flights=N_FLIGHTS * FLIGHT.words, places=N_PLACES,
     resolve=1, op_failed=1, entry_failed=1, wrong_argument=1,
-    context_base=1, type_error=1, system_error=1, operator_fallback=1,
+    context_base=1, type_error=1, runtime_error=1, system_error=1, operator_fallback=1,
     tensor_type=1, tensor_base=1, node_base=1, make_node_class=1, handle_type=1, hooks_type=1, wrong_kind=1,
     hooks_name=1, post_accumulate_name=1, backward_name=1,
     walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1,
@@ -196,6 +196,9 @@ RUNTIME = Record(
     fused_kernel=1, fused_rows_kernel=1, codes=N_CODES,
     zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, peer_kernel=1, accumulate_op=1,
     random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, generator_states=N_DEVICES, chosen_devices=1, registrations=1,
+    entered=1, watched=1, noting=1, counting=1, profile=1, profiles=1, profile_owner=1, profile_asked=1,
+    profile_objects=1, profile_name=1, left_name=1, events=1, n_events=1, cap_events=1, details=1, n_details=1,
+    cap_details=1, n_lost=1, allocations=1, kernel_ended=1, kernel_parts=1,
     bins=N_BINS,
     node_classes=MAX_OPS,
     ops=MAX_OPS * OPINFO.words,
@@ -207,7 +210,10 @@ RUNTIME = Record(
 far these reach, see `contracts.frame`. `splits`: how its launches may be divided, as a place in
 `split_words` counted from one; 0 if they may not. `reports`: which word of a kernel's frame is the address of its
 report; 0 if it reports nothing. `draws`: which word is the seed of random numbers, counted from one; the offset
-follows."""
+follows. `entered`: the thread that runs, zero while there is a profile; `watched`: who wants to know of launches;
+`noting`: whether hooks are measured, other than for a profile; `counting`: whether allocations are limited or counted:
+see Note [Profiles] in `memory.profiles`. `kernel_ended`, `kernel_parts`: when a large kernel ended, and in how
+many parts it ran."""
 assert SLOT.words == SLOT_WORDS
 RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from fastgrad.native.base import integers
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import native, native_once, runtime, stack_small, tensor, words
-from fastgrad.native.base.modes import enter
+from fastgrad.native.base.intrinsics import (
+    native,
+    native_inline,
+    native_once,
+    runtime,
+    stack_small,
+    tensor,
+    words,
+)
+from fastgrad.native.base.modes import is_watched
 from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.flags import GPU_AUTOCAST, GRAD_ENABLED, WRAPPED_NUMBER
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
@@ -32,6 +40,7 @@ from fastgrad.native.launch.elementwise import copy_as, copy_into, elementwise
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import is_floating, is_half
 from fastgrad.native.memory.buffers import allocate, deallocate
+from fastgrad.native.memory.profiles import begin_call, end_call
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes import reduction, rowwise, run_forward
 from fastgrad.native.shapes.matrices import factors_by_columns
@@ -233,7 +242,23 @@ def call_entry(op, n, ins, n_attrs, attrs, outs, n_outs):
     A plan is run in the mode in which its function is called; where that is autocast, and the function has turned it
     off before it calls an op that would ask for it, there is no plan.
     """
-    enter()
+    if is_watched():
+        return watched_call(op, n, ins, n_attrs, attrs, outs, n_outs)
+    return call_here(op, n, ins, n_attrs, attrs, outs, n_outs)
+
+
+@native_once
+def watched_call(op, n, ins, n_attrs, attrs, outs, n_outs):
+    """The same while there is a profile."""
+    token = begin_call(op, n, ins)
+    count = call_here(op, n, ins, n_attrs, attrs, outs, n_outs)
+    end_call(token, outs[0] if count > 0 else count)
+    return count
+
+
+@native_inline
+def call_here(op, n, ins, n_attrs, attrs, outs, n_outs):
+    """The same, in the modes of the calling thread."""
     if op_record(op).flags & FLOAT32_IN_AUTOCAST:
         rt = runtime()
         if rt.mode & GPU_AUTOCAST:

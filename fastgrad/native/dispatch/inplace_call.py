@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from fastgrad.native.base.failures import fail, failed
-from fastgrad.native.base.intrinsics import native, native_inline, runtime, stack_small, tensor, words
-from fastgrad.native.base.modes import enter
+from fastgrad.native.base.intrinsics import (
+    native,
+    native_inline,
+    native_once,
+    runtime,
+    stack_small,
+    tensor,
+    words,
+)
+from fastgrad.native.base.modes import is_watched
 from fastgrad.native.contracts.flags import (
     GRAD_ENABLED,
     INFERENCE,
@@ -26,6 +34,7 @@ from fastgrad.native.graph.inplace import check_inplace, move_history, stand_in
 from fastgrad.native.graph.packing import show_tensor
 from fastgrad.native.launch.elementwise import elementwise_slow
 from fastgrad.native.launch.launch import op_record
+from fastgrad.native.memory.profiles import begin_call, end_call
 from fastgrad.native.memory.references import drop, drop_node
 from fastgrad.native.shapes import run_forward
 from fastgrad.native.tensors.overlap import PARTLY, overlap, overlaps_itself
@@ -56,7 +65,23 @@ def check_memory(info, n, ins):
 @native
 def inplace(op, n, ins, n_attrs, attrs):
     """An op that writes over its first input; returns that input (one more reference) or a status."""
-    enter()
+    if is_watched():
+        return watched_change(op, n, ins, n_attrs, attrs)
+    return change(op, n, ins, n_attrs, attrs)
+
+
+@native_once
+def watched_change(op, n, ins, n_attrs, attrs):
+    """The same while there is a profile."""
+    token = begin_call(op, n, ins)
+    out = change(op, n, ins, n_attrs, attrs)
+    end_call(token, out)
+    return out
+
+
+@native
+def change(op, n, ins, n_attrs, attrs):
+    """The same, in the modes of the calling thread."""
     rt = runtime()
     if tensor(ins[0]).flags & INFERENCE and not rt.mode & INFERENCE_MODE:
         return fail(INFERENCE_INPLACE)

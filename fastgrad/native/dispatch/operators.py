@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import native, native_inline, runtime, stack_small, tensor, words
-from fastgrad.native.base.modes import enter
+from fastgrad.native.base.intrinsics import (
+    native,
+    native_inline,
+    native_once,
+    runtime,
+    stack_small,
+    tensor,
+    words,
+)
+from fastgrad.native.base.modes import is_watched
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.graph.graph import any_requires_grad
 from fastgrad.native.graph.recording import record
 from fastgrad.native.launch.elementwise import elementwise, number_tensor
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import dtype_with_number, number_dtype
+from fastgrad.native.memory.profiles import begin_call, end_call
 from fastgrad.native.memory.references import drop, retain
 
 
@@ -33,7 +42,14 @@ def recorded(op, n, ins, out):
 @native
 def binary_operator(op, a, b):
     """An operator over two tensors."""
-    enter()
+    if is_watched():
+        return watched_operator(op, 2, a, b)
+    return binary_now(op, a, b)
+
+
+@native_inline
+def binary_now(op, a, b):
+    """The operator itself."""
     ins = words(stack_small())
     ins[0] = a
     ins[1] = b
@@ -48,7 +64,14 @@ def binary_operator(op, a, b):
 @native
 def unary_operator(op, a):
     """An operator over one tensor."""
-    enter()
+    if is_watched():
+        return watched_operator(op, 1, a, a)
+    return unary_now(op, a)
+
+
+@native_inline
+def unary_now(op, a):
+    """The operator itself."""
     ins = words(stack_small())
     ins[0] = a
     retain(a)
@@ -60,7 +83,7 @@ def unary_operator(op, a):
 @native
 def scalar_operator(op, a, kind, real, integer, swapped):
     """An operator over a tensor and a Python number; `swapped` if the number stands on the left."""
-    enter()
+    watched = is_watched()
     info = op_record(op)
     first = 0
     if swapped != 0 and info.reflected != 0:
@@ -77,10 +100,34 @@ def scalar_operator(op, a, kind, real, integer, swapped):
     # The value in the dtype of the op, not a double that stands for it, is what a derivative may save.
     dtype = number_dtype(dtype_with_number(a, kind))
     number = number_tensor(kind, real, integer, dtype, tensor(a).device)
-    out = with_number(op, a, number, swapped)
+    out = with_number(op, a, number, swapped) if not watched else watched_number(op, a, number, swapped)
     drop(a)
     if first != 0:
         drop(first)
+    return out
+
+
+@native_once
+def watched_operator(op, n, a, b):
+    """An operator over one or two tensors while there is a profile."""
+    ins = words(stack_small())
+    ins[0] = a
+    ins[1] = b
+    token = begin_call(op, n, ins)
+    out = binary_now(op, a, b) if n == 2 else unary_now(op, a)
+    end_call(token, out)
+    return out
+
+
+@native_once
+def watched_number(op, a, number, swapped):
+    """As `with_number` while there is a profile."""
+    ins = words(stack_small())
+    ins[swapped] = a
+    ins[1 - swapped] = number
+    token = begin_call(op, 2, ins)
+    out = with_number(op, a, number, swapped)
+    end_call(token, out)
     return out
 
 

@@ -16,6 +16,7 @@ from fastgrad.native.base.intrinsics import (
     memset,
     native,
     native_inline,
+    native_once,
     posix_memalign,
     runtime,
     stack_small,
@@ -83,6 +84,25 @@ def empty_cache():
     return freed
 
 
+@native_once
+def refused(nbytes):
+    """Count an allocation, for a profile: whether so many bytes are more than there may be."""
+    rt = runtime()
+    rt.allocations += 1
+    return rt.limit_bytes > 0 and rt.live_bytes + nbytes > rt.limit_bytes
+
+
+@native_once
+def limit_memory(nbytes):
+    """Let there be at most so many bytes in use; 0 for no limit."""
+    rt = runtime()
+    rt.limit_bytes = max(nbytes, 0)
+    if rt.profile == 0:
+        rt.counting = 1 if nbytes > 0 else 0
+    elif nbytes > 0:
+        rt.counting = 1
+
+
 @native
 def allocate(nbytes):
     """The address of a buffer of at least `nbytes`, 64-byte aligned, or NO_MEMORY."""
@@ -92,7 +112,7 @@ def allocate(nbytes):
     index = bin_of(nbytes)
     size = bin_size(index)
     address = rt.bins[index]
-    if rt.limit_bytes > 0 and rt.live_bytes + size > rt.limit_bytes:
+    if rt.counting != 0 and refused(size):
         return NO_MEMORY
     if address != 0:
         rt.bins[index] = words(address)[0]

@@ -33,7 +33,7 @@ from fastgrad.native.contracts.records import (
     RUNTIME,
 )
 from fastgrad.native.contracts.status import DEVICE_FAILED, NO_MEMORY, OK
-from fastgrad.native.memory.buffers import LARGEST, allocate, deallocate
+from fastgrad.native.memory.buffers import LARGEST, allocate, deallocate, refused
 
 HOST = 0  # the number of the device that compiled code runs on
 
@@ -59,7 +59,7 @@ def allocate_on(device, nbytes):
     d = record_of(device)
     if d.allocate == 0:
         return allocate(nbytes)
-    if nbytes > LARGEST or (rt.limit_bytes > 0 and rt.live_bytes + nbytes > rt.limit_bytes):
+    if nbytes > LARGEST or (rt.counting != 0 and refused(nbytes)):
         return NO_MEMORY
     a = allocation(stack_small())
     a.nbytes = nbytes

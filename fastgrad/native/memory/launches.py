@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastgrad.flags import DEBUG
 from fastgrad.native.base import frames
 from fastgrad.native.base.callbacks import call_python
-from fastgrad.native.base.clock import usleep
+from fastgrad.native.base.clock import nanoseconds, usleep
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
@@ -37,6 +37,7 @@ from fastgrad.native.contracts.frame import (
 )
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.contracts.profiles import KERNEL_EVENT, RESOLVE_EVENT
 from fastgrad.native.contracts.status import (
     CAPTURE_COPY,
     NO_KERNEL,
@@ -58,6 +59,7 @@ from fastgrad.native.memory.parts import (
 )
 from fastgrad.native.memory.places import is_live
 from fastgrad.native.memory.pool import run_parts
+from fastgrad.native.memory.profiles import begin_event, end_event, end_event_at, note_kernel
 from fastgrad.native.memory.references import drain, release_storage
 from fastgrad.native.memory.tapes import append_launch, append_noted, is_recorded, only_recorded
 
@@ -156,13 +158,17 @@ def run_beside_others(address, cell, frame, n_words, work):
     rt.divided += n_parts > 1
     if rt.waiters != 0:
         run_parts(address, cell, frame, n_words, split, n_parts)
-        return
-    place = depart(frame, n_words)
-    state = py_save_thread()
-    run_parts(address, cell, frame, n_words, split, n_parts)
-    py_restore_thread(state)
-    enter()
-    arrive(place)
+        ended = nanoseconds()
+    else:
+        place = depart(frame, n_words)
+        state = py_save_thread()
+        run_parts(address, cell, frame, n_words, split, n_parts)
+        ended = nanoseconds()
+        py_restore_thread(state)
+        enter()
+        arrive(place)
+    rt.kernel_ended = ended  # for a profile, to which waiting for other threads is no part of the kernel
+    rt.kernel_parts = n_parts
 
 
 @native
@@ -270,8 +276,10 @@ def run_as_it_is(address, cell, device, frame, n_words, work):
 def run_first(cell, device, frame, n_words, work):
     """Find a kernel that was never needed, and run it; returns a status."""
     place = depart(frame, n_words)
+    token = begin_event(RESOLVE_EVENT, cell, 0)
     address = resolve(cell)
-    status = run(address, cell, device, frame, n_words, work) if not failed(address) else address
+    end_event(token)
+    status = run_noted(address, cell, device, frame, n_words, work) if not failed(address) else address
     arrive(place)
     return status
 
@@ -284,12 +292,34 @@ def launch(kernel, device, dtype, layout_class, frame, n_words, work):
     """
     cell = cell_of(kernel, device, dtype, layout_class)
     address = runtime().kernels[cell]
+    if runtime().watched != 0:
+        return launch_watched(address, cell, device, frame, n_words, work)
     if address != 0:
-        status = run(address, cell, device, frame, n_words, work)
+        return run(address, cell, device, frame, n_words, work)
+    return run_first(cell, device, frame, n_words, work)
+
+
+@native_once
+def launch_watched(address, cell, device, frame, n_words, work):
+    """Run a kernel that a tape records or a profile notes; a status. `address`: of the kernel, zero if not known."""
+    if address != 0:
+        status = run_noted(address, cell, device, frame, n_words, work)
     else:
         status = run_first(cell, device, frame, n_words, work)
     if runtime().tape != 0 and not failed(status) and is_recorded(device):
         return append_launch(cell, frame, n_words, work)
+    return status
+
+
+@native_once
+def run_noted(address, cell, device, frame, n_words, work):
+    """As `run`, and a profile notes it."""
+    rt = runtime()
+    token = begin_event(KERNEL_EVENT, cell, 0)
+    rt.kernel_ended = 0
+    status = run(address, cell, device, frame, n_words, work)
+    end_event_at(token, rt.kernel_ended if rt.kernel_ended != 0 else nanoseconds())
+    note_kernel(token, work, rt.kernel_parts if rt.kernel_ended != 0 else 1)
     return status
 
 
@@ -344,7 +374,10 @@ def launch_noted(kernel, device, dtype, frame, n_words, work, note):
     recorded = runtime().tape != 0 and is_recorded(device)
     status = OK
     if not recorded or not only_recorded(device):
+        token = begin_event(KERNEL_EVENT, cell, 0)
         status = status_of(device, launch_on(device, address, frame, n_words, note))
+        end_event(token)
+        note_kernel(token, work, 1)
     if recorded and not failed(status):
         return append_noted(cell, frame, n_words, work, note)
     return status

@@ -26,10 +26,11 @@ from fastgrad.native.base.intrinsics import (
     tape,
     words,
 )
-from fastgrad.native.base.modes import enter
+from fastgrad.native.base.modes import enter, is_watched
 from fastgrad.native.base.pyapi import py_decref, py_integer
 from fastgrad.native.contracts.frame import FINE, HOOK_RAISED, NO_PROBABILITY_THERE
 from fastgrad.native.contracts.limits import N_DEVICES
+from fastgrad.native.contracts.profiles import REPLAY_EVENT
 from fastgrad.native.contracts.records import (
     GRAPH_STALE,
     HOOK_CELL,
@@ -54,8 +55,10 @@ from fastgrad.native.memory.launches import (
     has_to_wait,
     run,
     run_as_it_is,
+    run_noted,
 )
 from fastgrad.native.memory.parts import CELLS, device_of
+from fastgrad.native.memory.profiles import begin_event, end_event
 from fastgrad.native.memory.tapes import HEAD_BYTES, bytes_of, generator_words, launched, note
 
 piece = caster(PIECE)
@@ -311,14 +314,16 @@ def launch_again(o, t, entry, frame):
         noted = note_of(entry, stack_small())
         return status_of(device, launch_on(device, rt.kernels[cell], frame, entry.n_words, noted))
     if place == 0 or device != HOST:
-        if t.device == HOST:
+        if rt.profile != 0:
+            status = run_noted(code_of(entry), cell, device, frame, entry.n_words, entry.work)
+        elif t.device == HOST:
             status = run(code_of(entry), cell, device, frame, entry.n_words, entry.work)
         else:
             status = run_as_it_is(code_of(entry), cell, device, frame, entry.n_words, entry.work)
         return status if failed(status) or device == HOST else read_report(cell, frame)
     report = frames.report(words(frame)[place])
     report.kind = FINE
-    status = run(rt.kernels[cell], cell, device, frame, entry.n_words, entry.work)
+    status = run_noted(rt.kernels[cell], cell, device, frame, entry.n_words, entry.work)
     return status if failed(status) else what_it_says(report)
 
 
@@ -328,7 +333,17 @@ def replay(o, handle):
 
     `o`: its object, which knows the hooks. OK or a failure.
     """
-    enter()
+    if is_watched():
+        token = begin_event(REPLAY_EVENT, 0, 0)
+        result = replay_here(o, handle)
+        end_event(token)
+        return result
+    return replay_here(o, handle)
+
+
+@native
+def replay_here(o, handle):
+    """The same, in the modes of the calling thread."""
     t = tape(handle)
     t.replaying += 1
     result = divide(t) if t.n_pieces == 0 else OK

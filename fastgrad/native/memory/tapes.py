@@ -40,6 +40,7 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.base.pyapi import py_bytearray_text
 from fastgrad.native.contracts.frames.fused import FUSED
 from fastgrad.native.contracts.limits import N_CODES, N_DEVICES
+from fastgrad.native.contracts.profiles import WATCHED_BY_TAPE
 from fastgrad.native.contracts.records import (
     FUSED_LAUNCH,
     HOOK_CELL,
@@ -149,6 +150,7 @@ def begin_tape(what):
                 t.seeds[k] = words(state)[0]
                 t.firsts[k] = words(state)[1]
         rt.tape = handle
+        rt.watched |= WATCHED_BY_TAPE
     return handle
 
 
@@ -159,6 +161,7 @@ def end_tape(handle):
     if rt.tape != handle:
         return
     rt.tape = 0
+    rt.watched &= ~WATCHED_BY_TAPE
     t = tape(handle)
     for k in range(N_DEVICES):
         state = generator_words(k)

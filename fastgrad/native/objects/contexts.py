@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from fastgrad.native.base.callbacks import call_python, call_tuple
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import context_object, native, runtime
+from fastgrad.native.base.intrinsics import context_object, native, runtime, words
 from fastgrad.native.base.modes import enter, forget_ended_threads, put_back, set_setting
 from fastgrad.native.base.pyapi import (
     call_visit,
+    list_type,
     none,
     py_alloc,
     py_clear_weakrefs,
@@ -31,12 +32,16 @@ from fastgrad.native.base.pyapi import (
     py_list_item,
     py_list_new,
     py_list_set,
+    py_list_size,
     py_untrack,
     raises,
+    runtime_error,
     system_error,
+    type_error,
 )
-from fastgrad.native.contracts.flags import CAPTURE_SETTING, N_SETTINGS, SWITCHES
+from fastgrad.native.contracts.flags import CAPTURE_SETTING, N_SETTINGS, PROFILE_SETTING, SWITCHES
 from fastgrad.native.contracts.status import OK, RAISED
+from fastgrad.native.memory.profiles import begin_profile, drop_events, end_profile, stop_profile, take_events
 from fastgrad.native.memory.replays import drop_graphs
 from fastgrad.native.memory.tapes import begin_tape, end_tape, release_tape
 from fastgrad.native.objects.collector import free_object
@@ -103,6 +108,51 @@ def switch_modes(x):
 one_tape = raises(system_error, "a tape records once, and one tape at a time")
 
 
+one_profile = raises(runtime_error, "a profile is under way already: profiles cannot be nested")
+no_profile = raises(type_error, "a profile begins with a list, whose first item says what is asked for")
+
+
+@native
+def begin_record(o, value):
+    """Let a context write a profile, if `value` is a list and not None. OK or RAISED."""
+    if value == none():
+        return OK
+    if value == 0 or words(value)[1] != list_type() or py_list_size(value) == 0:
+        no_profile()
+        return RAISED
+    asked = py_integer_value(py_list_item(value, 0))
+    if asked == -1 and py_err_occurred() != 0:
+        return RAISED
+    if runtime().profile == 0:
+        drop_events()
+    if runtime().profile != 0:
+        one_profile()
+        return RAISED
+    return OK if begin_profile(o, asked, value) == 0 else RAISED
+
+
+@native
+def profile_again(o, value):
+    """Let a context that was entered write a profile. OK or RAISED."""
+    enter()
+    x = context_object(o)
+    if x.setting != 1 + PROFILE_SETTING or x.depth == 0:
+        no_profile()
+        return RAISED
+    return begin_record(o, value)
+
+
+@native
+def profiled(o):
+    """End the profile of a context: its events, None if it wrote none, zero with an exception set."""
+    enter()
+    if runtime().profile_owner != o:
+        py_incref(none())
+        return none()
+    end_profile()
+    return take_events()
+
+
 @native
 def change(o):
     """Make the change of a context. OK or RAISED."""
@@ -119,6 +169,9 @@ def change(o):
             py_err_no_memory()
             return RAISED
         x.tape = handle
+    elif x.setting == 1 + PROFILE_SETTING:
+        if failed(begin_record(o, x.value)):
+            return RAISED
     elif 0 < x.setting <= N_SETTINGS and failed(push_setting(x.setting - 1, x.value)):
         return RAISED
     if x.depth == 0 and x.applied == 0:
@@ -140,6 +193,9 @@ def take_back(o):
         switch_modes(x)
     if x.tape != 0:
         end_tape(x.tape)
+    elif x.setting == 1 + PROFILE_SETTING:
+        if runtime().profile_owner == o:
+            end_profile()
     else:
         take_value(x)
 
@@ -204,8 +260,14 @@ def context_enter(o):
 
 @native
 def context_exit(o):
-    """`__exit__` of a context."""
+    """`__exit__` of a context; zero with an exception set. What a profile does with its events, it says in Python."""
     leave_context(o)
+    if context_object(o).setting == 1 + PROFILE_SETTING:
+        left = py_get_attribute(o, runtime().left_name)
+        answer = call_python(left, 0) if left != 0 else 0
+        if left != 0:
+            py_decref(left)
+        return answer
     py_incref(none())
     return none()
 
@@ -281,6 +343,8 @@ def dealloc_context(o):
     """`tp_dealloc` of a context: see Note [Blocks that signals cannot split]."""
     x = context_object(o)
     py_untrack(o)
+    if x.setting == 1 + PROFILE_SETTING:
+        stop_profile(o)
     if x.depth != 0 or x.applied != 0:
         enter()
         lost = py_err_occurred() != 0 and x.thread == runtime().thread

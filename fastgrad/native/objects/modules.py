@@ -62,9 +62,11 @@ from fastgrad.native.base.pyapi import (
     py_tuple_set,
     py_values,
 )
+from fastgrad.native.contracts.profiles import FORWARD_HOOK, FORWARD_PRE_HOOK, MODULE_EVENT
 from fastgrad.native.contracts.python_types import MODULE_NAMES
 from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.memory.tapes import note_python
+from fastgrad.native.memory.profiles import begin_event, begin_hook, end_event, note_stack
 from fastgrad.native.objects.handles import type_of
 from fastgrad.native.objects.held import exact_tuple, is_dict, is_tuple
 
@@ -147,12 +149,25 @@ def module_call(o, args, kwargs):
     own = py_generic_dict(o, 0)
     if own == 0:
         return 0
-    rt = runtime()
-    hooked = py_dict_get(own, name_of(HAS_HOOKS)) != 0 or py_dict_size(rt.call_hooks) != 0
-    if hooked:
+    if py_dict_size(runtime().call_hooks) != 0:
         note_python()
-    answer = begin_call(o, own, args, kwargs) if hooked else call_forward(o, args, kwargs)
+        answer = call_noted(o, own, args, kwargs)
+    elif py_dict_get(own, name_of(HAS_HOOKS)) != 0:
+        note_python()
+        answer = begin_call(o, own, args, kwargs)
+    else:
+        answer = call_forward(o, args, kwargs)
     py_decref(own)
+    return answer
+
+
+@native_once
+def call_noted(o, own, args, kwargs):
+    """Call a module where all modules have hooks, or a profile wants to know of calls."""
+    token = begin_event(MODULE_EVENT, 0, o)
+    note_stack(token)
+    answer = begin_call(o, own, args, kwargs)
+    end_event(token)
     return answer
 
 
@@ -425,6 +440,9 @@ def run_hook(c, mine, key, hook):
             c.kwargs = py_dict_new()
             wants = 1 if c.kwargs != 0 else -1
     new = 0
+    token = 0
+    if runtime().measuring != 0:
+        token = begin_hook(FORWARD_PRE_HOOK if mine == PRE_HOOKS else FORWARD_HOOK, hook)
     if wants >= 0 and mine == PRE_HOOKS:
         new = call_python(hook, 2 + wants, c.module, c.args, c.kwargs)
     elif wants >= 0:
@@ -437,6 +455,8 @@ def run_hook(c, mine, key, hook):
             new = call_python(hook, 4, c.module, c.args, c.kwargs, c.result)
         else:
             new = call_python(hook, 3, c.module, c.args, c.result)
+    if token != 0:
+        end_event(token)
     py_decref(key)
     py_decref(hook)
     if new == 0:

@@ -47,6 +47,7 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.profiles import RANGE_EVENT
 from fastgrad.native.contracts.status import (
     BEYOND_STORAGE,
     BYTES_MISFIT,
@@ -67,6 +68,14 @@ from fastgrad.native.launch.elementwise import (
     number_tensor,
 )
 from fastgrad.native.memory.launches import wait_for_flights
+from fastgrad.native.memory.profiles import (
+    begin_event,
+    begin_hook,
+    drop_events,
+    end_event,
+    end_profile,
+    note_stack,
+)
 from fastgrad.native.memory.references import drain, drop, leave_node, retain, unlink_retained
 from fastgrad.native.memory.replays import drop_graphs, replay
 from fastgrad.native.memory.tapes import append_hook, edit, pause_tape, recording
@@ -551,3 +560,42 @@ def random_fill(which, h, state, a, b):
     if not without_gaps(tensor(h)):
         return fail(INTERNAL, which, tensor(h).ndim)
     return fill_random(which, h, state_of(state), a, b)
+
+
+@native
+def forget_profile():
+    """There is no profile any more: for a forked process, whose parent goes on with it."""
+    enter()
+    end_profile()
+    drop_events()
+
+
+@native
+def begin_range(name):
+    """A range of a program begins: its token, 0 if there is no profile."""
+    enter()
+    token = begin_event(RANGE_EVENT, 0, name)
+    note_stack(token)
+    return token
+
+
+@native
+def begin_noted_hook(kind, hook):
+    """A hook that Python calls begins: its token, 0 if there is no profile."""
+    enter()
+    return begin_hook(kind, hook)
+
+
+@native
+def end_range(token):
+    """What got a token has ended."""
+    enter()
+    end_event(token)
+
+
+@native
+def note_hooks(on):
+    """Let counts and times of hooks be noted, or no longer."""
+    rt = runtime()
+    rt.noting = 1 if on != 0 else 0
+    rt.measuring = 1 if on != 0 or rt.profile != 0 else 0

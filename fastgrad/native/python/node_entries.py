@@ -105,6 +105,20 @@ def node_meta(n, k, out):
 
 
 @native
+def saved_meta(n, k, out):
+    """What is known of the tensor that a node holds in place `k`: dtype, device, sizes; nothing if it holds none."""
+    h = words(node(n).saved)[2 * k]
+    if h == 0:
+        return 0
+    t = tensor(h)
+    words(out)[0] = t.dtype
+    words(out)[1] = t.device
+    for j in range(t.ndim):
+        words(out)[2 + j] = t.shape[j]
+    return 2 + t.ndim
+
+
+@native
 def input_meta(n, k, out):
     """What a node's edge `k` says of its input: dtype, device, sizes."""
     edges = words(node(n).edges)

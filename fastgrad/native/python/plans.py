@@ -41,7 +41,7 @@ from fastgrad.native.base.intrinsics import (
     words,
     words_of,
 )
-from fastgrad.native.base.modes import enter
+from fastgrad.native.base.modes import is_watched
 from fastgrad.native.base.pyapi import (
     call_visit,
     none,
@@ -68,6 +68,7 @@ from fastgrad.native.base.pyapi import (
     type_error,
 )
 from fastgrad.native.contracts.flags import ANOMALY, GPU_AUTOCAST
+from fastgrad.native.contracts.profiles import FUNCTION_EVENT
 from fastgrad.native.contracts.python_types import (
     A_NAMED_RESULT,
     A_NUMBER,
@@ -86,6 +87,7 @@ from fastgrad.native.contracts.status import RAISED
 from fastgrad.native.dispatch.call import call_entry
 from fastgrad.native.dispatch.inplace_call import inplace
 from fastgrad.native.launch.elementwise import number_tensor
+from fastgrad.native.memory.profiles import begin_event, end_event, note_stack
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.collector import free_object
 from fastgrad.native.objects.failures import tuple_of_arguments
@@ -286,8 +288,25 @@ def call_learned(x, args, n, keywords):
 def call_planned(o, args, n, keywords):
     """The function that calls a function with plans; zero with an exception set."""
     x = planned_object(o)
+    if is_watched():
+        return watched_planned(x, args, n, keywords)
+    return planned_now(x, args, n, keywords)
+
+
+@native_once
+def watched_planned(x, args, n, keywords):
+    """The same while there is a profile."""
+    token = begin_event(FUNCTION_EVENT, 0, x.function)
+    note_stack(token)
+    answer = planned_now(x, args, n, keywords)
+    end_event(token)
+    return answer
+
+
+@native_inline
+def planned_now(x, args, n, keywords):
+    """The same, in the modes of the calling thread."""
     rt = runtime()
-    enter()
     answer = UNKNOWN
     if rt.recorder == 0 and rt.chosen_devices == 0 and not rt.mode & ANOMALY:
         answer = call_learned(x, args, n & _WITHOUT_OFFSET, keywords)

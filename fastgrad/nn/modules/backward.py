@@ -19,9 +19,11 @@ from typing import Any
 from fastgrad.autograd.boundary import boundary, zeros_at
 from fastgrad.autograd.hooks import CheckedHook, check_replacement, hook_name
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.profiles import BACKWARD_HOOK, BACKWARD_PRE_HOOK
 from fastgrad.nn.modules import module_hooks as hooks_
 from fastgrad.nn.modules.module_hooks import CALL_HOOKS, Hook
 from fastgrad.nn.modules.pytree import children, filled, form_of, is_container, picked, rebuilt
+from fastgrad.profiler.ranges import PROFILED, noted_hook
 
 _tensor_boundary, _hold_node_hook = rt.tensor_boundary, rt.hold_node_hook
 
@@ -103,6 +105,9 @@ class Crossing:
             if pre_hooks:
                 pre += pre_hooks.values()
         self.hooks, self.pre_hooks, self.deprecated = tuple(full), tuple(pre), tuple(deprecated)
+        if PROFILED in CALL_HOOKS:
+            self.hooks = tuple(noted_hook(BACKWARD_HOOK, hook) for hook in self.hooks)
+            self.pre_hooks = tuple(noted_hook(BACKWARD_PRE_HOOK, hook) for hook in self.pre_hooks)
         if inside:
             self.wishes = {
                 HOOK: [key in inside for is_full, hooks, _ in stores if is_full for key in hooks],
