@@ -28,8 +28,8 @@ def compile(  # noqa: A001 - PyTorch's name
     node, whose backward is a recording as well.
 
     A call that differs in anything that the function may have decided by is recorded anew: sizes, dtypes, strides,
-    flags of tensors, numbers among the arguments, modes, closures, globals, attributes of modules and optimizers, hooks.
-    What cannot be replayed runs as it does without `compile`; `explain` says why.
+    flags of tensors, numbers among the arguments, modes, closures, globals, attributes of modules and of
+    optimizers, hooks. What cannot be replayed runs as it does without `compile`; `explain` says why.
 
     Parameters
     ----------

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from fastgrad.compiler.guards import Walk
-from fastgrad.compiler.programs import Unrecordable
+from fastgrad.compiler.programs import UnrecordableError
 from fastgrad.compiler.recordings import Recording
 from fastgrad.compiler.replays import Replay
 from fastgrad.compiler.structure import HOLE, Flat
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.flags import ANOMALY, MUTATION_HOOKS, NODE_HOOKS, SAVED_HOOKS
 from fastgrad.native.contracts.element_types import DTYPES
+from fastgrad.native.contracts.flags import ANOMALY, MUTATION_HOOKS, NODE_HOOKS, SAVED_HOOKS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 
 MOST_RECORDINGS = 8
@@ -124,6 +124,7 @@ class Compiled:
         self._signatures = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, or replay a call of it."""
         last = self._last  # calls that bring tensors alone, and look like the last one, take the short way
         if last is not None and not kwargs and last.guards.hold():
             answer = rt.call_tape(last.tape, args, last.objects)
@@ -188,7 +189,9 @@ class Compiled:
         self, signature: Signature, given: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if not signature.refused and signature.n_recorded >= MOST_RECORDINGS:
-            signature.refused = f"no call could be replayed after {MOST_RECORDINGS} recordings: {signature.missed}"
+            signature.refused = (
+                f"no call could be replayed after {MOST_RECORDINGS} recordings: {signature.missed}"
+            )
         if signature.refused:
             signature.n_eager += 1
             return self._eagerly(args, kwargs, signature.refused)
@@ -209,7 +212,7 @@ class Compiled:
         signature.n_recorded += 1
         try:
             replay = Replay(recording, walk)
-        except Unrecordable as error:
+        except UnrecordableError as error:
             signature.refused = str(error)
             if self.fullgraph:
                 raise RuntimeError(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fastgrad.autograd.function import Function
 from fastgrad.compiler.programs import Before, Program, Regions, entries_of
-from fastgrad.compiler.recordings import Bound, Recording, rehearse
+from fastgrad.compiler.recordings import Recording, rehearse
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.records import REGION_GIVEN, REGION_OWN
@@ -33,7 +33,7 @@ class Backward:
 
     Raises
     ------
-    Unrecordable
+    UnrecordableError
     """
 
     def __init__(self, forward: Recording, outputs: Sequence[Any], wanted: Sequence[Any]) -> None:
@@ -74,7 +74,11 @@ class Backward:
 
 
 def _touched(
-    recording: Recording, gradients: Sequence[Any], around: Sequence[Any], made: Sequence[Any], results: Sequence[Any]
+    recording: Recording,
+    gradients: Sequence[Any],
+    around: Sequence[Any],
+    made: Sequence[Any],
+    results: Sequence[Any],
 ) -> list[bool]:
     """Which memory of a call, of its tensors and made by it, a pass reads; each is named once."""
     regions = Regions()

@@ -4,8 +4,8 @@ Note [Guards]: a recorded call may be replayed while nothing has changed that th
 function can reach is walked from its closure, its defaults and the globals that it names, through functions, methods,
 modules, optimizers, objects with attributes and containers. Of a number or a text, the value must be the same; of
 anything else, that it is the same object, and what it holds in turn. Tensors are collected; what they are, the runtime
-compares (`native.python.tape_calls`). What a walk cannot look into and what may nevertheless change, such as an array of
-NumPy's or an iterator, is *opaque*: a function that reaches it is not replayed.
+compares (`native.python.tape_calls`). What a walk cannot look into and what may nevertheless change, such as an array
+of NumPy's or an iterator, is *opaque*: a function that reaches it is not replayed.
 
 The library's own functions, those of the standard library and of installed packages are taken for constant. So is what
 only an extension module knows.
@@ -38,7 +38,8 @@ _OPAQUE = (
 )  # fmt: skip
 _UNSTEADY = ("random", "time", "datetime", "secrets", "uuid")
 _PACKAGE = __name__.partition(".")[0]
-_LIBRARY_FOLDERS = tuple({path for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := sysconfig.get_paths().get(name))})
+_FOLDERS = ("stdlib", "platstdlib", "purelib", "platlib")
+_LIBRARY_FOLDERS = tuple({path for name in _FOLDERS if (path := sysconfig.get_path(name))})
 MOST_CHECKS = 100_000
 CHECKS_OF_A_FUNCTION = 400
 """Of so many comparisons is one function made: the compiler of Python takes long for more."""
@@ -168,7 +169,11 @@ class Walk:
         elif isinstance(value, types.MethodType):
             self._todo += [(value.__self__, f"{path}.__self__"), (value.__func__, path)]
         elif isinstance(value, functools.partial):
-            self._todo += [(value.func, path), (value.args, f"{path}.args"), (value.keywords, f"{path}.keywords")]
+            self._todo += [
+                (value.func, path),
+                (value.args, f"{path}.args"),
+                (value.keywords, f"{path}.keywords"),
+            ]
         elif isinstance(value, (staticmethod, classmethod)):
             self._todo.append((value.__func__, path))
         elif isinstance(value, property):
@@ -250,7 +255,9 @@ class Walk:
             if not isinstance(item, SCALARS):
                 self._todo.append((item, f"an element of {path}"))
         if isinstance(value, set):
-            self.checks.append(Check(f"the elements of {path}", "frozenset(x)", (("x", value),), frozenset(value)))
+            self.checks.append(
+                Check(f"the elements of {path}", "frozenset(x)", (("x", value),), frozenset(value))
+            )
 
     def _instance(self, value: Any, path: str, but: tuple[Any, Any] = (None, None)) -> None:
         own = getattr(value, "__dict__", None)
@@ -289,7 +296,8 @@ class Guards:
         self._checks = walk.checks
         checks = walk.checks
         functions = [
-            _compiled(checks[k : k + CHECKS_OF_A_FUNCTION]) for k in range(0, len(checks), CHECKS_OF_A_FUNCTION)
+            _compiled(checks[k : k + CHECKS_OF_A_FUNCTION])
+            for k in range(0, len(checks), CHECKS_OF_A_FUNCTION)
         ]
         self._others = functions[0] if len(functions) == 1 else lambda: all(hold() for hold in functions)
 
@@ -309,7 +317,11 @@ class Guards:
         both = [*self._dicts, *self._items]
         if not isinstance(value, SCALARS) or not same(value, both[place]):
             return False
-        if place < len(self._dicts) and isinstance(both[place - 1], dict) and both[place] == len(both[place - 1]):
+        if (
+            place < len(self._dicts)
+            and isinstance(both[place - 1], dict)
+            and both[place] == len(both[place - 1])
+        ):
             return False  # it is the number of the items that is the same; their keys are not
         both[place] = value
         self._dicts, self._items = tuple(both[: len(self._dicts)]), tuple(both[len(self._dicts) :])
@@ -376,7 +388,10 @@ def _compiled(checks: list[Check]) -> Callable[[], bool]:
             text = f"({text} or same({expression}, {expected}))"
         lines.append(text)
     body = "\n            and ".join(lines) or "True"
-    exec(f"def hold():\n    try:\n        return ({body})\n    except Exception:\n        return False\n", scope)
+    exec(
+        f"def hold():\n    try:\n        return ({body})\n    except Exception:\n        return False\n",
+        scope,
+    )
     return scope["hold"]  # type: ignore[no-any-return]
 
 

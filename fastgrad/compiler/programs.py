@@ -34,13 +34,11 @@ from fastgrad.native.contracts.records import (
 from fastgrad.native.host import devices
 
 HEAD = LAUNCHED.words
-_STORAGE, _DATA, _DTYPE, _FLAGS = (
-    TENSOR.fields[name][0] for name in ("storage", "data", "dtype", "flags")
-)
+_STORAGE, _DATA, _DTYPE, _FLAGS = (TENSOR.fields[name][0] for name in ("storage", "data", "dtype", "flags"))
 _LENGTH = STORAGE.fields["nbytes"][0]
 
 
-class Unrecordable(Exception):
+class UnrecordableError(Exception):
     """What was recorded cannot be replayed; the message says why."""
 
 
@@ -119,7 +117,7 @@ class Regions:
 
         Raises
         ------
-        Unrecordable
+        UnrecordableError
             If one lies in none.
         """
         order = sorted(range(len(self.all)), key=lambda k: (self.all[k].base, self.all[k].nbytes))
@@ -131,7 +129,7 @@ class Regions:
                 k = bisect.bisect_right(bases, address) - 1
                 if k < 0 or not self.all[order[k]].holds(address):
                     name = devices.place(entry.cell)[0].name
-                    raise Unrecordable(
+                    raise UnrecordableError(
                         f"the kernel {name!r} reads memory of a tensor that is no argument and is not reached from "
                         "the function, its closure or the globals that it names"
                     )
@@ -173,7 +171,6 @@ class Before(NamedTuple):
     layout: tuple[Any, ...]
     gradient: Gradient | None
 
-
     @classmethod
     def of(cls, tensor: Any) -> Before:
         """As it is now."""
@@ -192,11 +189,11 @@ class Before(NamedTuple):
 
         Raises
         ------
-        Unrecordable
+        UnrecordableError
         """
         now = (storage_of(self.tensor), rt.field(self.tensor, _DATA), _layout(self.tensor))
         if now != (self.storage, self.data, self.layout):
-            raise Unrecordable("a tensor from outside got other memory, sizes, history or flags")
+            raise UnrecordableError("a tensor from outside got other memory, sizes, history or flags")
 
 
 def _layout(tensor: Any) -> tuple[Any, ...]:
@@ -257,7 +254,7 @@ class Program:
     def _result(self, kind: int, tensor: Any, bound: int = 0) -> list[int]:
         number = self.regions.find(tensor)
         if number is None:
-            raise Unrecordable("it returns a tensor that it neither made nor got")
+            raise UnrecordableError("it returns a tensor that it neither made nor got")
         if self.regions.all[number].kind == REGION_OWN:
             self.regions.all[number].kind = REGION_FRESH
         return [kind, bound, *_laid(self.regions, number, tensor)]
@@ -272,7 +269,7 @@ class Program:
             if grad is None:
                 yield [RESULT_NO_GRAD, k, *_NOWHERE]
             elif rt.flags_of(grad) & REQUIRES_GRAD:
-                raise Unrecordable("it leaves gradients with a history (create_graph=True)")
+                raise UnrecordableError("it leaves gradients with a history (create_graph=True)")
             else:
                 yield self._result(RESULT_GRAD, grad, k)
 
@@ -297,7 +294,8 @@ class Program:
         """The words of the program."""
         results = list(self._results())  # first: they say which regions are made anew
         bound = list(self._bound())
-        links, regions = [], []
+        links: list[list[int]] = []
+        regions: list[list[int]] = []
         for k, region in enumerate(self.regions.all):
             regions.append([region.kind, region.nbytes, len(links), len(region.links), region.base, 0])
             links += [[8 * place, k] for place in region.links]
@@ -322,7 +320,7 @@ class Program:
         """How a tensor that a hook got lies in a region."""
         number = self.regions.find(tensor)
         if number is None:
-            raise Unrecordable("a hook gets a tensor that the call neither made nor got")
+            raise UnrecordableError("a hook gets a tensor that the call neither made nor got")
         offset = rt.field(tensor, _DATA) - self.regions.all[number].base
         return number, offset, rt.field(tensor, _DTYPE), rt.sizes(tensor), rt.steps(tensor)
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from fastgrad.compiler.fusion.fusing import FusedTape, Report, fuse_tape
 from fastgrad.compiler.guards import Walk
-from fastgrad.compiler.programs import Before, Program, Unrecordable, storage_of
+from fastgrad.compiler.programs import Before, Program, UnrecordableError, storage_of
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.flags import FILTERED as FILTERED_PASS
 from fastgrad.native.contracts.flags import (
     KEEP_GRAPH,
     POST_HOOKS,
@@ -21,7 +22,6 @@ from fastgrad.native.contracts.flags import (
     SAVED_FREED,
     TENSOR_HOOKS,
 )
-from fastgrad.native.contracts.flags import FILTERED as FILTERED_PASS
 from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.native.host.tape import Tape
 
@@ -82,21 +82,23 @@ class Recording:
 
         Raises
         ------
-        Unrecordable
+        UnrecordableError
         """
         if rt.tape_reads(self.tape):
-            raise Unrecordable(
+            raise UnrecordableError(
                 "it reads values (item(), bool(), numpy(), sizes that depend on values) or takes over memory of others"
             )
         if rt.tape_python_calls(self.tape):
-            raise Unrecordable(
+            raise UnrecordableError(
                 "it calls hooks of modules or of saved tensors, callbacks of passes, or custom functions"
             )
         self._check_hooks()
         if rt.tape_passes(self.tape) and any(before.history for before in self.given):
-            raise Unrecordable("it runs a backward pass, and an argument has a history that the pass may reach")
+            raise UnrecordableError(
+                "it runs a backward pass, and an argument has a history that the pass may reach"
+            )
         if any(before.history for before in self.held):
-            raise Unrecordable("a tensor from outside has a history: let it be an argument")
+            raise UnrecordableError("a tensor from outside has a history: let it be an argument")
 
     def _check_hooks(self) -> None:
         """Raise if a hook on gradients holds what only this call made: another call makes another one."""
@@ -107,7 +109,7 @@ class Recording:
         for call in self.tape._calls:
             walk.begin(call.hook, "a hook")
         if any(storage_of(t) in made for t in walk.tensors):
-            raise Unrecordable("it calls a hook on gradients that holds a tensor of this call")
+            raise UnrecordableError("it calls a hook on gradients that holds a tensor of this call")
 
     def check_numbers(self, numbers: Tape | None = None) -> None:
         """Raise if the call drew random numbers that a replay cannot draw.
@@ -116,13 +118,13 @@ class Recording:
 
         Raises
         ------
-        Unrecordable
+        UnrecordableError
         """
         for launch in self.tape:
             if "seed" in launch.frame.fields:
                 seed, offset = (launch.words[launch.frame.place(name)] for name in ("seed", "offset"))
                 if not launch.drew or not rt.tape_drew(numbers or self.tape, seed, offset):
-                    raise Unrecordable("it draws random numbers from a generator of its own")
+                    raise UnrecordableError("it draws random numbers from a generator of its own")
 
     def fuse(self, outputs: Sequence[Any]) -> FusedTape:
         """Let launches become one, of a call that gives some outputs."""
@@ -139,7 +141,7 @@ class Recording:
 
         Raises
         ------
-        Unrecordable
+        UnrecordableError
         """
         self.check_numbers(numbers)
         self.refuse_gpus()
@@ -151,21 +153,23 @@ class Recording:
 
         Raises
         ------
-        Unrecordable
+        UnrecordableError
         """
         brought = {before.storage for before in (*self.given, *self.held)}
         if any(storage_of(t) in brought for t in outputs):
-            raise Unrecordable("it returns a view of an argument, or of a tensor from outside, with a history")
+            raise UnrecordableError(
+                "it returns a view of an argument, or of a tensor from outside, with a history"
+            )
 
     def refuse_gpus(self) -> None:
         """Raise if a kernel of a GPU was launched.
 
         Raises
         ------
-        Unrecordable
+        UnrecordableError
         """
         if any(launch.device != "cpu" for launch in self.tape):
-            raise Unrecordable("it launches kernels on a GPU")
+            raise UnrecordableError("it launches kernels on a GPU")
 
 
 class Extents:
@@ -228,7 +232,7 @@ def is_freed(outputs: Sequence[Any]) -> bool:
 
     Raises
     ------
-    Unrecordable
+    UnrecordableError
         If Python is due somewhere in it: hooks, custom functions, gradients that are kept.
     """
     seen: set[int] = set()
@@ -244,7 +248,7 @@ def is_freed(outputs: Sequence[Any]) -> bool:
         if rt.node_field(node, _VARIABLE):
             continue  # of a leaf: its hooks run when the gradient reaches it
         if flags & (TENSOR_HOOKS | PRE_HOOKS | POST_HOOKS | PYTHON_APPLY) or rt.node_field(node, _RETAINS):
-            raise Unrecordable("there are hooks, custom functions or kept gradients within it")
+            raise UnrecordableError("there are hooks, custom functions or kept gradients within it")
         todo += [following for following, _ in node.next_functions]
     return freed
 
@@ -254,5 +258,5 @@ def rehearse(outputs: Sequence[Any], gradients: Sequence[Any], wanted: Sequence[
     flags = FILTERED_PASS | KEEP_GRAPH | REHEARSAL
     found = rt.run_pass(list(outputs), list(gradients), list(wanted), flags)
     if not isinstance(found, tuple):
-        raise Unrecordable("too many passes are under way")
+        raise UnrecordableError("too many passes are under way")
     return found

@@ -7,8 +7,8 @@ from typing import Any
 
 from fastgrad.compiler.differentiation import Backward, Call, CompiledFunction, FreedFunction
 from fastgrad.compiler.guards import Guards, Walk
-from fastgrad.compiler.programs import Unrecordable
-from fastgrad.compiler.recordings import Bound, Recording, has_history, is_freed, wants_gradient
+from fastgrad.compiler.programs import UnrecordableError
+from fastgrad.compiler.recordings import Recording, has_history, is_freed, wants_gradient
 from fastgrad.compiler.structure import HOLE, Flat, filled
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import RUNTIME
@@ -38,7 +38,7 @@ class Replay:
 
     Raises
     ------
-    Unrecordable
+    UnrecordableError
         If the call did what a replay does not do.
     """
 
@@ -46,14 +46,14 @@ class Replay:
         recording.check()
         result = Flat(recording.result)
         if result.objects:
-            raise Unrecordable(f"it returns a {type(result.objects[0]).__name__}")
+            raise UnrecordableError(f"it returns a {type(result.objects[0]).__name__}")
         self._structure = result.structure
         around = [before.tensor for before in (*recording.given, *recording.held)]
         places = {id(t): k for k, t in reversed(list(enumerate(around)))}
         self._same = [places.get(id(t)) for t in result.tensors]
         own = [t for t, place in zip(result.tensors, self._same, strict=True) if place is None]
         if any(wants_gradient(t) and not has_history(t) for t in own):
-            raise Unrecordable("it returns a new leaf that requires gradients")
+            raise UnrecordableError("it returns a new leaf that requires gradients")
         self._n_own = len(own)
         self._with_history = [k for k, t in enumerate(own) if has_history(t)]
         self._wanted = [k for k, t in enumerate(around) if wants_gradient(t)]

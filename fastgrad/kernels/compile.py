@@ -231,9 +231,7 @@ def hook_code(function: FunctionType, dtype: int, access: int, rank: int, state_
     def compile_now() -> bytes:
         from fastgrad.kernels.cpu.hooks import compile_hook
 
-        return compile_hook(
-            symbol(name), function, dtype, access, rank, state_dtype, checks=flags.DEBUG
-        )
+        return compile_hook(symbol(name), function, dtype, access, rank, state_dtype, checks=flags.DEBUG)
 
     if name not in _loaded_hooks:
         made = cache.get(name, f"native hook {plain} ({DTYPES[dtype]})", compile_now, KERNEL_SECONDS)

@@ -321,7 +321,12 @@ def test_d25_additions(lib):
     ]
     names += ["FunctionPreHook", "FunctionPostHook", "PostAccumulateGradHook"]
     assert [hasattr(graph, name) for name in names] == [here(lib)] * len(names)
-    assert hasattr(graph.Node, "add_pre_hook") == hasattr(lib, "hooks") == hasattr(lib, "native_hook") == here(lib)
+    assert (
+        hasattr(graph.Node, "add_pre_hook")
+        == hasattr(lib, "hooks")
+        == hasattr(lib, "native_hook")
+        == here(lib)
+    )
 
 
 def test_a_tensor_multiplied_in_place_with_itself():

@@ -56,7 +56,7 @@ def test_a_function_without_gradients():
     calls = []
 
     def f(x, y, scale=2.0):
-        calls.append  # noqa: B018 - read, not called
+        calls.append
         return x * y + scale, [x.sum(), (y - x).relu()], {"n": 3}
 
     compiled = fg.compile(f)
@@ -151,7 +151,16 @@ def test_sizes(shape):
 def test_strides_and_offsets():
     compiled = fg.compile(lambda x: x.exp().sum(0))
     base = fg.randn(6, 8)
-    for x in (base, base[1:4], base[2:5], base.t(), base[:, ::2], base[::2], base[1:4].clone(), base[1:4, 1:3]):
+    for x in (
+        base,
+        base[1:4],
+        base[2:5],
+        base.t(),
+        base[:, ::2],
+        base[::2],
+        base[1:4].clone(),
+        base[1:4, 1:3],
+    ):
         assert equal(compiled(x), x.exp().sum(0))
         assert equal(compiled(x), x.exp().sum(0))
     assert all(n > 0 for n in replays(compiled))
@@ -406,7 +415,7 @@ def test_no_second_derivative():
     w = fg.ones(3, requires_grad=True)
     compiled = fg.compile(lambda: (w**3).sum())
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="cannot be differentiated again.*__wrapped__"):
+        with pytest.raises(RuntimeError, match="cannot be differentiated again"):
             fg.autograd.grad(compiled(), w, create_graph=True)
     (first,) = fg.autograd.grad(compiled.__wrapped__(), w, create_graph=True)
     assert fg.autograd.grad(first.sum(), w)[0].tolist() == [6] * 3
@@ -613,7 +622,7 @@ def test_numbers_among_the_arguments():
 def test_errors_come_through():
     compiled = fg.compile(lambda a, b: a @ b)
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="mat1 and mat2|matmul|shapes"):
+        with pytest.raises(RuntimeError, match="cannot be multiplied"):
             compiled(fg.ones(2, 3), fg.ones(2, 3))
     assert compiled(fg.ones(2, 3), fg.ones(3, 2)).shape == (2, 2)
 
@@ -814,7 +823,6 @@ def test_post_accumulate_hooks():
     def make(log):
         w = fg.ones(4, requires_grad=True)
         w.register_post_accumulate_grad_hook(lambda p: log.append((p is w, p.grad.tolist())))
-
 
         @w.register_post_accumulate_grad_hook
         def double(p):

@@ -495,7 +495,13 @@ def random_program(seed: int, kinds: Any, native: bool | None) -> list[list[floa
     for _ in range(8):
         a, b = (values[rng.integers(len(values))] for _ in range(2))
         kind = rng.integers(5)
-        made = (a * b, a + b, a.t().t() - b, (a.reshape(3, 2).t().t()).reshape(2, 3), a.expand(2, 2, 3).sum(0))[kind]
+        made = (
+            a * b,
+            a + b,
+            a.t().t() - b,
+            (a.reshape(3, 2).t().t()).reshape(2, 3),
+            a.expand(2, 2, 3).sum(0),
+        )[kind]
         values.append(made)
         for _ in range(rng.integers(3)):
             place, number = rng.integers(4), rng.integers(len(kinds))

@@ -119,7 +119,9 @@ def test_the_mean_of_a_divergence_warns(lib):
 @pytest.mark.parametrize("log_target", [False, True])
 @pytest.mark.parametrize("shape", [(3, 4), (4,), ()], ids=str)
 @pytest.mark.filterwarnings("ignore:reduction")
-def test_divergences_without_gradients(torch, dtype: str, reduction: str, log_target: bool, shape: tuple[int, ...]):
+def test_divergences_without_gradients(
+    torch, dtype: str, reduction: str, log_target: bool, shape: tuple[int, ...]
+):
     x, t = r(3, 4).astype(dtype), np.abs(r(*shape)).astype(dtype)
 
     def run(lib: ModuleType, requires_grad: bool) -> Any:
@@ -152,7 +154,9 @@ def test_similarities_without_gradients(torch, dtype: str, shapes: Any, dim: int
     wanted = run(torch, number, False)
     tolerance = {"float32": 1e-6, "float64": 1e-14, "bfloat16": 2e-2}[dtype]
     for requires_grad in (False, True):
-        np.testing.assert_allclose(run(fg, getattr(fg, dtype), requires_grad), wanted, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            run(fg, getattr(fg, dtype), requires_grad), wanted, rtol=tolerance, atol=tolerance
+        )
     with pytest.raises(IndexError):
         fg.nn.functional.cosine_similarity(fg.ones(2), fg.ones(2), 3)
 

@@ -120,9 +120,7 @@ def similarity(x: np.ndarray, t: np.ndarray, dim: int = 1, eps: float = 1e-8) ->
 
 CASES = [
     OpCase("kl_div", functional("kl_div"), divergences, divergence, tolerances=LOOSE),
-    OpCase(
-        "cosine_similarity", functional("cosine_similarity"), similarities, similarity, tolerances=LOOSE
-    ),
+    OpCase("cosine_similarity", functional("cosine_similarity"), similarities, similarity, tolerances=LOOSE),
     pair_loss(
         "smooth_l1_loss", smooth_l1, 0, ({}, {"beta": 0.3}), [number_error("smooth_l1_loss", -1, beta=-1.0)]
     ),

@@ -89,11 +89,11 @@ where the default generator of each device stood when the capture began, and its
 `firsts_now`: where it stood at the last replay. `pieces`: what a replay runs, see Note [Pieces] in `memory.replays`.
 `reads`: how often Python read a value during the capture; `python_calls`: how often it was called, for hooks that no
 replay calls again, or for custom functions; `passes`: how many backward passes began. `follows`: a replay takes no
-random numbers, but draws those of another tape's call again. `program`: what binds it to tensors that are not those of the
-capture, see Note [Bound tapes] in `memory.bindings`."""
+random numbers, but draws those of another tape's call again. `program`: what binds it to tensors that are not those of
+the capture, see Note [Bound tapes] in `memory.bindings`."""
 REGION_GIVEN, REGION_OWN, REGION_FRESH = range(3)
-"""Memory of a bound tape: that of tensors that a call brings, its own, and what a call may have to make anew, as somebody
-holds what the last one wrote there."""
+"""Memory of a bound tape: that of tensors that a call brings, its own, and what a call may have to make anew, as
+somebody holds what the last one wrote there."""
 REGION = Part("region", kind=1, nbytes=1, first=1, n_links=1, base=1, storage=1)
 """`base`: the address that the frames have; the links from the `first` one on say where. The storage is held, but for
 memory that calls bring."""

@@ -13,7 +13,15 @@ be a word of a frame that lies in its region, each tensor has to lie within its 
 from __future__ import annotations
 
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import address_of, advance, caster, native, native_once, nth, storage, words
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    advance,
+    caster,
+    native,
+    native_once,
+    storage,
+    words,
+)
 from fastgrad.native.contracts.element_types import DTYPES, ITEMSIZES
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import (
@@ -151,7 +159,11 @@ def is_right(t):
     p = program(t.program)
     for k in range(p.n_bound):
         b = bound_of(t, k)
-        if not lies_within(t, address_of(b.lies)) or not lies_within(t, address_of(b.grad_lies)) or not 0 <= b.n_writes < MOST:
+        if (
+            not lies_within(t, address_of(b.lies))
+            or not lies_within(t, address_of(b.grad_lies))
+            or not 0 <= b.n_writes < MOST
+        ):
             return False
         for at in (address_of(b.lies), address_of(b.grad_lies)):
             place = laid(at).region

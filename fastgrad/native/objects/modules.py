@@ -65,8 +65,8 @@ from fastgrad.native.base.pyapi import (
 from fastgrad.native.contracts.profiles import FORWARD_HOOK, FORWARD_PRE_HOOK, MODULE_EVENT
 from fastgrad.native.contracts.python_types import MODULE_NAMES
 from fastgrad.native.contracts.status import OK, RAISED
-from fastgrad.native.memory.tapes import note_python
 from fastgrad.native.memory.profiles import begin_event, begin_hook, end_event, note_stack
+from fastgrad.native.memory.tapes import note_python
 from fastgrad.native.objects.handles import type_of
 from fastgrad.native.objects.held import exact_tuple, is_dict, is_tuple
 

@@ -70,11 +70,15 @@ from fastgrad.native.tensors.tensors import blank_tensor, bump_version, count_el
 
 room_of_one = stack_words(LAID.words)
 
-COMPARED = REQUIRES_GRAD | RETAINS_GRAD | INFERENCE | LEAF_HOOKS | LEAF_POST_HOOKS | COPY_ON_WRITE | WRAPPED_NUMBER
+COMPARED = (
+    REQUIRES_GRAD | RETAINS_GRAD | INFERENCE | LEAF_HOOKS | LEAF_POST_HOOKS | COPY_ON_WRITE | WRAPPED_NUMBER
+)
 """Flags of a tensor that what a call does may depend on."""
 
 # Why a call was refused; what is wrong with which tensor is 16 times its number plus one of these.
-ANOTHER_NUMBER, IN_USE, NOT_A_TENSOR, OTHER_FLAGS, OTHER_LAYOUT, OTHER_MEMORY, OTHER_GRADIENT, OTHER_MODE = range(8)
+ANOTHER_NUMBER, IN_USE, NOT_A_TENSOR, OTHER_FLAGS, OTHER_LAYOUT, OTHER_MEMORY, OTHER_GRADIENT, OTHER_MODE = (
+    range(8)
+)
 
 
 # --- what Python sees of a tape --------------------------------------------------------------------------------
@@ -261,7 +265,7 @@ def lies_like(h, x):
 
 @native
 def is_apart(t, k, handle):
-    """Whether no other region that calls bring has the memory of a storage; those behind region `k` are not known yet."""
+    """Whether no region before the `k`-th that calls bring has the memory of a storage."""
     for j in range(k):
         r = region_of(t, j)
         if r.kind == REGION_GIVEN and r.storage == handle:
