@@ -534,3 +534,44 @@ def test_a_linear_layer_and_its_loss():
 
     check(step, x, w, b, close=1e-5)
     w.grad = b.grad = None
+
+
+# --- sums of columns ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (33, 77), (64, 512), (1024, 256), (640, 300), (96, 5000)])
+@pytest.mark.parametrize("name", ["sum", "mean"])
+def test_sums_of_columns(shape, name):
+    fused = check(
+        lambda x, y: getattr((x * y).tanh() + x, name)(0), normal(*shape), normal(*shape), close=1e-5
+    )
+    assert fused.report.fused
+
+
+def test_sums_of_columns_and_rows_together():
+    def function(x, y):
+        z = x * y
+        return z.sum(0), z.mean(-1, keepdim=True), z - z.amax(-1, keepdim=True), (z * z).mean(0)
+
+    check(function, normal(1024, 256), normal(1024, 256), close=1e-5)
+
+
+def test_a_sum_of_columns_that_is_used_at_once():
+    check(lambda x: x * 2 - (x * 2).mean(0), normal(50, 60), close=1e-5)
+
+
+def test_sums_of_columns_do_not_depend_on_the_number_of_threads():
+    x, y = normal(2048, 256), normal(2048, 256)
+    before = fg.get_num_threads()
+    fg.set_num_threads(5)
+    try:
+        recorded = Recorded(lambda x, y: ((x * y).sum(0), (x + y).sum(0)), [x, y])
+        recorded.fuse()
+        results = []
+        for threads in (1, 5):
+            fg.set_num_threads(threads)
+            results.append(recorded.replay())
+        for found, expected in zip(*results, strict=True):
+            same(found, expected)
+    finally:
+        fg.set_num_threads(before)

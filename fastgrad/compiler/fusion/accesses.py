@@ -222,19 +222,39 @@ def operands(kernel: Any, dtype: int, form: int, words: tuple[int, ...]) -> Iter
 
 
 class Reduced(NamedTuple):
-    """A reduction of rows that lie in memory as they are: from `x` to `out`, with `length` elements in each row."""
+    """A reduction, from `x` to `out`.
+
+    Attributes
+    ----------
+    out, x : Operand
+        Where rows are reduced, the result has a place for each row; where columns are, it lies below the elements.
+    length : int
+        Elements of a row.
+    grain : int
+        0 where rows are reduced; else how many rows become one.
+    """
 
     out: Operand
     x: Operand
     length: int
+    grain: int
 
 
 def reduced(kernel: Any, dtype: int, form: int, words: tuple[int, ...]) -> Reduced | None:
-    """What a reduction does, if each result comes of neighbouring elements."""
+    """What a reduction does, if each result comes of neighbouring elements, or neighbours of neighbouring rows."""
     frame: Frame = kernel.frame(form)
     w = _Words(frame, words)
     kept, gone = _part_dims(w, "kept"), _part_dims(w, "gone")
-    if len(gone) != 1 or gone[0][1] not in (0, 1) or gone[0][0] < 2:
+    element = frame.element("out", dtype)
+    if len(gone) != 1 or gone[0][0] < 2:
         return None
-    out = Operand(w["out"], frame.element("out", dtype), mapping_of([(w["results"], 1)]))
-    return Reduced(out, Operand(w["x"], dtype, mapping_of([*gone, *kept])), gone[0][0])
+    if gone[0][1] in (0, 1):
+        out = Operand(w["out"], element, mapping_of([(w["results"], 1)]))
+        return Reduced(out, Operand(w["x"], dtype, mapping_of([*gone, *kept])), gone[0][0], 0)
+    columns, *blocks = kept
+    if columns[0] < 2 or columns[1] not in (0, 1) or len(blocks) > 1:
+        return None
+    rows = gone[0][0]
+    mapping = mapping_of([columns, (rows, 0), *((count, columns[0]) for count, _ in blocks)])
+    x = Operand(w["x"], dtype, mapping_of([columns, *gone, *blocks]))
+    return Reduced(Operand(w["out"], element, mapping), x, columns[0], rows)

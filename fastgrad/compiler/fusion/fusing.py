@@ -9,7 +9,7 @@ from fastgrad.compiler.fusion.accesses import Operand
 from fastgrad.compiler.fusion.codes import code_of
 from fastgrad.compiler.fusion.dependence import Readers
 from fastgrad.compiler.fusion.groups import Group, Grouping
-from fastgrad.compiler.fusion.launches import ELEMENTWISE, FILL, NOTHING, OTHER, REDUCTION, Entry, entries_of
+from fastgrad.compiler.fusion.launches import FILL, FUSIBLE, NOTHING, OTHER, Entry, entries_of
 from fastgrad.compiler.fusion.plans import Plan, TooLargeError, plan
 from fastgrad.dtypes import uint8
 from fastgrad.functions.creation import empty
@@ -253,6 +253,6 @@ class _Fusing:
     def _why(self, entry: Entry) -> str:
         if entry.what == OTHER:
             return entry.why
-        if entry.what in (ELEMENTWISE, REDUCTION):
+        if entry.what in FUSIBLE:
             return self.grouping.broken.get(entry.number, "nothing next to it runs over the same elements")
         return "its memory is read"

@@ -23,6 +23,7 @@ from fastgrad.compiler.fusion.dependence import Memory
 from fastgrad.compiler.fusion.launches import (
     ELEMENTWISE,
     FILL,
+    FUSIBLE,
     LITERALS,
     REDUCTION,
     Entry,
@@ -52,6 +53,7 @@ class Group:
         self.after: set[int] = set()  # launches that members have to stand behind
         self.numel = entry.numel
         self.length = entry.length
+        self.grain = entry.grain
         self.sizes: set[int] = set()  # of the dimensions: how many elements lie below each border
         self.touched: list[tuple[Operand, bool]] = []
         self.read: set[int] = set()  # addresses
@@ -75,6 +77,7 @@ class Group:
     def take(self, entry: Entry) -> None:
         """Note what a member touches."""
         self.length = self.length or entry.length
+        self.grain = self.grain or entry.grain
         touched = self.as_touched(entry)
         self.touched += touched
         self.sizes |= borders(touched)
@@ -85,7 +88,9 @@ class Group:
 def borders(touched: Iterable[tuple[Operand, bool]]) -> set[int]:
     """The borders between dimensions, as how many elements lie below, that these operands need."""
     found: set[int] = set()
-    for operand, _ in touched:
+    for operand, writes in touched:
+        if writes and any(stride == 0 for _, stride in operand.mapping):
+            continue  # what is reduced has no dimensions of its own
         below = 1
         for size, _ in operand.mapping[:-1]:
             below *= size
@@ -133,7 +138,7 @@ class Grouping:
             self.groups[number] = group
             return
         before = self.memory.before(entry.ranges) | ({self.barrier} if self.barrier >= 0 else set())
-        if entry.what in (ELEMENTWISE, REDUCTION):
+        if entry.what in FUSIBLE:
             self._find_literals(entry)
         group.what = entry.what
         self.memory.note(number, entry.ranges)
@@ -145,7 +150,7 @@ class Grouping:
         self.recent.append(group)
         if len(self.recent) > WINDOW:
             self._forget()
-        if entry.what in (ELEMENTWISE, REDUCTION):
+        if entry.what in FUSIBLE:
             group.take(entry)
             self._join(entry, group, found)
 
@@ -180,7 +185,7 @@ class Grouping:
         candidates = {id(g): g for g in (*reversed(found), *shared)}
         why = ""
         for other in candidates.values():
-            if other is group or other.what not in (ELEMENTWISE, REDUCTION):
+            if other is group or other.what not in FUSIBLE:
                 continue
             reason = self._why_not(other, group)
             if reason:
@@ -206,6 +211,8 @@ class Grouping:
         rows = len(b.members) == 1 and a.row_level(entry) and b.before & a.bits
         if not rows and (a.numel != b.numel or (a.length and b.length and a.length != b.length)):
             return "it runs over other elements"
+        if a.grain and b.grain and a.grain != b.grain:
+            return "it adds up other rows"
         touched = a.as_touched(entry) if rows else b.touched
         reason = nested(a.sizes | borders(touched), a.length or b.length, a.numel)
         if reason:
@@ -237,6 +244,7 @@ class Grouping:
             a.read |= b.read
             a.written |= b.written
             a.length = a.length or b.length
+            a.grain = a.grain or b.grain
         a.members = sorted([*a.members, *b.members], key=lambda e: e.number)
         a.bits |= b.bits
         a.after |= b.after

@@ -31,8 +31,20 @@ from fastgrad.native.contracts.element_types import (
 )
 from fastgrad.native.contracts.frames import STRIDED
 
-ELEMENTWISE, REDUCTION, FILL, OTHER, NOTHING = "elementwise", "reduction", "fill", "other", "nothing"
-"""What a launch is: `NOTHING` touches no memory."""
+ELEMENTWISE, REDUCTION, COLUMNS, FILL, OTHER, NOTHING = (
+    "elementwise",
+    "reduction",
+    "columns",
+    "fill",
+    "other",
+    "nothing",
+)
+"""What a launch is: `REDUCTION` one of rows, `COLUMNS` one of columns; `NOTHING` touches no memory."""
+
+FUSIBLE = (ELEMENTWISE, REDUCTION, COLUMNS)
+
+ALONE = 1 << 17
+"""Elements from which on sums of columns are not fused unless they are made by blocks: no threads could share them."""
 
 REGISTERS = (BOOL, UINT8, INT32, INT64, *FLOATS)
 """Dtypes that fused kernels compute with."""
@@ -64,7 +76,9 @@ class Entry:
     numel : int
         How many elements an elementwise launch runs over, or a reduction reads.
     length : int
-        Of a reduction, how many of them make one.
+        Of a reduction, how many elements a row has.
+    grain : int
+        Of a reduction of columns, how many rows become one.
     value : tuple of int
         Of a fill, dtype and bits as in the frame's numbers.
     literals : dict
@@ -77,7 +91,7 @@ class Entry:
         self.ranges: list[Range] | None = None
         self.out: Operand = Operand(0, 0, ())
         self.ins: list[Operand] = []
-        self.numel = self.length = 0
+        self.numel = self.length = self.grain = 0
         self.value = (0, 0)
         self.literals: dict[int, int] = {}
         self.name = "a hook"
@@ -140,15 +154,18 @@ class Entry:
             return
         found: Reduced | None = reduced(self.kernel, self.dtype, self.form, self.words)
         if found is None:
-            self.why = "what is reduced to one number does not lie side by side"
+            self.why = "what is reduced lies neither in rows nor in columns"
             return
-        self.what, self.out, self.ins, self.length = REDUCTION, found.out, [found.x], found.length
-        self.numel = self.words[self.kernel.frame().place("results")] * found.length
-
-    @property
-    def rows(self) -> int:
-        """Of a reduction, how many results it has."""
-        return self.numel // self.length
+        frame = self.kernel.frame()
+        results, count = (self.words[frame.place(field)] for field in ("results", "count"))
+        if found.grain and name not in ("sum", "mean"):
+            self.why = f"no fused kernel computes {name} of columns"
+        elif found.grain and results == found.length and results * count >= ALONE:
+            self.why = "its columns are long and not divided into blocks"
+        else:
+            self.what = COLUMNS if found.grain else REDUCTION
+            self.out, self.ins, self.length, self.grain = found.out, [found.x], found.length, found.grain
+            self.numel = results * count
 
 
 def over_rows(operand: Operand, length: int) -> Operand:
