@@ -98,7 +98,7 @@ class Schedule:
             self.level[i.value] = max((self.level[a] for a in i.args), default=SCALAR)
             self.dtype[i.value] = int(i.about[3])
         elif i.kind == REDUCE:
-            self.level[i.value], self.dtype[i.value] = ROW, int(i.about[1])
+            self.level[i.value], self.dtype[i.value] = ROW, int(i.about[2])
         else:
             self.level[i.value], self.dtype[i.value] = SCALAR, int(i.about[0])
         in_loop = i.kind == REDUCE or self.level[i.value] == ELEMENT

@@ -213,6 +213,25 @@ def test_forward_and_backward_of_rows(function, shape):
     x.grad = None
 
 
+@pytest.mark.parametrize("shape", ROWS)
+def test_gradients_by_way_of_the_largest_element(shape):
+    x, g = normal(*shape, grad=True), normal(*shape)
+
+    def step(x, g):
+        x.grad = None
+        e = (x - x.amax(-1, keepdim=True)).exp()
+        (e / e.sum(-1, keepdim=True)).backward(g)
+        return x.grad
+
+    fused = check(step, x, g, close=1e-5)
+    assert fused.report.after == 1, str(fused.report)
+    x.grad = None
+
+
+def test_sums_of_masks():
+    check(lambda x, y: ((x > y).sum(-1, keepdim=True) * x, (x > y).sum(0)), normal(40, 700), normal(40, 700))
+
+
 @pytest.mark.parametrize("shape", ROWS[1:])
 def test_forward_and_backward_of_norms(shape):
     x, g = normal(*shape, grad=True), normal(*shape)

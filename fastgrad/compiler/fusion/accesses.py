@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from fastgrad.native.contracts.element_types import ITEMSIZES
-from fastgrad.native.contracts.frame import READ, SCRATCH, WRITE, Frame
+from fastgrad.native.contracts.frame import READ, ROOM, SCRATCH, WRITE, Frame
 from fastgrad.native.contracts.frames import multi_tensor
 from fastgrad.native.contracts.frames.matrices import PANEL_COLUMNS
 from fastgrad.native.contracts.limits import MAX_DIMS
@@ -87,7 +87,8 @@ def ranges(kernel: Any, dtype: int, form: int, words: tuple[int, ...]) -> list[R
         if address == 0:
             continue
         if role == SCRATCH:
-            length = words[place + 1] * words[place + 2]
+            pieces = words[place + 2] if frame.roles[name].part is ROOM else 1
+            length = words[place + 1] * pieces
         else:
             elements = _elements(frame, name, place, words)
             if elements is None:
@@ -191,9 +192,28 @@ def _group(w: _Words, name: str, place: int) -> int | None:
     return max(w["n"] if w.frame.roles[name].extent else 0, 8)
 
 
+def _norm_gradients(w: _Words, name: str, place: int) -> int | None:
+    return 2 * w["blocks"] * w["length"] if name == "sums" else 0
+
+
+def _convolution(w: _Words, name: str, place: int) -> int | None:
+    return w["o"] * w["c"] // max(w["groups"], 1) * w["kh"] * w["kw"] if name == "weight" else 0
+
+
+def _gather(w: _Words, name: str, place: int) -> int | None:
+    strides = {"out": "out_strides", "x": "x_strides", "index": "index_strides"}[name]
+    along = [(w["length"], w["step"])] if name == "x" else []
+    return _reach(*w.dims(w["rank"], w.frame.place("sizes"), w.frame.place(strides)), *along)
+
+
+def _index(w: _Words, name: str, place: int) -> int | None:
+    at = w.frame.place("lengths")
+    return w["before"] * math.prod(w.words[at : at + w["count"]]) * w["after"] if name == "x" else 0
+
+
 _RULES: dict[str, Callable[[_Words, str, int], int | None]] = {
     "gemm": _gemm, "panels": _panels, "reduction": _reduction, "strided": _strided, "attention": _attention,
-    "nll": _nll, **{
+    "nll": _nll, "norm_gradients": _norm_gradients, "convolution": _convolution, "gather": _gather, "index": _index, **{
         frame.name: _group
         for frame in (
             multi_tensor.SGD, multi_tensor.ADAM, multi_tensor.RMSPROP, multi_tensor.ADAGRAD, multi_tensor.NORM_PART,

@@ -49,6 +49,9 @@ ALONE = 1 << 17
 REGISTERS = (BOOL, UINT8, INT32, INT64, *FLOATS)
 """Dtypes that fused kernels compute with."""
 
+WHOLE = (BOOL, UINT8, INT32, INT64)
+"""Dtypes whose sums are integers of 64 bits."""
+
 LITERALS = (INT32, INT64, *WIDE)
 """Dtypes whose numbers stand in frames as they are in memory."""
 
@@ -149,7 +152,8 @@ class Entry:
 
     def _reduction(self) -> None:
         name = self.kernel.options["reduction"]
-        if name not in REDUCTIONS or self.dtype not in WIDE:
+        whole = name == "sum" and self.dtype in WHOLE
+        if name not in REDUCTIONS or not (self.dtype in WIDE or whole):
             self.why = f"no fused kernel computes {name} of {DTYPES[self.dtype]}"
             return
         found: Reduced | None = reduced(self.kernel, self.dtype, self.form, self.words)
@@ -158,7 +162,9 @@ class Entry:
             return
         frame = self.kernel.frame()
         results, count = (self.words[frame.place(field)] for field in ("results", "count"))
-        if found.grain and name not in ("sum", "mean"):
+        if found.grain and whole:
+            self.why = "no fused kernel adds up columns of integers"
+        elif found.grain and name not in ("sum", "mean"):
             self.why = f"no fused kernel computes {name} of columns"
         elif found.grain and results == found.length and results * count >= ALONE:
             self.why = "its columns are long and not divided into blocks"

@@ -136,7 +136,7 @@ class _Planner:
                 continue
             if entry.what == REDUCTION:
                 name = entry.kernel.options["reduction"]
-                value = self._make(REDUCE, (name, entry.dtype), args)
+                value = self._make(REDUCE, (name, entry.dtype, entry.out.dtype), args)
             else:
                 self.kernels[entry.kernel.name] = entry.kernel
                 about = (entry.kernel.name, entry.dtype, FLAT, entry.out.dtype, cost_of(entry.kernel))

@@ -263,6 +263,8 @@ def _line(schedule: Schedule, step: Step) -> str:
     i = schedule.made[value]
     if step.what == ADD:
         name, total, more = i.about[0], f"t{value}", f"v{i.args[0]}"
+        if dtype not in FLOATS:
+            more = f"constant_{dtype}({more})"
         return f"{total} += {more}" if name in SUMS else f"{total} = {name}_{dtype}({total}, {more})"
     if step.what == COMPUTE:
         return f"v{value} = {_expression(schedule.program, i, '', 'i')}"
@@ -300,7 +302,7 @@ def _call(schedule: Schedule, loop: Loop, start: str, end: str) -> str:
 
 
 def _start(i: Instruction) -> str:
-    name, dtype = i.about
+    name, _, dtype = i.about
     return f"constant_{dtype}({'0' if name in SUMS else f'worst_{name}'})"
 
 
@@ -308,18 +310,21 @@ def _around(schedule: Schedule, loop: Loop) -> list[str]:
     """The loop over the blocks of a row, and what comes of its reductions."""
     if not loop.reductions:
         return [_call(schedule, loop, "0", "n")] if loop.steps else []
-    lines = [f"s{i.value} = {'f64(0)' if i.about[0] in SUMS else _start(i)}" for i in loop.reductions]
+    lines = [
+        f"s{i.value} = {'f64(0)' if i.about[0] in SUMS and i.about[2] in FLOATS else _start(i)}"
+        for i in loop.reductions
+    ]
     parts = ", ".join(f"p{i.value}" for i in loop.reductions)
     block = "min(at + BLOCK, n)" if any(i.about[0] in SUMS for i in loop.reductions) else "n"
     lines += ["at = 0", "while at < n:", f"    until = {block}"]
     lines.append(f"    {parts} = {_call(schedule, loop, 'at', 'until')}")
     for i in loop.reductions:
         total, part = f"s{i.value}", f"p{i.value}"
-        name, dtype = i.about
+        name, _, dtype = i.about
         added = f"{total} + {part}" if name in SUMS else f"{name}_{dtype}({total}, {part})"
         lines.append(f"    {total} = {added}")
     lines.append("    at = until")
     for i in loop.reductions:
         total = f"s{i.value} / f64(n)" if i.about[0] == "mean" else f"s{i.value}"
-        lines.append(f"v{i.value} = constant_{i.about[1]}({total})")
+        lines.append(f"v{i.value} = constant_{i.about[2]}({total})")
     return lines
