@@ -43,8 +43,9 @@ ELEMENTWISE, REDUCTION, COLUMNS, FILL, OTHER, NOTHING = (
 
 FUSIBLE = (ELEMENTWISE, REDUCTION, COLUMNS)
 
-ALONE = 1 << 17
-"""Elements from which on sums of columns are not fused unless they are made by blocks: no threads could share them."""
+ALONE, FEW_ROWS = 1 << 17, 8
+"""Elements from which on a reduction is not fused that threads could not share: one of fewer rows, or one of columns
+that is not made by blocks."""
 
 REGISTERS = (BOOL, UINT8, INT32, INT64, *FLOATS)
 """Dtypes that fused kernels compute with."""
@@ -162,7 +163,9 @@ class Entry:
             return
         frame = self.kernel.frame()
         results, count = (self.words[frame.place(field)] for field in ("results", "count"))
-        if found.grain and whole:
+        if not found.grain and results < FEW_ROWS and results * count >= ALONE:
+            self.why = "its rows are too few for threads to share them"
+        elif found.grain and whole:
             self.why = "no fused kernel adds up columns of integers"
         elif found.grain and name not in ("sum", "mean"):
             self.why = f"no fused kernel computes {name} of columns"
