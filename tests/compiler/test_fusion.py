@@ -594,3 +594,72 @@ def test_sums_of_columns_do_not_depend_on_the_number_of_threads():
             same(found, expected)
     finally:
         fg.set_num_threads(before)
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------------------
+
+
+def test_an_error_of_the_caller_changes_nothing():
+    recorded, _, x, y = recorded_chain()
+
+    def is_wanted(address, nbytes):
+        raise KeyError("unknown memory")
+
+    before = recorded.launches
+    with pytest.raises(KeyError, match="unknown memory"):
+        fuse(recorded.entries(), is_wanted)
+    assert recorded.launches == before
+    recorded.replay()
+    same(bits(y), bits((x * 2).exp() + 1))
+
+
+def test_fused_launches_are_not_fused_again():
+    recorded, fused, x, y = recorded_chain()
+    recorded.edit(fused.order)
+    again = fuse(recorded.entries(), wanted_of([y]))
+    assert again.order == [0]
+    recorded.edit(again.order)
+    x.copy_(x * 0.5)
+    recorded.replay()
+    same(bits(y), bits((x * 2).exp() + 1))
+
+
+def test_nothing_is_wanted():
+    recorded, _, x, y = recorded_chain()
+    fused = fuse(recorded.entries(), lambda address, nbytes: False)
+    recorded.edit(fused.order)
+    recorded.replay()
+    del x, y
+
+
+def test_short_rows_of_long_formulas_are_left_alone():
+    x = normal(4000, 20)
+    fused = check(lambda x: ((x * 2).exp() * 3).sum(-1, keepdim=True) + x.tanh(), x, close=1e-5)
+    assert [group.names for group in fused.report.fused] == [("mul", "exp", "mul", "tanh"), ("sum", "add")]
+
+
+def test_programs_have_one_text_in_every_process():
+    """The key of a kernel's file holds the program, which must not name anything of this process."""
+    import subprocess
+    import sys
+
+    code = (
+        "import fastgrad as fg\n"
+        "from fastgrad.native.host.tape import record\n"
+        "from fastgrad.compiler.fusion import codes, fuse\n"
+        "from fastgrad.kernels.compile import fused_name\n"
+        "names = []\n"
+        "codes.compile_fused = lambda program, kernels: names.append(fused_name(program, kernels)) or 1\n"
+        "junk = [fg.zeros(n + 1) for n in range(int(__import__('sys').argv[1]))]\n"
+        "x, y = fg.zeros(40, 60), fg.zeros(60)\n"
+        "with record() as tape:\n"
+        "    z = ((x * y).tanh() + 0.7).sum(-1)\n"
+        "fuse(tape.entries(), lambda address, nbytes: address == z.data_ptr())\n"
+        "print(names)\n"
+    )
+    texts = {
+        subprocess.run([sys.executable, "-c", code, n], capture_output=True, text=True, check=True).stdout
+        for n in ("0", "5")
+    }
+    assert len(texts) == 1
+    assert "fused-" in texts.pop()

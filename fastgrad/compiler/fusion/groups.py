@@ -39,8 +39,9 @@ MAX_READ = 16
 """Operands that a group reads, each from a place of its own."""
 WINDOW = 192
 """Groups that are looked at: older ones take in no more."""
-SHORT, SMALL = 16, 1 << 14
-"""Rows shorter than this are not worth a loop each, unless there are at most so many elements."""
+SHORT, SHORT_OF_EXPENSIVE, SMALL = 16, 128, 1 << 14
+"""Rows shorter than this, or than the second where formulas are long, are not worth a loop each, unless there are at
+most so many elements: LLVM computes what is left of a row behind its vectors element by element."""
 
 
 class Group:
@@ -59,6 +60,7 @@ class Group:
         self.read: set[int] = set()  # addresses
         self.written: set[int] = set()
         self.what = entry.what
+        self.is_expensive = entry.is_expensive
 
     def row_level(self, entry: Entry) -> bool:
         """Whether a launch runs over the rows of the group."""
@@ -98,7 +100,7 @@ def borders(touched: Iterable[tuple[Operand, bool]]) -> set[int]:
     return found
 
 
-def nested(sizes: set[int], length: int, numel: int) -> str:
+def nested(sizes: set[int], length: int, numel: int, expensive: bool) -> str:
     """Why dimensions with these borders are no rows of a length, or empty."""
     chain = sorted(sizes | ({length} if length and length != numel else set()))
     if any(b % a for a, b in itertools.pairwise(chain)) or (chain and numel % chain[-1]):
@@ -107,7 +109,7 @@ def nested(sizes: set[int], length: int, numel: int) -> str:
         return "a row of operands falls into parts"
     if len(chain) > MAX_OUTER:
         return "operands have too many dimensions"
-    if chain and chain[0] < SHORT and numel > SMALL:
+    if chain and chain[0] < (SHORT_OF_EXPENSIVE if expensive else SHORT) and numel > SMALL:
         return "rows are short"
     return ""
 
@@ -214,7 +216,12 @@ class Grouping:
         if a.grain and b.grain and a.grain != b.grain:
             return "it adds up other rows"
         touched = a.as_touched(entry) if rows else b.touched
-        reason = nested(a.sizes | borders(touched), a.length or b.length, a.numel)
+        reason = nested(
+            a.sizes | borders(touched),
+            a.length or b.length,
+            a.numel,
+            a.is_expensive or (b.is_expensive and not rows),
+        )
         if reason:
             return reason
         if (b.before & a.bits or a.before & b.bits) and not aligned(a.touched, touched):
@@ -245,6 +252,7 @@ class Grouping:
             a.written |= b.written
             a.length = a.length or b.length
             a.grain = a.grain or b.grain
+            a.is_expensive |= b.is_expensive
         a.members = sorted([*a.members, *b.members], key=lambda e: e.number)
         a.bits |= b.bits
         a.after |= b.after

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import functools
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +21,7 @@ from fastgrad.compiler.fusion.accesses import (
     reduced,
 )
 from fastgrad.kernels.programs import REDUCTIONS
+from fastgrad.kernels.schedules import CHEAP
 from fastgrad.native.contracts.element_types import (
     BOOL,
     DTYPES,
@@ -43,9 +46,10 @@ ELEMENTWISE, REDUCTION, COLUMNS, FILL, OTHER, NOTHING = (
 
 FUSIBLE = (ELEMENTWISE, REDUCTION, COLUMNS)
 
-ALONE, FEW_ROWS = 1 << 17, 8
-"""Elements from which on a reduction is not fused that threads could not share: one of fewer rows, or one of columns
-that is not made by blocks."""
+ALONE, SHARE = 1 << 17, 1 << 16
+"""Elements from which on a reduction is not fused that threads could not share: one of columns that is not made by
+blocks, or one whose rows are more than `SHARE` long and fewer than `FEW_ROWS`."""
+FEW_ROWS = 8
 
 REGISTERS = (BOOL, UINT8, INT32, INT64, *FLOATS)
 """Dtypes that fused kernels compute with."""
@@ -85,6 +89,8 @@ class Entry:
         Of a reduction of columns, how many rows become one.
     value : tuple of int
         Of a fill, dtype and bits as in the frame's numbers.
+    is_expensive : bool
+        Whether its formula is long.
     literals : dict
         Which operands are known numbers by the time, and the number of the fill that wrote them.
     """
@@ -98,6 +104,7 @@ class Entry:
         self.numel = self.length = self.grain = 0
         self.value = (0, 0)
         self.literals: dict[int, int] = {}
+        self.is_expensive = False
         self.name = "a hook"
         if launch is None:
             self.why = "a hook is called"
@@ -150,6 +157,7 @@ class Entry:
             self.why = "no fused kernel computes with its dtype"
         else:
             self.what, self.out, self.ins, self.numel = ELEMENTWISE, out, ins, numel
+            self.is_expensive = cost_of(self.kernel) >= EXPENSIVE
 
     def _reduction(self) -> None:
         name = self.kernel.options["reduction"]
@@ -163,7 +171,7 @@ class Entry:
             return
         frame = self.kernel.frame()
         results, count = (self.words[frame.place(field)] for field in ("results", "count"))
-        if not found.grain and results < FEW_ROWS and results * count >= ALONE:
+        if not found.grain and results < FEW_ROWS and results * count >= ALONE and count > SHARE:
             self.why = "its rows are too few for threads to share them"
         elif found.grain and whole:
             self.why = "no fused kernel adds up columns of integers"
@@ -175,6 +183,29 @@ class Entry:
             self.what = COLUMNS if found.grain else REDUCTION
             self.out, self.ins, self.length, self.grain = found.out, [found.x], found.length, found.grain
             self.numel = results * count
+
+
+EXPENSIVE = 2 * CHEAP
+"""Instructions from which on a formula makes a loop that has to be long to be worth it."""
+
+_COSTS = {"maximum": 1, "minimum": 1, "where": 1, "abs": 1, "of_dtype": 1, "logical_and": 1, "whole_power": 1}
+"""What functions of formulas cost; others `EXPENSIVE`."""
+
+
+@functools.cache
+def cost_of(kernel: Any) -> int:
+    """About how many instructions a formula takes."""
+    cost = 1 if kernel.options.get("times_g") else 0
+    for step in dis.get_instructions(kernel.formula):
+        if step.opname.startswith("BINARY") and step.argrepr in ("/", "//", "%", "**"):
+            cost += 8
+        elif step.opname.startswith(("BINARY", "UNARY", "COMPARE")):
+            cost += 1
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            cost += _COSTS.get(str(step.argval), EXPENSIVE)
+        elif step.opname == "LOAD_GLOBAL" and step.argval not in ("m", "c"):
+            cost += EXPENSIVE
+    return cost
 
 
 def over_rows(operand: Operand, length: int) -> Operand:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import dis
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fastgrad.compiler.fusion.accesses import Mapping, Operand
 from fastgrad.compiler.fusion.groups import Group
-from fastgrad.compiler.fusion.launches import COLUMNS, ELEMENTWISE, REDUCTION, Entry, literal_of, over_rows
+from fastgrad.compiler.fusion.launches import (
+    COLUMNS,
+    ELEMENTWISE,
+    REDUCTION,
+    Entry,
+    cost_of,
+    literal_of,
+    over_rows,
+)
 from fastgrad.kernels.programs import (
     ADD_UP,
     APPLY,
@@ -26,7 +33,7 @@ from fastgrad.kernels.programs import (
     Place,
     Program,
 )
-from fastgrad.kernels.schedules import CHEAP, Schedule
+from fastgrad.kernels.schedules import Schedule
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.fused import (
     FUSED_ROWS,
@@ -80,25 +87,6 @@ def plan(group: Group, members: list[Entry], entries: list[Entry], is_written: I
     planner = _Planner(group, members, entries)
     planner.follow()
     return planner.plan(is_written)
-
-
-_COSTS = {"maximum": 1, "minimum": 1, "where": 1, "abs": 1, "of_dtype": 1, "logical_and": 1, "whole_power": 1}
-"""What functions of formulas cost; others 12 instructions."""
-
-
-def cost_of(kernel: Any) -> int:
-    """About how many instructions a formula takes."""
-    cost = 1 if kernel.options.get("times_g") else 0
-    for step in dis.get_instructions(kernel.formula):
-        if step.opname.startswith("BINARY") and step.argrepr in ("/", "//", "%", "**"):
-            cost += 8
-        elif step.opname.startswith(("BINARY", "UNARY", "COMPARE")):
-            cost += 1
-        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            cost += _COSTS.get(str(step.argval), 2 * CHEAP)
-        elif step.opname == "LOAD_GLOBAL" and step.argval not in ("m", "c"):
-            cost += 2 * CHEAP
-    return cost
 
 
 class _Planner:
