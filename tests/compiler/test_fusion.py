@@ -663,3 +663,24 @@ def test_programs_have_one_text_in_every_process():
     }
     assert len(texts) == 1
     assert "fused-" in texts.pop()
+
+
+def test_a_kernel_that_was_compiled_before_needs_no_compiler():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys\n"
+        "import fastgrad as fg\n"
+        "from fastgrad.compiler.fusion import fuse\n"
+        "from fastgrad.native.host.tape import record\n"
+        "x = fg.ones(40, 60)\n"
+        "with record() as tape:\n"
+        "    z = ((x * x).tanh() + x).sum(-1)\n"
+        "tape.edit(fuse(tape.entries(), lambda address, nbytes: address == z.data_ptr()).order)\n"
+        "tape.replay()\n"
+        "print(tape.launches, 'numba' in sys.modules)\n"
+    )
+    for _ in range(2):
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "1 False\n"
