@@ -684,3 +684,19 @@ def test_a_kernel_that_was_compiled_before_needs_no_compiler():
     for _ in range(2):
         ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "1 False\n"
+
+
+def test_parts_of_a_group_with_rows():
+    """More results than a frame has room for, and what follows from a reduction in another part than that."""
+
+    def function(x, y):
+        total = (x * y).sum(-1, keepdim=True)
+        results = []
+        for k in range(20):
+            results.append((x + k * 0.5) * total)
+            total = total * 0.9 + 0.1
+            results.append(total)
+        return tuple(results)
+
+    fused = check(function, normal(12, 47), normal(12, 47), close=1e-5)
+    assert len(fused.report.fused) > 1

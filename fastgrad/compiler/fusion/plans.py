@@ -95,7 +95,9 @@ class _Planner:
     def __init__(self, group: Group, members: list[Entry], entries: list[Entry]) -> None:
         self.members, self.entries = members, entries
         self.numel = group.numel
-        self.length = next((e.length for e in members if e.length), 0)
+        # Of a part of a group, whose reduction another part has, there may be what runs over rows.
+        by_rows = any(e.length or e.numel != group.numel for e in members)
+        self.length = group.length if by_rows else 0
         self.grain = next((e.grain for e in members if e.grain), 1)
         self.code: list[Instruction] = []
         self.values: dict[Operand, int] = {}
