@@ -3,21 +3,23 @@
 Equal programs have equal texts (`repr`) in every process: those are a part of the key of their code.
 
 A program runs over rows, of as many elements as its frame says, or over elements in one line. A value is one for all
-(`SCALAR`), one for each row (`ROW`), or one for each element (`ELEMENT`).
+(`SCALAR`), one for each row (`ROW`), or one for each element (`ELEMENT`). A result may have one element for each column
+(`COLUMN`): the rows that go to parts together are added up there.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-SCALAR, ROW, ELEMENT = range(3)
+SCALAR, ROW, ELEMENT, COLUMN = range(4)
 
-LOAD, APPLY, NUMBER, REDUCE, STORE = "load", "apply", "number", "reduce", "store"
+LOAD, APPLY, NUMBER, REDUCE, STORE, ADD_UP = "load", "apply", "number", "reduce", "store", "add up"
 """Kinds of instructions. `LOAD` reads the operand of a number among the inputs. `APPLY` is the formula of a row of the
 kernel table: its name, dtype and layout class, the dtype of the result, and about how many instructions it takes.
 `NUMBER` is the one of a dtype and a place among the frame's numbers: bits of a float64, or an integer. `REDUCE` makes
-one value of those of a row, by a name of `REDUCTIONS`, for a dtype. `STORE` writes to the operand of a number among the
-results."""
+one value of those of a row, by a name of `REDUCTIONS`, for a dtype and that of the result. `STORE` writes to the
+operand of a number among the results. `ADD_UP` adds a value up by columns, to the result of a number: by ``sum`` or
+``mean``, for a dtype."""
 
 REDUCTIONS = ("sum", "mean", "amax", "amin")
 
@@ -32,7 +34,7 @@ class Place(NamedTuple):
     ----------
     dtype : int
     level : int
-        Whether there is an element for all, for each row, or for each element.
+        Whether there is an element for all, for each row, for each element, or for each column.
     steps : int or tuple of int
         For rows: `DENSE`, or for each of the dimensions that they run over the place of the distance in elements among
         the frame's steps, or -1 for a distance of zero.
@@ -53,7 +55,7 @@ class Instruction(NamedTuple):
     ----------
     kind : str
     value : int
-        The number of the value that it makes; instructions make values in this order. -1 for `STORE`.
+        The number of the value that it makes; instructions make values in this order. -1 for `STORE` and `ADD_UP`.
     about : tuple
         Which operand, formula, number or reduction.
     args : tuple of int

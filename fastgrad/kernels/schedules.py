@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fastgrad.kernels.programs import (
+    ADD_UP,
     APPLY,
     ELEMENT,
     LOAD,
@@ -25,16 +26,17 @@ from fastgrad.kernels.programs import (
 CHEAP = 6
 """Instructions up to which a value is computed again rather than kept."""
 
-COMPUTE, READ_RESULT, READ_ROOM, KEEP, ADD, WRITE = (
+COMPUTE, READ_RESULT, READ_ROOM, KEEP, ADD, ADD_COLUMN, WRITE = (
     "compute",
     "read result",
     "read room",
     "keep",
     "add",
+    "add to columns",
     "write",
 )
 """What a step of a loop does: compute a value; read one from the result of a number, or from the room; write one there;
-add one to a reduction; write one to a result."""
+add one to a reduction, or to the sums of columns that go to the result of a number; write one to a result."""
 
 
 class Step(NamedTuple):
@@ -64,11 +66,14 @@ class Schedule:
     loops : list of Loop
     rooms : dict
         The values that are kept, and which row of the room each has.
+    columns : list of Instruction
+        What is added up by columns. Each of them has two rows of the room behind those of `rooms`.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.made = {i.value: i for i in program.code if i.kind != STORE}
+        self.made = {i.value: i for i in program.code if i.value >= 0}
+        self.columns = [i for i in program.code if i.kind == ADD_UP]
         self.level: dict[int, int] = {}
         self.phase: dict[int, int] = {}
         self.dtype: dict[int, int] = {}
@@ -77,7 +82,9 @@ class Schedule:
         self.stores = [i for i in program.code if i.kind == STORE]
         reductions = [i for i in program.code if i.kind == REDUCE]
         last = max(
-            [self.phase[i.value] for i in reductions] + [self.store_phase(i) for i in self.stores], default=0
+            [self.phase[i.value] for i in reductions]
+            + [self.store_phase(i) for i in (*self.stores, *self.columns)],
+            default=0,
         )
         self.rooms: dict[int, int] = {}
         # The last phase first: what it needs of earlier ones is kept there.
@@ -91,7 +98,7 @@ class Schedule:
             self.level[i.value] = max((self.level[a] for a in i.args), default=SCALAR)
             self.dtype[i.value] = int(i.about[3])
         elif i.kind == REDUCE:
-            self.level[i.value], self.dtype[i.value] = ROW, int(i.about[1])
+            self.level[i.value], self.dtype[i.value] = ROW, int(i.about[2])
         else:
             self.level[i.value], self.dtype[i.value] = SCALAR, int(i.about[0])
         in_loop = i.kind == REDUCE or self.level[i.value] == ELEMENT
@@ -101,9 +108,14 @@ class Schedule:
     def store_phase(self, i: Instruction) -> int:
         """In which loop something is stored; for rows, behind which."""
         (value,) = i.args
-        if self.program.outs[int(i.about[0])].level == ELEMENT:
-            return max(self.phase[value] + (self.level[value] == ROW), 0)
-        return self.phase[value]
+        if self.program.outs[int(i.about[0])].level == ROW:
+            return self.phase[value]
+        return max(self.phase[value] + (self.level[value] == ROW), 0)
+
+    @property
+    def room(self) -> int:
+        """How many rows of room there have to be."""
+        return len(self.rooms) + 2 * len(self.columns)
 
     def stored_in(self, phase: int) -> list[Instruction]:
         """What the loop of a phase stores."""
@@ -141,6 +153,9 @@ class _Filling:
                 self.steps.append(Step(ADD, i.value))
             elif i in stores:
                 self.need(i.args[0])
+            elif i.kind == ADD_UP and s.store_phase(i) == self.phase:
+                self.need(i.args[0])
+                self.steps.append(Step(ADD_COLUMN, i.args[0], int(i.about[0])))
         for value in kept:
             self.need(value)
             self.steps.append(Step(KEEP, value))

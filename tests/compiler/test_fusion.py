@@ -66,7 +66,7 @@ def test_dtypes_of_floats(dtype):
 
 def test_integers():
     x, y = fg.randint(-1000, 1000, (999,)), fg.randint(1, 9, (999,))
-    check(lambda x, y: (x * y - x) // y + (x % y), x, y, launches=1)
+    check(lambda x, y: (x * y - x) * y + fg.maximum(x, -y) - 7, x, y, launches=1)
 
 
 @pytest.mark.parametrize("dtype", [fg.uint8, fg.int32])
@@ -211,6 +211,25 @@ def test_forward_and_backward_of_rows(function, shape):
     fused = check(step, x, g, close=1e-5)
     assert fused.report.after == 1
     x.grad = None
+
+
+@pytest.mark.parametrize("shape", ROWS)
+def test_gradients_by_way_of_the_largest_element(shape):
+    x, g = normal(*shape, grad=True), normal(*shape)
+
+    def step(x, g):
+        x.grad = None
+        e = (x - x.amax(-1, keepdim=True)).exp()
+        (e / e.sum(-1, keepdim=True)).backward(g)
+        return x.grad
+
+    fused = check(step, x, g, close=1e-5)
+    assert fused.report.after == 1, str(fused.report)
+    x.grad = None
+
+
+def test_sums_of_masks():
+    check(lambda x, y: ((x > y).sum(-1, keepdim=True) * x, (x > y).sum(0)), normal(40, 700), normal(40, 700))
 
 
 @pytest.mark.parametrize("shape", ROWS[1:])
@@ -534,3 +553,150 @@ def test_a_linear_layer_and_its_loss():
 
     check(step, x, w, b, close=1e-5)
     w.grad = b.grad = None
+
+
+# --- sums of columns ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (33, 77), (64, 512), (1024, 256), (640, 300), (96, 5000)])
+@pytest.mark.parametrize("name", ["sum", "mean"])
+def test_sums_of_columns(shape, name):
+    fused = check(
+        lambda x, y: getattr((x * y).tanh() + x, name)(0), normal(*shape), normal(*shape), close=1e-5
+    )
+    assert fused.report.fused
+
+
+def test_sums_of_columns_and_rows_together():
+    def function(x, y):
+        z = x * y
+        return z.sum(0), z.mean(-1, keepdim=True), z - z.amax(-1, keepdim=True), (z * z).mean(0)
+
+    check(function, normal(1024, 256), normal(1024, 256), close=1e-5)
+
+
+def test_a_sum_of_columns_that_is_used_at_once():
+    check(lambda x: x * 2 - (x * 2).mean(0), normal(50, 60), close=1e-5)
+
+
+def test_sums_of_columns_do_not_depend_on_the_number_of_threads():
+    x, y = normal(2048, 256), normal(2048, 256)
+    before = fg.get_num_threads()
+    fg.set_num_threads(5)
+    try:
+        recorded = Recorded(lambda x, y: ((x * y).sum(0), (x + y).sum(0)), [x, y])
+        recorded.fuse()
+        results = []
+        for threads in (1, 5):
+            fg.set_num_threads(threads)
+            results.append(recorded.replay())
+        for found, expected in zip(*results, strict=True):
+            same(found, expected)
+    finally:
+        fg.set_num_threads(before)
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------------------
+
+
+def test_an_error_of_the_caller_changes_nothing():
+    recorded, _, x, y = recorded_chain()
+
+    def is_wanted(address, nbytes):
+        raise KeyError("unknown memory")
+
+    before = recorded.launches
+    with pytest.raises(KeyError, match="unknown memory"):
+        fuse(recorded.entries(), is_wanted)
+    assert recorded.launches == before
+    recorded.replay()
+    same(bits(y), bits((x * 2).exp() + 1))
+
+
+def test_fused_launches_are_not_fused_again():
+    recorded, fused, x, y = recorded_chain()
+    recorded.edit(fused.order)
+    again = fuse(recorded.entries(), wanted_of([y]))
+    assert again.order == [0]
+    recorded.edit(again.order)
+    x.copy_(x * 0.5)
+    recorded.replay()
+    same(bits(y), bits((x * 2).exp() + 1))
+
+
+def test_nothing_is_wanted():
+    recorded, _, x, y = recorded_chain()
+    fused = fuse(recorded.entries(), lambda address, nbytes: False)
+    recorded.edit(fused.order)
+    recorded.replay()
+    del x, y
+
+
+def test_short_rows_of_long_formulas_are_left_alone():
+    x = normal(4000, 20)
+    fused = check(lambda x: ((x * 2).exp() * 3).sum(-1, keepdim=True) + x.tanh(), x, close=1e-5)
+    assert [group.names for group in fused.report.fused] == [("mul", "exp", "mul", "tanh"), ("sum", "add")]
+
+
+def test_programs_have_one_text_in_every_process():
+    """The key of a kernel's file holds the program, which must not name anything of this process."""
+    import subprocess
+    import sys
+
+    code = (
+        "import fastgrad as fg\n"
+        "from fastgrad.native.host.tape import record\n"
+        "from fastgrad.compiler.fusion import codes, fuse\n"
+        "from fastgrad.kernels.compile import fused_name\n"
+        "names = []\n"
+        "codes.compile_fused = lambda program, kernels: names.append(fused_name(program, kernels)) or 1\n"
+        "junk = [fg.zeros(n + 1) for n in range(int(__import__('sys').argv[1]))]\n"
+        "x, y = fg.zeros(40, 60), fg.zeros(60)\n"
+        "with record() as tape:\n"
+        "    z = ((x * y).tanh() + 0.7).sum(-1)\n"
+        "fuse(tape.entries(), lambda address, nbytes: address == z.data_ptr())\n"
+        "print(names)\n"
+    )
+    texts = {
+        subprocess.run([sys.executable, "-c", code, n], capture_output=True, text=True, check=True).stdout
+        for n in ("0", "5")
+    }
+    assert len(texts) == 1
+    assert "fused-" in texts.pop()
+
+
+def test_a_kernel_that_was_compiled_before_needs_no_compiler():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys\n"
+        "import fastgrad as fg\n"
+        "from fastgrad.compiler.fusion import fuse\n"
+        "from fastgrad.native.host.tape import record\n"
+        "x = fg.ones(40, 60)\n"
+        "with record() as tape:\n"
+        "    z = ((x * x).tanh() + x).sum(-1)\n"
+        "tape.edit(fuse(tape.entries(), lambda address, nbytes: address == z.data_ptr()).order)\n"
+        "tape.replay()\n"
+        "print(tape.launches, 'numba' in sys.modules)\n"
+    )
+    for _ in range(2):
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "1 False\n"
+
+
+def test_parts_of_a_group_with_rows():
+    """More results than a frame has room for, and what follows from a reduction in another part than that."""
+
+    def function(x, y):
+        total = (x * y).sum(-1, keepdim=True)
+        results = []
+        for k in range(20):
+            results.append((x + k * 0.5) * total)
+            total = total * 0.9 + 0.1
+            results.append(total)
+        return tuple(results)
+
+    fused = check(function, normal(12, 47), normal(12, 47), close=1e-5)
+    assert len(fused.report.fused) > 1

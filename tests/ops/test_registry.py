@@ -154,10 +154,13 @@ idle = [k.name for k in KERNELS if not any(runtime_get("kernels", k.id * cells +
 print(json.dumps([bench_ops.Forward.params, bench_ops.Gradients.params, idle]))
 """
 
-# Copies from dtypes that no tensor has yet, or that no benchmark uses; what brings bytes to a device and back.
+# Copies from dtypes that no tensor has yet, or that no benchmark uses; what brings bytes to a device and back; rows
+# whose launches have code of their own.
 UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in WITHOUT_HALVES} | {
     "upload",
     "download",
+    "fused",
+    "fused_rows",
 }
 
 

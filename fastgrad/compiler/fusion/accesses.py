@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from fastgrad.native.contracts.element_types import ITEMSIZES
-from fastgrad.native.contracts.frame import READ, SCRATCH, WRITE, Frame
+from fastgrad.native.contracts.frame import READ, ROOM, SCRATCH, WRITE, Frame
 from fastgrad.native.contracts.frames import multi_tensor
 from fastgrad.native.contracts.frames.matrices import PANEL_COLUMNS
 from fastgrad.native.contracts.limits import MAX_DIMS
@@ -87,7 +87,8 @@ def ranges(kernel: Any, dtype: int, form: int, words: tuple[int, ...]) -> list[R
         if address == 0:
             continue
         if role == SCRATCH:
-            length = words[place + 1] * words[place + 2]
+            pieces = words[place + 2] if frame.roles[name].part is ROOM else 1
+            length = words[place + 1] * pieces
         else:
             elements = _elements(frame, name, place, words)
             if elements is None:
@@ -191,9 +192,28 @@ def _group(w: _Words, name: str, place: int) -> int | None:
     return max(w["n"] if w.frame.roles[name].extent else 0, 8)
 
 
+def _norm_gradients(w: _Words, name: str, place: int) -> int | None:
+    return 2 * w["blocks"] * w["length"] if name == "sums" else 0
+
+
+def _convolution(w: _Words, name: str, place: int) -> int | None:
+    return w["o"] * w["c"] // max(w["groups"], 1) * w["kh"] * w["kw"] if name == "weight" else 0
+
+
+def _gather(w: _Words, name: str, place: int) -> int | None:
+    strides = {"out": "out_strides", "x": "x_strides", "index": "index_strides"}[name]
+    along = [(w["length"], w["step"])] if name == "x" else []
+    return _reach(*w.dims(w["rank"], w.frame.place("sizes"), w.frame.place(strides)), *along)
+
+
+def _index(w: _Words, name: str, place: int) -> int | None:
+    at = w.frame.place("lengths")
+    return w["before"] * math.prod(w.words[at : at + w["count"]]) * w["after"] if name == "x" else 0
+
+
 _RULES: dict[str, Callable[[_Words, str, int], int | None]] = {
     "gemm": _gemm, "panels": _panels, "reduction": _reduction, "strided": _strided, "attention": _attention,
-    "nll": _nll, **{
+    "nll": _nll, "norm_gradients": _norm_gradients, "convolution": _convolution, "gather": _gather, "index": _index, **{
         frame.name: _group
         for frame in (
             multi_tensor.SGD, multi_tensor.ADAM, multi_tensor.RMSPROP, multi_tensor.ADAGRAD, multi_tensor.NORM_PART,
@@ -222,19 +242,39 @@ def operands(kernel: Any, dtype: int, form: int, words: tuple[int, ...]) -> Iter
 
 
 class Reduced(NamedTuple):
-    """A reduction of rows that lie in memory as they are: from `x` to `out`, with `length` elements in each row."""
+    """A reduction, from `x` to `out`.
+
+    Attributes
+    ----------
+    out, x : Operand
+        Where rows are reduced, the result has a place for each row; where columns are, it lies below the elements.
+    length : int
+        Elements of a row.
+    grain : int
+        0 where rows are reduced; else how many rows become one.
+    """
 
     out: Operand
     x: Operand
     length: int
+    grain: int
 
 
 def reduced(kernel: Any, dtype: int, form: int, words: tuple[int, ...]) -> Reduced | None:
-    """What a reduction does, if each result comes of neighbouring elements."""
+    """What a reduction does, if each result comes of neighbouring elements, or neighbours of neighbouring rows."""
     frame: Frame = kernel.frame(form)
     w = _Words(frame, words)
     kept, gone = _part_dims(w, "kept"), _part_dims(w, "gone")
-    if len(gone) != 1 or gone[0][1] not in (0, 1) or gone[0][0] < 2:
+    element = frame.element("out", dtype)
+    if len(gone) != 1 or gone[0][0] < 2:
         return None
-    out = Operand(w["out"], frame.element("out", dtype), mapping_of([(w["results"], 1)]))
-    return Reduced(out, Operand(w["x"], dtype, mapping_of([*gone, *kept])), gone[0][0])
+    if gone[0][1] in (0, 1):
+        out = Operand(w["out"], element, mapping_of([(w["results"], 1)]))
+        return Reduced(out, Operand(w["x"], dtype, mapping_of([*gone, *kept])), gone[0][0], 0)
+    columns, *blocks = kept
+    if columns[0] < 2 or columns[1] not in (0, 1) or len(blocks) > 1:
+        return None
+    rows = gone[0][0]
+    mapping = mapping_of([columns, (rows, 0), *((count, columns[0]) for count, _ in blocks)])
+    x = Operand(w["x"], dtype, mapping_of([columns, *gone, *blocks]))
+    return Reduced(Operand(w["out"], element, mapping), x, columns[0], rows)

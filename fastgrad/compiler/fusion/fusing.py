@@ -9,7 +9,7 @@ from fastgrad.compiler.fusion.accesses import Operand
 from fastgrad.compiler.fusion.codes import code_of
 from fastgrad.compiler.fusion.dependence import Readers
 from fastgrad.compiler.fusion.groups import Group, Grouping
-from fastgrad.compiler.fusion.launches import ELEMENTWISE, FILL, NOTHING, OTHER, REDUCTION, Entry, entries_of
+from fastgrad.compiler.fusion.launches import FILL, FUSIBLE, NOTHING, OTHER, Entry, entries_of
 from fastgrad.compiler.fusion.plans import Plan, TooLargeError, plan
 from fastgrad.dtypes import uint8
 from fastgrad.functions.creation import empty
@@ -51,7 +51,7 @@ class Report(NamedTuple):
     left : tuple of (int, str, str)
         Launches that stand alone: place on the tape, name of the kernel, and what kept it from being fused.
     dropped : tuple of int
-        Launches that nobody needs any more: fills whose number stands in fused kernels.
+        Launches that nobody needs: they write what nobody reads, or a number that stands in fused kernels.
     """
 
     before: int
@@ -144,12 +144,13 @@ class _Fusing:
         self.is_wanted = is_wanted
         self.grouping = Grouping(entries)
         self.readers = Readers((r.low, r.high, e.number) for e in entries for r in e.ranges or () if r.reads)
+        self.idle: set[int] = set()  # launches that write nothing that anybody reads
         self.everything_read = [e.number for e in entries if e.ranges is None]
 
     def fused(self) -> FusedTape:
         parts = [part for group in self.grouping.ordered() for part in self._parts(group)]
         fused = {e.number for part in parts if part.plan for e in part.members}
-        dropped: set[int] = set()
+        dropped = set(self.idle)
         for e in reversed(self.entries):
             if e.what == FILL and self._is_idle(e, fused | dropped):
                 dropped.add(e.number)
@@ -179,6 +180,9 @@ class _Fusing:
             except TooLargeError:
                 half = len(members) // 2
                 waiting[:0] = [members[:half], members[half:]]
+                continue
+            if not found.written:
+                self.idle.update(e.number for e in members)
                 continue
             code = code_of(found.program, found.kernels)
             done.append(
@@ -249,6 +253,6 @@ class _Fusing:
     def _why(self, entry: Entry) -> str:
         if entry.what == OTHER:
             return entry.why
-        if entry.what in (ELEMENTWISE, REDUCTION):
+        if entry.what in FUSIBLE:
             return self.grouping.broken.get(entry.number, "nothing next to it runs over the same elements")
         return "its memory is read"

@@ -23,6 +23,7 @@ from fastgrad.compiler.fusion.dependence import Memory
 from fastgrad.compiler.fusion.launches import (
     ELEMENTWISE,
     FILL,
+    FUSIBLE,
     LITERALS,
     REDUCTION,
     Entry,
@@ -38,8 +39,9 @@ MAX_READ = 16
 """Operands that a group reads, each from a place of its own."""
 WINDOW = 192
 """Groups that are looked at: older ones take in no more."""
-SHORT, SMALL = 16, 1 << 14
-"""Rows shorter than this are not worth a loop each, unless there are at most so many elements."""
+SHORT, SHORT_OF_EXPENSIVE, SMALL = 16, 128, 1 << 14
+"""Rows shorter than this, or than the second where formulas are long, are not worth a loop each, unless there are at
+most so many elements: LLVM computes what is left of a row behind its vectors element by element."""
 
 
 class Group:
@@ -52,11 +54,13 @@ class Group:
         self.after: set[int] = set()  # launches that members have to stand behind
         self.numel = entry.numel
         self.length = entry.length
+        self.grain = entry.grain
         self.sizes: set[int] = set()  # of the dimensions: how many elements lie below each border
         self.touched: list[tuple[Operand, bool]] = []
         self.read: set[int] = set()  # addresses
         self.written: set[int] = set()
         self.what = entry.what
+        self.is_expensive = entry.is_expensive
 
     def row_level(self, entry: Entry) -> bool:
         """Whether a launch runs over the rows of the group."""
@@ -75,6 +79,7 @@ class Group:
     def take(self, entry: Entry) -> None:
         """Note what a member touches."""
         self.length = self.length or entry.length
+        self.grain = self.grain or entry.grain
         touched = self.as_touched(entry)
         self.touched += touched
         self.sizes |= borders(touched)
@@ -85,7 +90,9 @@ class Group:
 def borders(touched: Iterable[tuple[Operand, bool]]) -> set[int]:
     """The borders between dimensions, as how many elements lie below, that these operands need."""
     found: set[int] = set()
-    for operand, _ in touched:
+    for operand, writes in touched:
+        if writes and any(stride == 0 for _, stride in operand.mapping):
+            continue  # what is reduced has no dimensions of its own
         below = 1
         for size, _ in operand.mapping[:-1]:
             below *= size
@@ -93,7 +100,7 @@ def borders(touched: Iterable[tuple[Operand, bool]]) -> set[int]:
     return found
 
 
-def nested(sizes: set[int], length: int, numel: int) -> str:
+def nested(sizes: set[int], length: int, numel: int, expensive: bool) -> str:
     """Why dimensions with these borders are no rows of a length, or empty."""
     chain = sorted(sizes | ({length} if length and length != numel else set()))
     if any(b % a for a, b in itertools.pairwise(chain)) or (chain and numel % chain[-1]):
@@ -102,7 +109,7 @@ def nested(sizes: set[int], length: int, numel: int) -> str:
         return "a row of operands falls into parts"
     if len(chain) > MAX_OUTER:
         return "operands have too many dimensions"
-    if chain and chain[0] < SHORT and numel > SMALL:
+    if chain and chain[0] < (SHORT_OF_EXPENSIVE if expensive else SHORT) and numel > SMALL:
         return "rows are short"
     return ""
 
@@ -133,7 +140,7 @@ class Grouping:
             self.groups[number] = group
             return
         before = self.memory.before(entry.ranges) | ({self.barrier} if self.barrier >= 0 else set())
-        if entry.what in (ELEMENTWISE, REDUCTION):
+        if entry.what in FUSIBLE:
             self._find_literals(entry)
         group.what = entry.what
         self.memory.note(number, entry.ranges)
@@ -145,7 +152,7 @@ class Grouping:
         self.recent.append(group)
         if len(self.recent) > WINDOW:
             self._forget()
-        if entry.what in (ELEMENTWISE, REDUCTION):
+        if entry.what in FUSIBLE:
             group.take(entry)
             self._join(entry, group, found)
 
@@ -180,7 +187,7 @@ class Grouping:
         candidates = {id(g): g for g in (*reversed(found), *shared)}
         why = ""
         for other in candidates.values():
-            if other is group or other.what not in (ELEMENTWISE, REDUCTION):
+            if other is group or other.what not in FUSIBLE:
                 continue
             reason = self._why_not(other, group)
             if reason:
@@ -206,8 +213,15 @@ class Grouping:
         rows = len(b.members) == 1 and a.row_level(entry) and b.before & a.bits
         if not rows and (a.numel != b.numel or (a.length and b.length and a.length != b.length)):
             return "it runs over other elements"
+        if a.grain and b.grain and a.grain != b.grain:
+            return "it adds up other rows"
         touched = a.as_touched(entry) if rows else b.touched
-        reason = nested(a.sizes | borders(touched), a.length or b.length, a.numel)
+        reason = nested(
+            a.sizes | borders(touched),
+            a.length or b.length,
+            a.numel,
+            a.is_expensive or (b.is_expensive and not rows),
+        )
         if reason:
             return reason
         if (b.before & a.bits or a.before & b.bits) and not aligned(a.touched, touched):
@@ -237,6 +251,8 @@ class Grouping:
             a.read |= b.read
             a.written |= b.written
             a.length = a.length or b.length
+            a.grain = a.grain or b.grain
+            a.is_expensive |= b.is_expensive
         a.members = sorted([*a.members, *b.members], key=lambda e: e.number)
         a.bits |= b.bits
         a.after |= b.after

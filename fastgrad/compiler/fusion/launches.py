@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import functools
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +21,7 @@ from fastgrad.compiler.fusion.accesses import (
     reduced,
 )
 from fastgrad.kernels.programs import REDUCTIONS
+from fastgrad.kernels.schedules import CHEAP
 from fastgrad.native.contracts.element_types import (
     BOOL,
     DTYPES,
@@ -31,11 +34,28 @@ from fastgrad.native.contracts.element_types import (
 )
 from fastgrad.native.contracts.frames import STRIDED
 
-ELEMENTWISE, REDUCTION, FILL, OTHER, NOTHING = "elementwise", "reduction", "fill", "other", "nothing"
-"""What a launch is: `NOTHING` touches no memory."""
+ELEMENTWISE, REDUCTION, COLUMNS, FILL, OTHER, NOTHING = (
+    "elementwise",
+    "reduction",
+    "columns",
+    "fill",
+    "other",
+    "nothing",
+)
+"""What a launch is: `REDUCTION` one of rows, `COLUMNS` one of columns; `NOTHING` touches no memory."""
+
+FUSIBLE = (ELEMENTWISE, REDUCTION, COLUMNS)
+
+ALONE, SHARE = 1 << 17, 1 << 16
+"""Elements from which on a reduction is not fused that threads could not share: one of columns that is not made by
+blocks, or one whose rows are more than `SHARE` long and fewer than `FEW_ROWS`."""
+FEW_ROWS = 8
 
 REGISTERS = (BOOL, UINT8, INT32, INT64, *FLOATS)
 """Dtypes that fused kernels compute with."""
+
+WHOLE = (BOOL, UINT8, INT32, INT64)
+"""Dtypes whose sums are integers of 64 bits."""
 
 LITERALS = (INT32, INT64, *WIDE)
 """Dtypes whose numbers stand in frames as they are in memory."""
@@ -64,9 +84,13 @@ class Entry:
     numel : int
         How many elements an elementwise launch runs over, or a reduction reads.
     length : int
-        Of a reduction, how many of them make one.
+        Of a reduction, how many elements a row has.
+    grain : int
+        Of a reduction of columns, how many rows become one.
     value : tuple of int
         Of a fill, dtype and bits as in the frame's numbers.
+    is_expensive : bool
+        Whether its formula is long.
     literals : dict
         Which operands are known numbers by the time, and the number of the fill that wrote them.
     """
@@ -77,9 +101,10 @@ class Entry:
         self.ranges: list[Range] | None = None
         self.out: Operand = Operand(0, 0, ())
         self.ins: list[Operand] = []
-        self.numel = self.length = 0
+        self.numel = self.length = self.grain = 0
         self.value = (0, 0)
         self.literals: dict[int, int] = {}
+        self.is_expensive = False
         self.name = "a hook"
         if launch is None:
             self.why = "a hook is called"
@@ -132,23 +157,55 @@ class Entry:
             self.why = "no fused kernel computes with its dtype"
         else:
             self.what, self.out, self.ins, self.numel = ELEMENTWISE, out, ins, numel
+            self.is_expensive = cost_of(self.kernel) >= EXPENSIVE
 
     def _reduction(self) -> None:
         name = self.kernel.options["reduction"]
-        if name not in REDUCTIONS or self.dtype not in WIDE:
+        whole = name == "sum" and self.dtype in WHOLE
+        if name not in REDUCTIONS or not (self.dtype in WIDE or whole):
             self.why = f"no fused kernel computes {name} of {DTYPES[self.dtype]}"
             return
         found: Reduced | None = reduced(self.kernel, self.dtype, self.form, self.words)
         if found is None:
-            self.why = "what is reduced to one number does not lie side by side"
+            self.why = "what is reduced lies neither in rows nor in columns"
             return
-        self.what, self.out, self.ins, self.length = REDUCTION, found.out, [found.x], found.length
-        self.numel = self.words[self.kernel.frame().place("results")] * found.length
+        frame = self.kernel.frame()
+        results, count = (self.words[frame.place(field)] for field in ("results", "count"))
+        if not found.grain and results < FEW_ROWS and results * count >= ALONE and count > SHARE:
+            self.why = "its rows are too few for threads to share them"
+        elif found.grain and whole:
+            self.why = "no fused kernel adds up columns of integers"
+        elif found.grain and name not in ("sum", "mean"):
+            self.why = f"no fused kernel computes {name} of columns"
+        elif found.grain and results == found.length and results * count >= ALONE:
+            self.why = "its columns are long and not divided into blocks"
+        else:
+            self.what = COLUMNS if found.grain else REDUCTION
+            self.out, self.ins, self.length, self.grain = found.out, [found.x], found.length, found.grain
+            self.numel = results * count
 
-    @property
-    def rows(self) -> int:
-        """Of a reduction, how many results it has."""
-        return self.numel // self.length
+
+EXPENSIVE = 2 * CHEAP
+"""Instructions from which on a formula makes a loop that has to be long to be worth it."""
+
+_COSTS = {"maximum": 1, "minimum": 1, "where": 1, "abs": 1, "of_dtype": 1, "logical_and": 1, "whole_power": 1}
+"""What functions of formulas cost; others `EXPENSIVE`."""
+
+
+@functools.cache
+def cost_of(kernel: Any) -> int:
+    """About how many instructions a formula takes."""
+    cost = 1 if kernel.options.get("times_g") else 0
+    for step in dis.get_instructions(kernel.formula):
+        if step.opname.startswith("BINARY") and step.argrepr in ("/", "//", "%", "**"):
+            cost += 8
+        elif step.opname.startswith(("BINARY", "UNARY", "COMPARE")):
+            cost += 1
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            cost += _COSTS.get(str(step.argval), EXPENSIVE)
+        elif step.opname == "LOAD_GLOBAL" and step.argval not in ("m", "c"):
+            cost += EXPENSIVE
+    return cost
 
 
 def over_rows(operand: Operand, length: int) -> Operand:

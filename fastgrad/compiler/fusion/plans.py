@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import dis
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fastgrad.compiler.fusion.accesses import Mapping, Operand
 from fastgrad.compiler.fusion.groups import Group
-from fastgrad.compiler.fusion.launches import ELEMENTWISE, REDUCTION, Entry, literal_of, over_rows
+from fastgrad.compiler.fusion.launches import (
+    COLUMNS,
+    ELEMENTWISE,
+    REDUCTION,
+    Entry,
+    cost_of,
+    literal_of,
+    over_rows,
+)
 from fastgrad.kernels.programs import (
+    ADD_UP,
     APPLY,
+    COLUMN,
     DENSE,
     ELEMENT,
     LOAD,
@@ -24,7 +33,7 @@ from fastgrad.kernels.programs import (
     Place,
     Program,
 )
-from fastgrad.kernels.schedules import CHEAP, Schedule
+from fastgrad.kernels.schedules import Schedule
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.fused import (
     FUSED_ROWS,
@@ -80,36 +89,21 @@ def plan(group: Group, members: list[Entry], entries: list[Entry], is_written: I
     return planner.plan(is_written)
 
 
-_COSTS = {"maximum": 1, "minimum": 1, "where": 1, "abs": 1, "of_dtype": 1, "logical_and": 1, "whole_power": 1}
-"""What functions of formulas cost; others 12 instructions."""
-
-
-def cost_of(kernel: Any) -> int:
-    """About how many instructions a formula takes."""
-    cost = 1 if kernel.options.get("times_g") else 0
-    for step in dis.get_instructions(kernel.formula):
-        if step.opname.startswith("BINARY") and step.argrepr in ("/", "//", "%", "**"):
-            cost += 8
-        elif step.opname.startswith(("BINARY", "UNARY", "COMPARE")):
-            cost += 1
-        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            cost += _COSTS.get(str(step.argval), 2 * CHEAP)
-        elif step.opname == "LOAD_GLOBAL" and step.argval not in ("m", "c"):
-            cost += 2 * CHEAP
-    return cost
-
-
 class _Planner:
     """Follows the members of a group, value by value."""
 
     def __init__(self, group: Group, members: list[Entry], entries: list[Entry]) -> None:
         self.members, self.entries = members, entries
         self.numel = group.numel
-        self.length = next((e.length for e in members if e.what == REDUCTION), 0)
+        # Of a part of a group, whose reduction another part has, there may be what runs over rows.
+        by_rows = any(e.length or e.numel != group.numel for e in members)
+        self.length = group.length if by_rows else 0
+        self.grain = next((e.grain for e in members if e.grain), 1)
         self.code: list[Instruction] = []
         self.values: dict[Operand, int] = {}
         self.loaded: dict[int, Operand] = {}  # values that are read from memory
         self.stored: dict[Operand, tuple[int, int]] = {}  # the last value of each result, and its level
+        self.added: dict[Operand, tuple[str, int]] = {}  # sums of columns
         self.numbers: list[tuple[int, int]] = []
         self.kernels: dict[str, Any] = {}
 
@@ -123,10 +117,16 @@ class _Planner:
         """Write an instruction for each member."""
         for entry in self.members:
             by_row = entry.what == ELEMENTWISE and entry.numel != self.numel
-            args = tuple(self._value(entry, k, operand, by_row) for k, operand in enumerate(entry.ins))
+            args: tuple[int, ...] = tuple(
+                self._value(entry, k, operand, by_row) for k, operand in enumerate(entry.ins)
+            )
+            if entry.what == COLUMNS:
+                self.stored[entry.out] = (args[0], COLUMN)
+                self.added[entry.out] = (entry.kernel.options["reduction"], entry.dtype)
+                continue
             if entry.what == REDUCTION:
                 name = entry.kernel.options["reduction"]
-                value = self._make(REDUCE, (name, entry.dtype), args)
+                value = self._make(REDUCE, (name, entry.dtype, entry.out.dtype), args)
             else:
                 self.kernels[entry.kernel.name] = entry.kernel
                 about = (entry.kernel.name, entry.dtype, FLAT, entry.out.dtype, cost_of(entry.kernel))
@@ -166,7 +166,7 @@ class _Planner:
             again = bool(more)
         outs = [o for o in self.stored if o in outs]
         self._frame(outs, needed)
-        room = len(Schedule(self.program).rooms) if self.rows else 0
+        room = Schedule(self.program).room if self.rows else 0
         return Plan(
             self.program, self.kernels, self.words,
             room * ((self.inner + PITCH) // PITCH * PITCH * 8), self.numel * max(len(self.members) // 2, 1),
@@ -187,7 +187,7 @@ class _Planner:
     def _frame(self, outs: list[Operand], needed: set[int]) -> None:
         """Lay out the frame, and write the program over it."""
         loads = [v for v in sorted(needed) if v in self.loaded]
-        dims = self._dims([*outs, *(self.loaded[v] for v in loads)])
+        dims = self._dims([*(o for o in outs if o not in self.added), *(self.loaded[v] for v in loads)])
         self.rows = len(dims) > 1 or self.length > 0
         self.inner = dims[0]
         steps: list[int] = []
@@ -209,7 +209,7 @@ class _Planner:
         self.words = [0] * FUSED_ROWS.words
         count = -(-self.inner // PIECE) if not self.rows else self.numel // self.inner
         for field, found in (
-            ("rows", [count]), ("grain", [1]), ("n", [self.inner]), ("outer", dims[1:]),
+            ("rows", [count]), ("grain", [self.grain]), ("n", [self.inner]), ("outer", dims[1:]),
             ("outs", [o.address for o in outs]), ("ins", [self.loaded[v].address for v in loads]), ("steps", steps),
             ("numbers", [b for _, b in numbers]),
         ):  # fmt: skip
@@ -230,7 +230,9 @@ class _Planner:
                 about = (about[0], numbers[about])
             names[v] = len(code)
             code.append(Instruction(kind, names[v], about, tuple(names[a] for a in args)))
-        code += [Instruction(STORE, -1, (k,), (names[self.stored[o][0]],)) for k, o in enumerate(outs)]
+        for k, o in enumerate(outs):
+            kind, about = (ADD_UP, (k, *self.added[o])) if o in self.added else (STORE, (k,))
+            code.append(Instruction(kind, -1, about, (names[self.stored[o][0]],)))
         self.program = Program(
             self.rows, max(outer, 1) if self.rows else 0, tuple(places), tuple(ins), tuple(code)
         )
@@ -254,7 +256,7 @@ class _Planner:
         for size in dims[1:]:
             dense.append(following)
             following *= size
-        if level == SCALAR or strides[1:] == dense:
+        if level in (SCALAR, COLUMN) or strides[1:] == dense:
             return Place(operand.dtype, level)
         for stride in strides[1:]:
             if stride and stride not in steps:

@@ -3,6 +3,9 @@
 The source of such a kernel is text, as that of an elementwise one (`elementwise`); what is called in it are formulas of
 the kernel table, each optimised by itself (`formulas`), so that it gives what a launch of its own would.
 
+Note [Sums of columns]: rows are added up eight at a time, element by element, and these sums onto sums in float64. They
+are written when the last of the rows is done that go to parts together.
+
 Note [Sums of rows]: a row is summed in blocks of at most 512 elements, each in vector lanes of the dtype, and the
 blocks in float64, as by the kernels of `reduce`.
 """
@@ -18,7 +21,9 @@ from numba import njit
 from fastgrad.kernels.cpu.formulas import sealed
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP, SUM
 from fastgrad.kernels.programs import (
+    ADD_UP,
     APPLY,
+    COLUMN,
     DENSE,
     ELEMENT,
     LOAD,
@@ -33,6 +38,7 @@ from fastgrad.kernels.programs import (
 )
 from fastgrad.kernels.schedules import (
     ADD,
+    ADD_COLUMN,
     COMPUTE,
     KEEP,
     READ_RESULT,
@@ -44,10 +50,11 @@ from fastgrad.kernels.schedules import (
 )
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, float_of
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import FLOAT64, FLOATS
 from fastgrad.native.contracts.frames.fused import PIECE, PITCH
 
 BLOCK = 512
+ROWS_AT_ONCE = 8
 SUMS = ("sum", "mean")
 BETTER = {"amax": "maximum", "amin": "minimum"}
 WORST = {"amax": -np.inf, "amin": np.inf}
@@ -73,7 +80,8 @@ def _scope(schedule: Schedule, kernels: Mapping[str, Any]) -> dict[str, Any]:
     """What the names in the source stand for."""
     scope: dict[str, Any] = {
         "fused": frames.fused, "advance": advance, "float_of": float_of, "PIECE": PIECE, "BLOCK": BLOCK,
-        "PITCH": PITCH, "f64": np.float64,
+        "PITCH": PITCH, "f64": np.float64, "ROWS_AT_ONCE": ROWS_AT_ONCE, "clear": _clear, "gather": _gather,
+        "pointer_9": ELEMENTS[FLOAT64].pointer,
     }  # fmt: skip
     for dtype in {*schedule.dtype.values(), *(place.dtype for place in schedule.program.outs)}:
         element = ELEMENTS[dtype]
@@ -87,7 +95,53 @@ def _scope(schedule: Schedule, kernels: Mapping[str, Any]) -> dict[str, Any]:
             dtype = int(i.about[1])
             scope[f"{i.about[0]}_{dtype}"] = getattr(ELEMENTS[dtype].math, BETTER[str(i.about[0])])
             scope[f"worst_{i.about[0]}"] = WORST[str(i.about[0])]
+    for i in schedule.columns:
+        scope[f"finish_{i.about[2]}"] = _finish(int(i.about[2]))
     return scope
+
+
+# --- sums of columns -------------------------------------------------------------------------------------------
+
+
+@njit(**LOOP)
+def _clear(part, sums, n):  # type: ignore[no-untyped-def]
+    for j in range(n):
+        part[j] = 0
+        sums[j] = 0.0
+
+
+@njit(**LOOP)
+def _gather(part, sums, n):  # type: ignore[no-untyped-def]
+    for j in range(n):
+        sums[j] += np.float64(part[j])
+        part[j] = 0
+
+
+def _finish(dtype: int) -> Any:
+    store = ELEMENTS[dtype].store
+
+    @njit(**LOOP)
+    def finish(out, sums, n, count):  # type: ignore[no-untyped-def]
+        for j in range(n):
+            store(out, j, sums[j] / count)
+
+    return finish
+
+
+def _columns(schedule: Schedule) -> tuple[list[str], list[str]]:
+    """What happens before a row and behind it, where columns are added up."""
+    before, gathered, done = [], [], []
+    for i in schedule.columns:
+        k, name, dtype = i.about
+        before.append(f"    clear(part{k}, sums{k}, n)")
+        gathered.append(f"    gather(part{k}, sums{k}, n)")
+        count = "f64(f.grain)" if name == "mean" else "f64(1)"
+        done.append(f"    finish_{dtype}(o{k}, sums{k}, n, {count})")
+    if not before:
+        return [], []
+    last = "(r + 1) % f.grain == 0"
+    behind = [f"if (r + 1) % ROWS_AT_ONCE == 0 or {last}:", *gathered, f"if {last}:", *done]
+    return ["if r % f.grain == 0:", *before], behind
 
 
 def source(schedule: Schedule) -> str:
@@ -107,13 +161,23 @@ def source(schedule: Schedule) -> str:
         ]
         return "\n".join(lines) + "\n"
     for value, k in schedule.rooms.items():
-        place = f"f.room.data + {k} * ((f.n + PITCH) // PITCH * PITCH * 8)"
-        lines.append(f"    room{value} = pointer_{schedule.dtype[value]}({place})")
+        lines.append(f"    room{value} = pointer_{schedule.dtype[value]}({_room(k)})")
+    for j, i in enumerate(schedule.columns):
+        k, at = i.about[0], len(schedule.rooms) + 2 * j
+        lines.append(f"    part{k} = pointer_{i.about[2]}({_room(at)})")
+        lines.append(f"    sums{k} = pointer_9({_room(at + 1)})")
     lines += ["    n = f.n", "    for r in range(f.first, f.first + f.rows):"]
-    body = [*_row_places(program), *_values(schedule, ROW, -1)]
+    before, behind = _columns(schedule)
+    body = [*_row_places(program), *before, *_values(schedule, ROW, -1)]
     for loop in schedule.loops:
         body += [*_around(schedule, loop), *_values(schedule, ROW, loop.phase)]
+    body += behind
     return "\n".join([*lines, *(f"        {line}" for line in body or ["pass"])]) + "\n"
+
+
+def _room(k: int) -> str:
+    """Where a row of the room begins."""
+    return f"f.room.data + {k} * ((f.n + PITCH) // PITCH * PITCH * 8)"
 
 
 # --- values ----------------------------------------------------------------------------------------------------
@@ -127,7 +191,7 @@ def _values(schedule: Schedule, level: int, phase: int) -> list[str]:
             place = schedule.program.outs[int(i.about[0])]
             if place.level == level == ROW and schedule.store_phase(i) == phase:
                 lines.append(f"store_{place.dtype}(o{i.about[0]}, 0, v{i.args[0]})")
-        elif i.kind != REDUCE and schedule.level[i.value] == level:
+        elif i.kind not in (REDUCE, ADD_UP) and schedule.level[i.value] == level:
             if level == SCALAR or schedule.phase[i.value] == phase:
                 prefix = "base_" if level == SCALAR else ""
                 lines.append(f"v{i.value} = {_expression(schedule.program, i, prefix, '0')}")
@@ -170,6 +234,8 @@ def _row_places(program: Program) -> list[str]:
 
 
 def _offset(place: Place) -> str:
+    if place.level == COLUMN:
+        return "r // f.grain * n"
     if isinstance(place.steps, int):
         return "r * n" if place.level == ELEMENT else "r"
     return " + ".join(f"r{d} * f.steps[{s}]" for d, s in enumerate(place.steps) if s != DENSE) or "0"
@@ -197,9 +263,13 @@ def _line(schedule: Schedule, step: Step) -> str:
     i = schedule.made[value]
     if step.what == ADD:
         name, total, more = i.about[0], f"t{value}", f"v{i.args[0]}"
+        if dtype not in FLOATS:
+            more = f"constant_{dtype}({more})"
         return f"{total} += {more}" if name in SUMS else f"{total} = {name}_{dtype}({total}, {more})"
     if step.what == COMPUTE:
         return f"v{value} = {_expression(schedule.program, i, '', 'i')}"
+    if step.what == ADD_COLUMN:
+        return f"part{step.result}[i] += v{value}"
     if step.what == READ_RESULT:
         return f"v{value} = load_{dtype}(o{step.result}, i)"
     if step.what == READ_ROOM:
@@ -216,6 +286,8 @@ def _pointers(schedule: Schedule, loop: Loop) -> list[str]:
         i = schedule.made[step.value]
         if step.what == COMPUTE and i.kind == LOAD:
             names[_name_of(schedule.program, i)] = None
+        elif step.what == ADD_COLUMN:
+            names[f"part{step.result}"] = None
         elif step.what in (READ_RESULT, WRITE):
             names[f"o{step.result}"] = None
         elif step.what in (READ_ROOM, KEEP):
@@ -230,7 +302,7 @@ def _call(schedule: Schedule, loop: Loop, start: str, end: str) -> str:
 
 
 def _start(i: Instruction) -> str:
-    name, dtype = i.about
+    name, _, dtype = i.about
     return f"constant_{dtype}({'0' if name in SUMS else f'worst_{name}'})"
 
 
@@ -238,17 +310,21 @@ def _around(schedule: Schedule, loop: Loop) -> list[str]:
     """The loop over the blocks of a row, and what comes of its reductions."""
     if not loop.reductions:
         return [_call(schedule, loop, "0", "n")] if loop.steps else []
-    lines = [f"s{i.value} = {'f64(0)' if i.about[0] in SUMS else _start(i)}" for i in loop.reductions]
+    lines = [
+        f"s{i.value} = {'f64(0)' if i.about[0] in SUMS and i.about[2] in FLOATS else _start(i)}"
+        for i in loop.reductions
+    ]
     parts = ", ".join(f"p{i.value}" for i in loop.reductions)
-    lines += ["at = 0", "while at < n:", "    until = min(at + BLOCK, n)"]
+    block = "min(at + BLOCK, n)" if any(i.about[0] in SUMS for i in loop.reductions) else "n"
+    lines += ["at = 0", "while at < n:", f"    until = {block}"]
     lines.append(f"    {parts} = {_call(schedule, loop, 'at', 'until')}")
     for i in loop.reductions:
         total, part = f"s{i.value}", f"p{i.value}"
-        name, dtype = i.about
+        name, _, dtype = i.about
         added = f"{total} + {part}" if name in SUMS else f"{name}_{dtype}({total}, {part})"
         lines.append(f"    {total} = {added}")
     lines.append("    at = until")
     for i in loop.reductions:
         total = f"s{i.value} / f64(n)" if i.about[0] == "mean" else f"s{i.value}"
-        lines.append(f"v{i.value} = constant_{i.about[1]}({total})")
+        lines.append(f"v{i.value} = constant_{i.about[2]}({total})")
     return lines
