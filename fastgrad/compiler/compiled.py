@@ -130,7 +130,7 @@ class Compiled:
             answer = rt.call_tape(last.tape, args, last.objects)
             if type(answer) is tuple:
                 last.n_calls += 1
-                return answer[0] if last.gives_one else last.filled(answer)
+                return last.finished(args, answer)
         return self._look_up(args, kwargs)
 
     def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -152,7 +152,7 @@ class Compiled:
             done, result = signature.find(given)
             if done:
                 first = signature.replays[0]
-                self._last = first if first.is_plain and not kwargs and len(given) == len(args) else None
+                self._last = first if first.is_quick and not kwargs and flat.only_tensors else None
                 return result
         return self._record(signature, given, args, kwargs)
 

@@ -30,6 +30,10 @@ class Backward:
         Which of the tensors that came or are held it reads.
     saved : list of Tensor
         The memory that the call made and that it reads, as tensors of bytes.
+    present : list of bool
+        Which of the wanted tensors the outputs depend on: their gradients are what it computes.
+    draws : bool
+        Whether it draws random numbers of the call again.
 
     Raises
     ------
@@ -51,10 +55,11 @@ class Backward:
         self.saved = [memory for memory, is_read in zip(made, touched[len(around) :], strict=True) if is_read]
         apart = [rt.detach(around[k]) for k in self.reads]
         recording.given = [Before.of(t) for t in (*gradients, *apart, *self.saved)]
+        self.draws = any("seed" in launch.frame.fields for launch in recording.tape)
         self.bound = recording.bind(results, forward.tape)
 
     def call(self, gradients: Sequence[Any], memory: Sequence[Any], numbers: tuple[int, ...]) -> list[Any]:
-        """The gradients of what is wanted, from those of the outputs.
+        """The gradients of what the outputs depend on, from those of the outputs.
 
         `memory`: what the call brought of what is read, and then what it saved. `numbers`: where its random numbers
         began.
@@ -63,14 +68,14 @@ class Backward:
         n = len(self.reads)
         given = (*fitted, *map(rt.detach, memory[:n]), *memory[n:])
         with self.bound.lock:
-            rt.follow_numbers(self.bound.tape, self.numbers, *numbers)
+            if self.draws:
+                rt.follow_numbers(self.bound.tape, self.numbers, *numbers)
             found = self.bound.call(given)
         if type(found) is int:
             raise RuntimeError(
                 f"backward of a compiled function: {self.bound.refusal(found)}; was it changed after the call?"
             )
-        left = iter(found)
-        return [next(left) if there else None for there in self.present]
+        return list(found)
 
 
 def _touched(

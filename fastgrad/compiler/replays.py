@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastgrad.compiler.differentiation import Backward, Call, CompiledFunction, FreedFunction
@@ -31,10 +31,10 @@ class Replay:
         How often it was replayed.
     first
         What the recorded call returns.
-    is_plain : bool
-        Whether what the function returns has no history, and holds no tensor that came or is held.
-    gives_one : bool
-        Whether it is a tensor, and plain.
+    finished : callable
+        What the function returns, from the tensors that came and from what the tape gave back.
+    is_quick : bool
+        Whether that may be asked for without the lock: the numbers that a call drew do not belong to the result.
 
     Raises
     ------
@@ -61,6 +61,7 @@ class Replay:
         outputs = [own[k] for k in self._with_history]
         if outputs and not is_freed(outputs):
             self._backward = Backward(recording, outputs, [around[k] for k in self._wanted])
+            self._wanted = [k for k, there in zip(self._wanted, self._backward.present, strict=True) if there]
         saved = self._backward.saved if self._backward else []
         modes = rt.get_mode(), rt.word(_DEFAULT_DTYPE)
         recording.refuse_shared(outputs)
@@ -68,8 +69,14 @@ class Replay:
         self.guards = Guards(walk)
         self.n_calls = 0
         self.tape, self.objects = self.bound.tape, self.bound.objects
-        self.is_plain = not self._with_history and all(place is None for place in self._same)
-        self.gives_one = self.is_plain and self._structure is HOLE
+        self._is_plain = not self._with_history and all(place is None for place in self._same)
+        self._draws = self._backward is not None and self._backward.draws
+        self.finished: Callable[[Sequence[Any], Sequence[Any]], Any] = self._result
+        if self._is_plain:
+            self.finished = _first if self._structure is HOLE else self._filled
+        if self._is_plain and self._structure is None:
+            self.finished = _nothing
+        self.is_quick = not self._draws
         given = tuple(before.tensor for before in recording.given)
         self.first = self._result(given, [*map(rt.where_it_lies, own), *saved])
 
@@ -80,10 +87,9 @@ class Replay:
             if type(answer) is int:
                 return False, self.bound.refusal(answer)
             self.n_calls += 1
-            return True, self.filled(answer) if self.is_plain else self._result(given, answer)
+            return True, self.finished(given, answer)
 
-    def filled(self, answer: Sequence[Any]) -> Any:
-        """What the function returns where that has no history, and holds no tensor of the arguments."""
+    def _filled(self, _: Sequence[Any], answer: Sequence[Any]) -> Any:
         return filled(self._structure, answer)
 
     def _result(self, given: Sequence[Any], answer: Sequence[Any]) -> Any:
@@ -96,7 +102,8 @@ class Replay:
                 attached = FreedFunction.apply(outputs, *wanted)
             else:
                 memory = (*(around[k] for k in self._backward.reads), *answer[self._n_own :])
-                call = Call(self._backward, outputs, memory, rt.tape_numbers(self.bound.tape))
+                numbers = rt.tape_numbers(self.bound.tape) if self._draws else ()
+                call = Call(self._backward, outputs, memory, numbers)
                 attached = CompiledFunction.apply(call, *wanted)
             attached = attached if len(outputs) > 1 else (attached,)
             for k, t in zip(self._with_history, attached, strict=True):
@@ -104,3 +111,11 @@ class Replay:
         left = iter(own)
         tensors = [next(left) if place is None else around[place] for place in self._same]
         return filled(self._structure, tensors)
+
+
+def _first(_: Sequence[Any], answer: Sequence[Any]) -> Any:
+    return answer[0]
+
+
+def _nothing(_: Sequence[Any], answer: Sequence[Any]) -> None:
+    """What a function returns that returns None."""

@@ -31,6 +31,11 @@ class Flat:
         self.objects: list[Any] = []
         self.key, self.structure = self._apart(value)
 
+    @property
+    def only_tensors(self) -> bool:
+        """Whether the value is a tuple of tensors."""
+        return type(self.structure) is tuple and all(part is HOLE for part in self.structure)
+
     def _apart(self, value: Any) -> tuple[Any, Any]:
         if isinstance(value, TensorBase):
             self.tensors.append(value)

@@ -159,6 +159,7 @@ print(json.dumps([bench_ops.Forward.params, bench_ops.Gradients.params, idle]))
 UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in WITHOUT_HALVES} | {
     "upload",
     "download",
+    "peer_copy",
     "fused",
     "fused_rows",
 }
