@@ -27,11 +27,12 @@ def grads(module):
 
 
 def equal(a, b):
+    """Whether two results are the same, floats within rounding: fused kernels add in another order."""
     if isinstance(a, fg.Tensor):
-        same = fg.equal(a.detach(), b.detach()) or np.array_equal(
-            a.detach().numpy(), b.detach().numpy(), equal_nan=a.dtype.is_floating_point
-        )
-        return a.dtype == b.dtype and same and a.requires_grad == b.requires_grad
+        if a.dtype != b.dtype or a.requires_grad != b.requires_grad or a.shape != b.shape:
+            return False
+        x, y = a.detach().double(), b.detach().double()
+        return fg.allclose(x, y, rtol=1e-5, atol=1e-6, equal_nan=True)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(equal, a, b))
     if isinstance(a, dict):
@@ -210,7 +211,7 @@ def test_a_step_of_training(make, to_none):
     for _ in range(8):
         x, y = fg.randn(5, 6), fg.randint(0, 3, (5,))
         a, b = compiled(x, y), step(models[1], optimizers[1], x, y)
-        assert fg.equal(a, b)
+        assert equal(a, b)
         assert all(map(equal, models[0].parameters(), models[1].parameters()))
         assert equal(grads(models[0]), grads(models[1]))
     assert sum(replays(compiled)) >= 5
@@ -270,14 +271,14 @@ def test_norms_and_dropout():
         after = fg.rand(2)
         fg.manual_seed(k)
         b = step(1, x)
-        assert fg.equal(a, b)
+        assert equal(a, b)
         assert fg.equal(after, fg.rand(2))
         losses.append(a.item())
         assert all(map(equal, models[0].buffers(), models[1].buffers()))
     assert len(set(losses)) == 6
     models[0].eval()
     models[1].eval()
-    assert fg.equal(compiled(x), step(1, x))
+    assert equal(compiled(x), step(1, x))
     assert refused(compiled) == [""]
 
 
@@ -312,10 +313,10 @@ def test_the_backward_of_a_module():
         model.zero_grad()
         twin.zero_grad()
         a, b = compiled(x), twin(y)
-        assert fg.equal(a, b)
+        assert equal(a, b)
         a.square().sum().backward()
         b.square().sum().backward()
-        assert fg.equal(x.grad, y.grad)
+        assert equal(x.grad, y.grad)
         assert equal(grads(model), grads(twin))
     assert replays(compiled) == [3]
 

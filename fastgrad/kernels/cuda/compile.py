@@ -108,8 +108,9 @@ def built(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubi
 
 
 def lacking(kernels: Iterable[Any]) -> list[str]:
-    """The names of those kernels of the table that this device has no form of."""
-    return [kernel.name for kernel in kernels if kernel.name not in CALLS and kernel.builder not in BUILDERS]
+    """The names of those kernels of the table that this device has no form of; rows without code of their own aside."""
+    rows = (kernel for kernel in kernels if kernel.dtypes and kernel.name not in CALLS)
+    return [kernel.name for kernel in rows if kernel.builder not in BUILDERS]
 
 
 def builder_of(kernel: Any, dtype: int) -> str:
