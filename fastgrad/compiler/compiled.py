@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastgrad.compiler.guards import Walk
-from fastgrad.compiler.programs import UnrecordableError
+from fastgrad.compiler.programs import OnceError, UnrecordableError
 from fastgrad.compiler.recordings import Recording
 from fastgrad.compiler.replays import Replay
 from fastgrad.compiler.structure import HOLE, Flat
@@ -212,6 +212,9 @@ class Compiled:
         signature.n_recorded += 1
         try:
             replay = Replay(recording, walk)
+        except OnceError as error:
+            signature.missed = str(error)
+            return recording.result
         except UnrecordableError as error:
             signature.refused = str(error)
             if self.fullgraph:

@@ -9,9 +9,11 @@ import bisect
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from fastgrad.compiler.memory import Life, places
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.element_types import INT64, UINT8
 from fastgrad.native.contracts.flags import REQUIRES_GRAD
+from fastgrad.native.contracts.frame import READ, WRITE
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import (
     ANY_MODE,
@@ -19,6 +21,7 @@ from fastgrad.native.contracts.records import (
     HOOK_CELL,
     LAID,
     LAUNCHED,
+    NOT_MOVED,
     PROGRAM,
     REGION,
     REGION_FRESH,
@@ -35,11 +38,17 @@ from fastgrad.native.host import devices
 
 HEAD = LAUNCHED.words
 _STORAGE, _DATA, _DTYPE, _FLAGS = (TENSOR.fields[name][0] for name in ("storage", "data", "dtype", "flags"))
-_LENGTH = STORAGE.fields["nbytes"][0]
+_LENGTH, _REFS = (STORAGE.fields[name][0] for name in ("nbytes", "refs"))
+KNOWN_REFERENCES = 2
+"""To memory that nobody holds but the tape and its region."""
 
 
 class UnrecordableError(Exception):
     """What was recorded cannot be replayed; the message says why."""
+
+
+class OnceError(UnrecordableError):
+    """The call that was recorded cannot be replayed, but the next one may be."""
 
 
 class Entry(NamedTuple):
@@ -52,12 +61,13 @@ class Entry(NamedTuple):
     words: tuple[int, ...]
 
     @property
-    def addresses(self) -> Iterator[tuple[int, int]]:
-        """The words of the frame that are addresses: where each stands on the tape, and the address."""
+    def addresses(self) -> Iterator[tuple[int, int, str]]:
+        """The words of the frame that are addresses: where each stands on the tape, the address, what is done there."""
         kernel, _, _, form = devices.place(self.cell)
-        for place in kernel.frame(form).addresses:
+        frame = kernel.frame(form)
+        for place, name in frame.addresses.items():
             if place < len(self.words) and self.words[place]:
-                yield self.at + place, self.words[place]
+                yield self.at + place, self.words[place], frame.roles[name].role
 
 
 def entries_of(tape: Any) -> list[Entry]:
@@ -76,6 +86,10 @@ def storage_of(tensor: Any) -> int:
     return rt.field(tensor, _STORAGE)
 
 
+def _references(memory: Any) -> int:
+    return rt.storage_field(memory, _REFS)
+
+
 class Region:
     """A region: which memory it was during the capture, as a tensor of bytes."""
 
@@ -86,6 +100,18 @@ class Region:
         self.base = rt.field(memory, _DATA)
         self.nbytes = rt.storage_field(memory, _LENGTH)
         self.links: list[int] = []
+        self.uses: list[tuple[int, str]] = []  # the number of a launch, what it does there
+        self.place = NOT_MOVED
+
+    @property
+    def is_written(self) -> bool:
+        """Whether launches write there."""
+        return any(role != READ for _, role in self.uses)
+
+    @property
+    def is_written_first(self) -> bool:
+        """Whether nothing is read there that was not written before by a launch."""
+        return bool(self.uses) and all(role == WRITE for at, role in self.uses if at == self.uses[0][0])
 
     def holds(self, address: int) -> bool:
         """Whether an address lies in it, or right behind it."""
@@ -122,10 +148,10 @@ class Regions:
         """
         order = sorted(range(len(self.all)), key=lambda k: (self.all[k].base, self.all[k].nbytes))
         bases = [self.all[k].base for k in order]
-        for entry in entries:
+        for number, entry in enumerate(entries):
             if entry.cell == HOOK_CELL:
                 continue
-            for place, address in entry.addresses:
+            for place, address, role in entry.addresses:
                 k = bisect.bisect_right(bases, address) - 1
                 if k < 0 or not self.all[order[k]].holds(address):
                     name = devices.place(entry.cell)[0].name
@@ -134,6 +160,7 @@ class Regions:
                         "the function, its closure or the globals that it names"
                     )
                 self.all[order[k]].links.append(place)
+                self.all[order[k]].uses.append((number, role))
 
 
 class Gradient(NamedTuple):
@@ -290,14 +317,56 @@ class Program:
             lies = _laid(self.regions, number, before.tensor)
             yield [before.layout[3], int(before.history), writes, int(grad is not None), *lies, *grad_lies]
 
+    def _keep(self) -> None:
+        """Say of the memory that the capture made which has to be made anew where somebody holds it."""
+        held = set()
+        for number in self.made:
+            region = self.regions.all[number]
+            if (
+                region.kind == REGION_OWN
+                and region.is_written
+                and _references(region.memory) > KNOWN_REFERENCES
+            ):
+                if not region.is_written_first:
+                    raise OnceError("the recorded call began to change what it made for those to come")
+                held.add(number)
+        for number in held:
+            self.regions.all[number].kind = REGION_FRESH
+
+    def _plan(self) -> Any:
+        """Let memory of the tape's own be used again within a call: a piece for all of it, None where there is none."""
+        if self.tape._calls:  # hooks look at memory behind its last launch
+            return None
+        lives = []
+        for number in self.made:
+            region = self.regions.all[number]
+            if region.kind == REGION_OWN and region.is_written_first:
+                first, last = region.uses[0][0], region.uses[-1][0]
+                lives.append(Life(number, region.nbytes, first, last))
+        found, total = places(lives)
+        for number, place in found.items():
+            self.regions.all[number].place = place
+        return rt.new(UINT8, 0, (total,)) if found else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the bound tape keeps."""
+        apart = (self.regions.all[number] for number in self.made)
+        own = sum(region.nbytes for region in apart if region.place == NOT_MOVED and region.links)
+        return own + (0 if self.arena is None else rt.sizes(self.arena)[0])
+
     def words(self) -> list[int]:
         """The words of the program."""
         results = list(self._results())  # first: they say which regions are made anew
+        self._keep()
+        self.arena = self._plan()
         bound = list(self._bound())
         links: list[list[int]] = []
         regions: list[list[int]] = []
         for k, region in enumerate(self.regions.all):
-            regions.append([region.kind, region.nbytes, len(links), len(region.links), region.base, 0])
+            regions.append(
+                [region.kind, region.nbytes, len(links), len(region.links), region.base, region.place]
+            )
             links += [[8 * place, k] for place in region.links]
         mode, dtype = self.modes or (ANY_MODE, 0)
         head = [len(regions), len(links), len(bound), len(self.given), len(results), mode, dtype]
@@ -312,7 +381,7 @@ class Program:
         words = self.words()
         memory = tuple(region.memory for region in self.regions.all)
         lying = [(x, self._lies(x.tensor)) for call in self.tape._calls for x in call.lying()]
-        rt.bind_tape(self.tape, memory, as_words(words))
+        rt.bind_tape(self.tape, memory, as_words(words), self.arena)
         for x, bound in lying:
             x.bind(self.tape, *bound)
 

@@ -208,8 +208,8 @@ class Bound:
         self.n_given = len(program.given)
         self.lock = threading.RLock()
         self.n_launches = self.tape.launches
-        self.nbytes = sum(program.regions.all[k].nbytes for k in program.made)
         program.bind()
+        self.nbytes = program.nbytes
 
     def call(self, given: tuple[Any, ...]) -> Any:
         """Replay: the outputs, or an int that says why it cannot be."""

@@ -104,6 +104,10 @@ class Driver:
         if code:
             raise self.error(code, name)
 
+    def total_memory(self, device: int) -> int:
+        """Bytes of a device's memory."""
+        return self.number("cuDeviceTotalMem", device, kind=ctypes.c_size_t)
+
     def number(self, name: str, *args: Any, kind: Any = ctypes.c_int) -> int:
         """Call a function that writes a number to where its first argument points."""
         found = kind(0)

@@ -73,11 +73,6 @@ def name_of(driver: Driver, device: int) -> str:
     return text.value.decode()
 
 
-def total_memory(driver: Driver, device: int) -> int:
-    """Bytes of a device's memory."""
-    return driver.number("cuDeviceTotalMem", device, kind=ctypes.c_size_t)
-
-
 Compiler = Callable[[Any, int, int, str], "Cubin"]
 """From a row of the kernel table, a dtype, a layout class and an architecture to a kernel."""
 
@@ -336,7 +331,7 @@ class Gpu:
     @property
     def total_memory(self) -> int:
         """Bytes of its memory."""
-        return total_memory(self.driver, self.device)
+        return self.driver.total_memory(self.device)
 
     def memory(self) -> tuple[int, int]:
         """Bytes of its memory that are free, and all of them."""

@@ -149,7 +149,7 @@ def _described(driver: Driver) -> dict[str, str]:
     for index in range(driver.number("cuDeviceGetCount")):
         number = driver.number("cuDeviceGet", index)
         major, minor = (driver.number("cuDeviceGetAttribute", a, number) for a in (gpus.MAJOR, gpus.MINOR))
-        memory = gpus.total_memory(driver, number) / (1 << 30)
+        memory = driver.total_memory(number) / (1 << 30)
         found[f"GPU {index}"] = (
             f"{gpus.name_of(driver, number)}, compute capability {major}.{minor}, {memory:.1f} GiB"
         )

@@ -980,3 +980,47 @@ def test_a_hook_that_calls_the_step_again():
     compiled = fg.compile(step)
     for _ in range(4):
         assert compiled(fg.ones(4)).tolist() == [2] * 4
+
+
+# --- memory ----------------------------------------------------------------------------------------------------
+
+
+def test_what_a_call_left_elsewhere_stays():
+    kept = {}
+
+    def f(x):
+        h = x * 2
+        if not kept:
+            kept["h"] = h
+        return h.sum() * 1 + (x + 1).sum()
+
+    compiled = fg.compile(f)
+    compiled(fg.ones(4))
+    mine = kept.pop("h")
+    for k in range(4):
+        assert compiled(fg.full((4,), float(k))).item() == 4 * (3 * k + 1)
+        kept.clear()
+    assert mine.tolist() == [2] * 4
+
+
+def test_constants_of_a_call_stay():
+    compiled = fg.compile(
+        lambda x: x * fg.tensor([1.0, 2.0, 3.0]) + fg.arange(3) @ fg.tensor([[1], [2], [3]])
+    )
+    for k in range(4):
+        x = fg.full((3,), float(k))
+        assert compiled(x).tolist() == [k + 8.0, 2 * k + 8.0, 3 * k + 8.0]
+    assert replays(compiled) == [3]
+
+
+def test_memory_within_a_call_is_used_again():
+    def f(x):
+        for _ in range(20):
+            x = (x @ x).tanh()
+        return x
+
+    compiled = fg.compile(f)
+    x = fg.randn(64, 64)
+    for _ in range(3):
+        assert equal(compiled(x), f(x))
+    assert fg.compile.explain(compiled).signatures[0].nbytes[0] < 6 * 64 * 64 * 4

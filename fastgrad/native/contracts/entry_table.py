@@ -148,10 +148,10 @@ ENTRIES: tuple[Entry, ...] = (
     row("tape_memory", "context", "object", _TAPES),
     row("tape_tensor", "context, int, int, index<dtypes, sizes, sizes", "tensor", _TAPES),
     row("memory_of", "tensor", "tensor", _TAPES),
-    row("bind_tape", "context, tuple, tensor", "count", _TAPES),
+    row("bind_tape", "context, tuple, tensor, tensor?", "count", _TAPES),
     row("call_tape", "context, tuple, tuple", "object", _TAPES),
     row("first_difference", "tuple, tuple", "int", "python.guards"),
-    row("edit_tape", "context, object", "count", "python.entries:edit_tape"),
+    row("edit_tape", "context, object", "count", _TAPES),
     row("limit_memory", "int", "none", "memory.buffers"),
     # profiles
     row("profile_again", "context, object", "count", _CONTEXTS),

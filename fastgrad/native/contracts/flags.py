@@ -46,7 +46,9 @@ CREATE_GRAPH = 2
 FILTERED = 4  # only what leads to the requested captures runs
 ACCUMULATE = 8  # backward(): gradients of leaves are accumulated
 CHECK_NAN = 16  # no node may give NaN
-REHEARSAL = 32  # a pass for a recording, whose results mean nothing: no hook runs, nor does it matter what changed
+REHEARSAL = (
+    32  # a pass for a recording, whose results mean nothing: no hook runs, nor does it matter what changed
+)
 
 # Modes of a thread.
 GRAD_ENABLED = 1

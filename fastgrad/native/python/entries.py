@@ -20,9 +20,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import (
-    bytes_type,
     none,
-    py_bytes_text,
     py_compare_text,
     py_decref,
     py_dict_get_text,
@@ -32,7 +30,6 @@ from fastgrad.native.base.pyapi import (
     py_integer_value,
     py_is_subtype,
     py_release_buffer,
-    py_size,
     py_tuple_new,
     text,
     text_type,
@@ -55,7 +52,6 @@ from fastgrad.native.contracts.status import (
     NEGATIVE_STRIDED,
     OK,
     RAISED,
-    TAPE_EDITION,
     TOO_MANY_DIMS,
 )
 from fastgrad.native.graph.graph import catch_up, requires_grad, retain_gradient, write_meta
@@ -77,8 +73,8 @@ from fastgrad.native.memory.profiles import (
     note_stack,
 )
 from fastgrad.native.memory.references import drain, drop, leave_node, retain, unlink_retained
-from fastgrad.native.memory.replays import drop_graphs, replay
-from fastgrad.native.memory.tapes import append_hook, edit, pause_tape, recording
+from fastgrad.native.memory.replays import replay
+from fastgrad.native.memory.tapes import append_hook, pause_tape, recording
 from fastgrad.native.objects.collector import collection_begins, collection_ends
 from fastgrad.native.objects.handles import never_made, object_handle, type_of
 from fastgrad.native.python.arguments import integers
@@ -517,22 +513,6 @@ def tape_words(o):
     """What a context recorded, as a tuple: of each launch what `LAUNCHED` says, and then the words of its frame."""
     handle = context_object(o).tape
     return integers(tape(handle).words, tape(handle).n_words) if handle != 0 else py_tuple_new(0)
-
-
-@native
-def edit_tape(o, edition):
-    """Replace the launches that a context recorded by those of an edition, the bytes of its words. OK or a failure.
-
-    See Note [Editions] in `memory.tapes`.
-    """
-    enter()
-    handle = context_object(o).tape
-    n = py_size(edition) // 8 if type_of(edition) == bytes_type() else -1
-    if handle == 0 or n < 0:
-        return fail(TAPE_EDITION, 0)
-    if tape(handle).replaying == 0:
-        drop_graphs(handle)
-    return edit(handle, words(py_bytes_text(edition)), n)
 
 
 @native

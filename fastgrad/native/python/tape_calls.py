@@ -20,8 +20,11 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import (
+    bytes_type,
+    py_bytes_text,
     py_decref,
     py_integer,
+    py_size,
     py_tuple_item,
     py_tuple_new,
     py_tuple_set,
@@ -42,12 +45,14 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import (
     ANY_MODE,
     LAID,
+    NOT_MOVED,
     REGION_FRESH,
     REGION_GIVEN,
+    REGION_OWN,
     RESULT_NO_GRAD,
     RESULT_OUT,
 )
-from fastgrad.native.contracts.status import INTERNAL, OK
+from fastgrad.native.contracts.status import INTERNAL, OK, TAPE_EDITION
 from fastgrad.native.memory.bindings import (
     REGION_BYTES,
     bound_of,
@@ -63,10 +68,16 @@ from fastgrad.native.memory.bindings import (
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drain, drop, release_storage, retain
-from fastgrad.native.memory.replays import replay
-from fastgrad.native.memory.tapes import MADE, PROGRAM_BYTES, drop_kept, program, recording
-from fastgrad.native.objects.handles import object_handle, wrap
-from fastgrad.native.tensors.tensors import blank_tensor, bump_version, count_elements, is_contiguous
+from fastgrad.native.memory.replays import drop_graphs, replay
+from fastgrad.native.memory.tapes import MADE, PROGRAM_BYTES, drop_kept, edit, program, recording
+from fastgrad.native.objects.handles import object_handle, type_of, wrap
+from fastgrad.native.tensors.tensors import (
+    blank_tensor,
+    bump_version,
+    count_elements,
+    is_contiguous,
+    itemsize,
+)
 
 room_of_one = stack_words(LAID.words)
 
@@ -191,15 +202,31 @@ def tape_memory(o):
     return made
 
 
+@native
+def edit_tape(o, edition):
+    """Replace the launches that a context recorded by those of an edition, the bytes of its words. OK or a failure.
+
+    See Note [Editions] in `memory.tapes`.
+    """
+    enter()
+    handle = context_object(o).tape
+    n = py_size(edition) // 8 if type_of(edition) == bytes_type() else -1
+    if handle == 0 or n < 0:
+        return fail(TAPE_EDITION, 0)
+    if tape(handle).replaying == 0:
+        drop_graphs(handle)
+    return edit(handle, words(py_bytes_text(edition)), n)
+
+
 # --- binding ---------------------------------------------------------------------------------------------------
 
 
 @native
-def bind_tape(o, memory, source):
+def bind_tape(o, memory, source, arena):
     """Let a program say of a tape where its launches work; see Note [Bound tapes]. OK or a failure.
 
     `memory`: for each region a tensor of bytes whose storage it is, for one that calls bring the memory of the capture.
-    `source`: the words of the program, as a tensor of int64.
+    `source`: the words of the program, as a tensor of int64. `arena`: memory for regions that are moved, zero for none.
     """
     enter()
     handle = context_object(o).tape
@@ -216,25 +243,35 @@ def bind_tape(o, memory, source):
         words(room)[k] = words(p.data)[k]
     t.program = room
     t.n_program = n
-    right = py_tuple_size(memory) == words(room)[0] and set_bases(t, memory) and is_right(t)
+    right = py_tuple_size(memory) == words(room)[0] and set_bases(t, memory, arena) and is_right(t)
     if not right:
         t.program = 0
         t.n_program = 0
         deallocate(room, max(n, 8) * 8)
         return fail(INTERNAL, n, words(p.data)[0] if n > 0 else 0)
     for k in range(py_tuple_size(memory)):
-        hold(region_of(t, k), tensor(object_handle(py_tuple_item(memory, k))).storage)
+        r = region_of(t, k)
+        place = r.storage
+        r.storage = 0
+        if place == NOT_MOVED:
+            hold(r, tensor(object_handle(py_tuple_item(memory, k))).storage)
+        else:
+            hold(r, tensor(arena).storage)
+            move(t, r, tensor(arena).data + place)
     drop_kept(handle)
     drain()
     return OK
 
 
 @native
-def set_bases(t, memory):
-    """Note where regions begin. False if something is no tensor of the host's, or there are too few words."""
+def set_bases(t, memory, arena):
+    """Note where regions begin. False if something is no tensor of the host's, or does not fit."""
     n = py_tuple_size(memory)
     if t.n_program < PROGRAM_BYTES // 8 + n * REGION_BYTES // 8:
         return False
+    room = 0
+    if arena != 0 and tensor(arena).device == HOST and tensor(arena).flags & CONTIGUOUS != 0:
+        room = tensor(arena).numel * itemsize(tensor(arena).dtype)
     for k in range(n):
         h = object_handle(py_tuple_item(memory, k))
         if h == 0:
@@ -243,8 +280,11 @@ def set_bases(t, memory):
         s = tensor(h).storage
         if tensor(h).device != HOST or (r.kind != REGION_GIVEN and r.nbytes > storage(s).nbytes):
             return False
+        if r.storage != NOT_MOVED:
+            inside = 0 <= r.storage <= room and 0 <= r.nbytes <= room - r.storage
+            if r.kind != REGION_OWN or not inside:
+                return False
         r.base = tensor(h).data
-        r.storage = 0
     return True
 
 
