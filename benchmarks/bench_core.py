@@ -127,6 +127,23 @@ class Elementwise:
         (fg.tanh(x * y) + fg.exp(-x * x)).sum().backward()
 
 
+class Compiled:
+    """The same work in calls of compiled functions, which are replayed."""
+
+    param_names = ("work",)
+    params = ("chain", "small MLP", "large MLP", "elementwise")
+
+    def setup(self, work: str) -> None:
+        made: Any = dict(zip(self.params, (Chain, SmallMlp, LargeMlp, Elementwise), strict=True))[work]()
+        made.setup()
+        self.call = fg.compile(made.time_step if hasattr(made, "time_step") else made.time_forward_backward)
+        for _ in range(4):  # without gradients, with them, and replays
+            self.call()
+
+    def time_call(self, work: str) -> None:
+        self.call()
+
+
 def _halve(grad: Any) -> None:
     for i in range(grad.size):
         grad[i] *= 0.5

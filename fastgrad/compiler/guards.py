@@ -7,6 +7,10 @@ anything else, that it is the same object, and what it holds in turn. Tensors ar
 compares (`native.python.tape_calls`). What a walk cannot look into and what may nevertheless change, such as an array
 of NumPy's or an iterator, is *opaque*: a function that reaches it is not replayed.
 
+Of an object of a class of the program's own, and of such a class, only those attributes are entered and compared that
+some function on the way names, in code or as a text: a method that makes the object, say, is of no matter to one that
+uses it.
+
 The library's own functions, those of the standard library and of installed packages are taken for constant. So is what
 only an extension module knows.
 """
@@ -50,6 +54,13 @@ _NEVER_CALLED = frozenset(
     for kind in ("_pre", "_post", "")
 )
 """Attributes of modules and optimizers that neither a call nor a step looks into."""
+
+
+_NAMED_OTHERWISE = frozenset(("vars", "__dict__", "eval", "exec", "attrgetter", "methodcaller", "__getattribute__"))
+"""Where code names one of these, it may read any attribute."""
+
+_CONSTRUCTION = ("__new__", "__init__", "__post_init__", "__init_subclass__", "__del__", "__repr__", "__reduce__")
+"""Methods that are of no matter where no object of the class is made."""
 
 
 class Check(NamedTuple):
@@ -97,6 +108,15 @@ def _names_in(code: types.CodeType) -> Iterator[str]:
             yield from _names_in(constant)
 
 
+def _texts_in(code: types.CodeType) -> Iterator[str]:
+    """Texts, by which `getattr` may ask for attributes."""
+    for constant in code.co_consts:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, types.CodeType):
+            yield from _texts_in(constant)
+
+
 class Walk:
     """What is reached from some objects.
 
@@ -124,6 +144,10 @@ class Walk:
         self.opaque: list[str] = []
         self._seen: dict[int, Any] = {}
         self._todo: list[tuple[Any, str]] = []
+        self._named: set[str] = set()  # by the code of all functions that were reached
+        self._owners: list[tuple[dict[str, Any], str, set[str]]] = []
+        self._classes: dict[type, set[str]] = {}
+        self._made: set[type] = set()  # classes that code may call
 
     def begin(self, value: Any, path: str) -> None:
         """Walk from an object."""
@@ -133,6 +157,44 @@ class Walk:
             if len(self.checks) + len(self.items) + len(self.dicts) > MOST_CHECKS:
                 self.opaque.append(f"more than {MOST_CHECKS} attributes and items")
                 self._todo.clear()
+                break
+            if not self._todo:
+                self._enter_named()
+
+    def end(self) -> None:
+        """Compare the objects of which only what code names was entered."""
+        for own, path, entered in self._owners:
+            self.paths.setdefault(id(own), path)
+            self.dicts += [own, len(own)]
+            for name, value in own.items():
+                self.dicts += [name, value if name in entered else ...]
+        self._owners.clear()
+
+    def _enter_named(self) -> None:
+        """Enter what code names by now of objects and classes that were reached."""
+        everything = not self._named.isdisjoint(_NAMED_OTHERWISE)
+        for own, path, entered in self._owners:
+            for name in list(own) if everything else self._named & own.keys():
+                if name not in entered:
+                    entered.add(name)
+                    if own[name] is ...:
+                        self._compare(f"{path}.{name}", f"own[{name!r}]", ..., own=own)
+                    self._todo.append((own[name], f"{path}.{name}"))
+        for kind, entered in list(self._classes.items()):
+            for name, value in vars(kind).items():
+                if name not in entered and (everything or self._is_used(kind, name)):
+                    entered.add(name)
+                    self._compare(f"{kind.__name__}.{name}", f"own[{name!r}]", value, own=vars(kind))
+
+    def _is_used(self, kind: type, name: str) -> bool:
+        """Whether an attribute of a class may be used: by the code that was reached, by Python, or by the library."""
+        if name in ("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"):
+            return False
+        if name in _CONSTRUCTION:
+            return any(kind in made.__mro__ for made in self._made)
+        if name in self._named or (name.startswith("__") and name.endswith("__")):
+            return True
+        return any(name in vars(base) for base in kind.__mro__ if _is_constant_class(base))
 
     def _compare(self, path: str, expression: str, value: Any, **names: Any) -> None:
         self.checks.append(Check(path, expression, tuple(names.items()), value))
@@ -152,8 +214,10 @@ class Walk:
         self.dicts += [own, len(own)]
         for key, value in list(own.items()):
             self.dicts += [key, value]
-            if isinstance(key, TensorBase):
-                self.tensors.append(key)
+            if value is ...:
+                self._compare(_item_path(path, key), "d[key]", ..., d=own, key=key)
+            if not isinstance(key, SCALARS):
+                self._todo.append((key, f"a key of {path}"))
             if not (attributes and (key in _NEVER_CALLED or value is but[0] or value is but[1])):
                 self._todo.append((value, f"{path}.{key}" if attributes else _item_path(path, key)))
 
@@ -179,6 +243,7 @@ class Walk:
         elif isinstance(value, property):
             self._todo += [(f, path) for f in (value.fget, value.fset) if f is not None]
         elif isinstance(value, type):
+            self._made.add(value)
             self._class(value)
         elif isinstance(value, dict):
             self._whole(value, path)
@@ -216,6 +281,7 @@ class Walk:
             self._compare(f"{name} of {path}", "cell.cell_contents", value, cell=cell)
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             self._compare(f"{path}.{name}", f"function.{name}", getattr(function, name), function=function)
+        self._named.update(_names_in(function.__code__), _texts_in(function.__code__))
         self._globals(function, path)
 
     def _globals(self, function: Any, path: str) -> None:
@@ -237,11 +303,8 @@ class Walk:
 
     def _class(self, kind: type) -> None:
         for base in kind.__mro__:
-            if _is_constant_class(base):
-                continue
-            for name, value in vars(base).items():
-                if name not in ("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"):
-                    self._compare(f"{base.__name__}.{name}", f"own[{name!r}]", value, own=vars(base))
+            if not _is_constant_class(base):
+                self._classes.setdefault(base, set())
 
     def _sequence(self, value: Any, path: str) -> None:
         if isinstance(value, list):
@@ -262,12 +325,15 @@ class Walk:
     def _instance(self, value: Any, path: str, but: tuple[Any, Any] = (None, None)) -> None:
         own = getattr(value, "__dict__", None)
         if isinstance(own, dict):
-            self._whole(own, path, attributes=True, but=but)
+            if all(base is object or not _is_constant_class(base) for base in type(value).__mro__):
+                self._owners.append((own, path, set()))
+            else:  # the library reads attributes that no other code names
+                self._whole(own, path, attributes=True, but=but)
         for base in type(value).__mro__:
             for name in _slots(base):
                 if hasattr(value, name):
                     self._compare(f"{path}.{name}", f"x.{name}", getattr(value, name), x=value)
-        self._todo.append((type(value), type(value).__name__))
+        self._class(type(value))
 
 
 def _item_path(path: str, key: Any) -> str:
@@ -291,6 +357,7 @@ class Guards:
     """The comparisons of a walk."""
 
     def __init__(self, walk: Walk) -> None:
+        walk.end()
         self._dicts, self._items = tuple(walk.dicts), tuple(walk.items)
         self._paths = walk.paths
         self._checks = walk.checks
@@ -400,6 +467,7 @@ def _renamed(expression: str, names: dict[str, str]) -> str:
     for opening in "[.":
         head, mark, rest = expression.partition(opening)
         if mark and head in names:
-            return f"{names[head]}{mark}{rest}"
+            inner = rest[:-1]
+            return f"{names[head]}{mark}{names.get(inner, inner)}{rest[-1]}"
     called, _, rest = expression.partition("(")
     return f"{called}({names[rest[:-1]]})"

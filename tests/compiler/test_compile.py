@@ -1024,3 +1024,83 @@ def test_memory_within_a_call_is_used_again():
     for _ in range(3):
         assert equal(compiled(x), f(x))
     assert fg.compile.explain(compiled).signatures[0].nbytes[0] < 6 * 64 * 64 * 4
+
+
+# --- what a function does not use --------------------------------------------------------------------------------
+
+
+def test_what_is_not_named_does_not_matter():
+    class Trainer:
+        def __init__(self):
+            self.data = np.random.default_rng(0).standard_normal(3)
+            self.scale = 2.0
+            self.seen = []
+
+        def step(self, x):
+            return x * self.scale
+
+        def report(self):
+            return np.random.random(), self.seen
+
+    trainer = Trainer()
+    compiled = fg.compile(trainer.step)
+    x = fg.ones(3)
+    for k in range(5):
+        assert compiled(x).tolist() == [2] * 3
+        trainer.seen.append(k)
+        trainer.data[:] = k
+    assert replays(compiled) == [4]
+    trainer.scale = 3.0
+    assert compiled(x).tolist() == [3] * 3
+    trainer.other = 1
+    assert compiled(x).tolist() == [3] * 3
+
+
+@pytest.mark.parametrize("how", ["getattr", "vars", "hasattr", "made"])
+def test_attributes_that_are_named_otherwise(how):
+    class Box:
+        def __init__(self):
+            self.a = 1.0
+            self.b = 2.0 + EXTRA[0]
+
+    box = Box()
+
+    def look(x):
+        if how == "getattr":
+            return x + getattr(box, "b")  # noqa: B009 - by its text
+        if how == "vars":
+            return x + sum(vars(box).values())
+        if how == "hasattr":
+            return x + 1 if hasattr(box, "c") else x
+        return x + Box().b
+
+    compiled = fg.compile(look)
+    x = fg.zeros(1)
+    for change in (lambda: None, lambda: setattr(box, "b", 5.0), lambda: setattr(box, "c", 1), EXTRA.reverse):
+        change()
+        for _ in range(3):
+            assert fg.equal(compiled(x), look(x))
+    EXTRA.reverse()
+
+
+EXTRA = [0.0, 1.0]
+
+
+def test_methods_that_change():
+    class Box:
+        def f(self, x):
+            return self.g(x)
+
+        def g(self, x):
+            return x + 1
+
+    box = Box()
+    compiled = fg.compile(box.f)
+    x = fg.zeros(1)
+    assert [compiled(x).item() for _ in range(2)] == [1, 1]
+    Box.g = lambda self, x: x + 2
+    assert [compiled(x).item() for _ in range(2)] == [2, 2]
+    box.g = lambda x: x + 3
+    assert [compiled(x).item() for _ in range(2)] == [3, 3]
+    del box.g
+    assert compiled(x).item() == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.base.intrinsics import native, stack_small, words
 from fastgrad.native.base.pyapi import (
+    ellipsis,
     py_dict_get,
     py_dict_next,
     py_dict_size,
@@ -22,8 +23,9 @@ HEAD, PAIR, ITEM = 2, 2, 3  # objects of a dict, of each of its items, and of an
 def first_difference(dicts, items):
     """Where the first object stands that is not as it was, in one tuple behind the other; -1 if there is none.
 
-    `dicts`: each a dict, the number of its items, and then its keys and values in order; the place is that of the
-    number where that is another one. `items`: of each a dict, a key and what stands there. Compared is identity.
+    `dicts`: each a dict, the number of its items, and then its keys and values in order, an Ellipsis for any value; the
+    place is that of the number where that is another one. `items`: of each a dict, a key and what stands there.
+    Compared is identity.
     """
     n = py_tuple_size(dicts)
     at = 0
@@ -59,6 +61,7 @@ def other_item(dicts, at, count):
         place = at + HEAD + PAIR * k
         if words(room)[1] != py_tuple_item(dicts, place):
             return at + 1
-        if words(room)[2] != py_tuple_item(dicts, place + 1):
+        expected = py_tuple_item(dicts, place + 1)
+        if words(room)[2] != expected and expected != ellipsis():
             return place + 1
     return -1
