@@ -203,15 +203,22 @@ def main() -> None:
     if THREADS != "default":
         libraries[1].set_num_threads(int(THREADS))
     print(", ".join(f"{lib.__name__}: {lib.get_num_threads()} threads" for lib in libraries))
-    print(f"{'work':12} {'fastgrad us':>12} {'torch us':>12} {'torch / fastgrad':>17}")
+    print(
+        f"{'work':12} {'fastgrad us':>12} {'compiled us':>12} {'torch us':>12} {'torch / fastgrad':>17} "
+        f"{'torch / compiled':>17}"
+    )
     for name in given.work or WORK:
-        steps = [WORK[name](lib) for lib in libraries]
-        for step in steps * 3:
+        own, theirs = (WORK[name](lib) for lib in libraries)
+        steps = [own, libraries[0].compile(WORK[name](libraries[0])), theirs]
+        for step in steps * 4:
             step()
         rounds = [[seconds(step, given.seconds) * 1e6 for step in steps] for _ in range(given.rounds)]
-        own, theirs = (statistics.median(r[k] for r in rounds) for k in range(2))
-        ratio = statistics.median(r[1] / r[0] for r in rounds)
-        print(f"{name:12} {own:12.1f} {theirs:12.1f} {ratio:17.2f}", flush=True)
+        times = [statistics.median(r[k] for r in rounds) for k in range(3)]
+        ratios = [statistics.median(r[2] / r[k] for r in rounds) for k in range(2)]
+        print(
+            f"{name:12} {times[0]:12.1f} {times[1]:12.1f} {times[2]:12.1f} {ratios[0]:17.2f} {ratios[1]:17.2f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -56,10 +56,20 @@ _NEVER_CALLED = frozenset(
 """Attributes of modules and optimizers that neither a call nor a step looks into."""
 
 
-_NAMED_OTHERWISE = frozenset(("vars", "__dict__", "eval", "exec", "attrgetter", "methodcaller", "__getattribute__"))
+_NAMED_OTHERWISE = frozenset(
+    ("vars", "__dict__", "eval", "exec", "attrgetter", "methodcaller", "__getattribute__")
+)
 """Where code names one of these, it may read any attribute."""
 
-_CONSTRUCTION = ("__new__", "__init__", "__post_init__", "__init_subclass__", "__del__", "__repr__", "__reduce__")
+_CONSTRUCTION = (
+    "__new__",
+    "__init__",
+    "__post_init__",
+    "__init_subclass__",
+    "__del__",
+    "__repr__",
+    "__reduce__",
+)
 """Methods that are of no matter where no object of the class is made."""
 
 

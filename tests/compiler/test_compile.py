@@ -1040,7 +1040,7 @@ def test_what_is_not_named_does_not_matter():
             return x * self.scale
 
         def report(self):
-            return np.random.random(), self.seen
+            return np.random.default_rng().random(), self.seen
 
     trainer = Trainer()
     compiled = fg.compile(trainer.step)
