@@ -10,7 +10,7 @@ from typing import Any
 
 from fastgrad.compiler.guards import Walk
 from fastgrad.compiler.programs import OnceError, UnrecordableError
-from fastgrad.compiler.recordings import Recording
+from fastgrad.compiler.recordings import CaptureUnderWayError, Recording
 from fastgrad.compiler.replays import Replay
 from fastgrad.compiler.structure import HOLE, Flat
 from fastgrad.native.build.loader import rt
@@ -207,8 +207,11 @@ class Compiled:
             signature.refused = f"it reaches {walk.opaque[0]}, whose changes cannot be seen"
             return self._record(signature, given, args, kwargs)
         known = set(map(id, given))
-        held = [t for t in walk.tensors if id(t) not in known]
-        recording = Recording(lambda: self._recorded_call(args, kwargs), given, held)
+        held = list({id(t): t for t in walk.tensors if id(t) not in known}.values())
+        try:
+            recording = Recording(lambda: self._recorded_call(args, kwargs), given, held)
+        except CaptureUnderWayError:
+            return self._eagerly(args, kwargs, "")
         signature.n_recorded += 1
         try:
             replay = Replay(recording, walk)

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastgrad.autograd.native_hooks import NativeHook
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import LEAF_HOOKS, LEAF_POST_HOOKS
 from fastgrad.native.contracts.records import TENSOR
@@ -268,13 +269,16 @@ class Walk:
             self._instance(value, path)
 
     def _hooks(self, tensor: Any, path: str) -> tuple[Any, Any]:
-        """Compare which hooks a leaf has: their dicts. A replay calls them, whatever they hold."""
+        """Compare which hooks a leaf has. A replay calls them, whatever they hold; states of native ones are tensors."""
         found: list[Any] = [None, None]
         for k, flag in enumerate((LEAF_HOOKS, LEAF_POST_HOOKS)):
             if rt.field(tensor, _FLAGS) & flag:
                 found[k] = hooks = rt.leaf_hooks(tensor, k)
                 self.paths.setdefault(id(hooks), f"the hooks of {path}")
                 self.dicts += [hooks, len(hooks), *(part for item in hooks.items() for part in item)]
+                self.tensors += [
+                    h.state for h in hooks.values() if isinstance(h, NativeHook) and h.state is not None
+                ]
         return found[0], found[1]
 
     def _function(self, function: Any, path: str) -> None:

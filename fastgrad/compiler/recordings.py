@@ -9,7 +9,7 @@ from typing import Any
 
 from fastgrad.compiler.fusion.fusing import FusedTape, Report, fuse_tape
 from fastgrad.compiler.guards import Walk
-from fastgrad.compiler.programs import Before, Program, UnrecordableError, storage_of
+from fastgrad.compiler.programs import Before, OnceError, Program, UnrecordableError, storage_of
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import FILTERED as FILTERED_PASS
 from fastgrad.native.contracts.flags import (
@@ -50,6 +50,10 @@ def wants_gradient(tensor: Any) -> bool:
     return bool(rt.flags_of(tensor) & REQUIRES_GRAD)
 
 
+class CaptureUnderWayError(OnceError):
+    """Another thread captures, and only one may."""
+
+
 class Recording:
     """A call on a tape.
 
@@ -66,14 +70,26 @@ class Recording:
     ----------
     result
         What the function returned.
+
+    Raises
+    ------
+    CaptureUnderWayError
+        If another thread captures; the function was not called then.
     """
 
     def __init__(self, function: Callable[[], Any], given: Sequence[Any], held: Sequence[Any]) -> None:
         self.given = [Before.of(t) for t in given]
         self.held = [Before.of(t) for t in held]
         self.tape = Tape(hooks=True)
-        with self.tape:
-            self.result = function()
+        began = False
+        try:
+            with self.tape:
+                began = True
+                self.result = function()
+        except RuntimeError:
+            if not began:
+                raise CaptureUnderWayError("another thread records") from None
+            raise
 
     def check(self, numbers: Tape | None = None) -> None:
         """Raise if the call did what a replay does not do.

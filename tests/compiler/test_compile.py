@@ -1104,3 +1104,29 @@ def test_methods_that_change():
     assert [compiled(x).item() for _ in range(2)] == [3, 3]
     del box.g
     assert compiled(x).item() == 2
+
+
+def _clip(grad, state):
+    for i in range(grad.size):
+        if abs(grad[i]) > state[0]:
+            state[1] += 1
+            grad[i] = state[0] if grad[i] > 0 else -state[0]
+
+
+def test_native_hooks_run_without_python():
+    def make(log):
+        w = fg.ones(4, requires_grad=True)
+        clip = fg.native_hook(_clip, state=fg.tensor([0.5, 0.0]))
+        w.register_hook(clip)
+        w.register_hook(lambda g: log.append(g.tolist()))
+
+        def step(x):
+            w.grad = None
+            (w * x).sum().backward()
+            return w.grad * 1
+
+        return step, [w, clip.state]
+
+    call = both(make)
+    assert refused(call) == [""]
+    assert sum(replays(call)) == 3
