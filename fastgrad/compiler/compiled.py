@@ -96,6 +96,18 @@ def _described(flat: Flat) -> str:
     return ", ".join([*tensors, *([others] if others else [])]) or "no arguments"
 
 
+def _refuse_changes(given: tuple[Any, ...], key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise if a call changed containers among its arguments.
+
+    Raises
+    ------
+    UnrecordableError
+    """
+    now = Flat((args, kwargs)) if kwargs else Flat(args)
+    if now.key != key or list(map(id, now.tensors)) != list(map(id, given)):
+        raise UnrecordableError("it changes a list or a dict among its arguments")
+
+
 class Compiled:
     """A function whose calls are recorded and replayed: what `compile` returns.
 
@@ -137,7 +149,10 @@ class Compiled:
         mode = rt.get_mode()
         if mode & _ANY_REFUSED or rt.word(_CHOSEN) or rt.capturing() or rt.current_pass():
             return self._eagerly(args, kwargs, self._why_now(mode))
-        flat = Flat((args, kwargs)) if kwargs else Flat(args)
+        try:
+            flat = Flat((args, kwargs)) if kwargs else Flat(args)
+        except RecursionError:
+            return self._eagerly(args, kwargs, "a container among the arguments holds itself")
         key = flat.key, mode, rt.word(_DEFAULT_DTYPE)
         try:
             signature = self._signatures.get(key)
@@ -154,7 +169,7 @@ class Compiled:
                 first = signature.replays[0]
                 self._last = first if first.is_quick and not kwargs and flat.only_tensors else None
                 return result
-        return self._record(signature, given, args, kwargs)
+        return self._record(signature, flat.key, given, args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -186,7 +201,12 @@ class Compiled:
             _recording.depth -= 1
 
     def _record(
-        self, signature: Signature, given: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        signature: Signature,
+        key: Any,
+        given: tuple[Any, ...],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         if not signature.refused and signature.n_recorded >= MOST_RECORDINGS:
             signature.refused = (
@@ -205,7 +225,7 @@ class Compiled:
             walk.begin(value, f"argument {k}")
         if walk.opaque:
             signature.refused = f"it reaches {walk.opaque[0]}, whose changes cannot be seen"
-            return self._record(signature, given, args, kwargs)
+            return self._record(signature, key, given, args, kwargs)
         known = set(map(id, given))
         held = list({id(t): t for t in walk.tensors if id(t) not in known}.values())
         try:
@@ -214,6 +234,7 @@ class Compiled:
             return self._eagerly(args, kwargs, "")
         signature.n_recorded += 1
         try:
+            _refuse_changes(given, key, args, kwargs)
             replay = Replay(recording, walk)
         except OnceError as error:
             signature.missed = str(error)

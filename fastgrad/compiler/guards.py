@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import array
 import collections
+import dis
 import functools
 import random
 import sys
@@ -61,6 +62,8 @@ _NAMED_OTHERWISE = frozenset(
     ("vars", "__dict__", "eval", "exec", "attrgetter", "methodcaller", "__getattribute__")
 )
 """Where code names one of these, it may read any attribute."""
+
+_STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 
 _CONSTRUCTION = (
     "__new__",
@@ -117,6 +120,14 @@ def _names_in(code: types.CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _names_in(constant)
+
+
+def _assigned_globals(code: types.CodeType) -> Iterator[str]:
+    if _STORE_GLOBAL in code.co_code[::2]:
+        yield from (i.argval for i in dis.get_instructions(code) if i.opname == "STORE_GLOBAL")
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _assigned_globals(constant)
 
 
 def _texts_in(code: types.CodeType) -> Iterator[str]:
@@ -269,7 +280,7 @@ class Walk:
             self._instance(value, path)
 
     def _hooks(self, tensor: Any, path: str) -> tuple[Any, Any]:
-        """Compare which hooks a leaf has. A replay calls them, whatever they hold; states of native ones are tensors."""
+        """Compare which hooks a leaf has. A replay calls them, whatever they hold; a native one has a tensor."""
         found: list[Any] = [None, None]
         for k, flag in enumerate((LEAF_HOOKS, LEAF_POST_HOOKS)):
             if rt.field(tensor, _FLAGS) & flag:
@@ -296,6 +307,9 @@ class Walk:
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             self._compare(f"{path}.{name}", f"function.{name}", getattr(function, name), function=function)
         self._named.update(_names_in(function.__code__), _texts_in(function.__code__))
+        for name in _assigned_globals(function.__code__):
+            if name not in function.__globals__:
+                self.opaque.append(f"{name}, a global that {path} makes")
         self._globals(function, path)
 
     def _globals(self, function: Any, path: str) -> None:

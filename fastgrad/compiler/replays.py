@@ -7,7 +7,7 @@ from typing import Any
 
 from fastgrad.compiler.differentiation import Backward, Call, CompiledFunction, FreedFunction
 from fastgrad.compiler.guards import Guards, Walk
-from fastgrad.compiler.programs import UnrecordableError
+from fastgrad.compiler.programs import OnceError, UnrecordableError
 from fastgrad.compiler.recordings import Recording, has_history, is_freed, wants_gradient
 from fastgrad.compiler.structure import HOLE, Flat, filled
 from fastgrad.native.build.loader import rt
@@ -44,6 +44,9 @@ class Replay:
 
     def __init__(self, recording: Recording, walk: Walk) -> None:
         recording.check()
+        self.guards = Guards(walk)
+        if change := self.guards.first_change():
+            raise OnceError(f"the call changed something that it reaches: {change}")
         result = Flat(recording.result)
         if result.objects:
             raise UnrecordableError(f"it returns a {type(result.objects[0]).__name__}")
@@ -66,7 +69,6 @@ class Replay:
         modes = rt.get_mode(), rt.word(_DEFAULT_DTYPE)
         recording.refuse_shared(outputs)
         self.bound = recording.bind([*own, *saved], modes=modes)
-        self.guards = Guards(walk)
         self.n_calls = 0
         self.tape, self.objects = self.bound.tape, self.bound.objects
         self._is_plain = not self._with_history and all(place is None for place in self._same)

@@ -1130,3 +1130,83 @@ def test_native_hooks_run_without_python():
     call = both(make)
     assert refused(call) == [""]
     assert sum(replays(call)) == 3
+
+
+# --- effects ---------------------------------------------------------------------------------------------------
+
+
+def test_containers_among_the_arguments_that_change():
+    def f(out, x):
+        out.append(x * 2)
+        return x + 1
+
+    compiled = fg.compile(f)
+    for k in range(4):
+        out = []
+        compiled(out, fg.full((2,), float(k)))
+        assert [t.tolist() for t in out] == [[2.0 * k] * 2]
+    assert "among its arguments" in refused(compiled)[0]
+
+
+def test_attributes_that_a_call_sets():
+    class Box:
+        last = None
+
+    box = Box()
+
+    def f(x):
+        box.last = x * 2
+        return x + 1
+
+    compiled = fg.compile(f)
+    for k in range(12):
+        box.last = None
+        compiled(fg.full((2,), float(k)))
+        assert box.last.tolist() == [2.0 * k] * 2
+
+
+def test_a_global_that_a_call_makes():
+    def f(x):
+        global MADE_BY_A_CALL
+        MADE_BY_A_CALL = x * 2
+        return x + 1
+
+    compiled = fg.compile(f)
+    for k in range(4):
+        compiled(fg.full((2,), float(k)))
+        assert MADE_BY_A_CALL.tolist() == [2.0 * k] * 2
+        if k == 1:
+            del globals()["MADE_BY_A_CALL"]
+    del globals()["MADE_BY_A_CALL"]
+
+
+def test_an_argument_that_holds_itself():
+    compiled = fg.compile(lambda box, x: x + len(box))
+    box = []
+    box.append(box)
+    assert compiled(box, fg.zeros(1)).item() == 1
+
+
+def test_a_schedule_around_a_compiled_step():
+    runs = []
+    for compile_it in (False, True):
+        model = net()
+        optimizer = fg.optim.SGD(model.parameters(), lr=0.1)
+        schedule = fg.optim.lr_scheduler.StepLR(optimizer, 3, gamma=0.5)
+
+        def step(x, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        call = fg.compile(step) if compile_it else step
+        fg.manual_seed(1)
+        losses = []
+        for _ in range(9):
+            losses.append(call(fg.randn(4, 6)))
+            schedule.step()
+        runs.append(losses)
+    assert equal(*runs)
+    assert sum(replays(call)) > 0
