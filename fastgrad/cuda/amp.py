@@ -42,8 +42,10 @@ class autocast(amp.autocast):  # noqa: N801 - the name that PyTorch's users writ
     --------
     >>> import warnings
     >>> import fastgrad as fg
-    >>> with warnings.catch_warnings(record=True) as found, fg.cuda.amp.autocast(enabled=False):
-    ...     fg.is_autocast_enabled("cuda"), len(found)
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     with fg.cuda.amp.autocast(enabled=False):
+    ...         fg.is_autocast_enabled("cuda"), len(found)
     (False, 1)
     """
 
@@ -70,6 +72,7 @@ class GradScaler(amp.GradScaler):
     >>> import warnings
     >>> import fastgrad as fg
     >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
     ...     fg.cuda.amp.GradScaler(enabled=False).is_enabled(), found[0].category.__name__
     (False, 'FutureWarning')
     """

@@ -70,7 +70,7 @@ from fastgrad.native.contracts.entries import Export
 rooms, cores = eval(sys.argv[2]), int(sys.argv[3])
 machine_code._cores = lambda: cores
 def wrappers(symbols):
-    return compiler._kernels(exports, symbols)
+    return compiler._kernels(exports, symbols, compiler.KERNEL)
 exports = [Export("sample", near.kernel)]
 codes = compiler.compile_parts("sample", exports, rooms, wrappers)
 frame = (ctypes.c_int64 * 7)(0, 14, 5, 0, 0, 0, 0)

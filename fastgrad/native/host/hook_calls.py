@@ -122,7 +122,7 @@ class HookCall:
     def came_to(self, value: Any) -> None:
         """Note what the hook returned, or what it got and may have changed."""
         self.outcome = [
-            Lying(rt.where_it_lies(t)) if isinstance(t, TensorBase) and not _is_leaf(t) else None
+            Lying(t.detach()) if isinstance(t, TensorBase) and not _is_leaf(t) else None  # type: ignore[attr-defined]
             for t in _tensors(value)
         ]
 
