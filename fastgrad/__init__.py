@@ -9,7 +9,8 @@ Examples
 tensor([2., 4.])
 """
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import Any
 
 from fastgrad._version import __version__
 from fastgrad import ops
@@ -54,7 +55,6 @@ from fastgrad import (
     serialization,
     utils,
     version,
-    viz,
 )
 from fastgrad.compiler import compile
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
@@ -183,7 +183,8 @@ __all__ = [
     *PACKAGE,
 ]
 
-if TYPE_CHECKING:
-    from typing import Any
 
-    def __getattr__(name: str) -> Any: ...
+def __getattr__(name: str) -> Any:
+    if name == "viz":  # few programs draw pictures
+        return import_module("fastgrad.viz")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,9 @@
 """Automatic differentiation: passes, modes, hooks, nodes."""
 
-from fastgrad.autograd import _functions, function, graph, profiler  # noqa: F401 - `_functions` is found here
+from importlib import import_module
+from typing import Any
+
+from fastgrad.autograd import _functions, function, graph  # noqa: F401 - `_functions` is found here
 from fastgrad.autograd.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -45,3 +48,9 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "profiler":  # imported by whoever profiles
+        return import_module("fastgrad.autograd.profiler")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
