@@ -215,9 +215,10 @@ def hook_code(function: FunctionType, dtype: int, access: int, rank: int, state_
         If Numba cannot compile it for another reason.
     """
     sources = sources_key("kernels/cpu/hooks.py")
+    code = function.__code__
     try:
         key = cache.hash_texts(
-            sources, FRAME_OF_HOOKS.layout(),
+            sources, FRAME_OF_HOOKS.layout(), code.co_filename, str(code.co_firstlineno),  # what it raises names these
             by_value((function, dtype, access, rank, state_dtype, flags.DEBUG), stand_in),
         )  # fmt: skip
     except TypeError as error:
