@@ -9,8 +9,8 @@ Examples
 tensor([2., 4.])
 """
 
-from importlib import import_module
-from typing import Any
+from importlib import import_module as _import_module
+from typing import Any as _Any
 
 from fastgrad._version import __version__
 from fastgrad import ops
@@ -184,7 +184,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name == "viz":  # few programs draw pictures
-        return import_module("fastgrad.viz")
+        return _import_module("fastgrad.viz")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Automatic differentiation: passes, modes, hooks, nodes."""
 
-from importlib import import_module
-from typing import Any
+from importlib import import_module as _import_module
+from typing import Any as _Any
 
 from fastgrad.autograd import _functions, function, graph  # noqa: F401 - `_functions` is found here
 from fastgrad.autograd.anomaly import (
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name == "profiler":  # imported by whoever profiles
-        return import_module("fastgrad.autograd.profiler")
+        return _import_module("fastgrad.autograd.profiler")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
