@@ -96,15 +96,19 @@ def _described(flat: Flat) -> str:
     return ", ".join([*tensors, *([others] if others else [])]) or "no arguments"
 
 
-def _refuse_changes(given: tuple[Any, ...], key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Flat:
+    return Flat((args, kwargs)) if kwargs else Flat(args)
+
+
+def _refuse_changes(flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise if a call changed containers among its arguments.
 
     Raises
     ------
     UnrecordableError
     """
-    now = Flat((args, kwargs)) if kwargs else Flat(args)
-    if now.key != key or list(map(id, now.tensors)) != list(map(id, given)):
+    now = _taken_apart(args, kwargs)
+    if now.key != flat.key or list(map(id, now.tensors)) != list(map(id, flat.tensors)):
         raise UnrecordableError("it changes a list or a dict among its arguments")
 
 
@@ -150,7 +154,7 @@ class Compiled:
         if mode & _ANY_REFUSED or rt.word(_CHOSEN) or rt.capturing() or rt.current_pass():
             return self._eagerly(args, kwargs, self._why_now(mode))
         try:
-            flat = Flat((args, kwargs)) if kwargs else Flat(args)
+            flat = _taken_apart(args, kwargs)
         except RecursionError:
             return self._eagerly(args, kwargs, "a container among the arguments holds itself")
         key = flat.key, mode, rt.word(_DEFAULT_DTYPE)
@@ -162,14 +166,13 @@ class Compiled:
             if len(self._signatures) >= MOST_SIGNATURES:
                 return self._eagerly(args, kwargs, f"{MOST_SIGNATURES} other signatures were recorded")
             signature = self._signatures[key] = Signature(_described(flat), flat.objects)
-        given = tuple(flat.tensors)
         if signature.replays:
-            done, result = signature.find(given)
+            done, result = signature.find(tuple(flat.tensors))
             if done:
                 first = signature.replays[0]
                 self._last = first if first.is_quick and not kwargs and flat.only_tensors else None
                 return result
-        return self._record(signature, flat.key, given, args, kwargs)
+        return self._record(signature, flat, args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -200,14 +203,7 @@ class Compiled:
         finally:
             _recording.depth -= 1
 
-    def _record(
-        self,
-        signature: Signature,
-        key: Any,
-        given: tuple[Any, ...],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def _record(self, signature: Signature, flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not signature.refused and signature.n_recorded >= MOST_RECORDINGS:
             signature.refused = (
                 f"no call could be replayed after {MOST_RECORDINGS} recordings: {signature.missed}"
@@ -225,16 +221,16 @@ class Compiled:
             walk.begin(value, f"argument {k}")
         if walk.opaque:
             signature.refused = f"it reaches {walk.opaque[0]}, whose changes cannot be seen"
-            return self._record(signature, key, given, args, kwargs)
-        known = set(map(id, given))
+            return self._record(signature, flat, args, kwargs)
+        known = set(map(id, flat.tensors))
         held = list({id(t): t for t in walk.tensors if id(t) not in known}.values())
         try:
-            recording = Recording(lambda: self._recorded_call(args, kwargs), given, held)
+            recording = Recording(lambda: self._recorded_call(args, kwargs), flat.tensors, held)
         except CaptureUnderWayError:
             return self._eagerly(args, kwargs, "")
         signature.n_recorded += 1
         try:
-            _refuse_changes(given, key, args, kwargs)
+            _refuse_changes(flat, args, kwargs)
             replay = Replay(recording, walk)
         except OnceError as error:
             signature.missed = str(error)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fastgrad.autograd.function import Function
-from fastgrad.compiler.programs import Before, Program, Regions, entries_of
+from fastgrad.compiler.programs import Before, Regions
 from fastgrad.compiler.recordings import Recording, rehearse
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED
@@ -43,7 +43,7 @@ class Backward:
     def __init__(self, forward: Recording, outputs: Sequence[Any], wanted: Sequence[Any]) -> None:
         self.numbers = forward.tape
         gradients = [rt.detach(t).clone() for t in outputs]
-        self._gradients = [(rt.sizes(g), rt.steps(g), g) for g in gradients]
+        self._gradients = gradients
         around = [before.tensor for before in (*forward.given, *forward.held)]
         made = rt.tape_memory(forward.tape)
         recording = Recording(lambda: rehearse(outputs, gradients, wanted), (), ())
@@ -64,7 +64,7 @@ class Backward:
         `memory`: what the call brought of what is read, and then what it saved. `numbers`: where its random numbers
         began.
         """
-        fitted = [_fitted(g, *like) for g, like in zip(gradients, self._gradients, strict=True)]
+        fitted = [_fitted(g, like) for g, like in zip(gradients, self._gradients, strict=True)]
         n = len(self.reads)
         given = (*fitted, *map(rt.detach, memory[:n]), *memory[n:])
         with self.bound.lock:
@@ -91,7 +91,7 @@ def _touched(
         regions.add(REGION_GIVEN, tensor)
     for memory in rt.tape_memory(recording.tape):
         regions.add(REGION_OWN, memory)
-    regions.link(entries_of(recording.tape))
+    regions.link(recording.tape)
     needed = {k for k, region in enumerate(regions.all) if region.links} | {regions.find(g) for g in results}
     needed -= {regions.find(g) for g in gradients}
     found = []
@@ -102,19 +102,13 @@ def _touched(
     return found
 
 
-def _fitted(gradient: Any, sizes: tuple[int, ...], strides: tuple[int, ...], like: Any) -> Any:
+def _fitted(gradient: Any, like: Any) -> Any:
     """A gradient that lies as in the recording; zeros for none."""
     if gradient is None:
-        return like.new_zeros(()).expand(sizes).clone() if not sizes else _laid_like(like).zero_()
-    if rt.steps(gradient) == strides:
+        return like.clone().zero_()
+    if rt.steps(gradient) == rt.steps(like):
         return rt.where_it_lies(gradient)
-    out = _laid_like(like)
-    out.copy_(gradient)
-    return out
-
-
-def _laid_like(like: Any) -> Any:
-    return rt.detach(like).clone()
+    return like.clone().copy_(gradient)
 
 
 class Call(NamedTuple):
@@ -163,6 +157,3 @@ class FreedFunction(Function):
             "Trying to backward through the graph a second time: a pass within the compiled function has freed it. "
             "Specify retain_graph=True there if you need to backward through the graph again"
         )
-
-
-__all__ = ["Backward", "Call", "CompiledFunction", "FreedFunction", "Program"]

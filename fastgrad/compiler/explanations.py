@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastgrad.compiler.compiled import Signature
+from fastgrad.compiler.fusion import Report
 from fastgrad.compiler.modules import compiled_of
 
 
@@ -25,6 +26,8 @@ class SignatureReport(NamedTuple):
         Of each recording, how many kernels a replay runs.
     nbytes : list of int
         Of each recording, the bytes of memory that it keeps.
+    fused : list of Report
+        Of each recording, which launches became one, and why the others did not.
     """
 
     arguments: str
@@ -35,6 +38,7 @@ class SignatureReport(NamedTuple):
     missed: str
     launches: list[int]
     nbytes: list[int]
+    fused: list[Report]
 
     @classmethod
     def of(cls, signature: Signature) -> SignatureReport:
@@ -49,14 +53,15 @@ class SignatureReport(NamedTuple):
             signature.missed,
             [replay.bound.n_launches for replay in replays],
             [replay.bound.nbytes for replay in replays],
+            [replay.bound.fused for replay in replays],
         )
 
     def __str__(self) -> str:
         lines = [
             f"{self.arguments}: {self.n_recorded} recorded, {self.n_replayed} replayed, {self.n_eager} run eagerly"
         ]
-        for launches, nbytes in zip(self.launches, self.nbytes, strict=True):
-            lines.append(f"  {launches} launches, {nbytes:,} bytes kept")
+        for launches, nbytes, fused in zip(self.launches, self.nbytes, self.fused, strict=True):
+            lines.append(f"  {launches} launches, of {fused.before} before fusion; {nbytes:,} bytes kept")
         if self.missed:
             lines.append(f"  recorded anew, as {self.missed}")
         if self.refused:

@@ -46,6 +46,7 @@ _UNSTEADY = ("random", "time", "datetime", "secrets", "uuid")
 _PACKAGE = __name__.partition(".")[0]
 _FOLDERS = ("stdlib", "platstdlib", "purelib", "platlib")
 _LIBRARY_FOLDERS = tuple({path for name in _FOLDERS if (path := sysconfig.get_path(name))})
+_COUNT = object()
 MOST_CHECKS = 100_000
 CHECKS_OF_A_FUNCTION = 400
 """Of so many comparisons is one function made: the compiler of Python takes long for more."""
@@ -99,20 +100,21 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b) or (a != a and b != b)
 
 
-def is_constant_module(module: Any) -> bool:
+def _is_constant_module(module: Any) -> bool:
     """Whether a module belongs to the library, the standard library or an installed package."""
-    name = getattr(module, "__name__", "")
-    if name.partition(".")[0] in (_PACKAGE, "builtins", *sys.stdlib_module_names):
+    root = getattr(module, "__name__", "").partition(".")[0]
+    if root == _PACKAGE or root in sys.stdlib_module_names:
         return True
     file = getattr(module, "__file__", None)
     return file is None or file.startswith(_LIBRARY_FOLDERS)
 
 
-def _is_constant_function(function: Any) -> bool:
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
+def _is_constant(thing: Any) -> bool:
+    """Whether a function or a class is one of such a module's."""
+    module = sys.modules.get(getattr(thing, "__module__", None) or "")
     if module is None or module is sys.modules.get("__main__"):
         return False
-    return is_constant_module(module)
+    return _is_constant_module(module)
 
 
 def _names_in(code: types.CodeType) -> Iterator[str]:
@@ -216,7 +218,7 @@ class Walk:
             return any(kind in made.__mro__ for made in self._made)
         if name in self._named or (name.startswith("__") and name.endswith("__")):
             return True
-        return any(name in vars(base) for base in kind.__mro__ if _is_constant_class(base))
+        return any(name in vars(base) for base in kind.__mro__ if _is_constant(base))
 
     def _compare(self, path: str, expression: str, value: Any, **names: Any) -> None:
         self.checks.append(Check(path, expression, tuple(names.items()), value))
@@ -293,7 +295,7 @@ class Walk:
         return found[0], found[1]
 
     def _function(self, function: Any, path: str) -> None:
-        if _is_constant_function(function):
+        if _is_constant(function):
             return
         if vars(function):
             self._whole(vars(function), path, attributes=True)
@@ -324,14 +326,14 @@ class Walk:
     def _module(self, module: types.ModuleType, name: str, names: list[str], path: str) -> None:
         if module.__name__ in _UNSTEADY or (module is np and "random" in names) or module is np.random:
             self.opaque.append(f"{name} in {path}, which gives other values at each call")
-        if not is_constant_module(module):
+        if not _is_constant_module(module):
             for attribute in names:
                 if attribute in vars(module):
                     self._item(vars(module), attribute, name)
 
     def _class(self, kind: type) -> None:
         for base in kind.__mro__:
-            if not _is_constant_class(base):
+            if not _is_constant(base):
                 self._classes.setdefault(base, set())
 
     def _sequence(self, value: Any, path: str) -> None:
@@ -353,7 +355,7 @@ class Walk:
     def _instance(self, value: Any, path: str, but: tuple[Any, Any] = (None, None)) -> None:
         own = getattr(value, "__dict__", None)
         if isinstance(own, dict):
-            if all(base is object or not _is_constant_class(base) for base in type(value).__mro__):
+            if all(base is object or not _is_constant(base) for base in type(value).__mro__):
                 self._owners.append((own, path, set()))
             else:  # the library reads attributes that no other code names
                 self._whole(own, path, attributes=True, but=but)
@@ -368,13 +370,8 @@ def _item_path(path: str, key: Any) -> str:
     return f"{path}[{key!r}]" if isinstance(key, SCALARS) else f"{path}[...]"
 
 
-def _is_constant_class(base: type) -> bool:
-    module = sys.modules.get(base.__module__)
-    return module is not None and module is not sys.modules.get("__main__") and is_constant_module(module)
-
-
 def _slots(base: type) -> tuple[str, ...]:
-    if _is_constant_class(base):
+    if _is_constant(base):
         return ()
     names = vars(base).get("__slots__", ())
     names = (names,) if isinstance(names, str) else tuple(names)
@@ -408,33 +405,25 @@ class Guards:
 
     def _is_equal(self, place: int) -> bool:
         """Whether another object at a place is a number or text of the same value; then it is expected from now on."""
-        value = self._now(place)
-        both = [*self._dicts, *self._items]
-        if not isinstance(value, SCALARS) or not same(value, both[place]):
+        own, key = self._owner(place)
+        if key is _COUNT or not isinstance(value := own.get(key), SCALARS):
             return False
-        if (
-            place < len(self._dicts)
-            and isinstance(both[place - 1], dict)
-            and both[place] == len(both[place - 1])
-        ):
-            return False  # it is the number of the items that is the same; their keys are not
+        both = [*self._dicts, *self._items]
+        if not same(value, both[place]):
+            return False
         both[place] = value
         self._dicts, self._items = tuple(both[: len(self._dicts)]), tuple(both[len(self._dicts) :])
         return True
 
     def _owner(self, place: int) -> tuple[Any, Any]:
-        """The dict and the key of what stands at a place; the key is `_owner` for the number of the items."""
+        """The dict and the key of what stands at a place; the key is `_COUNT` for the number of the items."""
         if place >= len(self._dicts):
             k = place - len(self._dicts)
             return self._items[k - 2], self._items[k - 1]
         at = 0
         while (end := at + 2 + 2 * self._dicts[at + 1]) <= place:
             at = end
-        return self._dicts[at], self._owner if place == at + 1 else self._dicts[place - 1]
-
-    def _now(self, place: int) -> Any:
-        own, key = self._owner(place)
-        return own.get(key) if key is not self._owner else None
+        return self._dicts[at], _COUNT if place == at + 1 else self._dicts[place - 1]
 
     def first_change(self) -> str:
         """What is not as it was, for people; empty if all is."""
@@ -443,7 +432,7 @@ class Guards:
                 continue
             own, key = self._owner(place)
             path = self._paths[id(own)]
-            if key == self._owner:
+            if key is _COUNT:
                 return f"{path} has other names or keys, or another number of them"
             expected = (*self._dicts, *self._items)[place]
             return _change(_item_path(path, key), own.get(key), expected)

@@ -18,7 +18,6 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import (
     ANY_MODE,
     BOUND,
-    HOOK_CELL,
     LAID,
     LAUNCHED,
     NOT_MOVED,
@@ -34,9 +33,8 @@ from fastgrad.native.contracts.records import (
     STORAGE,
     TENSOR,
 )
-from fastgrad.native.host import devices
+from fastgrad.native.host.tape import Tape
 
-HEAD = LAUNCHED.words
 _STORAGE, _DATA, _DTYPE, _FLAGS = (TENSOR.fields[name][0] for name in ("storage", "data", "dtype", "flags"))
 _LENGTH, _REFS = (STORAGE.fields[name][0] for name in ("nbytes", "refs"))
 KNOWN_REFERENCES = 2
@@ -49,36 +47,6 @@ class UnrecordableError(Exception):
 
 class OnceError(UnrecordableError):
     """The call that was recorded cannot be replayed, but the next one may be."""
-
-
-class Entry(NamedTuple):
-    """A launch on a tape: where its frame begins, in words from the beginning of the tape."""
-
-    at: int
-    cell: int
-    work: int
-    drew: int
-    words: tuple[int, ...]
-
-    @property
-    def addresses(self) -> Iterator[tuple[int, int, str]]:
-        """The words of the frame that are addresses: where each stands on the tape, the address, what is done there."""
-        kernel, _, _, form = devices.place(self.cell)
-        frame = kernel.frame(form)
-        for place, name in frame.addresses.items():
-            if place < len(self.words) and self.words[place]:
-                yield self.at + place, self.words[place], frame.roles[name].role
-
-
-def entries_of(tape: Any) -> list[Entry]:
-    """The launches of a tape, and the calls of hooks, in order."""
-    words = rt.tape_words(tape)
-    found, at = [], 0
-    while at < len(words):
-        n, cell, work, drew, *_ = words[at : at + HEAD]
-        found.append(Entry(at + HEAD, cell, work, drew, words[at + HEAD : at + HEAD + n]))
-        at += HEAD + n
-    return found
 
 
 def storage_of(tensor: Any) -> int:
@@ -138,29 +106,35 @@ class Regions:
         """The number of the region that the memory of a tensor is, if it is one."""
         return self._numbers.get(storage_of(tensor))
 
-    def link(self, entries: Sequence[Entry]) -> None:
-        """Note which words of frames are addresses in which region.
+    def link(self, tape: Tape) -> None:
+        """Note which words of frames are addresses in which region, and what launches do there.
 
         Raises
         ------
         UnrecordableError
             If one lies in none.
         """
-        order = sorted(range(len(self.all)), key=lambda k: (self.all[k].base, self.all[k].nbytes))
-        bases = [self.all[k].base for k in order]
-        for number, entry in enumerate(entries):
-            if entry.cell == HOOK_CELL:
+        order = sorted(self.all, key=lambda region: (region.base, region.nbytes))
+        bases = [region.base for region in order]
+        at = 0  # in words from the beginning of the tape
+        for number, launch in enumerate(tape.entries()):
+            at += LAUNCHED.words
+            if launch is None:
                 continue
-            for place, address, role in entry.addresses:
+            frame = launch.frame
+            for place, name in frame.addresses.items():
+                address = launch.words[place] if place < len(launch.words) else 0
+                if address == 0:
+                    continue
                 k = bisect.bisect_right(bases, address) - 1
-                if k < 0 or not self.all[order[k]].holds(address):
-                    name = devices.place(entry.cell)[0].name
+                if k < 0 or not order[k].holds(address):
                     raise UnrecordableError(
-                        f"the kernel {name!r} reads memory of a tensor that is no argument and is not reached from "
-                        "the function, its closure or the globals that it names"
+                        f"the kernel {launch.kernel.name!r} reads memory of a tensor that is no argument and is not "
+                        "reached from the function, its closure or the globals that it names"
                     )
-                self.all[order[k]].links.append(place)
-                self.all[order[k]].uses.append((number, role))
+                order[k].links.append(at + place)
+                order[k].uses.append((number, frame.roles[name].role))
+            at += len(launch.words)
 
 
 class Gradient(NamedTuple):
@@ -248,7 +222,7 @@ class Program:
 
     def __init__(
         self,
-        tape: Any,
+        tape: Tape,
         given: Sequence[Before],
         held: Sequence[Before],
         outputs: Sequence[Any],
@@ -260,7 +234,6 @@ class Program:
         self.outputs = list(outputs)
         self.modes = modes
         self.room = room
-        self.entries = entries_of(tape)
         self.regions = Regions()
         self.made: list[int] = []
         self._find_regions()
@@ -276,7 +249,7 @@ class Program:
             number = self.regions.add(REGION_OWN, memory)
             if self.regions.all[number].kind == REGION_OWN and number not in self.made:
                 self.made.append(number)
-        self.regions.link(self.entries)
+        self.regions.link(self.tape)
 
     def _result(self, kind: int, tensor: Any, bound: int = 0) -> list[int]:
         number = self.regions.find(tensor)
@@ -365,7 +338,7 @@ class Program:
         regions: list[list[int]] = []
         for k, region in enumerate(self.regions.all):
             regions.append(
-                [region.kind, region.nbytes, len(links), len(region.links), region.base, region.place]
+                [region.kind, region.nbytes, len(links), len(region.links), region.base, region.place, 0]
             )
             links += [[8 * place, k] for place in region.links]
         mode, dtype = self.modes or (ANY_MODE, 0)

@@ -22,11 +22,12 @@ from fastgrad.native.contracts.flags import (
     SAVED_FREED,
     TENSOR_HOOKS,
 )
-from fastgrad.native.contracts.records import NODE, TENSOR
+from fastgrad.native.contracts.records import NODE, TAPE, TENSOR
 from fastgrad.native.host.tape import Tape
 
 _NODE, _DATA = (TENSOR.fields[name][0] for name in ("node", "data"))
 _NODE_FLAGS, _RETAINS, _VARIABLE = (NODE.fields[name][0] for name in ("flags", "retains", "variable"))
+_READS, _PYTHON_CALLS, _PASSES = (TAPE.fields[name][0] for name in ("reads", "python_calls", "passes"))
 
 _REFUSALS = (
     "another number of tensors came",
@@ -91,25 +92,23 @@ class Recording:
                 raise CaptureUnderWayError("another thread records") from None
             raise
 
-    def check(self, numbers: Tape | None = None) -> None:
+    def check(self) -> None:
         """Raise if the call did what a replay does not do.
-
-        `numbers`: the tape whose random numbers this one uses again.
 
         Raises
         ------
         UnrecordableError
         """
-        if rt.tape_reads(self.tape):
+        if rt.tape_field(self.tape, _READS):
             raise UnrecordableError(
                 "it reads values (item(), bool(), numpy(), sizes that depend on values) or takes over memory of others"
             )
-        if rt.tape_python_calls(self.tape):
+        if rt.tape_field(self.tape, _PYTHON_CALLS):
             raise UnrecordableError(
                 "it calls hooks of modules or of saved tensors, callbacks of passes, or custom functions"
             )
         self._check_hooks()
-        if rt.tape_passes(self.tape) and any(before.history for before in self.given):
+        if rt.tape_field(self.tape, _PASSES) and any(before.history for before in self.given):
             raise UnrecordableError(
                 "it runs a backward pass, and an argument has a history that the pass may reach"
             )
@@ -127,8 +126,8 @@ class Recording:
         if any(storage_of(t) in made for t in walk.tensors):
             raise UnrecordableError("it calls a hook on gradients that holds a tensor of this call")
 
-    def check_numbers(self, numbers: Tape | None = None) -> None:
-        """Raise if the call drew random numbers that a replay cannot draw.
+    def check_launches(self, numbers: Tape | None = None) -> None:
+        """Raise if a kernel of a GPU was launched, or one with random numbers that a replay cannot draw.
 
         `numbers`: the tape whose random numbers this one draws again.
 
@@ -137,6 +136,8 @@ class Recording:
         UnrecordableError
         """
         for launch in self.tape:
+            if launch.device != "cpu":
+                raise UnrecordableError("it launches kernels on a GPU")
             if "seed" in launch.frame.fields:
                 seed, offset = (launch.words[launch.frame.place(name)] for name in ("seed", "offset"))
                 if not launch.drew or not rt.tape_drew(numbers or self.tape, seed, offset):
@@ -159,8 +160,7 @@ class Recording:
         ------
         UnrecordableError
         """
-        self.check_numbers(numbers)
-        self.refuse_gpus()
+        self.check_launches(numbers)
         fused = self.fuse(outputs)
         return Bound(Program(self.tape, self.given, self.held, outputs, modes, fused.room), fused.report)
 
@@ -176,16 +176,6 @@ class Recording:
             raise UnrecordableError(
                 "it returns a view of an argument, or of a tensor from outside, with a history"
             )
-
-    def refuse_gpus(self) -> None:
-        """Raise if a kernel of a GPU was launched.
-
-        Raises
-        ------
-        UnrecordableError
-        """
-        if any(launch.device != "cpu" for launch in self.tape):
-            raise UnrecordableError("it launches kernels on a GPU")
 
 
 class Extents:

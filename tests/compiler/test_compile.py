@@ -12,6 +12,9 @@ import pytest
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad import nn
+from fastgrad.compiler.recordings import Recording
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import DTYPES
 
 
 def replays(function):
@@ -1210,3 +1213,23 @@ def test_a_schedule_around_a_compiled_step():
         runs.append(losses)
     assert equal(*runs)
     assert sum(replays(call)) > 0
+
+
+def test_a_program_that_says_what_cannot_be():
+    """A result beyond the memory that a call brought is refused, as is a region that no tensor places."""
+    x, w = fg.ones(8), fg.ones(4)
+    recording = Recording(lambda: x * w[0], [x], [w])
+    program = recording.bind([recording.result]).tape
+    assert rt.call_tape(program, (fg.ones(8),), (w,))[0].tolist() == [1] * 8
+    for place, offset, sizes in (
+        (0, 0, (9,)),
+        (0, 8, (8,)),
+        (9, 0, (1,)),
+        (-1, 0, (1,)),
+        (0, 2**62, (1,)),
+        (0, 0, (2**40,)),
+    ):
+        with pytest.raises(RuntimeError):
+            rt.tape_tensor(program, place, offset, DTYPES.index("float32"), sizes, (1,))
+    with pytest.raises(RuntimeError):  # outside of a call nothing lies there
+        rt.tape_tensor(program, 0, 0, DTYPES.index("float32"), (1,), (1,))

@@ -67,3 +67,19 @@ def make_model(name, loss="mse", p=0.0):
 def eager(n, *how):
     params, step = make_model(*how)
     return [step().item() for _ in range(n)], [p.tolist() for p in params]
+
+
+def check_one_call(driver, n_replays, *model):
+    """Replays of a tape of a step are one call each, and train as eager steps do."""
+    losses, weights = eager(n_replays + 2, *model)
+    params, step = make_model(*model)
+    seen = [step().item()]
+    with record() as tape:
+        loss = step()
+    seen.append(loss.item())
+    for k in range(n_replays):
+        calls = calls_of(driver, tape.replay)
+        assert k == 0 or calls == ONE_CALL
+        seen.append(loss.item())
+    assert seen == losses
+    assert [p.tolist() for p in params] == weights

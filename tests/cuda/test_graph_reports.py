@@ -10,7 +10,7 @@ import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad.native.contracts.cuda import REPORTED
 from fastgrad.native.host.tape import record
-from tests.cuda.steps import ONE_CALL, calls_of, eager, make_model, settle
+from tests.cuda.steps import ONE_CALL, calls_of, check_one_call, settle
 
 pytestmark = pytest.mark.usefixtures("all_is_done", "no_graphs_are_left")
 
@@ -25,18 +25,7 @@ def each_is_waited_for(driver):
 
 
 def test_a_step_with_classes_is_one_call(driver):
-    losses, weights = eager(12, "sgd", "classes")
-    params, step = make_model("sgd", "classes")
-    seen = [step().item()]
-    with record() as tape:
-        result = step()
-    seen.append(result.item())
-    for k in range(10):
-        calls = calls_of(driver, tape.replay)
-        assert k == 0 or calls == ONE_CALL
-        seen.append(result.item())
-    assert seen == losses
-    assert [q.tolist() for q in params] == weights
+    check_one_call(driver, 10, "sgd", "classes")
 
 
 def captured(function, graph):

@@ -8,7 +8,7 @@ import pytest
 
 import fastgrad as fg
 from fastgrad.native.host.tape import record
-from tests.cuda.steps import ONE_CALL, OPTIMIZERS, calls_of, eager, make_model, settle
+from tests.cuda.steps import ONE_CALL, OPTIMIZERS, calls_of, check_one_call, settle
 from tests.runtime.test_tape import hooked_step
 
 pytestmark = pytest.mark.usefixtures("all_is_done", "no_graphs_are_left")
@@ -16,18 +16,7 @@ pytestmark = pytest.mark.usefixtures("all_is_done", "no_graphs_are_left")
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_tape_is_one_call_and_equals_eager(driver, name):
-    losses, weights = eager(22, name)
-    params, step = make_model(name)
-    seen = [step().item()]
-    with record() as tape:
-        loss = step()
-    seen.append(loss.item())
-    for k in range(20):
-        calls = calls_of(driver, tape.replay)
-        assert k == 0 or calls == ONE_CALL
-        seen.append(loss.item())
-    assert seen == losses
-    assert [p.tolist() for p in params] == weights
+    check_one_call(driver, 20, name)
 
 
 def test_launches_of_the_host_and_copies_cut_a_tape(driver):

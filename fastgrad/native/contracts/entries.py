@@ -32,7 +32,7 @@ from fastgrad.native.contracts.formats import FORMATS
 from fastgrad.native.contracts.limits import MAX_DIMS, N_DEVICES, N_RANDOM_KERNELS
 from fastgrad.native.contracts.profiles import HOOK_KINDS
 from fastgrad.native.contracts.python_types import N_HOOK_PLACES
-from fastgrad.native.contracts.records import NODE, RUNTIME, STORAGE, TENSOR
+from fastgrad.native.contracts.records import NODE, RUNTIME, STORAGE, TAPE, TENSOR
 
 ARGUMENTS = {
     "int": "an int of 64 bits", "float": "a float", "index": "an index", "tensor": "a Tensor",
@@ -51,7 +51,7 @@ MOST_SIZES = 2 * MAX_DIMS
 """Ints that an argument of kind ``sizes`` may have: more than a tensor has, so that errors can name them."""
 
 BOUNDS = {
-    "tensor": TENSOR.words, "storage": STORAGE.words, "node": NODE.words, "runtime": RUNTIME.words,
+    "tensor": TENSOR.words, "storage": STORAGE.words, "node": NODE.words, "runtime": RUNTIME.words, "tape": TAPE.words,
     "dtypes": len(DTYPES), "devices": N_DEVICES, "settings": N_SETTINGS, "hooks": 2, "hook places": N_HOOK_PLACES,
     "random": N_RANDOM_KERNELS, "formats": len(FORMATS), "hook kinds": len(HOOK_KINDS),
 }  # fmt: skip

@@ -94,10 +94,11 @@ the capture, see Note [Bound tapes] in `memory.bindings`."""
 REGION_GIVEN, REGION_OWN, REGION_FRESH = range(3)
 """Memory of a bound tape: that of tensors that a call brings, its own, and what a call may have to make anew, as
 somebody holds what the last one wrote there."""
-REGION = Part("region", kind=1, nbytes=1, first=1, n_links=1, base=1, storage=1)
-"""`base`: the address that the frames have; the links from the `first` one on say where. The storage is held, but for
-memory that calls bring. In a program that is not bound yet, the last word says how many bytes from the beginning of
-one piece of memory for all such regions one of the tape's own begins, or `NOT_MOVED`."""
+REGION = Part("region", kind=1, nbytes=1, first=1, n_links=1, base=1, storage=1, last=1)
+"""`base`: the address that the frames have; the links from the `first` one on say where. The storage is held, of memory
+that calls bring during the call alone; `last` is that of the last call that fitted. In a program that is not bound yet,
+`storage` says where in one piece of memory for all such regions one of the tape's own begins, in bytes, or
+`NOT_MOVED`."""
 NOT_MOVED = -1
 LAID = Part("laid", region=1, offset=1, dtype=1, ndim=1, shape=MAX_DIMS, strides=MAX_DIMS)
 """How a tensor lies in a region: bytes from its beginning, sizes and strides. Of a tensor that no launch touches, the

@@ -80,25 +80,30 @@ def result_of(t, k):
 
 
 @native
-def lies_within(t, at):
-    """Whether what is said of a tensor is possible: in its region, or in none."""
-    x = laid(at)
-    if x.region < -1 or x.region >= program(t.program).n_regions:
-        return False
+def extent_of(x):
+    """How many bytes a tensor reaches over that lies as a program says, 0 for an empty one; -1 if there is none."""
     if x.dtype < 0 or x.dtype >= len(DTYPES) or x.ndim < 0 or x.ndim > MAX_DIMS:
-        return False
+        return -1
     last = 0
     numel = 1
     for k in range(x.ndim):
         if not (0 <= x.shape[k] < MOST and 0 <= x.strides[k] < MOST):
-            return False
+            return -1
         numel *= min(x.shape[k], 1)
         if x.shape[k] > 1 and x.strides[k] > MOST // x.shape[k]:
-            return False
+            return -1
         last += max(x.shape[k] - 1, 0) * x.strides[k]
-    if x.region < 0 or numel == 0:
-        return True
-    return 0 <= x.offset and x.offset + (last + 1) * ITEMSIZES[x.dtype] <= region_of(t, x.region).nbytes
+    return (last + 1) * ITEMSIZES[x.dtype] if numel != 0 else 0
+
+
+@native
+def lies_within(t, at):
+    """Whether what is said of a tensor is possible: in its region, or in none."""
+    x = laid(at)
+    extent = extent_of(x)
+    if extent < 0 or x.region < -1 or x.region >= program(t.program).n_regions:
+        return False
+    return x.region < 0 or (0 <= x.offset < MOST and x.offset + extent <= region_of(t, x.region).nbytes)
 
 
 @native

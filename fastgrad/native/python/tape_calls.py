@@ -56,6 +56,7 @@ from fastgrad.native.contracts.status import INTERNAL, OK, TAPE_EDITION
 from fastgrad.native.memory.bindings import (
     REGION_BYTES,
     bound_of,
+    extent_of,
     hold,
     is_right,
     laid,
@@ -75,8 +76,8 @@ from fastgrad.native.tensors.tensors import (
     blank_tensor,
     bump_version,
     count_elements,
-    is_contiguous,
     itemsize,
+    lay,
 )
 
 room_of_one = stack_words(LAID.words)
@@ -96,24 +97,10 @@ ANOTHER_NUMBER, IN_USE, NOT_A_TENSOR, OTHER_FLAGS, OTHER_LAYOUT, OTHER_MEMORY, O
 
 
 @native
-def tape_reads(o):
-    """How often Python read a value while a context recorded."""
+def tape_field(o, k):
+    """Word `k` of the record of what a context recorded; zero if it never recorded anything."""
     handle = context_object(o).tape
-    return tape(handle).reads if handle != 0 else 0
-
-
-@native
-def tape_python_calls(o):
-    """How often Python was called while a context recorded, for what a replay does not call it for."""
-    handle = context_object(o).tape
-    return tape(handle).python_calls if handle != 0 else 0
-
-
-@native
-def tape_passes(o):
-    """How many backward passes began while a context recorded."""
-    handle = context_object(o).tape
-    return tape(handle).passes if handle != 0 else 0
+    return words(handle)[k] if handle != 0 else 0
 
 
 @native
@@ -232,11 +219,12 @@ def bind_tape(o, memory, source, arena):
     handle = context_object(o).tape
     p = tensor(source)
     fits = handle != 0 and p.dtype == INT64 and p.device == HOST and p.ndim == 1 and p.flags & CONTIGUOUS != 0
+    fits = fits and p.numel >= PROGRAM_BYTES // 8
     if not fits or recording() or tape(handle).replaying != 0 or tape(handle).program != 0:
         return fail(INTERNAL, p.numel, p.dtype)
     t = tape(handle)
     n = p.numel
-    room = allocate(max(n, 8) * 8)
+    room = allocate(n * 8)
     if failed(room):
         return room
     for k in range(n):
@@ -247,8 +235,8 @@ def bind_tape(o, memory, source, arena):
     if not right:
         t.program = 0
         t.n_program = 0
-        deallocate(room, max(n, 8) * 8)
-        return fail(INTERNAL, n, words(p.data)[0] if n > 0 else 0)
+        deallocate(room, n * 8)
+        return fail(INTERNAL, n, words(p.data)[0])
     for k in range(py_tuple_size(memory)):
         r = region_of(t, k)
         place = r.storage
@@ -277,8 +265,9 @@ def set_bases(t, memory, arena):
         if h == 0:
             return False
         r = region_of(t, k)
-        s = tensor(h).storage
-        if tensor(h).device != HOST or (r.kind != REGION_GIVEN and r.nbytes > storage(s).nbytes):
+        s = storage(tensor(h).storage)
+        whole = tensor(h).data == s.data and r.nbytes <= s.nbytes
+        if tensor(h).device != HOST or (r.kind != REGION_GIVEN and not whole):
             return False
         if r.storage != NOT_MOVED:
             inside = 0 <= r.storage <= room and 0 <= r.nbytes <= room - r.storage
@@ -304,13 +293,32 @@ def lies_like(h, x):
 
 
 @native
-def is_apart(t, k, handle):
-    """Whether no region before the `k`-th that calls bring has the memory of a storage."""
-    for j in range(k):
+def is_apart(t, k):
+    """Whether no other region has the memory that a call brings for region `k`; that of the last call has none."""
+    if k < 0 or region_of(t, k).storage == region_of(t, k).last:
+        return True
+    for j in range(program(t.program).n_regions):
         r = region_of(t, j)
-        if r.kind == REGION_GIVEN and r.storage == handle:
+        if j != k and r.kind == REGION_GIVEN and r.storage == region_of(t, k).storage:
             return False
     return True
+
+
+@native
+def are_apart(t):
+    """-1 if the regions that a call brings are all other memory, or the number of a tensor in one that is not.
+
+    Where they are those of the last call, there is nothing to compare.
+    """
+    p = program(t.program)
+    for k in range(p.n_bound):
+        b = bound_of(t, k)
+        apart = is_apart(t, laid(address_of(b.lies)).region)
+        if not apart or not is_apart(t, laid(address_of(b.grad_lies)).region):
+            return k
+    for k in range(p.n_regions):
+        region_of(t, k).last = region_of(t, k).storage
+    return -1
 
 
 @native
@@ -360,11 +368,8 @@ def take_given(t, given, objects):
         why = fits(t, bound_of(t, k), h) if h != 0 else NOT_A_TENSOR
         if why != 0:
             return why + 16 * k
-    for k in range(p.n_regions):
-        r = region_of(t, k)
-        if r.kind == REGION_GIVEN and r.storage != 0 and not is_apart(t, k, r.storage):
-            return OTHER_MEMORY + 16 * k
-    return 0
+    shared = are_apart(t)
+    return OTHER_MEMORY + 16 * shared if shared >= 0 else 0
 
 
 # --- what a call leaves ----------------------------------------------------------------------------------------
@@ -372,24 +377,22 @@ def take_given(t, given, objects):
 
 @native
 def tensor_in(t, x):
-    """A new tensor that lies in a region as a program says, or a failure."""
+    """A new tensor that lies in a region as a program says, or a failure where the memory that a call brought ends."""
+    r = region_of(t, x.region)
+    data = r.base + x.offset
+    numel = count_elements(x.ndim, x.shape)
+    s = storage(r.storage)
+    if r.storage == 0 or numel < 0 or data < s.data or data + extent_of(x) > s.data + s.nbytes:
+        return fail(INTERNAL, x.region, x.offset)
     handle = blank_tensor()
     if failed(handle):
         return handle
-    r = region_of(t, x.region)
     out = tensor(handle)
     retain(r.storage)
     out.storage = r.storage
-    out.data = r.base + x.offset
     out.dtype = x.dtype
     out.device = HOST
-    out.ndim = x.ndim
-    for k in range(x.ndim):
-        out.shape[k] = x.shape[k]
-        out.strides[k] = x.strides[k]
-    out.numel = count_elements(out.ndim, out.shape)
-    if is_contiguous(out.ndim, out.shape, out.strides):
-        out.flags |= CONTIGUOUS
+    lay(out, data, x.ndim, x.shape, x.strides, numel)
     return handle
 
 
@@ -408,8 +411,7 @@ def tape_tensor(o, place, offset, dtype, ndim, sizes, n_strides, strides):
     for k in range(ndim):
         x.shape[k] = words(sizes)[k]
         x.strides[k] = words(strides)[k]
-    there = place >= 0 and lies_within(tape(handle), address_of(x))
-    if not there or region_of(tape(handle), place).storage == 0:
+    if place < 0 or not lies_within(tape(handle), address_of(x)):
         return fail(INTERNAL, place, offset)
     return tensor_in(tape(handle), x)
 

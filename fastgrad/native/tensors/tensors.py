@@ -172,6 +172,19 @@ def is_contiguous(ndim, shape, strides):
     return answer
 
 
+@native_inline
+def lay(t, data, ndim, shape, strides, numel):
+    """Let a new tensor lie at an address, with sizes and strides."""
+    t.data = data
+    t.ndim = ndim
+    for k in range(ndim):
+        t.shape[k] = shape[k]
+        t.strides[k] = strides[k]
+    t.numel = numel
+    if is_contiguous(ndim, t.shape, t.strides):
+        t.flags |= CONTIGUOUS
+
+
 @native
 def new_view(source, ndim, shape, strides, data):
     """A tensor over the storage of `source` with the given layout, without history."""
@@ -189,16 +202,9 @@ def new_view(source, ndim, shape, strides, data):
     if t.flags & OWN_COUNTER:
         t.counter = b.counter
         retain_counter(t.counter)
-    t.data = data
     t.dtype = b.dtype
     t.device = b.device
-    t.ndim = ndim
-    for k in range(ndim):
-        t.shape[k] = shape[k]
-        t.strides[k] = strides[k]
-    t.numel = numel
-    if is_contiguous(ndim, t.shape, t.strides):
-        t.flags |= CONTIGUOUS
+    lay(t, data, ndim, shape, strides, numel)
     return handle
 
 
@@ -230,16 +236,9 @@ def foreign_tensor(dtype, device, ndim, shape, strides, data, nbytes, owner):
         return s
     t = tensor(handle)
     t.storage = s
-    t.data = data
     t.dtype = dtype
     t.device = device
-    t.ndim = ndim
-    for k in range(ndim):
-        t.shape[k] = shape[k]
-        t.strides[k] = strides[k]
-    t.numel = numel
-    if is_contiguous(ndim, t.shape, t.strides):
-        t.flags |= CONTIGUOUS
+    lay(t, data, ndim, shape, strides, numel)
     return handle
 
 

@@ -1,0 +1,70 @@
+"""Programs with a word changed are refused, or bind; none lets a call touch what is not its own."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import fastgrad as fg
+from fastgrad.compiler.programs import Before, Program, as_words
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.records import BOUND, PROGRAM, REGION
+from fastgrad.native.host.tape import Tape
+
+N_WRITES = BOUND.fields["n_writes"][0]
+
+
+def made(k):
+    """A tape, its program before it is bound, and the leaf that it holds."""
+    x, w = fg.randn(5), fg.ones(5, requires_grad=True)
+    if k % 2:
+        w.grad = fg.ones(5)
+    given, held = [Before.of(x)], [Before.of(w)]
+    tape = Tape()
+    with tape:
+        if k % 3 == 0:
+            w.grad = None
+        (x * w).sum().backward()
+        out = x * 2 + 1
+        x.mul_(2)
+    return Program(tape, given, held, [out]), w
+
+
+def changed(program, words, rng):
+    """Change a word or two, but for how often memory is written, which is only counted."""
+    regions = program.regions.all
+    bound = PROGRAM.words + len(regions) * REGION.words + 2 * sum(len(r.links) for r in regions)
+    for _ in range(rng.choice([1, 1, 2])):
+        k = rng.randrange(len(words))
+        if 0 <= k - bound < 2 * BOUND.words and (k - bound) % BOUND.words == N_WRITES:
+            continue
+        step = words[k] + rng.choice([-8, -1, 1, 4, 8, 64])
+        words[k] = rng.choice([step, 0, 1, -1, 2**39, 2**63 - 1, rng.choice(words)])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_forged_programs(seed):
+    rng = random.Random(seed)
+    n_bound = n_refused = 0
+    for k in range(300):
+        program, w = made(k)
+        words = program.words()
+        changed(program, words, rng)
+        memory = tuple(region.memory for region in program.regions.all)
+        try:
+            rt.bind_tape(program.tape, memory, as_words(words), program.arena)
+        except RuntimeError:
+            n_refused += 1
+            continue
+        n_bound += 1
+        for _ in range(2):
+            try:
+                answer = rt.call_tape(program.tape, (fg.randn(5),), (w,))
+            except RuntimeError:
+                continue
+            for t in answer if isinstance(answer, tuple) else ():
+                assert t.numpy().copy().size == t.numel()
+    assert n_bound > 50
+    assert n_refused > 50
+    fg.debug.check()
