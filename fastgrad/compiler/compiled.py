@@ -12,7 +12,7 @@ from fastgrad.compiler.guards import Walk
 from fastgrad.compiler.programs import OnceError, UnrecordableError
 from fastgrad.compiler.recordings import CaptureUnderWayError, Recording
 from fastgrad.compiler.replays import Replay
-from fastgrad.compiler.structure import HOLE, Flat
+from fastgrad.compiler.structure import Flat
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import ANOMALY, MUTATION_HOOKS, NODE_HOOKS, SAVED_HOOKS
@@ -92,8 +92,8 @@ def forget_all() -> None:
 
 def _described(flat: Flat) -> str:
     tensors = [f"{DTYPES[rt.field(t, _DTYPE)]}{list(rt.sizes(t))}" for t in flat.tensors]
-    others = "" if all(part is HOLE for part in flat.key[1:]) else f"{flat.structure!r}"
-    return ", ".join([*tensors, *([others] if others else [])]) or "no arguments"
+    others = [] if flat.only_tensors else [repr(flat.structure)]
+    return ", ".join([*tensors, *others]) or "no arguments"
 
 
 def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Flat:

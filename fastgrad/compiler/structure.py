@@ -7,8 +7,9 @@ from typing import Any
 
 from fastgrad.compiler.guards import SCALARS
 from fastgrad.native.build.loader import TensorBase
+from fastgrad.nn.modules.pytree import children, rebuilt
 
-HOLE = type("Hole", (), {"__slots__": ()})()
+HOLE = type("Hole", (), {"__slots__": (), "__repr__": lambda _: "tensor"})()
 """Stands in a structure where a tensor was."""
 
 
@@ -40,26 +41,22 @@ class Flat:
         if isinstance(value, TensorBase):
             self.tensors.append(value)
             return HOLE, HOLE
-        kind = type(value)
-        if kind is tuple or kind is list or _is_named(kind):
-            pairs = [self._apart(item) for item in value]
-            return (kind, *(key for key, _ in pairs)), _made(kind, [item for _, item in pairs])
-        if kind is dict:
-            apart = {key: self._apart(item) for key, item in value.items()}
-            keys = tuple((_scalar(name), key) for name, (key, _) in apart.items())
-            return (dict, *keys), {name: item for name, (_, item) in apart.items()}
+        if _is_entered(value):
+            pairs = [self._apart(item) for item in children(value)]
+            names = tuple(map(_scalar, value)) if isinstance(value, dict) else ()
+            return (type(value), names, *(key for key, _ in pairs)), rebuilt(
+                value, [item for _, item in pairs]
+            )
         if isinstance(value, SCALARS):
             return _scalar(value), value
         self.objects.append(value)
         return (object, id(value)), value
 
 
-def _is_named(kind: type) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_make")
-
-
-def _made(kind: Any, items: list[Any]) -> Any:
-    return kind._make(items) if _is_named(kind) else kind(items)
+def _is_entered(value: Any) -> bool:
+    """Whether a value is a container, and not of a class of somebody's own, which may be more than what it holds."""
+    kind = type(value)
+    return kind in (tuple, list, dict) or (issubclass(kind, tuple) and hasattr(kind, "_make"))
 
 
 def _scalar(value: Any) -> Any:
@@ -81,9 +78,6 @@ def filled(structure: Any, tensors: Sequence[Any]) -> Any:
 def _filled(structure: Any, left: Iterator[Any]) -> Any:
     if structure is HOLE:
         return next(left)
-    kind = type(structure)
-    if kind is tuple or kind is list or _is_named(kind):
-        return _made(kind, [_filled(item, left) for item in structure])
-    if kind is dict:
-        return {key: _filled(item, left) for key, item in structure.items()}
+    if _is_entered(structure):
+        return rebuilt(structure, [_filled(item, left) for item in children(structure)])
     return structure
