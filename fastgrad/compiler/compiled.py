@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from fastgrad.compiler.guards import Walk
+from fastgrad.compiler.guards import Walk, Wrapper
 from fastgrad.compiler.programs import OnceError, UnrecordableError
 from fastgrad.compiler.recordings import CaptureUnderWayError, Recording
 from fastgrad.compiler.replays import Replay
@@ -112,7 +112,7 @@ def _refuse_changes(flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         raise UnrecordableError("it changes a list or a dict among its arguments")
 
 
-class Compiled:
+class Compiled(Wrapper):
     """A function whose calls are recorded and replayed: what `compile` returns.
 
     Attributes

@@ -64,7 +64,13 @@ _NAMED_OTHERWISE = frozenset(
 )
 """Where code names one of these, it may read any attribute."""
 
-_STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
+_GLOBAL_OPERATIONS = (
+    "LOAD_GLOBAL",
+    "LOAD_NAME",
+    "LOAD_FROM_DICT_OR_GLOBALS",
+    "STORE_GLOBAL",
+    "DELETE_GLOBAL",
+)
 
 _CONSTRUCTION = (
     "__new__",
@@ -124,12 +130,14 @@ def _names_in(code: types.CodeType) -> Iterator[str]:
             yield from _names_in(constant)
 
 
-def _assigned_globals(code: types.CodeType) -> Iterator[str]:
-    if _STORE_GLOBAL in code.co_code[::2]:
-        yield from (i.argval for i in dis.get_instructions(code) if i.opname == "STORE_GLOBAL")
+def _global_names(code: types.CodeType) -> Iterator[tuple[str, bool]]:
+    """The globals that code reads or writes, and whether it writes; attributes may bear the same names."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _GLOBAL_OPERATIONS:
+            yield instruction.argval, instruction.opname == "STORE_GLOBAL"
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _assigned_globals(constant)
+            yield from _global_names(constant)
 
 
 def _texts_in(code: types.CodeType) -> Iterator[str]:
@@ -139,6 +147,18 @@ def _texts_in(code: types.CodeType) -> Iterator[str]:
             yield constant
         elif isinstance(constant, types.CodeType):
             yield from _texts_in(constant)
+
+
+class Wrapper:
+    """What calls a function, and holds nothing else that a function could decide by.
+
+    Attributes
+    ----------
+    __wrapped__ : callable
+        The function.
+    """
+
+    __wrapped__: Callable[..., Any]
 
 
 class Walk:
@@ -256,6 +276,8 @@ class Walk:
             self._function(value, path)
         elif isinstance(value, types.MethodType):
             self._todo += [(value.__self__, f"{path}.__self__"), (value.__func__, path)]
+        elif isinstance(value, Wrapper):
+            self._todo.append((value.__wrapped__, path))
         elif isinstance(value, functools.partial):
             self._todo += [
                 (value.func, path),
@@ -309,19 +331,18 @@ class Walk:
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             self._compare(f"{path}.{name}", f"function.{name}", getattr(function, name), function=function)
         self._named.update(_names_in(function.__code__), _texts_in(function.__code__))
-        for name in _assigned_globals(function.__code__):
-            if name not in function.__globals__:
-                self.opaque.append(f"{name}, a global that {path} makes")
         self._globals(function, path)
 
     def _globals(self, function: Any, path: str) -> None:
-        names = list(dict.fromkeys(_names_in(function.__code__)))
+        names = list(_names_in(function.__code__))
         own = function.__globals__
-        for name in names:
+        for name, writes in dict.fromkeys(_global_names(function.__code__)):
             if name in own:
                 if isinstance(own[name], types.ModuleType):
                     self._module(own[name], name, names, path)
                 self._item(own, name, f"globals of {function.__module__}")
+            elif writes:
+                self.opaque.append(f"{name}, a global that {path} makes")
 
     def _module(self, module: types.ModuleType, name: str, names: list[str], path: str) -> None:
         if module.__name__ in _UNSTEADY or (module is np and "random" in names) or module is np.random:

@@ -1233,3 +1233,31 @@ def test_a_program_that_says_what_cannot_be():
             rt.tape_tensor(program, place, offset, DTYPES.index("float32"), sizes, (1,))
     with pytest.raises(RuntimeError):  # outside of a call nothing lies there
         rt.tape_tensor(program, 0, 0, DTYPES.index("float32"), (1,), (1,))
+
+
+class Named:
+    def __init__(self):
+        self.stream = 2.0
+
+
+stream = iter(range(3))
+named = Named()
+
+
+def test_a_global_with_the_name_of_an_attribute():
+    def f(x):
+        return x * named.stream
+
+    compiled = fg.compile(f)
+    assert [compiled(fg.ones(1)).item() for _ in range(3)] == [2] * 3
+    assert refused(compiled) == [""]
+    assert next(stream) == 0
+
+
+def test_a_compiled_function_that_names_itself():
+    @fg.compile
+    def step(x):
+        return x * 2 if len(x.shape) else step(x)
+
+    assert [step(fg.ones(1) * k).item() for k in range(4)] == [0, 2, 4, 6]
+    assert replays(step) == [3]
