@@ -46,6 +46,8 @@ class Signature:
         The one that was used last comes first.
     n_recorded, n_eager : int
         How many calls were recorded, and how many not even that.
+    n_in_vain : int
+        How many were recorded since the last one that was replayed.
     refused : str
         Why such calls are not replayed; empty where they are.
     missed : str
@@ -57,9 +59,23 @@ class Signature:
         self.objects = objects
         self.replays: list[Replay] = []
         self.n_recorded = 0
+        self.n_in_vain = 0
         self.n_eager = 0
+        self._n_forgotten = 0
         self.refused = ""
         self.missed = ""
+
+    @property
+    def n_replayed(self) -> int:
+        """How many calls were replayed."""
+        return self._n_forgotten + sum(replay.n_calls for replay in self.replays)
+
+    def add(self, replay: Replay) -> None:
+        """Keep a recording, and forget the one that was not used for longest where there are too many."""
+        self.replays.insert(0, replay)
+        for old in self.replays[MOST_RECORDINGS:]:
+            self._n_forgotten += old.n_calls
+        del self.replays[MOST_RECORDINGS:]
 
     def find(self, given: tuple[Any, ...]) -> tuple[bool, Any]:
         """Replay what fits: whether anything does, and the result."""
@@ -68,6 +84,7 @@ class Signature:
                 continue
             done, result = replay.call(given)
             if done:
+                self.n_in_vain = 0
                 if k:
                     self.replays.insert(0, self.replays.pop(k))
                 return True, result
@@ -204,9 +221,9 @@ class Compiled(Wrapper):
             _recording.depth -= 1
 
     def _record(self, signature: Signature, flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not signature.refused and signature.n_recorded >= MOST_RECORDINGS:
+        if not signature.refused and signature.n_in_vain >= MOST_RECORDINGS:
             signature.refused = (
-                f"no call could be replayed after {MOST_RECORDINGS} recordings: {signature.missed}"
+                f"none of {MOST_RECORDINGS} recordings one after the other was replayed: {signature.missed}"
             )
         if signature.refused:
             signature.n_eager += 1
@@ -229,6 +246,7 @@ class Compiled(Wrapper):
         except CaptureUnderWayError:
             return self._eagerly(args, kwargs, "")
         signature.n_recorded += 1
+        signature.n_in_vain += 1
         try:
             _refuse_changes(flat, args, kwargs)
             replay = Replay(recording, walk)
@@ -242,7 +260,6 @@ class Compiled(Wrapper):
                     f"compile(fullgraph=True): {self.name} cannot be replayed: {error}"
                 ) from None
             return recording.result
-        signature.replays.insert(0, replay)
-        del signature.replays[MOST_RECORDINGS:]
+        signature.add(replay)
         first, replay.first = replay.first, None
         return first

@@ -47,7 +47,7 @@ class SignatureReport(NamedTuple):
         return cls(
             signature.arguments,
             signature.n_recorded,
-            sum(replay.n_calls for replay in replays),
+            signature.n_replayed,
             signature.n_eager,
             signature.refused,
             signature.missed,

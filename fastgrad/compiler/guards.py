@@ -33,6 +33,7 @@ import numpy as np
 from fastgrad.autograd.native_hooks import NativeHook
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import LEAF_HOOKS, LEAF_POST_HOOKS
+from fastgrad.native.contracts.python_types import MODULE_NAMES
 from fastgrad.native.contracts.records import TENSOR
 
 _FLAGS = TENSOR.fields["flags"][0]
@@ -59,10 +60,9 @@ _NEVER_CALLED = frozenset(
 """Attributes of modules and optimizers that neither a call nor a step looks into."""
 
 
-_NAMED_OTHERWISE = frozenset(
-    ("vars", "__dict__", "eval", "exec", "attrgetter", "methodcaller", "__getattribute__")
-)
-"""Where code names one of these, it may read any attribute."""
+_FUNCTIONS_OF_NAMES = frozenset(("vars", "eval", "exec", "attrgetter", "methodcaller"))
+_ATTRIBUTES_OF_NAMES = frozenset(("__dict__", "__getattribute__", "attrgetter", "methodcaller"))
+"""Where code names one of these, the former as a global, it may read any attribute."""
 
 _GLOBAL_OPERATIONS = (
     "LOAD_GLOBAL",
@@ -189,8 +189,9 @@ class Walk:
         self._seen: dict[int, Any] = {}
         self._todo: list[tuple[Any, str]] = []
         self._named: set[str] = set()  # by the code of all functions that were reached
-        self._owners: list[tuple[dict[str, Any], str, set[str]]] = []
+        self._owners: list[tuple[dict[str, Any], str, set[str], frozenset[str]]] = []
         self._classes: dict[type, set[str]] = {}
+        self._reads_by_names = False
         self._made: set[type] = set()  # classes that code may call
 
     def begin(self, value: Any, path: str) -> None:
@@ -207,7 +208,7 @@ class Walk:
 
     def end(self) -> None:
         """Compare the objects of which only what code names was entered."""
-        for own, path, entered in self._owners:
+        for own, path, entered, _ in self._owners:
             self.paths.setdefault(id(own), path)
             self.dicts += [own, len(own)]
             for name, value in own.items():
@@ -216,10 +217,11 @@ class Walk:
 
     def _enter_named(self) -> None:
         """Enter what code names by now of objects and classes that were reached."""
-        everything = not self._named.isdisjoint(_NAMED_OTHERWISE)
-        for own, path, entered in self._owners:
-            for name in list(own) if everything else self._named & own.keys():
-                if name not in entered:
+        everything = self._reads_by_names or not self._named.isdisjoint(_ATTRIBUTES_OF_NAMES)
+        for own, path, entered, of_library in self._owners:
+            for name in list(own):
+                used = everything or name in self._named or name in of_library
+                if used and name not in entered:
                     entered.add(name)
                     if own[name] is ...:
                         self._compare(f"{path}.{name}", f"own[{name!r}]", ..., own=own)
@@ -337,6 +339,7 @@ class Walk:
         names = list(_names_in(function.__code__))
         own = function.__globals__
         for name, writes in dict.fromkeys(_global_names(function.__code__)):
+            self._reads_by_names = self._reads_by_names or name in _FUNCTIONS_OF_NAMES
             if name in own:
                 if isinstance(own[name], types.ModuleType):
                     self._module(own[name], name, names, path)
@@ -376,10 +379,10 @@ class Walk:
     def _instance(self, value: Any, path: str, but: tuple[Any, Any] = (None, None)) -> None:
         own = getattr(value, "__dict__", None)
         if isinstance(own, dict):
-            if all(base is object or not _is_constant(base) for base in type(value).__mro__):
-                self._owners.append((own, path, set()))
-            else:  # the library reads attributes that no other code names
+            if _is_constant(type(value)) or isinstance(value, TensorBase):
                 self._whole(own, path, attributes=True, but=but)
+            else:
+                self._owners.append((own, path, set(), _names_of_library(type(value))))
         for base in type(value).__mro__:
             for name in _slots(base):
                 if hasattr(value, name):
@@ -389,6 +392,23 @@ class Walk:
 
 def _item_path(path: str, key: Any) -> str:
     return f"{path}[{key!r}]" if isinstance(key, SCALARS) else f"{path}[...]"
+
+
+def _names_of_library(kind: type) -> frozenset[str]:
+    """What the code of the library, or other code that is taken for constant, names in classes that one is made of."""
+    bases = [base for base in kind.__mro__ if base is not object and _is_constant(base)]
+    return frozenset().union(MODULE_NAMES if bases else (), *map(_names_in_class, bases))
+
+
+@functools.cache
+def _names_in_class(kind: type) -> frozenset[str]:
+    found: set[str] = set()
+    for value in vars(kind).values():
+        for function in (getattr(value, "__wrapped__", value), getattr(value, "fget", value)):
+            code = getattr(function, "__code__", None)
+            if isinstance(code, types.CodeType):
+                found.update(_names_in(code), _texts_in(code))
+    return frozenset(found)
 
 
 def _slots(base: type) -> tuple[str, ...]:

@@ -1261,3 +1261,59 @@ def test_a_compiled_function_that_names_itself():
 
     assert [step(fg.ones(1) * k).item() for k in range(4)] == [0, 2, 4, 6]
     assert replays(step) == [3]
+
+
+class Noisy(nn.Module):
+    """A module with what nobody looks into, made by what changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.made_by = np.random.default_rng(1).random(3)
+        self.linear = nn.Linear(3, 3)
+        self.scale = 2.0
+
+    def forward(self, x):
+        return self.linear(x) * self.scale
+
+
+noisy = Noisy()
+
+
+def test_a_module_that_holds_an_array():
+    @fg.compile
+    @fg.no_grad()
+    def evaluate(x):
+        noisy.eval()
+        out = noisy(x)
+        noisy.train()
+        return out
+
+    x = fg.randn(2, 3)
+    for k in range(6):
+        noisy.scale = float(k // 3)
+        assert equal(evaluate(x), evaluate.__wrapped__(x))
+    assert refused(evaluate) == [""]
+    assert replays(evaluate) == [4]
+    noisy.linear = nn.Linear(3, 3)
+    assert equal(evaluate(x), evaluate.__wrapped__(x))
+
+
+def test_many_rates_with_replays_between():
+    w = fg.ones(2, requires_grad=True)
+    optimizer = fg.optim.SGD([w], lr=1.0)
+
+    @fg.compile
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    twin = 1.0
+    for k in range(1, 25):
+        optimizer.param_groups[0]["lr"] = 1 / k
+        for _ in range(3):
+            step(fg.ones(2))
+            twin -= 1 / k
+        assert w.tolist() == pytest.approx([twin] * 2, rel=1e-5)
+    assert refused(step) == [""]
+    assert replays(step)[0] >= 40
