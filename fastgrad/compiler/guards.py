@@ -18,9 +18,11 @@ only an extension module knows.
 from __future__ import annotations
 
 import array
+import builtins
 import collections
 import dis
 import functools
+import operator
 import random
 import sys
 import sysconfig
@@ -60,9 +62,10 @@ _NEVER_CALLED = frozenset(
 """Attributes of modules and optimizers that neither a call nor a step looks into."""
 
 
-_FUNCTIONS_OF_NAMES = frozenset(("vars", "eval", "exec", "attrgetter", "methodcaller"))
+_GETTERS = (operator.attrgetter, operator.methodcaller)
+_FUNCTIONS_OF_NAMES = (getattr, hasattr, vars, eval, exec, *_GETTERS)
 _ATTRIBUTES_OF_NAMES = frozenset(("__dict__", "__getattribute__", "attrgetter", "methodcaller"))
-"""Where code names one of these, the former as a global, it may read any attribute."""
+"""Where code uses one of these, the former by themselves, it may read any attribute."""
 
 _GLOBAL_OPERATIONS = (
     "LOAD_GLOBAL",
@@ -278,6 +281,8 @@ class Walk:
             self._function(value, path)
         elif isinstance(value, types.MethodType):
             self._todo += [(value.__self__, f"{path}.__self__"), (value.__func__, path)]
+        elif isinstance(value, _GETTERS):
+            self._reads_by_names = True
         elif isinstance(value, Wrapper):
             self._todo.append((value.__wrapped__, path))
         elif isinstance(value, functools.partial):
@@ -339,7 +344,8 @@ class Walk:
         names = list(_names_in(function.__code__))
         own = function.__globals__
         for name, writes in dict.fromkeys(_global_names(function.__code__)):
-            self._reads_by_names = self._reads_by_names or name in _FUNCTIONS_OF_NAMES
+            if any(own.get(name, vars(builtins).get(name)) is function for function in _FUNCTIONS_OF_NAMES):
+                self._reads_by_names = True
             if name in own:
                 if isinstance(own[name], types.ModuleType):
                     self._module(own[name], name, names, path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import operator
 import threading
 
 import numpy as np
@@ -1317,3 +1318,33 @@ def test_many_rates_with_replays_between():
         assert w.tolist() == pytest.approx([twin] * 2, rel=1e-5)
     assert refused(step) == [""]
     assert replays(step)[0] >= 40
+
+
+get_scale = operator.attrgetter("scale0")
+
+
+@pytest.mark.parametrize("how", ["computed", "getter", "alias"])
+def test_attributes_by_computed_names(how):
+    class Scales(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale0, self.scale1 = 1.0, 2.0
+
+        def forward(self, x):
+            if how == "getter":
+                return x * get_scale(self)
+            if how == "alias":
+                read = alias_of_getattr
+                return x * read(self, "scale" + str(0))
+            return x * sum(getattr(self, f"scale{k}") for k in range(2))
+
+    model = Scales()
+    compiled = fg.compile(model)
+    x = fg.ones(1)
+    for k in range(3):
+        model.scale0 = float(k)
+        for _ in range(2):
+            assert fg.equal(compiled(x), model(x))
+
+
+alias_of_getattr = getattr
