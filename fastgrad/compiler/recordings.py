@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import gc
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -82,8 +83,9 @@ class Recording:
         self.given = [Before.of(t) for t in given]
         self.held = [Before.of(t) for t in held]
         self.tape = Tape(hooks=True)
-        began = False
+        began, collects = False, gc.isenabled()
         try:
+            gc.disable()  # what destructors of garbage launch is no part of the call
             with self.tape:
                 began = True
                 self.result = function()
@@ -91,6 +93,9 @@ class Recording:
             if not began:
                 raise CaptureUnderWayError("another thread records") from None
             raise
+        finally:
+            if collects:
+                gc.enable()
 
     def check(self) -> None:
         """Raise if the call did what a replay does not do.

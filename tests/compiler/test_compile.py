@@ -1348,3 +1348,30 @@ def test_attributes_by_computed_names(how):
 
 
 alias_of_getattr = getattr
+
+
+def test_destructors_of_garbage_are_no_part_of_a_call():
+    table = fg.zeros(1)
+    seen = []
+
+    class Late:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            table.add_(1)
+
+    def f(x):
+        seen.append(gc.isenabled())
+        Late()
+        return [x * k for k in range(2000)][-1]
+
+    assert gc.isenabled()
+    assert fg.compile(f)(fg.ones(1)).item() == 1999
+    assert gc.isenabled()
+    assert seen == [False]
+    gc.collect()
+    assert table.item() == 1
+    with pytest.raises(ValueError, match="stop"):
+        fg.compile(lambda x: [x, int("stop")])(fg.ones(1))
+    assert gc.isenabled()
