@@ -13,8 +13,8 @@ N_DEVICES = 16
 FIRST_GPU, MAX_GPUS = 8, 8
 """The columns of the kernel table for GPUs."""
 N_LAYOUTS = 4
-MAX_KERNELS = 512
-MAX_OPS = 512
+MAX_KERNELS = 1024
+MAX_OPS = 1024
 N_RANDOM_KERNELS = 3  # kernels that fill a tensor from a generator
 WALK_STACK = 512  # words of the stack of a walk along the graph
 FRAME_WORDS = 64  # the longest frame of a kernel
