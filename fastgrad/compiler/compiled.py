@@ -242,7 +242,7 @@ class Compiled(Wrapper):
         known = set(map(id, flat.tensors))
         held = list({id(t): t for t in walk.tensors if id(t) not in known}.values())
         try:
-            recording = Recording(lambda: self._recorded_call(args, kwargs), flat.tensors, held)
+            recording = Recording(lambda: self._recorded_call(args, kwargs), flat.tensors, held, values=True)
         except CaptureUnderWayError:
             return self._eagerly(args, kwargs, "")
         signature.n_recorded += 1

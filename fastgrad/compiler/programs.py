@@ -32,8 +32,9 @@ from fastgrad.native.contracts.records import (
     RESULT_OUT,
     STORAGE,
     TENSOR,
+    VALUE_WORDS,
 )
-from fastgrad.native.host.tape import Tape
+from fastgrad.native.host.tape import Launch, ReadValue, Tape
 
 _STORAGE, _DATA, _DTYPE, _FLAGS = (TENSOR.fields[name][0] for name in ("storage", "data", "dtype", "flags"))
 _LENGTH, _REFS = (STORAGE.fields[name][0] for name in ("nbytes", "refs"))
@@ -121,20 +122,45 @@ class Regions:
             at += LAUNCHED.words
             if launch is None:
                 continue
-            frame = launch.frame
-            for place, name in frame.addresses.items():
-                address = launch.words[place] if place < len(launch.words) else 0
-                if address == 0:
-                    continue
+            for place, address, role in _addresses(launch):
                 k = bisect.bisect_right(bases, address) - 1
                 if k < 0 or not order[k].holds(address):
+                    reader = (
+                        "Python" if isinstance(launch, ReadValue) else f"the kernel {launch.kernel.name!r}"
+                    )
                     raise UnrecordableError(
-                        f"the kernel {launch.kernel.name!r} reads memory of a tensor that is no argument and is not "
+                        f"{reader} reads memory of a tensor that is no argument and is not "
                         "reached from the function, its closure or the globals that it names"
                     )
                 order[k].links.append(at + place)
-                order[k].uses.append((number, frame.roles[name].role))
-            at += len(launch.words)
+                order[k].uses.append((number, role))
+            at += VALUE_WORDS if isinstance(launch, ReadValue) else len(launch.words)
+
+    def refuse_changes_before(self, tape: Tape) -> None:
+        """Raise if a call changes what others see before Python reads a value: a replay that finds another one ends.
+
+        Raises
+        ------
+        UnrecordableError
+        """
+        entries = list(tape.entries())
+        last = max((k for k, e in enumerate(entries) if isinstance(e, ReadValue)), default=-1)
+        if None in entries[: max(last, 0)]:
+            raise UnrecordableError("it reads a value after a hook was called")
+        given = (region.uses for region in self.all if region.kind == REGION_GIVEN)
+        if any(role != READ and number < last for uses in given for number, role in uses):
+            raise UnrecordableError("it reads a value after it changed a tensor from outside")
+
+
+def _addresses(launch: Launch | ReadValue) -> Iterator[tuple[int, int, str]]:
+    """The words of a frame that are addresses: their places, the addresses, and what is done there."""
+    if isinstance(launch, ReadValue):
+        yield 0, launch.address, READ
+        return
+    frame = launch.frame
+    for place, name in frame.addresses.items():
+        if place < len(launch.words) and launch.words[place] != 0:
+            yield place, launch.words[place], frame.roles[name].role
 
 
 class Gradient(NamedTuple):
@@ -250,6 +276,7 @@ class Program:
             if self.regions.all[number].kind == REGION_OWN and number not in self.made:
                 self.made.append(number)
         self.regions.link(self.tape)
+        self.regions.refuse_changes_before(self.tape)
 
     def _result(self, kind: int, tensor: Any, bound: int = 0) -> list[int]:
         number = self.regions.find(tensor)

@@ -28,7 +28,9 @@ from fastgrad.native.host.tape import Tape
 
 _NODE, _DATA = (TENSOR.fields[name][0] for name in ("node", "data"))
 _NODE_FLAGS, _RETAINS, _VARIABLE = (NODE.fields[name][0] for name in ("flags", "retains", "variable"))
-_READS, _PYTHON_CALLS, _PASSES = (TAPE.fields[name][0] for name in ("reads", "python_calls", "passes"))
+_READS, _VALUES, _PYTHON_CALLS, _PASSES = (
+    TAPE.fields[name][0] for name in ("reads", "n_values", "python_calls", "passes")
+)
 
 _REFUSALS = (
     "another number of tensors came",
@@ -39,6 +41,7 @@ _REFUSALS = (
     "shares memory with another one in another way",
     "has a gradient where it had none, none where it had one, or one that lies otherwise",
     "other modes are on",
+    "a value that it reads is another one",
 )
 
 
@@ -67,6 +70,8 @@ class Recording:
         Those that come with each call.
     held : sequence of Tensor
         Those that are always the same.
+    values : bool
+        Whether values may be read, which replays compare.
 
     Attributes
     ----------
@@ -79,10 +84,12 @@ class Recording:
         If another thread captures; the function was not called then.
     """
 
-    def __init__(self, function: Callable[[], Any], given: Sequence[Any], held: Sequence[Any]) -> None:
+    def __init__(
+        self, function: Callable[[], Any], given: Sequence[Any], held: Sequence[Any], values: bool = False
+    ) -> None:
         self.given = [Before.of(t) for t in given]
         self.held = [Before.of(t) for t in held]
-        self.tape = Tape(hooks=True)
+        self.tape = Tape(hooks=True, values=values)
         began, collects = False, gc.isenabled()
         try:
             gc.disable()  # what destructors of garbage launch is no part of the call
@@ -97,6 +104,11 @@ class Recording:
             if collects:
                 gc.enable()
 
+    @property
+    def reads_values(self) -> bool:
+        """Whether Python reads values in the call."""
+        return rt.tape_field(self.tape, _VALUES) > 0
+
     def check(self) -> None:
         """Raise if the call did what a replay does not do.
 
@@ -106,7 +118,7 @@ class Recording:
         """
         if rt.tape_field(self.tape, _READS):
             raise UnrecordableError(
-                "it reads values (item(), bool(), numpy(), sizes that depend on values) or takes over memory of others"
+                "it reads whole tensors (numpy(), tolist(), printing) or takes over memory of others"
             )
         if rt.tape_field(self.tape, _PYTHON_CALLS):
             raise UnrecordableError(
@@ -229,7 +241,7 @@ class Bound:
     def refusal(self, answer: int) -> str:
         """What an int says for which `call` returns it."""
         k, reason = divmod(answer, 16)
-        if reason in (0, 1, 7):
+        if reason in (0, 1, 7, 8):
             return _REFUSALS[reason]
         n = self.n_given
         return f"{f'tensor {k} of the arguments' if k < n else f'tensor {k - n} from outside'} {_REFUSALS[reason]}"

@@ -78,7 +78,7 @@ class Replay:
             self.finished = _first if self._structure is HOLE else self._filled
         if self._is_plain and self._structure is None:
             self.finished = _nothing
-        self.is_quick = not self._draws
+        self.is_quick = not self._draws and not recording.reads_values
         given = tuple(before.tensor for before in recording.given)
         self.first = self._result(given, [*map(rt.where_it_lies, own), *saved])
 

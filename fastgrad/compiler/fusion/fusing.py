@@ -14,7 +14,7 @@ from fastgrad.compiler.fusion.plans import Plan, TooLargeError, plan
 from fastgrad.dtypes import uint8
 from fastgrad.functions.creation import empty
 from fastgrad.native.contracts.frames.fused import FUSED_ROWS
-from fastgrad.native.host.tape import FusedLaunch, Launch, Tape
+from fastgrad.native.host.tape import FusedLaunch, Launch, ReadValue, Tape
 from fastgrad.native.host.threads import get_num_threads
 
 IsWanted = Callable[[int, int], bool]
@@ -90,12 +90,12 @@ class FusedTape:
         self.room = room
 
 
-def fuse(launches: Iterable[Launch | None], is_wanted: IsWanted) -> FusedTape:
+def fuse(launches: Iterable[Launch | ReadValue | None], is_wanted: IsWanted) -> FusedTape:
     """Let launches become one where that changes nothing that is wanted.
 
     Parameters
     ----------
-    launches : iterable of Launch or None
+    launches : iterable of Launch, ReadValue or None
         All that a tape does, as `Tape.entries` gives it.
     is_wanted : callable
         ``is_wanted(address, nbytes)``: whether somebody else reads this memory after a replay, or the next replay does.

@@ -131,7 +131,7 @@ class Grouping:
     def _add(self, entry: Entry) -> None:
         number = entry.number
         group = Group(number, entry)
-        if entry.ranges is None:
+        if entry.is_barrier or entry.ranges is None:
             group.after = set(range(max(self.barrier, 0), number))
             group.before = group.bits - 1
             self.barrier = number

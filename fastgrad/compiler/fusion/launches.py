@@ -33,6 +33,7 @@ from fastgrad.native.contracts.element_types import (
     WIDE,
 )
 from fastgrad.native.contracts.frames import STRIDED
+from fastgrad.native.host.tape import ReadValue
 
 ELEMENTWISE, REDUCTION, COLUMNS, FILL, OTHER, NOTHING = (
     "elementwise",
@@ -78,6 +79,8 @@ class Entry:
         Of `OTHER`, why it cannot be fused.
     ranges : list of Range or None
         Memory that it reads and writes; None where it may be any.
+    is_barrier : bool
+        Whether what stands before and behind it has to stay there.
     out : Operand
     ins : list of Operand
         Of those that can be fused.
@@ -105,9 +108,13 @@ class Entry:
         self.value = (0, 0)
         self.literals: dict[int, int] = {}
         self.is_expensive = False
-        self.name = "a hook"
+        self.name, self.is_barrier = "a hook", launch is None
         if launch is None:
             self.why = "a hook is called"
+            return
+        if isinstance(launch, ReadValue):
+            self.name, self.why, self.is_barrier = "a value", "Python reads a value", True
+            self.ranges = [Range(launch.address, launch.address + launch.nbytes, True, False)]
             return
         self.kernel, self.form, self.words = launch.kernel, launch.layout_class, launch.words
         self.name = self.kernel.name

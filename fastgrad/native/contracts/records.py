@@ -80,7 +80,7 @@ TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
     thread=1, device=1, hooks=1, paused=1, replaying=1, pieces=1, n_pieces=1, cap_pieces=1,
     seeds=N_DEVICES, firsts=N_DEVICES, ends=N_DEVICES, seeds_now=N_DEVICES, firsts_now=N_DEVICES,
-    reads=1, python_calls=1, passes=1, follows=1, program=1, n_program=1,
+    reads=1, values=1, n_values=1, python_calls=1, passes=1, follows=1, program=1, n_program=1,
 )  # fmt: skip
 """`thread`: whose launches it records. `device`: the one whose launches it records without running them; 0 for a tape
 that records all that runs. `hooks`: whether a replay calls hooks again; `paused`: one runs. `replaying`: how many
@@ -115,8 +115,13 @@ each call, the others are always the same) and results follow; in which modes it
 ANY_MODE = -1
 TAPE_HOOKS = 256
 """Added to the number of a device: hooks are called again."""
+TAPE_VALUES = 512
+"""Added to the number of a device: values that Python reads stand on the tape, see Note [Values] in `memory.tapes`."""
 HOOK_CELL = -1
 """In place of a cell on a tape: a hook is called, the one whose number stands there as the work."""
+VALUE_CELL = -2
+"""In place of a cell on a tape: Python read a value of as many bytes as stand there as the work."""
+VALUE_WORDS = 2  # of the frame of such an entry: the address of the value, and its bits
 PIECE = Part("piece", start=1, end=1, device=1, graph=1)
 """Launches of a tape from one byte to another, which become a graph of a device's, or are launched one by one where
 that is the host; the graph is 0 before it was made."""

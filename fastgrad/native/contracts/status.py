@@ -265,6 +265,9 @@ TAPE_EDITION = _reason(
     "code, work and frame (word {word} does not fit)",
     "word",
 )
+OTHER_VALUE = _reason(
+    RuntimeError, "replay(): a value that Python read during the capture is another one by now; record again"
+)
 TAPE_BUSY = _reason(RuntimeError, "a tape cannot be edited while it records or is replayed")
 CAPTURE_COPY = _reason(
     RuntimeError,

@@ -18,7 +18,14 @@ from fastgrad.native.build.loader import ContextBase, rt
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import CAPTURE_SETTING
 from fastgrad.native.contracts.frame import Frame
-from fastgrad.native.contracts.records import FUSED_LAUNCH, HOOK_CELL, LAUNCHED, TAPE_HOOKS
+from fastgrad.native.contracts.records import (
+    FUSED_LAUNCH,
+    HOOK_CELL,
+    LAUNCHED,
+    TAPE_HOOKS,
+    TAPE_VALUES,
+    VALUE_CELL,
+)
 from fastgrad.native.host import devices, hook_calls
 from fastgrad.native.host.hook_calls import HookCall
 
@@ -76,6 +83,18 @@ class Launch(NamedTuple):
         return found
 
 
+class ReadValue(NamedTuple):
+    """A value that Python read: a replay that finds another one there ends.
+
+    Attributes
+    ----------
+    address, nbytes : int
+    """
+
+    address: int
+    nbytes: int
+
+
 class FusedLaunch(NamedTuple):
     """A launch in place of several.
 
@@ -110,6 +129,8 @@ class Tape(ContextBase):
         they work on. By default all that runs is recorded.
     hooks : bool, default False
         Whether a replay calls hooks again.
+    values : bool, default False
+        Whether a replay ends where Python read a value and there is another one now.
 
     Attributes
     ----------
@@ -117,8 +138,8 @@ class Tape(ContextBase):
         The number of kernels that a replay runs.
     """
 
-    def __init__(self, device: int = 0, hooks: bool = False) -> None:
-        self._what = device + TAPE_HOOKS * bool(hooks)
+    def __init__(self, device: int = 0, hooks: bool = False, values: bool = False) -> None:
+        self._what = device + TAPE_HOOKS * bool(hooks) + TAPE_VALUES * bool(values)
         self._calls: list[HookCall] = []
         self._setting = 1 + CAPTURE_SETTING
         self._gives_self = 1
@@ -145,15 +166,18 @@ class Tape(ContextBase):
 
     def __iter__(self) -> Iterator[Launch]:
         """The launches in order."""
-        return (launch for launch in self.entries() if launch is not None)
+        return (launch for launch in self.entries() if isinstance(launch, Launch))
 
-    def entries(self) -> Iterator[Launch | None]:
-        """All that a replay does, in order: launches, and None for each call of a hook."""
+    def entries(self) -> Iterator[Launch | ReadValue | None]:
+        """All that a replay does, in order: launches, values that it compares, and None for each call of a hook."""
         words = iter(rt.tape_words(self))
         for n, cell, work, drew, code, *_ in zip(*[words] * LAUNCHED.words, strict=False):
             frame = tuple(itertools.islice(words, n))
             if cell == HOOK_CELL:
                 yield None
+                continue
+            if cell == VALUE_CELL:
+                yield ReadValue(frame[0], work)
                 continue
             kernel, device, dtype, form = devices.place(cell)
             yield Launch(kernel, devices.name_of(device), DTYPES[dtype], form, work, frame, bool(drew), code)

@@ -34,6 +34,7 @@ from fastgrad.native.contracts.records import (
     RESULT,
     RESULT_NO_GRAD,
     RESULT_OUT,
+    VALUE_CELL,
 )
 from fastgrad.native.contracts.status import OK
 from fastgrad.native.memory.devices import HOST
@@ -148,10 +149,16 @@ def all_links_fit(t, r, k):
             entry = launched(t.words + at)
             end = at + HEAD_BYTES + entry.n_words * 8
         inside = at + HEAD_BYTES <= place and place + 8 <= end and place & 7 == 0
-        if not inside or links[LINK_WORDS * j + 1] != k or launched(t.words + at).cell == HOOK_CELL:
+        entry = launched(t.words + at)
+        if not inside or links[LINK_WORDS * j + 1] != k or entry.cell == HOOK_CELL:
             return False
         address = words(t.words + place)[0]
-        if not r.base <= address <= r.base + r.nbytes:
+        reach = 0
+        if entry.cell == VALUE_CELL:
+            reach = entry.work
+            if place != at + HEAD_BYTES:
+                return False
+        if not r.base <= address <= r.base + r.nbytes - reach:
             return False
     return True
 

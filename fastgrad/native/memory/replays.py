@@ -35,8 +35,16 @@ from fastgrad.native.contracts.records import (
     GRAPH_STALE,
     HOOK_CELL,
     PIECE,
+    VALUE_CELL,
 )
-from fastgrad.native.contracts.status import NATIVE_HOOK_RAISED, OK, RAISED, REPLAY_PROBABILITY, REPLAY_RANGE
+from fastgrad.native.contracts.status import (
+    NATIVE_HOOK_RAISED,
+    OK,
+    OTHER_VALUE,
+    RAISED,
+    REPLAY_PROBABILITY,
+    REPLAY_RANGE,
+)
 from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.devices import (
     HOST,
@@ -59,7 +67,7 @@ from fastgrad.native.memory.launches import (
 )
 from fastgrad.native.memory.parts import CELLS, device_of
 from fastgrad.native.memory.profiles import begin_event, end_event
-from fastgrad.native.memory.tapes import HEAD_BYTES, bytes_of, generator_words, launched, note
+from fastgrad.native.memory.tapes import HEAD_BYTES, bytes_of, generator_words, launched, note, value_bits
 
 piece = caster(PIECE)
 PIECE_WORDS = PIECE.words
@@ -90,7 +98,7 @@ def add_piece(t, at, device):
 @native
 def device_of_piece(entry, frame):
     """The device whose graph a launch may be part of, the host's number if it is to be launched alone."""
-    if entry.cell == HOOK_CELL:
+    if entry.cell < 0:
         return HOST
     device = device_of(entry.cell)
     return HOST if not makes_graphs(device) or has_to_wait(entry.cell, frame) else device
@@ -249,6 +257,16 @@ def draw_again(t):
                 words(state)[1] += t.ends[k] - t.firsts[k]
 
 
+@native_once
+def give_back_numbers(t):
+    """Let the generators stand where they stood before a replay that came to nothing."""
+    for k in range(N_DEVICES if t.follows == 0 else 0):
+        if t.ends[k] > t.firsts[k]:
+            state = generator_words(k)
+            if state != 0 and words(state)[0] == t.seeds_now[k]:
+                words(state)[1] = t.firsts_now[k]
+
+
 @native
 def draws_anew(t, entry, frame):
     """Which word of a frame is a seed, counted from one, if a replay draws other numbers; else 0."""
@@ -297,6 +315,9 @@ def launch_again(o, t, entry, frame):
     """Run a launch of a tape; OK or a failure."""
     if entry.cell == HOOK_CELL:
         return call_again(o, entry.work)
+    if entry.cell == VALUE_CELL:
+        same = value_bits(words(frame)[0], entry.work) == words(frame)[1]
+        return OK if same else fail(OTHER_VALUE)
     rt = runtime()
     cell = entry.cell
     place = rt.reports[cell // CELLS]

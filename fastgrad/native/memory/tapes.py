@@ -11,6 +11,11 @@ default generators stood when the capture began, and how far they came. A replay
 stand by then, and moves the offsets of its launches by as much; for those of a graph the device does so. A capture that
 ran nothing gives its blocks back.
 
+Note [Values]: a value that Python reads while a tape records is what Python may decide by. A tape that is asked for it
+(`record.values`) has an entry there, with the address of the value and its bits. A replay that finds another value ends
+at this place, and says so: what Python would do then is not on the tape. Who replays it knows that nothing was changed
+by then that others see.
+
 Note [Codes]: a fused launch runs code of its own. Its cell is that of the row `fused` of the kernel table, or
 `fused_rows`, which declare the frame and how it is divided; nothing stands there. The codes have numbers, from one on,
 and their addresses stand in the runtime's record.
@@ -23,8 +28,11 @@ replaced, and none is made up but those whose frame the runtime knows.
 
 from __future__ import annotations
 
+from numba import types
+
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
+    address_of,
     advance,
     caster,
     memcpy,
@@ -33,8 +41,10 @@ from fastgrad.native.base.intrinsics import (
     native_once,
     nth,
     runtime,
+    stack_small,
     storage,
     tape,
+    u8s,
     words,
 )
 from fastgrad.native.base.pyapi import py_bytearray_text
@@ -51,6 +61,9 @@ from fastgrad.native.contracts.records import (
     REGION_GIVEN,
     TAPE_HOOKS,
     TAPE_KIND,
+    TAPE_VALUES,
+    VALUE_CELL,
+    VALUE_WORDS,
 )
 from fastgrad.native.contracts.status import OK, TAPE_BUSY, TAPE_EDITION
 from fastgrad.native.memory.buffers import allocate, deallocate, grow, room
@@ -107,6 +120,34 @@ def note_read():
         tape(runtime().tape).reads += 1
 
 
+@native_once
+def note_value(address, nbytes):
+    """A number of the host's goes to Python, of 8 bytes or less: note so if the calling thread records. A status."""
+    if not recording():
+        return OK
+    t = tape(runtime().tape)
+    if t.values == 0:
+        t.reads += 1
+        return OK
+    frame = words(stack_small())
+    frame[0] = address
+    frame[1] = value_bits(address, nbytes)
+    status = append_entry(VALUE_CELL, address_of(frame), VALUE_WORDS, nbytes, 0, 0)
+    if not failed(status):
+        t.n_launches -= 1
+        t.n_values += 1
+    return status
+
+
+@native
+def value_bits(address, nbytes):
+    """The bits of a value of 8 bytes or less."""
+    bits = 0
+    for k in range(nbytes):
+        bits |= types.int64(u8s(address)[k]) << (8 * k)
+    return bits
+
+
 @native
 def note_pass():
     """A backward pass begins: note so if the calling thread records."""
@@ -133,7 +174,7 @@ def begin_tape(what):
     """Begin to record the launches of this thread: the new tape, zero if one records already, or NO_MEMORY.
 
     `what`: the number of a device; if that is not the host, its launches alone are recorded, and do not run. With
-    `TAPE_HOOKS` hooks are called again.
+    `TAPE_HOOKS` hooks are called again, with `TAPE_VALUES` values that Python reads are compared.
     """
     rt = runtime()
     if rt.tape != 0:
@@ -144,6 +185,7 @@ def begin_tape(what):
         t.thread = rt.thread
         t.device = what & (TAPE_HOOKS - 1)
         t.hooks = what & TAPE_HOOKS
+        t.values = what & TAPE_VALUES
         for k in range(N_DEVICES):
             state = generator_words(k)
             if state != 0:
@@ -386,7 +428,7 @@ def write_edition(t, edition, n, places, target):
             source = t.words + words(places)[edition[k]]
             memcpy(target, source, bytes_of(launched(source)))
             k += 1
-        launches += launched(target).cell != HOOK_CELL
+        launches += launched(target).cell >= 0
         target += bytes_of(launched(target))
     return launches
 

@@ -63,7 +63,7 @@ from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.promotion import is_half
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
-from fastgrad.native.memory.tapes import note_read, recording
+from fastgrad.native.memory.tapes import note_read, note_value, recording
 from fastgrad.native.objects.handles import type_of, wrap
 from fastgrad.native.python import entries
 from fastgrad.native.python.recorder import unplanned
@@ -104,7 +104,6 @@ def item(h):
     """The only element of a tensor as a Python number, or a failure."""
     enter()
     unplanned()
-    note_read()
     t = tensor(h)
     if t.numel != 1:
         return fail(NOT_ONE_ELEMENT, t.numel)
@@ -123,7 +122,9 @@ def only_element(h):
     """The element of a tensor that has one, of a dtype that Python computes with; or a failure."""
     t = tensor(h)
     if t.device == HOST:
-        return element_object(t.dtype, t.data)
+        status = note_value(t.data, itemsize(t.dtype))
+        return status if failed(status) else element_object(t.dtype, t.data)
+    note_read()
     staged = on_host(t.data, t.device, itemsize(t.dtype))
     if failed(staged):
         return staged

@@ -52,7 +52,7 @@ from fastgrad.native.contracts.records import (
     RESULT_NO_GRAD,
     RESULT_OUT,
 )
-from fastgrad.native.contracts.status import INTERNAL, OK, TAPE_EDITION
+from fastgrad.native.contracts.status import INTERNAL, OK, OTHER_VALUE, TAPE_EDITION
 from fastgrad.native.memory.bindings import (
     REGION_BYTES,
     bound_of,
@@ -69,7 +69,7 @@ from fastgrad.native.memory.bindings import (
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drain, drop, release_storage, retain
-from fastgrad.native.memory.replays import drop_graphs, replay
+from fastgrad.native.memory.replays import drop_graphs, give_back_numbers, replay
 from fastgrad.native.memory.tapes import MADE, PROGRAM_BYTES, drop_kept, edit, program, recording
 from fastgrad.native.objects.handles import object_handle, type_of, wrap
 from fastgrad.native.tensors.tensors import (
@@ -88,9 +88,10 @@ COMPARED = (
 """Flags of a tensor that what a call does may depend on."""
 
 # Why a call was refused; what is wrong with which tensor is 16 times its number plus one of these.
-ANOTHER_NUMBER, IN_USE, NOT_A_TENSOR, OTHER_FLAGS, OTHER_LAYOUT, OTHER_MEMORY, OTHER_GRADIENT, OTHER_MODE = (
-    range(8)
-)
+(
+    ANOTHER_NUMBER, IN_USE, NOT_A_TENSOR, OTHER_FLAGS, OTHER_LAYOUT, OTHER_MEMORY, OTHER_GRADIENT, OTHER_MODE,
+    ANOTHER_VALUE,
+) = range(9)  # fmt: skip
 
 
 # --- what Python sees of a tape --------------------------------------------------------------------------------
@@ -452,7 +453,8 @@ def prepare(t, given, objects):
     p = program(t.program)
     for k in range(p.n_results):
         x = result_of(t, k)
-        if x.kind != RESULT_OUT and laid(address_of(bound_of(t, x.bound).grad_lies)).region < 0:
+        replaced = x.kind != RESULT_OUT and laid(address_of(bound_of(t, x.bound).grad_lies)).region < 0
+        if replaced and t.n_values == 0:  # else the replay may come to nothing
             set_gradient(bound_object(t, x.bound, given, objects), 0)
     for k in range(p.n_regions):
         r = region_of(t, k)
@@ -548,7 +550,11 @@ def call_tape(o, given, objects):
     status = prepare(t, given, objects)
     if not failed(status):
         status = replay(o, handle)
-    answer = results_of(t, given, objects) if not failed(status) else status
+    if status == OTHER_VALUE:
+        give_back_numbers(t)
+        answer = py_integer(ANOTHER_VALUE)
+    else:
+        answer = results_of(t, given, objects) if not failed(status) else status
     forget_given(t)
     t.replaying -= 1
     drain()

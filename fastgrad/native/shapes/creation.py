@@ -30,7 +30,7 @@ from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
-from fastgrad.native.memory.tapes import note_read
+from fastgrad.native.memory.tapes import note_read, note_value
 from fastgrad.native.objects.handles import type_of
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.elements import on_host
@@ -145,9 +145,10 @@ def created(op, kind, attrs):
 def word_in(h):
     """The int64 that a tensor holds, no less than zero, or a failure."""
     t = tensor(h)
-    note_read()
     if t.device == HOST:
-        return words(t.data)[0]
+        status = note_value(t.data, WORD_BYTES)
+        return status if failed(status) else words(t.data)[0]
+    note_read()
     staged = on_host(t.data, t.device, WORD_BYTES)
     if failed(staged):
         return staged
