@@ -140,7 +140,7 @@ RUN_BENCHMARKS = """
 import inspect, json
 from benchmarks import bench_core, bench_modules, bench_ops, bench_optim
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
-from fastgrad.native.build.loader import runtime_get
+from fastgrad.native.build.loader import KERNEL_TABLE
 from fastgrad.ops.kernel_table import KERNELS
 
 for module in (bench_core, bench_modules, bench_ops, bench_optim):
@@ -150,7 +150,7 @@ for module in (bench_core, bench_modules, bench_ops, bench_optim):
                 cls().setup(*([] if param is None else [param]))
 
 cells = N_DEVICES * N_DTYPES * N_LAYOUTS
-idle = [k.name for k in KERNELS if not any(runtime_get("kernels", k.id * cells + i) for i in range(cells))]
+idle = [k.name for k in KERNELS if not any(KERNEL_TABLE[k.id * cells + i] for i in range(cells))]
 print(json.dumps([bench_ops.Forward.params, bench_ops.Gradients.params, idle]))
 """
 

@@ -15,7 +15,7 @@ import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad.kernels import compile as compile_module
 from fastgrad.kernels.compile import compile_kernel
-from fastgrad.native.build.loader import runtime_get, runtime_set
+from fastgrad.native.build.loader import KERNEL_TABLE
 from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.host import devices
 from fastgrad.ops.kernel_table import KERNELS
@@ -50,14 +50,14 @@ class Cells:
     def empty(self) -> None:
         """Let every kernel be asked for that has been found so far."""
         for cell in self.filled:
-            runtime_set("kernels", 0, cell)
+            KERNEL_TABLE[cell] = 0
         self.filled.clear()
         self.asked = 0
 
     def fill(self) -> None:
         """Put everything back."""
         for cell, address in self.addresses.items():
-            runtime_set("kernels", address, cell)
+            KERNEL_TABLE[cell] = address
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def cells(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cells]:
     for kernel in KERNELS:
         for dtype, form in kernel.cells():
             cell = (kernel.id * N_DEVICES * N_DTYPES + dtype) * N_LAYOUTS + form
-            address = runtime_get("kernels", cell)
+            address = KERNEL_TABLE[cell]
             if address:
                 found.addresses[cell] = address
                 found.filled.add(cell)
@@ -173,7 +173,7 @@ def test_a_signal_at_any_moment_of_a_first_call():
         import random, signal, sys
         sys.path.insert(0, "tests")
         import fastgrad as fg
-        from fastgrad.native.build.loader import runtime_get, runtime_set
+        from fastgrad.native.build.loader import KERNEL_TABLE
         from fastgrad.native.host import devices
         from fastgrad.ops.kernel_table import KERNELS
         from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
@@ -190,7 +190,7 @@ def test_a_signal_at_any_moment_of_a_first_call():
         devices._resolvers[0] = again
         def empty():
             for kernel, dtype, form in known:
-                runtime_set("kernels", 0, (kernel * N_DEVICES * N_DTYPES + dtype) * N_LAYOUTS + form)
+                KERNEL_TABLE[(kernel * N_DEVICES * N_DTYPES + dtype) * N_LAYOUTS + form] = 0
         def work():
             y = fg.exp(-x) * x + 2
             return y.sum().item()

@@ -8,7 +8,7 @@ import fastgrad as fg
 from fastgrad import flags, warm
 from fastgrad.kernels.compile import unit_name
 from fastgrad.native.build import cache, notices
-from fastgrad.native.build.loader import runtime_get
+from fastgrad.native.build.loader import KERNEL_TABLE
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
@@ -110,7 +110,7 @@ def test_the_table_holds_declared_cells_alone():
     found = set()
     for kernel in KERNELS:
         for rest in range(N_DTYPES * N_LAYOUTS):
-            if runtime_get("kernels", kernel.id * N_DEVICES * N_DTYPES * N_LAYOUTS + rest):
+            if KERNEL_TABLE[kernel.id * N_DEVICES * N_DTYPES * N_LAYOUTS + rest]:
                 found.add((kernel.id, *divmod(rest, N_LAYOUTS)))
     assert (ROWS["exp"].id, FLOAT32, INPLACE) in found
     assert found <= {(kernel.id, *cell) for kernel in KERNELS for cell in kernel.cells()}

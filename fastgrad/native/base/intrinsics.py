@@ -187,6 +187,12 @@ def runtime() -> Any:
 
 
 @native_inline
+def kernel_table() -> Any:
+    """The addresses of kernels, by their cells."""
+    return words(_runtime(_runtime_address()).kernels)
+
+
+@native_inline
 def runtime_address() -> int:
     """The address of that record."""
     return _runtime_address()

@@ -9,7 +9,6 @@ write is not used, and where nothing can be kept, code is compiled for the proce
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.machinery
 import importlib.util
 import os
@@ -25,6 +24,7 @@ import numpy as np
 
 from fastgrad import flags
 from fastgrad.native.build import notices, processors, sealed
+from fastgrad.native.build.digests import blake2b
 
 # --- names -----------------------------------------------------------------------------------------------------
 
@@ -55,12 +55,12 @@ def environment_key() -> str:
         _numba_version(), llvmlite.__version__, np.__version__,
         llvm.get_default_triple(), *processors.host(),
     )  # fmt: skip
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
+    return blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
 
 
 def hash_texts(*texts: str | bytes) -> str:
     """A short hash of sources."""
-    digest = hashlib.blake2b(digest_size=12)
+    digest = blake2b(digest_size=12)
     for text in texts:
         digest.update(text.encode() if isinstance(text, str) else text)
         digest.update(b"\0")

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
+import numpy as np
 
 from fastgrad import flags
 from fastgrad.native.build import cache
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.entry_table import ENTRIES
+from fastgrad.native.contracts.limits import MAX_KERNELS, N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.python_types import HELD, METH_FASTCALL, SLOTS, TYPES, ObjectType
 from fastgrad.native.contracts.records import RUNTIME
 
@@ -272,6 +274,9 @@ def runtime_set_object(field: str, value: object, index: int = 0) -> None:
     rt.set_object(RUNTIME.fields[field][0] + index, value)
 
 
+KERNEL_TABLE = np.zeros(MAX_KERNELS * N_DEVICES * N_DTYPES * N_LAYOUTS, np.int64)
+"""The addresses of kernels, by their cells."""
+runtime_set("kernels", KERNEL_TABLE.ctypes.data)
 runtime_set_object("context_base", ContextBase)
 runtime_set_object("module_base", ModuleBase)
 runtime_set_object("planned_type", Planned)

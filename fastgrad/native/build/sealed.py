@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import io
 import os
 import stat
@@ -26,6 +25,8 @@ import time
 import weakref
 from pathlib import Path
 from types import TracebackType
+
+from fastgrad.native.build.digests import blake2b
 
 FORMAT = 1
 """Counts changes of the header; part of the folder's name."""
@@ -54,7 +55,7 @@ def need_private(status: os.stat_result) -> None:
 
 
 def _digest(lengths: bytes, key: bytes, code: bytes) -> bytes:
-    digest = hashlib.blake2b(lengths, digest_size=32)
+    digest = blake2b(lengths, digest_size=32)
     digest.update(key)
     digest.update(code)
     return digest.digest()

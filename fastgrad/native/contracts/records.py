@@ -20,7 +20,6 @@ from fastgrad.native.contracts.limits import (
     N_BINS,
     N_CODES,
     N_DEVICES,
-    N_DTYPES,
     N_LAYOUTS,
     N_RANDOM_KERNELS,
     RULES,
@@ -210,18 +209,19 @@ RUNTIME = Record(
     bins=N_BINS,
     node_classes=MAX_OPS,
     ops=MAX_OPS * OPINFO.words,
-    kernels=MAX_KERNELS * N_DEVICES * N_DTYPES * N_LAYOUTS,
+    kernels=1,
     addresses=MAX_KERNELS * N_LAYOUTS, reaches=MAX_KERNELS * N_LAYOUTS * MAX_REACHES,
     reports=MAX_KERNELS, draws=MAX_KERNELS, devices=N_DEVICES * DEVICE.words,
 )  # fmt: skip
-"""`addresses`: which words of the frame of a kernel in a layout class are addresses, a bit for each. `reaches`: how
-far these reach, see `contracts.frame`. `splits`: how its launches may be divided, as a place in
-`split_words` counted from one; 0 if they may not. `reports`: which word of a kernel's frame is the address of its
-report; 0 if it reports nothing. `draws`: which word is the seed of random numbers, counted from one; the offset
-follows. `entered`: the thread that runs, zero while there is a profile; `watched`: who wants to know of launches;
-`noting`: whether hooks are measured, other than for a profile; `counting`: whether allocations are limited or counted:
-see Note [Profiles] in `memory.profiles`. `kernel_ended`, `kernel_parts`: when a large kernel ended, and in how
-many parts it ran."""
+"""`kernels`: the address of the kernel table, a word for each kernel, device, dtype and layout class; it lies apart, as
+zeros that nobody reads cost no memory there. `addresses`: which words of the frame of a kernel in a layout class are
+addresses, a bit for each. `reaches`: how far these reach, see `contracts.frame`. `splits`: how its launches may be
+divided, as a place in `split_words` counted from one; 0 if they may not. `reports`: which word of a kernel's frame
+is the address of its report; 0 if it reports nothing. `draws`: which word is the seed of random numbers, counted
+from one; the offset follows. `entered`: the thread that runs, zero while there is a profile; `watched`: who wants to
+know of launches; `noting`: whether hooks are measured, other than for a profile; `counting`: whether allocations are
+limited or counted: see Note [Profiles] in `memory.profiles`. `kernel_ended`, `kernel_parts`: when a large kernel
+ended, and in how many parts it ran."""
 assert SLOT.words == SLOT_WORDS
 RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fastgrad.native.build.loader import rt, runtime_set, runtime_set_object
+from fastgrad.native.build.loader import KERNEL_TABLE, rt, runtime_set, runtime_set_object
 from fastgrad.native.contracts.limits import MAX_KERNELS, N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.records import DEVICE
 
@@ -160,8 +160,7 @@ def register_device(
         count = N_DTYPES * N_LAYOUTS
         for kernel in range(MAX_KERNELS):
             first = (kernel * N_DEVICES + index) * count
-            for cell in range(first, first + count):
-                runtime_set("kernels", 0, cell)
+            KERNEL_TABLE[first : first + count] = 0
     if not number:
         NAMES[name] = index
     _counts[name] = None if number is None else number + 1

@@ -10,6 +10,7 @@ from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     call_kernel,
+    kernel_table,
     native,
     native_inline,
     native_once,
@@ -133,7 +134,7 @@ def resolve(cell):
         return RAISED
     if address == 0:
         return fail(NO_KERNEL, cell)
-    runtime().kernels[cell] = address
+    kernel_table()[cell] = address
     return address
 
 
@@ -145,7 +146,7 @@ def find_kernel(kernel, device, dtype, layout_class):
     whoever has written a frame puts it onto the list of flights before this call, until the launch is over.
     """
     cell = cell_of(kernel, device, dtype, layout_class)
-    address = runtime().kernels[cell]
+    address = kernel_table()[cell]
     return address if address != 0 else resolve(cell)
 
 
@@ -291,7 +292,7 @@ def launch(kernel, device, dtype, layout_class, frame, n_words, work):
     So it is also the one that a capture records.
     """
     cell = cell_of(kernel, device, dtype, layout_class)
-    address = runtime().kernels[cell]
+    address = kernel_table()[cell]
     if runtime().watched != 0:
         return launch_watched(address, cell, device, frame, n_words, work)
     if address != 0:
@@ -359,7 +360,7 @@ def launch_peer_copy(out, out_device, source, device, nbytes):
 def launch_noted(kernel, device, dtype, frame, n_words, work, note):
     """Launch a kernel with the `NOTE` at an address on a device that looks for reports itself; a status."""
     cell = cell_of(kernel, device, dtype, FLAT)
-    address = runtime().kernels[cell]
+    address = kernel_table()[cell]
     if address == 0:
         place = depart(frame, n_words)
         address = resolve(cell)

@@ -16,6 +16,7 @@ from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     caster,
+    kernel_table,
     native,
     native_inline,
     native_once,
@@ -188,7 +189,7 @@ def make_graph(t, p):
         if DEBUG and t.device == HOST:
             status = check_frame(entry.cell, frame, entry.n_words)
         if status == OK:
-            kernel, draws = runtime().kernels[entry.cell], draws_anew(t, entry, frame)
+            kernel, draws = kernel_table()[entry.cell], draws_anew(t, entry, frame)
             answer = add_to_graph(p.device, kernel, frame, entry.n_words, note_of(entry, room), draws)
         at += bytes_of(entry)
     made = end_graph(p.device)
@@ -307,7 +308,7 @@ def call_again(o, number):
 @native
 def code_of(entry):
     """The address of what a launch of a tape runs."""
-    return runtime().codes[entry.code] if entry.code != 0 else runtime().kernels[entry.cell]
+    return runtime().codes[entry.code] if entry.code != 0 else kernel_table()[entry.cell]
 
 
 @native
@@ -333,7 +334,7 @@ def launch_again(o, t, entry, frame):
                 return status
         rt.launches += 1
         noted = note_of(entry, stack_small())
-        return status_of(device, launch_on(device, rt.kernels[cell], frame, entry.n_words, noted))
+        return status_of(device, launch_on(device, kernel_table()[cell], frame, entry.n_words, noted))
     if place == 0 or device != HOST:
         if rt.profile != 0:
             status = run_noted(code_of(entry), cell, device, frame, entry.n_words, entry.work)
@@ -344,7 +345,7 @@ def launch_again(o, t, entry, frame):
         return status if failed(status) or device == HOST else read_report(cell, frame)
     report = frames.report(words(frame)[place])
     report.kind = FINE
-    status = run_noted(rt.kernels[cell], cell, device, frame, entry.n_words, entry.work)
+    status = run_noted(kernel_table()[cell], cell, device, frame, entry.n_words, entry.work)
     return status if failed(status) else what_it_says(report)
 
 
