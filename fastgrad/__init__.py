@@ -10,6 +10,7 @@ tensor([2., 4.])
 """
 
 from importlib import import_module as _import_module
+from math import e, inf, nan, pi
 from typing import Any as _Any
 
 from fastgrad._version import __version__
@@ -17,12 +18,14 @@ from fastgrad import ops
 from fastgrad.dtypes import (
     bfloat16,
     bool_ as bool,
+    can_cast,
     dtype,
     finfo,
     float16,
     float32,
     float64,
     get_default_dtype,
+    iinfo,
     int32,
     int64,
     promote_types,
@@ -87,6 +90,7 @@ from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_ma
 from fastgrad.warm import warmup
 
 
+newaxis = None
 half = float16
 float = float32
 double = float64
@@ -124,7 +128,9 @@ __all__ = [
     "default_generator",
     "device",
     "double",
+    "can_cast",
     "dtype",
+    "e",
     "enable_grad",
     "finfo",
     "float",
@@ -153,6 +159,8 @@ __all__ = [
     "is_inference",
     "is_inference_mode_enabled",
     "is_tensor",
+    "iinfo",
+    "inf",
     "linalg",
     "load",
     "memory_format",
@@ -160,10 +168,13 @@ __all__ = [
     "profiler",
     "long",
     "manual_seed",
+    "nan",
+    "newaxis",
     "nn",
     "no_grad",
     "ops",
     "optim",
+    "pi",
     "promote_types",
     "save",
     "seed",
@@ -175,6 +186,7 @@ __all__ = [
     "set_num_threads",
     "set_printoptions",
     "set_rng_state",
+    "testing",
     "uint8",
     "utils",
     "version",
@@ -185,6 +197,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    if name == "viz":  # few programs draw pictures
-        return _import_module("fastgrad.viz")
+    if name in ("testing", "viz"):  # few programs draw pictures, or test
+        return _import_module(f"fastgrad.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -144,6 +144,23 @@ def promote_types(type1: object, type2: object) -> dtype:
     return ALL[high]
 
 
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether elements of a dtype may be stored as another one in place: no fractions as integers, no numbers as bools.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.can_cast(fg.float64, fg.float32), fg.can_cast(fg.float32, fg.int64)
+    (True, False)
+    """
+    for name, given in (("from_", from_), ("to", to)):
+        if not isinstance(given, dtype):
+            raise TypeError(f"can_cast(): argument '{name}' must be a dtype, not {type(given).__name__}")
+    if from_ in FLOATING:
+        return to in FLOATING
+    return from_ is bool_ or to is not bool_
+
+
 def get_default_dtype() -> dtype:
     """The dtype of tensors made from Python floats: float32 unless `set_default_dtype` changed it."""
     from fastgrad.native.build.loader import runtime_get
@@ -239,6 +256,63 @@ class finfo:  # noqa: N801 - the name that PyTorch's users write
             f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
             f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
         )
+
+
+class iinfo:  # noqa: N801 - the name that PyTorch's users write
+    """What an integer dtype can hold.
+
+    Parameters
+    ----------
+    type : dtype
+
+    Attributes
+    ----------
+    bits : int
+    max, min : int
+        The largest and the smallest number.
+    dtype : str
+        The name of the dtype.
+
+    Raises
+    ------
+    TypeError
+        If `type` is no integer dtype.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.iinfo(fg.int32).max
+    2147483647
+    """
+
+    __slots__ = ("bits", "dtype", "max", "min")
+    bits: int
+    dtype: str
+    max: int
+    min: int
+
+    def __init__(self, type: object) -> None:  # noqa: A002 - as PyTorch calls it
+        if not isinstance(type, dtype):
+            raise TypeError(f"iinfo(): argument 'type' must be a dtype, not {type!r}")
+        if type in FLOATING or type is bool_:
+            raise TypeError(
+                f"fastgrad.iinfo() requires an integer input type, but got {type}"
+                + ("; use fastgrad.finfo to handle it" if type in FLOATING else "")
+            )
+        self.bits = 8 * type.itemsize
+        signed = not type.name.startswith("u")
+        self.max = (1 << (self.bits - signed)) - 1
+        self.min = -self.max - 1 if signed else 0
+        self.dtype = type.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
 # Bits of the mantissa, the exponent of the smallest normal number, decimal digits.

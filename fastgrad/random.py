@@ -9,11 +9,13 @@ otherwise the rest of the first fill's last block is lost.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import operator
 import os
 import struct
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fastgrad.dtypes import FLOATING, finfo
@@ -258,6 +260,59 @@ _RANGES = {
     FLOAT16: (-(1 << 11), (1 << 11) + 1), BFLOAT16: (-(1 << 8), (1 << 8) + 1),
     FLOAT32: (-(1 << 24), (1 << 24) + 1), FLOAT64: (-(1 << 53), (1 << 53) + 1),
 }  # fmt: skip
+
+
+@contextlib.contextmanager
+def fork_rng(
+    devices: Iterable[Any] | None = None, enabled: bool = True, device_type: str = "cuda"
+) -> Iterator[None]:
+    """A block after which the default generators stand where they stood before.
+
+    Parameters
+    ----------
+    devices : iterable of device or int, optional
+        GPUs whose generators are put back as well; by default all that are in use.
+    enabled : bool, default True
+        Whether the block does anything.
+    device_type : str, default "cuda"
+        Of which type numbers among `devices` are.
+
+    Raises
+    ------
+    RuntimeError
+        If a device is none of `device_type`.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> _ = fg.manual_seed(1)
+    >>> with fg.random.fork_rng():
+    ...     a = fg.rand(1)
+    >>> fg.equal(a, fg.rand(1))
+    True
+    """
+    if not enabled:
+        yield
+        return
+    before = [(generator, generator.get_state()) for generator in _forked(devices, device_type)]
+    try:
+        yield
+    finally:
+        for generator, state in before:
+            generator.set_state(state)
+
+
+def _forked(given: Iterable[Any] | None, device_type: str) -> list[Generator]:
+    """The host's default generator and those of GPUs: of those that are given, or of all in use."""
+    if given is None:
+        return [default_generator, *_generators.values()]
+    found = [default_generator]
+    for where in given:
+        place = as_device(f"{device_type}:{where}" if isinstance(where, int) else where)
+        if place.type != device_type:
+            raise RuntimeError(f"fork_rng(): {place} is no device of type {device_type!r}")
+        found.append(generator_of(place.code))
+    return found
 
 
 def integer_range(tensor: Any) -> tuple[int, int]:

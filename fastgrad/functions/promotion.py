@@ -6,6 +6,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.dtypes import dtype as DType  # noqa: N812
+from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase
 
@@ -51,3 +52,31 @@ def _ranked(position: int, value: Any) -> tuple[int, DType]:
 
 def _category(d: DType) -> int:
     return 3 if d.is_complex else 2 if d.is_floating_point else int(d is not dtypes.bool_)
+
+
+@public(method=False)
+def is_floating_point(input: Any) -> bool:
+    """Whether the dtype of a tensor is a floating-point one."""
+    return need_tensor("is_floating_point", input).dtype.is_floating_point  # type: ignore[no-any-return]
+
+
+@public(method=False)
+def is_complex(input: Any) -> bool:
+    """Whether the dtype of a tensor is a complex one: none is."""
+    need_tensor("is_complex", input)
+    return False
+
+
+@public()
+def is_nonzero(input: Any) -> bool:
+    """Whether the only element of a tensor is not zero.
+
+    Raises
+    ------
+    RuntimeError
+        If it has more than one element, or none.
+    """
+    if need_tensor("is_nonzero", input).numel() != 1:
+        count = "no values" if input.numel() == 0 else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {count} is ambiguous")
+    return bool(input)
