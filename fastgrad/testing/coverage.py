@@ -1,0 +1,314 @@
+"""How much of PyTorch's own table of ops, and of its names, works here: ``python -m fastgrad.testing.coverage``.
+
+Needs PyTorch (and expecttest, which its table imports). Each op of the table runs on its samples, here and there:
+values, and gradients where the op has them. An op is complete if all its samples agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import fastgrad as fg
+from fastgrad.functions.creation import tensor
+from fastgrad.testing.comparison import assert_close
+
+MOST_SAMPLES = 24
+"""Of an op: of more, as many are taken, evenly."""
+_SPACES = (
+    "",
+    "Tensor",
+    "nn",
+    "nn.functional",
+    "linalg",
+    "special",
+    "fft",
+    "optim",
+    "nn.init",
+    "nn.utils",
+    "autograd",
+)
+_LEFT_OUT = ("_", "torch.ops", "jiterator", "sparse.", "to_sparse", "masked.")
+_REFLECTED = "__"
+
+
+class Outcome(NamedTuple):
+    """What became of an op.
+
+    Attributes
+    ----------
+    name : str
+        That of the table, with its variant.
+    exists : bool
+    samples, right : int
+        How many samples ran in PyTorch, and how many gave the same here.
+    gradients, right_gradients : int
+        The same of gradients.
+    why : str
+        What the first sample that failed said.
+    """
+
+    name: str
+    exists: bool
+    samples: int = 0
+    right: int = 0
+    gradients: int = 0
+    right_gradients: int = 0
+    why: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that ran was right."""
+        return self.exists and self.samples == self.right and self.gradients == self.right_gradients
+
+
+def _torch() -> Any:
+    try:
+        return importlib.import_module("torch")
+    except ImportError:
+        raise SystemExit(
+            "fastgrad.testing.coverage: PyTorch is needed to compare with: pip install torch"
+        ) from None
+
+
+def table() -> list[Any]:
+    """PyTorch's table of ops, without private, sparse and masked ones and those of GPUs alone."""
+    _torch()
+    try:
+        module = importlib.import_module("torch.testing._internal.common_methods_invocations")
+    except ImportError as error:
+        raise SystemExit(f"fastgrad.testing.coverage: PyTorch's table needs more: {error}") from None
+    found = module.op_db
+    return [op for op in found if op.name.startswith(_REFLECTED) or not op.name.startswith(_LEFT_OUT)]
+
+
+# --- from there to here ----------------------------------------------------------------------------------------
+
+
+def function_of(name: str) -> Any:
+    """The function of a name of the table here, None if there is none."""
+    place: Any = fg
+    for part in name.split("."):
+        place = getattr(place, part, None)
+        if place is None:
+            break
+    return place if place is not None else getattr(fg.Tensor, name, None)
+
+
+def here(value: Any, requires_grad: bool) -> Any:
+    """An argument of PyTorch's as one of fastgrad's: with its own memory, and tensors as leaves."""
+    torch = _torch()
+    if isinstance(value, torch.Tensor):
+        made: Any = _tensor_here(value.detach())
+        return made.requires_grad_(True) if requires_grad and value.requires_grad else made
+    if isinstance(value, torch.dtype):
+        return getattr(fg, str(value).removeprefix("torch."))
+    if isinstance(value, torch.device):
+        return str(value)
+    if isinstance(value, torch.memory_format):
+        return getattr(fg, str(value).removeprefix("torch."))
+    if isinstance(value, torch.Size):
+        return fg.Size(value)
+    if isinstance(value, (list, tuple)):
+        items = [here(item, requires_grad) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {key: here(item, requires_grad) for key, item in value.items()}
+    return value
+
+
+def _tensor_here(t: Any) -> Any:
+    dtype = getattr(fg, str(t.dtype).removeprefix("torch."))
+    wide = t.float() if str(t.dtype) in ("torch.bfloat16", "torch.float16") else t
+    strides = wide.stride()
+    dense: Any = tensor(np.ascontiguousarray(wide.contiguous().numpy())).to(dtype)
+    order = sorted(range(t.dim()), key=lambda d: -strides[d])
+    if order != list(range(t.dim())) and 0 not in strides:  # in memory as there
+        back = [order.index(d) for d in range(t.dim())]
+        dense = dense.permute(*order).contiguous().permute(*back)
+    return dense
+
+
+def _floats(value: Any) -> Iterator[Any]:
+    """The floating tensors in arguments or results, as they come."""
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _floats(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _floats(item)
+    elif hasattr(value, "requires_grad"):
+        yield value
+
+
+def _plain(value: Any) -> Any:
+    """Results of either library as NumPy's arrays and Python's values."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if hasattr(value, "detach"):
+        wide = value.detach().float() if "float16" in str(value.dtype) else value.detach()
+        return np.ascontiguousarray(wide.contiguous().numpy())
+    return (
+        str(value).replace("torch.", "fastgrad.")
+        if not isinstance(value, (int, float, bool, type(None)))
+        else value
+    )
+
+
+# --- one op ----------------------------------------------------------------------------------------------------
+
+
+def _dtype_for(op: Any) -> Any:
+    torch = _torch()
+    kinds = (torch.float64, torch.float32, torch.int64, torch.bool)
+    return next((d for d in kinds if d in op.dtypes), None)
+
+
+def _samples(op: Any, dtype: Any, grads: bool) -> list[Any]:
+    found = list(op.sample_inputs("cpu", dtype, requires_grad=grads))
+    step = max(len(found) / MOST_SAMPLES, 1)
+    return [found[int(k * step)] for k in range(min(len(found), MOST_SAMPLES))]
+
+
+def run(op: Any) -> Outcome:
+    """Run an op of the table on its samples."""
+    torch = _torch()
+    function = function_of(op.name)
+    if function is None:
+        return Outcome(op.full_name, exists=False)
+    dtype = _dtype_for(op)
+    if dtype is None:
+        return Outcome(op.full_name, exists=True, why="no dtype that exists here")
+    grads = bool(op.supports_autograd) and dtype.is_floating_point
+    counts, why = [0, 0, 0, 0], ""
+    for sample in _samples(op, dtype, grads):
+        torch.manual_seed(0)
+        try:
+            wanted = op(sample.input, *sample.args, **sample.kwargs)
+        except Exception:  # noqa: BLE001 - a sample that PyTorch itself refuses says nothing
+            continue
+        counts[0] += 1
+        arguments = (sample.input, *sample.args)
+        ours, more = here(arguments, grads), here(sample.kwargs, grads)
+        try:
+            found = function(*ours, **more)
+            assert_close(
+                _plain(found), _plain(wanted), rtol=1e-6, atol=1e-7, equal_nan=True, check_dtype=False
+            )
+            counts[1] += 1
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong is what is asked for
+            why = why or _said(error)
+            continue
+        if grads:
+            tried, right, said = _gradients(wanted, found, (arguments, sample.kwargs), (ours, more))
+            counts[2] += tried
+            counts[3] += right
+            why = why or said
+    return Outcome(op.full_name, True, counts[0], counts[1], counts[2], counts[3], why)
+
+
+def _said(error: Exception) -> str:
+    """What an error says, in one line."""
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+
+
+def _gradients(wanted: Any, found: Any, there: Any, ours: Any) -> tuple[int, int, str]:
+    """Whether gradients of a result are the same: how many were tried, how many right, and what was wrong."""
+    torch = _torch()
+    outs = [t for t in _floats(wanted) if t.requires_grad]
+    leaves = [t for t in _floats(there) if t.requires_grad]
+    if not outs or not leaves or any(t.is_complex() for t in outs):
+        return 0, 0, ""
+    seeds = [torch.linspace(0.5, 1.5, t.numel(), dtype=t.dtype).reshape(t.shape) for t in outs]
+    try:
+        right = torch.autograd.grad(outs, leaves, seeds, allow_unused=True)
+    except RuntimeError:
+        return 0, 0, ""
+    try:
+        mine = [t for t in _floats(found) if t.requires_grad]
+        own_leaves = [t for t in _floats(ours) if t.requires_grad]
+        got = fg.autograd.grad(mine, own_leaves, [_tensor_here(s) for s in seeds], allow_unused=True)
+        assert_close(_plain(list(got)), _plain(list(right)), rtol=1e-5, atol=1e-6, equal_nan=True)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is what is asked for
+        return 1, 0, f"gradient: {_said(error)}"
+    return 1, 1, ""
+
+
+# --- names -----------------------------------------------------------------------------------------------------
+
+
+def names() -> dict[str, tuple[int, int]]:
+    """Of each namespace, how many of PyTorch's public names exist here, and how many there are."""
+    torch = _torch()
+    found = {}
+    for space in _SPACES:
+        there, ours = torch, fg
+        for part in filter(None, space.split(".")):
+            there, ours = getattr(there, part), getattr(ours, part, None)  # type: ignore[assignment]
+        public = [n for n in dir(there) if not n.startswith("_")]
+        found[space or "torch"] = sum(hasattr(ours, n) for n in public), len(public)
+    return found
+
+
+def summary(outcomes: list[Outcome]) -> dict[str, int]:
+    """Totals, as a baseline holds them."""
+    return {
+        "ops": sum(o.exists for o in outcomes),
+        "complete": sum(o.is_complete for o in outcomes),
+        "right": sum(o.right for o in outcomes),
+        "right_gradients": sum(o.right_gradients for o in outcomes),
+        **{f"names of {space}": n for space, (n, _) in names().items()},
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the table; with a baseline, 1 if a total is lower than there."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fastgrad.testing.coverage", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--only", default="", help="ops whose name holds this text")
+    parser.add_argument("--missing", action="store_true", help="list ops that do not exist")
+    parser.add_argument("--wrong", action="store_true", help="list ops with samples that differ, and why")
+    parser.add_argument("--baseline", type=Path, help="a file of totals: none may be lower")
+    parser.add_argument("--write", type=Path, help="write the totals to a file")
+    options = parser.parse_args(argv)
+    warnings.simplefilter("ignore")
+    outcomes = [run(op) for op in table() if options.only in op.full_name]
+    for o in outcomes:
+        if options.missing and not o.exists:
+            print(f"missing  {o.name}")
+        if options.wrong and o.exists and not o.is_complete:
+            counts = f"{o.right}/{o.samples} values, {o.right_gradients}/{o.gradients} gradients"
+            print(f"differs  {o.name}: {counts}; {o.why}")
+    totals = summary(outcomes)
+    print(f"ops that exist: {totals['ops']} of {len(outcomes)}; complete: {totals['complete']}")
+    print(f"samples: {totals['right']} of {sum(o.samples for o in outcomes)}")
+    print(f"gradients: {totals['right_gradients']} of {sum(o.gradients for o in outcomes)}")
+    for space, (there, of) in names().items():
+        print(f"names of {space}: {there} of {of}")
+    if options.write:
+        options.write.write_text(json.dumps(totals, indent=1) + "\n")
+    lower = _lower(totals, options.baseline) if options.baseline else []
+    for line in lower:
+        print(line, file=sys.stderr)
+    return int(bool(lower))
+
+
+def _lower(totals: dict[str, int], baseline: Path) -> list[str]:
+    """What is lower than a baseline says."""
+    kept = json.loads(baseline.read_text())
+    return [f"{name}: {totals.get(name, 0)}, was {n}" for name, n in kept.items() if totals.get(name, 0) < n]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
