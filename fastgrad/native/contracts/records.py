@@ -80,7 +80,7 @@ TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
     thread=1, device=1, hooks=1, paused=1, replaying=1, pieces=1, n_pieces=1, cap_pieces=1,
     seeds=N_DEVICES, firsts=N_DEVICES, ends=N_DEVICES, seeds_now=N_DEVICES, firsts_now=N_DEVICES,
-    reads=1, python_calls=1, passes=1, follows=1, program=1, n_program=1,
+    reads=1, python_calls=1, passes=1, follows=1, program=1, n_program=1, n_entries=1,
 )  # fmt: skip
 """`thread`: whose launches it records. `device`: the one whose launches it records without running them; 0 for a tape
 that records all that runs. `hooks`: whether a replay calls hooks again; `paused`: one runs. `replaying`: how many
@@ -90,7 +90,7 @@ where the default generator of each device stood when the capture began, and its
 `reads`: how often Python read a value during the capture; `python_calls`: how often it was called, for hooks that no
 replay calls again, or for custom functions; `passes`: how many backward passes began. `follows`: a replay takes no
 random numbers, but draws those of another tape's call again. `program`: what binds it to tensors that are not those of
-the capture, see Note [Bound tapes] in `memory.bindings`."""
+the capture, see Note [Bound tapes] in `memory.bindings`. `n_entries`: launches and calls of hooks that stand on it."""
 REGION_GIVEN, REGION_OWN, REGION_FRESH = range(3)
 """Memory of a bound tape: that of tensors that a call brings, its own, and what a call may have to make anew, as
 somebody holds what the last one wrote there."""
@@ -108,10 +108,16 @@ BOUND = Part("bound", flags=1, history=1, n_writes=1, grad=1, lies=LAID.words, g
 RESULT_OUT, RESULT_GRAD, RESULT_NO_GRAD = range(3)
 RESULT = Part("result", kind=1, bound=1, lies=LAID.words)
 """What a call leaves: a tensor that it gives back, or a gradient, or none, of a tensor that it got."""
-PROGRAM = Part("program", n_regions=1, n_links=1, n_bound=1, n_given=1, n_results=1, mode=1, default_dtype=1)
+PROGRAM = Part(
+    "program", n_regions=1, n_links=1, n_bound=1, n_given=1, n_results=1, n_brought=1, mode=1, default_dtype=1
+)
 """The head of a program: how many regions, links, tensors that a call brings (of which the first `n_given` come with
-each call, the others are always the same) and results follow; in which modes it may be called, outside of passes, or
-`ANY_MODE`."""
+each call, the others are always the same), results and numbers that a call brings follow; in which modes it may be
+called, outside of passes, or `ANY_MODE`."""
+BROUGHT = Part("brought", first=1, n_links=1, item=1, length=1, sign=1, value=1)
+"""A number that a call brings: the links that say where it stands; which item of a tuple of that `length` it is, -1 for
+one that is not in a tuple; the sign that it must have, -1, 0 or 1, or `ANY_SIGN`; the bits that stand there now."""
+ANY_SIGN = 2
 ANY_MODE = -1
 TAPE_HOOKS = 256
 """Added to the number of a device: hooks are called again."""
@@ -207,16 +213,16 @@ RUNTIME = Record(
     ops=MAX_OPS * OPINFO.words,
     kernels=MAX_KERNELS * N_DEVICES * N_DTYPES * N_LAYOUTS,
     addresses=MAX_KERNELS * N_LAYOUTS, reaches=MAX_KERNELS * N_LAYOUTS * MAX_REACHES,
-    reports=MAX_KERNELS, draws=MAX_KERNELS, devices=N_DEVICES * DEVICE.words,
+    floats=MAX_KERNELS * N_LAYOUTS, reports=MAX_KERNELS, draws=MAX_KERNELS, devices=N_DEVICES * DEVICE.words,
 )  # fmt: skip
-"""`addresses`: which words of the frame of a kernel in a layout class are addresses, a bit for each. `reaches`: how
-far these reach, see `contracts.frame`. `splits`: how its launches may be divided, as a place in
-`split_words` counted from one; 0 if they may not. `reports`: which word of a kernel's frame is the address of its
-report; 0 if it reports nothing. `draws`: which word is the seed of random numbers, counted from one; the offset
-follows. `entered`: the thread that runs, zero while there is a profile; `watched`: who wants to know of launches;
-`noting`: whether hooks are measured, other than for a profile; `counting`: whether allocations are limited or counted:
-see Note [Profiles] in `memory.profiles`. `kernel_ended`, `kernel_parts`: when a large kernel ended, and in how
-many parts it ran."""
+"""`addresses`: which words of the frame of a kernel in a layout class are addresses, a bit for each. `reaches`: how far
+these reach, see `contracts.frame`. `splits`: how its launches may be divided, as a place in `split_words` counted from
+one; 0 if they may not. `reports`: which word of a kernel's frame is the address of its report; 0 if it reports
+nothing. `draws`: which word is the seed of random numbers, counted from one; the offset follows. `floats`: which words
+are floats of any value, a bit for each. `entered`: the thread that runs, zero while there is a profile; `watched`: who
+wants to know of launches; `noting`: whether hooks are measured, other than for a profile; `counting`: whether
+allocations are limited or counted: see Note [Profiles] in `memory.profiles`. `kernel_ended`, `kernel_parts`: when a
+large kernel ended, and in how many parts it ran."""
 assert SLOT.words == SLOT_WORDS
 RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
 

@@ -265,6 +265,7 @@ def append_entry(cell, frame, n_words, work, drew, noted):
         target[k] = words(frame)[k]
     t.n_words += HEAD_WORDS + n_words
     t.n_launches += 1
+    t.n_entries += 1
     return OK
 
 
@@ -407,6 +408,7 @@ def replace_words(t, edition, n, places, count):
     t.words = fresh
     t.n_words = total
     t.cap_words = cap
+    t.n_entries = count_entries(t)
     t.n_pieces = 0
     return OK
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.contracts.frame import Field, Frame, number, reads, size, updates
 from fastgrad.native.contracts.split import Split
 
@@ -22,7 +23,7 @@ def _group(name: str, tensors: str, settings: str = "") -> Frame:
         Names of a group's tensors; ``!`` behind a name: the kernel writes it; ``.``: it is a single number; ``+``: a
         single number that it adds one to, unless that has happened. All others have sizes and dtype of the first.
     settings : str
-        Names of the numbers that all groups of a call share.
+        Names of the numbers that all groups of a call share: floats, but for ``flags``.
     """
     fields: dict[str, Field] = {}
     for word in tensors.split():
@@ -30,7 +31,8 @@ def _group(name: str, tensors: str, settings: str = "") -> Frame:
         fields[word.rstrip("!.+")] = role() if "." in word or "+" in word else role("n")
     moves = {field: () for field, declared in fields.items() if declared.extent}
     if settings:
-        fields["settings"] = number(settings)
+        singles = {name: number(element=None if name == "flags" else FLOAT64) for name in settings.split()}
+        fields["settings"] = number(settings)._replace(singles=singles)
     where = {"counted": 1} if "+" in tensors else {}  # each part would count
     splits = () if "!." in tensors else (Split("n", moves, where=where),)
     return Frame(name, **_HEAD, **fields, splits=splits)
