@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastgrad.native.build.loader import ContextBase, rt
+from fastgrad.native.build.loader import ContextBase, rt, runtime_set
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.frame import ADDRESSES, UPDATE, Frame
-from fastgrad.native.contracts.frames.multi_tensor import ADAGRAD, ADAM, CLIP, NORM_PART, RMSPROP, SCALE, SGD
+from fastgrad.native.contracts.frames.multi_tensor import (
+    ADAGRAD,
+    ADAM,
+    CLIP,
+    JOINED,
+    NORM_PART,
+    RMSPROP,
+    SCALE,
+    SGD,
+    joins,
+)
 from fastgrad.native.contracts.ops import SHAPE_EACH, STRUCTURED
 from fastgrad.native.host.options import Settings
 from fastgrad.native.host.tape import compiling_tape
@@ -46,6 +56,7 @@ class MultiTensorOp(Op):
             name: (*_OPTIONS.get(name, (name, -1)), name in branching) for name in settings if name != "flags"
         }
         kernel = Kernel(name, f"optim:{frame.name}", frame=frame, dtypes=FLOATS, hint=_FLOATING)
+        runtime_set("joins", joins(frame), kernel.id)
         super().__init__(
             name, STRUCTURED, ("*tensors",), ("present", *settings), kernel=kernel, forward=SHAPE_EACH
         )
@@ -119,6 +130,7 @@ def _by_device(tensors: Sequence[Any], size: int) -> list[list[Any]]:
     return list(found.values())
 
 
+MANY = Kernel("joined", "optim:joined", frame=JOINED, dtypes=FLOATS, hint=_FLOATING)
 sgd_step = MultiTensorOp("sgd_step", SGD, optional=("momentum_buffer",), branching=("momentum",))
 adam_step = MultiTensorOp("adam_step", ADAM, optional=("max_exp_avg_sq",))
 rmsprop_step = MultiTensorOp(

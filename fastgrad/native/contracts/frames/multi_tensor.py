@@ -13,6 +13,26 @@ _HEAD = {"n": size(), "single": number(), "counted": number()}
 GROUP = Frame("group", **_HEAD, tensors=updates("n", count=22))
 
 
+JOINED = Frame(
+    "joined",
+    n=size(), first=number(), kernel=number(), table=number(), pitch=number(), count=size(), n_words=size(),
+    moves=number(), own_n=number(), own_counted=number(), splits=(Split("n", {"first": 1}),),
+)  # fmt: skip
+"""Many such frames: elements from `first` on, of all of them together, for the kernel at an address. The `count` frames
+begin `pitch` bytes from each other; `moves` has a bit for each word that is an address with an element for each step;
+`own_n` and `own_counted` are places in these frames. See Note [Joined launches] in `memory.joined`."""
+COUNTS = 1
+"""In place of the bit of a word, as the first one is no address: the kernel counts its steps."""
+
+
+def joins(frame: Frame) -> int:
+    """What lets launches with frames of this sort be joined; 0 where they may not."""
+    if not frame.splits:
+        return 0
+    moved = sum(1 << frame.place(name) for name in frame.splits[0].moves)
+    return moved | (COUNTS if frame.splits[0].where else 0)
+
+
 def _group(name: str, tensors: str, settings: str = "") -> Frame:
     """The frame of one kernel.
 
