@@ -183,6 +183,55 @@ def test_two_steps_on_a_tape(threads):
     assert bits([eager]) == bits([taped])
 
 
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_groups_on_a_tape(name, threads):
+    """All groups of an optimizer are one launch on a tape, each with its own options."""
+
+    def make():
+        params = parameters(LARGE)
+        optimizer = OPTIMIZERS[name](params[:3])
+        optimizer.add_param_group({"params": params[3:6], "lr": 0.3})
+        optimizer.add_param_group({"params": params[6:], "weight_decay": 0.5})
+        return optimizer
+
+    eager, taped = make(), make()
+    steps([eager], 5)
+    steps([taped], 2)
+    with record() as tape:
+        taped.step()
+    assert tape.launches == 1
+    tape.replay()
+    tape.replay()
+    assert bits([eager]) == bits([taped])
+
+
+@pytest.mark.parametrize("what", ["written twice", "read first", "written first"])
+def test_groups_that_have_to_do_with_each_other(what, threads):
+    """The gradient of one group is a parameter of another one: two launches, in order."""
+
+    def make():
+        a, b, c = (fg.linspace(-1, k, 150_000).requires_grad_() for k in range(3))
+        a.grad, b.grad, c.grad = (fg.linspace(k, 1, 150_000) for k in range(2, 5))
+        if what == "read first":
+            a.grad = b.detach()
+        elif what == "written first":
+            b.grad = a.detach()
+        else:
+            whole = fg.linspace(-1, 3, 250_000)
+            a, b = whole[:150_000].requires_grad_(), whole[100_000:].requires_grad_()
+            a.grad, b.grad = fg.ones(150_000), fg.ones(150_000)
+        return fg.optim.SGD([{"params": [a]}, {"params": [b]}, {"params": [c]}], lr=0.5)
+
+    eager, taped = make(), make()
+    steps([eager], 3)
+    with record() as tape:
+        taped.step()
+    assert tape.launches == 2
+    tape.replay()
+    tape.replay()
+    assert bits([eager]) == bits([taped])
+
+
 def test_clipping(threads):
     """Scaling and clipping of values are one launch each."""
     params, twins = parameters(LARGE), parameters(LARGE)

@@ -35,7 +35,7 @@ from fastgrad.native.contracts.status import NOTED_WORDS
 _HEADER = {"magic": 1, "generation": 1, "refs": 1, "link": 1, "mark": 1}
 STORAGE = Record(
     "storage", **_HEADER, data=1, nbytes=1, version=1, device=1, owner=1, dtype=1, counters=1,
-    next=1, previous=1, tape=1, stamp=1,
+    next=1, previous=1, tape=1, stamp=1, read_stamp=1,
 )  # fmt: skip
 TENSOR = Record(
     "tensor", **_HEADER,
@@ -81,6 +81,7 @@ TAPE = Record(
     thread=1, device=1, hooks=1, paused=1, replaying=1, pieces=1, n_pieces=1, cap_pieces=1,
     seeds=N_DEVICES, firsts=N_DEVICES, ends=N_DEVICES, seeds_now=N_DEVICES, firsts_now=N_DEVICES,
     reads=1, python_calls=1, passes=1, follows=1, program=1, n_program=1, n_entries=1, n_joined=1,
+    joined_end=1, joined_cell=1, joined_stamp=1,
 )  # fmt: skip
 """`thread`: whose launches it records. `device`: the one whose launches it records without running them; 0 for a tape
 that records all that runs. `hooks`: whether a replay calls hooks again; `paused`: one runs. `replaying`: how many
@@ -91,7 +92,7 @@ where the default generator of each device stood when the capture began, and its
 replay calls again, or for custom functions; `passes`: how many backward passes began. `follows`: a replay takes no
 random numbers, but draws those of another tape's call again. `program`: what binds it to tensors that are not those of
 the capture, see Note [Bound tapes] in `memory.bindings`. `n_entries`: launches and calls of hooks that stand on it;
-`n_joined`: the last number of joined ones."""
+`n_joined`: the last number of joined ones, which end at the word `joined_end`, are of a cell and have got a stamp."""
 REGION_GIVEN, REGION_OWN, REGION_FRESH = range(3)
 """Memory of a bound tape: that of tensors that a call brings, its own, and what a call may have to make anew, as
 somebody holds what the last one wrote there."""

@@ -8,7 +8,8 @@ their frames that are addresses with an element for each step, and `COUNTS` for 
 themselves]); where there are parts, such a kernel counts before.
 
 On a tape the frames stay launches of their own, so that programs link their words and editions name them; neighbours
-with the same number in `LAUNCHED.joined` run as one.
+with the same number in `LAUNCHED.joined` run as one. Those of a next call, of another group of parameters, are joined
+to them as well if nothing stands between.
 """
 
 from __future__ import annotations
@@ -131,11 +132,25 @@ def launch_joined(kernel, dtype, table, count, n_words):
     status = run_joined(runtime().kernels[cell], cell, table, 8 * n_words, count, n_words)
     if failed(status) or runtime().tape == 0 or not is_recorded(HOST):
         return status
-    number = tape(runtime().tape).n_joined + 1
-    tape(runtime().tape).n_joined = number
+    t = tape(runtime().tape)
+    goes_on = may_go_on() and t.joined_cell == cell
+    t.n_joined += not goes_on
     for k in range(count):
         frame = table + 8 * n_words * k
-        status = append_joined(cell, frame, n_words, number, k == 0)
+        status = append_joined(cell, frame, n_words, t.n_joined, k == 0 and not goes_on)
         if failed(status):
             return status
+    t.joined_end = t.n_words
+    t.joined_cell = cell
+    t.joined_stamp = runtime().stamp
     return OK
+
+
+@native
+def may_go_on():
+    """Whether the tape that records ends with joined launches that have got the last stamp."""
+    rt = runtime()
+    if rt.tape == 0 or not is_recorded(HOST):
+        return False
+    t = tape(rt.tape)
+    return t.n_joined != 0 and t.joined_end == t.n_words and t.joined_stamp == rt.stamp

@@ -8,6 +8,7 @@ from fastgrad.native.base.intrinsics import (
     address_of,
     advance,
     native,
+    native_once,
     runtime,
     stack_small,
     storage,
@@ -31,7 +32,7 @@ from fastgrad.native.launch.elementwise import copy_into
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.devices import HOST
-from fastgrad.native.memory.joined import launch_joined
+from fastgrad.native.memory.joined import launch_joined, may_go_on
 from fastgrad.native.memory.launches import find_kernel, launch
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
@@ -68,7 +69,7 @@ def each(op, n, ins, n_attrs, attrs):
     if (
         tensor(ins[0]).device == HOST
         and runtime().joins[info.kernel] != 0
-        and are_apart(info, n, ins, size, present)
+        and have_stamps(info, n, ins, size, present)
     ):
         status = run_joinable(info, n, ins, size, n_attrs, attrs)
     else:
@@ -96,10 +97,21 @@ def find_kernels(info, n, ins, size):
 
 
 @native
+def have_stamps(info, n, ins, size, present):
+    """Whether no tensor of a call is written to that lies in the same memory as another one; if so, all get a stamp.
+
+    If they have nothing to do either with those of the launches that a tape ends with, it is the stamp of these.
+    """
+    if may_go_on() and are_apart(info, n, ins, size, present):
+        return True
+    runtime().stamp += 1
+    return are_apart(info, n, ins, size, present)
+
+
+@native_once
 def are_apart(info, n, ins, size, present):
-    """Whether what is written of each tensor of a call is memory that no other tensor of it lies in."""
+    """Whether what is written of each tensor of a call is memory that no other tensor with the last stamp lies in."""
     rt = runtime()
-    rt.stamp += 1
     for written in (1, 0):
         for k in range(0, n, size):
             j = k
@@ -110,10 +122,12 @@ def are_apart(info, n, ins, size, present):
                 j += 1
                 if info.written >> place & 1 != written:
                     continue
-                if s.stamp == rt.stamp:
+                if s.stamp == rt.stamp or (written and s.read_stamp == rt.stamp):
                     return False
                 if written:
                     s.stamp = rt.stamp
+                else:
+                    s.read_stamp = rt.stamp
     return True
 
 
