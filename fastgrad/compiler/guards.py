@@ -27,7 +27,7 @@ import random
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import LEAF_HOOKS, LEAF_POST_HOOKS
 from fastgrad.native.contracts.python_types import MODULE_NAMES
 from fastgrad.native.contracts.records import TENSOR
+from fastgrad.native.host.options import Option
 
 _FLAGS = TENSOR.fields["flags"][0]
 
@@ -218,6 +219,19 @@ class Walk:
                 self.dicts += [name, value if name in entered else ...]
         self._owners.clear()
 
+    def reads(self, names: tuple[str, ...]) -> bool:
+        """Whether code that was reached may read what has one of these names."""
+        return self._reads_by_names or not self._named.isdisjoint((*names, *_ATTRIBUTES_OF_NAMES))
+
+    def pairs(self) -> Iterator[tuple[Any, Any]]:
+        """What was compared: each a container or an object's attributes, and something that it holds."""
+        for own, _, value in _items_of(self.dicts):
+            yield own, value
+        yield from zip(self.items[::3], self.items[2::3], strict=True)
+        for check in self.checks:
+            for _, own in check.names:
+                yield own, check.expected
+
     def _enter_named(self) -> None:
         """Enter what code names by now of objects and classes that were reached."""
         everything = self._reads_by_names or not self._named.isdisjoint(_ATTRIBUTES_OF_NAMES)
@@ -396,6 +410,16 @@ class Walk:
         self._class(type(value))
 
 
+def _items_of(dicts: Sequence[Any]) -> Iterator[tuple[Any, int, Any]]:
+    """Of dicts all of whose items are compared, by item: the dict, the place of the value, the value."""
+    at = 0
+    while at < len(dicts):
+        own, count = dicts[at : at + 2]
+        for place in range(at + 3, at + 2 + 2 * count, 2):
+            yield own, place, dicts[place]
+        at += 2 + 2 * count
+
+
 def _item_path(path: str, key: Any) -> str:
     return f"{path}[{key!r}]" if isinstance(key, SCALARS) else f"{path}[...]"
 
@@ -442,6 +466,17 @@ class Guards:
 
     def __len__(self) -> int:
         return len(self._checks) + len(self._items) // 3 + len(self._dicts) // 2
+
+    def release(self, options: Sequence[Option]) -> None:
+        """Compare no longer what calls bring; that it is the same tensor still has to be."""
+        brought = {(id(o.group), o.key) for o in options if not isinstance(o.now(), TensorBase)}
+        if not brought:
+            return
+        dicts = list(self._dicts)
+        for own, place, _ in _items_of(self._dicts):
+            if (id(own), dicts[place - 1]) in brought:
+                dicts[place] = ...
+        self._dicts = tuple(dicts)
 
     def hold(self) -> bool:
         """Whether all that was compared is as it was."""

@@ -6,7 +6,7 @@ What a program is, and who reads it, says Note [Bound tapes] in `fastgrad.native
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fastgrad.compiler.memory import Life, places
@@ -17,7 +17,9 @@ from fastgrad.native.contracts.frame import READ, WRITE
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import (
     ANY_MODE,
+    ANY_SIGN,
     BOUND,
+    BROUGHT,
     LAID,
     LAUNCHED,
     NOT_MOVED,
@@ -34,7 +36,9 @@ from fastgrad.native.contracts.records import (
     TENSOR,
     VALUE_WORDS,
 )
+from fastgrad.native.host.options import Option
 from fastgrad.native.host.tape import Launch, ReadValue, Tape
+from fastgrad.ops.call import float_bits, float_of_bits
 
 _STORAGE, _DATA, _DTYPE, _FLAGS = (TENSOR.fields[name][0] for name in ("storage", "data", "dtype", "flags"))
 _LENGTH, _REFS = (STORAGE.fields[name][0] for name in ("nbytes", "refs"))
@@ -117,11 +121,7 @@ class Regions:
         """
         order = sorted(self.all, key=lambda region: (region.base, region.nbytes))
         bases = [region.base for region in order]
-        at = 0  # in words from the beginning of the tape
-        for number, launch in enumerate(tape.entries()):
-            at += LAUNCHED.words
-            if launch is None:
-                continue
+        for number, at, launch in _placed(tape):
             for place, address, role in _addresses(launch):
                 k = bisect.bisect_right(bases, address) - 1
                 if k < 0 or not order[k].holds(address):
@@ -134,7 +134,6 @@ class Regions:
                     )
                 order[k].links.append(at + place)
                 order[k].uses.append((number, role))
-            at += VALUE_WORDS if isinstance(launch, ReadValue) else len(launch.words)
 
     def refuse_changes_before(self, tape: Tape) -> None:
         """Raise if a call changes what others see before Python reads a value: a replay that finds another one ends.
@@ -161,6 +160,35 @@ def _addresses(launch: Launch | ReadValue) -> Iterator[tuple[int, int, str]]:
     for place, name in frame.addresses.items():
         if place < len(launch.words) and launch.words[place] != 0:
             yield place, launch.words[place], frame.roles[name].role
+
+
+def _placed(tape: Tape) -> Iterator[tuple[int, int, Launch | ReadValue]]:
+    """What reads memory on a tape, each with its number among the entries and with the place of its frame, in words."""
+    at = 0
+    for number, launch in enumerate(tape.entries()):
+        at += LAUNCHED.words
+        if launch is not None:
+            yield number, at, launch
+            at += VALUE_WORDS if isinstance(launch, ReadValue) else len(launch.words)
+
+
+class Brought:
+    """An option of an optimizer that a call brings: the bits that stand on the tape, and the words where they do."""
+
+    def __init__(self, option: Option, bits: int) -> None:
+        self.option = option
+        self.bits = bits
+        self.links: list[int] = []
+
+    def words(self, first: int) -> list[int]:
+        """It as a program says it; `first`: its first link."""
+        option, sign, length = self.option, ANY_SIGN, 0
+        if option.branches:
+            value = float_of_bits(self.bits)
+            sign = (value > 0) - (value < 0)
+        if option.item >= 0:
+            length = len(option.group[option.key])
+        return [first, len(self.links), option.item, length, sign, self.bits]
 
 
 class Gradient(NamedTuple):
@@ -244,6 +272,8 @@ class Program:
         The modes of the thread and the default dtype in which it may be called; any if not given.
     room : Tensor, optional
         Memory that fused launches use.
+    options : collection of Option
+        Options of optimizers that a call brings.
     """
 
     def __init__(
@@ -254,6 +284,7 @@ class Program:
         outputs: Sequence[Any],
         modes: tuple[int, int] | None = None,
         room: Any = None,
+        options: Collection[Option] = (),
     ) -> None:
         self.tape = tape
         self.given, self.held = list(given), list(held)
@@ -263,6 +294,7 @@ class Program:
         self.regions = Regions()
         self.made: list[int] = []
         self._find_regions()
+        self.brought = self._find_options(options)
 
     def _find_regions(self) -> None:
         for before in (*self.given, *self.held):
@@ -277,6 +309,32 @@ class Program:
                 self.made.append(number)
         self.regions.link(self.tape)
         self.regions.refuse_changes_before(self.tape)
+
+    def _find_options(self, options: Collection[Option]) -> list[Brought]:
+        """Where options of optimizers stand on the tape."""
+        found: dict[Option, Brought] = {}
+        for number, at, launch in _placed(self.tape) if options else ():
+            settings = self.tape._settings.get(number)
+            if settings is None or isinstance(launch, ReadValue) or launch.kernel is not settings.kernel:
+                continue
+            for field, option in settings.options():
+                place = launch.frame.place(field)
+                if option in options:
+                    brought = found.setdefault(option, Brought(option, launch.words[place]))
+                    self._refuse_option(brought, launch.words[place])
+                    brought.links.append(at + place)
+        return list(found.values())
+
+    def _refuse_option(self, brought: Brought, bits: int) -> None:
+        """Raise if an option has not been the same for the whole call."""
+        value = brought.option.now()
+        if isinstance(value, TensorBase):
+            number = self.regions.find(value)
+            changed = number is None or self.regions.all[number].is_written
+        else:
+            changed = float_bits(value) != bits
+        if changed or bits != brought.bits:
+            raise UnrecordableError("it changes an option of an optimizer")
 
     def _result(self, kind: int, tensor: Any, bound: int = 0) -> list[int]:
         number = self.regions.find(tensor)
@@ -369,11 +427,18 @@ class Program:
             )
             links += [[8 * place, k] for place in region.links]
         mode, dtype = self.modes or (ANY_MODE, 0)
-        head = [len(regions), len(links), len(bound), len(self.given), len(results), mode, dtype]
-        parts = ((head,), regions, links, bound, results)
+        numbers: list[list[int]] = []
+        for k, brought in enumerate(self.brought):
+            numbers.append(brought.words(len(links)))
+            links += [[8 * place, k] for place in brought.links]
+        head = [
+            len(regions), len(links), len(bound), len(self.given), len(results), len(numbers), mode, dtype,
+        ]  # fmt: skip
+        parts = ((head,), regions, links, bound, results, numbers)
         found = [word for part in parts for words in part for word in words]
         expected = PROGRAM.words + len(regions) * REGION.words + 2 * len(links)
-        assert len(found) == expected + len(bound) * BOUND.words + len(results) * RESULT.words
+        expected += len(bound) * BOUND.words + len(results) * RESULT.words + len(numbers) * BROUGHT.words
+        assert len(found) == expected
         return found
 
     def bind(self) -> None:
@@ -382,6 +447,7 @@ class Program:
         memory = tuple(region.memory for region in self.regions.all)
         lying = [(x, self._lies(x.tensor)) for call in self.tape._calls for x in call.lying()]
         rt.bind_tape(self.tape, memory, as_words(words), self.arena)
+        self.tape._settings = {}
         for x, bound in lying:
             x.bind(self.tape, *bound)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import gc
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from fastgrad.compiler.fusion.fusing import FusedTape, Report, fuse_tape
@@ -24,6 +24,7 @@ from fastgrad.native.contracts.flags import (
     TENSOR_HOOKS,
 )
 from fastgrad.native.contracts.records import NODE, TAPE, TENSOR
+from fastgrad.native.host.options import Option
 from fastgrad.native.host.tape import Tape
 
 _NODE, _DATA = (TENSOR.fields[name][0] for name in ("node", "data"))
@@ -42,6 +43,7 @@ _REFUSALS = (
     "has a gradient where it had none, none where it had one, or one that lies otherwise",
     "other modes are on",
     "a value that it reads is another one",
+    "an option of an optimizer is no number any more, or has another sign",
 )
 
 
@@ -169,9 +171,13 @@ class Recording:
         return fuse_tape(self.tape, wanted.meet)
 
     def bind(
-        self, outputs: Sequence[Any], numbers: Tape | None = None, modes: tuple[int, int] | None = None
+        self,
+        outputs: Sequence[Any],
+        numbers: Tape | None = None,
+        modes: tuple[int, int] | None = None,
+        options: Collection[Option] = (),
     ) -> Bound:
-        """A tape that may be called: with fused launches, and bound to the tensors of a call.
+        """A tape that may be called: with fused launches, bound to the tensors of a call, which brings options.
 
         Raises
         ------
@@ -179,7 +185,8 @@ class Recording:
         """
         self.check_launches(numbers)
         fused = self.fuse(outputs)
-        return Bound(Program(self.tape, self.given, self.held, outputs, modes, fused.room), fused.report)
+        program = Program(self.tape, self.given, self.held, outputs, modes, fused.room, options)
+        return Bound(program, fused.report)
 
     def refuse_shared(self, outputs: Sequence[Any]) -> None:
         """Raise if one of some outputs, which have a history, lies in memory that calls bring.
@@ -227,7 +234,11 @@ class Bound:
     def __init__(self, program: Program, fused: Report) -> None:
         self.fused = fused
         self.tape = program.tape
-        self.objects = tuple(before.tensor for before in program.held)
+        self.held = tuple(before.tensor for before in program.held)
+        self.objects = (
+            *self.held,
+            *(part for b in program.brought for part in (b.option.group, b.option.key)),
+        )
         self.n_given = len(program.given)
         self.lock = threading.RLock()
         self.n_launches = self.tape.launches
@@ -241,7 +252,7 @@ class Bound:
     def refusal(self, answer: int) -> str:
         """What an int says for which `call` returns it."""
         k, reason = divmod(answer, 16)
-        if reason in (0, 1, 7, 8):
+        if reason in (0, 1, 7, 8, 9):
             return _REFUSALS[reason]
         n = self.n_given
         return f"{f'tensor {k} of the arguments' if k < n else f'tensor {k - n} from outside'} {_REFUSALS[reason]}"

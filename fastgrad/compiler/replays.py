@@ -7,6 +7,7 @@ from typing import Any
 
 from fastgrad.compiler.differentiation import Backward, Call, CompiledFunction, FreedFunction
 from fastgrad.compiler.guards import Guards, Walk
+from fastgrad.compiler.options import brought_options
 from fastgrad.compiler.programs import OnceError, UnrecordableError
 from fastgrad.compiler.recordings import Recording, has_history, is_freed, wants_gradient
 from fastgrad.compiler.structure import HOLE, Flat, filled
@@ -68,7 +69,9 @@ class Replay:
         saved = self._backward.saved if self._backward else []
         modes = rt.get_mode(), rt.word(_DEFAULT_DTYPE)
         recording.refuse_shared(outputs)
-        self.bound = recording.bind([*own, *saved], modes=modes)
+        options = brought_options(recording, walk)
+        self.bound = recording.bind([*own, *saved], modes=modes, options=options)
+        self.guards.release(options)
         self.n_calls = 0
         self.tape, self.objects = self.bound.tape, self.bound.objects
         self._is_plain = not self._with_history and all(place is None for place in self._same)
@@ -95,7 +98,7 @@ class Replay:
         return filled(self._structure, answer)
 
     def _result(self, given: Sequence[Any], answer: Sequence[Any]) -> Any:
-        own, around = list(answer[: self._n_own]), (*given, *self.bound.objects)
+        own, around = list(answer[: self._n_own]), (*given, *self.bound.held)
         if self._with_history:
             outputs = tuple(own[k] for k in self._with_history)
             wanted = [around[k] for k in self._wanted]

@@ -59,6 +59,7 @@ def _install() -> None:
     runtime_set("download_kernel", shape.DOWNLOAD.id)
     runtime_set("fused_kernel", fused.FUSED.id)
     runtime_set("fused_rows_kernel", fused.FUSED_ROWS.id)
+    runtime_set("joined_kernel", optim.MANY.id)
     runtime_set("peer_kernel", shape.PEER_COPY.id)
     used = {
         "add_op": elementwise.add, "mul_op": elementwise.mul, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,

@@ -117,6 +117,7 @@ class Kernel:
         runtime_set("addresses", addresses, at)
         runtime_set("reports", report, self.id)
         runtime_set("draws", _word_of_seed(frame), self.id)
+        runtime_set("floats", frame.floats, at)
         for k, reach in enumerate(_reaches(frame)):
             runtime_set("reaches", reach, at * MAX_REACHES + k)
         runtime_set("splits", _place_of_splits(_encoded(frame)), at)

@@ -5,18 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastgrad.native.build.loader import ContextBase
+from fastgrad.native.build.loader import ContextBase, rt, runtime_set
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.frame import ADDRESSES, UPDATE, Frame
-from fastgrad.native.contracts.frames.multi_tensor import ADAGRAD, ADAM, CLIP, NORM_PART, RMSPROP, SCALE, SGD
+from fastgrad.native.contracts.frames.multi_tensor import (
+    ADAGRAD,
+    ADAM,
+    CLIP,
+    JOINED,
+    NORM_PART,
+    RMSPROP,
+    SCALE,
+    SGD,
+    joins,
+)
 from fastgrad.native.contracts.ops import SHAPE_EACH, STRUCTURED
+from fastgrad.native.host.options import Settings
+from fastgrad.native.host.tape import compiling_tape
 from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
 
 _FLOATING = "parameters and gradients must be float32 or float64"
 MOST = 4096  # tensors of one call: they go to the runtime by way of the stack
+_OPTIONS = {"beta1": ("betas", 0), "beta2": ("betas", 1)}  # settings that are items of a tuple
 
 
 class MultiTensorOp(Op):
@@ -29,13 +42,21 @@ class MultiTensorOp(Op):
         What the kernel gets: the tensors of a group and the settings that all groups of a call share.
     optional : sequence of str
         Tensors that the groups of a call may lack.
+    branching : sequence of str
+        Settings whose sign decides what a step does before it calls the op.
     """
 
-    def __init__(self, name: str, frame: Frame, optional: Sequence[str] = ()) -> None:
+    def __init__(
+        self, name: str, frame: Frame, optional: Sequence[str] = (), branching: Sequence[str] = ()
+    ) -> None:
         tensors = {n: f for n, f in frame.declared.items() if f.role in ADDRESSES}
         self.tensors = tuple(tensors)
         settings = frame.names_of("settings") if "settings" in frame.declared else ()
+        self._places = {
+            name: (*_OPTIONS.get(name, (name, -1)), name in branching) for name in settings if name != "flags"
+        }
         kernel = Kernel(name, f"optim:{frame.name}", frame=frame, dtypes=FLOATS, hint=_FLOATING)
+        runtime_set("joins", joins(frame), kernel.id)
         super().__init__(
             name, STRUCTURED, ("*tensors",), ("present", *settings), kernel=kernel, forward=SHAPE_EACH
         )
@@ -45,7 +66,12 @@ class MultiTensorOp(Op):
         self._write("single", sum(1 << k for k, f in enumerate(tensors.values()) if not f.extent))
 
     def __call__(
-        self, tensors: Sequence[Any], *settings: Any, flags: int | None = None, absent: Sequence[str] = ()
+        self,
+        tensors: Sequence[Any],
+        *settings: Any,
+        flags: int | None = None,
+        absent: Sequence[str] = (),
+        of: tuple[Any, dict[str, Any]] | None = None,
     ) -> None:
         """Run the kernel over groups that stand one after the other in a list.
 
@@ -58,11 +84,15 @@ class MultiTensorOp(Op):
             The last setting, where that is bits.
         absent : sequence of str
             Names of tensors that no group has.
+        of : tuple of Optimizer and dict, optional
+            Whose options the settings are, as they stand in a group of its parameters.
         """
+        tape = compiling_tape() if of is not None else None
+        first = tape.n_entries if tape is not None else 0
         present = (1 << len(self.tensors)) - 1
         for name in absent:
             present &= ~(1 << self.tensors.index(name))
-        attrs = [present, *map(float_bits, settings)]
+        attrs = [present, *map(float_bits if tape is None else _unnoted_bits, settings)]
         if flags is not None:
             attrs.append(flags)
         most = MOST // present.bit_count() * present.bit_count()
@@ -79,6 +109,17 @@ class MultiTensorOp(Op):
                         raise
                     for groups in by_device:  # nothing ran yet
                         apply(self.id, len(groups), 0, *groups, *attrs)
+        if tape is not None and of is not None:
+            tape.note_settings(first, Settings(self.kernel, *of, self._places))
+
+
+def _unnoted_bits(value: Any) -> int:
+    """`float_bits`, and a tape that records does not note that a value was read."""
+    rt.pause(1)
+    try:
+        return float_bits(value)
+    finally:
+        rt.pause(0)
 
 
 def _by_device(tensors: Sequence[Any], size: int) -> list[list[Any]]:
@@ -89,9 +130,12 @@ def _by_device(tensors: Sequence[Any], size: int) -> list[list[Any]]:
     return list(found.values())
 
 
-sgd_step = MultiTensorOp("sgd_step", SGD, optional=("momentum_buffer",))
+MANY = Kernel("joined", "optim:joined", frame=JOINED, dtypes=FLOATS, hint=_FLOATING)
+sgd_step = MultiTensorOp("sgd_step", SGD, optional=("momentum_buffer",), branching=("momentum",))
 adam_step = MultiTensorOp("adam_step", ADAM, optional=("max_exp_avg_sq",))
-rmsprop_step = MultiTensorOp("rmsprop_step", RMSPROP, optional=("momentum_buffer", "grad_avg"))
+rmsprop_step = MultiTensorOp(
+    "rmsprop_step", RMSPROP, optional=("momentum_buffer", "grad_avg"), branching=("momentum",)
+)
 adagrad_step = MultiTensorOp("adagrad_step", ADAGRAD)
 norm_part = MultiTensorOp("norm_part", NORM_PART)
 scale = MultiTensorOp("scale", SCALE)

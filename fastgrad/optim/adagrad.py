@@ -113,6 +113,6 @@ class Adagrad(Optimizer):
             adagrad_step(
                 self._gather(group, adagrad_step.tensors),
                 group["lr"], group["lr_decay"], group["eps"], group["weight_decay"],
-                flags=MAXIMIZE if group["maximize"] else 0,
+                flags=MAXIMIZE if group["maximize"] else 0, of=(self, group),
             )  # fmt: skip
         return loss

@@ -126,7 +126,7 @@ class Adam(Optimizer):
             adam_step(
                 self._gather(group, adam_step.tensors, absent),
                 group["lr"], *group["betas"], group["eps"], group["weight_decay"],
-                flags=decoupled | (MAXIMIZE if group["maximize"] else 0), absent=absent,
+                flags=decoupled | (MAXIMIZE if group["maximize"] else 0), absent=absent, of=(self, group),
             )  # fmt: skip
         return loss
 

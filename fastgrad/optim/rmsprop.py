@@ -120,6 +120,6 @@ class RMSprop(Optimizer):
             rmsprop_step(
                 self._gather(group, rmsprop_step.tensors, absent),
                 group["lr"], group["alpha"], group["eps"], group["weight_decay"], momentum,
-                flags=MAXIMIZE if group["maximize"] else 0, absent=absent,
+                flags=MAXIMIZE if group["maximize"] else 0, absent=absent, of=(self, group),
             )  # fmt: skip
         return loss

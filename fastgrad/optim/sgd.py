@@ -123,6 +123,7 @@ class SGD(Optimizer):
                     fresh += (p, grad, buffer)
             flags = (NESTEROV if group["nesterov"] else 0) | (MAXIMIZE if group["maximize"] else 0)
             options = group["lr"], momentum, group["dampening"], group["weight_decay"]
-            sgd_step(fresh, *options, flags=flags | FIRST_STEP)
-            sgd_step(known, *options, flags=flags, absent=() if momentum else ("momentum_buffer",))
+            sgd_step(fresh, *options, flags=flags | FIRST_STEP, of=(self, group))
+            absent = () if momentum else ("momentum_buffer",)
+            sgd_step(known, *options, flags=flags, absent=absent, of=(self, group))
         return loss

@@ -216,7 +216,7 @@ def _compare_number(
 
 
 def _arrays(a: Any, b: Any, place: tuple[Any, ...], options: _Options) -> None:
-    _tensors(from_numpy(np.ascontiguousarray(a)), from_numpy(np.ascontiguousarray(b)), place, options)
+    _tensors(from_numpy(a.copy()), from_numpy(b.copy()), place, options)
 
 
 def _tensors(a: Any, b: Any, place: tuple[Any, ...], options: _Options) -> None:

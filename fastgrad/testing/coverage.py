@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import fastgrad as fg
 from fastgrad.functions.creation import tensor
 from fastgrad.testing.comparison import assert_close
@@ -129,7 +127,7 @@ def _tensor_here(t: Any) -> Any:
     dtype = getattr(fg, str(t.dtype).removeprefix("torch."))
     wide = t.float() if str(t.dtype) in ("torch.bfloat16", "torch.float16") else t
     strides = wide.stride()
-    dense: Any = tensor(np.ascontiguousarray(wide.contiguous().numpy())).to(dtype)
+    dense: Any = tensor(wide.contiguous().numpy().copy()).to(dtype)
     order = sorted(range(t.dim()), key=lambda d: -strides[d])
     if order != list(range(t.dim())) and 0 not in strides:  # in memory as there
         back = [order.index(d) for d in range(t.dim())]
@@ -157,7 +155,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if hasattr(value, "detach"):
         wide = value.detach().float() if "float16" in str(value.dtype) else value.detach()
-        return np.ascontiguousarray(wide.contiguous().numpy())
+        return wide.contiguous().numpy().copy()
     return (
         str(value).replace("torch.", "fastgrad.")
         if not isinstance(value, (int, float, bool, type(None)))

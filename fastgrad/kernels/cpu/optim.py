@@ -2,7 +2,8 @@
 
 Note [Steps count themselves]: the number of steps is a tensor of the state. The kernel adds one to it and takes the
 bias corrections from it, so that a step has no number from Python that changes, and a captured step can be replayed.
-A large group is launched twice, first over no elements, which counts, then over all of them, in parts that do not.
+Where there is much to do, there are two launches: the first one is over no elements and counts, the second one over all
+of them, in parts that do not.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import f64s, float_of
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.base.intrinsics import call_kernel, f64s, float_of, stack_frame, words
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, ITEMSIZES
 from fastgrad.native.contracts.ops import DECOUPLED, FIRST_STEP, MAXIMIZE, NESTEROV
 
 Built = tuple[Callable[..., None], dict[str, Any]]
@@ -202,6 +203,39 @@ def adagrad(kernel: Any, dtype: int, layout_class: int) -> Built:
         update(
             pointer(f.param), pointer(f.grad), pointer(f.sum), f.n, lr, eps, decay, f.flags & MAXIMIZE != 0
         )
+
+    return run, KERNEL
+
+
+# --- many at once ----------------------------------------------------------------------------------------------
+
+
+def joined(kernel: Any, dtype: int, layout_class: int) -> Built:
+    """A part of the elements of many frames: see Note [Joined launches] in `native.memory.joined`."""
+    size = ITEMSIZES[dtype]
+
+    @njit(**INLINE)
+    def write_part(f, whole, part, low, n):  # type: ignore[no-untyped-def]
+        for j in range(f.n_words):
+            words(part)[j] = words(whole)[j]
+            if f.moves >> j & 1 and words(whole)[j] != 0:
+                words(part)[j] += low * size
+        words(part)[f.own_n] = n
+        words(part)[f.own_counted] = 1
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.joined(frame)
+        part = stack_frame()
+        at = f.table
+        seen = 0
+        for _ in range(f.count):
+            low = max(f.first - seen, 0)
+            high = min(f.first + f.n - seen, words(at)[f.own_n])
+            if low < high:
+                write_part(f, at, part, low, high - low)
+                call_kernel(f.kernel, part)
+            seen += words(at)[f.own_n]
+            at += f.pitch
 
     return run, KERNEL
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastgrad.native.contracts.element_types import FLOAT16, INT64, computed_in
+from fastgrad.native.contracts.element_types import FLOAT16, FLOAT64, INT64, computed_in
 from fastgrad.native.contracts.limits import FRAME_WORDS
 from fastgrad.native.contracts.record import Part, Record
 
@@ -69,7 +69,8 @@ class Field(NamedTuple):
         For an address: the fields and numbers whose product is the number of neighbouring elements behind it; empty
         where it is not as simple as that.
     element : int, optional
-        For an address: the dtype code of what lies there, `COMPUTED` or `SUMMED`, if it is not that of the kernel.
+        For an address: the dtype code of what lies there, `COMPUTED` or `SUMMED`, if it is not that of the kernel. For
+        a number: FLOAT64 for the bits of any float64.
     part : Part, optional
         What one of them is made of, where that is more than a word. An address is its first word.
     """
@@ -115,8 +116,10 @@ def status() -> Field:
 
 
 def _count(role: str) -> Callable[..., Field]:
-    def declare(names: str = "", *, count: int = 1, part: Part | None = None) -> Field:
-        return Field(role, len(names.split()) or count, part=part).with_names(names)
+    def declare(
+        names: str = "", *, count: int = 1, part: Part | None = None, element: int | None = None
+    ) -> Field:
+        return Field(role, len(names.split()) or count, part=part, element=element).with_names(names)
 
     return declare
 
@@ -124,7 +127,9 @@ def _count(role: str) -> Callable[..., Field]:
 size, stride, number = map(_count, (SIZE, STRIDE, NUMBER))
 """How many of something; a distance in elements; any other number, of which a float comes as its bits.
 
-``names`` names several that follow each other; the field itself is where they begin.
+``names`` names several that follow each other; the field itself is where they begin. A float that a call of a
+bound tape may bring, whatever its value is, says so by its `element`: see Note [Numbers that are brought] in
+`memory.bindings`.
 """
 
 
@@ -237,6 +242,15 @@ class Frame(Record):
             if field.role in ADDRESSES:
                 found.update((self.fields[name][0] + k * field.words, name) for k in range(field.count))
         return found
+
+    @functools.cached_property
+    def floats(self) -> int:
+        """The words that are floats of any value, a bit for each."""
+        return sum(
+            1 << self.fields[name][0]
+            for name, field in self.roles.items()
+            if field.role == NUMBER and field.element == FLOAT64 and field.count == 1
+        )
 
     def reaches(self) -> list[int]:
         """How far addresses reach, by place; see `MAX_REACHES`."""

@@ -34,7 +34,7 @@ from fastgrad.native.contracts.status import NOTED_WORDS
 _HEADER = {"magic": 1, "generation": 1, "refs": 1, "link": 1, "mark": 1}
 STORAGE = Record(
     "storage", **_HEADER, data=1, nbytes=1, version=1, device=1, owner=1, dtype=1, counters=1,
-    next=1, previous=1, tape=1,
+    next=1, previous=1, tape=1, stamp=1, read_stamp=1,
 )  # fmt: skip
 TENSOR = Record(
     "tensor", **_HEADER,
@@ -79,7 +79,8 @@ TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
     thread=1, device=1, hooks=1, paused=1, replaying=1, pieces=1, n_pieces=1, cap_pieces=1,
     seeds=N_DEVICES, firsts=N_DEVICES, ends=N_DEVICES, seeds_now=N_DEVICES, firsts_now=N_DEVICES,
-    reads=1, values=1, n_values=1, python_calls=1, passes=1, follows=1, program=1, n_program=1,
+    reads=1, values=1, n_values=1, python_calls=1, passes=1, follows=1, program=1, n_program=1, n_entries=1, n_joined=1,
+    joined_end=1, joined_cell=1, joined_stamp=1,
 )  # fmt: skip
 """`thread`: whose launches it records. `device`: the one whose launches it records without running them; 0 for a tape
 that records all that runs. `hooks`: whether a replay calls hooks again; `paused`: one runs. `replaying`: how many
@@ -89,7 +90,8 @@ where the default generator of each device stood when the capture began, and its
 `reads`: how often Python read a value during the capture; `python_calls`: how often it was called, for hooks that no
 replay calls again, or for custom functions; `passes`: how many backward passes began. `follows`: a replay takes no
 random numbers, but draws those of another tape's call again. `program`: what binds it to tensors that are not those of
-the capture, see Note [Bound tapes] in `memory.bindings`."""
+the capture, see Note [Bound tapes] in `memory.bindings`. `n_entries`: launches and calls of hooks that stand on it;
+`n_joined`: the last number of joined ones, which end at the word `joined_end`, are of a cell and have got a stamp."""
 REGION_GIVEN, REGION_OWN, REGION_FRESH = range(3)
 """Memory of a bound tape: that of tensors that a call brings, its own, and what a call may have to make anew, as
 somebody holds what the last one wrote there."""
@@ -107,10 +109,16 @@ BOUND = Part("bound", flags=1, history=1, n_writes=1, grad=1, lies=LAID.words, g
 RESULT_OUT, RESULT_GRAD, RESULT_NO_GRAD = range(3)
 RESULT = Part("result", kind=1, bound=1, lies=LAID.words)
 """What a call leaves: a tensor that it gives back, or a gradient, or none, of a tensor that it got."""
-PROGRAM = Part("program", n_regions=1, n_links=1, n_bound=1, n_given=1, n_results=1, mode=1, default_dtype=1)
+PROGRAM = Part(
+    "program", n_regions=1, n_links=1, n_bound=1, n_given=1, n_results=1, n_brought=1, mode=1, default_dtype=1
+)
 """The head of a program: how many regions, links, tensors that a call brings (of which the first `n_given` come with
-each call, the others are always the same) and results follow; in which modes it may be called, outside of passes, or
-`ANY_MODE`."""
+each call, the others are always the same), results and numbers that a call brings follow; in which modes it may be
+called, outside of passes, or `ANY_MODE`."""
+BROUGHT = Part("brought", first=1, n_links=1, item=1, length=1, sign=1, value=1)
+"""A number that a call brings: the links that say where it stands; which item of a tuple of that `length` it is, -1 for
+one that is not in a tuple; the sign that it must have, -1, 0 or 1, or `ANY_SIGN`; the bits that stand there now."""
+ANY_SIGN = 2
 ANY_MODE = -1
 TAPE_HOOKS = 256
 """Added to the number of a device: hooks are called again."""
@@ -124,10 +132,11 @@ VALUE_WORDS = 2  # of the frame of such an entry: the address of the value, and 
 PIECE = Part("piece", start=1, end=1, device=1, graph=1)
 """Launches of a tape from one byte to another, which become a graph of a device's, or are launched one by one where
 that is the host; the graph is 0 before it was made."""
-LAUNCHED = Part("launched", n_words=1, cell=1, work=1, drew=1, code=1, reason=1, dim=1, last=1)
+LAUNCHED = Part("launched", n_words=1, cell=1, work=1, drew=1, code=1, reason=1, dim=1, last=1, joined=1)
 """A launch on a tape: how many words its frame has, the cell of the kernel table, its work, whether it got blocks of
 its device's default generator, the number of the code that runs in place of what stands in the cell, 0 for that; what a
-`NOTE` of it says, the reason 0 where it has none; then the frame."""
+`NOTE` of it says, the reason 0 where it has none; a number that it shares with neighbours which run with it as one
+launch, or 0; then the frame."""
 FUSED_LAUNCH = -1
 """In place of the number of a launch, in an edition of a tape: see Note [Editions] in `memory.tapes`."""
 FLIGHT = Part("flight", thread=1, waits=1, n_words=1, frame=FRAME_WORDS)
@@ -200,7 +209,7 @@ RUNTIME = Record(
     cast_op=1, sqrt_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1,
     gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1,
-    fused_kernel=1, fused_rows_kernel=1, codes=N_CODES,
+    fused_kernel=1, fused_rows_kernel=1, joined_kernel=1, stamp=1, codes=N_CODES,
     zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, peer_kernel=1, accumulate_op=1,
     random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, generator_states=N_DEVICES, chosen_devices=1, registrations=1,
     entered=1, watched=1, noting=1, counting=1, profile=1, profiles=1, profile_owner=1, profile_asked=1,
@@ -211,17 +220,20 @@ RUNTIME = Record(
     ops=MAX_OPS * OPINFO.words,
     kernels=1,
     addresses=MAX_KERNELS * N_LAYOUTS, reaches=MAX_KERNELS * N_LAYOUTS * MAX_REACHES,
-    reports=MAX_KERNELS, draws=MAX_KERNELS, devices=N_DEVICES * DEVICE.words,
+    floats=MAX_KERNELS * N_LAYOUTS, joins=MAX_KERNELS, reports=MAX_KERNELS, draws=MAX_KERNELS,
+    devices=N_DEVICES * DEVICE.words,
 )  # fmt: skip
 """`kernels`: the address of the kernel table, a word for each kernel, device, dtype and layout class; it lies apart, as
 zeros that nobody reads cost no memory there. `addresses`: which words of the frame of a kernel in a layout class are
 addresses, a bit for each. `reaches`: how far these reach, see `contracts.frame`. `splits`: how its launches may be
 divided, as a place in `split_words` counted from one; 0 if they may not. `reports`: which word of a kernel's frame
 is the address of its report; 0 if it reports nothing. `draws`: which word is the seed of random numbers, counted
-from one; the offset follows. `entered`: the thread that runs, zero while there is a profile; `watched`: who wants to
-know of launches; `noting`: whether hooks are measured, other than for a profile; `counting`: whether allocations are
-limited or counted: see Note [Profiles] in `memory.profiles`. `kernel_ended`, `kernel_parts`: when a large kernel
-ended, and in how many parts it ran."""
+from one; the offset follows. `floats`: which words are floats of any value, a bit for each. `joins`: see Note [Joined
+launches] in `memory.joined`; `stamp`: the last one that a storage got which a call of such launches writes to.
+`entered`: the thread that runs, zero while there is a profile; `watched`: who wants to know of launches; `noting`:
+whether hooks are measured, other than for a profile; `counting`: whether allocations are limited or counted: see Note
+[Profiles] in `memory.profiles`. `kernel_ended`, `kernel_parts`: when a large kernel ended, and in how many parts it
+ran."""
 assert SLOT.words == SLOT_WORDS
 RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)
 

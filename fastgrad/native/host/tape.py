@@ -22,13 +22,16 @@ from fastgrad.native.contracts.records import (
     FUSED_LAUNCH,
     HOOK_CELL,
     LAUNCHED,
+    TAPE,
     TAPE_HOOKS,
     TAPE_VALUES,
     VALUE_CELL,
 )
 from fastgrad.native.host import devices, hook_calls
 from fastgrad.native.host.hook_calls import HookCall
+from fastgrad.native.host.options import Settings
 
+_N_ENTRIES = TAPE.fields["n_entries"][0]
 OWN_CAPTURE, PAUSED_CAPTURE = 1, 3
 """What `rt.capturing` says of a capture by the calling thread; of one that records nothing while it runs a hook."""
 
@@ -141,6 +144,7 @@ class Tape(ContextBase):
     def __init__(self, device: int = 0, hooks: bool = False, values: bool = False) -> None:
         self._what = device + TAPE_HOOKS * bool(hooks) + TAPE_VALUES * bool(values)
         self._calls: list[HookCall] = []
+        self._settings: dict[int, Settings] = {}  # of launches, by their numbers among `entries`
         self._setting = 1 + CAPTURE_SETTING
         self._gives_self = 1
 
@@ -182,6 +186,15 @@ class Tape(ContextBase):
             kernel, device, dtype, form = devices.place(cell)
             yield Launch(kernel, devices.name_of(device), DTYPES[dtype], form, work, frame, bool(drew), code)
 
+    def note_settings(self, first: int, settings: Settings) -> None:
+        """Note where the settings come from of what was launched since there were `first` entries."""
+        self._settings.update(dict.fromkeys(range(first, self.n_entries), settings))
+
+    @property
+    def n_entries(self) -> int:
+        """How many launches and calls of hooks there are."""
+        return rt.tape_field(self, _N_ENTRIES)  # type: ignore[no-any-return]
+
     def edit(self, edition: Iterable[int | FusedLaunch]) -> None:
         """Let other launches stand on the tape: some of its own, by their numbers among `entries`, and fused ones.
 
@@ -195,9 +208,13 @@ class Tape(ContextBase):
             While the tape records or is replayed.
         """
         words: list[int] = []
-        for item in edition:
+        settings: dict[int, Settings] = {}
+        for number, item in enumerate(edition):
             words += [item] if isinstance(item, int) else [FUSED_LAUNCH, *item.words_of_edition()]
+            if isinstance(item, int) and item in self._settings:
+                settings[number] = self._settings[item]
         rt.edit_tape(self, array.array("q", words).tobytes())
+        self._settings = settings
 
     def replay(self) -> None:
         """Run all launches again, in order. Launches on a GPU run as graphs: one call of the driver for all neighbours.
@@ -219,6 +236,14 @@ class Tape(ContextBase):
                 "the tape holds no launches: replay after the `with record()` block, not inside it"
             )
         rt.replay(self)
+
+
+def compiling_tape() -> Tape | None:
+    """The tape with hooks that records what this thread does, if there is one."""
+    if rt.capturing() != OWN_CAPTURE or hook_calls.recorder is None:
+        return None
+    tape = hook_calls.recorder()
+    return tape if tape is not None and tape._what & TAPE_HOOKS else None
 
 
 def record(*, hooks: bool = False) -> Tape:

@@ -8,6 +8,11 @@ program holds is overwritten, and no memory is copied.
 
 A program is written in Python (`fastgrad.compiler`), from what it sees on the tape, and checked here: each link has to
 be a word of a frame that lies in its region, each tensor has to lie within its region.
+
+Note [Numbers that are brought]: the options of an optimizer, such as its learning rate, stand as float64 in the frames
+of its launches. A program may have *brought numbers*: items of dicts that a call reads, whose bits it writes to the
+words of frames that links name. Such a word has to be one that its frame declares to be a float of any value. Where
+another sign would have let Python go another way, the program asks for that of the capture.
 """
 
 from __future__ import annotations
@@ -19,13 +24,16 @@ from fastgrad.native.base.intrinsics import (
     caster,
     native,
     native_once,
+    runtime,
     storage,
     words,
 )
 from fastgrad.native.contracts.element_types import DTYPES, ITEMSIZES
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import (
+    ANY_SIGN,
     BOUND,
+    BROUGHT,
     HOOK_CELL,
     LAID,
     REGION,
@@ -38,14 +46,17 @@ from fastgrad.native.contracts.records import (
 )
 from fastgrad.native.contracts.status import OK
 from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.parts import row_of
 from fastgrad.native.memory.references import release_storage, retain
 from fastgrad.native.memory.storages import new_storage
 from fastgrad.native.memory.tapes import HEAD_BYTES, PROGRAM_BYTES, launched, program, region
 
 LINK_WORDS = 2
-REGION_BYTES, BOUND_BYTES, RESULT_BYTES = REGION.words * 8, BOUND.words * 8, RESULT.words * 8
+REGION_BYTES, BOUND_BYTES, RESULT_BYTES, BROUGHT_BYTES = (
+    part.words * 8 for part in (REGION, BOUND, RESULT, BROUGHT)
+)
 MOST = 1 << 40  # of anything in a program, so that products of it fit a word
-bound, result, laid = map(caster, (BOUND, RESULT, LAID))
+bound, result, laid, brought = map(caster, (BOUND, RESULT, LAID, BROUGHT))
 
 
 # --- where things stand ----------------------------------------------------------------------------------------
@@ -75,6 +86,12 @@ def result_of(t, k):
     p = program(t.program)
     before = p.n_links * LINK_WORDS * 8 + p.n_bound * BOUND_BYTES
     return result(links_of(t) + before + k * RESULT_BYTES)
+
+
+@native
+def brought_of(t, k):
+    """A number that a call brings."""
+    return brought(address_of(result_of(t, program(t.program).n_results)) + k * BROUGHT_BYTES)
 
 
 # --- checks ----------------------------------------------------------------------------------------------------
@@ -111,17 +128,20 @@ def lies_within(t, at):
 def adds_up(t):
     """Whether a program has as many words as its head says."""
     p = program(t.program)
-    for n in (p.n_regions, p.n_links, p.n_bound, p.n_results):
+    for n in (p.n_regions, p.n_links, p.n_bound, p.n_results, p.n_brought):
         if not 0 <= n < MOST:
             return False
     rest = p.n_regions * REGION_BYTES + p.n_links * LINK_WORDS * 8
-    rest += p.n_bound * BOUND_BYTES + p.n_results * RESULT_BYTES
+    rest += p.n_bound * BOUND_BYTES + p.n_results * RESULT_BYTES + p.n_brought * BROUGHT_BYTES
     return 0 <= p.n_given <= p.n_bound and PROGRAM_BYTES + rest == t.n_program * 8
 
 
 @native
 def links_fit(t):
-    """Whether links stand region by region in the order of the tape, each a word of a frame that lies in its region."""
+    """Whether links stand region by region in the order of the tape, each a word of a frame that lies in its region.
+
+    Behind them stand those of numbers that are brought, each a float of any value.
+    """
     p = program(t.program)
     seen = 0
     for k in range(p.n_regions):
@@ -130,19 +150,31 @@ def links_fit(t):
             return False
         if not REGION_GIVEN <= r.kind <= REGION_FRESH:
             return False
-        if not all_links_fit(t, r, k):
+        if not all_links_fit(t, r.first, r.n_links, k, address_of(r), 0):
             return False
         seen += r.n_links
+    for k in range(p.n_brought):
+        b = brought_of(t, k)
+        if b.first != seen or not 0 <= b.n_links <= p.n_links - seen:
+            return False
+        if b.item < -1 or (b.item >= 0 and b.item >= b.length) or not -1 <= b.sign <= ANY_SIGN:
+            return False
+        if not all_links_fit(t, b.first, b.n_links, k, 0, address_of(b)):
+            return False
+        seen += b.n_links
     return seen == p.n_links
 
 
-@native
-def all_links_fit(t, r, k):
-    """Whether the links of a region are words of frames that lie in it; they come in the order of the tape."""
+@native_once
+def all_links_fit(t, first, n, k, of_region, of_number):
+    """Whether links are words of frames that lie in a region, or are a number; given is the address of one, else 0.
+
+    They come in the order of the tape, and bear the number `k`.
+    """
     links = words(links_of(t))
     at = 0
     end = 0
-    for j in range(r.first, r.first + r.n_links):
+    for j in range(first, first + n):
         place = links[LINK_WORDS * j]
         while end <= place and end < t.n_words * 8:  # the launch that the word belongs to
             at = end
@@ -152,15 +184,31 @@ def all_links_fit(t, r, k):
         entry = launched(t.words + at)
         if not inside or links[LINK_WORDS * j + 1] != k or entry.cell == HOOK_CELL:
             return False
-        address = words(t.words + place)[0]
+        value = words(t.words + place)[0]
         reach = 0
         if entry.cell == VALUE_CELL:
             reach = entry.work
-            if place != at + HEAD_BYTES:
+            if place != at + HEAD_BYTES or of_region == 0:
                 return False
-        if not r.base <= address <= r.base + r.nbytes - reach:
+        if (
+            of_region != 0
+            and not region(of_region).base
+            <= value
+            <= region(of_region).base + region(of_region).nbytes - reach
+        ):
+            return False
+        if of_number != 0 and not (
+            value == brought(of_number).value
+            and is_float(launched(t.words + at), (place - at - HEAD_BYTES) // 8)
+        ):
             return False
     return True
+
+
+@native
+def is_float(entry, place):
+    """Whether a word of the frame of a launch is declared to be a float of any value."""
+    return entry.code == 0 and place < 63 and runtime().floats[row_of(entry.cell)] >> place & 1 != 0
 
 
 @native_once
@@ -205,6 +253,17 @@ def move(t, r, base):
     for j in range(r.n_links):
         words(t.words + links[LINK_WORDS * j])[0] += by
     r.base = base
+
+
+@native
+def bring(t, b, value):
+    """Let a number that is brought have other bits."""
+    if value == b.value:
+        return
+    links = advance(words(links_of(t)), LINK_WORDS * b.first)
+    for j in range(b.n_links):
+        words(t.words + links[LINK_WORDS * j])[0] = value
+    b.value = value
 
 
 @native

@@ -58,6 +58,7 @@ from fastgrad.native.memory.devices import (
     run_graph_on,
     status_of,
 )
+from fastgrad.native.memory.joined import run_joined
 from fastgrad.native.memory.launches import (
     check_frame,
     fetch_report,
@@ -350,6 +351,21 @@ def launch_again(o, t, entry, frame):
 
 
 @native
+def count_joined(t, p, at):
+    """How many launches of a piece, from one on, run as one; see Note [Joined launches] in `memory.joined`."""
+    first = launched(t.words + at)
+    count = 1
+    at += bytes_of(first)
+    while at < p.end:
+        entry = launched(t.words + at)
+        if entry.joined != first.joined or entry.cell != first.cell or entry.n_words != first.n_words:
+            break
+        count += 1
+        at += bytes_of(entry)
+    return count
+
+
+@native
 def replay(o, handle):
     """Run the launches of a tape again, in order, up to one that reports what is wrong with what it reads.
 
@@ -380,8 +396,20 @@ def replay_here(o, handle):
             at = p.start
             while at < p.end and not failed(result):
                 entry = launched(t.words + at)
-                result = launch_again(o, t, entry, t.words + at + HEAD_BYTES)
-                at += bytes_of(entry)
+                count = 1
+                if entry.joined == 0:
+                    result = launch_again(o, t, entry, t.words + at + HEAD_BYTES)
+                else:
+                    count = count_joined(t, p, at)
+                    result = run_joined(
+                        code_of(entry),
+                        entry.cell,
+                        t.words + at + HEAD_BYTES,
+                        bytes_of(entry),
+                        count,
+                        entry.n_words,
+                    )
+                at += count * bytes_of(entry)
         k += 1
     t.replaying -= 1
     return result

@@ -297,6 +297,7 @@ def append_entry(cell, frame, n_words, work, drew, noted):
     entry.drew = drew
     entry.code = 0
     entry.reason = 0
+    entry.joined = 0
     if noted != 0:
         n = note(noted)
         entry.reason = n.reason
@@ -307,6 +308,21 @@ def append_entry(cell, frame, n_words, work, drew, noted):
         target[k] = words(frame)[k]
     t.n_words += HEAD_WORDS + n_words
     t.n_launches += 1
+    t.n_entries += 1
+    return OK
+
+
+@native_once
+def append_joined(cell, frame, n_words, number, is_first):
+    """Append one of the launches that run as one, which share a number. A status."""
+    at = tape(runtime().tape).n_words
+    status = append_entry(cell, frame, n_words, words(frame)[0], 0, 0)
+    if failed(status):
+        return status
+    t = tape(runtime().tape)
+    launched(t.words + at * 8).joined = number
+    if not is_first:
+        t.n_launches -= 1
     return OK
 
 
@@ -409,6 +425,7 @@ def write_fused(target, edition):
     entry.cell = (rt.fused_kernel if edition[1] == 0 else rt.fused_rows_kernel) * CELLS
     entry.code = edition[2]
     entry.reason = 0
+    entry.joined = 0
     entry.work = edition[3]
     entry.drew = 0
     for j in range(FUSED_WORDS):
@@ -417,9 +434,13 @@ def write_fused(target, edition):
 
 @native
 def write_edition(t, edition, n, places, target):
-    """Write the launches of an edition one after the other; how many are no calls of hooks."""
+    """Write the launches of an edition one after the other; how many are no calls of hooks.
+
+    Joined launches stay so where they still follow each other.
+    """
     launches = 0
     k = 0
+    before = 0  # the launch that was written last
     while k < n:
         if edition[k] == FUSED_LAUNCH:
             write_fused(target, advance(edition, k))
@@ -427,8 +448,22 @@ def write_edition(t, edition, n, places, target):
         else:
             source = t.words + words(places)[edition[k]]
             memcpy(target, source, bytes_of(launched(source)))
+            if launched(source).joined != 0:
+                follows = k > 0 and edition[k] > 0 and edition[k - 1] == edition[k] - 1 and before != 0
+                own = launched(t.words + words(places)[edition[k - 1]]).joined if follows else 0
+                if own == launched(source).joined:
+                    launched(target).joined = launched(before).joined
+                else:
+                    t.n_joined += 1
+                    launched(target).joined = t.n_joined
             k += 1
-        launches += launched(target).cell >= 0
+        joined = (
+            before != 0
+            and launched(target).joined != 0
+            and launched(target).joined == launched(before).joined
+        )
+        launches += launched(target).cell >= 0 and not joined
+        before = target
         target += bytes_of(launched(target))
     return launches
 
@@ -449,6 +484,7 @@ def replace_words(t, edition, n, places, count):
     t.words = fresh
     t.n_words = total
     t.cap_words = cap
+    t.n_entries = count_entries(t)
     t.n_pieces = 0
     return OK
 

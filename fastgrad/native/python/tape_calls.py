@@ -56,6 +56,7 @@ from fastgrad.native.contracts.status import INTERNAL, OK, OTHER_VALUE, TAPE_EDI
 from fastgrad.native.memory.bindings import (
     REGION_BYTES,
     bound_of,
+    brought_of,
     extent_of,
     hold,
     is_right,
@@ -72,6 +73,7 @@ from fastgrad.native.memory.references import drain, drop, release_storage, reta
 from fastgrad.native.memory.replays import drop_graphs, give_back_numbers, replay
 from fastgrad.native.memory.tapes import MADE, PROGRAM_BYTES, drop_kept, edit, program, recording
 from fastgrad.native.objects.handles import object_handle, type_of, wrap
+from fastgrad.native.python.brought import take_number
 from fastgrad.native.tensors.tensors import (
     blank_tensor,
     bump_version,
@@ -90,8 +92,9 @@ COMPARED = (
 # Why a call was refused; what is wrong with which tensor is 16 times its number plus one of these.
 (
     ANOTHER_NUMBER, IN_USE, NOT_A_TENSOR, OTHER_FLAGS, OTHER_LAYOUT, OTHER_MEMORY, OTHER_GRADIENT, OTHER_MODE,
-    ANOTHER_VALUE,
-) = range(9)  # fmt: skip
+    ANOTHER_VALUE, OTHER_OPTION,
+) = range(10)  # fmt: skip
+PAIR = 2  # objects of a number that a call brings: a dict and a key
 
 
 # --- what Python sees of a tape --------------------------------------------------------------------------------
@@ -361,7 +364,8 @@ def fits(t, b, h):
 def take_given(t, given, objects):
     """Find the memory that a call brings. Zero, or why the call does not fit."""
     p = program(t.program)
-    if py_tuple_size(given) != p.n_given or py_tuple_size(objects) != p.n_bound - p.n_given:
+    n_held = p.n_bound - p.n_given
+    if py_tuple_size(given) != p.n_given or py_tuple_size(objects) != n_held + PAIR * p.n_brought:
         return ANOTHER_NUMBER + 16 * p.n_bound
     for k in range(p.n_bound):
         o = py_tuple_item(given, k) if k < p.n_given else py_tuple_item(objects, k - p.n_given)
@@ -370,7 +374,15 @@ def take_given(t, given, objects):
         if why != 0:
             return why + 16 * k
     shared = are_apart(t)
-    return OTHER_MEMORY + 16 * shared if shared >= 0 else 0
+    if shared >= 0:
+        return OTHER_MEMORY + 16 * shared
+    for k in range(p.n_brought):
+        pair = n_held + PAIR * k
+        if not take_number(
+            t, brought_of(t, k), py_tuple_item(objects, pair), py_tuple_item(objects, pair + 1)
+        ):
+            return OTHER_OPTION + 16 * k
+    return 0
 
 
 # --- what a call leaves ----------------------------------------------------------------------------------------
@@ -530,8 +542,9 @@ def may_be_called(p):
 def call_tape(o, given, objects):
     """Run a bound tape over the tensors that a call brings: the tuple of what it gives back, or a failure.
 
-    `given`: the tensors that came with the call; `objects`: those that are always the same. An int, which says why,
-    where they are not what the program says; nothing was changed then.
+    `given`: the tensors that came with the call; `objects`: those that are always the same, and then a dict and a key
+    for each number that is brought. An int, which says why, where they are not what the program says; nothing was
+    changed then.
     """
     enter()
     handle = context_object(o).tape

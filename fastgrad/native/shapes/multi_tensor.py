@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from fastgrad.native.base import frames, integers
 from fastgrad.native.base.failures import fail, failed
-from fastgrad.native.base.intrinsics import address_of, advance, native, runtime, stack_small, tensor, words
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    advance,
+    native,
+    native_once,
+    runtime,
+    stack_small,
+    storage,
+    tensor,
+    words,
+)
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.flags import CONTIGUOUS, INFERENCE, INFERENCE_MODE
 from fastgrad.native.contracts.frames import FLAT
@@ -13,13 +23,17 @@ from fastgrad.native.contracts.status import (
     INFERENCE_INPLACE,
     INTERNAL,
     NOT_A_NUMBER,
+    OK,
     OVERLAP,
     UNLIKE_FIRST,
 )
 from fastgrad.native.graph.packing import about_to_change
 from fastgrad.native.launch.elementwise import copy_into
 from fastgrad.native.launch.launch import op_record
-from fastgrad.native.memory.launches import launch
+from fastgrad.native.memory.buffers import allocate, deallocate
+from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.joined import launch_joined, may_go_on
+from fastgrad.native.memory.launches import find_kernel, launch
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.layouts import lies_like, without_gaps
@@ -42,18 +56,152 @@ def each(op, n, ins, n_attrs, attrs):
     size = 0
     for k in range(info.places):
         size += present >> k & 1
-    if present & info.needed != info.needed or present >> info.places != 0 or n % size != 0:
+    if present & info.needed != info.needed or present >> info.places != 0 or n == 0 or n % size != 0:
         return fail(INTERNAL, present, n)
+    status = find_kernels(info, n, ins, size)
+    if failed(status):
+        return status
     for k in range(0, n, size):
         status = check_group(info, advance(ins, k), present)
         if failed(status):
             return status
-    for k in range(0, n, size):
-        status = run_group(info, advance(ins, k), n_attrs, attrs)
-        if failed(status):
-            return status
+    status = OK
+    if (
+        tensor(ins[0]).device == HOST
+        and runtime().joins[info.kernel] != 0
+        and have_stamps(info, n, ins, size, present)
+    ):
+        status = run_joinable(info, n, ins, size, n_attrs, attrs)
+    else:
+        for k in range(0, n, size):
+            if not failed(status):
+                status = run_group(info, advance(ins, k), n_attrs, attrs)
+    if failed(status):
+        return status
     retain(ins[0])
     return ins[0]
+
+
+@native
+def find_kernels(info, n, ins, size):
+    """Find the kernels that the groups of a call need, which may call Python; a status."""
+    for k in range(0, n, size):
+        t = tensor(ins[k])
+        if t.device != HOST or (t.dtype != FLOAT32 and t.dtype != FLOAT64):
+            continue
+        for kernel in (info.kernel, runtime().joined_kernel):
+            found = find_kernel(kernel, HOST, t.dtype, FLAT)
+            if failed(found):
+                return found
+    return OK
+
+
+@native
+def have_stamps(info, n, ins, size, present):
+    """Whether no tensor of a call is written to that lies in the same memory as another one; if so, all get a stamp.
+
+    If they have nothing to do either with those of the launches that a tape ends with, it is the stamp of these.
+    """
+    if may_go_on() and are_apart(info, n, ins, size, present):
+        return True
+    runtime().stamp += 1
+    return are_apart(info, n, ins, size, present)
+
+
+@native_once
+def are_apart(info, n, ins, size, present):
+    """Whether what is written of each tensor of a call is memory that no other tensor with the last stamp lies in."""
+    rt = runtime()
+    for written in (1, 0):
+        for k in range(0, n, size):
+            j = k
+            for place in range(info.places):
+                if not present >> place & 1:
+                    continue
+                s = storage(tensor(ins[j]).storage)
+                j += 1
+                if info.written >> place & 1 != written:
+                    continue
+                if s.stamp == rt.stamp or (written and s.read_stamp == rt.stamp):
+                    return False
+                if written:
+                    s.stamp = rt.stamp
+                else:
+                    s.read_stamp = rt.stamp
+    return True
+
+
+@native
+def is_joinable(info, group, present):
+    """Whether a kernel of the host's takes the tensors of a group as they lie."""
+    first = tensor(group[0])
+    if first.dtype != FLOAT32 and first.dtype != FLOAT64:
+        return False
+    if not first.flags & CONTIGUOUS:
+        return lie_alike(info, group, present)
+    j = 0
+    for k in range(info.places):
+        if present >> k & 1:
+            if not tensor(group[j]).flags & CONTIGUOUS:
+                return False
+            j += 1
+    return True
+
+
+@native
+def write_frame(info, group, n_attrs, attrs, f):
+    """Write the frame of a group whose tensors are taken as they lie, and count changes of those that are written."""
+    first = tensor(group[0])
+    present = integers.groups(attrs).present
+    f.n = first.numel
+    f.single = first.dtype
+    f.counted = 0
+    j = 0
+    for k in range(info.places):
+        f.tensors[k] = 0
+        if present >> k & 1:
+            t = tensor(group[j])
+            f.tensors[k] = t.data
+            if info.single >> k & 1:
+                f.single = t.dtype
+            if info.written >> k & 1:
+                bump_version(group[j])
+            j += 1
+    settings = advance(f.tensors, info.places)
+    for k in range(n_attrs - 1):
+        settings[k] = integers.groups(attrs).rest[k]
+
+
+@native
+def run_joinable(info, n, ins, size, n_attrs, attrs):
+    """Run the kernel over groups that have nothing to do with each other, as one launch where they lie well; a status.
+
+    See Note [Joined launches] in `memory.joined`.
+    """
+    n_words = BEFORE_TENSORS + info.places + n_attrs - 1
+    nbytes = n // size * n_words * 8
+    table = allocate(nbytes)
+    if failed(table):
+        return table
+    status = OK
+    count = 0
+    dtype = 0
+    for k in range(0, n + size, size):
+        group = advance(ins, k)
+        joinable = k < n and is_joinable(info, group, integers.groups(attrs).present)
+        if count > 0 and not failed(status) and (not joinable or tensor(group[0]).dtype != dtype):
+            status = launch_joined(info.kernel, dtype, table, count, n_words)
+            count = 0
+        if failed(status) or k == n:
+            break
+        if joinable:
+            dtype = tensor(group[0]).dtype
+            write_frame(info, group, n_attrs, attrs, frames.group(table + count * n_words * 8))
+            count += 1
+        else:
+            status = run_group(info, group, n_attrs, attrs)
+    deallocate(table, nbytes)
+    return status
 
 
 @native

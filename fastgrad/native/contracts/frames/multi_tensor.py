@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.contracts.frame import Field, Frame, number, reads, size, updates
 from fastgrad.native.contracts.split import Split
 
@@ -10,6 +11,26 @@ from fastgrad.native.contracts.split import Split
 # of the group's tensors, 0 for one that is absent. Behind these stand the settings of the call.
 _HEAD = {"n": size(), "single": number(), "counted": number()}
 GROUP = Frame("group", **_HEAD, tensors=updates("n", count=22))
+
+
+JOINED = Frame(
+    "joined",
+    n=size(), first=number(), kernel=number(), table=number(), pitch=number(), count=size(), n_words=size(),
+    moves=number(), own_n=number(), own_counted=number(), splits=(Split("n", {"first": 1}),),
+)  # fmt: skip
+"""Many such frames: elements from `first` on, of all of them together, for the kernel at an address. The `count` frames
+begin `pitch` bytes from each other; `moves` has a bit for each word that is an address with an element for each step;
+`own_n` and `own_counted` are places in these frames. See Note [Joined launches] in `memory.joined`."""
+COUNTS = 1
+"""In place of the bit of a word, as the first one is no address: the kernel counts its steps."""
+
+
+def joins(frame: Frame) -> int:
+    """What lets launches with frames of this sort be joined; 0 where they may not."""
+    if not frame.splits:
+        return 0
+    moved = sum(1 << frame.place(name) for name in frame.splits[0].moves)
+    return moved | (COUNTS if frame.splits[0].where else 0)
 
 
 def _group(name: str, tensors: str, settings: str = "") -> Frame:
@@ -22,7 +43,7 @@ def _group(name: str, tensors: str, settings: str = "") -> Frame:
         Names of a group's tensors; ``!`` behind a name: the kernel writes it; ``.``: it is a single number; ``+``: a
         single number that it adds one to, unless that has happened. All others have sizes and dtype of the first.
     settings : str
-        Names of the numbers that all groups of a call share.
+        Names of the numbers that all groups of a call share: floats, but for ``flags``.
     """
     fields: dict[str, Field] = {}
     for word in tensors.split():
@@ -30,7 +51,8 @@ def _group(name: str, tensors: str, settings: str = "") -> Frame:
         fields[word.rstrip("!.+")] = role() if "." in word or "+" in word else role("n")
     moves = {field: () for field, declared in fields.items() if declared.extent}
     if settings:
-        fields["settings"] = number(settings)
+        singles = {name: number(element=None if name == "flags" else FLOAT64) for name in settings.split()}
+        fields["settings"] = number(settings)._replace(singles=singles)
     where = {"counted": 1} if "+" in tensors else {}  # each part would count
     splits = () if "!." in tensors else (Split("n", moves, where=where),)
     return Frame(name, **_HEAD, **fields, splits=splits)
