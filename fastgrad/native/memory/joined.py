@@ -21,6 +21,7 @@ from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     call_kernel,
+    kernel_table,
     native,
     native_once,
     runtime,
@@ -129,7 +130,7 @@ def launch_joined(kernel, dtype, table, count, n_words):
     A tape that records appends them.
     """
     cell = cell_of(kernel, HOST, dtype, FLAT)
-    status = run_joined(runtime().kernels[cell], cell, table, 8 * n_words, count, n_words)
+    status = run_joined(kernel_table()[cell], cell, table, 8 * n_words, count, n_words)
     if failed(status) or runtime().tape == 0 or not is_recorded(HOST):
         return status
     t = tape(runtime().tape)
