@@ -278,10 +278,10 @@ def next_slot(t):
 
 @native_once
 def leave_plan(t):
-    """Let a pass go on without its plan. OK or NO_MEMORY."""
+    """Let a pass go on without its plan, which it holds to its end: a step may be reading it. OK or NO_MEMORY."""
     if failed(go_through(t, t.position, t.finished, 0)):
         return NO_MEMORY
-    let_go(t.plan)
+    t.guess = t.plan
     t.plan = 0
     return OK
 

@@ -8,6 +8,7 @@ or changed in place) is looked at when the node's turn comes: it then runs as an
 from __future__ import annotations
 
 from fastgrad.native.backward.gradients import add_gradient, fit
+from fastgrad.native.backward.order import hand_on
 from fastgrad.native.backward.slots import find_slot, grads_of, slot_at
 from fastgrad.native.base.failures import failed, noted
 from fastgrad.native.base.intrinsics import (
@@ -224,7 +225,7 @@ def hand_out(t, n, step, results):
             for j in range(i + 1, count):
                 drop(results[j])
             return status
-    return OK
+    return OK if t.plan != 0 else hand_on(t, t.slot)  # the pass may have left its plan meanwhile
 
 
 @native_inline

@@ -399,7 +399,7 @@ def planned_step(t):
     if not failed(status):
         status = output_hooks(t)
     if not failed(status):
-        status = plain_step(t, known)
+        status = plain_step(t, known) if t.plan != 0 else NOT_PLAIN
     if status == NOT_PLAIN:
         status = go_on(t)
     elif status == LEFT_TO_DO:
