@@ -572,3 +572,121 @@ def test_every_sentence_has_a_test():
         (here / name).read_text() for name in ("test_compiled_autograd.py", "test_compiled_hooks.py")
     )
     assert numbers == set(re.findall(r"def test_c(\d+)_", text))
+
+
+THEMES = {}
+
+
+def theme(program):
+    THEMES[program.__name__] = program
+    return program
+
+
+@theme
+def accumulating_without_zero():
+    x = leaf()
+    for n in range(1, 4):
+        (x * n).sin().sum().backward()
+    return x.grad.tolist()
+
+
+@theme
+def gradients_changed_in_place():
+    x = leaf()
+    for _ in range(3):
+        x.register_hook(lambda g: g.mul_(2))
+        (x * x).sum().backward()
+        x.grad *= 2
+    return x.grad.tolist()
+
+
+@theme
+def keeping_the_graph():
+    x = leaf()
+    y = (x * x).sum()
+    for _ in range(3):
+        y.backward(retain_graph=True)
+    return x.grad.tolist()
+
+
+@theme
+def gradients_that_are_outputs():
+    x = leaf()
+    y = x * 2
+    y.retain_grad()
+    (y * y).sum().backward()
+    return y.grad.tolist(), x.grad.tolist()
+
+
+@theme
+def modules_with_hooks():
+    log = []
+    fg.manual_seed(0)
+    model = fg.nn.Sequential(fg.nn.Linear(2, 3), fg.nn.ReLU(), fg.nn.Linear(3, 1))
+    for name, part in model.named_modules():
+        part.register_full_backward_hook(lambda m, i, o, name=name: log.append((name, str(i), str(o))))
+        part.register_full_backward_pre_hook(lambda m, o, name=name: log.append((name, "pre", str(o))))
+    for n in (1, 4):
+        model(leaf(n, 2)).sum().backward()
+    return log, [p.grad.tolist() for p in model.parameters()]
+
+
+@theme
+def hooks_over_several_tensors():
+    log = []
+    x, z = leaf(), leaf()
+    for mode in ("all", "any"):
+        fg.autograd.graph.register_multi_grad_hook((x, z), lambda g: log.append(str(g)), mode=mode)
+    for _ in range(2):
+        (x * z).sum().backward()
+        (x * 3).sum().backward()
+    return log
+
+
+@theme
+def steps_within_backward():
+    fg.manual_seed(0)
+    model = fg.nn.Sequential(fg.nn.Linear(4, 4), fg.nn.Tanh(), fg.nn.Linear(4, 2))
+    optimizers = {p: fg.optim.SGD([p], lr=0.1, momentum=0.9) for p in model.parameters()}
+
+    def step(p):
+        optimizers[p].step()
+        optimizers[p].zero_grad()
+
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(step)
+    for n in (3, 5, 3):
+        model(fg.ones(n, 4)).pow(2).sum().backward()
+    return [p.tolist() for p in model.parameters()]
+
+
+@theme
+def checkpoints():
+    from fastgrad.utils.checkpoint import checkpoint
+
+    x = leaf(3)
+    for _ in range(2):
+        checkpoint(lambda t: (t.sin() * t).exp(), x, use_reentrant=False).sum().backward()
+    return x.grad.tolist()
+
+
+@theme
+def views_in_place():
+    x = leaf(4)
+    y = x * 2
+    y[1:3].mul_(3)
+    y.register_hook(lambda g: g * 2)
+    y.sum().backward()
+    return x.grad.tolist()
+
+
+@theme
+def broadcasting_and_dtypes():
+    x, w = leaf(3, 1), leaf(1, 4, dtype=fg.float64)
+    ((x * w).exp() + w + x.half().sum()).sum().backward()
+    return x.grad.tolist(), w.grad.tolist(), str(w.grad.dtype)
+
+
+@pytest.mark.parametrize("name", THEMES)
+def test_c10_themes(name):
+    both(THEMES[name])

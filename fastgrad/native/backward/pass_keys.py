@@ -142,9 +142,12 @@ def put_beyond(t, at, word):
 @native_once
 def collect_later(t, o):
     """Note an object that says itself what belongs to the key; it is asked when all nodes are found. OK or RAISED."""
+    py_incref(o)  # the collector may run, and destructors do anything
     if t.collected == 0:
         t.collected = py_list_new(0)
-    return OK if t.collected != 0 and py_list_append(t.collected, o) == 0 else RAISED
+    status = OK if t.collected != 0 and py_list_append(t.collected, o) == 0 else RAISED
+    py_decref(o)
+    return status
 
 
 @native
@@ -164,13 +167,15 @@ def put_hooks(t, place, output_nr, hooks, lone):
         if is_class_hook(hooks, place):
             status = collect_later(t, hooks)
     else:
+        py_incref(hooks)
         count = min(py_dict_size(hooks), UNREADABLE - 1)
         walk = stack_small()
         words(walk)[0] = 0
-        while py_dict_next(hooks, walk, walk + 8, walk + 16) != 0:
+        while not failed(status) and py_dict_next(hooks, walk, walk + 8, walk + 16) != 0:
             hook = words(walk)[2]
-            if is_class_hook(hook, place) and failed(collect_later(t, hook)):
-                return RAISED
+            if is_class_hook(hook, place):
+                status = collect_later(t, hook)
+        py_decref(hooks)
     if count > 0:
         put(t, SOME_HOOKS, place << 48 | min(output_nr, 0xFFFF) << 20 | count)
     return status
@@ -185,11 +190,13 @@ def put_tensor_hooks(t, o):
     if node_object(o).lone[OUTPUT_PLACE] != 0 or not is_several(held):
         return put_hooks(t, OUTPUT_PLACE, 0, held, node_object(o).lone[OUTPUT_PLACE])
     status = OK
+    py_incref(held)
     for k in range(py_tuple_size(held)):
         pair = py_tuple_item(held, k)
         if not failed(status):
             output_nr = py_integer_value(py_tuple_item(pair, 0))
             status = put_hooks(t, OUTPUT_PLACE, output_nr, py_tuple_item(pair, 1), 0)
+    py_decref(held)
     return status
 
 
@@ -223,9 +230,7 @@ def put_leaf_hooks(t, n):
             py_err_clear()
             put(t, SOME_HOOKS, place << 48 | UNREADABLE)
         elif hooks != 0:
-            py_incref(hooks)
             status = put_hooks(t, place, 0, hooks, 0)
-            py_decref(hooks)
     return status
 
 

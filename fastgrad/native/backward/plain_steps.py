@@ -1,12 +1,13 @@
-"""Nodes of a compiled pass at which nothing is due but a derivative of one or a few fused kernels.
+"""Nodes of a compiled pass at which nothing is due but a derivative of its inputs one by one.
 
-Note [Plain steps]: a plan knows of such a node where its gradients go, which kernels give them, and in which places
-what these read was saved (`write_step`). Whether anything else is due (a hook, gradients that are kept, what was freed
-or changed in place) is looked at when the node's turn comes: it then runs as any other.
+Note [Plain steps]: a plan knows of such a node where its gradients go, which ops or programs give them, and in which
+places what these read was saved (`write_step`). Whether anything else is due (a hook, gradients that are kept, what was
+freed or changed in place) is looked at when the node's turn comes: it then runs as any other.
 """
 
 from __future__ import annotations
 
+from fastgrad.native.backward.derivatives import run_program
 from fastgrad.native.backward.gradients import add_gradient, fit
 from fastgrad.native.backward.order import hand_on
 from fastgrad.native.backward.slots import find_slot, grads_of, slot_at
@@ -19,6 +20,7 @@ from fastgrad.native.base.intrinsics import (
     nth,
     plain_edge,
     runtime,
+    stack_frame,
     stack_small,
     tensor,
     words,
@@ -35,7 +37,15 @@ from fastgrad.native.contracts.flags import (
     TENSOR_HOOKS,
 )
 from fastgrad.native.contracts.limits import RULES, SAVED_SLOTS
-from fastgrad.native.contracts.ops import EVERY_GRADIENT, FUSED, IDENTITY
+from fastgrad.native.contracts.ops import (
+    ENV_ABSENT,
+    ENV_GRADS,
+    ENV_SAVED,
+    EVERY_GRADIENT,
+    FUSED,
+    IDENTITY,
+    PROGRAM,
+)
 from fastgrad.native.contracts.status import BAD_GRADIENT, OK
 from fastgrad.native.graph.graph import version_of
 from fastgrad.native.launch.elementwise import elementwise
@@ -62,7 +72,7 @@ def is_plain(t, n, info):
         return False
     for k in range(n.n_in):
         kind = info.grad_kind[rule_of(k)]
-        if words(n.edges)[2 * k] != 0 and kind != FUSED and kind != IDENTITY:
+        if words(n.edges)[2 * k] != 0 and kind != FUSED and kind != IDENTITY and kind != PROGRAM:
             return False
     return n.op != runtime().copy_slices_op
 
@@ -99,6 +109,7 @@ def write_step(t, index, out):
         edge = plain_edge(out + 8 * at)
         edge.input = k
         edge.op = info.grad[rule_of(k)] if info.grad_kind[rule_of(k)] == FUSED else 0
+        edge.program = info.grad[rule_of(k)] if info.grad_kind[rule_of(k)] == PROGRAM else 0
         edge.places = places_of(info.reads[rule_of(k)])
         edge.slot = find_slot(t, words(n.edges)[2 * k])
         edge.output_nr = words(n.edges)[2 * k + 1]
@@ -127,9 +138,23 @@ def is_unchanged(n):
     return True
 
 
+@native_once
+def program_gradient(t, n, edge):
+    """The gradient of an edge that a program gives; a handle, or a failure."""
+    env = words(stack_frame())
+    env[ENV_GRADS] = words(t.grads)[0]
+    env[ENV_GRADS + 1] = 0
+    env[ENV_ABSENT] = 0
+    for place in range(SAVED_SLOTS):
+        env[ENV_SAVED + place] = words(n.saved)[2 * place]
+    return run_program(edge.program, t.node, edge.input, env, words(t.grads))
+
+
 @native_inline
-def edge_gradient(n, edge, g):
-    """The gradient of an edge; a handle or a failure."""
+def edge_gradient(t, n, edge, g):
+    """The gradient of an edge; a handle, 0 if a program gives none, or a failure."""
+    if edge.program != 0:
+        return program_gradient(t, n, edge)
     if edge.op == 0:
         retain(g)
         return g
@@ -171,7 +196,7 @@ def derive_plainly(t, n, step, g, results):
     status = OK
     for i in range(count):
         edge = nth_edge(step, i)
-        h = edge_gradient(n, edge, g)
+        h = edge_gradient(t, n, edge, g)
         if failed(h):
             drop_results(results, i)
             status = h
@@ -184,7 +209,7 @@ def derive_plainly(t, n, step, g, results):
         edge = nth_edge(step, i)
         target = node(words(n.edges)[2 * edge.input])
         meta = words(target.metas + edge.output_nr * META_BYTES)
-        if not as_expected(results[i], meta):
+        if results[i] != 0 and not as_expected(results[i], meta):
             h = fit(t, results[i], meta)
             results[i] = h
             if failed(h):
@@ -216,6 +241,8 @@ def hand_out(t, n, step, results):
     count = words(step)[0]
     for i in range(count):
         edge = nth_edge(step, i)
+        if results[i] == 0:
+            continue
         grads = grads_of(t, edge.slot)
         if grads[edge.output_nr] == 0:
             grads[edge.output_nr] = results[i]
@@ -223,7 +250,8 @@ def hand_out(t, n, step, results):
         status = add_gradient(t, grads, edge.output_nr, results[i])
         if failed(status):
             for j in range(i + 1, count):
-                drop(results[j])
+                if results[j] != 0:
+                    drop(results[j])
             return status
     return OK if t.plan != 0 else hand_on(t, t.slot)  # the pass may have left its plan meanwhile
 

@@ -14,9 +14,9 @@ they run; `ranks`: the same from the node made last to that made first, with a b
 the next; `needed`: for each slot whether it has a path to what was asked for. `reason`, `place`, `op`: why it was made,
 one of `REASONS`, at which slot, of what op. `steps`: for each place in the order the address of what a plain step
 knows, or 0: how many edges, then a `PLAIN_EDGE` for each; see Note [Plain steps] in `backward.plain_steps`."""
-PLAIN_EDGE = Part("plain_edge", input=1, op=1, places=1, slot=1, output_nr=1)
-"""A gradient that a node gives: of which input, by which op (0: the node's own gradient), what it reads, to which slot
-and output it goes."""
+PLAIN_EDGE = Part("plain_edge", input=1, op=1, program=1, places=1, slot=1, output_nr=1)
+"""A gradient that a node gives: of which input, by which op or program (neither: the node's own gradient), what
+it reads, to which slot and output it goes."""
 
 PLAN_BUCKETS, PLAN_GUESSES = 256, 64
 MAX_PLANS, MAX_PLAN_BYTES = 1024, 64 << 20
