@@ -19,10 +19,12 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 @pytest.fixture(autouse=True)
 def no_plans():
-    compiled.reset()
-    yield
+    everywhere = compiled.is_enabled()
     compiled.disable()
     compiled.reset()
+    yield
+    compiled.reset()
+    (compiled.enable if everywhere else compiled.disable)()
 
 
 def leaf(*sizes, **options):
