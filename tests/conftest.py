@@ -47,6 +47,7 @@ def runtime() -> ModuleType | None:
     gc.collect()
     gc.freeze()
     smallest_parts()
+    compiled_passes()
     return fastgrad
 
 
@@ -58,6 +59,14 @@ def smallest_parts() -> None:
 
         runtime_set("part_work", 1)
         fastgrad.set_num_threads(5)
+
+
+def compiled_passes() -> None:
+    """With FASTGRAD_TEST_COMPILED=1 every pass follows a plan."""
+    if os.environ.get("FASTGRAD_TEST_COMPILED", "0") not in ("", "0"):
+        import fastgrad
+
+        fastgrad.autograd.compiled.enable()
 
 
 @pytest.fixture(params=["fastgrad", pytest.param("torch", marks=pytest.mark.parity)])

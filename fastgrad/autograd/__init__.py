@@ -10,6 +10,7 @@ from fastgrad.autograd.anomaly import (
     is_anomaly_enabled,
     set_detect_anomaly,
 )
+from fastgrad.autograd.compiled_autograd import compiled
 from fastgrad.autograd.engine import backward, grad
 from fastgrad.autograd.function import Function
 from fastgrad.autograd.gradcheck import gradcheck, gradgradcheck
@@ -30,6 +31,7 @@ __all__ = [
     "SavedTensor",
     "Variable",
     "backward",
+    "compiled",
     "detect_anomaly",
     "enable_grad",
     "function",

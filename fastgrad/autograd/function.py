@@ -175,6 +175,7 @@ class _FunctionMeta(type):
 
     backward: Any
     vjp: Any
+    _compiled_autograd_key: Any
 
     def __init__(cls, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> None:
         cls._backward_cls = type(name + "Backward", (BackwardFunction,), {"_forward_cls": cls})
@@ -182,6 +183,8 @@ class _FunctionMeta(type):
         root: Any = next(c for c in reversed(cls.__mro__) if isinstance(c, _FunctionMeta))
         if cls.backward is not root.backward and cls.vjp is not root.vjp:
             cls.backward = staticmethod(_two_derivatives)
+        if cls._compiled_autograd_key is not root._compiled_autograd_key:
+            runtime_set("function_keys", 1)  # compiled passes ask from now on
 
 
 class Function(metaclass=_FunctionMeta):
@@ -220,6 +223,12 @@ class Function(metaclass=_FunctionMeta):
 
     _backward_cls: type[BackwardFunction]
     generate_vmap_rule = False
+    _compiled_autograd_should_lift = True
+
+    @staticmethod
+    def _compiled_autograd_key(ctx: Any) -> Any:
+        """What the keys of compiled passes hold of a call, besides the class; asked if a class defines it."""
+        return ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(

@@ -1,7 +1,8 @@
 """The interfaces of hooks as classes, and the dicts of Python hooks as their instances.
 
 They are those of PyTorch's ``function_hook.h``: a hook written as a class says by `compiled_args` and
-`apply_with_saved` how a compiled graph takes it in; without them it works in eager passes only.
+`apply_with_saved` how a compiled pass takes it in (see `autograd.compiled`); without them it works in eager passes
+only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 def _missing(hook: object, method: str) -> NotImplementedError:
     return NotImplementedError(
-        f"{method} is not implemented by {type(hook).__name__}: without it a compiled graph cannot take the hook in"
+        f"{method} is not implemented by {type(hook).__name__}: without it a compiled pass cannot take the hook in"
     )
 
 
@@ -24,7 +25,7 @@ class FunctionPreHook:
         raise NotImplementedError(f"{type(self).__name__} does not define __call__(grads)")
 
     def compiled_args(self, args: Any) -> None:
-        """Say what a compiled graph has to know of the hook."""
+        """Say what a compiled pass has to know of the hook: ``args.collect(value)`` adds to its key."""
         raise _missing(self, "compiled_args")
 
 
@@ -36,7 +37,7 @@ class FunctionPostHook:
         raise NotImplementedError(f"{type(self).__name__} does not define __call__(outputs, inputs)")
 
     def compiled_args(self, args: Any) -> None:
-        """Say what a compiled graph has to know of the hook."""
+        """Say what a compiled pass has to know of the hook: ``args.collect(value)`` adds to its key."""
         raise _missing(self, "compiled_args")
 
 
@@ -48,11 +49,15 @@ class PostAccumulateGradHook:
         raise NotImplementedError(f"{type(self).__name__} does not define __call__(tensor)")
 
     def compiled_args(self, args: Any) -> None:
-        """Say what a compiled graph has to know of the hook."""
+        """Say what a compiled pass has to know of the hook: ``args.collect(value)`` adds to its key."""
         raise _missing(self, "compiled_args")
 
     def apply_with_saved(self, tensor: Any, saved: Any) -> None:
-        """Do inside of a compiled graph what the call does in an eager pass."""
+        """Do in a compiled pass what the call does in an eager one.
+
+        ``saved.before(t)`` gives the pass's variable for a tensor `t` that `compiled_args` collected;
+        ``saved.after(t)`` follows it.
+        """
         raise _missing(self, "apply_with_saved")
 
 
@@ -67,6 +72,11 @@ class _Registered:
 
     def __init__(self, hooks: dict[int, Any]) -> None:
         self.hooks = hooks
+
+    def compiled_args(self, args: Any) -> None:
+        """Say how many hooks there are."""
+        for hook in tuple(self.hooks.values()):
+            args.collect(hook)
 
 
 def _checked(hook: Any, values: tuple[Any, ...], result: Any) -> tuple[Any, ...]:
@@ -135,6 +145,10 @@ class PyFunctionTensorPostAccGradHooks(_Registered, PostAccumulateGradHook):
             result = hook(tensor)
             if result is not None and result is not tensor:
                 check_post_accumulate(hook, result)
+
+    def apply_with_saved(self, tensor: Any, saved: Any) -> None:
+        """Run them: what they hold is their own matter."""
+        self(tensor)
 
 
 class TupleHook:

@@ -15,7 +15,14 @@ from fastgrad.compiler.replays import Replay
 from fastgrad.compiler.structure import Flat
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import DTYPES
-from fastgrad.native.contracts.flags import ANOMALY, MUTATION_HOOKS, NODE_HOOKS, SAVED_HOOKS
+from fastgrad.native.contracts.flags import (
+    ANOMALY,
+    COMPILED_PASSES,
+    EAGER_PASSES,
+    MUTATION_HOOKS,
+    NODE_HOOKS,
+    SAVED_HOOKS,
+)
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 
 MOST_RECORDINGS = 8
@@ -167,7 +174,7 @@ class Compiled(Wrapper):
         return self._look_up(args, kwargs)
 
     def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        mode = rt.get_mode()
+        mode = rt.get_mode() & ~(COMPILED_PASSES | EAGER_PASSES)
         if mode & _ANY_REFUSED or rt.word(_CHOSEN) or rt.capturing() or rt.current_pass():
             return self._eagerly(args, kwargs, self._why_now(mode))
         try:

@@ -33,6 +33,7 @@ from fastgrad.native.base.pyapi import (
     py_incref,
     py_integer,
     py_integer_value,
+    py_is_subtype,
     py_keys,
     py_list_item,
     py_list_new,
@@ -62,7 +63,7 @@ from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.memory.profiles import begin_hook, end_event
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.memory.tapes import records_hooks
-from fastgrad.native.objects.handles import object_handle, wrap, wrap_node, wrap_optional
+from fastgrad.native.objects.handles import object_handle, type_of, wrap, wrap_node, wrap_optional
 from fastgrad.native.objects.held import exact_tuple, is_tuple
 from fastgrad.native.tensors.layouts import without_gaps
 from fastgrad.native.tensors.tensors import alias, same_shape
@@ -503,6 +504,25 @@ def fire_post_hooks(t):
 
 
 @native
+def takes_saved(hook):
+    """Whether a compiled pass calls a post-accumulate hook by `apply_with_saved`; no tape puts that down."""
+    if runtime().tape != 0 and records_hooks():
+        return False
+    return py_is_subtype(type_of(hook), runtime().post_accumulate_class) != 0
+
+
+@native
+def call_saved(run, i, leaf, collected):
+    """Call hook `i` of a run over a leaf with what hooks collected for the pass; the result, or zero."""
+    start = start_of(run, i)
+    result = call_python(runtime().apply_with_saved, 3, hook_at(run, i), leaf, collected)
+    if failed(note_time(run, i, start, result != 0)):
+        py_decref(result)
+        return 0
+    return result
+
+
+@native
 def fire_post_accumulate(t):
     """The post-accumulate hooks of the leaf of the current node. OK or RAISED."""
     leaf = node(t.node).variable
@@ -528,7 +548,12 @@ def fire_post_accumulate(t):
             continue
         if o == 0:
             o = optional_object(leaf)
-        result = call_hook(run, i, 1, o, 0) if o != 0 else 0
+        if o == 0:
+            result = 0
+        elif t.collected != 0 and takes_saved(hook_at(run, i)):
+            result = call_saved(run, i, o, t.collected)
+        else:
+            result = call_hook(run, i, 1, o, 0)
         if result == 0:
             status = RAISED
             break

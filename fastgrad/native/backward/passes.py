@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fastgrad.native.backward.gradients import add_gradient
+from fastgrad.native.backward.order import mark_needed
+from fastgrad.native.backward.pass_plans import plan_of_pass_ends
 from fastgrad.native.backward.slots import (
     SLOT_BYTES,
     find_slot,
     grads_of,
-    is_wanted,
-    pop_ready,
     push_ready,
     slot_at,
     slot_of,
@@ -33,14 +33,12 @@ from fastgrad.native.base.pyapi import (
     py_dict_new,
     py_dict_set,
     py_incref,
-    py_list_append,
-    py_list_new,
 )
 from fastgrad.native.contracts.flags import ACCUMULATE, FILTERED, PASS_SETTINGS
 from fastgrad.native.contracts.limits import MAX_NESTED
-from fastgrad.native.contracts.records import CAPTURE_WORDS, SLOT_WORDS, TASK_KIND
+from fastgrad.native.contracts.records import CAPTURE_WORDS, TASK_KIND
 from fastgrad.native.contracts.status import NESTED_TOO_DEEP, NO_MEMORY, NOT_FOUND, OK, RAISED
-from fastgrad.native.memory.buffers import allocate, deallocate, grow, room
+from fastgrad.native.memory.buffers import deallocate, grow, room
 from fastgrad.native.memory.records import WORDS_TASK, new_task_record, retire_record
 from fastgrad.native.memory.references import (
     drain,
@@ -49,7 +47,6 @@ from fastgrad.native.memory.references import (
     retain,
     retain_node,
 )
-from fastgrad.native.objects.handles import wrap_node
 
 
 @native
@@ -106,78 +103,6 @@ def will_run(handle, n, hooks):
     if not t.flags & FILTERED or s.needed != 0:
         return 1
     return 1 if hooks != 0 and s.capture != 0 else 0
-
-
-@native
-def execution_order(handle):
-    """The nodes that a pass comes to, in this order and from its beginning, as a list; a negative status.
-
-    A second task goes through the motions over the slots of the first.
-    """
-    t = task(handle)
-    plan = new_task_record()
-    if failed(plan):
-        return plan
-    p = task(plan)
-    answer = allocate(t.cap_slots * SLOT_BYTES)
-    if not failed(answer):
-        p.slots = answer
-        p.cap_slots = t.cap_slots
-        p.n_slots = t.n_slots
-        for k in range(t.n_slots):
-            for j in range(SLOT_WORDS):
-                words(p.slots)[k * SLOT_WORDS + j] = words(t.slots)[k * SLOT_WORDS + j]
-            slot_at(p, k).deps = 0
-        answer = walk_through(t, p)
-        deallocate(p.slots, p.cap_slots * SLOT_BYTES)
-    if p.heap != 0:
-        deallocate(p.heap, p.cap_heap * 16)
-    retire_record(plan, TASK_KIND, WORDS_TASK)
-    return answer
-
-
-@native
-def walk_through(t, p):
-    """The nodes of a pass in order, by its copy `p`; see `execution_order`."""
-    for k in range(t.n_slots):
-        n = node(slot_at(t, k).node)
-        for j in range(n.n_in):
-            if words(n.edges)[2 * j] != 0:
-                slot_at(p, find_slot(t, words(n.edges)[2 * j])).deps += 1
-    roots = 0
-    for k in range(t.n_captures):
-        roots += 1 if capture(t.captures + k * CAPTURE_WORDS * 8).next == -1 else 0
-    for k in range(roots):  # they stand first
-        slot_at(p, find_slot(t, capture(t.captures + k * CAPTURE_WORDS * 8).node)).deps += 1
-    for k in range(roots):
-        index = find_slot(t, capture(t.captures + k * CAPTURE_WORDS * 8).node)
-        slot_at(p, index).deps -= 1
-        if slot_at(p, index).deps == 0 and failed(push_ready(p, index)):
-            return NO_MEMORY
-    order = py_list_new(0)
-    while p.n_heap > 0 and order != 0:
-        s = slot_at(p, pop_ready(p))
-        o = wrap_node(s.node) if is_wanted(t, s) or roots == 1 else none()
-        if o == 0 or (o != none() and py_list_append(order, o) != 0):
-            py_decref(order)
-            order = 0
-        if o != 0 and o != none():
-            py_decref(o)
-        n = node(s.node)
-        for j in range(n.n_in):
-            following = words(n.edges)[2 * j]
-            if following == 0 or (t.flags & FILTERED and s.needed == 0):
-                continue
-            index = find_slot(t, following)
-            slot_at(p, index).deps -= 1
-            if (
-                slot_at(p, index).deps == 0
-                and is_wanted(t, slot_at(p, index))
-                and failed(push_ready(p, index))
-            ):
-                py_decref(order)
-                return NO_MEMORY
-    return order
 
 
 @native
@@ -259,59 +184,10 @@ def add_wanted(handle, n, output_nr):
 
 
 @native
-def mark_needed(t):
-    """Find the nodes with a path to what was asked for: children before parents, by counting producers."""
-    n_slots = t.n_slots
-    order = allocate(n_slots * 8)
-    waiting = allocate(n_slots * 8)
-    if failed(order) or failed(waiting):
-        if not failed(order):
-            deallocate(order, n_slots * 8)
-        if not failed(waiting):
-            deallocate(waiting, n_slots * 8)
-        return NO_MEMORY
-    count = 0
-    for k in range(n_slots):
-        words(waiting)[k] = slot_at(t, k).deps
-    for k in range(t.n_captures):
-        c = capture(t.captures + k * CAPTURE_WORDS * 8)
-        if c.next == -1:  # a root: its seed counts as a producer
-            words(waiting)[find_slot(t, c.node)] -= 1
-    for k in range(n_slots):
-        if words(waiting)[k] == 0:
-            words(order)[count] = k
-            count += 1
-    at = 0
-    while at < count:
-        n = node(slot_at(t, words(order)[at]).node)
-        for k in range(n.n_in):
-            following = words(n.edges)[2 * k]
-            if following != 0:
-                index = find_slot(t, following)
-                words(waiting)[index] -= 1
-                if words(waiting)[index] == 0:
-                    words(order)[count] = index
-                    count += 1
-        at += 1
-    for k in range(count - 1, -1, -1):
-        s = slot_at(t, words(order)[k])
-        n = node(s.node)
-        for j in range(n.n_in):
-            following = words(n.edges)[2 * j]
-            if following != 0:
-                f = slot_at(t, find_slot(t, following))
-                if f.needed != 0 or f.capture != 0:
-                    s.needed = 1
-    deallocate(order, n_slots * 8)
-    deallocate(waiting, n_slots * 8)
-    return 0
-
-
-@native
 def task_start(handle):
     """Seed the roots; after this `sweep` may run. A status."""
     t = task(handle)
-    if t.flags & FILTERED and failed(mark_needed(t)):
+    if t.plan == 0 and t.flags & FILTERED and failed(mark_needed(t)):
         return NO_MEMORY
     for k in range(t.n_captures):
         c = capture(t.captures + k * CAPTURE_WORDS * 8)
@@ -326,7 +202,7 @@ def task_start(handle):
                 return status
         s = slot_at(t, index)
         s.deps -= 1
-        if s.deps == 0 and failed(push_ready(t, index)):
+        if t.plan == 0 and s.deps == 0 and failed(push_ready(t, index)):
             return NO_MEMORY
     return 0
 
@@ -402,14 +278,18 @@ def task_end(handle, mode):
         deallocate(t.captures, t.cap_captures * CAPTURE_WORDS * 8)
     if t.results != 0:
         deallocate(t.results, t.cap_results * 8)
+    if t.key != 0:
+        deallocate(t.key, t.cap_key * 8)
+    plan_of_pass_ends(t)
     held = words(stack_small())
     for k in range(PASS_SETTINGS):
         held[k] = t.settings[k]
     held[PASS_SETTINGS] = t.kept
+    held[PASS_SETTINGS + 1] = t.collected
     retire_record(handle, TASK_KIND, WORDS_TASK)
     if runtime().dead != 0:
         drain()
-    for k in range(PASS_SETTINGS + 1):
+    for k in range(PASS_SETTINGS + 2):
         if held[k] != 0:
             py_decref(held[k])
     enter()

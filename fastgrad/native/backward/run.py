@@ -9,6 +9,8 @@ something raised. Python is asked before anything begins where arguments are not
 from __future__ import annotations
 
 from fastgrad.native.backward.hook_calls import optional_object
+from fastgrad.native.backward.pass_keys import walk
+from fastgrad.native.backward.pass_plans import choose_plan
 from fastgrad.native.backward.passes import add_root, add_wanted, discover, task_end, task_new, task_start
 from fastgrad.native.backward.sweep import sweep
 from fastgrad.native.base.callbacks import call_python
@@ -54,6 +56,10 @@ from fastgrad.native.contracts.flags import (
     ANOMALY,
     ANOMALY_UNCHECKED,
     CHECK_NAN,
+    COMPILED,
+    COMPILED_PASSES,
+    EAGER_PASSES,
+    REHEARSAL,
 )
 from fastgrad.native.contracts.profiles import PASS_EVENT
 from fastgrad.native.contracts.records import CAPTURE_WORDS
@@ -212,7 +218,8 @@ def begin(handle, outputs, gradients, wanted):
                 py_decref(held)
         if failed(result):
             return result
-    result = discover(task(handle))
+    t = task(handle)
+    result = walk(t) if t.flags & COMPILED else discover(t)
     if not failed(result) and wanted != none():
         n = count_of(wanted)
         result = OK if n > 0 else UNUSUAL
@@ -222,6 +229,8 @@ def begin(handle, outputs, gradients, wanted):
                 result = want(handle, o) if o != 0 else UNUSUAL
                 if o != 0:
                     py_decref(o)
+    if not failed(result) and t.flags & COMPILED:
+        result = choose_plan(t)
     return task_start(handle) if not failed(result) else result
 
 
@@ -295,6 +304,12 @@ def run_pass(outputs, gradients, wanted, flags):
     return run_here(outputs, gradients, wanted, flags)
 
 
+@native
+def are_compiled(mode):
+    """Whether passes follow plans, in modes of a thread."""
+    return mode & COMPILED_PASSES or (runtime().compile_passes != 0 and not mode & EAGER_PASSES)
+
+
 @native_once
 def run_here(outputs, gradients, wanted, flags):
     """The same, in the modes of the calling thread."""
@@ -302,6 +317,8 @@ def run_here(outputs, gradients, wanted, flags):
     mode = rt.mode
     if mode & (ANOMALY | ANOMALY_UNCHECKED) == ANOMALY:
         flags |= CHECK_NAN
+    if not flags & REHEARSAL and are_compiled(mode):
+        flags |= COMPILED
     handle = task_new(flags)
     if handle == NESTED_TOO_DEEP:
         py_incref(ellipsis())

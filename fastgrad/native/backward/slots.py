@@ -7,7 +7,16 @@ tasks under way over the same node find theirs in a hash table.
 from __future__ import annotations
 
 from fastgrad.native.base.failures import failed
-from fastgrad.native.base.intrinsics import native, native_inline, node, runtime, slot, task, words
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    native,
+    native_inline,
+    node,
+    runtime,
+    slot,
+    task,
+    words,
+)
 from fastgrad.native.contracts.flags import FILTERED
 from fastgrad.native.contracts.records import SLOT, SLOT_WORDS
 from fastgrad.native.contracts.status import NOT_FOUND, OK
@@ -149,6 +158,26 @@ def slot_of(t, n):
 def is_wanted(t, s):
     """Whether a pass has to do with a slot's node: runs it, or at least captures its gradients."""
     return not t.flags & FILTERED or s.needed != 0 or s.capture != 0
+
+
+@native
+def prepare(t, index):
+    """Make a slot's node the current one; a status."""
+    n = node(slot_at(t, index).node)
+    t.slot = index
+    t.node = slot_at(t, index).node
+    t.grads = address_of(grads_of(t, index))
+    t.n_grads = n.n_out
+    cap = room(0, t.cap_results, max(n.n_in, 1))
+    fresh = grow(t.results, 0, t.cap_results, cap)
+    if failed(fresh):
+        return fresh
+    t.results = fresh
+    t.cap_results = cap
+    t.n_results = n.n_in
+    for k in range(n.n_in):
+        words(t.results)[k] = 0
+    return 0
 
 
 # --- the heap of ready nodes -----------------------------------------------------------------------------------

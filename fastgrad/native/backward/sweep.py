@@ -17,17 +17,20 @@ from fastgrad.native.backward.hook_calls import (
     optional_object,
     show_values,
 )
+from fastgrad.native.backward.order import arrives, hand_on
+from fastgrad.native.backward.pass_plans import is_over, next_slot
 from fastgrad.native.backward.passes import restore_settings
-from fastgrad.native.backward.slots import find_slot, grads_of, is_wanted, pop_ready, push_ready, slot_at
+from fastgrad.native.backward.plain_steps import LEFT_TO_DO, NOT_PLAIN, plain_step
+from fastgrad.native.backward.slots import find_slot, grads_of, is_wanted, pop_ready, prepare, slot_at
 from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
-    address_of,
     capture,
     native,
     native_inline,
     native_once,
     node,
+    pass_plan,
     runtime,
     task,
     tensor,
@@ -67,7 +70,6 @@ from fastgrad.native.contracts.profiles import NODE_EVENT
 from fastgrad.native.contracts.records import CAPTURE_WORDS
 from fastgrad.native.contracts.status import BAD_GRADIENT, NO_MEMORY, OK, RAISED
 from fastgrad.native.launch.launch import op_record
-from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.launches import give_way
 from fastgrad.native.memory.profiles import begin_event, end_event, note_number
 from fastgrad.native.memory.records import META_BYTES
@@ -109,6 +111,7 @@ def distribute(t):
     n = node(t.node)
     results = words(t.results)
     edges = words(n.edges)
+    planned = t.plan
     for k in range(n.n_in):
         if edges[2 * k] == 0:
             if results[k] != 0:
@@ -128,10 +131,10 @@ def distribute(t):
             status = add_gradient(t, grads_of(t, index), edges[2 * k + 1], h)
             if failed(status):
                 return status
-        s = slot_at(t, index)
-        s.deps -= 1
-        if s.deps == 0 and failed(push_ready(t, index)):
+        if planned == 0 and failed(arrives(t, index)):
             return NO_MEMORY
+    if planned != 0 and t.plan == 0:  # it was left meanwhile
+        return hand_on(t, t.slot)
     return 0
 
 
@@ -146,26 +149,6 @@ def release_grads(t):
             grads[k] = 0
     if runtime().dead != 0:
         drain()
-
-
-@native
-def prepare(t, index):
-    """Make a slot's node the current one; a status."""
-    n = node(slot_at(t, index).node)
-    t.slot = index
-    t.node = slot_at(t, index).node
-    t.grads = address_of(grads_of(t, index))
-    t.n_grads = n.n_out
-    cap = room(0, t.cap_results, max(n.n_in, 1))
-    fresh = grow(t.results, 0, t.cap_results, cap)
-    if failed(fresh):
-        return fresh
-    t.results = fresh
-    t.cap_results = cap
-    t.n_results = n.n_in
-    for k in range(n.n_in):
-        words(t.results)[k] = 0
-    return 0
 
 
 @native
@@ -189,21 +172,31 @@ def enter_pass(t):
     rt.mode = (rt.mode & ~GRAD_ENABLED) | (GRAD_ENABLED if t.flags & CREATE_GRAPH else 0)
 
 
+@native_once
+def fire_output_hooks(t):
+    """Run the hooks of the outputs of the current node. OK or RAISED."""
+    if failed(fire_tensor_hooks(t)):
+        return RAISED
+    enter_pass(t)
+    return OK
+
+
+@native_inline
+def output_hooks(t):
+    """Run the hooks of the outputs of the current node, if it has any. OK or RAISED."""
+    if node(t.node).flags & TENSOR_HOOKS and not t.flags & REHEARSAL:
+        return fire_output_hooks(t)
+    return OK
+
+
 @native
 def arrive(t):
-    """What comes before the derivative of the current node; a status, or SKIP for a node that is not to run.
+    """What comes before the derivative of the current node, behind the hooks of its outputs.
 
-    The order is that of PyTorch: tensor hooks, retained gradients, captures, pre-hooks.
+    A status, or SKIP for a node that is not to run. The order is that of PyTorch: tensor hooks, retained gradients,
+    captures, pre-hooks.
     """
     n = node(t.node)
-    s = slot_at(t, t.slot)
-    if not is_wanted(t, s) and t.n_roots > 1:
-        release_grads(t)  # one of several roots that leads nowhere; hooks of an only root do run
-        return SKIP
-    if n.flags & TENSOR_HOOKS and not t.flags & REHEARSAL:
-        if failed(fire_tensor_hooks(t)):
-            return RAISED
-        enter_pass(t)
     if n.retains != 0:
         status = write_retained(n, words(t.grads))
         if failed(status):
@@ -371,14 +364,48 @@ def run_node(t):
 def step(t, index):
     """Run the node of a slot; a status."""
     status = prepare(t, index)
-    if not failed(status):
-        status = arrive(t)
+    if failed(status):
+        return status
+    if t.n_roots > 1 and not is_wanted(t, slot_at(t, index)):
+        release_grads(t)  # one of several roots that leads nowhere; hooks of an only root do run
+        return OK
+    status = output_hooks(t)
+    return status if failed(status) else go_on(t)
+
+
+@native_inline
+def go_on(t):
+    """Run the current node, whose tensor hooks have run; a status."""
+    status = arrive(t)
     if status == SKIP:
         return 0
     if not failed(status):
         status = run_node(t)
     if not failed(status):
         status = leave(t)
+    return status
+
+
+@native_once
+def planned_step(t):
+    """Run the node that the plan of a pass has next; a status."""
+    known = words(pass_plan(t.plan).steps)[t.position]
+    index = next_slot(t)
+    if known == 0:
+        status = step(t, index)
+        t.finished += 1
+        return status
+    status = prepare(t, index)
+    if not failed(status):
+        status = output_hooks(t)
+    if not failed(status):
+        status = plain_step(t, known) if t.plan != 0 else NOT_PLAIN
+    if status == NOT_PLAIN:
+        status = go_on(t)
+    elif status == LEFT_TO_DO:
+        enter_pass(t)
+        status = leave(t)
+    t.finished += 1
     return status
 
 
@@ -390,14 +417,27 @@ def sweep(handle):
     enter_pass(t)
     if rt.profile != 0:
         return sweep_watched(t)
-    status = 0
+    status = follow_plan(t) if t.plan != 0 else 0
     while not failed(status):
         if rt.settings[0] != t.settings[0] or rt.settings[1] != t.settings[1]:
             restore_settings(t)
             enter_pass(t)
-        if t.n_heap == 0:
+        if t.plan != 0 or t.n_heap == 0:
             return OK
         status = step(t, pop_ready(t))
+    return status
+
+
+@native_once
+def follow_plan(t):
+    """Run until the plan of a pass is done, or the pass leaves it. OK or a failure."""
+    rt = runtime()
+    status = 0
+    while not failed(status) and t.plan != 0 and not is_over(t):
+        if rt.settings[0] != t.settings[0] or rt.settings[1] != t.settings[1]:
+            restore_settings(t)
+            enter_pass(t)
+        status = planned_step(t)
     return status
 
 
@@ -410,9 +450,9 @@ def sweep_watched(t):
         if rt.settings[0] != t.settings[0] or rt.settings[1] != t.settings[1]:
             restore_settings(t)
             enter_pass(t)
-        if t.n_heap == 0:
+        if is_over(t):
             return OK
-        index = pop_ready(t)
+        index = next_slot(t)
         handle = slot_at(t, index).node
         n = node(handle)
         kind = 0
@@ -422,4 +462,5 @@ def sweep_watched(t):
         note_number(token, n.seq + 1 if n.seq != LAST else 0)
         status = step(t, index)
         end_event(token)
+        t.finished += 1
     return status

@@ -20,6 +20,7 @@ from fastgrad.native.base.lowered import Memory
 from fastgrad.native.base.pipeline import RuntimeCompiler
 from fastgrad.native.contracts import python_types
 from fastgrad.native.contracts.limits import FRAME_WORDS, WALK_STACK
+from fastgrad.native.contracts.pass_plans import PASS_PLAN, PLAIN_EDGE
 from fastgrad.native.contracts.record import Record
 from fastgrad.native.contracts.records import RECORDS, RUNTIME
 
@@ -140,6 +141,7 @@ planned_call, plan_head, plan_step = map(
     caster, (python_types.PLANNED_CALL, python_types.PLAN_HEAD, python_types.PLAN_STEP)
 )
 module_call = caster(python_types.MODULE_CALL)
+pass_plan, plain_edge = map(caster, (PASS_PLAN, PLAIN_EDGE))
 
 
 @intrinsic

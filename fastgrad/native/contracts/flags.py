@@ -49,6 +49,7 @@ CHECK_NAN = 16  # no node may give NaN
 REHEARSAL = (
     32  # a pass for a recording, whose results mean nothing: no hook runs, nor does it matter what changed
 )
+COMPILED = 64  # the pass follows a plan
 
 # Modes of a thread.
 GRAD_ENABLED = 1
@@ -63,11 +64,16 @@ AUTOCAST_BFLOAT16 = 256  # functions choose the dtype that they compute in, and 
 AUTOCAST_FLOAT16 = 512
 GPU_AUTOCAST_BFLOAT16 = 1024  # the same on GPUs
 GPU_AUTOCAST_FLOAT16 = 2048
+COMPILED_PASSES = 4096  # passes follow plans
+EAGER_PASSES = 8192  # they do not, even where the process has switched that on
 WATCHED = NODE_HOOKS | ANOMALY
 CPU_AUTOCAST = AUTOCAST_BFLOAT16 | AUTOCAST_FLOAT16
 GPU_AUTOCAST = GPU_AUTOCAST_BFLOAT16 | GPU_AUTOCAST_FLOAT16
 AUTOCAST = CPU_AUTOCAST | GPU_AUTOCAST
-SWITCHES = GRAD_ENABLED | INFERENCE_MODE | MUTATION_HOOKS | ANOMALY | ANOMALY_UNCHECKED | AUTOCAST
+SWITCHES = (
+    GRAD_ENABLED | INFERENCE_MODE | MUTATION_HOOKS | ANOMALY | ANOMALY_UNCHECKED | AUTOCAST
+    | COMPILED_PASSES | EAGER_PASSES
+)  # fmt: skip
 """The modes that contexts switch as such. The others say which settings there are."""
 
 # Settings of a thread: each is a chain of what contexts put in force, innermost first, as lists of two items.

@@ -26,6 +26,7 @@ from fastgrad.native.contracts.limits import (
     SAVED_SLOTS,
     SPLIT_WORDS,
 )
+from fastgrad.native.contracts.pass_plans import PLAN_BUCKETS, PLAN_GUESSES
 from fastgrad.native.contracts.python_types import MODULE_NAMES
 from fastgrad.native.contracts.record import Part, Record
 from fastgrad.native.contracts.status import NOTED_WORDS
@@ -56,7 +57,9 @@ TASK = Record(
     table=1, n_table=1, cap_table=1, captures=1, n_captures=1, cap_captures=1,
     node=1, slot=1, grads=1, n_grads=1, results=1, n_results=1, cap_results=1,
     had_posts=1, n_roots=1, settings=PASS_SETTINGS, kept=1, depth=1,
+    plan=1, position=1, finished=1, guess=1, key=1, n_key=1, cap_key=1, parted=1, expected=1, collected=1,
 )  # fmt: skip
+"""`plan` to `collected`: of a compiled pass, see Note [Plans of passes] in `backward.pass_plans`."""
 SLOT_WORDS = 8
 SLOT = Record("slot", node=1, deps=1, needed=1, capture=1, grads=1, inline=2, pad=1)
 CAPTURE_WORDS = 4
@@ -201,6 +204,9 @@ RUNTIME = Record(
     run_callbacks=1, apply_rules=1, pass_failed=1, explain_failure=1,
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
+    compile_passes=1, pass_captures=1, pass_hits=1, n_pass_plans=1, pass_plan_bytes=1, collect_args=1,
+    apply_with_saved=1, class_hook_type=1, post_accumulate_class=1, function_keys=1,
+    pass_plans=PLAN_BUCKETS, plan_guesses=PLAN_GUESSES,
     note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,
     record_hook=1, replay_hook=1,
     native_hook_type=1, compile_hook=1, native_hook_failed=1, native_hook_refused=1, native_hook_nan=1, hook_kernel=1,

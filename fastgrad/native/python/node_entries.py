@@ -86,12 +86,6 @@ def node_field(n, k):
 
 
 @native
-def set_sequence_nr(n, number):
-    """Give a node another place in the order of passes."""
-    node(n).seq = number
-
-
-@native
 def node_output(n, k):
     """The number of the output that edge `k` points at, -1 for no edge."""
     edges = words(node(n).edges)

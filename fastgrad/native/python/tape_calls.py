@@ -32,8 +32,10 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.element_types import INT64, UINT8
 from fastgrad.native.contracts.flags import (
+    COMPILED_PASSES,
     CONTIGUOUS,
     COPY_ON_WRITE,
+    EAGER_PASSES,
     INFERENCE,
     LEAF_HOOKS,
     LEAF_POST_HOOKS,
@@ -534,7 +536,7 @@ def may_be_called(p):
     rt = runtime()
     if p.mode == ANY_MODE:
         return True
-    same = rt.mode == p.mode and rt.default_dtype == p.default_dtype
+    same = not (rt.mode ^ p.mode) & ~(COMPILED_PASSES | EAGER_PASSES) and rt.default_dtype == p.default_dtype
     return same and rt.chosen_devices == 0 and rt.current_task == 0
 
 
