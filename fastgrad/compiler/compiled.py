@@ -10,7 +10,7 @@ from typing import Any
 
 from fastgrad.compiler.guards import Walk, Wrapper
 from fastgrad.compiler.programs import OnceError, UnrecordableError
-from fastgrad.compiler.recordings import CaptureUnderWayError, Recording
+from fastgrad.compiler.recordings import CaptureUnderWayError, Recording, parameters_of
 from fastgrad.compiler.replays import Replay
 from fastgrad.compiler.structure import Flat
 from fastgrad.native.build.loader import rt
@@ -233,6 +233,7 @@ class Compiled(Wrapper):
                 (why for r in signature.replays if (why := r.guards.first_change())), signature.missed
             )
         walk = Walk()
+        walk.begin_hooks()
         walk.begin(self._function, self.name)
         for k, value in enumerate(signature.objects):
             walk.begin(value, f"argument {k}")
@@ -240,9 +241,10 @@ class Compiled(Wrapper):
             signature.refused = f"it reaches {walk.opaque[0]}, whose changes cannot be seen"
             return self._record(signature, flat, args, kwargs)
         known = set(map(id, flat.tensors))
-        held = list({id(t): t for t in walk.tensors if id(t) not in known}.values())
+        reached = [*walk.tensors, *parameters_of(walk.hooks.values())]
+        held = list({id(t): t for t in reached if id(t) not in known}.values())
         try:
-            recording = Recording(lambda: self._recorded_call(args, kwargs), flat.tensors, held)
+            recording = Recording(lambda: self._recorded_call(args, kwargs), flat.tensors, held, walk)
         except CaptureUnderWayError:
             return self._eagerly(args, kwargs, "")
         signature.n_recorded += 1

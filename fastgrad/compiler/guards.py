@@ -37,6 +37,9 @@ from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import LEAF_HOOKS, LEAF_POST_HOOKS
 from fastgrad.native.contracts.python_types import MODULE_NAMES
 from fastgrad.native.contracts.records import TENSOR
+from fastgrad.nn.modules import module_hooks
+from fastgrad.nn.modules.module_hooks import CALL_STORES
+from fastgrad.optim import optimizer as optimizers
 
 _FLAGS = TENSOR.fields["flags"][0]
 
@@ -61,6 +64,9 @@ _NEVER_CALLED = frozenset(
 )
 """Attributes of modules and optimizers that neither a call nor a step looks into."""
 
+
+_HOOK_STORES = frozenset((*CALL_STORES, "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"))
+"""Attributes of modules and optimizers with hooks that a call or a step calls."""
 
 _GETTERS = (operator.attrgetter, operator.methodcaller)
 _FUNCTIONS_OF_NAMES = (getattr, hasattr, vars, eval, exec, *_GETTERS)
@@ -180,6 +186,8 @@ class Walk:
     tensors : list of Tensor
     opaque : list of str
         What cannot be looked into, by its path.
+    hooks : dict
+        Hooks that a replay calls, by their identity: which there are is compared, not what they hold.
     """
 
     def __init__(self) -> None:
@@ -189,6 +197,7 @@ class Walk:
         self.paths: dict[int, str] = {}
         self.tensors: list[Any] = []
         self.opaque: list[str] = []
+        self.hooks: dict[int, Any] = {}
         self._seen: dict[int, Any] = {}
         self._todo: list[tuple[Any, str]] = []
         self._named: set[str] = set()  # by the code of all functions that were reached
@@ -209,6 +218,27 @@ class Walk:
             if not self._todo:
                 self._enter_named()
 
+    def begin_hooks(self) -> None:
+        """Compare which hooks all modules and all optimizers have."""
+        self._hook_dict(module_hooks.CALL_HOOKS, "the hooks of all modules")
+        for name in module_hooks._OWN:
+            if isinstance(hooks := getattr(module_hooks, name), dict):
+                self._hook_dict(hooks, name)
+        for hooks in (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks):
+            self._hook_dict(hooks, "the hooks of all optimizers")
+
+    def _hook_dict(self, hooks: dict[Any, Any], path: str) -> None:
+        """Compare which hooks there are. A replay calls them, whatever they hold; a native one has a tensor."""
+        self.paths.setdefault(id(hooks), path)
+        self._seen[id(hooks)] = hooks
+        self.dicts += [hooks, len(hooks), *(part for item in list(hooks.items()) for part in item)]
+        self.hooks.update((id(hook), hook) for hook in hooks.values())
+        self.tensors += [h.state for h in hooks.values() if isinstance(h, NativeHook) and h.state is not None]
+
+    def has_visited(self, value: Any) -> bool:
+        """Whether a walk came by an object."""
+        return id(value) in self._seen
+
     def end(self) -> None:
         """Compare the objects of which only what code names was entered."""
         for own, path, entered, _ in self._owners:
@@ -228,6 +258,9 @@ class Walk:
                     entered.add(name)
                     if own[name] is ...:
                         self._compare(f"{path}.{name}", f"own[{name!r}]", ..., own=own)
+                    if name in _HOOK_STORES and isinstance(own[name], dict):
+                        self._hook_dict(own[name], f"{path}.{name}")
+                        continue
                     self._todo.append((own[name], f"{path}.{name}"))
         for kind, entered in list(self._classes.items()):
             for name, value in vars(kind).items():
@@ -261,14 +294,20 @@ class Walk:
         """All items of a dict, which may be the attributes of an object; what `but` names is not entered."""
         self.paths.setdefault(id(own), path)
         self.dicts += [own, len(own)]
+        stores: list[tuple[dict[Any, Any], str]] = []
         for key, value in list(own.items()):
             self.dicts += [key, value]
             if value is ...:
                 self._compare(_item_path(path, key), "d[key]", ..., d=own, key=key)
             if not isinstance(key, SCALARS):
                 self._todo.append((key, f"a key of {path}"))
-            if not (attributes and (key in _NEVER_CALLED or value is but[0] or value is but[1])):
+            if attributes and key in _HOOK_STORES and isinstance(value, dict):
+                if value is not but[0] and value is not but[1]:
+                    stores.append((value, f"{path}.{key}"))
+            elif not (attributes and (key in _NEVER_CALLED or value is but[0] or value is but[1])):
                 self._todo.append((value, f"{path}.{key}" if attributes else _item_path(path, key)))
+        for hooks, where in stores:
+            self._hook_dict(hooks, where)
 
     def _visit(self, value: Any, path: str) -> None:
         if id(value) in self._seen or isinstance(value, SCALARS):
@@ -311,16 +350,12 @@ class Walk:
             self._instance(value, path)
 
     def _hooks(self, tensor: Any, path: str) -> tuple[Any, Any]:
-        """Compare which hooks a leaf has. A replay calls them, whatever they hold; a native one has a tensor."""
+        """Compare which hooks a leaf has."""
         found: list[Any] = [None, None]
         for k, flag in enumerate((LEAF_HOOKS, LEAF_POST_HOOKS)):
             if rt.field(tensor, _FLAGS) & flag:
                 found[k] = hooks = rt.leaf_hooks(tensor, k)
-                self.paths.setdefault(id(hooks), f"the hooks of {path}")
-                self.dicts += [hooks, len(hooks), *(part for item in hooks.items() for part in item)]
-                self.tensors += [
-                    h.state for h in hooks.values() if isinstance(h, NativeHook) and h.state is not None
-                ]
+                self._hook_dict(hooks, f"the hooks of {path}")
         return found[0], found[1]
 
     def _function(self, function: Any, path: str) -> None:

@@ -70,6 +70,7 @@ class Region:
         self.links: list[int] = []
         self.uses: list[tuple[int, str]] = []  # the number of a launch, what it does there
         self.place = NOT_MOVED
+        self.is_shared = False
 
     @property
     def is_written(self) -> bool:
@@ -135,6 +136,19 @@ class Regions:
                 order[k].links.append(at + place)
                 order[k].uses.append((number, frame.roles[name].role))
             at += len(launch.words)
+
+    def note_calls(self, tape: Tape) -> None:
+        """Note what the calls of Python on a tape do in which region."""
+        numbers = [number for number, launch in enumerate(tape.entries()) if launch is None]
+        for number, call in zip(numbers, tape._calls, strict=True):
+            for lying in call.lying():
+                region = self.find(lying.tensor)
+                if region is None:
+                    raise UnrecordableError("a hook gets a tensor that the call neither made nor got")
+                roles = ([] if lying.is_landing else [READ]) + ([WRITE] if lying.writes else [])
+                self.all[region].uses += [(number, role) for role in roles]
+        for found in self.all:
+            found.uses.sort(key=lambda use: use[0])
 
 
 class Gradient(NamedTuple):
@@ -250,6 +264,7 @@ class Program:
             if self.regions.all[number].kind == REGION_OWN and number not in self.made:
                 self.made.append(number)
         self.regions.link(self.tape)
+        self.regions.note_calls(self.tape)
 
     def _result(self, kind: int, tensor: Any, bound: int = 0) -> list[int]:
         number = self.regions.find(tensor)
@@ -306,6 +321,23 @@ class Program:
         for number in held:
             self.regions.all[number].kind = REGION_FRESH
 
+    def _share(self) -> None:
+        """Find what calls of Python may get as it lies: what they keep of it, later launches must not overwrite."""
+        numbers = [number for number, launch in enumerate(self.tape.entries()) if launch is None]
+        for number, call in zip(numbers, self.tape._calls, strict=True):
+            for lying in call.lying():
+                place = self.regions.find(lying.tensor)
+                assert place is not None
+                region = self.regions.all[place]
+                if region.kind == REGION_OWN and region.is_written and region.is_written_first:
+                    region.kind = REGION_FRESH
+                    region.is_shared = True
+                overwritten = any(at > number and role != READ for at, role in region.uses)
+                if call.sees_changes:
+                    lying.is_shared = region.kind != REGION_OWN or not region.is_written
+                else:
+                    lying.is_shared = not overwritten and (region.is_shared or not region.is_written)
+
     def _plan(self) -> Any:
         """Let memory of the tape's own be used again within a call: a piece for all of it, None where there is none."""
         if self.tape._calls:  # hooks look at memory behind its last launch
@@ -332,6 +364,7 @@ class Program:
         """The words of the program."""
         results = list(self._results())  # first: they say which regions are made anew
         self._keep()
+        self._share()
         self.arena = self._plan()
         bound = list(self._bound())
         links: list[list[int]] = []
@@ -357,6 +390,8 @@ class Program:
         rt.bind_tape(self.tape, memory, as_words(words), self.arena)
         for x, bound in lying:
             x.bind(self.tape, *bound)
+        for call in self.tape._calls:
+            call.settle()
 
     def _lies(self, tensor: Any) -> tuple[Any, ...]:
         """How a tensor that a hook got lies in a region."""

@@ -78,9 +78,11 @@ class Replay:
             self.finished = _first if self._structure is HOLE else self._filled
         if self._is_plain and self._structure is None:
             self.finished = _nothing
-        self.is_quick = not self._draws
+        self.tape.keeps_values = self._backward is not None and bool(self.tape._calls)
+        self.is_quick = not self._draws and not self.tape.keeps_values
         given = tuple(before.tensor for before in recording.given)
         self.first = self._result(given, [*map(rt.where_it_lies, own), *saved])
+        self.tape.values = {}
 
     def call(self, given: tuple[Any, ...]) -> tuple[bool, Any]:
         """Replay: whether that is possible, and what the function returns or why it is not."""
@@ -89,7 +91,10 @@ class Replay:
             if type(answer) is int:
                 return False, self.bound.refusal(answer)
             self.n_calls += 1
-            return True, self.finished(given, answer)
+            result = self.finished(given, answer)
+            if self.tape.keeps_values:
+                self.tape.values = {}
+            return True, result
 
     def _filled(self, _: Sequence[Any], answer: Sequence[Any]) -> Any:
         return filled(self._structure, answer)
@@ -105,7 +110,7 @@ class Replay:
             else:
                 memory = (*(around[k] for k in self._backward.reads), *answer[self._n_own :])
                 numbers = rt.tape_numbers(self.bound.tape) if self._draws else ()
-                call = Call(self._backward, outputs, memory, numbers)
+                call = Call(self._backward, outputs, memory, numbers, self.tape.values)
                 attached = CompiledFunction.apply(call, *wanted)
             attached = attached if len(outputs) > 1 else (attached,)
             for k, t in zip(self._with_history, attached, strict=True):

@@ -189,6 +189,12 @@ def enter_pass(t):
     rt.mode = (rt.mode & ~GRAD_ENABLED) | (GRAD_ENABLED if t.flags & CREATE_GRAPH else 0)
 
 
+@native_inline
+def calls_hooks(t, n):
+    """Whether hooks of a node are called: in a rehearsal those of leaves are not, where its pass will not come."""
+    return not t.flags & REHEARSAL or n.variable == 0
+
+
 @native
 def arrive(t):
     """What comes before the derivative of the current node; a status, or SKIP for a node that is not to run.
@@ -200,7 +206,7 @@ def arrive(t):
     if not is_wanted(t, s) and t.n_roots > 1:
         release_grads(t)  # one of several roots that leads nowhere; hooks of an only root do run
         return SKIP
-    if n.flags & TENSOR_HOOKS and not t.flags & REHEARSAL:
+    if n.flags & TENSOR_HOOKS and calls_hooks(t, n):
         if failed(fire_tensor_hooks(t)):
             return RAISED
         enter_pass(t)
@@ -213,7 +219,7 @@ def arrive(t):
     if t.flags & FILTERED and slot_at(t, t.slot).needed == 0:
         release_grads(t)
         return SKIP
-    if n.flags & PRE_HOOKS and not t.flags & REHEARSAL:
+    if n.flags & PRE_HOOKS and calls_hooks(t, n):
         if failed(fire_pre_hooks(t)):
             return RAISED
         enter_pass(t)
@@ -310,7 +316,7 @@ def leave(t):
         status = fit_results(t)
         if failed(status):
             return status
-    if n.flags & POST_HOOKS and not t.flags & REHEARSAL:
+    if n.flags & POST_HOOKS and calls_hooks(t, n):
         if failed(fire_post_hooks(t)):
             return RAISED
         enter_pass(t)

@@ -88,7 +88,7 @@ replays are under way. `seeds`, `firsts`, `ends`:
 where the default generator of each device stood when the capture began, and its offset at the end of it; `seeds_now`,
 `firsts_now`: where it stood at the last replay. `pieces`: what a replay runs, see Note [Pieces] in `memory.replays`.
 `reads`: how often Python read a value during the capture; `python_calls`: how often it was called, for hooks that no
-replay calls again, or for custom functions; `passes`: how many backward passes began. `follows`: a replay takes no
+replay calls again; `passes`: how many backward passes began. `follows`: a replay takes no
 random numbers, but draws those of another tape's call again. `program`: what binds it to tensors that are not those of
 the capture, see Note [Bound tapes] in `memory.bindings`."""
 REGION_GIVEN, REGION_OWN, REGION_FRESH = range(3)
@@ -189,7 +189,7 @@ RUNTIME = Record(
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
     note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,
-    record_hook=1, replay_hook=1,
+    record_hook=1, replay_hook=1, record_module_hook=1, record_function=1, segment_function=1,
     native_hook_type=1, compile_hook=1, native_hook_failed=1, native_hook_refused=1, native_hook_nan=1, hook_kernel=1,
     operators=32, tape=1, drew=1, launches=1, default_dtype=1, copy_kernel=1,
     add_op=1, mul_op=1, sum_op=1, mean_op=1, div_op=1, clone_op=1,

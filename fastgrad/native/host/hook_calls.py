@@ -1,17 +1,24 @@
-"""Hooks on tapes: calls that a replay makes again.
+"""Calls of Python on tapes, which a replay makes again: hooks, callbacks of passes, what packs and unpacks.
 
-Between the launches of a tape stands the number of a call. A replay calls the hook with the gradients that lie by then
-where they lay during the capture, and copies what comes of it to where the launches behind it read. A gradient goes out
-as a copy, so that a hook may change it in place; a leaf, for which a post-accumulate hook is called, goes out as it is,
-with the gradient that it had.
+Between the launches of a tape stands the number of a call. While it is made during a capture, the tape records nothing.
+A replay makes it with the tensors that lie by then where they lay during the capture, and copies what comes of it to
+where the launches behind it read. What has a history through the code of such a call is a segment of the graph: see
+`autograd.segments`.
+
+Note [Values of a replay]: what came of a call and is no tensor that launches read, such as what a pack hook returned or
+the graph of a segment, belongs to one replay. It stands in a dict of that replay, by the call, and later calls find it
+there. The backward tape of a compiled function looks into the dict of the call that it differentiates.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
+from fastgrad.native.build.loader import SwitchBase, TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.flags import COPY_ON_WRITE, SWITCHES
 from fastgrad.native.contracts.records import TENSOR
 
 if TYPE_CHECKING:
@@ -19,21 +26,83 @@ if TYPE_CHECKING:
 
     from fastgrad.native.host.tape import Tape
 
-_KIND = TENSOR.fields["dtype"][0], TENSOR.fields["device"][0]
+_DTYPE, _DEVICE, _DATA, _STORAGE = (TENSOR.fields[n][0] for n in ("dtype", "device", "data", "storage"))
+_OWN_CAPTURE = 1
+PRESERVED = 1  # the number of the memory format that keeps an order of dimensions
 recorder: weakref.ref[Tape] | None = None
 """The tape that began to record last."""
 
 
-def _tensors(value: Any) -> Iterator[Any]:
-    """Tensors and Nones in nested tuples and lists."""
-    if isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _tensors(item)
-    else:
-        yield value
+class _State(threading.local):
+    """What the calling thread does with tapes.
+
+    Attributes
+    ----------
+    tape : Tape or None
+        The one whose replay makes a call.
+    number : int
+        Of that call.
+    rehearses : bool
+        Whether a pass runs for a recording, whose gradients mean nothing: calls are noted and not made.
+    """
+
+    tape: Any = None
+    number = 0
+    rehearses = False
 
 
-def _is_leaf(value: Any) -> bool:
+state = _State()
+
+
+class _Modes(SwitchBase):
+    """The modes of a thread, for one call."""
+
+    def __init__(self, on: int, off: int) -> None:
+        self._on, self._off = on, off
+
+
+def recording_tape() -> Any:
+    """The tape on which calls of the calling thread go, or None."""
+    if rt.capturing() != _OWN_CAPTURE or recorder is None:
+        return None
+    tape = recorder()
+    return tape if tape is not None and tape.calls_hooks else None
+
+
+# --- values ----------------------------------------------------------------------------------------------------
+
+
+def mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    """A value with what is in its tuples, lists and dicts replaced."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return kind([mapped(function, item) for item in value])
+    if kind is dict or kind is OrderedDict:
+        return kind([(key, mapped(function, item)) for key, item in value.items()])
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return value._make([mapped(function, item) for item in value])
+    return function(value)
+
+
+def parts(value: Any) -> list[Any]:
+    """What is in the tuples, lists and dicts of a value, in order."""
+    found: list[Any] = []
+    mapped(found.append, value)
+    return found
+
+
+def is_like(kept: Any, value: Any) -> bool:
+    """Whether a tensor can stand where another one lay."""
+    return (
+        isinstance(value, TensorBase)
+        and rt.sizes(value) == rt.sizes(kept)
+        and rt.field(value, _DTYPE) == rt.field(kept, _DTYPE)
+        and rt.field(value, _DEVICE) == rt.field(kept, _DEVICE)
+    )
+
+
+def is_leaf(value: Any) -> bool:
+    """Whether something is a leaf that wants gradients."""
     return isinstance(value, TensorBase) and value.requires_grad and value.is_leaf  # type: ignore[attr-defined]
 
 
@@ -46,11 +115,20 @@ class Lying:
         It lies there; None once `bound` says how it lies.
     bound : tuple
         The tape, and how it lies in a region of that.
+    writes : bool
+        Whether the call writes there.
+    is_landing : bool
+        Whether it writes there first of all.
+    is_shared : bool
+        Whether the call may get the memory itself, which nothing overwrites as long as somebody holds it.
     """
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Any, writes: bool = False, is_landing: bool = False) -> None:
         self.tensor = tensor
         self.bound: tuple[Any, ...] = ()
+        self.writes = writes
+        self.is_landing = is_landing
+        self.is_shared = False
 
     def bind(self, *bound: Any) -> None:
         """Lie in a region of a bound tape from now on."""
@@ -60,107 +138,430 @@ class Lying:
         """A tensor that lies there now, or by a replay that is under way."""
         return self.tensor if self.tensor is not None else rt.tape_tensor(*self.bound)
 
+    def given(self) -> Any:
+        """What lies there, for a call: changes of it may or may not reach what lies there."""
+        return self.now() if self.is_shared else self.now().clone()
+
+
+def landed(value: Any) -> tuple[Any, Lying]:
+    """A tensor of the tape's memory with the elements of one that a call made, and where it lies.
+
+    To be called while the tape is paused: what makes the memory is a part of the capture, the copy is none.
+    """
+    rt.pause(0)
+    try:
+        place = rt.like(value, rt.field(value, _DTYPE), rt.field(value, _DEVICE), PRESERVED)
+    finally:
+        rt.pause(1)
+    rt.copy(place, rt.detach(value))
+    return place, Lying(place, writes=True, is_landing=True)
+
+
+# --- calls -----------------------------------------------------------------------------------------------------
+
+
+class PythonCall:
+    """A call on a tape.
+
+    Attributes
+    ----------
+    function : callable
+    mode : int
+        The modes of the thread in which it was called.
+    others : list
+        What it got besides tensors, numbers and texts.
+    sees_changes : bool
+        Whether what it keeps of a tensor changes with that, as in an eager call.
+    """
+
+    sees_changes = False
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.mode = rt.get_mode() & SWITCHES
+        self.others: list[Any] = []
+
+    def lying(self) -> Iterator[Lying]:
+        """The places in memory that it knows."""
+        return iter(())
+
+    def leaves(self) -> Iterator[Any]:
+        """The leaves that it gets as they are."""
+        return iter(())
+
+    def settle(self) -> None:
+        """Let go of what belongs to the capture alone: the tape is bound."""
+
+    def make(self, tape: Tape) -> None:
+        """Make the call in a replay."""
+        raise NotImplementedError
+
+    def again(self, tape: Tape) -> None:
+        """Make the call in a replay, in the modes that it was recorded in."""
+        differs = (rt.get_mode() & SWITCHES) ^ self.mode
+        if not differs:
+            self.make(tape)
+            return
+        with _Modes(differs & self.mode, differs & ~self.mode):
+            self.make(tape)
+
+    def diverged(self, how: str) -> RuntimeError:
+        """What is raised where a call does in a replay what it did not do during the capture."""
+        return RuntimeError(f"replay(): the hook {self.function!r} {how} than during the capture; record again")
+
 
 class _Place:
-    """A tensor that a hook got: where it lay, or which leaf it was and with what gradient."""
+    """A gradient that a hook got: where it lay, or which leaf it was and with what gradient."""
 
     def __init__(self, tensor: Any) -> None:
-        self.leaf = tensor if _is_leaf(tensor) else None
+        self.leaf = tensor if is_leaf(tensor) else None
         if self.leaf is None:
             self.lying: Lying | None = Lying(rt.where_it_lies(tensor))
+            self.is_alone = not rt.flags_of(tensor) & COPY_ON_WRITE
         else:
             self.grad = tensor.grad
             self.lying = None if self.grad is None else Lying(self.grad)
 
     def again(self) -> Any:
         if self.leaf is None:
-            return self.lying.now().clone()  # type: ignore[union-attr]
+            return self.lying.given() if self.is_alone else self.lying.now().clone()  # type: ignore[union-attr]
         grad = self.lying.now() if self.lying is not None else None
         if self.leaf.grad is not grad:
             self.leaf.grad = grad
         return self.leaf
 
 
-def _is_like(kept: Any, value: Any) -> bool:
-    """Whether what a hook returned can stand where another tensor lay."""
-    return kept is None or (
-        isinstance(value, TensorBase)
-        and rt.sizes(value) == rt.sizes(kept)
-        and all(rt.field(value, k) == rt.field(kept, k) for k in _KIND)
-    )
-
-
-def _places(value: Any) -> Any:
-    if isinstance(value, (tuple, list)):
-        return tuple(_places(item) for item in value)
-    return _Place(value) if isinstance(value, TensorBase) else value
-
-
 def _again(place: Any) -> Any:
-    if isinstance(place, tuple):
-        return tuple(_again(item) for item in place)
     return place.again() if isinstance(place, _Place) else place
 
 
-class HookCall:
-    """The call of a hook during a capture."""
+class HookCall(PythonCall):
+    """The call of a hook on gradients: what it returns, or does to its first argument, is what comes of it."""
 
-    def __init__(self, hook: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        self.hook = hook
-        self.args = _places(args)
+    def __init__(self, hook: Callable[..., Any], args: tuple[Any, ...], first: int = 0) -> None:
+        super().__init__(hook)
+        self.args = mapped(lambda v: _Place(v) if isinstance(v, TensorBase) else v, args)
+        self.others = [v for v in parts(args) if v is not None and not isinstance(v, TensorBase)]
+        self.first = first
         self.outcome: list[Lying | None] = []
 
     def lying(self) -> Iterator[Lying]:
         """The places in memory that it knows."""
-        yield from (place.lying for place in _tensors(self.args) if isinstance(place, _Place) and place.lying)
+        yield from (place.lying for place in parts(self.args) if isinstance(place, _Place) and place.lying)
         yield from (lying for lying in self.outcome if lying)
 
     def leaves(self) -> Iterator[Any]:
         """The leaves that the hook got."""
-        return (p.leaf for p in _tensors(self.args) if isinstance(p, _Place) and p.leaf is not None)
+        return (p.leaf for p in parts(self.args) if isinstance(p, _Place) and p.leaf is not None)
 
-    def came_to(self, value: Any) -> None:
-        """Note what the hook returned, or what it got and may have changed."""
-        self.outcome = [
-            Lying(t.detach()) if isinstance(t, TensorBase) and not _is_leaf(t) else None  # type: ignore[attr-defined]
-            for t in _tensors(value)
-        ]
+    def came_to(self, given: Any, value: Any, before: dict[int, int]) -> Any:
+        """Note what the hook returned, or what it got and may have changed; what stands for that.
 
-    def again(self) -> None:
+        `before`: the memory of each tensor that it got.
+        """
+        places = {id(t): p for t, p in zip(parts(given), parts(self.args[self.first]), strict=True)}
+
+        def take(t: Any) -> Any:
+            if not isinstance(t, TensorBase) or is_leaf(t):
+                self.outcome.append(None)
+                return t
+            place = places.get(id(t))
+            if place is not None and place.is_alone and before[id(t)] == rt.field(t, _STORAGE):
+                self.outcome.append(place.lying)
+                place.lying.writes = True
+                return t
+            fresh, lying = landed(t)
+            self.outcome.append(lying)
+            return fresh
+
+        return mapped(take, value)
+
+    def make(self, tape: Tape) -> None:
         """Call the hook, and bring what comes of it to where it lay."""
-        args = _again(self.args)
-        result = self.hook(*args)
-        found = list(_tensors(args[0] if result is None else result))
-        kept = [lying.now() if lying else None for lying in self.outcome]
-        if len(found) != len(kept) or not all(map(_is_like, kept, found)):
-            raise RuntimeError(
-                f"replay(): the hook {self.hook!r} returned other gradients than during the capture; record again"
-            )
-        for place, value in zip(kept, found, strict=True):
-            if place is not None:
-                place.copy_(value.detach())
+        args = mapped(_again, self.args)
+        result = self.function(*args)
+        found = parts(args[self.first] if result is None else result)
+        if len(found) != len(self.outcome):
+            raise self.diverged("returned other gradients")
+        for place, value in zip(self.outcome, found, strict=True):
+            if place is None:
+                if isinstance(value, TensorBase) and not is_leaf(value):
+                    raise self.diverged("returned other gradients")
+                continue
+            kept = place.now()
+            if not is_like(kept, value):
+                raise self.diverged("returned other gradients")
+            if rt.field(value, _DATA) != rt.field(kept, _DATA):
+                rt.copy(kept, rt.detach(value))
 
 
-def _record(hook: Callable[..., Any], *args: Any) -> Any:
-    """Called by the runtime in place of a hook, while a tape records that calls hooks again."""
-    tape = recorder() if recorder is not None else None
+def _assumed(given: Any) -> Any:
+    """What a hook might return that is not called."""
+    return mapped(lambda t: landed(t)[0] if isinstance(t, TensorBase) else t, given)
+
+
+def record_hook(hook: Callable[..., Any], *args: Any, first: int = 0, returns: bool = True) -> Any:
+    """Call a hook on gradients while a tape records that calls hooks again.
+
+    Parameters
+    ----------
+    hook : callable
+    *args
+        What it gets.
+    first : int
+        Which argument holds the gradients that it may change or replace.
+    returns : bool
+        Whether what it returns takes their place.
+    """
+    if getattr(hook, "calls_hooks", False):  # hooks of modules, which are calls of their own
+        return hook(*args)
+    tape = recording_tape()
     rt.pause(1)
     try:
-        call = HookCall(hook, args)
-        result = hook(*args)
-        call.came_to(args[0] if result is None else result)
+        call = HookCall(hook, args, first)
+        before = {id(t): rt.field(t, _STORAGE) for t in parts(args) if isinstance(t, TensorBase)}
+        given = args[first]
+        if state.rehearses:
+            result = _assumed(given)
+        else:
+            if tape is not None:
+                tape.show(hook, args)
+            result = hook(*args)
+        value = given if result is None else result
+        taken = call.came_to(given, value, before)
+        if any(a is not b for a, b in zip(parts(taken), parts(value), strict=True)):
+            result = taken
     finally:
         rt.pause(0)
+    append(tape, call)
+    return result if returns else None
+
+
+def call_hook(hook: Callable[..., Any], *args: Any, first: int = 0, returns: bool = True) -> Any:
+    """Call a hook on gradients, on a tape if one records."""
+    if not rt.capturing() or recording_tape() is None:
+        return hook(*args)
+    return record_hook(hook, *args, first=first, returns=returns)
+
+
+def append(tape: Tape | None, call: PythonCall) -> None:
+    """Let a call stand on a tape."""
     if tape is not None:
         tape._calls.append(call)
         rt.record_call(len(tape._calls) - 1)
+
+
+class PlainCall(PythonCall):
+    """A call that gets no tensors and gives none: it finds the gradients of leaves as they are at its place."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], tape: Tape) -> None:
+        super().__init__(function)
+        self.args = args
+        self.others = list(args)
+        self._gradients: list[tuple[Any, Lying | None]] = []
+        for leaf in tape.held_leaves:
+            grad = rt.get_grad(leaf)
+            self._gradients.append((leaf, None if grad is None else Lying(rt.where_it_lies(grad), writes=True)))
+
+    def lying(self) -> Iterator[Lying]:
+        """The gradients that leaves have."""
+        return (lying for _, lying in self._gradients if lying)
+
+    def make(self, tape: Tape) -> None:
+        """Call the function."""
+        self.show_gradients()
+        if self.function(*self.args) is not None:
+            raise self.diverged("returned something else")
+
+    def show_gradients(self) -> None:
+        """Let leaves have the gradients that they had."""
+        for leaf, lying in self._gradients:
+            grad, there = rt.get_grad(leaf), None if lying is None else lying.now()
+            if there is None:
+                if grad is not None:
+                    rt.set_grad(leaf, None)
+            elif grad is None or rt.field(grad, _DATA) != rt.field(there, _DATA):
+                rt.set_grad(leaf, there)
+
+
+class CallbacksCall(PlainCall):
+    """The end of a pass: calls what hooks of the replay have queued."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(call_callbacks, (), tape)
+
+    def make(self, tape: Tape) -> None:
+        """Call what was queued, also what that queues."""
+        self.show_gradients()
+        queued = tape.values.get(CallbacksCall, [])
+        while queued:
+            queued.pop(0)()
+
+
+def queue_in_replay(callback: Callable[[], Any]) -> bool:
+    """Queue what is to be called at the end of the pass that a replay stands for; False outside of replays."""
+    tape = state.tape
+    if tape is None:
+        return False
+    if not any(isinstance(call, CallbacksCall) for call in tape._calls[state.number + 1 :]):
+        raise tape._calls[state.number].diverged("queues a callback, other")
+    tape.values.setdefault(CallbacksCall, []).append(callback)
+    return True
+
+
+def call_plain(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a hook that gets no tensors, on a tape if one records."""
+    tape = recording_tape() if rt.capturing() else None
+    if tape is None:
+        return function(*args)
+    call = PlainCall(function, args, tape)
+    return _made(tape, call, lambda: function(*args))
+
+
+def call_callbacks(callbacks: list[Callable[[], Any]]) -> None:
+    """Call what is to be called at the end of a pass, also what that adds, on a tape if one records."""
+
+    def run() -> None:
+        for callback in callbacks:
+            callback()
+
+    tape = recording_tape() if rt.capturing() else None
+    if tape is None:
+        run()
+    else:
+        _made(tape, CallbacksCall(tape), run)
+
+
+def _made(tape: Tape, call: PlainCall, function: Callable[[], Any]) -> Any:
+    """Make a call for the first time, and let it stand on a tape."""
+    rt.pause(1)
+    try:
+        tape.show(call.function, call.args)
+        result = function()
+    finally:
+        rt.pause(0)
+    if result is not None:
+        tape.refuse(f"the hook {call.function!r} returns other arguments")
+    append(tape, call)
     return result
 
 
+# --- saved tensors ---------------------------------------------------------------------------------------------
+
+
+class Packed:
+    """What a pack hook returned during a capture.
+
+    Attributes
+    ----------
+    value
+    call : PackCall
+    """
+
+    def __init__(self, value: Any, call: PackCall) -> None:
+        self.value = value
+        self.call = call
+
+
+class PackCall(PythonCall):
+    """The call of a pack hook: what it returns belongs to the replay."""
+
+    def __init__(self, pack: Callable[[Any], Any], tensor: Any) -> None:
+        super().__init__(pack)
+        self.wants = bool(tensor.requires_grad)
+        self.place = Lying(rt.where_it_lies(tensor))
+        self.tensor = rt.where_it_lies(tensor)
+
+    def lying(self) -> Iterator[Lying]:
+        """The place in memory that it knows."""
+        yield self.place
+
+    def settle(self) -> None:
+        """Let go of what belongs to the capture alone: the tape is bound."""
+        self.tensor = None
+
+    def make(self, tape: Tape) -> None:
+        """Pack."""
+        tensor = self.place.given()
+        tape.values[self] = self.function(tensor.requires_grad_() if self.wants else tensor)
+
+
+class UnpackCall(PythonCall):
+    """The call of an unpack hook."""
+
+    def __init__(self, unpack: Callable[[Any], Any], packed: PackCall, place: Lying) -> None:
+        super().__init__(unpack)
+        self.packed = packed
+        self.place = place
+
+    def lying(self) -> Iterator[Lying]:
+        """The place in memory that it knows."""
+        yield self.place
+
+    def make(self, tape: Tape) -> None:
+        """Unpack what was packed in this replay, or in the call that the tape differentiates."""
+        values = tape.values if self.packed in tape.values else tape.forward_values
+        value = self.function(values[self.packed])
+        if not is_like(self.place.now(), value):
+            raise self.diverged("returned another tensor")
+        rt.copy(self.place.now(), rt.detach(value))
+
+
+def call_pack(pack: Callable[[Any], Any], tensor: Any) -> Any:
+    """Call a pack hook, on a tape if one records."""
+    tape = recording_tape() if rt.capturing() else None
+    if tape is None:
+        return pack(tensor)
+    rt.pause(1)
+    try:
+        tape.show(pack, (tensor,))
+        call = PackCall(pack, tensor)
+        value = Packed(pack(tensor), call)
+    finally:
+        rt.pause(0)
+    tape.values[call] = value.value
+    append(tape, call)
+    return value
+
+
+def call_unpack(unpack: Callable[[Any], Any], value: Any) -> Any:
+    """Call an unpack hook with what a pack hook returned, on a tape if one records."""
+    if type(value) is not Packed:
+        return unpack(value)
+    tape = recording_tape() if rt.capturing() else None
+    if tape is None:
+        return unpack(value.value)
+    rt.pause(1)
+    try:
+        tape.show(unpack, ())
+        result = value.call.tensor if state.rehearses else unpack(value.value)
+        if not isinstance(result, TensorBase):
+            return result
+        result, place = landed(result)
+    finally:
+        rt.pause(0)
+    append(tape, UnpackCall(unpack, value.call, place))
+    return result
+
+
+# --- replays ---------------------------------------------------------------------------------------------------
+
+
 def _replay(tape: Tape, number: int) -> None:
-    """Called by the runtime where a hook stands on a tape."""
-    tape._calls[number].again()
+    """Called by the runtime where a call stands on a tape."""
+    if number == 0:
+        tape.values = {}
+    before, state.tape, state.number = (state.tape, state.number), tape, number
+    try:
+        tape._calls[number].again(tape)
+    except BaseException:
+        tape.values = {}
+        raise
+    finally:
+        state.tape, state.number = before
+    if number == len(tape._calls) - 1 and not tape.keeps_values:
+        tape.values = {}
 
 
-runtime_set_object("record_hook", _record)
+runtime_set_object("record_hook", record_hook)
 runtime_set_object("replay_hook", _replay)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import array
 import itertools
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fastgrad.native.build.loader import ContextBase, rt
@@ -20,7 +20,7 @@ from fastgrad.native.contracts.flags import CAPTURE_SETTING
 from fastgrad.native.contracts.frame import Frame
 from fastgrad.native.contracts.records import FUSED_LAUNCH, HOOK_CELL, LAUNCHED, TAPE_HOOKS
 from fastgrad.native.host import devices, hook_calls
-from fastgrad.native.host.hook_calls import HookCall
+from fastgrad.native.host.hook_calls import PythonCall
 
 OWN_CAPTURE, PAUSED_CAPTURE = 1, 3
 """What `rt.capturing` says of a capture by the calling thread; of one that records nothing while it runs a hook."""
@@ -115,11 +115,32 @@ class Tape(ContextBase):
     ----------
     launches : int
         The number of kernels that a replay runs.
+    calls_hooks : bool
+        Whether a replay calls hooks again.
+    held_leaves : sequence of Tensor
+        Leaves whose gradients calls find as they were.
+    same : set of int
+        The identities of tensors that are the same in each replay.
+    values : dict
+        Of the last replay, see Note [Values of a replay] in `hook_calls`; `forward_values` are those of the call that
+        the tape differentiates.
+    keeps_values : bool
+        Whether they are kept at the end of a replay.
+    refused : str
+        Why no replay does what the capture did; empty if one does.
     """
 
     def __init__(self, device: int = 0, hooks: bool = False) -> None:
         self._what = device + TAPE_HOOKS * bool(hooks)
-        self._calls: list[HookCall] = []
+        self._calls: list[PythonCall] = []
+        self.calls_hooks = bool(hooks)
+        self.held_leaves: Sequence[Any] = ()
+        self.same: set[int] = set()
+        self.values: dict[Any, Any] = {}
+        self.forward_values: dict[Any, Any] = {}
+        self.keeps_values = False
+        self.refused = ""
+        self.show: Callable[[Any, Any], None] = lambda function, args: None
         self._setting = 1 + CAPTURE_SETTING
         self._gives_self = 1
 
@@ -137,6 +158,10 @@ class Tape(ContextBase):
             raise RuntimeError("a tape records once; begin another one with record()")
         hook_calls.recorder = weakref.ref(self)
         return self._what
+
+    def refuse(self, why: str) -> None:
+        """Note that no replay does what the capture does."""
+        self.refused = self.refused or why
 
     @property
     def launches(self) -> int:
