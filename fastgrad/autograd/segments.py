@@ -389,7 +389,11 @@ class SegmentFunction(Function):
         if rt.get_mode() & GRAD_ENABLED and not state.rehearses:
             if tape is not None:
                 tape.refuse(f"a gradient with a history goes through {_name(segment.function)}")
-            return None, None, *_differentiated(outputs, list(gradients), wanted, CREATE_GRAPH)
+            rt.pause(1)
+            try:
+                return None, None, *_differentiated(outputs, list(gradients), wanted, CREATE_GRAPH)
+            finally:
+                rt.pause(0)
         if tape is None:
             return None, None, *_differentiated(outputs, list(gradients), wanted, 0)
         rt.pause(1)

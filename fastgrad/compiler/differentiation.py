@@ -49,6 +49,7 @@ class Backward:
         around = [before.tensor for before in (*forward.given, *forward.held)]
         made = rt.tape_memory(forward.tape)
         recording = Recording(lambda: rehearse(outputs, gradients, wanted), (), ())
+        forward.backward = recording
         recording.check()
         self.present = [g is not None for g in recording.result]
         results = [g for g in recording.result if g is not None]

@@ -11,6 +11,10 @@ Of an object of a class of the program's own, and of such a class, only those at
 some function on the way names, in code or as a text: a method that makes the object, say, is of no matter to one that
 uses it.
 
+Hooks are not entered: a replay calls them, and which there are is compared. So are functions that earlier recordings have
+seen called as hooks only (`called`), and custom functions: what changes in them is no change of what the function
+decides by.
+
 The library's own functions, those of the standard library and of installed packages are taken for constant. So is what
 only an extension module knows.
 """
@@ -27,11 +31,12 @@ import random
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastgrad.autograd.function import Function
 from fastgrad.autograd.native_hooks import NativeHook
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import LEAF_HOOKS, LEAF_POST_HOOKS
@@ -132,30 +137,43 @@ def _is_constant(thing: Any) -> bool:
     return _is_constant_module(module)
 
 
-def _names_in(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
+def _codes(code: types.CodeType, but: Set[types.CodeType] = frozenset()) -> Iterator[types.CodeType]:
+    """Code, and that of the functions that are made in it, but for some."""
+    yield code
     for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names_in(constant)
+        if isinstance(constant, types.CodeType) and constant not in but:
+            yield from _codes(constant, but)
 
 
-def _global_names(code: types.CodeType) -> Iterator[tuple[str, bool]]:
+def _names_in(code: types.CodeType, but: Set[types.CodeType] = frozenset()) -> Iterator[str]:
+    for part in _codes(code, but):
+        yield from part.co_names
+
+
+def _global_names(code: types.CodeType, but: Set[types.CodeType]) -> Iterator[tuple[str, bool]]:
     """The globals that code reads or writes, and whether it writes; attributes may bear the same names."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in _GLOBAL_OPERATIONS:
-            yield instruction.argval, instruction.opname == "STORE_GLOBAL"
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _global_names(constant)
+    for part in _codes(code, but):
+        for instruction in dis.get_instructions(part):
+            if instruction.opname in _GLOBAL_OPERATIONS:
+                yield instruction.argval, instruction.opname == "STORE_GLOBAL"
 
 
-def _texts_in(code: types.CodeType) -> Iterator[str]:
+def _texts_in(code: types.CodeType, but: Set[types.CodeType] = frozenset()) -> Iterator[str]:
     """Texts, by which `getattr` may ask for attributes."""
-    for constant in code.co_consts:
-        if isinstance(constant, str):
-            yield constant
-        elif isinstance(constant, types.CodeType):
-            yield from _texts_in(constant)
+    for part in _codes(code, but):
+        yield from (constant for constant in part.co_consts if isinstance(constant, str))
+
+
+def _used_cells(code: types.CodeType, but: Set[types.CodeType]) -> Set[str]:
+    """The variables of functions around it that code uses other than to hand them on to some code."""
+    if not but:
+        return set(code.co_freevars)
+    return {
+        instruction.argval
+        for part in _codes(code, but)
+        for instruction in dis.get_instructions(part)
+        if "DEREF" in instruction.opname
+    }
 
 
 class Wrapper:
@@ -172,6 +190,11 @@ class Wrapper:
 
 class Walk:
     """What is reached from some objects.
+
+    Parameters
+    ----------
+    called : iterable of callable
+        Hooks that a replay calls: what they hold is not entered, nor what functions made as these are would hold.
 
     Attributes
     ----------
@@ -190,7 +213,9 @@ class Walk:
         Hooks that a replay calls, by their identity: which there are is compared, not what they hold.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, called: Iterable[Any] = ()) -> None:
+        self._called = {id(function): function for function in called}
+        self._called_codes = {code for f in called if (code := getattr(f, "__code__", None)) is not None}
         self.dicts: list[Any] = []
         self.items: list[Any] = []
         self.checks: list[Check] = []
@@ -359,11 +384,15 @@ class Walk:
         return found[0], found[1]
 
     def _function(self, function: Any, path: str) -> None:
-        if _is_constant(function):
+        if _is_constant(function) or id(function) in self._called:
             return
+        code = function.__code__
+        used = _used_cells(code, self._called_codes)
         if vars(function):
             self._whole(vars(function), path, attributes=True)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if name not in used:
+                continue
             try:
                 value = cell.cell_contents
             except ValueError:  # not set yet
@@ -372,13 +401,13 @@ class Walk:
             self._compare(f"{name} of {path}", "cell.cell_contents", value, cell=cell)
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             self._compare(f"{path}.{name}", f"function.{name}", getattr(function, name), function=function)
-        self._named.update(_names_in(function.__code__), _texts_in(function.__code__))
+        self._named.update(_names_in(code, self._called_codes), _texts_in(code, self._called_codes))
         self._globals(function, path)
 
     def _globals(self, function: Any, path: str) -> None:
-        names = list(_names_in(function.__code__))
+        names = list(_names_in(function.__code__, self._called_codes))
         own = function.__globals__
-        for name, writes in dict.fromkeys(_global_names(function.__code__)):
+        for name, writes in dict.fromkeys(_global_names(function.__code__, self._called_codes)):
             if any(own.get(name, vars(builtins).get(name)) is function for function in _FUNCTIONS_OF_NAMES):
                 self._reads_by_names = True
             if name in own:
@@ -397,6 +426,8 @@ class Walk:
                     self._item(vars(module), attribute, name)
 
     def _class(self, kind: type) -> None:
+        if issubclass(kind, Function):  # a replay calls it, whatever that is by then
+            return
         for base in kind.__mro__:
             if not _is_constant(base):
                 self._classes.setdefault(base, set())

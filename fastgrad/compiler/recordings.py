@@ -80,6 +80,8 @@ class Recording:
     ----------
     result
         What the function returned.
+    backward : Recording or None
+        That of the backward pass of the call.
 
     Raises
     ------
@@ -100,6 +102,7 @@ class Recording:
         tape.same = set(map(id, held))
         tape.held_leaves = [t for t in held if wants_gradient(t) and not has_history(t)]
         self._walk = walk
+        self.backward: Recording | None = None
         self._shown: list[Any] = []  # tensors that hooks got, which they may keep
         tape.show = self._look_at
         began, collects = False, gc.isenabled()
@@ -127,12 +130,12 @@ class Recording:
             raise UnrecordableError(
                 "it reads values (item(), bool(), numpy(), sizes that depend on values) or takes over memory of others"
             )
+        if self.tape.refused:
+            raise UnrecordableError(self.tape.refused)
         if rt.tape_field(self.tape, _PYTHON_CALLS):
             raise UnrecordableError(
                 "it differentiates a custom function that was called before, or somebody wants to know of new nodes"
             )
-        if self.tape.refused:
-            raise UnrecordableError(self.tape.refused)
         self._check_objects()
         if rt.tape_field(self.tape, _PASSES) and any(before.history for before in self.given):
             raise UnrecordableError(
@@ -140,6 +143,11 @@ class Recording:
             )
         if any(before.history for before in self.held):
             raise UnrecordableError("a tensor from outside has a history: let it be an argument")
+
+    def hooks(self) -> list[Any]:
+        """The hooks that were called, or will be by the backward pass of the call."""
+        found = [call.function for call in self.tape._calls]
+        return found + self.backward.hooks() if self.backward is not None else found
 
     def _look_at(self, function: Any, args: Any) -> None:
         """Note if a hook that is about to be called was made by this call and holds a tensor of it: another call makes

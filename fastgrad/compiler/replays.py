@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,6 +47,7 @@ class Replay:
         recording.check()
         self.guards = Guards(walk)
         if change := self.guards.first_change():
+            _rehearse_hooks(recording)
             raise OnceError(f"the call changed something that it reaches: {change}")
         result = Flat(recording.result)
         if result.objects:
@@ -118,6 +120,15 @@ class Replay:
         left = iter(own)
         tensors = [next(left) if place is None else around[place] for place in self._same]
         return filled(self._structure, tensors)
+
+
+def _rehearse_hooks(recording: Recording) -> None:
+    """Find the hooks of the backward pass as well: it may be their state that changes."""
+    outputs = [t for t in Flat(recording.result).tensors if has_history(t)]
+    wanted = [b.tensor for b in (*recording.given, *recording.held) if wants_gradient(b.tensor)]
+    with contextlib.suppress(UnrecordableError):
+        if outputs and not is_freed(outputs):
+            Backward(recording, outputs, wanted)
 
 
 def _first(_: Sequence[Any], answer: Sequence[Any]) -> Any:

@@ -357,7 +357,7 @@ class PlainCall(PythonCall):
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], tape: Tape) -> None:
         super().__init__(function)
         self.args = args
-        self.others = list(args)
+        self.others = parts(args)
         self._gradients: list[tuple[Any, Lying | None]] = []
         for leaf in tape.held_leaves:
             grad = rt.get_grad(leaf)
@@ -403,7 +403,7 @@ def queue_in_replay(callback: Callable[[], Any]) -> bool:
     tape = state.tape
     if tape is None:
         return False
-    if not any(isinstance(call, CallbacksCall) for call in tape._calls[state.number + 1 :]):
+    if not any(isinstance(call, CallbacksCall) for call in tape._calls[state.number :]):
         raise tape._calls[state.number].diverged("queues a callback, other")
     tape.values.setdefault(CallbacksCall, []).append(callback)
     return True
