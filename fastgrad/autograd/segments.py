@@ -10,6 +10,7 @@ backward call at its place differentiates that: with the contexts, hooks and cou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from fastgrad.autograd.boundary import boundary
@@ -23,17 +24,16 @@ from fastgrad.native.contracts.flags import (
     KEEP_GRAPH,
     LEAF_HOOKS,
     LEAF_POST_HOOKS,
-    POST_HOOKS,
-    PRE_HOOKS,
     RETAINS_GRAD,
     SAVED_HOOKS,
-    TENSOR_HOOKS,
 )
 from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.native.host.hook_calls import (
+    Hole,
     Lying,
     PythonCall,
     append,
+    builder,
     is_like,
     landed,
     mapped,
@@ -42,9 +42,8 @@ from fastgrad.native.host.hook_calls import (
     state,
 )
 
-_FLAGS, _VARIABLE, _RETAINS = (NODE.fields[name][0] for name in ("flags", "variable", "retains"))
+_VARIABLE = NODE.fields["variable"][0]
 _NODE = TENSOR.fields["node"][0]
-_HOOKED = TENSOR_HOOKS | PRE_HOOKS | POST_HOOKS
 _SCALARS = (int, float, str, bytes, type(None))
 _LEAF_HOOKED = LEAF_HOOKS | LEAF_POST_HOOKS | RETAINS_GRAD
 INPUT, CONSTANT, PLAIN, OUTPUT = range(4)
@@ -77,19 +76,17 @@ class _Input:
         if self.lying is not None:
             self.tensor = None
 
-    def again(self) -> Any:
-        """What the call gets in a replay, before it crosses the boundary."""
-        if self.lying is None:
-            return self.tensor
-        tensor = self.lying.given()
-        return tensor.requires_grad_() if self.wants else tensor
-
-
-class _Argument:
-    """Stands for a tensor among the arguments of a call: the number of it among the inputs."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def maker(self, tape: Any) -> Callable[[], Any]:
+        """What gives what the call gets in a replay."""
+        lying = self.lying
+        if lying is None:
+            tensor = self.tensor
+            return lambda: tensor
+        if lying.is_shared and lying.bound:
+            return partial(rt.tape_input if self.wants else rt.tape_tensor, *lying.bound)
+        if not self.wants:
+            return lying.given
+        return lambda: _behind_boundary([lying.given().requires_grad_()])[0]
 
 
 def _behind_boundary(tensors: list[Any]) -> list[Any]:
@@ -123,7 +120,7 @@ class Segment(PythonCall):
             if id(value) not in numbers:
                 numbers[id(value)] = len(self.inputs)
                 self.inputs.append(_Input(value, id(value) in tape.same))
-            return _Argument(numbers[id(value)])
+            return Hole(numbers[id(value)])
 
         self.args = mapped(place, args)
         self.seen = _behind_boundary([x.tensor for x in self.inputs])
@@ -146,17 +143,14 @@ class Segment(PythonCall):
 
     def call(self, seen: list[Any]) -> tuple[Any, Any]:
         """Call the function: what it returns, and the arguments that it got."""
-        args = mapped(lambda v: seen[v.number] if isinstance(v, _Argument) else v, self.args)
+        args = mapped(lambda v: seen[v.number] if isinstance(v, Hole) else v, self.args)
         return self.function(*args), args
 
     # --- the capture -------------------------------------------------------------------------------------------
 
     def is_touched(self, number: int, seen: list[Any]) -> bool:
         """Whether the call left hooks at what it got."""
-        if not self.inputs[number].wants:
-            return False
-        node = seen[number].grad_fn
-        return bool(rt.node_field(node, _FLAGS) & _HOOKED) or bool(rt.node_field(node, _RETAINS))
+        return self.inputs[number].wants and bool(rt.is_hooked(seen[number]))
 
     def take(self, result: Any, tape: Any) -> tuple[Any, list[Any]]:
         """Note what the call returned: that for the capture, with outputs that have no history yet, and these."""
@@ -220,31 +214,53 @@ class Segment(PythonCall):
 
     # --- replays -----------------------------------------------------------------------------------------------
 
-    def make(self, tape: Any) -> None:
-        """Make the call, and bring what comes of it to where it lay."""
-        seen = _behind_boundary([x.again() for x in self.inputs])
-        result, args = self.call(seen)
-        found = parts(self.value(result, args))
+    def runner(self, tape: Any) -> Callable[[], None]:
+        """What makes the call in replays: where it returned nothing, with a look at what it leaves."""
+        makers = [x.maker(tape) for x in self.inputs]
+        build = builder(self.args)
+        wants = [k for k, x in enumerate(self.inputs) if x.wants]
+        function = self.function
+
+        def run() -> None:
+            seen = [make() for make in makers]
+            args = build(seen)
+            self.bring(tape, seen, self.value(function(*args), args))
+
+        def look() -> None:
+            seen = [make() for make in makers]
+            if function(*build(seen)) is not None:
+                raise self.diverged("returned something else")
+            for k in wants:
+                if is_hooked(seen[k]):
+                    raise self.diverged("left other hooks")
+
+        is_hooked = rt.is_hooked
+        only_looks = self.places == [(CONSTANT, None)] and not isinstance(self, KeywordPreHookSegment)
+        return look if only_looks else run
+
+    def bring(self, tape: Any, seen: list[Any], value: Any) -> None:
+        """Bring what came of the call to where it lay."""
+        found = parts(value)
         if len(found) != len(self.places):
             raise self.diverged("returned something else")
         outputs, back = [], set()
-        for (kind, place), value in zip(self.places, found, strict=True):
+        for (kind, place), item in zip(self.places, found, strict=True):
             if kind == INPUT:
-                if value is not seen[place]:
+                if item is not seen[place]:
                     raise self.diverged("returned another tensor")
             elif kind == CONSTANT:
-                if value is not place and (type(value) is not type(place) or value != place):
+                if item is not place and (type(item) is not type(place) or item != place):
                     raise self.diverged("returned something else")
             else:
                 there = place.now()
-                if not is_like(there, value) or bool(value.requires_grad) != (kind == OUTPUT):
+                if not is_like(there, item) or bool(item.requires_grad) != (kind == OUTPUT):
                     raise self.diverged("returned another kind of tensor")
-                rt.copy(there, rt.detach(value))
+                rt.copy(there, rt.detach(item))
                 if kind == OUTPUT:
-                    outputs.append(value)
-                    back.add(id(value))
+                    outputs.append(item)
+                    back.add(id(item))
         for number, t in enumerate(seen):
-            if self.is_touched(number, seen) and id(t) not in back:
+            if self.inputs[number].wants and rt.is_hooked(t) and id(t) not in back:
                 raise self.diverged("left other hooks")
         if outputs:
             tape.values[self] = outputs, self.wanted(seen)

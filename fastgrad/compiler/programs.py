@@ -331,12 +331,13 @@ class Program:
                 region = self.regions.all[place]
                 if region.kind == REGION_OWN and region.is_written and region.is_written_first:
                     region.kind = REGION_FRESH
-                    region.is_shared = True
-                overwritten = any(at > number and role != READ for at, role in region.uses)
+                region.is_shared = region.kind == REGION_FRESH and region.is_written_first
+                lying.is_apart = region.is_shared
                 if call.sees_changes:
                     lying.is_shared = region.kind != REGION_OWN or not region.is_written
                 else:
-                    lying.is_shared = not overwritten and (region.is_shared or not region.is_written)
+                    overwritten = any(at > number and role != READ for at, role in region.uses)
+                    lying.is_shared = region.is_shared and not overwritten
 
     def _plan(self) -> Any:
         """Let memory of the tape's own be used again within a call: a piece for all of it, None where there is none."""
@@ -389,21 +390,25 @@ class Program:
         lying = [(x, self._lies(x.tensor)) for call in self.tape._calls for x in call.lying()]
         rt.bind_tape(self.tape, memory, as_words(words), self.arena)
         for x, bound in lying:
-            x.bind(self.tape, *bound)
+            x.bind(self.tape, bound)
         for call in self.tape._calls:
             call.settle()
 
-    def _lies(self, tensor: Any) -> tuple[Any, ...]:
+    def _lies(self, tensor: Any) -> bytes:
         """How a tensor that a hook got lies in a region."""
         number = self.regions.find(tensor)
         if number is None:
             raise UnrecordableError("a hook gets a tensor that the call neither made nor got")
-        offset = rt.field(tensor, _DATA) - self.regions.all[number].base
-        return number, offset, rt.field(tensor, _DTYPE), rt.sizes(tensor), rt.steps(tensor)
+        return in_bytes(_laid(self.regions, number, tensor))
 
 
 def as_words(values: Sequence[int]) -> TensorBase:
     """Words as a tensor of int64."""
     tensor = rt.new(INT64, 0, (len(values),))
-    rt.write(tensor, b"".join(value.to_bytes(8, "little", signed=True) for value in values))
+    rt.write(tensor, in_bytes(values))
     return tensor
+
+
+def in_bytes(values: Sequence[int]) -> bytes:
+    """Words as the bytes that they are in memory."""
+    return b"".join(value.to_bytes(8, "little", signed=True) for value in values)

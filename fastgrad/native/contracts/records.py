@@ -116,7 +116,8 @@ ANY_MODE = -1
 TAPE_HOOKS = 256
 """Added to the number of a device: hooks are called again."""
 HOOK_CELL = -1
-"""In place of a cell on a tape: a hook is called, the one whose number stands there as the work."""
+"""In place of a cell on a tape: Python is called; the number of the call stands there as the work, the modes in which
+it is made as `dim`."""
 PIECE = Part("piece", start=1, end=1, device=1, graph=1)
 """Launches of a tape from one byte to another, which become a graph of a device's, or are launched one by one where
 that is the host; the graph is 0 before it was made."""

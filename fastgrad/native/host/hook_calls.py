@@ -15,11 +15,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fastgrad.native.build.loader import SwitchBase, TensorBase, rt, runtime_set_object
-from fastgrad.native.contracts.flags import COPY_ON_WRITE, SWITCHES
-from fastgrad.native.contracts.records import TENSOR
+from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
+from fastgrad.native.contracts.flags import COPY_ON_WRITE
+from fastgrad.native.contracts.records import TAPE, TENSOR
 
 if TYPE_CHECKING:
     import weakref
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fastgrad.native.host.tape import Tape
 
 _DTYPE, _DEVICE, _DATA, _STORAGE = (TENSOR.fields[n][0] for n in ("dtype", "device", "data", "storage"))
+_REPLAYING = TAPE.fields["replaying"][0]
 _OWN_CAPTURE = 1
 PRESERVED = 1  # the number of the memory format that keeps an order of dimensions
 recorder: weakref.ref[Tape] | None = None
@@ -39,26 +41,16 @@ class _State(threading.local):
     Attributes
     ----------
     tape : Tape or None
-        The one whose replay makes a call.
-    number : int
-        Of that call.
+        The one whose replay makes calls.
     rehearses : bool
         Whether a pass runs for a recording, whose gradients mean nothing: calls are noted and not made.
     """
 
     tape: Any = None
-    number = 0
     rehearses = False
 
 
 state = _State()
-
-
-class _Modes(SwitchBase):
-    """The modes of a thread, for one call."""
-
-    def __init__(self, on: int, off: int) -> None:
-        self._on, self._off = on, off
 
 
 def recording_tape() -> Any:
@@ -91,6 +83,41 @@ def parts(value: Any) -> list[Any]:
     return found
 
 
+class Hole:
+    """Stands for a tensor among the arguments of a call: the number of it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def builder(args: Any) -> Callable[[list[Any]], Any]:
+    """What puts tensors in the holes of arguments."""
+    scope: dict[str, Any] = {}
+
+    def text(value: Any) -> str:
+        kind = type(value)
+        if kind is Hole:
+            return f"s[{value.number}]"
+        if kind is tuple:
+            return f"({''.join(text(item) + ', ' for item in value)})"
+        if kind is list:
+            return f"[{', '.join(map(text, value))}]"
+        if kind is dict:
+            return f"{{{', '.join(f'{constant(key)}: {text(item)}' for key, item in value.items())}}}"
+        if kind is OrderedDict:
+            return f"{constant(kind)}([{', '.join(f'({constant(k)}, {text(v)})' for k, v in value.items())}])"
+        if isinstance(value, tuple) and hasattr(value, "_make"):
+            return f"{constant(kind)}._make([{', '.join(map(text, value))}])"
+        return constant(value)
+
+    def constant(value: Any) -> str:
+        name = f"c{len(scope)}"
+        scope[name] = value
+        return name
+
+    return eval(f"lambda s: {text(args)}", scope)  # type: ignore[no-any-return]
+
+
 def is_like(kept: Any, value: Any) -> bool:
     """Whether a tensor can stand where another one lay."""
     return (
@@ -121,6 +148,8 @@ class Lying:
         Whether it writes there first of all.
     is_shared : bool
         Whether the call may get the memory itself, which nothing overwrites as long as somebody holds it.
+    is_apart : bool
+        Whether it is memory of which the rest of a replay may have a copy instead.
     """
 
     def __init__(self, tensor: Any, writes: bool = False, is_landing: bool = False) -> None:
@@ -128,7 +157,7 @@ class Lying:
         self.bound: tuple[Any, ...] = ()
         self.writes = writes
         self.is_landing = is_landing
-        self.is_shared = False
+        self.is_shared = self.is_apart = False
 
     def bind(self, *bound: Any) -> None:
         """Lie in a region of a bound tape from now on."""
@@ -166,8 +195,6 @@ class PythonCall:
     Attributes
     ----------
     function : callable
-    mode : int
-        The modes of the thread in which it was called.
     others : list
         What it got besides tensors, numbers and texts.
     sees_changes : bool
@@ -178,7 +205,6 @@ class PythonCall:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.mode = rt.get_mode() & SWITCHES
         self.others: list[Any] = []
 
     def lying(self) -> Iterator[Lying]:
@@ -196,14 +222,9 @@ class PythonCall:
         """Make the call in a replay."""
         raise NotImplementedError
 
-    def again(self, tape: Tape) -> None:
-        """Make the call in a replay, in the modes that it was recorded in."""
-        differs = (rt.get_mode() & SWITCHES) ^ self.mode
-        if not differs:
-            self.make(tape)
-            return
-        with _Modes(differs & self.mode, differs & ~self.mode):
-            self.make(tape)
+    def runner(self, tape: Tape) -> Callable[[], None]:
+        """What makes the call in replays: the fastest way there is."""
+        return partial(self.make, tape)
 
     def diverged(self, how: str) -> RuntimeError:
         """What is raised where a call does in a replay what it did not do during the capture."""
@@ -221,6 +242,12 @@ class _Place:
         else:
             self.grad = tensor.grad
             self.lying = None if self.grad is None else Lying(self.grad)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether a replay may give the gradient itself, and go on in a copy if somebody keeps it."""
+        lying = self.lying
+        return lying is not None and bool(lying.bound) and lying.is_apart
 
     def again(self) -> Any:
         if self.leaf is None:
@@ -280,7 +307,10 @@ class HookCall(PythonCall):
         """Call the hook, and bring what comes of it to where it lay."""
         args = mapped(_again, self.args)
         result = self.function(*args)
-        found = parts(args[self.first] if result is None else result)
+        self.take(parts(args[self.first] if result is None else result))
+
+    def take(self, found: list[Any]) -> None:
+        """Bring what came of the hook to where it lay."""
         if len(found) != len(self.outcome):
             raise self.diverged("returned other gradients")
         for place, value in zip(self.outcome, found, strict=True):
@@ -291,8 +321,50 @@ class HookCall(PythonCall):
             kept = place.now()
             if not is_like(kept, value):
                 raise self.diverged("returned other gradients")
-            if rt.field(value, _DATA) != rt.field(kept, _DATA):
-                rt.copy(kept, rt.detach(value))
+            bring(value, kept)
+
+    def runner(self, tape: Tape) -> Callable[[], None]:
+        """What makes the call in replays: with the gradient itself, if it is one that nobody else sees."""
+        places = [p for p in parts(self.args) if isinstance(p, _Place)]
+        if not all(p.leaf is None and p.is_in_place for p in places):
+            return partial(self.make, tape)
+        wheres = [p.lying.bound[1] for p in places]  # type: ignore[union-attr]
+        hook, tensor, keep_apart, first = self.function, rt.tape_tensor, rt.keep_apart, self.first
+        firsts = [p.lying if isinstance(p, _Place) else None for p in parts(self.args[first])]
+        stays = firsts == self.outcome  # what the hook does in place is done
+        if stays and len(self.args) == 1 and isinstance(self.args[0], _Place):
+            (where,) = wheres
+
+            def run() -> None:
+                result = hook(tensor(tape, where))
+                if result is not None:
+                    self.take([result])
+                    del result
+                keep_apart(tape, where)
+
+            return run
+        numbers = {id(p): k for k, p in enumerate(places)}
+        build = builder(mapped(lambda v: Hole(numbers[id(v)]) if isinstance(v, _Place) else v, self.args))
+        makers = [partial(tensor if p.is_alone else rt.tape_alias, tape, w) for p, w in zip(places, wheres, strict=True)]
+
+        def run_all() -> None:
+            args = build([make() for make in makers])
+            result = hook(*args)
+            if result is not None or not stays:
+                self.take(parts(args[first] if result is None else result))
+            del args, result
+            for where in wheres:
+                keep_apart(tape, where)
+
+        return run_all
+
+
+def bring(value: Any, place: Any) -> None:
+    """Copy a tensor to another one, unless it lies there."""
+    if rt.field(value, _DATA) != rt.field(place, _DATA):
+        rt.copy(place, rt.detach(value))
+    elif rt.steps(value) != rt.steps(place):
+        rt.copy(place, value.detach().clone())
 
 
 def _assumed(given: Any) -> Any:
@@ -401,10 +473,10 @@ class CallbacksCall(PlainCall):
 def queue_in_replay(callback: Callable[[], Any]) -> bool:
     """Queue what is to be called at the end of the pass that a replay stands for; False outside of replays."""
     tape = state.tape
-    if tape is None:
+    if tape is None or not rt.tape_field(tape, _REPLAYING):
         return False
-    if not any(isinstance(call, CallbacksCall) for call in tape._calls[state.number :]):
-        raise tape._calls[state.number].diverged("queues a callback, other")
+    if not any(isinstance(call, CallbacksCall) for call in tape._calls[tape.number :]):
+        raise tape._calls[tape.number].diverged("queues a callback, other")
     tape.values.setdefault(CallbacksCall, []).append(callback)
     return True
 
@@ -548,19 +620,17 @@ def call_unpack(unpack: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _replay(tape: Tape, number: int) -> None:
-    """Called by the runtime where a call stands on a tape."""
+    """Called by the runtime where a call stands on a tape, in the modes of the capture."""
     if number == 0:
-        tape.values = {}
-    before, state.tape, state.number = (state.tape, state.number), tape, number
+        tape.begin_calls()
+    tape.number = number
     try:
-        tape._calls[number].again(tape)
+        tape.runners[number]()
     except BaseException:
-        tape.values = {}
+        tape.end_calls()
         raise
-    finally:
-        state.tape, state.number = before
-    if number == len(tape._calls) - 1 and not tape.keeps_values:
-        tape.values = {}
+    if number == tape.last_number:
+        tape.end_calls(tape.keeps_values)
 
 
 runtime_set_object("record_hook", record_hook)

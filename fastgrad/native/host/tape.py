@@ -126,6 +126,8 @@ class Tape(ContextBase):
         the tape differentiates.
     keeps_values : bool
         Whether they are kept at the end of a replay.
+    runners : list of callable
+        What makes the calls in replays; `number` is that of the call that is made, `last_number` that of the last one.
     refused : str
         Why no replay does what the capture did; empty if one does.
     """
@@ -140,6 +142,9 @@ class Tape(ContextBase):
         self.forward_values: dict[Any, Any] = {}
         self.keeps_values = False
         self.refused = ""
+        self.runners: list[Callable[[], None]] = []
+        self.number = self.last_number = 0
+        self._around: Any = None
         self.show: Callable[[Any, Any], None] = lambda function, args: None
         self._setting = 1 + CAPTURE_SETTING
         self._gives_self = 1
@@ -158,6 +163,20 @@ class Tape(ContextBase):
             raise RuntimeError("a tape records once; begin another one with record()")
         hook_calls.recorder = weakref.ref(self)
         return self._what
+
+    def begin_calls(self) -> None:
+        """A replay comes to its first call."""
+        if len(self.runners) != len(self._calls):
+            self.runners = [call.runner(self) for call in self._calls]
+            self.last_number = len(self._calls) - 1
+        self.values = {}
+        self._around, hook_calls.state.tape = hook_calls.state.tape, self
+
+    def end_calls(self, keeps_values: bool = False) -> None:
+        """A replay has made its last call."""
+        hook_calls.state.tape, self._around = self._around, None
+        if not keeps_values:
+            self.values = {}
 
     def refuse(self, why: str) -> None:
         """Note that no replay does what the capture does."""
