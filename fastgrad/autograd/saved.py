@@ -16,7 +16,7 @@ from fastgrad.native.build.loader import ContextBase, TensorBase, rt, runtime_se
 from fastgrad.native.contracts.flags import PYTHON_APPLY, REFUSAL_SETTING, SAVED_FREED, SAVED_SETTING
 from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.records import NODE, TENSOR
-from fastgrad.native.host.hook_calls import call_pack, call_unpack
+from fastgrad.native.host.saved_calls import call_pack, call_unpack
 from fastgrad.native.host.tables import OPS
 
 Pack: TypeAlias = Callable[[Any], Any]

@@ -352,7 +352,9 @@ def _differentiated(outputs: list[Any], gradients: list[Any], wanted: list[Any],
     present = [(o, g) for o, g in zip(outputs, gradients, strict=True) if g is not None]
     if not present:
         return [None] * len(wanted)
-    found = rt.run_pass([o for o, _ in present], [g for _, g in present], wanted, flags | FILTERED | KEEP_GRAPH)
+    found = rt.run_pass(
+        [o for o, _ in present], [g for _, g in present], wanted, flags | FILTERED | KEEP_GRAPH
+    )
     if not isinstance(found, tuple):
         raise RuntimeError("too many backward passes are under way in this thread")
     return list(found)

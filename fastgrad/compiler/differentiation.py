@@ -63,7 +63,11 @@ class Backward:
         self.bound = recording.bind(results, forward.tape)
 
     def call(
-        self, gradients: Sequence[Any], memory: Sequence[Any], numbers: tuple[int, ...], values: dict[Any, Any]
+        self,
+        gradients: Sequence[Any],
+        memory: Sequence[Any],
+        numbers: tuple[int, ...],
+        values: dict[Any, Any],
     ) -> list[Any]:
         """The gradients of what the outputs depend on, from those of the outputs.
 

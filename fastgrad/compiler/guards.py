@@ -11,9 +11,8 @@ Of an object of a class of the program's own, and of such a class, only those at
 some function on the way names, in code or as a text: a method that makes the object, say, is of no matter to one that
 uses it.
 
-Hooks are not entered: a replay calls them, and which there are is compared. So are functions that earlier recordings have
-seen called as hooks only (`called`), and custom functions: what changes in them is no change of what the function
-decides by.
+Hooks are not entered: a replay calls them, and which there are is compared. Nor are custom functions, and what earlier
+recordings have seen called as hooks.
 
 The library's own functions, those of the standard library and of installed packages are taken for constant. So is what
 only an extension module knows.
@@ -71,8 +70,6 @@ _NEVER_CALLED = frozenset(
 
 
 _HOOK_STORES = frozenset((*CALL_STORES, "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"))
-"""Attributes of modules and optimizers with hooks that a call or a step calls."""
-
 _GETTERS = (operator.attrgetter, operator.methodcaller)
 _FUNCTIONS_OF_NAMES = (getattr, hasattr, vars, eval, exec, *_GETTERS)
 _ATTRIBUTES_OF_NAMES = frozenset(("__dict__", "__getattribute__", "attrgetter", "methodcaller"))
@@ -253,7 +250,7 @@ class Walk:
             self._hook_dict(hooks, "the hooks of all optimizers")
 
     def _hook_dict(self, hooks: dict[Any, Any], path: str) -> None:
-        """Compare which hooks there are. A replay calls them, whatever they hold; a native one has a tensor."""
+        """Compare which hooks there are; a native one has a tensor."""
         self.paths.setdefault(id(hooks), path)
         self._seen[id(hooks)] = hooks
         self.dicts += [hooks, len(hooks), *(part for item in list(hooks.items()) for part in item)]
@@ -408,7 +405,7 @@ class Walk:
         names = list(_names_in(function.__code__, self._called_codes))
         own = function.__globals__
         for name, writes in dict.fromkeys(_global_names(function.__code__, self._called_codes)):
-            if any(own.get(name, vars(builtins).get(name)) is function for function in _FUNCTIONS_OF_NAMES):
+            if any(own.get(name, vars(builtins).get(name)) is f for f in _FUNCTIONS_OF_NAMES):
                 self._reads_by_names = True
             if name in own:
                 if isinstance(own[name], types.ModuleType):

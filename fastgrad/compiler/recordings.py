@@ -8,17 +8,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from fastgrad.autograd.native_hooks import NativeHook
 from fastgrad.compiler.fusion.fusing import FusedTape, Report, fuse_tape
 from fastgrad.compiler.guards import Walk
 from fastgrad.compiler.programs import Before, OnceError, Program, UnrecordableError, storage_of
-from fastgrad.autograd.native_hooks import NativeHook
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import FILTERED as FILTERED_PASS
 from fastgrad.native.contracts.flags import (
     KEEP_GRAPH,
     POST_HOOKS,
     PRE_HOOKS,
-    PYTHON_APPLY,
     REHEARSAL,
     REQUIRES_GRAD,
     SAVED_FREED,
@@ -27,7 +26,7 @@ from fastgrad.native.contracts.flags import (
 from fastgrad.native.contracts.python_types import N_HOOK_PLACES
 from fastgrad.native.contracts.records import NODE, TAPE, TENSOR
 from fastgrad.native.host.hook_calls import parts, state
-from fastgrad.native.host.tape import Tape
+from fastgrad.native.host.tape import Tape, show_nobody
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.parameter import Parameter
 from fastgrad.optim.optimizer import Optimizer
@@ -116,6 +115,8 @@ class Recording:
                 raise CaptureUnderWayError("another thread records") from None
             raise
         finally:
+            tape.show = show_nobody
+            self._shown.clear()
             if collects:
                 gc.enable()
 
@@ -169,7 +170,9 @@ class Recording:
         others = {id(o): o for call in self.tape._calls for o in call.others}
         walk = Walk()
         for value in others.values():
-            if not isinstance(value, Module | Optimizer) and not (self._walk and self._walk.has_visited(value)):
+            if not isinstance(value, Module | Optimizer) and not (
+                self._walk and self._walk.has_visited(value)
+            ):
                 walk.begin(value, "an argument of a hook")
         made = {storage_of(memory) for memory in rt.tape_memory(self.tape)} if walk.tensors else set()
         if any(storage_of(t) in made for t in walk.tensors):

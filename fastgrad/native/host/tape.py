@@ -100,6 +100,10 @@ class FusedLaunch(NamedTuple):
         return [int(self.needs_room), self.code, self.work, *self.words]
 
 
+def show_nobody(function: Any, args: Any) -> None:
+    """What is told of calls before they are made, unless somebody wants to know."""
+
+
 class Tape(ContextBase):
     """What a capture recorded; as a context, the capture itself.
 
@@ -128,6 +132,8 @@ class Tape(ContextBase):
         Whether they are kept at the end of a replay.
     runners : list of callable
         What makes the calls in replays; `number` is that of the call that is made, `last_number` that of the last one.
+    show : callable
+        Gets each function and its arguments before it is called for the first time.
     refused : str
         Why no replay does what the capture did; empty if one does.
     """
@@ -145,7 +151,7 @@ class Tape(ContextBase):
         self.runners: list[Callable[[], None]] = []
         self.number = self.last_number = 0
         self._around: Any = None
-        self.show: Callable[[Any, Any], None] = lambda function, args: None
+        self.show: Callable[[Any, Any], None] = show_nobody
         self._setting = 1 + CAPTURE_SETTING
         self._gives_self = 1
 

@@ -94,7 +94,7 @@ def tape_input(o, where):
 
 @native
 def keep_apart(o, where):
-    """Let somebody keep the memory of a region: if anyone holds it, the rest of the replay goes on in a copy. A status."""
+    """Let anyone keep the memory of a region who holds it: the rest of the replay goes on in a copy. A status."""
     enter()
     at = place_of(o, where)
     if at == 0:
