@@ -3,7 +3,7 @@
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from fastgrad.autograd import _functions, function, graph  # noqa: F401 - `_functions` is found here
+from fastgrad.autograd import _functions, function, graph, segments  # noqa: F401 - `_functions` is found here
 from fastgrad.autograd.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,

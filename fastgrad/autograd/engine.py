@@ -28,6 +28,7 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.records import NODE
 from fastgrad.native.host import devices
+from fastgrad.native.host.hook_calls import call_callbacks, queue_in_replay
 
 _N_IN = NODE.fields["n_in"][0]
 
@@ -374,13 +375,15 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     grad is tensor([1., 1.])
     """
     if not rt.current_pass():
+        if queue_in_replay(callback):
+            return
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
     kept_by_pass().setdefault(_CALLBACKS, []).append(callback)
 
 
 def _run_callbacks(kept: dict[Any, Any]) -> None:
-    for callback in kept.get(_CALLBACKS, ()):  # also those that callbacks add
-        callback()
+    if callbacks := kept.get(_CALLBACKS, ()):
+        call_callbacks(callbacks)
 
 
 def _current_graph_task_id() -> int:

@@ -22,6 +22,7 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.python_types import NO_MATERIALIZE, NO_MATERIALIZE_CONSTANT
 from fastgrad.native.contracts.records import NODE, TENSOR
+from fastgrad.native.host.hook_calls import recording_tape
 from fastgrad.ops.registry import CustomFunction
 
 _FLAGS, _N_ATTRS, _N_PLACES = (NODE.fields[n][0] for n in ("flags", "n_attrs", "n_places"))
@@ -187,6 +188,13 @@ class _FunctionMeta(type):
             runtime_set("function_keys", 1)  # compiled passes ask from now on
 
 
+def apply_directly(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    """Call a custom function on the arguments of its `forward`."""
+    if cls.setup_context is not _no_setup_context:
+        return _apply_with_setup(cls, args)
+    return rt.function_apply(cls._backward_cls, cls, cls.forward, args)
+
+
 class Function(metaclass=_FunctionMeta):
     """An op with a derivative of its own: derive from this, define `forward` and `backward`, call `apply`.
 
@@ -322,6 +330,10 @@ def _arguments(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
 
 
 def _apply_with_setup(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    if rt.capturing() and recording_tape() is not None:
+        from fastgrad.autograd.segments import record_function
+
+        return record_function(cls, args)
     ctx = rt.function_begin(cls._backward_cls, cls, args)
     with no_grad():
         result = cls.forward(*args)

@@ -320,9 +320,13 @@ def check_replacement(hook: Any, old: Any, new: Any) -> None:
 
 
 class CheckedHook(partial[Any]):
-    """A node hook of the library's own: what it returns is right, also where there was no gradient before."""
+    """A node hook of the library's own: what it returns is right, also where there was no gradient before.
+
+    It calls hooks itself, which stand on tapes in its place.
+    """
 
     __slots__ = ()
+    calls_hooks = True
 
 
 def check_tuple(hook: Any, values: Sequence[Any], result: Any) -> None:

@@ -16,6 +16,7 @@ from fastgrad.native.build.loader import ContextBase, TensorBase, rt, runtime_se
 from fastgrad.native.contracts.flags import PYTHON_APPLY, REFUSAL_SETTING, SAVED_FREED, SAVED_SETTING
 from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.records import NODE, TENSOR
+from fastgrad.native.host.saved_calls import call_pack, call_unpack
 from fastgrad.native.host.tables import OPS
 
 Pack: TypeAlias = Callable[[Any], Any]
@@ -174,7 +175,7 @@ def _pack(node: Any, place: int, pair: tuple[Pack, Unpack], tensor: Any, argumen
 def _given(pack: Pack, tensor: Any) -> Any:
     """What a pack hook returns for a tensor, which it must not change."""
     version = _version(tensor)
-    value = pack(tensor)
+    value = call_pack(pack, tensor)
     if _version(tensor) != version:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
@@ -215,7 +216,7 @@ def pack_saved(node: Any, place: int, tensor: Any) -> None:
 def unpack_saved(node: Any, place: int, _: object = None) -> Any:
     """The tensor that a pack hook has in its keeping for a place of a node."""
     packed = node._packed[place]
-    return _as_tensor(packed.unpack(packed.value))
+    return _as_tensor(call_unpack(packed.unpack, packed.value))
 
 
 def _as_tensor(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fastgrad.compiler.guards import Walk, Wrapper
 from fastgrad.compiler.programs import OnceError, UnrecordableError
-from fastgrad.compiler.recordings import CaptureUnderWayError, Recording
+from fastgrad.compiler.recordings import CaptureUnderWayError, Recording, parameters_of
 from fastgrad.compiler.replays import Replay
 from fastgrad.compiler.structure import Flat
 from fastgrad.native.build.loader import rt
@@ -59,6 +59,8 @@ class Signature:
         Why such calls are not replayed; empty where they are.
     missed : str
         Why the last call that was not replayed was not.
+    called : dict
+        Hooks that recorded calls have called, by their identity, or by their code where each call makes one.
     """
 
     def __init__(self, arguments: str, objects: list[Any]) -> None:
@@ -71,6 +73,7 @@ class Signature:
         self._n_forgotten = 0
         self.refused = ""
         self.missed = ""
+        self.called: dict[int, Any] = {}
 
     @property
     def n_replayed(self) -> int:
@@ -220,6 +223,15 @@ class Compiled(Wrapper):
         """What people call the function."""
         return str(getattr(self._function, "__qualname__", type(self._function).__name__))
 
+    def _walked(self, signature: Signature) -> Walk:
+        """What the function reaches now."""
+        walk = Walk(signature.called.values())
+        walk.begin_hooks()
+        walk.begin(self._function, self.name)
+        for k, value in enumerate(signature.objects):
+            walk.begin(value, f"argument {k}")
+        return walk
+
     def _recorded_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _recording.depth = getattr(_recording, "depth", 0) + 1
         try:
@@ -239,17 +251,17 @@ class Compiled(Wrapper):
             signature.missed = next(
                 (why for r in signature.replays if (why := r.guards.first_change())), signature.missed
             )
-        walk = Walk()
-        walk.begin(self._function, self.name)
-        for k, value in enumerate(signature.objects):
-            walk.begin(value, f"argument {k}")
+        walk = self._walked(signature)
         if walk.opaque:
             signature.refused = f"it reaches {walk.opaque[0]}, whose changes cannot be seen"
             return self._record(signature, flat, args, kwargs)
         known = set(map(id, flat.tensors))
-        held = list({id(t): t for t in walk.tensors if id(t) not in known}.values())
+        reached = [*walk.tensors, *parameters_of(walk.hooks.values())]
+        held = list({id(t): t for t in reached if id(t) not in known}.values())
         try:
-            recording = Recording(lambda: self._recorded_call(args, kwargs), flat.tensors, held, values=True)
+            recording = Recording(
+                lambda: self._recorded_call(args, kwargs), flat.tensors, held, walk, values=True
+            )
         except CaptureUnderWayError:
             return self._eagerly(args, kwargs, "")
         signature.n_recorded += 1
@@ -267,6 +279,9 @@ class Compiled(Wrapper):
                     f"compile(fullgraph=True): {self.name} cannot be replayed: {error}"
                 ) from None
             return recording.result
+        finally:
+            for hook in recording.hooks():
+                signature.called.setdefault(id(getattr(hook, "__code__", hook)), hook)
         signature.add(replay)
         first, replay.first = replay.first, None
         return first

@@ -34,6 +34,8 @@ class Backward:
         Which of the wanted tensors the outputs depend on: their gradients are what it computes.
     draws : bool
         Whether it draws random numbers of the call again.
+    calls : bool
+        Whether it calls Python.
 
     Raises
     ------
@@ -47,6 +49,7 @@ class Backward:
         around = [before.tensor for before in (*forward.given, *forward.held)]
         made = rt.tape_memory(forward.tape)
         recording = Recording(lambda: rehearse(outputs, gradients, wanted), (), ())
+        forward.backward = recording
         recording.check()
         self.present = [g is not None for g in recording.result]
         results = [g for g in recording.result if g is not None]
@@ -55,14 +58,21 @@ class Backward:
         self.saved = [memory for memory, is_read in zip(made, touched[len(around) :], strict=True) if is_read]
         apart = [rt.detach(around[k]) for k in self.reads]
         recording.given = [Before.of(t) for t in (*gradients, *apart, *self.saved)]
+        self.calls = bool(recording.tape._calls)
         self.draws = any("seed" in launch.frame.fields for launch in recording.tape)
         self.bound = recording.bind(results, forward.tape)
 
-    def call(self, gradients: Sequence[Any], memory: Sequence[Any], numbers: tuple[int, ...]) -> list[Any]:
+    def call(
+        self,
+        gradients: Sequence[Any],
+        memory: Sequence[Any],
+        numbers: tuple[int, ...],
+        values: dict[Any, Any],
+    ) -> list[Any]:
         """The gradients of what the outputs depend on, from those of the outputs.
 
         `memory`: what the call brought of what is read, and then what it saved. `numbers`: where its random numbers
-        began.
+        began. `values`: what came of its calls of Python.
         """
         fitted = [_fitted(g, like) for g, like in zip(gradients, self._gradients, strict=True)]
         n = len(self.reads)
@@ -70,7 +80,11 @@ class Backward:
         with self.bound.lock:
             if self.draws:
                 rt.follow_numbers(self.bound.tape, self.numbers, *numbers)
-            found = self.bound.call(given)
+            self.bound.tape.forward_values = values
+            try:
+                found = self.bound.call(given)
+            finally:
+                self.bound.tape.forward_values = {}
         if type(found) is int:
             raise RuntimeError(
                 f"backward of a compiled function: {self.bound.refusal(found)}; was it changed after the call?"
@@ -112,12 +126,15 @@ def _fitted(gradient: Any, like: Any) -> Any:
 
 
 class Call(NamedTuple):
-    """A call, for its node: its outputs, what the pass reads of it, and where its random numbers began."""
+    """A call, for its node: its outputs, what the pass reads of it, where its random numbers began, and what came of
+    its calls of Python.
+    """
 
     backward: Backward
     outputs: tuple[Any, ...]
     memory: tuple[Any, ...]
     numbers: tuple[int, ...]
+    values: dict[Any, Any]
 
 
 class CompiledFunction(Function):
@@ -126,7 +143,7 @@ class CompiledFunction(Function):
     @staticmethod
     def forward(ctx: Any, call: Call, *wanted: Any) -> Any:
         """Let the outputs of a call be those of a node."""
-        ctx.backward_of_call, ctx.numbers = call.backward, call.numbers
+        ctx.backward_of_call, ctx.numbers, ctx.values = call.backward, call.numbers, call.values
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*call.memory)
         return call.outputs if len(call.outputs) > 1 else call.outputs[0]
@@ -139,7 +156,7 @@ class CompiledFunction(Function):
                 "a backward pass through a compiled function cannot be differentiated again (create_graph=True); call "
                 "the function itself, which is the attribute __wrapped__ of the compiled one"
             )
-        return None, *ctx.backward_of_call.call(gradients, ctx.saved_tensors, ctx.numbers)
+        return None, *ctx.backward_of_call.call(gradients, ctx.saved_tensors, ctx.numbers, ctx.values)
 
 
 class FreedFunction(Function):

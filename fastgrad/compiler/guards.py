@@ -11,6 +11,9 @@ Of an object of a class of the program's own, and of such a class, only those at
 some function on the way names, in code or as a text: a method that makes the object, say, is of no matter to one that
 uses it.
 
+Hooks are not entered: a replay calls them, and which there are is compared. Nor are custom functions, and what earlier
+recordings have seen called as hooks.
+
 The library's own functions, those of the standard library and of installed packages are taken for constant. So is what
 only an extension module knows.
 """
@@ -20,24 +23,28 @@ from __future__ import annotations
 import array
 import builtins
 import collections
-import dis
 import functools
 import operator
 import random
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastgrad.autograd.function import Function
 from fastgrad.autograd.native_hooks import NativeHook
+from fastgrad.compiler.code_names import global_names, names_in, texts_in, used_cells
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import LEAF_HOOKS, LEAF_POST_HOOKS
 from fastgrad.native.contracts.python_types import MODULE_NAMES
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.options import Option
+from fastgrad.nn.modules import module_hooks
+from fastgrad.nn.modules.module_hooks import CALL_STORES
+from fastgrad.optim import optimizer as optimizers
 
 _FLAGS = TENSOR.fields["flags"][0]
 
@@ -63,18 +70,11 @@ _NEVER_CALLED = frozenset(
 """Attributes of modules and optimizers that neither a call nor a step looks into."""
 
 
+_HOOK_STORES = frozenset((*CALL_STORES, "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"))
 _GETTERS = (operator.attrgetter, operator.methodcaller)
 _FUNCTIONS_OF_NAMES = (getattr, hasattr, vars, eval, exec, *_GETTERS)
 _ATTRIBUTES_OF_NAMES = frozenset(("__dict__", "__getattribute__", "attrgetter", "methodcaller"))
 """Where code uses one of these, the former by themselves, it may read any attribute."""
-
-_GLOBAL_OPERATIONS = (
-    "LOAD_GLOBAL",
-    "LOAD_NAME",
-    "LOAD_FROM_DICT_OR_GLOBALS",
-    "STORE_GLOBAL",
-    "DELETE_GLOBAL",
-)
 
 _CONSTRUCTION = (
     "__new__",
@@ -127,32 +127,6 @@ def _is_constant(thing: Any) -> bool:
     return _is_constant_module(module)
 
 
-def _names_in(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names_in(constant)
-
-
-def _global_names(code: types.CodeType) -> Iterator[tuple[str, bool]]:
-    """The globals that code reads or writes, and whether it writes; attributes may bear the same names."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in _GLOBAL_OPERATIONS:
-            yield instruction.argval, instruction.opname == "STORE_GLOBAL"
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _global_names(constant)
-
-
-def _texts_in(code: types.CodeType) -> Iterator[str]:
-    """Texts, by which `getattr` may ask for attributes."""
-    for constant in code.co_consts:
-        if isinstance(constant, str):
-            yield constant
-        elif isinstance(constant, types.CodeType):
-            yield from _texts_in(constant)
-
-
 class Wrapper:
     """What calls a function, and holds nothing else that a function could decide by.
 
@@ -168,6 +142,11 @@ class Wrapper:
 class Walk:
     """What is reached from some objects.
 
+    Parameters
+    ----------
+    called : iterable of callable
+        Hooks that a replay calls: what they hold is not entered, nor what functions made as these are would hold.
+
     Attributes
     ----------
     dicts : list
@@ -181,15 +160,20 @@ class Walk:
     tensors : list of Tensor
     opaque : list of str
         What cannot be looked into, by its path.
+    hooks : dict
+        Hooks that a replay calls, by their identity: which there are is compared, not what they hold.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, called: Iterable[Any] = ()) -> None:
+        self._called = {id(function): function for function in called}
+        self._called_codes = {code for f in called if (code := getattr(f, "__code__", None)) is not None}
         self.dicts: list[Any] = []
         self.items: list[Any] = []
         self.checks: list[Check] = []
         self.paths: dict[int, str] = {}
         self.tensors: list[Any] = []
         self.opaque: list[str] = []
+        self.hooks: dict[int, Any] = {}
         self._seen: dict[int, Any] = {}
         self._todo: list[tuple[Any, str]] = []
         self._named: set[str] = set()  # by the code of all functions that were reached
@@ -209,6 +193,27 @@ class Walk:
                 break
             if not self._todo:
                 self._enter_named()
+
+    def begin_hooks(self) -> None:
+        """Compare which hooks all modules and all optimizers have."""
+        self._hook_dict(module_hooks.CALL_HOOKS, "the hooks of all modules")
+        for name in module_hooks._OWN:
+            if isinstance(hooks := getattr(module_hooks, name), dict):
+                self._hook_dict(hooks, name)
+        for hooks in (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks):
+            self._hook_dict(hooks, "the hooks of all optimizers")
+
+    def _hook_dict(self, hooks: dict[Any, Any], path: str) -> None:
+        """Compare which hooks there are; a native one has a tensor."""
+        self.paths.setdefault(id(hooks), path)
+        self._seen[id(hooks)] = hooks
+        self.dicts += [hooks, len(hooks), *(part for item in list(hooks.items()) for part in item)]
+        self.hooks.update((id(hook), hook) for hook in hooks.values())
+        self.tensors += [h.state for h in hooks.values() if isinstance(h, NativeHook) and h.state is not None]
+
+    def has_visited(self, value: Any) -> bool:
+        """Whether a walk came by an object."""
+        return id(value) in self._seen
 
     def end(self) -> None:
         """Compare the objects of which only what code names was entered."""
@@ -242,6 +247,9 @@ class Walk:
                     entered.add(name)
                     if own[name] is ...:
                         self._compare(f"{path}.{name}", f"own[{name!r}]", ..., own=own)
+                    if name in _HOOK_STORES and isinstance(own[name], dict):
+                        self._hook_dict(own[name], f"{path}.{name}")
+                        continue
                     self._todo.append((own[name], f"{path}.{name}"))
         for kind, entered in list(self._classes.items()):
             for name, value in vars(kind).items():
@@ -275,14 +283,20 @@ class Walk:
         """All items of a dict, which may be the attributes of an object; what `but` names is not entered."""
         self.paths.setdefault(id(own), path)
         self.dicts += [own, len(own)]
+        stores: list[tuple[dict[Any, Any], str]] = []
         for key, value in list(own.items()):
             self.dicts += [key, value]
             if value is ...:
                 self._compare(_item_path(path, key), "d[key]", ..., d=own, key=key)
             if not isinstance(key, SCALARS):
                 self._todo.append((key, f"a key of {path}"))
-            if not (attributes and (key in _NEVER_CALLED or value is but[0] or value is but[1])):
+            if attributes and key in _HOOK_STORES and isinstance(value, dict):
+                if value is not but[0] and value is not but[1]:
+                    stores.append((value, f"{path}.{key}"))
+            elif not (attributes and (key in _NEVER_CALLED or value is but[0] or value is but[1])):
                 self._todo.append((value, f"{path}.{key}" if attributes else _item_path(path, key)))
+        for hooks, where in stores:
+            self._hook_dict(hooks, where)
 
     def _visit(self, value: Any, path: str) -> None:
         if id(value) in self._seen or isinstance(value, SCALARS):
@@ -325,24 +339,24 @@ class Walk:
             self._instance(value, path)
 
     def _hooks(self, tensor: Any, path: str) -> tuple[Any, Any]:
-        """Compare which hooks a leaf has. A replay calls them, whatever they hold; a native one has a tensor."""
+        """Compare which hooks a leaf has."""
         found: list[Any] = [None, None]
         for k, flag in enumerate((LEAF_HOOKS, LEAF_POST_HOOKS)):
             if rt.field(tensor, _FLAGS) & flag:
                 found[k] = hooks = rt.leaf_hooks(tensor, k)
-                self.paths.setdefault(id(hooks), f"the hooks of {path}")
-                self.dicts += [hooks, len(hooks), *(part for item in hooks.items() for part in item)]
-                self.tensors += [
-                    h.state for h in hooks.values() if isinstance(h, NativeHook) and h.state is not None
-                ]
+                self._hook_dict(hooks, f"the hooks of {path}")
         return found[0], found[1]
 
     def _function(self, function: Any, path: str) -> None:
-        if _is_constant(function):
+        if _is_constant(function) or id(function) in self._called:
             return
+        code = function.__code__
+        used = used_cells(code, self._called_codes)
         if vars(function):
             self._whole(vars(function), path, attributes=True)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if name not in used:
+                continue
             try:
                 value = cell.cell_contents
             except ValueError:  # not set yet
@@ -351,14 +365,14 @@ class Walk:
             self._compare(f"{name} of {path}", "cell.cell_contents", value, cell=cell)
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             self._compare(f"{path}.{name}", f"function.{name}", getattr(function, name), function=function)
-        self._named.update(_names_in(function.__code__), _texts_in(function.__code__))
+        self._named.update(names_in(code, self._called_codes), texts_in(code, self._called_codes))
         self._globals(function, path)
 
     def _globals(self, function: Any, path: str) -> None:
-        names = list(_names_in(function.__code__))
+        names = list(names_in(function.__code__, self._called_codes))
         own = function.__globals__
-        for name, writes in dict.fromkeys(_global_names(function.__code__)):
-            if any(own.get(name, vars(builtins).get(name)) is function for function in _FUNCTIONS_OF_NAMES):
+        for name, writes in dict.fromkeys(global_names(function.__code__, self._called_codes)):
+            if any(own.get(name, vars(builtins).get(name)) is f for f in _FUNCTIONS_OF_NAMES):
                 self._reads_by_names = True
             if name in own:
                 if isinstance(own[name], types.ModuleType):
@@ -376,6 +390,8 @@ class Walk:
                     self._item(vars(module), attribute, name)
 
     def _class(self, kind: type) -> None:
+        if issubclass(kind, Function):  # a replay calls it, whatever that is by then
+            return
         for base in kind.__mro__:
             if not _is_constant(base):
                 self._classes.setdefault(base, set())
@@ -437,7 +453,7 @@ def _names_in_class(kind: type) -> frozenset[str]:
         for function in (getattr(value, "__wrapped__", value), getattr(value, "fget", value)):
             code = getattr(function, "__code__", None)
             if isinstance(code, types.CodeType):
-                found.update(_names_in(code), _texts_in(code))
+                found.update(names_in(code), texts_in(code))
     return frozenset(found)
 
 

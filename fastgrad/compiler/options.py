@@ -36,7 +36,7 @@ def brought_options(recording: Recording, walk: Walk) -> list[Option]:
     if recording.tape._calls:  # a replay calls these, and they may see what a call brought
         walks.append(of_hooks := Walk())
         for call in recording.tape._calls:
-            of_hooks.begin(call.hook, "a hook")
+            of_hooks.begin(call.function, "a hook")
     held = {id(t) for t in walk.tensors}
     apart = _Holders(walk, list(options))
     found = []

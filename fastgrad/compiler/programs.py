@@ -75,6 +75,7 @@ class Region:
         self.links: list[int] = []
         self.uses: list[tuple[int, str]] = []  # the number of a launch, what it does there
         self.place = NOT_MOVED
+        self.is_shared = False
 
     @property
     def is_written(self) -> bool:
@@ -149,6 +150,19 @@ class Regions:
         given = (region.uses for region in self.all if region.kind == REGION_GIVEN)
         if any(role != READ and number < last for uses in given for number, role in uses):
             raise UnrecordableError("it reads a value after it changed a tensor from outside")
+
+    def note_calls(self, tape: Tape) -> None:
+        """Note what the calls of Python on a tape do in which region."""
+        numbers = [number for number, launch in enumerate(tape.entries()) if launch is None]
+        for number, call in zip(numbers, tape._calls, strict=True):
+            for lying in call.lying():
+                region = self.find(lying.tensor)
+                if region is None:
+                    raise UnrecordableError("a hook gets a tensor that the call neither made nor got")
+                roles = ([] if lying.is_landing else [READ]) + ([WRITE] if lying.writes else [])
+                self.all[region].uses += [(number, role) for role in roles]
+        for found in self.all:
+            found.uses.sort(key=lambda use: use[0])
 
 
 def _addresses(launch: Launch | ReadValue) -> Iterator[tuple[int, int, str]]:
@@ -309,6 +323,7 @@ class Program:
                 self.made.append(number)
         self.regions.link(self.tape)
         self.regions.refuse_changes_before(self.tape)
+        self.regions.note_calls(self.tape)
 
     def _find_options(self, options: Collection[Option]) -> list[Brought]:
         """Where options of optimizers stand on the tape."""
@@ -391,6 +406,24 @@ class Program:
         for number in held:
             self.regions.all[number].kind = REGION_FRESH
 
+    def _share(self) -> None:
+        """Find what calls of Python may get as it lies: what they keep of it, later launches must not overwrite."""
+        numbers = [number for number, launch in enumerate(self.tape.entries()) if launch is None]
+        for number, call in zip(numbers, self.tape._calls, strict=True):
+            for lying in call.lying():
+                place = self.regions.find(lying.tensor)
+                assert place is not None
+                region = self.regions.all[place]
+                if region.kind == REGION_OWN and region.is_written and region.is_written_first:
+                    region.kind = REGION_FRESH
+                region.is_shared = region.kind == REGION_FRESH and region.is_written_first
+                lying.is_apart = region.is_shared
+                if call.sees_changes:
+                    lying.is_shared = region.kind != REGION_OWN or not region.is_written
+                else:
+                    overwritten = any(at > number and role != READ for at, role in region.uses)
+                    lying.is_shared = region.is_shared and not overwritten
+
     def _plan(self) -> Any:
         """Let memory of the tape's own be used again within a call: a piece for all of it, None where there is none."""
         if self.tape._calls:  # hooks look at memory behind its last launch
@@ -417,6 +450,7 @@ class Program:
         """The words of the program."""
         results = list(self._results())  # first: they say which regions are made anew
         self._keep()
+        self._share()
         self.arena = self._plan()
         bound = list(self._bound())
         links: list[list[int]] = []
@@ -449,19 +483,25 @@ class Program:
         rt.bind_tape(self.tape, memory, as_words(words), self.arena)
         self.tape._settings = {}
         for x, bound in lying:
-            x.bind(self.tape, *bound)
+            x.bind(self.tape, bound)
+        for call in self.tape._calls:
+            call.settle()
 
-    def _lies(self, tensor: Any) -> tuple[Any, ...]:
+    def _lies(self, tensor: Any) -> bytes:
         """How a tensor that a hook got lies in a region."""
         number = self.regions.find(tensor)
         if number is None:
             raise UnrecordableError("a hook gets a tensor that the call neither made nor got")
-        offset = rt.field(tensor, _DATA) - self.regions.all[number].base
-        return number, offset, rt.field(tensor, _DTYPE), rt.sizes(tensor), rt.steps(tensor)
+        return in_bytes(_laid(self.regions, number, tensor))
 
 
 def as_words(values: Sequence[int]) -> TensorBase:
     """Words as a tensor of int64."""
     tensor = rt.new(INT64, 0, (len(values),))
-    rt.write(tensor, b"".join(value.to_bytes(8, "little", signed=True) for value in values))
+    rt.write(tensor, in_bytes(values))
     return tensor
+
+
+def in_bytes(values: Sequence[int]) -> bytes:
+    """Words as the bytes that they are in memory."""
+    return b"".join(value.to_bytes(8, "little", signed=True) for value in values)

@@ -5,27 +5,32 @@ from __future__ import annotations
 import bisect
 import gc
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from fastgrad.autograd.native_hooks import NativeHook
 from fastgrad.compiler.fusion.fusing import FusedTape, Report, fuse_tape
 from fastgrad.compiler.guards import Walk
 from fastgrad.compiler.programs import Before, OnceError, Program, UnrecordableError, storage_of
-from fastgrad.native.build.loader import rt
+from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import FILTERED as FILTERED_PASS
 from fastgrad.native.contracts.flags import (
     KEEP_GRAPH,
     POST_HOOKS,
     PRE_HOOKS,
-    PYTHON_APPLY,
     REHEARSAL,
     REQUIRES_GRAD,
     SAVED_FREED,
     TENSOR_HOOKS,
 )
+from fastgrad.native.contracts.python_types import N_HOOK_PLACES
 from fastgrad.native.contracts.records import NODE, TAPE, TENSOR
+from fastgrad.native.host.hook_calls import parts, state
 from fastgrad.native.host.options import Option
-from fastgrad.native.host.tape import Tape
+from fastgrad.native.host.tape import Tape, show_nobody
+from fastgrad.nn.modules.module import Module
+from fastgrad.nn.parameter import Parameter
+from fastgrad.optim.optimizer import Optimizer
 
 _NODE, _DATA = (TENSOR.fields[name][0] for name in ("node", "data"))
 _NODE_FLAGS, _RETAINS, _VARIABLE = (NODE.fields[name][0] for name in ("flags", "retains", "variable"))
@@ -72,6 +77,8 @@ class Recording:
         Those that come with each call.
     held : sequence of Tensor
         Those that are always the same.
+    walk : Walk, optional
+        What the function reached before the call.
     values : bool
         Whether values may be read, which replays compare.
 
@@ -79,6 +86,8 @@ class Recording:
     ----------
     result
         What the function returned.
+    backward : Recording or None
+        That of the backward pass of the call.
 
     Raises
     ------
@@ -87,11 +96,22 @@ class Recording:
     """
 
     def __init__(
-        self, function: Callable[[], Any], given: Sequence[Any], held: Sequence[Any], values: bool = False
+        self,
+        function: Callable[[], Any],
+        given: Sequence[Any],
+        held: Sequence[Any],
+        walk: Walk | None = None,
+        values: bool = False,
     ) -> None:
         self.given = [Before.of(t) for t in given]
         self.held = [Before.of(t) for t in held]
-        self.tape = Tape(hooks=True, values=values)
+        self.tape = tape = Tape(hooks=True, values=values)
+        tape.same = set(map(id, held))
+        tape.held_leaves = [t for t in held if wants_gradient(t) and not has_history(t)]
+        self._walk = walk
+        self.backward: Recording | None = None
+        self._shown: list[Any] = []  # tensors that hooks got, which they may keep
+        tape.show = self._look_at
         began, collects = False, gc.isenabled()
         try:
             gc.disable()  # what destructors of garbage launch is no part of the call
@@ -103,6 +123,8 @@ class Recording:
                 raise CaptureUnderWayError("another thread records") from None
             raise
         finally:
+            tape.show = show_nobody
+            self._shown.clear()
             if collects:
                 gc.enable()
 
@@ -122,11 +144,13 @@ class Recording:
             raise UnrecordableError(
                 "it reads whole tensors (numpy(), tolist(), printing) or takes over memory of others"
             )
+        if self.tape.refused:
+            raise UnrecordableError(self.tape.refused)
         if rt.tape_field(self.tape, _PYTHON_CALLS):
             raise UnrecordableError(
-                "it calls hooks of modules or of saved tensors, callbacks of passes, or custom functions"
+                "it differentiates a custom function that was called before, or somebody wants to know of new nodes"
             )
-        self._check_hooks()
+        self._check_objects()
         if rt.tape_field(self.tape, _PASSES) and any(before.history for before in self.given):
             raise UnrecordableError(
                 "it runs a backward pass, and an argument has a history that the pass may reach"
@@ -134,16 +158,38 @@ class Recording:
         if any(before.history for before in self.held):
             raise UnrecordableError("a tensor from outside has a history: let it be an argument")
 
-    def _check_hooks(self) -> None:
-        """Raise if a hook on gradients holds what only this call made: another call makes another one."""
-        if not self.tape._calls:
-            return
-        made = {storage_of(memory) for memory in rt.tape_memory(self.tape)}
+    def hooks(self) -> list[Any]:
+        """The hooks that were called, or will be by the backward pass of the call."""
+        found = [call.function for call in self.tape._calls]
+        return found + self.backward.hooks() if self.backward is not None else found
+
+    def _look_at(self, function: Any, args: Any) -> None:
+        """Note if a hook that is about to be called was made by this call and holds a tensor of it: another call makes
+        another one.
+        """
+        if self._walk is None or id(function) not in self._walk.hooks:
+            walk = Walk()
+            walk.begin(function, "a hook")
+            made: set[int] = set()
+            shown = set(map(id, self._shown))
+            if walk.tensors:
+                made = {storage_of(memory) for memory in rt.tape_memory(self.tape)}
+            if any(storage_of(t) in made and id(t) not in shown for t in walk.tensors):
+                self.tape.refuse(f"it calls a hook, {name_of(function)}, that holds a tensor of this call")
+        self._shown += [v for v in parts(args) if isinstance(v, TensorBase)]
+
+    def _check_objects(self) -> None:
+        """Raise if a hook got an object with a tensor that only this call made."""
+        others = {id(o): o for call in self.tape._calls for o in call.others}
         walk = Walk()
-        for call in self.tape._calls:
-            walk.begin(call.hook, "a hook")
+        for value in others.values():
+            if not isinstance(value, Module | Optimizer) and not (
+                self._walk and self._walk.has_visited(value)
+            ):
+                walk.begin(value, "an argument of a hook")
+        made = {storage_of(memory) for memory in rt.tape_memory(self.tape)} if walk.tensors else set()
         if any(storage_of(t) in made for t in walk.tensors):
-            raise UnrecordableError("it calls a hook on gradients that holds a tensor of this call")
+            raise UnrecordableError("it calls a hook with an object that holds a tensor of this call")
 
     def check_launches(self, numbers: Tape | None = None) -> None:
         """Raise if a kernel of a GPU was launched, or one with random numbers that a replay cannot draw.
@@ -200,6 +246,19 @@ class Recording:
             raise UnrecordableError(
                 "it returns a view of an argument, or of a tensor from outside, with a history"
             )
+
+
+def name_of(function: Any) -> str:
+    """What people call a hook or a custom function."""
+    return str(getattr(function, "__qualname__", None) or type(function).__name__)
+
+
+def parameters_of(hooks: Iterable[Any]) -> list[Any]:
+    """The parameters that hooks reach."""
+    walk = Walk()
+    for hook in hooks:
+        walk.begin(hook, "a hook")
+    return [t for t in walk.tensors if isinstance(t, Parameter)]
 
 
 class Extents:
@@ -267,7 +326,7 @@ def is_freed(outputs: Sequence[Any]) -> bool:
     Raises
     ------
     UnrecordableError
-        If Python is due somewhere in it: hooks, custom functions, gradients that are kept.
+        If what a replay does not do is due somewhere in it: native hooks, gradients that are kept.
     """
     seen: set[int] = set()
     todo = [t.grad_fn for t in outputs]
@@ -281,16 +340,34 @@ def is_freed(outputs: Sequence[Any]) -> bool:
         freed = freed or bool(flags & SAVED_FREED)
         if rt.node_field(node, _VARIABLE):
             continue  # of a leaf: its hooks run when the gradient reaches it
-        if flags & (TENSOR_HOOKS | PRE_HOOKS | POST_HOOKS | PYTHON_APPLY) or rt.node_field(node, _RETAINS):
-            raise UnrecordableError("there are hooks, custom functions or kept gradients within it")
+        if rt.node_field(node, _RETAINS):
+            raise UnrecordableError("gradients are kept within it (retain_grad)")
+        if flags & (TENSOR_HOOKS | PRE_HOOKS | POST_HOOKS) and any(map(_has_native_hooks, node_stores(node))):
+            raise UnrecordableError("there are native hooks within it")
         todo += [following for following, _ in node.next_functions]
     return freed
+
+
+def node_stores(node: Any) -> Iterator[Any]:
+    """The dicts of hooks that a node has."""
+    for place in range(N_HOOK_PLACES):
+        held = rt.node_hooks(node, place)
+        if held is not None:
+            yield from (hooks for _, hooks in held) if isinstance(held, tuple) else (held,)
+
+
+def _has_native_hooks(hooks: Any) -> bool:
+    return any(isinstance(hook, NativeHook) for hook in hooks.values())
 
 
 def rehearse(outputs: Sequence[Any], gradients: Sequence[Any], wanted: Sequence[Any]) -> tuple[Any, ...]:
     """Differentiate for a recording: gradients that mean nothing, None for what does not depend on the outputs."""
     flags = FILTERED_PASS | KEEP_GRAPH | REHEARSAL
-    found = rt.run_pass(list(outputs), list(gradients), list(wanted), flags)
+    state.rehearses = True
+    try:
+        found = rt.run_pass(list(outputs), list(gradients), list(wanted), flags)
+    finally:
+        state.rehearses = False
     if not isinstance(found, tuple):
         raise UnrecordableError("too many passes are under way")
     return found

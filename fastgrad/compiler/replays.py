@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,6 +48,7 @@ class Replay:
         recording.check()
         self.guards = Guards(walk)
         if change := self.guards.first_change():
+            _rehearse_hooks(recording)
             raise OnceError(f"the call changed something that it reaches: {change}")
         result = Flat(recording.result)
         if result.objects:
@@ -81,9 +83,11 @@ class Replay:
             self.finished = _first if self._structure is HOLE else self._filled
         if self._is_plain and self._structure is None:
             self.finished = _nothing
-        self.is_quick = not self._draws and not recording.reads_values
+        self.tape.keeps_values = self._backward is not None and bool(self.tape._calls)
+        self.is_quick = not (self._draws or self.tape.keeps_values or recording.reads_values)
         given = tuple(before.tensor for before in recording.given)
         self.first = self._result(given, [*map(rt.where_it_lies, own), *saved])
+        self.tape.values = {}
 
     def call(self, given: tuple[Any, ...]) -> tuple[bool, Any]:
         """Replay: whether that is possible, and what the function returns or why it is not."""
@@ -92,7 +96,10 @@ class Replay:
             if type(answer) is int:
                 return False, self.bound.refusal(answer)
             self.n_calls += 1
-            return True, self.finished(given, answer)
+            result = self.finished(given, answer)
+            if self.tape.keeps_values:
+                self.tape.values = {}
+            return True, result
 
     def _filled(self, _: Sequence[Any], answer: Sequence[Any]) -> Any:
         return filled(self._structure, answer)
@@ -108,7 +115,7 @@ class Replay:
             else:
                 memory = (*(around[k] for k in self._backward.reads), *answer[self._n_own :])
                 numbers = rt.tape_numbers(self.bound.tape) if self._draws else ()
-                call = Call(self._backward, outputs, memory, numbers)
+                call = Call(self._backward, outputs, memory, numbers, self.tape.values)
                 attached = CompiledFunction.apply(call, *wanted)
             attached = attached if len(outputs) > 1 else (attached,)
             for k, t in zip(self._with_history, attached, strict=True):
@@ -116,6 +123,15 @@ class Replay:
         left = iter(own)
         tensors = [next(left) if place is None else around[place] for place in self._same]
         return filled(self._structure, tensors)
+
+
+def _rehearse_hooks(recording: Recording) -> None:
+    """Find the hooks of the backward pass as well: it may be their state that changes."""
+    outputs = [t for t in Flat(recording.result).tensors if has_history(t)]
+    wanted = [b.tensor for b in (*recording.given, *recording.held) if wants_gradient(b.tensor)]
+    with contextlib.suppress(UnrecordableError):
+        if outputs and not is_freed(outputs):
+            Backward(recording, outputs, wanted)
 
 
 def _first(_: Sequence[Any], answer: Sequence[Any]) -> Any:

@@ -17,6 +17,7 @@ from fastgrad.autograd.modes import enable_grad
 from fastgrad.dtypes import float32, float64
 from fastgrad.functions.arguments import need_type
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.host.hook_calls import call_plain
 
 _global_optimizer_pre_hooks: dict[int, Callable[..., Any]] = OrderedDict()
 _global_optimizer_post_hooks: dict[int, Callable[..., Any]] = OrderedDict()
@@ -212,14 +213,14 @@ class Optimizer:
                 for hook in (
                     *_global_optimizer_pre_hooks.values(), *self._optimizer_step_pre_hooks.values(),
                 ):  # fmt: skip
-                    result = hook(self, args, kwargs)
+                    result = call_plain(hook, self, args, kwargs)
                     if result is not None:
                         args, kwargs = _new_arguments(func, result)
                 out = func(*args, **kwargs)
                 for hook in (
                     *self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values(),
                 ):  # fmt: skip
-                    hook(self, args, kwargs)
+                    call_plain(hook, self, args, kwargs)
                 return out
             finally:
                 self._stepping.discard(thread)

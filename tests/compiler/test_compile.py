@@ -13,9 +13,11 @@ import pytest
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad import nn
+from fastgrad.compiler.programs import in_bytes
 from fastgrad.compiler.recordings import Recording
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import DTYPES
+from fastgrad.native.contracts.limits import MAX_DIMS
 
 
 def replays(function):
@@ -1213,6 +1215,12 @@ def test_a_schedule_around_a_compiled_step():
     assert sum(replays(call)) > 0
 
 
+def laid(place, offset, sizes):
+    """How a tensor lies, as the runtime takes it."""
+    rest = [0] * (MAX_DIMS - 1)
+    return in_bytes([place, offset, DTYPES.index("float32"), len(sizes), *sizes, *rest, 1, *rest])
+
+
 def test_a_program_that_says_what_cannot_be():
     """A result beyond the memory that a call brought is refused, as is a region that no tensor places."""
     x, w = fg.ones(8), fg.ones(4)
@@ -1228,9 +1236,16 @@ def test_a_program_that_says_what_cannot_be():
         (0, 0, (2**40,)),
     ):
         with pytest.raises(RuntimeError):
-            rt.tape_tensor(program, place, offset, DTYPES.index("float32"), sizes, (1,))
+            rt.tape_tensor(program, laid(place, offset, sizes))
+        with pytest.raises(RuntimeError):
+            rt.tape_input(program, laid(place, offset, sizes))
+        with pytest.raises(RuntimeError):
+            rt.keep_apart(program, laid(place, offset, sizes))
+    for where in (None, b"", bytes(8), [1], laid(0, 0, (8,)) + b"1"):
+        with pytest.raises(RuntimeError):
+            rt.tape_tensor(program, where)
     with pytest.raises(RuntimeError):  # outside of a call nothing lies there
-        rt.tape_tensor(program, 0, 0, DTYPES.index("float32"), (1,), (1,))
+        rt.tape_tensor(program, laid(0, 0, (1,)))
 
 
 class Named:

@@ -81,7 +81,7 @@ from fastgrad.native.memory.profiles import begin_event, end_event, note_number,
 from fastgrad.native.memory.records import META_BYTES, META_OFFSET
 from fastgrad.native.memory.references import drop, drop_node, leave_node, release_place, retain
 from fastgrad.native.memory.storages import version_of
-from fastgrad.native.memory.tapes import note_python
+from fastgrad.native.memory.tapes import note_python, records_hooks
 from fastgrad.native.objects.handles import never_made, object_handle, optional_handle, wrap, wrap_node_as
 from fastgrad.native.objects.held import exact_tuple, is_tuple
 from fastgrad.native.tensors.tensors import alias, bump_version, finished, new_tensor, set_history
@@ -236,6 +236,8 @@ def function_finish(handle, args, result):
 @native
 def function_apply(kind, function, forward, args):
     """Call ``forward(ctx, *args)`` with gradients off and record it: the outputs, zero with an exception set."""
+    if runtime().tape != 0 and records_hooks():
+        return call_python(runtime().record_function, 2, function, args)
     if is_watched():
         token = begin_event(CUSTOM_EVENT, 0, kind)
         note_number(token, runtime().seq + 2)
@@ -463,9 +465,10 @@ def made_object(o):
 @native
 def apply_function(handle, grads, n_grads, results):
     """Call `backward` of a custom function with gradients; its results as handles. OK or a failure."""
-    note_python()
     n = node(handle)
     o = n.pyobj
+    if node_object(o).function != runtime().segment_function:
+        note_python()
     backward = py_get_attribute(node_object(o).function, runtime().backward_name)
     if backward == 0:
         return RAISED

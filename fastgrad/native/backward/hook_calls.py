@@ -62,7 +62,7 @@ from fastgrad.native.contracts.python_types import OUTPUT_PLACE, POST_PLACE, PRE
 from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.memory.profiles import begin_hook, end_event
 from fastgrad.native.memory.references import drop, retain
-from fastgrad.native.memory.tapes import records_hooks
+from fastgrad.native.memory.tapes import records_hooks, references
 from fastgrad.native.objects.handles import object_handle, type_of, wrap, wrap_node, wrap_optional
 from fastgrad.native.objects.held import exact_tuple, is_tuple
 from fastgrad.native.tensors.layouts import without_gaps
@@ -154,7 +154,7 @@ def gradient_object(h):
         return wrap_optional(0)
     t = tensor(h)
     s = storage(t.storage)
-    alone = t.refs == 1 and s.refs == 1 and s.owner == 0 and without_gaps(t)
+    alone = t.refs == 1 and references(t.storage) == 1 and s.owner == 0 and without_gaps(t)
     if alone or t.flags & REQUIRES_GRAD:
         retain(h)
         return wrap(h)

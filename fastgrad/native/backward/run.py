@@ -71,7 +71,7 @@ from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.profiles import begin_event, end_event, note_stack
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
-from fastgrad.native.memory.tapes import note_pass, note_python
+from fastgrad.native.memory.tapes import note_pass
 from fastgrad.native.objects.failures import facts_of, noted_call
 from fastgrad.native.objects.handles import is_tensor, node_handle, object_handle, type_of, wrap_node
 from fastgrad.native.tensors.tensors import finished, new_tensor
@@ -332,7 +332,6 @@ def run_here(outputs, gradients, wanted, flags):
     if not failed(result):
         result = sweep(handle)
     if not failed(result) and t.kept != 0:
-        note_python()
         done = call_python(rt.run_callbacks, 1, t.kept)
         if done == 0:
             result = RAISED

@@ -172,6 +172,12 @@ def enter_pass(t):
     rt.mode = (rt.mode & ~GRAD_ENABLED) | (GRAD_ENABLED if t.flags & CREATE_GRAPH else 0)
 
 
+@native_inline
+def calls_hooks(t, n):
+    """Whether hooks of a node are called: in a rehearsal those of leaves are not, where its pass will not come."""
+    return not t.flags & REHEARSAL or n.variable == 0
+
+
 @native_once
 def fire_output_hooks(t):
     """Run the hooks of the outputs of the current node. OK or RAISED."""
@@ -184,7 +190,8 @@ def fire_output_hooks(t):
 @native_inline
 def output_hooks(t):
     """Run the hooks of the outputs of the current node, if it has any. OK or RAISED."""
-    if node(t.node).flags & TENSOR_HOOKS and not t.flags & REHEARSAL:
+    n = node(t.node)
+    if n.flags & TENSOR_HOOKS and calls_hooks(t, n):
         return fire_output_hooks(t)
     return OK
 
@@ -206,7 +213,7 @@ def arrive(t):
     if t.flags & FILTERED and slot_at(t, t.slot).needed == 0:
         release_grads(t)
         return SKIP
-    if n.flags & PRE_HOOKS and not t.flags & REHEARSAL:
+    if n.flags & PRE_HOOKS and calls_hooks(t, n):
         if failed(fire_pre_hooks(t)):
             return RAISED
         enter_pass(t)
@@ -303,7 +310,7 @@ def leave(t):
         status = fit_results(t)
         if failed(status):
             return status
-    if n.flags & POST_HOOKS and not t.flags & REHEARSAL:
+    if n.flags & POST_HOOKS and calls_hooks(t, n):
         if failed(fire_post_hooks(t)):
             return RAISED
         enter_pass(t)

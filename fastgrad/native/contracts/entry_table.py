@@ -10,6 +10,7 @@ _NODES, _OPERATORS = "python.node_entries", "python.operator_slots"
 _NATIVE_HOOKS = "backward.native_hook_objects"
 _PASSES, _CONTEXTS, _MODULES = "backward.passes", "objects.contexts", "objects.modules"
 _DATA, _PLANS, _TAPES = "python.data", "python.plans", "python.tape_calls"
+_TAPE_PLACES = "python.tape_places"
 _HANDLES, _COLLECTOR, _HELD, _ARGUMENTS = (
     "objects.handles", "objects.collector", "objects.held", "python.arguments",
 )  # fmt: skip
@@ -146,7 +147,11 @@ ENTRIES: tuple[Entry, ...] = (
     row("tape_numbers", "context", "integers", _TAPES),
     row("follow_numbers", "context, context, int, int", "none", _TAPES),
     row("tape_memory", "context", "object", _TAPES),
-    row("tape_tensor", "context, int, int, index<dtypes, sizes, sizes", "tensor", _TAPES),
+    row("tape_tensor", "context, object", "tensor", _TAPE_PLACES),
+    row("tape_alias", "context, object", "tensor", _TAPE_PLACES),
+    row("tape_input", "context, object", "object", _TAPE_PLACES),
+    row("keep_apart", "context, object", "count", _TAPE_PLACES),
+    row("is_hooked", "tensor", "int", _TAPE_PLACES),
     row("memory_of", "tensor", "tensor", _TAPES),
     row("bind_tape", "context, tuple, tensor, tensor?", "count", _TAPES),
     row("call_tape", "context, tuple, tuple", "object", _TAPES),

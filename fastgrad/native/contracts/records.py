@@ -91,7 +91,7 @@ replays are under way. `seeds`, `firsts`, `ends`:
 where the default generator of each device stood when the capture began, and its offset at the end of it; `seeds_now`,
 `firsts_now`: where it stood at the last replay. `pieces`: what a replay runs, see Note [Pieces] in `memory.replays`.
 `reads`: how often Python read a value during the capture; `python_calls`: how often it was called, for hooks that no
-replay calls again, or for custom functions; `passes`: how many backward passes began. `follows`: a replay takes no
+replay calls again; `passes`: how many backward passes began. `follows`: a replay takes no
 random numbers, but draws those of another tape's call again. `program`: what binds it to tensors that are not those of
 the capture, see Note [Bound tapes] in `memory.bindings`. `n_entries`: launches and calls of hooks that stand on it;
 `n_joined`: the last number of joined ones, which end at the word `joined_end`, are of a cell and have got a stamp."""
@@ -128,7 +128,8 @@ TAPE_HOOKS = 256
 TAPE_VALUES = 512
 """Added to the number of a device: values that Python reads stand on the tape, see Note [Values] in `memory.tapes`."""
 HOOK_CELL = -1
-"""In place of a cell on a tape: a hook is called, the one whose number stands there as the work."""
+"""In place of a cell on a tape: Python is called; the number of the call stands there as the work, the modes in which
+it is made as `dim`."""
 VALUE_CELL = -2
 """In place of a cell on a tape: Python read a value of as many bytes as stand there as the work."""
 VALUE_WORDS = 2  # of the frame of such an entry: the address of the value, and its bits
@@ -208,7 +209,7 @@ RUNTIME = Record(
     apply_with_saved=1, class_hook_type=1, post_accumulate_class=1, function_keys=1,
     pass_plans=PLAN_BUCKETS, plan_guesses=PLAN_GUESSES,
     note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,
-    record_hook=1, replay_hook=1,
+    record_hook=1, replay_hook=1, record_module_hook=1, record_function=1, segment_function=1,
     native_hook_type=1, compile_hook=1, native_hook_failed=1, native_hook_refused=1, native_hook_nan=1, hook_kernel=1,
     operators=32, tape=1, drew=1, launches=1, default_dtype=1, copy_kernel=1,
     add_op=1, mul_op=1, sum_op=1, mean_op=1, div_op=1, clone_op=1,

@@ -31,7 +31,6 @@ from fastgrad.native.tensors.tensors import own_memory
 @native_once
 def call_saved_hook(function, n, k, third):
     """Call ``function(node, k, third)`` with gradients off; takes over `third`. The answer, zero if it raised."""
-    note_python()
     rt = runtime()
     mode = rt.mode
     rt.mode = mode & ~GRAD_ENABLED
@@ -78,6 +77,7 @@ def about_to_change(h):
 @native
 def announce(n):
     """Tell those who want to know that a node was made. OK or RAISED."""
+    note_python()
     answer = call_saved_hook(runtime().node_created, n, 0, new_reference(none()))
     if answer == 0:
         return RAISED

@@ -1,39 +1,135 @@
-"""Hooks on tapes: calls that a replay makes again.
+"""Calls of Python on tapes, which a replay makes again: hooks, callbacks of passes, what packs and unpacks.
 
-Between the launches of a tape stands the number of a call. A replay calls the hook with the gradients that lie by then
-where they lay during the capture, and copies what comes of it to where the launches behind it read. A gradient goes out
-as a copy, so that a hook may change it in place; a leaf, for which a post-accumulate hook is called, goes out as it is,
-with the gradient that it had.
+Between the launches of a tape stands the number of a call. While it is made during a capture, the tape records nothing.
+A replay makes it with the tensors that lie by then where they lay during the capture, and copies what comes of it to
+where the launches behind it read. What has a history through the code of such a call is a segment of the graph: see
+`autograd.segments`.
+
+Note [Values of a replay]: what came of a call and is no tensor that launches read, such as what a pack hook returned or
+the graph of a segment, belongs to one replay. It stands in a dict of that replay, by the call, and later calls find it
+there. The backward tape of a compiled function looks into the dict of the call that it differentiates.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
-from fastgrad.native.contracts.records import TENSOR
+from fastgrad.native.contracts.flags import COPY_ON_WRITE
+from fastgrad.native.contracts.records import TAPE, TENSOR
 
 if TYPE_CHECKING:
     import weakref
 
     from fastgrad.native.host.tape import Tape
 
-_KIND = TENSOR.fields["dtype"][0], TENSOR.fields["device"][0]
+_DTYPE, _DEVICE, _DATA, _STORAGE = (TENSOR.fields[n][0] for n in ("dtype", "device", "data", "storage"))
+_REPLAYING = TAPE.fields["replaying"][0]
+_OWN_CAPTURE = 1
+PRESERVED = 1  # the number of the memory format that keeps an order of dimensions
 recorder: weakref.ref[Tape] | None = None
 """The tape that began to record last."""
 
 
-def _tensors(value: Any) -> Iterator[Any]:
-    """Tensors and Nones in nested tuples and lists."""
-    if isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _tensors(item)
-    else:
-        yield value
+class _State(threading.local):
+    """What the calling thread does with tapes.
+
+    Attributes
+    ----------
+    tape : Tape or None
+        The one whose replay makes calls.
+    rehearses : bool
+        Whether a pass runs for a recording, whose gradients mean nothing: calls are noted and not made.
+    """
+
+    tape: Any = None
+    rehearses = False
 
 
-def _is_leaf(value: Any) -> bool:
+state = _State()
+
+
+def recording_tape() -> Any:
+    """The tape on which calls of the calling thread go, or None."""
+    if rt.capturing() != _OWN_CAPTURE or recorder is None:
+        return None
+    tape = recorder()
+    return tape if tape is not None and tape.calls_hooks else None
+
+
+# --- values ----------------------------------------------------------------------------------------------------
+
+
+def mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    """A value with what is in its tuples, lists and dicts replaced."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return kind([mapped(function, item) for item in value])
+    if kind is dict or kind is OrderedDict:
+        return kind([(key, mapped(function, item)) for key, item in value.items()])
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return value._make([mapped(function, item) for item in value])
+    return function(value)
+
+
+def parts(value: Any) -> list[Any]:
+    """What is in the tuples, lists and dicts of a value, in order."""
+    found: list[Any] = []
+    mapped(found.append, value)
+    return found
+
+
+class Hole:
+    """Stands for a tensor among the arguments of a call: the number of it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def builder(args: Any) -> Callable[[list[Any]], Any]:
+    """What puts tensors in the holes of arguments."""
+    scope: dict[str, Any] = {}
+
+    def text(value: Any) -> str:
+        kind = type(value)
+        if kind is Hole:
+            return f"s[{value.number}]"
+        if kind is tuple:
+            return f"({''.join(text(item) + ', ' for item in value)})"
+        if kind is list:
+            return f"[{', '.join(map(text, value))}]"
+        if kind is dict:
+            return f"{{{', '.join(f'{constant(key)}: {text(item)}' for key, item in value.items())}}}"
+        if kind is OrderedDict:
+            return f"{constant(kind)}([{', '.join(f'({constant(k)}, {text(v)})' for k, v in value.items())}])"
+        if isinstance(value, tuple) and hasattr(value, "_make"):
+            return f"{constant(kind)}._make([{', '.join(map(text, value))}])"
+        return constant(value)
+
+    def constant(value: Any) -> str:
+        name = f"c{len(scope)}"
+        scope[name] = value
+        return name
+
+    return eval(f"lambda s: {text(args)}", scope)  # type: ignore[no-any-return]
+
+
+def is_like(kept: Any, value: Any) -> bool:
+    """Whether a tensor can stand where another one lay."""
+    return (
+        isinstance(value, TensorBase)
+        and rt.sizes(value) == rt.sizes(kept)
+        and rt.field(value, _DTYPE) == rt.field(kept, _DTYPE)
+        and rt.field(value, _DEVICE) == rt.field(kept, _DEVICE)
+    )
+
+
+def is_leaf(value: Any) -> bool:
+    """Whether something is a leaf that wants gradients."""
     return isinstance(value, TensorBase) and value.requires_grad and value.is_leaf  # type: ignore[attr-defined]
 
 
@@ -46,11 +142,22 @@ class Lying:
         It lies there; None once `bound` says how it lies.
     bound : tuple
         The tape, and how it lies in a region of that.
+    writes : bool
+        Whether the call writes there.
+    is_landing : bool
+        Whether it writes there first of all.
+    is_shared : bool
+        Whether the call may get the memory itself, which nothing overwrites as long as somebody holds it.
+    is_apart : bool
+        Whether it is memory of which the rest of a replay may have a copy instead.
     """
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Any, writes: bool = False, is_landing: bool = False) -> None:
         self.tensor = tensor
         self.bound: tuple[Any, ...] = ()
+        self.writes = writes
+        self.is_landing = is_landing
+        self.is_shared = self.is_apart = False
 
     def bind(self, *bound: Any) -> None:
         """Lie in a region of a bound tape from now on."""
@@ -60,107 +167,380 @@ class Lying:
         """A tensor that lies there now, or by a replay that is under way."""
         return self.tensor if self.tensor is not None else rt.tape_tensor(*self.bound)
 
+    def given(self) -> Any:
+        """What lies there, for a call: changes of it may or may not reach what lies there."""
+        return self.now() if self.is_shared else self.now().clone()
+
+
+def landed(value: Any) -> tuple[Any, Lying]:
+    """A tensor of the tape's memory with the elements of one that a call made, and where it lies.
+
+    To be called while the tape is paused: what makes the memory is a part of the capture, the copy is none.
+    """
+    rt.pause(0)
+    try:
+        place = rt.like(value, rt.field(value, _DTYPE), rt.field(value, _DEVICE), PRESERVED)
+    finally:
+        rt.pause(1)
+    rt.copy(place, rt.detach(value))
+    return place, Lying(place, writes=True, is_landing=True)
+
+
+# --- calls -----------------------------------------------------------------------------------------------------
+
+
+class PythonCall:
+    """A call on a tape.
+
+    Attributes
+    ----------
+    function : callable
+    others : list
+        What it got besides tensors, numbers and texts.
+    sees_changes : bool
+        Whether what it keeps of a tensor changes with that, as in an eager call.
+    """
+
+    sees_changes = False
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.others: list[Any] = []
+
+    def lying(self) -> Iterator[Lying]:
+        """The places in memory that it knows."""
+        return iter(())
+
+    def leaves(self) -> Iterator[Any]:
+        """The leaves that it gets as they are."""
+        return iter(())
+
+    def settle(self) -> None:
+        """Let go of what belongs to the capture alone: the tape is bound."""
+
+    def make(self, tape: Tape) -> None:
+        """Make the call in a replay."""
+        raise NotImplementedError
+
+    def runner(self, tape: Tape) -> Callable[[], None]:
+        """What makes the call in replays: the fastest way there is."""
+        return partial(self.make, tape)
+
+    def diverged(self, how: str) -> RuntimeError:
+        """What is raised where a call does in a replay what it did not do during the capture."""
+        return RuntimeError(
+            f"replay(): the hook {self.function!r} {how} than during the capture; record again"
+        )
+
 
 class _Place:
-    """A tensor that a hook got: where it lay, or which leaf it was and with what gradient."""
+    """A gradient that a hook got: where it lay, or which leaf it was and with what gradient."""
 
     def __init__(self, tensor: Any) -> None:
-        self.leaf = tensor if _is_leaf(tensor) else None
+        self.leaf = tensor if is_leaf(tensor) else None
         if self.leaf is None:
             self.lying: Lying | None = Lying(rt.where_it_lies(tensor))
+            self.is_alone = not rt.flags_of(tensor) & COPY_ON_WRITE
         else:
             self.grad = tensor.grad
             self.lying = None if self.grad is None else Lying(self.grad)
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether a replay may give the gradient itself, and go on in a copy if somebody keeps it."""
+        lying = self.lying
+        return lying is not None and bool(lying.bound) and lying.is_apart
+
     def again(self) -> Any:
         if self.leaf is None:
-            return self.lying.now().clone()  # type: ignore[union-attr]
+            return self.lying.given() if self.is_alone else self.lying.now().clone()  # type: ignore[union-attr]
         grad = self.lying.now() if self.lying is not None else None
         if self.leaf.grad is not grad:
             self.leaf.grad = grad
         return self.leaf
 
 
-def _is_like(kept: Any, value: Any) -> bool:
-    """Whether what a hook returned can stand where another tensor lay."""
-    return kept is None or (
-        isinstance(value, TensorBase)
-        and rt.sizes(value) == rt.sizes(kept)
-        and all(rt.field(value, k) == rt.field(kept, k) for k in _KIND)
-    )
-
-
-def _places(value: Any) -> Any:
-    if isinstance(value, (tuple, list)):
-        return tuple(_places(item) for item in value)
-    return _Place(value) if isinstance(value, TensorBase) else value
-
-
 def _again(place: Any) -> Any:
-    if isinstance(place, tuple):
-        return tuple(_again(item) for item in place)
     return place.again() if isinstance(place, _Place) else place
 
 
-class HookCall:
-    """The call of a hook during a capture."""
+class HookCall(PythonCall):
+    """The call of a hook on gradients: what it returns, or does to its first argument, is what comes of it."""
 
-    def __init__(self, hook: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        self.hook = hook
-        self.args = _places(args)
+    def __init__(self, hook: Callable[..., Any], args: tuple[Any, ...], first: int = 0) -> None:
+        super().__init__(hook)
+        self.args = mapped(lambda v: _Place(v) if isinstance(v, TensorBase) else v, args)
+        self.others = [v for v in parts(args) if v is not None and not isinstance(v, TensorBase)]
+        self.first = first
         self.outcome: list[Lying | None] = []
 
     def lying(self) -> Iterator[Lying]:
         """The places in memory that it knows."""
-        yield from (place.lying for place in _tensors(self.args) if isinstance(place, _Place) and place.lying)
+        yield from (place.lying for place in parts(self.args) if isinstance(place, _Place) and place.lying)
         yield from (lying for lying in self.outcome if lying)
 
     def leaves(self) -> Iterator[Any]:
         """The leaves that the hook got."""
-        return (p.leaf for p in _tensors(self.args) if isinstance(p, _Place) and p.leaf is not None)
+        return (p.leaf for p in parts(self.args) if isinstance(p, _Place) and p.leaf is not None)
 
-    def came_to(self, value: Any) -> None:
-        """Note what the hook returned, or what it got and may have changed."""
-        self.outcome = [
-            Lying(t.detach()) if isinstance(t, TensorBase) and not _is_leaf(t) else None  # type: ignore[attr-defined]
-            for t in _tensors(value)
+    def came_to(self, given: Any, value: Any, before: dict[int, int]) -> Any:
+        """Note what the hook returned, or what it got and may have changed; what stands for that.
+
+        `before`: the memory of each tensor that it got.
+        """
+        places = {id(t): p for t, p in zip(parts(given), parts(self.args[self.first]), strict=True)}
+
+        def take(t: Any) -> Any:
+            if not isinstance(t, TensorBase) or is_leaf(t):
+                self.outcome.append(None)
+                return t
+            place = places.get(id(t))
+            if place is not None and place.is_alone and before[id(t)] == rt.field(t, _STORAGE):
+                self.outcome.append(place.lying)
+                place.lying.writes = True
+                return t
+            fresh, lying = landed(t)
+            self.outcome.append(lying)
+            return fresh
+
+        return mapped(take, value)
+
+    def make(self, tape: Tape) -> None:
+        """Call the hook, and bring what comes of it to where it lay."""
+        args = mapped(_again, self.args)
+        result = self.function(*args)
+        self.take(parts(args[self.first] if result is None else result))
+
+    def take(self, found: list[Any]) -> None:
+        """Bring what came of the hook to where it lay."""
+        if len(found) != len(self.outcome):
+            raise self.diverged("returned other gradients")
+        for place, value in zip(self.outcome, found, strict=True):
+            if place is None:
+                if isinstance(value, TensorBase) and not is_leaf(value):
+                    raise self.diverged("returned other gradients")
+                continue
+            kept = place.now()
+            if not is_like(kept, value):
+                raise self.diverged("returned other gradients")
+            bring(value, kept)
+
+    def runner(self, tape: Tape) -> Callable[[], None]:
+        """What makes the call in replays: with the gradient itself, if it is one that nobody else sees."""
+        places = [p for p in parts(self.args) if isinstance(p, _Place)]
+        if not all(p.leaf is None and p.is_in_place for p in places):
+            return partial(self.make, tape)
+        wheres = [p.lying.bound[1] for p in places]  # type: ignore[union-attr]
+        hook, tensor, keep_apart, first = self.function, rt.tape_tensor, rt.keep_apart, self.first
+        firsts = [p.lying if isinstance(p, _Place) else None for p in parts(self.args[first])]
+        stays = firsts == self.outcome  # what the hook does in place is done
+        if stays and len(self.args) == 1 and isinstance(self.args[0], _Place):
+            (where,) = wheres
+
+            def run() -> None:
+                result = hook(tensor(tape, where))
+                if result is not None:
+                    self.take([result])
+                    del result
+                keep_apart(tape, where)
+
+            return run
+        numbers = {id(p): k for k, p in enumerate(places)}
+        build = builder(mapped(lambda v: Hole(numbers[id(v)]) if isinstance(v, _Place) else v, self.args))
+        makers = [
+            partial(tensor if p.is_alone else rt.tape_alias, tape, w)
+            for p, w in zip(places, wheres, strict=True)
         ]
 
-    def again(self) -> None:
-        """Call the hook, and bring what comes of it to where it lay."""
-        args = _again(self.args)
-        result = self.hook(*args)
-        found = list(_tensors(args[0] if result is None else result))
-        kept = [lying.now() if lying else None for lying in self.outcome]
-        if len(found) != len(kept) or not all(map(_is_like, kept, found)):
-            raise RuntimeError(
-                f"replay(): the hook {self.hook!r} returned other gradients than during the capture; record again"
-            )
-        for place, value in zip(kept, found, strict=True):
-            if place is not None:
-                place.copy_(value.detach())
+        def run_all() -> None:
+            args = build([make() for make in makers])
+            result = hook(*args)
+            if result is not None or not stays:
+                self.take(parts(args[first] if result is None else result))
+            del args, result
+            for where in wheres:
+                keep_apart(tape, where)
+
+        return run_all
 
 
-def _record(hook: Callable[..., Any], *args: Any) -> Any:
-    """Called by the runtime in place of a hook, while a tape records that calls hooks again."""
-    tape = recorder() if recorder is not None else None
+def bring(value: Any, place: Any) -> None:
+    """Copy a tensor to another one, unless it lies there."""
+    if rt.field(value, _DATA) != rt.field(place, _DATA):
+        rt.copy(place, rt.detach(value))
+    elif rt.steps(value) != rt.steps(place):
+        rt.copy(place, value.detach().clone())
+
+
+def _assumed(given: Any) -> Any:
+    """What a hook might return that is not called."""
+    return mapped(lambda t: landed(t)[0] if isinstance(t, TensorBase) else t, given)
+
+
+def record_hook(hook: Callable[..., Any], *args: Any, first: int = 0, returns: bool = True) -> Any:
+    """Call a hook on gradients while a tape records that calls hooks again.
+
+    Parameters
+    ----------
+    hook : callable
+    *args
+        What it gets.
+    first : int
+        Which argument holds the gradients that it may change or replace.
+    returns : bool
+        Whether what it returns takes their place.
+    """
+    if getattr(hook, "calls_hooks", False):  # hooks of modules, which are calls of their own
+        return hook(*args)
+    tape = recording_tape()
     rt.pause(1)
     try:
-        call = HookCall(hook, args)
-        result = hook(*args)
-        call.came_to(args[0] if result is None else result)
+        call = HookCall(hook, args, first)
+        before = {id(t): rt.field(t, _STORAGE) for t in parts(args) if isinstance(t, TensorBase)}
+        given = args[first]
+        if state.rehearses:
+            result = _assumed(given)
+        else:
+            if tape is not None:
+                tape.show(hook, args)
+            result = hook(*args)
+        value = given if result is None else result
+        taken = call.came_to(given, value, before)
+        if any(a is not b for a, b in zip(parts(taken), parts(value), strict=True)):
+            result = taken
     finally:
         rt.pause(0)
+    append(tape, call)
+    return result if returns else None
+
+
+def call_hook(hook: Callable[..., Any], *args: Any, first: int = 0, returns: bool = True) -> Any:
+    """Call a hook on gradients, on a tape if one records."""
+    if not rt.capturing() or recording_tape() is None:
+        return hook(*args)
+    return record_hook(hook, *args, first=first, returns=returns)
+
+
+def append(tape: Tape | None, call: PythonCall) -> None:
+    """Let a call stand on a tape."""
     if tape is not None:
         tape._calls.append(call)
         rt.record_call(len(tape._calls) - 1)
+
+
+class PlainCall(PythonCall):
+    """A call that gets no tensors and gives none: it finds the gradients of leaves as they are at its place."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], tape: Tape) -> None:
+        super().__init__(function)
+        self.args = args
+        self.others = parts(args)
+        self._gradients: list[tuple[Any, Lying | None]] = []
+        for leaf in tape.held_leaves:
+            grad = rt.get_grad(leaf)
+            self._gradients.append(
+                (leaf, None if grad is None else Lying(rt.where_it_lies(grad), writes=True))
+            )
+
+    def lying(self) -> Iterator[Lying]:
+        """The gradients that leaves have."""
+        return (lying for _, lying in self._gradients if lying)
+
+    def make(self, tape: Tape) -> None:
+        """Call the function."""
+        self.show_gradients()
+        if self.function(*self.args) is not None:
+            raise self.diverged("returned something else")
+
+    def show_gradients(self) -> None:
+        """Let leaves have the gradients that they had."""
+        for leaf, lying in self._gradients:
+            grad, there = rt.get_grad(leaf), None if lying is None else lying.now()
+            if there is None:
+                if grad is not None:
+                    rt.set_grad(leaf, None)
+            elif grad is None or rt.field(grad, _DATA) != rt.field(there, _DATA):
+                rt.set_grad(leaf, there)
+
+
+class CallbacksCall(PlainCall):
+    """The end of a pass: calls what hooks of the replay have queued."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(call_callbacks, (), tape)
+
+    def make(self, tape: Tape) -> None:
+        """Call what was queued, also what that queues."""
+        self.show_gradients()
+        queued = tape.values.get(CallbacksCall, [])
+        while queued:
+            queued.pop(0)()
+
+
+def queue_in_replay(callback: Callable[[], Any]) -> bool:
+    """Queue what is to be called at the end of the pass that a replay stands for; False outside of replays."""
+    tape = state.tape
+    if tape is None or not rt.tape_field(tape, _REPLAYING):
+        return False
+    if not any(isinstance(call, CallbacksCall) for call in tape._calls[tape.number :]):
+        raise tape._calls[tape.number].diverged("queues a callback, other")
+    tape.values.setdefault(CallbacksCall, []).append(callback)
+    return True
+
+
+def call_plain(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a hook that gets no tensors, on a tape if one records."""
+    tape = recording_tape() if rt.capturing() else None
+    if tape is None:
+        return function(*args)
+    call = PlainCall(function, args, tape)
+    return _made(tape, call, lambda: function(*args))
+
+
+def call_callbacks(callbacks: list[Callable[[], Any]]) -> None:
+    """Call what is to be called at the end of a pass, also what that adds, on a tape if one records."""
+
+    def run() -> None:
+        for callback in callbacks:
+            callback()
+
+    tape = recording_tape() if rt.capturing() else None
+    if tape is None:
+        run()
+    else:
+        _made(tape, CallbacksCall(tape), run)
+
+
+def _made(tape: Tape, call: PlainCall, function: Callable[[], Any]) -> Any:
+    """Make a call for the first time, and let it stand on a tape."""
+    rt.pause(1)
+    try:
+        tape.show(call.function, call.args)
+        result = function()
+    finally:
+        rt.pause(0)
+    if result is not None:
+        tape.refuse(f"the hook {call.function!r} returns other arguments")
+    append(tape, call)
     return result
 
 
+# --- replays ---------------------------------------------------------------------------------------------------
+
+
 def _replay(tape: Tape, number: int) -> None:
-    """Called by the runtime where a hook stands on a tape."""
-    tape._calls[number].again()
+    """Called by the runtime where a call stands on a tape, in the modes of the capture."""
+    if number == 0:
+        tape.begin_calls()
+    tape.number = number
+    try:
+        tape.runners[number]()
+    except BaseException:
+        tape.end_calls()
+        raise
+    if number == tape.last_number:
+        tape.end_calls(tape.keeps_values)
 
 
-runtime_set_object("record_hook", _record)
+runtime_set_object("record_hook", record_hook)
 runtime_set_object("replay_hook", _replay)

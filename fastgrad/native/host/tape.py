@@ -11,7 +11,7 @@ from __future__ import annotations
 import array
 import itertools
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fastgrad.native.build.loader import ContextBase, rt
@@ -28,7 +28,7 @@ from fastgrad.native.contracts.records import (
     VALUE_CELL,
 )
 from fastgrad.native.host import devices, hook_calls
-from fastgrad.native.host.hook_calls import HookCall
+from fastgrad.native.host.hook_calls import PythonCall
 from fastgrad.native.host.options import Settings
 
 _N_ENTRIES = TAPE.fields["n_entries"][0]
@@ -122,6 +122,10 @@ class FusedLaunch(NamedTuple):
         return [int(self.needs_room), self.code, self.work, *self.words]
 
 
+def show_nobody(function: Any, args: Any) -> None:
+    """What is told of calls before they are made, unless somebody wants to know."""
+
+
 class Tape(ContextBase):
     """What a capture recorded; as a context, the capture itself.
 
@@ -139,12 +143,40 @@ class Tape(ContextBase):
     ----------
     launches : int
         The number of kernels that a replay runs.
+    calls_hooks : bool
+        Whether a replay calls hooks again.
+    held_leaves : sequence of Tensor
+        Leaves whose gradients calls find as they were.
+    same : set of int
+        The identities of tensors that are the same in each replay.
+    values : dict
+        Of the last replay, see Note [Values of a replay] in `hook_calls`; `forward_values` are those of the call that
+        the tape differentiates.
+    keeps_values : bool
+        Whether they are kept at the end of a replay.
+    runners : list of callable
+        What makes the calls in replays; `number` is that of the call that is made, `last_number` that of the last one.
+    show : callable
+        Gets each function and its arguments before it is called for the first time.
+    refused : str
+        Why no replay does what the capture did; empty if one does.
     """
 
     def __init__(self, device: int = 0, hooks: bool = False, values: bool = False) -> None:
         self._what = device + TAPE_HOOKS * bool(hooks) + TAPE_VALUES * bool(values)
-        self._calls: list[HookCall] = []
+        self._calls: list[PythonCall] = []
         self._settings: dict[int, Settings] = {}  # of launches, by their numbers among `entries`
+        self.calls_hooks = bool(hooks)
+        self.held_leaves: Sequence[Any] = ()
+        self.same: set[int] = set()
+        self.values: dict[Any, Any] = {}
+        self.forward_values: dict[Any, Any] = {}
+        self.keeps_values = False
+        self.refused = ""
+        self.runners: list[Callable[[], None]] = []
+        self.number = self.last_number = 0
+        self._around: Any = None
+        self.show: Callable[[Any, Any], None] = show_nobody
         self._setting = 1 + CAPTURE_SETTING
         self._gives_self = 1
 
@@ -162,6 +194,24 @@ class Tape(ContextBase):
             raise RuntimeError("a tape records once; begin another one with record()")
         hook_calls.recorder = weakref.ref(self)
         return self._what
+
+    def begin_calls(self) -> None:
+        """A replay comes to its first call."""
+        if len(self.runners) != len(self._calls):
+            self.runners = [call.runner(self) for call in self._calls]
+            self.last_number = len(self._calls) - 1
+        self.values = {}
+        self._around, hook_calls.state.tape = hook_calls.state.tape, self
+
+    def end_calls(self, keeps_values: bool = False) -> None:
+        """A replay has made its last call."""
+        hook_calls.state.tape, self._around = self._around, None
+        if not keeps_values:
+            self.values = {}
+
+    def refuse(self, why: str) -> None:
+        """Note that no replay does what the capture does."""
+        self.refused = self.refused or why
 
     @property
     def launches(self) -> int:

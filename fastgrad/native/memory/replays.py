@@ -27,7 +27,7 @@ from fastgrad.native.base.intrinsics import (
     tape,
     words,
 )
-from fastgrad.native.base.modes import enter, is_watched
+from fastgrad.native.base.modes import enter, is_watched, put_back
 from fastgrad.native.base.pyapi import py_decref, py_integer
 from fastgrad.native.contracts.frame import FINE, HOOK_RAISED, NO_PROBABILITY_THERE
 from fastgrad.native.contracts.limits import N_DEVICES
@@ -293,13 +293,16 @@ def with_numbers(t, entry, frame, copy):
 
 
 @native_once
-def call_again(o, number):
-    """Let the object of a tape call a hook again; OK or RAISED."""
+def call_again(o, number, mode):
+    """Let the object of a tape make a call of Python again, in the modes of its capture; OK or RAISED."""
+    before = runtime().mode
+    put_back(mode)
     index = py_integer(number)
     answer = call_python(runtime().replay_hook, 2, o, index) if index != 0 else 0
     if index != 0:
         py_decref(index)
     enter()
+    put_back(before)
     if answer == 0:
         return RAISED
     py_decref(answer)
@@ -316,7 +319,7 @@ def code_of(entry):
 def launch_again(o, t, entry, frame):
     """Run a launch of a tape; OK or a failure."""
     if entry.cell == HOOK_CELL:
-        return call_again(o, entry.work)
+        return call_again(o, entry.work, entry.dim)
     if entry.cell == VALUE_CELL:
         same = value_bits(words(frame)[0], entry.work) == words(frame)[1]
         return OK if same else fail(OTHER_VALUE)

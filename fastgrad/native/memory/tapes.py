@@ -48,6 +48,7 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.base.pyapi import py_bytearray_text
+from fastgrad.native.contracts.flags import SWITCHES
 from fastgrad.native.contracts.frames.fused import FUSED
 from fastgrad.native.contracts.limits import N_CODES, N_DEVICES
 from fastgrad.native.contracts.profiles import WATCHED_BY_TAPE
@@ -260,10 +261,13 @@ def release_tape(handle):
 
 @native_once
 def append_hook(number):
-    """Append the call of a hook to the tape that records. A status."""
+    """Append a call of Python to the tape that records, to be made in the modes of now. A status."""
+    t = tape(runtime().tape)
+    at = t.n_words * 8
     status = append_entry(HOOK_CELL, 0, 0, number, 0, 0)
     if not failed(status):
-        tape(runtime().tape).n_launches -= 1
+        t.n_launches -= 1
+        launched(t.words + at).dim = runtime().mode & SWITCHES
     return status
 
 

@@ -66,7 +66,7 @@ from fastgrad.native.contracts.profiles import FORWARD_HOOK, FORWARD_PRE_HOOK, M
 from fastgrad.native.contracts.python_types import MODULE_NAMES
 from fastgrad.native.contracts.status import OK, RAISED
 from fastgrad.native.memory.profiles import begin_event, begin_hook, end_event, note_stack
-from fastgrad.native.memory.tapes import note_python
+from fastgrad.native.memory.tapes import records_hooks
 from fastgrad.native.objects.handles import type_of
 from fastgrad.native.objects.held import exact_tuple, is_dict, is_tuple
 
@@ -150,10 +150,8 @@ def module_call(o, args, kwargs):
     if own == 0:
         return 0
     if py_dict_size(runtime().call_hooks) != 0:
-        note_python()
         answer = call_noted(o, own, args, kwargs)
     elif py_dict_get(own, name_of(HAS_HOOKS)) != 0:
-        note_python()
         answer = begin_call(o, own, args, kwargs)
     else:
         answer = call_forward(o, args, kwargs)
@@ -443,12 +441,15 @@ def run_hook(c, mine, key, hook):
     token = 0
     if runtime().measuring != 0:
         token = begin_hook(FORWARD_PRE_HOOK if mine == PRE_HOOKS else FORWARD_HOOK, hook)
-    if wants >= 0 and mine == PRE_HOOKS:
-        new = call_python(hook, 2 + wants, c.module, c.args, c.kwargs)
-    elif wants >= 0:
+    if wants >= 0 and mine == HOOKS:
         let_go(c.key)
         c.key = key
         py_incref(key)
+    if wants >= 0 and runtime().tape != 0 and records_hooks() and type_of(hook) != runtime().native_hook_type:
+        new = record_hook(c, mine, hook, wants)
+    elif wants >= 0 and mine == PRE_HOOKS:
+        new = call_python(hook, 2 + wants, c.module, c.args, c.kwargs)
+    elif wants >= 0:
         if type_of(hook) == runtime().native_hook_type:  # it works on the result, whatever that is
             new = call_python(hook, 2, c.module, c.result)
         elif wants == 1:
@@ -468,6 +469,30 @@ def run_hook(c, mine, key, hook):
     else:
         return take_arguments(c, new, wants)
     return OK
+
+
+@native_once
+def record_hook(c, mine, hook, wants):
+    """Run one hook while a tape records that calls it again: what is to be taken for what it returned."""
+    n = 2 + wants + (mine == HOOKS)
+    values = py_tuple_new(n)
+    if values == 0:
+        return 0
+    arguments = words(stack_small())
+    arguments[0] = c.module
+    arguments[1] = c.args
+    if wants == 1:
+        arguments[2] = c.kwargs
+    if mine == HOOKS:
+        arguments[n - 1] = c.result
+    for k in range(n):
+        py_incref(arguments[k])
+        py_tuple_set(values, k, arguments[k])
+    before, both = py_bool(mine == PRE_HOOKS), py_bool(wants)
+    new = call_python(runtime().record_module_hook, 4, hook, values, before, both)
+    for held in (values, before, both):
+        py_decref(held)
+    return new
 
 
 @native_once

@@ -12,7 +12,6 @@ from fastgrad.native.base.intrinsics import (
     native_inline,
     native_once,
     runtime,
-    stack_words,
     storage,
     tape,
     tensor,
@@ -43,10 +42,8 @@ from fastgrad.native.contracts.flags import (
     RETAINS_GRAD,
     WRAPPED_NUMBER,
 )
-from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import (
     ANY_MODE,
-    LAID,
     NOT_MOVED,
     REGION_FRESH,
     REGION_GIVEN,
@@ -63,7 +60,6 @@ from fastgrad.native.memory.bindings import (
     hold,
     is_right,
     laid,
-    lies_within,
     move,
     refresh,
     region_of,
@@ -83,8 +79,6 @@ from fastgrad.native.tensors.tensors import (
     itemsize,
     lay,
 )
-
-room_of_one = stack_words(LAID.words)
 
 COMPARED = (
     REQUIRES_GRAD | RETAINS_GRAD | INFERENCE | LEAF_HOOKS | LEAF_POST_HOOKS | COPY_ON_WRITE | WRAPPED_NUMBER
@@ -409,26 +403,6 @@ def tensor_in(t, x):
     out.device = HOST
     lay(out, data, x.ndim, x.shape, x.strides, numel)
     return handle
-
-
-@native
-def tape_tensor(o, place, offset, dtype, ndim, sizes, n_strides, strides):
-    """A tensor that lies in a region of a bound tape, where that is now; a failure if it cannot lie there."""
-    enter()
-    handle = context_object(o).tape
-    if handle == 0 or tape(handle).program == 0 or ndim > MAX_DIMS or n_strides != ndim:
-        return fail(INTERNAL, place, ndim)
-    x = laid(room_of_one())
-    x.region = place
-    x.offset = offset
-    x.dtype = dtype
-    x.ndim = ndim
-    for k in range(ndim):
-        x.shape[k] = words(sizes)[k]
-        x.strides[k] = words(strides)[k]
-    if place < 0 or not lies_within(tape(handle), address_of(x)):
-        return fail(INTERNAL, place, offset)
-    return tensor_in(tape(handle), x)
 
 
 @native

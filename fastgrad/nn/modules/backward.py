@@ -20,6 +20,7 @@ from fastgrad.autograd.boundary import boundary, zeros_at
 from fastgrad.autograd.hooks import CheckedHook, check_replacement, hook_name
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.profiles import BACKWARD_HOOK, BACKWARD_PRE_HOOK
+from fastgrad.native.host.hook_calls import call_hook
 from fastgrad.nn.modules import module_hooks as hooks_
 from fastgrad.nn.modules.module_hooks import CALL_HOOKS, Hook
 from fastgrad.nn.modules.pytree import children, filled, form_of, is_container, picked, rebuilt
@@ -176,9 +177,10 @@ class Crossing:
             hides = self.wishes is not None and not self.wishes[kind][k]
             seen = self.outermost(grad_output is None, shown) if hides else shown
             if grad_output is None:
-                new = hook(self.module, seen)
+                new = call_hook(hook, self.module, seen, first=1)
             else:
-                new = hook(self.module, seen, self.outermost(True, grad_output) if hides else grad_output)
+                other = self.outermost(True, grad_output) if hides else grad_output
+                new = call_hook(hook, self.module, seen, other, first=1)
             if new is None:
                 continue
             held = _contents(kind, hook, new, len(shown))
@@ -214,7 +216,7 @@ class Crossing:
         for k, hook in enumerate(self.hooks):
             hides = self.wishes is not None and not self.wishes[HOOK][k]
             seen = self.outermost(True, grad_output) if hides else grad_output
-            new = hook(self.module, (None,) * self.n_inputs, seen)
+            new = call_hook(hook, self.module, (None,) * self.n_inputs, seen, first=1)
             if new is not None and not (isinstance(new, tuple) and all(value is None for value in new)):
                 raise RuntimeError(
                     "Backward hook for Modules where no input requires gradient should always return None or None for "

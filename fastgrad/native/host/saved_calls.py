@@ -1,0 +1,107 @@
+"""Calls of saved-tensor hooks on tapes: see `hook_calls`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.host.hook_calls import Lying, PythonCall, append, is_like, landed, recording_tape, state
+
+if TYPE_CHECKING:
+    from fastgrad.native.host.tape import Tape
+
+
+class Packed:
+    """What a pack hook returned during a capture.
+
+    Attributes
+    ----------
+    value
+    call : PackCall
+    """
+
+    def __init__(self, value: Any, call: PackCall) -> None:
+        self.value = value
+        self.call = call
+
+
+class PackCall(PythonCall):
+    """The call of a pack hook: what it returns belongs to the replay."""
+
+    def __init__(self, pack: Callable[[Any], Any], tensor: Any) -> None:
+        super().__init__(pack)
+        self.wants = bool(tensor.requires_grad)
+        self.place = Lying(rt.where_it_lies(tensor))
+        self.tensor = rt.where_it_lies(tensor)
+
+    def lying(self) -> Iterator[Lying]:
+        """The place in memory that it knows."""
+        yield self.place
+
+    def settle(self) -> None:
+        """Let go of what belongs to the capture alone: the tape is bound."""
+        self.tensor = None
+
+    def make(self, tape: Tape) -> None:
+        """Pack."""
+        tensor = self.place.given()
+        tape.values[self] = self.function(tensor.requires_grad_() if self.wants else tensor)
+
+
+class UnpackCall(PythonCall):
+    """The call of an unpack hook."""
+
+    def __init__(self, unpack: Callable[[Any], Any], packed: PackCall, place: Lying) -> None:
+        super().__init__(unpack)
+        self.packed = packed
+        self.place = place
+
+    def lying(self) -> Iterator[Lying]:
+        """The place in memory that it knows."""
+        yield self.place
+
+    def make(self, tape: Tape) -> None:
+        """Unpack what was packed in this replay, or in the call that the tape differentiates."""
+        values = tape.values if self.packed in tape.values else tape.forward_values
+        value = self.function(values[self.packed])
+        if not is_like(self.place.now(), value):
+            raise self.diverged("returned another tensor")
+        rt.copy(self.place.now(), rt.detach(value))
+
+
+def call_pack(pack: Callable[[Any], Any], tensor: Any) -> Any:
+    """Call a pack hook, on a tape if one records."""
+    tape = recording_tape() if rt.capturing() else None
+    if tape is None:
+        return pack(tensor)
+    rt.pause(1)
+    try:
+        tape.show(pack, (tensor,))
+        call = PackCall(pack, tensor)
+        value = Packed(pack(tensor), call)
+    finally:
+        rt.pause(0)
+    tape.values[call] = value.value
+    append(tape, call)
+    return value
+
+
+def call_unpack(unpack: Callable[[Any], Any], value: Any) -> Any:
+    """Call an unpack hook with what a pack hook returned, on a tape if one records."""
+    if type(value) is not Packed:
+        return unpack(value)
+    tape = recording_tape() if rt.capturing() else None
+    if tape is None:
+        return unpack(value.value)
+    rt.pause(1)
+    try:
+        tape.show(unpack, ())
+        result = value.call.tensor if state.rehearses else unpack(value.value)
+        if not isinstance(result, TensorBase):
+            return result
+        result, place = landed(result)
+    finally:
+        rt.pause(0)
+    append(tape, UnpackCall(unpack, value.call, place))
+    return result
