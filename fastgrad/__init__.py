@@ -53,6 +53,7 @@ from fastgrad import (
     optim,
     profiler,
     serialization,
+    special,
     utils,
     version,
 )
@@ -174,6 +175,7 @@ __all__ = [
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",
+    "special",
     "set_rng_state",
     "uint8",
     "utils",

@@ -16,6 +16,7 @@ from fastgrad.ops import (
     elementwise,
     embedding,
     fused,
+    gamma,
     index,
     kernel_table,
     linalg,
@@ -23,6 +24,7 @@ from fastgrad.ops import (
     native_hooks,
     normalization,
     optim,
+    pointwise,
     pooling,
     random,
     recurrent,
@@ -33,6 +35,7 @@ from fastgrad.ops import (
     sorting,
     special,
     spread,
+    trigonometry,
 )
 
 
@@ -92,6 +95,7 @@ __all__ = [
     "elementwise",
     "embedding",
     "fused",
+    "gamma",
     "index",
     "kernel_table",
     "linalg",
@@ -99,6 +103,7 @@ __all__ = [
     "native_hooks",
     "normalization",
     "optim",
+    "pointwise",
     "pooling",
     "random",
     "recurrent",
@@ -109,4 +114,5 @@ __all__ = [
     "sorting",
     "special",
     "spread",
+    "trigonometry",
 ]

@@ -25,6 +25,7 @@ SEVERAL = "several ops here, one in PyTorch, or the other way around"
 MORE = "PyTorch refuses the call or its derivative"
 SLICES = "the op that wrote to a view is a node behind CopySlices, not within it"
 EXPANDED = "the gradient of a mean or a sum is expanded first, so nodes save one of the operands' sizes"
+MASKED = "a mask of special values is applied by another op"
 EMPTY = "with nothing to compute PyTorch's gradient has no node"
 ONE_NUMBER = "PyTorch gives the gradient of one number a dimension, or no node"
 
@@ -52,6 +53,10 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "group_norm.half_affine": ("1", MORE),
     "dropout": ("0", "where everything is dropped PyTorch multiplies by zero"),
     "norm": ("2 3 4 5 7", SEVERAL),
+    "mvlgamma": ("all", SEVERAL),
+    "mvlgamma_": ("all", SEVERAL),
+    "ldexp": ("all", SEVERAL),
+    "ldexp_": ("all", SEVERAL),
 }
 
 # What is packed by derivatives, and their order, where the call itself packs the same.
@@ -77,6 +82,19 @@ COMPOSED: dict[str, tuple[str, str]] = {
     ),
     "group_norm": ("all", SEVERAL),
     "group_norm.half_affine": ("0", SEVERAL),
+    "atan2": ("all", MASKED),
+    "atan2_": ("all", MASKED),
+    "logit": ("all", MASKED),
+    "logit_": ("all", MASKED),
+    "nan_to_num": ("all", MASKED),
+    "nan_to_num_": ("all", MASKED),
+    "logaddexp2": ("all", "PyTorch raises 2 to a power, which saves the result"),
+    "addcdiv": ("all", SEVERAL),
+    "addcdiv_": ("all", SEVERAL),
+    "special_i1": ("all", MASKED),
+    "special_i1e": ("all", MASKED),
+    "special_log_ndtr": ("all", SEVERAL),
+    "special_xlog1py": ("6 7", MASKED),
     "mse_loss.mixed": ("0", "a conversion is a node of its own"),
     "binary_cross_entropy": ("all", EXPANDED),
     "binary_cross_entropy_with_logits": ("all", EXPANDED),
