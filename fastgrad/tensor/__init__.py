@@ -12,12 +12,14 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions import (  # noqa: F401 - most only for the methods that they offer
+    contractions,
     creation,
     distributions,
     elementwise,
     index,
     linalg,
     pointwise,
+    products,
     promotion,
     reduce,
     repetition,

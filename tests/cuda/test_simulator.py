@@ -51,8 +51,8 @@ OF_FLOATS = (
     "cos", "erf", "softplus", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "xlogy", "mul_da",
     "gelu_dx", "masked_fill_dx", "square_dx", "div_db", "lstm_state", "log_sigmoid",
     "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "sinc", "hypot", "erfc",
-    "erfinv", "special_erfcx", "special_ndtri", "special_log_ndtr", "special_entr", "lgamma", "digamma", "special_zeta", "i0",
-    "special_i0e", "special_i1", "special_i1e", "frac", "lerp", "addcdiv", "copysign", "logaddexp", "logaddexp2",
+    "erfinv", "special_erfcx", "special_ndtri", "special_log_ndtr", "special_entr", "lgamma", "digamma", "special_zeta",
+    "i0", "special_i0e", "special_i1", "special_i1e", "frac", "lerp", "addcdiv", "copysign", "logaddexp", "logaddexp2",
     "logit", "nan_to_num", "heaviside", "signbit", "isposinf", "isneginf",
 )  # fmt: skip
 

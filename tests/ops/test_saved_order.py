@@ -25,6 +25,7 @@ SEVERAL = "several ops here, one in PyTorch, or the other way around"
 MORE = "PyTorch refuses the call or its derivative"
 SLICES = "the op that wrote to a view is a node behind CopySlices, not within it"
 EXPANDED = "the gradient of a mean or a sum is expanded first, so nodes save one of the operands' sizes"
+VIEWS = "PyTorch has other views of the factors of a product"
 MASKED = "a mask of special values is applied by another op"
 EMPTY = "with nothing to compute PyTorch's gradient has no node"
 ONE_NUMBER = "PyTorch gives the gradient of one number a dimension, or no node"
@@ -57,6 +58,22 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "mvlgamma_": ("all", SEVERAL),
     "ldexp": ("all", SEVERAL),
     "ldexp_": ("all", SEVERAL),
+    "baddbmm": ("all", SEVERAL),
+    "baddbmm_": ("all", SEVERAL),
+    "addbmm": ("all", SEVERAL),
+    "addbmm_": ("all", SEVERAL),
+    "addmv": ("all", SEVERAL),
+    "addmv_": ("all", SEVERAL),
+    "addr": ("all", SEVERAL),
+    "addr_": ("all", SEVERAL),
+    "vdot": ("all", SEVERAL),
+    "cross": ("all", SEVERAL),
+    "vander": ("all", SEVERAL),
+    "tensordot": ("1", VIEWS),
+    "inner": ("0", VIEWS),
+    "einsum": ("0 1", VIEWS),
+    "einsum.sublists": ("0 1", VIEWS),
+    "matrix_power": ("3", VIEWS),
 }
 
 # What is packed by derivatives, and their order, where the call itself packs the same.
@@ -91,6 +108,12 @@ COMPOSED: dict[str, tuple[str, str]] = {
     "logaddexp2": ("all", "PyTorch raises 2 to a power, which saves the result"),
     "addcdiv": ("all", SEVERAL),
     "addcdiv_": ("all", SEVERAL),
+    "addmm_": ("0 2", "the result is copied into the tensor"),
+    "multi_dot": ("0 1", VIEWS),
+    "chain_matmul": ("all", VIEWS),
+    "vecdot": ("0", VIEWS),
+    "trace": ("all", SEVERAL),
+    "tensordot": ("2", VIEWS),
     "special_i1": ("all", MASKED),
     "special_i1e": ("all", MASKED),
     "special_log_ndtr": ("all", SEVERAL),
