@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     arithmetic,
+    arrangement,
     attention,
     convolution,
     creation,
@@ -36,6 +37,7 @@ FAMILIES = (
     matmul,
     products,
     shape,
+    arrangement,
     index,
     nn,
     attention,
