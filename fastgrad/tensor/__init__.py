@@ -30,6 +30,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     special,
     statistics,
     storage,
+    summaries,
 )
 from fastgrad.functions.public import METHODS
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object

@@ -23,6 +23,7 @@ from . import (
     reduce,
     shape,
     special,
+    summaries,
 )
 from .common import ErrorCase, GradPoint, OpCase, Sample
 
@@ -34,6 +35,7 @@ FAMILIES = (
     elementwise,
     mixed,
     reduce,
+    summaries,
     matmul,
     products,
     shape,
