@@ -56,6 +56,7 @@ from fastgrad import (
     optim,
     profiler,
     serialization,
+    special,
     utils,
     version,
 )
@@ -185,6 +186,7 @@ __all__ = [
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",
+    "special",
     "set_rng_state",
     "testing",
     "uint8",

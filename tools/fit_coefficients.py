@@ -1,4 +1,4 @@
-"""Print the polynomials and constants of `fastgrad/kernels/vecmath.py`; needs mpmath.
+"""Print the polynomials and constants of `kernels/vecmath.py` and `ops/scalar_functions.py`; needs mpmath.
 
     python tools/fit_coefficients.py           # all of them, in seconds
     python tools/fit_coefficients.py EXP_TAIL   # one
@@ -159,6 +159,51 @@ def _erfc_scaled_weight(t: Any) -> Any:
     return mp.exp(-a * a) / mp.erf(a)
 
 
+def arc_tail(arc: Function) -> Function:
+    """``(arc(x) / x - 1) / z`` where ``z = x**2``."""
+
+    def tail(z: Any) -> Any:
+        x = mp.sqrt(z)
+        return (
+            (arc(x) / x - 1) / z
+            if z > 1e-12
+            else mp.diff(lambda v: arc(mp.sqrt(v)) / mp.sqrt(v), mp.mpf("1e-8"))
+        )
+
+    return tail
+
+
+def erfcx_ratio(t: Any) -> Any:
+    """``(1 + 2 a) erfc(a) exp(a**2)`` where ``t = (a - 3.75) / (a + 3.75)``."""
+    a = mp.mpf("3.75") * (1 + t) / (1 - t)
+    with mp.extradps(400 if a < 30 else 0):
+        scaled = mp.erfc(a) * mp.exp(a * a) if a < 30 else _erfcx_far(a)
+    return (1 + 2 * a) * scaled
+
+
+def _erfcx_far(a: Any) -> Any:
+    total, term = mp.mpf(1), mp.mpf(1)
+    for k in range(1, 25):
+        term *= -(2 * k - 1) / (2 * a * a)
+        total += term
+    return total / (a * mp.sqrt(mp.pi))
+
+
+def lgamma_slope(s: Any) -> Any:
+    """``log(gamma(2 + s)) / s``."""
+    return mp.loggamma(2 + s) / s if abs(s) > 1e-15 else mp.psi(0, 2) + s * mp.psi(1, 2) / 2
+
+
+def bessel_far(order: int) -> Function:
+    """``sqrt(x) exp(-x) I(x)`` of an order where ``t = 16 / x - 1``."""
+
+    def scaled(t: Any) -> Any:
+        x = 16 / (1 + t)
+        return mp.sqrt(x) * mp.exp(-x) * mp.besseli(order, x)
+
+    return scaled
+
+
 F32, F64 = np.float32, np.float64
 TINY_32, TINY_64 = mp.mpf(10) ** -9, mp.mpf(10) ** -19  # a weight must not be zero
 LN2_HALF = mp.log(2) / 2 * mp.mpf("1.0002")
@@ -188,6 +233,12 @@ FITS = {
     "ERF_SMALL f64": Fit(F64, erf_tail, lambda z: 1 / (1 + erf_tail(z)), 11, 0, mp.mpf("0.91") ** 2),
     "ERF_LARGE_32": Fit(F32, erfc_exponent, lambda a: mp.erfc(a) / mp.erf(a), 6, "0.92", "3.93"),
     "ERF_LARGE_64": Fit(F64, erfc_scaled, _erfc_scaled_weight, 13, ERFC_LOW, mp.mpf(1) / 2),
+    "ATAN_TAIL": Fit(F64, arc_tail(mp.atan), lambda z: z + mp.mpf(10) ** -6, 10, 0, "0.172"),
+    "ASIN_TAIL": Fit(F64, arc_tail(mp.asin), lambda z: z + mp.mpf(10) ** -6, 11, 0, "0.25"),
+    "ERFCX": Fit(F64, erfcx_ratio, lambda t: 1, 24, -1, "0.9999"),
+    "LGAMMA_SLOPE": Fit(F64, lgamma_slope, lambda s: 2, 17, "-0.5001", "0.5001"),
+    "BESSEL_0": Fit(F64, bessel_far(0), lambda t: mp.mpf("2.5"), 21, "-0.99999", 1),
+    "BESSEL_1": Fit(F64, bessel_far(1), lambda t: mp.mpf("2.5"), 21, "-0.99999", 1),
 }
 CONSTANTS = {
     "LN2": mp.log(2),

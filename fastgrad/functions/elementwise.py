@@ -421,7 +421,7 @@ _FORMS = {
 }
 
 
-def _function_of(op: Op) -> Callable[..., Any]:
+def function_of(op: Op) -> Callable[..., Any]:
     """The function that does nothing but call an op, with a docstring from that of the op's formula."""
     make, parameters = _FORMS[len(op.inputs)]
     function = make(op)
@@ -450,7 +450,7 @@ def _inplace_method(op: Op, name: str) -> Callable[..., Any]:
 
 for _op in OPS:
     if _op.names and _op.doc:
-        globals().update(dict.fromkeys(_op.names, public(*_op.names[1:])(_function_of(_op))))
+        globals().update(dict.fromkeys(_op.names, public(*_op.names[1:])(function_of(_op))))
     for _name in _op.names if _op.inplace else ():
         public(package=False)(_inplace_method(_op, _name))
 

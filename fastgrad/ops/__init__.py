@@ -16,6 +16,7 @@ from fastgrad.ops import (
     elementwise,
     embedding,
     fused,
+    gamma,
     index,
     kernel_table,
     linalg,
@@ -23,6 +24,7 @@ from fastgrad.ops import (
     native_hooks,
     normalization,
     optim,
+    pointwise,
     pooling,
     random,
     recurrent,
@@ -33,6 +35,7 @@ from fastgrad.ops import (
     sorting,
     special,
     spread,
+    trigonometry,
 )
 
 
@@ -93,6 +96,7 @@ __all__ = [
     "elementwise",
     "embedding",
     "fused",
+    "gamma",
     "index",
     "kernel_table",
     "linalg",
@@ -100,6 +104,7 @@ __all__ = [
     "native_hooks",
     "normalization",
     "optim",
+    "pointwise",
     "pooling",
     "random",
     "recurrent",
@@ -110,4 +115,5 @@ __all__ = [
     "sorting",
     "special",
     "spread",
+    "trigonometry",
 ]

@@ -12,11 +12,15 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions import (  # noqa: F401 - most only for the methods that they offer
+    arrangement,
+    contractions,
     creation,
     distributions,
     elementwise,
     index,
     linalg,
+    pointwise,
+    products,
     promotion,
     reduce,
     repetition,
@@ -26,6 +30,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     special,
     statistics,
     storage,
+    summaries,
 )
 from fastgrad.functions.public import METHODS
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object

@@ -37,15 +37,23 @@ LOOSE = {
     "mish_dx": 40,
     "log_sigmoid": 8,
     "lstm_state": 60,
+    "special_ndtri": 200,
 }
+LOOSE |= dict.fromkeys(("erfinv", "lgamma", "digamma"), 4000)  # differences of larger terms
+LOOSE |= dict.fromkeys(("addcmul", "addcdiv", "lerp", "logaddexp", "logaddexp2"), 1000)
 EVERYWHERE = (
     "add", "mul", "maximum", "minimum", "where", "floor_divide", "div_trunc", "remainder", "fmod", "pow", "abs", "sign",
-    "relu", "lt", "eq", "bitwise_not", "clamp", "assign", "logical_and",
+    "relu", "lt", "eq", "bitwise_not", "clamp", "assign", "logical_and", "fmax", "fmin", "gcd", "lcm",
+    "bitwise_left_shift", "bitwise_right_shift", "addcmul",
 )  # fmt: skip
 OF_FLOATS = (
     "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "tanh", "sigmoid", "sin",
     "cos", "erf", "softplus", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "xlogy", "mul_da",
     "gelu_dx", "masked_fill_dx", "square_dx", "div_db", "lstm_state", "log_sigmoid",
+    "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "sinc", "hypot", "erfc",
+    "erfinv", "special_erfcx", "special_ndtri", "special_log_ndtr", "special_entr", "lgamma", "digamma", "special_zeta",
+    "i0", "special_i0e", "special_i1", "special_i1e", "frac", "lerp", "addcdiv", "copysign", "logaddexp", "logaddexp2",
+    "logit", "nan_to_num", "heaviside", "signbit", "isposinf", "isneginf",
 )  # fmt: skip
 
 

@@ -1,0 +1,296 @@
+"""Running products, differences, integrals, distances, covariances, and sums without NaN."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fastgrad import dtypes
+from fastgrad.functions import elementwise
+from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
+from fastgrad.functions.creation import zeros
+from fastgrad.functions.index import where
+from fastgrad.functions.plans import planned
+from fastgrad.functions.public import public
+from fastgrad.functions.reduce import amax, amin
+from fastgrad.functions.shape import cat, existing, narrow, wrapped
+from fastgrad.functions.statistics import norm
+from fastgrad.native.host.tables import BY_NAME
+from fastgrad.ops.call import invoke
+
+
+class MinMax(NamedTuple):
+    """The smallest and the largest value."""
+
+    min: Any
+    max: Any
+
+
+@public()
+@planned
+def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Running products along a dimension.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.cumprod(fg.tensor([1.0, 2.0, 3.0]), 0)
+    tensor([1., 2., 6.])
+    """
+    need_tensor("cumprod", input)
+    if dtype is not None:
+        input = input.to(dtype)
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(
+            "cumprod(): not implemented for integers; convert them to a floating-point dtype first"
+        )
+    return invoke(BY_NAME["products_before"], (input,), wrapped("cumprod", dim, input.dim()), 0) * input
+
+
+@public()
+@planned
+def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The sum over dimensions in which NaN counts as zero. See `sum`.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nansum(fg.tensor([1.0, float("nan"), 2.0]))
+    tensor(3.)
+    """
+    if need_tensor("nansum", input).dtype.is_floating_point:
+        input = elementwise.masked_fill(input, elementwise.isnan(input), 0.0)
+    return input.sum(dim, keepdim, dtype=dtype)
+
+
+@public()
+@planned
+def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The mean over dimensions of what is not NaN. See `mean`."""
+    if not need_tensor("nanmean", input).dtype.is_floating_point:
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point dtype but got {input.dtype.type_name}"
+        )
+    count = elementwise.logical_not(elementwise.isnan(input.detach())).sum(dim, keepdim)
+    return nansum(input, dim, keepdim, dtype=dtype) / count
+
+
+@public()
+@planned
+def count_nonzero(input: Any, dim: Any = None) -> Any:
+    """How many elements are not zero, over all or some dimensions."""
+    dims = as_dims("count_nonzero", dim)
+    return (need_tensor("count_nonzero", input) != 0).sum(dims or None)
+
+
+@public()
+@planned
+def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
+    """The smallest and the largest value, over all dimensions or one.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.aminmax(fg.tensor([1.0, 3.0, 2.0])).max
+    tensor(3.)
+    """
+    if need_tensor("aminmax", input).numel() == 0 and dim is None:
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        )
+    dims = as_dims("aminmax", dim)
+    return MinMax(amin(input, dims, keepdim), amax(input, dims, keepdim))
+
+
+# --- differences and integrals ---------------------------------------------------------------------------------
+
+
+@public()
+@planned
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences between neighbours along a dimension, taken `n` times.
+
+    Parameters
+    ----------
+    input : Tensor
+    n : int
+    dim : int
+    prepend, append : Tensor, optional
+        What stands before and behind the input along the dimension.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.diff(fg.tensor([1, 3, 6]))
+    tensor([2, 3])
+    """
+    need_tensor("diff", input)
+    if input.dim() == 0:
+        raise RuntimeError("diff(): diff expects input to be at least one-dimensional")
+    d, n = wrapped("diff", dim, input.dim()), as_index("diff", "n", n)
+    if n < 0:
+        raise RuntimeError(f"diff(): order must be non-negative but got {n}")
+    if n == 0:
+        return input.clone()
+    parts = [x for x in (prepend, input, append) if x is not None]
+    x = cat(parts, d) if len(parts) > 1 else input
+    for _ in range(min(n, x.shape[d])):
+        size = max(x.shape[d] - 1, 0)
+        after, before = narrow(x, d, min(1, x.shape[d]), size), narrow(x, d, 0, size)
+        x = after != before if x.dtype is dtypes.bool_ else after - before
+    return x
+
+
+def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
+    """The areas of the trapezoids between neighbours, and their dimension."""
+    d = existing(name, dim, need_tensor(name, y, "y").dim())
+    size = max(y.shape[d] - 1, 0)
+    pairs = narrow(y, d, 0, size) + narrow(y, d, min(1, y.shape[d]), size)
+    if x is None:
+        return pairs * (1.0 if dx is None else dx) / 2.0, d
+    need_tensor(name, x, "x", 2)
+    if x.dim() == 1 and y.dim() > 1:
+        x = x.reshape([-1 if k == d else 1 for k in range(y.dim())])
+    return pairs * diff(x, 1, d - y.dim() + x.dim()) / 2.0, d
+
+
+@public("trapz", method=False)
+def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """The integral of samples along a dimension, by trapezoids.
+
+    Parameters
+    ----------
+    y : Tensor
+    x : Tensor, optional
+        Where the samples were taken; else they have the distance `dx`, 1 if not given.
+    dx : number, optional
+    dim : int
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.trapezoid(fg.tensor([1.0, 2.0, 3.0]))
+    tensor(4.)
+    """
+    areas, d = _areas("trapezoid", y, x, dx, dim)
+    return areas.sum(d)
+
+
+@public(method=False)
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """The running integral of samples along a dimension. See `trapezoid`."""
+    areas, d = _areas("cumulative_trapezoid", y, x, dx, dim)
+    return areas.cumsum(d)
+
+
+# --- distances and covariances ---------------------------------------------------------------------------------
+
+
+@public()
+@planned
+def dist(input: Any, other: Any, p: float = 2) -> Any:
+    """The norm of order `p` of the difference of two tensors."""
+    return norm(need_tensor("dist", input) - need_tensor("dist", other, "other", 2), p)
+
+
+@public(method=False)
+@planned
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Any:
+    """The distances of order `p` between all rows of two tensors.
+
+    Parameters
+    ----------
+    x1, x2 : Tensor
+        Of shapes (..., n, m) and (..., k, m).
+    p : float
+    compute_mode : str
+        Changes nothing: differences are taken.
+
+    Returns
+    -------
+    Tensor
+        Of shape (..., n, k).
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.cdist(fg.tensor([[0.0, 0.0]]), fg.tensor([[3.0, 4.0]]))
+    tensor([[5.]])
+    """
+    need_tensor("cdist", x1, "x1")
+    need_tensor("cdist", x2, "x2", 2)
+    if x1.dim() < 2 or x2.dim() < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            f"cdist(): expected matrices with as many columns, but got shapes {list(x1.shape)} and {list(x2.shape)}"
+        )
+    if not isinstance(p, (int, float)) or p < 0:
+        raise RuntimeError(f"cdist(): only supports non-negative p values, but got {p}")
+    difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    return norm(difference, p, -1) if difference.shape[-1] else difference.sum(-1)
+
+
+@public()
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """The covariances of variables, which are rows.
+
+    Parameters
+    ----------
+    input : Tensor
+        A matrix of observations as columns, or a vector of them.
+    correction : int
+    fweights, aweights : Tensor, optional
+        How often each observation counts, and how much.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.cov(fg.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if need_tensor("cov", input).dim() > 2:
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {input.dim()}"
+        )
+    x = input.reshape(1, -1) if input.dim() < 2 else input
+    x = x if x.dtype.is_floating_point else x.to(dtypes.get_default_dtype())
+    given = [w for w in (fweights, aweights) if w is not None]
+    weights = None
+    for w in given:
+        if not is_tensor(w) or w.dim() > 1 or w.numel() != x.shape[1]:
+            raise RuntimeError("cov(): expected weights to be vectors with a number for each observation")
+        weights = w if weights is None else weights * w
+    if weights is None:
+        total, mean = x.shape[1], x.mean(1, True)
+    else:
+        total = weights.sum()
+        mean = (x * weights).sum(1, True) / total
+    if aweights is None or correction == 0:
+        factor = total - correction
+    else:
+        factor = total - correction * (weights * aweights).sum() / total
+    centered = x - mean
+    scaled = centered if weights is None else centered * weights
+    divisor = elementwise.clamp(factor, 0) if is_tensor(factor) else max(factor, 0)
+    out = (centered @ scaled.t()) / divisor
+    return out.reshape(()) if out.numel() == 1 else out
+
+
+@public()
+def corrcoef(input: Any) -> Any:
+    """The correlations of variables, which are rows: covariances of what is scaled to the deviation 1."""
+    c = cov(need_tensor("corrcoef", input))
+    if c.dim() == 0:
+        return c / c
+    deviation = elementwise.sqrt(c.diagonal())
+    return elementwise.clamp(c / deviation.unsqueeze(1) / deviation, -1, 1)
+
+
+@public()
+def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    """The slices along a dimension scaled down to the norm `maxnorm` of order `p` where theirs is larger."""
+    if need_tensor("renorm", input).dim() < 2:
+        raise RuntimeError(f"renorm(): input needs at least 2 dimensions, got {input.dim()} dimensions")
+    d = wrapped("renorm", dim, input.dim())
+    length = norm(input, p, [k for k in range(input.dim()) if k != d], True)
+    factor = maxnorm / (length + 1e-7)
+    return input * where(length > maxnorm, factor, zeros((), dtype=input.dtype, device=input.device) + 1)

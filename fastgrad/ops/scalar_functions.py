@@ -1,0 +1,349 @@
+"""Functions on scalars that the formulas of ops call beside the vocabulary: inverse functions, gamma, Bessel functions.
+
+They are made of `m` and ``c``, so each is compiled for the dtype and the device of the formula that calls it. They have
+branches on values and loops: a rule on tensors calls the ops that are made of them.
+
+`tools/fit_coefficients.py` prints the coefficients. Errors are a few units in the last place in either dtype, relative
+to the largest term where terms of opposite signs are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastgrad.ops.vocabulary import c, m
+
+PI = 3.141592653589793
+HALF_PI = 1.5707963267948966
+QUARTER_PI = 0.7853981633974483
+LN_2 = 0.6931471805599453
+LN_PI = 1.1447298858494002
+SQRT_2 = 1.4142135623730951
+SQRT_HALF = 0.7071067811865476
+TWO_OVER_SQRT_PI = 1.1283791670955126
+FAR = 1e8  # from here on 1 is lost beside a square, in float64 as well
+INF = float("inf")
+NAN = float("nan")
+
+
+def polynomial(*coefficients: float) -> Callable[[Any], Any]:
+    """The function that evaluates ``c[0] + c[1] x + c[2] x**2 + ...``."""
+    *rest, last = coefficients
+    text = f"c({last!r})"
+    for number in reversed(rest):
+        text = f"m.fma({text}, x, c({number!r}))"
+    scope: dict[str, Any] = {"m": m, "c": c, "__name__": __name__}
+    exec(f"def evaluate(x):\n    return {text}", scope)  # a loop would keep the constants in memory
+    return scope["evaluate"]  # type: ignore[no-any-return]
+
+
+# (arc(x) / x - 1) / x**2 in x**2: of the arc tangent up to tan(pi / 8), of the arc sine up to 1/2.
+ATAN_TAIL = polynomial(
+    -0.333333333333332, 0.1999999999995304, -0.14285714280137732, 0.11111110780349612, -0.09090897663633561,
+    0.07692058461020355, -0.0666308322463689, 0.05847731471852789, -0.050385659150537034,
+    0.038045112331430264, -0.017885196185515127,
+)  # fmt: skip
+ASIN_TAIL = polynomial(
+    0.16666666666665383, 0.07500000000343007, 0.04464285682350708, 0.03038195933036265, 0.022371753542987975,
+    0.0173597708266812, 0.013884601098737173, 0.012173262958149767, 0.006510920303782118,
+    0.019573732309116514, -0.016293813956616998, 0.03195879563043102,
+)  # fmt: skip
+# (1 + 2 a) erfc(a) exp(a**2) in (a - 3.75) / (a + 3.75).
+ERFCX = polynomial(
+    1.2375126308378275, -0.14024059858554697, 0.0035854154854647047, 0.08227673849014669, -0.1088039301417626,
+    0.09230432116033763, -0.05869339858937006, 0.028362277419449532, -0.009746579560693261,
+    0.001755625849515381, 0.0002937136812317861, -0.00029015406642667746, 5.164904086745346e-05,
+    2.2384201393893405e-05, -1.1444004918885248e-05, -9.734938107083278e-07, 1.7514085961537948e-06,
+    -5.729350251713278e-08, -2.584237988356512e-07, 2.3317257436487075e-08, 3.850984098848632e-08,
+    -3.7660569224151615e-09, -5.1097973996463165e-09, 3.1499953032801514e-10, 4.14268654662014e-10,
+)  # fmt: skip
+# log(gamma(2 + s)) / s for |s| <= 1/2.
+LGAMMA_SLOPE = polynomial(
+    0.42278433509846713, 0.32246703342411326, -0.0673523010531956, 0.02058080842777719, -0.007385551028938747,
+    0.0028905103312128985, -0.0011927539008931912, 0.0005096695109199102, -0.0002231549791555776,
+    9.94577334507513e-05, -4.492371277591488e-05, 2.050513772167505e-05, -9.456360038707336e-06,
+    4.3866560515847685e-06, -1.974130679355657e-06, 9.155916336177614e-07, -5.813117183147722e-07,
+    2.829397631176808e-07,
+)  # fmt: skip
+# sqrt(x) exp(-x) I(x) of order 0 and 1 in 16 / x - 1 for x >= 8.
+BESSEL_0 = polynomial(
+    0.4021765094450081, 0.003360551983667686, 0.00013621607438061978, 1.114303380553759e-05,
+    1.483848045300007e-06, 2.9735949844436814e-07, 8.871426708910587e-08, 3.932996251226298e-08,
+    2.1615866012375767e-08, 7.528456154708627e-09, -7.0849180804620235e-09, -1.3306550934276401e-08,
+    -4.342488553406604e-09, 7.295448441390542e-09, 5.243665785776738e-09, -3.0816436333937326e-09,
+    -2.977688786993489e-09, 1.0626223956528316e-09, 9.94261597987273e-10, -2.6133503463173703e-10,
+    -1.5238587321394553e-10, 3.2649031144581014e-11,
+)  # fmt: skip
+BESSEL_1 = polynomial(
+    0.3893984590258723, -0.009749577193235574, -0.000219235763822095, -1.5038547213988272e-05,
+    -1.834910632464841e-06, -3.483852453692518e-07, -1.0000461982682652e-07, -4.313295349480538e-08,
+    -2.3444227592954487e-08, -8.403733333878762e-09, 7.0856786907807584e-09, 1.3940524643484214e-08,
+    4.868484780028027e-09, -7.407107194668076e-09, -5.612212495021545e-09, 3.0381139423181904e-09,
+    3.1460418076069524e-09, -1.0204248953922173e-09, -1.0443479370933936e-09, 2.459411948586366e-10,
+    1.5957693735612678e-10, -3.030656951808867e-11,
+)  # fmt: skip
+# The asymptotic series of digamma and of lgamma in 1 / x**2, from Bernoulli's numbers.
+DIGAMMA_TAIL = polynomial(1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
+LGAMMA_TAIL = polynomial(1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+
+# --- inverse functions -----------------------------------------------------------------------------------------
+
+
+def atan(x):
+    """Arguments above tan(pi / 8) are turned by pi / 4, those above its inverse by pi / 2."""
+    a = m.abs(x)
+    one = c(1)
+    far, near = a > c(2.414213562373095), a > c(0.41421356237309503)
+    r = m.where(far, -one, m.where(near, a - one, a)) / m.where(far, a, m.where(near, a + one, one))
+    z = r * r
+    turned = m.where(far, c(HALF_PI), m.where(near, c(QUARTER_PI), c(0)))
+    return m.copysign(turned + m.fma(r * z, ATAN_TAIL(z), r), x)
+
+
+def atan2(y, x):
+    a, b = m.abs(x), m.abs(y)
+    low, high = m.minimum(a, b), m.maximum(a, b)
+    ratio = m.where(high == c(0), high, m.where(low == c(INF), c(1), low / high))
+    angle = atan(ratio)
+    angle = m.where(b > a, c(HALF_PI) - angle, angle)
+    angle = m.where(m.copysign(c(1), x) < c(0), c(PI) - angle, angle)
+    return m.copysign(angle, y)
+
+
+def asin_of_half(a, large):
+    """The arc sine of a, or half of the arc cosine where a is `large`, above 1/2."""
+    z = m.where(large, (c(1) - a) * c(0.5), a * a)
+    s = m.where(large, m.sqrt(z), a)
+    return m.fma(s * z, ASIN_TAIL(z), s)
+
+
+def asin(x):
+    a = m.abs(x)
+    large = a > c(0.5)
+    r = asin_of_half(a, large)
+    return m.copysign(m.where(large, c(HALF_PI) - c(2) * r, r), x)
+
+
+def acos(x):
+    a = m.abs(x)
+    large = a > c(0.5)
+    r = asin_of_half(a, large)
+    outer = m.where(x < c(0), c(PI) - c(2) * r, c(2) * r)
+    return m.where(large, outer, c(HALF_PI) - m.copysign(r, x))
+
+
+def sinh(x):
+    a = m.abs(x)
+    e = m.expm1(a)
+    root = m.exp(c(0.5) * a)
+    small = c(0.5) * (e + e / (e + c(1)))
+    return m.copysign(m.where(a > c(20), c(0.5) * root * root, small), x)
+
+
+def cosh(x):
+    a = m.abs(x)
+    e = m.exp(a)
+    root = m.exp(c(0.5) * a)
+    return m.where(a > c(20), c(0.5) * root * root, c(0.5) * e + c(0.5) / e)
+
+
+def asinh(x):
+    a = m.abs(x)
+    square = a * a
+    near = m.log1p(a + square / (c(1) + m.sqrt(square + c(1))))
+    return m.copysign(m.where(a > c(FAR), m.log(a) + c(LN_2), near), x)
+
+
+def acosh(x):
+    t = x - c(1)
+    near = m.log1p(t + m.sqrt(t) * m.sqrt(t + c(2)))
+    return m.where(x > c(FAR), m.log(x) + c(LN_2), near)
+
+
+def atanh(x):
+    a = m.abs(x)
+    return m.copysign(c(0.5) * m.log1p(c(2) * a / (c(1) - a)), x)
+
+
+def hypot(x, y):
+    a, b = m.abs(x), m.abs(y)
+    low, high = m.minimum(a, b), m.maximum(a, b)
+    ratio = m.where(high == c(0), high, low / high)
+    length = high * m.sqrt(c(1) + ratio * ratio)
+    return m.where((a == c(INF)) | (b == c(INF)), c(INF), length)
+
+
+# --- error functions -------------------------------------------------------------------------------------------
+
+
+def erfcx_of_positive(a):
+    """``erfc(a) exp(a**2)``."""
+    limited = m.where(a > c(1e15), c(1e15), a)
+    return ERFCX((limited - c(3.75)) / (limited + c(3.75))) / (c(1) + c(2) * a)
+
+
+def exp_of_square(a):
+    """``exp(-a**2)`` with what rounding loses of the square."""
+    square = a * a
+    return m.exp(-square) * (c(1) - m.fma(a, a, -square))
+
+
+def erfc(x):
+    a = m.abs(x)
+    limited = m.where(a > c(40), c(40), a)
+    y = exp_of_square(limited) * erfcx_of_positive(limited)
+    return m.where(x < c(0), c(2) - y, y)
+
+
+def erfcx(x):
+    a = m.abs(x)
+    y = erfcx_of_positive(a)
+    limited = m.where(a > c(40), c(40), a)
+    square = limited * limited
+    grown = c(2) * m.exp(square) * (c(1) + m.fma(limited, limited, -square))
+    return m.where(x < c(0), grown - y, y)
+
+
+def erfc_inverse(q):
+    """The x that is not negative with ``erfc(x) = q``, for q from 0 to 1: a guess, three steps of Halley's."""
+    log = m.log(q * (c(2) - q))
+    half = c(4.330746750799873) + c(0.5) * log
+    x = m.sqrt(m.maximum(m.sqrt(half * half - log * c(6.802721088435374)) - half, c(0)))
+    for _ in range(3):
+        error = (erfc(x) - q) / (c(-TWO_OVER_SQRT_PI) * exp_of_square(x))
+        x = x - error / (c(1) + x * error)
+    return m.where(q == c(0), c(INF), x)
+
+
+def erf_inverse(y):
+    a = m.abs(y)
+    far = erfc_inverse(c(1) - m.where(a < c(0.25), c(0.5), a))
+    x = a * (c(0.886226925452758) + c(0.2320136665346544) * a * a)
+    for _ in range(2):
+        error = (m.erf(x) - a) / (c(TWO_OVER_SQRT_PI) * m.exp(-x * x))
+        x = x - error / (c(1) + x * error)
+    return m.where(a <= c(1), m.copysign(m.where(a < c(0.25), x, far), y), c(NAN))
+
+
+def ndtri(p):
+    """The inverse of the normal distribution function."""
+    tail = m.minimum(p, c(1) - p)
+    x = c(SQRT_2) * erfc_inverse(c(2) * tail)
+    return m.where((p >= c(0)) & (p <= c(1)), m.where(p < c(0.5), -x, x), c(NAN))
+
+
+def log_ndtr(x):
+    t = x * c(SQRT_HALF)
+    low = m.log(c(0.5) * erfcx(-m.minimum(t, c(0)))) - t * t
+    return m.where(x < c(-1), low, m.log1p(c(-0.5) * erfc(m.maximum(t, c(-1)))))
+
+
+# --- gamma and relatives ---------------------------------------------------------------------------------------
+
+
+def distance_to_whole(x):
+    return x - m.round(x)
+
+
+def lgamma(x):
+    reflected = x < c(0.5)
+    x = m.where(x == c(-INF), c(INF), x)
+    y = m.where(reflected, c(1) - x, x)
+    low = y < c(1.5)
+    s, product = m.where(low, y - c(1), y), m.where(low, y, c(1))
+    for _ in range(7):
+        large = (s > c(2.5)) & (y < c(9))
+        s = m.where(large, s - c(1), s)
+        product = m.where(large, product * s, product)
+    s = m.where(low, s, s - c(2))
+    log = m.log(m.where(y < c(9), product, y))
+    near = m.where(low, s * LGAMMA_SLOPE(s) - log, s * LGAMMA_SLOPE(s) + log)
+    far = (y - c(0.5)) * (log - c(1)) + c(0.4189385332046727) + LGAMMA_TAIL(c(1) / (y * y)) / y
+    value = m.where(y < c(9), near, far)
+    sine = m.abs(m.sin(c(PI) * distance_to_whole(x)))
+    return m.where(reflected & (x == x), c(LN_PI) - m.log(sine) - value, value)
+
+
+def digamma(x):
+    reflected = x < c(0.5)
+    y = m.where(reflected, c(1) - x, x)
+    total = c(0)
+    for _ in range(10):
+        small = y < c(10)
+        total = total - m.where(small, c(1) / y, c(0))
+        y = m.where(small, y + c(1), y)
+    square = c(1) / (y * y)
+    value = m.where(y == c(INF), y, m.log(y) - c(0.5) / y - DIGAMMA_TAIL(square) * square + total)
+    angle = c(PI) * distance_to_whole(x)
+    value = m.where(reflected, value - c(PI) * m.cos(angle) / m.sin(angle), value)
+    pole = (x < c(0)) & (m.floor(x) == x)
+    return m.where(pole, c(NAN), m.where(x == c(0), m.copysign(c(INF), -x), value))
+
+
+def zeta_of_positive(s, q):
+    """The sum of ``(q + k)**-s`` over ``k = 0, 1, ...``: ten terms, the rest by the formula of Euler and Maclaurin.
+
+    Up to where q is positive terms are added one by one; where that is farther than two millions, the sum is NaN.
+    """
+    total, k = c(0), 0
+    while (q < c(10)) & (k < 2000000):
+        total = total + m.pow(q, -s)
+        q = q + c(1)
+        k += 1
+    u = c(1) / (q * q)
+    rest = c(1 / 47900160) + (s + c(9)) * (s + c(10)) * u * c(-691 / 1307674368000)
+    rest = c(-1 / 1209600) + (s + c(7)) * (s + c(8)) * u * rest
+    rest = c(1 / 30240) + (s + c(5)) * (s + c(6)) * u * rest
+    rest = c(-1 / 720) + (s + c(3)) * (s + c(4)) * u * rest
+    rest = c(1 / 12) + (s + c(1)) * (s + c(2)) * u * rest
+    power = m.pow(q, -s)
+    value = total + power * (q / (s - c(1)) + c(0.5) + s / q * rest)
+    return m.where(q < c(10), c(NAN), value)
+
+
+def zeta(s, q):
+    value = zeta_of_positive(s, q)
+    whole = m.floor(q) == q
+    value = m.where(q <= c(0), m.where(whole, c(INF), m.where(m.floor(s) == s, value, c(NAN))), value)
+    value = m.where(s == c(1), c(INF), m.where(s < c(1), c(NAN), value))
+    return m.where((s == s) & (q == q), value, c(NAN))
+
+
+def polygamma(x, n):
+    sign = m.where(m.floor(c(0.5) * n) * c(2) == n, c(-1), c(1))
+    return sign * m.exp(lgamma(n + c(1))) * zeta(n + c(1), x)
+
+
+# --- modified Bessel functions ---------------------------------------------------------------------------------
+
+
+def bessel_0(x, scaled):
+    """The function of order 0, times ``exp(-|x|)`` if it is `scaled`: a power series, the other one from 8 on."""
+    a = m.abs(x)
+    z = m.where(a < c(8), c(0.25) * a * a, c(0))
+    series = c(1)
+    for k in range(25, 0, -1):
+        series = c(1) + series * z / c(k * k)
+    far = m.where(a < c(8), c(8), a)
+    wide = BESSEL_0(c(16) / far - c(1)) / m.sqrt(far)
+    if scaled:
+        return m.where(a < c(8), series * m.exp(-a), wide)
+    root = m.exp(c(0.5) * a)
+    return m.where(a < c(8), series, m.where(a == c(INF), a, wide * root * root))
+
+
+def bessel_1(x, scaled):
+    """The same of order 1, which is odd."""
+    a = m.abs(x)
+    z = m.where(a < c(8), c(0.25) * a * a, c(0))
+    series = c(1)
+    for k in range(25, 0, -1):
+        series = c(1) + series * z / c(k * (k + 1))
+    series = c(0.5) * a * series
+    far = m.where(a < c(8), c(8), a)
+    wide = BESSEL_1(c(16) / far - c(1)) / m.sqrt(far)
+    root = m.exp(c(0.5) * a)
+    grown = m.where(a == c(INF), a, wide * root * root)
+    y = m.where(a < c(8), series * m.exp(-a), wide) if scaled else m.where(a < c(8), series, grown)
+    return m.where(x < c(0), -y, y)

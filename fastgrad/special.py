@@ -1,0 +1,78 @@
+"""Special functions under PyTorch's names.
+
+Examples
+--------
+>>> import fastgrad as fg
+>>> fg.special.ndtr(fg.tensor([0.0, 1.0]))
+tensor([0.5000, 0.8413])
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastgrad.functions import elementwise, pointwise, reduce
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.plans import planned
+from fastgrad.functions.special import round
+from fastgrad.native.host.tables import BY_NAME
+
+_SQRT_HALF = 0.7071067811865476
+
+erf, erfc, erfinv, exp2, expm1, log1p, sinc, xlogy, i0, digamma = (
+    getattr(elementwise, name)
+    for name in ("erf", "erfc", "erfinv", "exp2", "expm1", "log1p", "sinc", "xlogy", "i0", "digamma")
+)
+expit, gammaln, psi = elementwise.sigmoid, elementwise.lgamma, elementwise.digamma
+logit, polygamma, multigammaln = pointwise.logit, pointwise.polygamma, pointwise.mvlgamma
+softmax, log_softmax, logsumexp = reduce.softmax, reduce.log_softmax, reduce.logsumexp
+
+
+def _of(name: str) -> Callable[..., Any]:
+    function = elementwise.function_of(BY_NAME[f"special_{name}"])
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+entr, erfcx, i0e, i1, i1e, log_ndtr, ndtri, xlog1py, zeta = map(
+    _of, ("entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr", "ndtri", "xlog1py", "zeta")
+)
+
+
+@planned
+def ndtr(input: Any) -> Any:
+    """The probability that the normal distribution has below the input, element by element."""
+    return elementwise.erfc(need_tensor("ndtr", input) * -_SQRT_HALF) * 0.5
+
+
+__all__ = [
+    "digamma",
+    "entr",
+    "erf",
+    "erfc",
+    "erfcx",
+    "erfinv",
+    "exp2",
+    "expit",
+    "expm1",
+    "gammaln",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "log1p",
+    "log_ndtr",
+    "log_softmax",
+    "logit",
+    "logsumexp",
+    "multigammaln",
+    "ndtr",
+    "ndtri",
+    "polygamma",
+    "psi",
+    "round",
+    "sinc",
+    "softmax",
+    "xlog1py",
+    "xlogy",
+    "zeta",
+]
