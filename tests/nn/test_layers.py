@@ -22,7 +22,8 @@ def r(*sizes: int) -> np.ndarray:
 
 
 ELEMENTWISE = (
-    "Identity ReLU ReLU6 GELU SiLU Mish Tanh Sigmoid Softplus LeakyReLU ELU Hardtanh LogSigmoid PReLU Flatten"
+    "Identity ReLU ReLU6 GELU SiLU Mish Tanh Sigmoid Softplus LeakyReLU ELU Hardtanh LogSigmoid PReLU Flatten "
+    "CELU SELU GLU Hardshrink Hardswish Softshrink Softsign Tanhshrink"
 )
 CASES = [
     *(LayerCase("Linear", (r(*s),), (3, 5), {"bias": b}) for b in (True, False)
@@ -40,6 +41,16 @@ CASES = [
     LayerCase("ELU", (r(3, 4),), (0.2,)),
     LayerCase("Hardtanh", (r(3, 4),), (-0.5, 0.7)),
     LayerCase("PReLU", (r(2, 3, 4),), (3, 0.1)),
+    LayerCase("CELU", (r(3, 4),), (0.5,)),
+    LayerCase("GLU", (r(2, 6, 3),), (1,)),
+    LayerCase("Hardshrink", (r(3, 4),), (0.2,)),
+    LayerCase("Softshrink", (r(3, 4),), (0.2,)),
+    LayerCase("Threshold", (r(3, 4),), (0.1, 2.0)),
+    LayerCase("RReLU", (r(3, 4),), (0.1, 0.4), training=False),
+    LayerCase("RReLU", (r(3, 4),), (0.25, 0.25)),
+    LayerCase("Softmin", (r(3, 4),), (1,)),
+    LayerCase("Softmax2d", (r(2, 3, 2, 2),)),
+    LayerCase("Softmax2d", (r(3, 2, 2),)),
     LayerCase("Softmax", (r(3, 4),), (1,)),
     LayerCase("LogSoftmax", (r(3, 4),), (-1,)),
     *(LayerCase("LayerNorm", (r(5, 3, 4),), (shape,), k) for shape in (4, (3, 4))
@@ -82,14 +93,17 @@ def test_layer(torch, case: LayerCase):
     assert_alike(results(fg, case, state), results(torch, case, state))
 
 
-@pytest.mark.parametrize("name", ["ReLU", "ReLU6", "SiLU", "Mish", "LeakyReLU", "ELU", "Hardtanh"])
+SHOWN = ["ReLU", "ReLU6", "SiLU", "Mish", "LeakyReLU", "ELU", "Hardtanh", "CELU", "SELU"]
+
+
+@pytest.mark.parametrize("name", [*SHOWN, "Hardsigmoid", "Hardswish"])
 def test_activation_in_place(lib, name: str):
     x = lib.tensor(r(3, 4), requires_grad=True)
     plain, y = getattr(lib.nn, name)()(x), x * 1
     out = getattr(lib.nn, name)(inplace=True)(y)
     assert out is y
     assert lib.equal(out, plain)
-    assert "inplace=True" in repr(getattr(lib.nn, name)(inplace=True))
+    assert ("inplace=True" in repr(getattr(lib.nn, name)(inplace=True))) is (name in SHOWN)
     ours, wanted = (lib.autograd.grad(t.sum(), x)[0] for t in (out, plain))
     assert lib.allclose(ours, wanted, rtol=1e-12)
 

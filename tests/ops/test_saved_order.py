@@ -52,6 +52,7 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "group_norm.half_affine": ("1", MORE),
     "dropout": ("0", "where everything is dropped PyTorch multiplies by zero"),
     "norm": ("2 3 4 5 7", SEVERAL),
+    "glu": ("all", "the halves are views, which are saved by themselves"),
 }
 
 # What is packed by derivatives, and their order, where the call itself packs the same.
@@ -75,6 +76,7 @@ COMPOSED: dict[str, tuple[str, str]] = {
         "4",
         "PyTorch selects the elements that a single value stands for before it adds them up",
     ),
+    "hardsigmoid": ("all", MORE),
     "group_norm": ("all", SEVERAL),
     "group_norm.half_affine": ("0", SEVERAL),
     "mse_loss.mixed": ("0", "a conversion is a node of its own"),
