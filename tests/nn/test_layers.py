@@ -21,6 +21,10 @@ def r(*sizes: int) -> np.ndarray:
     return rng.standard_normal(sizes)
 
 
+def signs(*sizes: int) -> np.ndarray:
+    return np.asarray(rng.integers(0, 2, sizes) * 2 - 1)
+
+
 ELEMENTWISE = (
     "Identity ReLU ReLU6 GELU SiLU Mish Tanh Sigmoid Softplus LeakyReLU ELU Hardtanh LogSigmoid PReLU Flatten "
     "CELU SELU GLU Hardshrink Hardswish Softshrink Softsign Tanhshrink"
@@ -75,6 +79,25 @@ CASES = [
     LayerCase("Dropout2d", (r(3, 4, 2, 2),), (0.3, True), training=False),
     LayerCase("Dropout", (r(3, 4),), (1.0,)),
     LayerCase("Dropout2d", (r(3, 4, 2, 2),), (0.0,)),
+    *(LayerCase(name, (r(4, 3), signs(4, 3)), (), k) for name in ("HingeEmbeddingLoss", "SoftMarginLoss")
+      for k in ({}, {"reduction": "sum"})),
+    LayerCase("MarginRankingLoss", (r(5), r(5), signs(5)), (0.3,)),
+    LayerCase("CosineEmbeddingLoss", (r(5, 3), r(5, 3), signs(5)), (-0.3,)),
+    LayerCase("CosineEmbeddingLoss", (r(3), r(3), signs()), (), {"reduction": "none"}),
+    *(LayerCase("MultiMarginLoss", (r(4, 3), np.array([0, 2, 1, 1])), (), k, second=False)
+      for k in ({}, {"p": 2, "margin": 0.5}, {"weight": np.array([0.5, 1.0, 2.0])}, {"reduction": "none"})),
+    LayerCase("MultiLabelMarginLoss", (r(2, 4), np.array([[3, 0, -1, 1], [-1, 0, 2, 1]])), second=False),
+    LayerCase("MultiLabelMarginLoss", (r(4), np.array([1, 2, -1, 0])), (), {"reduction": "none"}, second=False),
+    LayerCase("Hardsigmoid", (3 * r(3, 4),), second=False),
+    *(LayerCase("MultiLabelSoftMarginLoss", (r(2, 4), np.array([[1, 0, 1, 1], [0, 0, 0, 1]])), (), k)
+      for k in ({}, {"weight": np.array([0.5, 1.0, 2.0, 1.5])})),
+    *(LayerCase("PoissonNLLLoss", (np.abs(r(6)) + 0.5, np.array([0, 1, 2, 5, 9, 1])), (), k)
+      for k in ({}, {"full": True}, {"log_input": False, "eps": 0.1})),
+    *(LayerCase("GaussianNLLLoss", (r(4, 3), r(4, 3), np.square(r(*s)) + 0.1), (), k)
+      for s in ((4, 3), (4, 1), (4,)) for k in ({}, {"full": True, "eps": 0.5, "reduction": "sum"})),
+    *(LayerCase("TripletMarginLoss", (r(4, 3), r(4, 3), r(4, 3)), (), k)
+      for k in ({}, {"margin": 3.0, "p": 1.0, "swap": True}, {"reduction": "none"})),
+    LayerCase("TripletMarginWithDistanceLoss", (r(4, 3), r(4, 3), r(4, 3)), (), {"swap": True}),
 ]  # fmt: skip
 
 
@@ -222,6 +245,8 @@ ERRORS = [
     (lambda nn: nn.Unflatten(1, "ab"), TypeError, "unflattened_size"),
     (lambda nn: nn.Unflatten(1, (2, 1.5)), TypeError, "unflattened_size"),
     (lambda nn: nn.Embedding(3, 2, padding_idx=3), AssertionError, "[Pp]adding_idx"),
+    (lambda nn: nn.MultiMarginLoss(p=3), ValueError, "only p == 1"),
+    (lambda nn: nn.TripletMarginLoss(margin=0), ValueError, "margin to be greater"),
 ]
 
 

@@ -145,6 +145,8 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
         raise ValueError(
             f"hardtanh(): min_val cannot be greater than max_val, but got {min_val} and {max_val}"
         )
+    if not need_tensor("hardtanh", input).is_floating_point():
+        min_val, max_val = int(min_val), int(max_val)
     return _activation("hardtanh", "hardtanh", input, inplace, min_val, max_val)
 
 
@@ -271,7 +273,9 @@ def threshold(input: Any, threshold: float, value: float, inplace: bool = False)
     need_tensor("threshold", input)
     bound, other = as_float("threshold", "threshold", threshold), as_float("threshold", "value", value)
     if input.dtype is dtypes.bool_:
-        raise NotImplementedError("threshold(): not implemented for 'Bool'; convert the mask to a number first")
+        raise NotImplementedError(
+            "threshold(): not implemented for 'Bool'; convert the mask to a number first"
+        )
     if not input.dtype.is_floating_point:
         return _activation("threshold", "threshold", input, inplace, int(threshold), int(value))
     return _activation("threshold", "threshold", input, inplace, bound, other)
@@ -394,9 +398,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
     return reduce._softmax("softmax", -need_tensor("softmin", input), dim, dtype)
 
 
-def gumbel_softmax(
-    logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
-) -> Any:
+def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
     """Samples of a smooth stand-in for the distribution over classes (Jang et al. 2017, Maddison et al. 2017).
 
     Parameters
