@@ -88,7 +88,6 @@ CASES = [
       for k in ({}, {"p": 2, "margin": 0.5}, {"weight": np.array([0.5, 1.0, 2.0])}, {"reduction": "none"})),
     LayerCase("MultiLabelMarginLoss", (r(2, 4), np.array([[3, 0, -1, 1], [-1, 0, 2, 1]])), second=False),
     LayerCase("MultiLabelMarginLoss", (r(4), np.array([1, 2, -1, 0])), (), {"reduction": "none"}, second=False),
-    LayerCase("Hardsigmoid", (3 * r(3, 4),), second=False),
     *(LayerCase("MultiLabelSoftMarginLoss", (r(2, 4), np.array([[1, 0, 1, 1], [0, 0, 0, 1]])), (), k)
       for k in ({}, {"weight": np.array([0.5, 1.0, 2.0, 1.5])})),
     *(LayerCase("PoissonNLLLoss", (np.abs(r(6)) + 0.5, np.array([0, 1, 2, 5, 9, 1])), (), k)
@@ -98,6 +97,14 @@ CASES = [
     *(LayerCase("TripletMarginLoss", (r(4, 3), r(4, 3), r(4, 3)), (), k)
       for k in ({}, {"margin": 3.0, "p": 1.0, "swap": True}, {"reduction": "none"})),
     LayerCase("TripletMarginWithDistanceLoss", (r(4, 3), r(4, 3), r(4, 3)), (), {"swap": True}),
+    *(LayerCase(f"{kind}Pad{rank}d", (r(2, 3, *(4, 5, 4)[:rank]),), (padding, *value))
+      for kind, value in (("Constant", (0.5,)), ("Zero", ()), ("Replication", ()), ("Circular", ()))
+      for rank in (1, 2, 3) for padding in (2, tuple(range(2 * rank))[:2] * rank)),
+    *(LayerCase(f"ReflectionPad{rank}d", (r(2, 3, *(4, 5, 4)[:rank]),), ((1, 2) * rank,), second=False)
+      for rank in (1, 2, 3)),
+    LayerCase("PixelShuffle", (r(2, 8, 2, 3),), (2,)),
+    LayerCase("PixelUnshuffle", (r(2, 2, 4, 6),), (2,)),
+    LayerCase("ChannelShuffle", (r(2, 6, 4),), (3,)),
 ]  # fmt: skip
 
 
@@ -246,6 +253,9 @@ ERRORS = [
     (lambda nn: nn.Unflatten(1, (2, 1.5)), TypeError, "unflattened_size"),
     (lambda nn: nn.Embedding(3, 2, padding_idx=3), AssertionError, "[Pp]adding_idx"),
     (lambda nn: nn.MultiMarginLoss(p=3), ValueError, "only p == 1"),
+    (lambda nn: nn.PixelShuffle(2)(nn.Parameter(nn.Linear(2, 3).weight)), RuntimeError, "at least 3"),
+    (lambda nn: nn.ChannelShuffle(4)(nn.Conv1d(2, 3, 1).weight), RuntimeError, "groups"),
+    (lambda nn: nn.CircularPad1d(1)(nn.Linear(2, 3).bias), ValueError, "expected 2D or 3D"),
     (lambda nn: nn.TripletMarginLoss(margin=0), ValueError, "margin to be greater"),
 ]
 

@@ -28,7 +28,11 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         "weight",
     ),
     "power": (lambda lib: f(lib).multi_margin_loss(x(lib, 1, 3), lib.tensor([0]), p=3), ValueError, "p == 1"),
-    "labels": (lambda lib: f(lib).multilabel_margin_loss(x(lib, 2, 3), lib.ones(2, 2).long()), RuntimeError, "[Ee]xpected|[Ii]nconsistent"),
+    "labels": (
+        lambda lib: f(lib).multilabel_margin_loss(x(lib, 2, 3), lib.ones(2, 2).long()),
+        RuntimeError,
+        "xpected|nconsist",
+    ),
     "variance": (lambda lib: f(lib).gaussian_nll_loss(x(lib, 2), x(lib, 2), -x(lib, 2)), ValueError, "negative"),
     "variances": (lambda lib: f(lib).gaussian_nll_loss(x(lib, 2), x(lib, 2), x(lib, 3)), ValueError, "incorrect"),
     "margin": (

@@ -20,6 +20,7 @@ import pytest
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 
 FUNCTIONS = """
+channel_shuffle pixel_shuffle pixel_unshuffle
 celu elu glu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish prelu relu relu6 selu silu
 softmin softplus softshrink softsign tanhshrink threshold cosine_embedding_loss gaussian_nll_loss
 hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss

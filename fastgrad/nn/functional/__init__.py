@@ -79,6 +79,12 @@ from fastgrad.nn.functional.pooling import (
     max_pool2d,
     max_pool2d_with_indices,
 )
+from fastgrad.nn.functional.shuffling import (
+    channel_shuffle,
+    native_channel_shuffle,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
 from fastgrad.nn.functional.sparse import embedding, one_hot
 
 __all__ = [
@@ -92,6 +98,7 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "celu",
     "celu_",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv_transpose1d",
@@ -136,11 +143,14 @@ __all__ = [
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
+    "native_channel_shuffle",
     "nll_loss",
     "normalize",
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
     "prelu",
     "relu",

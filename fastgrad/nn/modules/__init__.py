@@ -64,6 +64,23 @@ from fastgrad.nn.modules.margin_loss import (
 )
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.modules.normalization import GroupNorm, LayerNorm, RMSNorm
+from fastgrad.nn.modules.padding import (
+    CircularPad1d,
+    CircularPad2d,
+    CircularPad3d,
+    ConstantPad1d,
+    ConstantPad2d,
+    ConstantPad3d,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReflectionPad3d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    ReplicationPad3d,
+    ZeroPad1d,
+    ZeroPad2d,
+    ZeroPad3d,
+)
 from fastgrad.nn.modules.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -74,6 +91,11 @@ from fastgrad.nn.modules.pooling import (
 )
 from fastgrad.nn.modules.rnn import GRU, LSTM, RNN, RNNBase
 from fastgrad.nn.modules.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
+from fastgrad.nn.modules.shuffling import (
+    ChannelShuffle,
+    PixelShuffle,
+    PixelUnshuffle,
+)
 from fastgrad.nn.modules.sparse import Embedding
 from fastgrad.nn.modules.transformer import TransformerEncoder, TransformerEncoderLayer
 
@@ -95,6 +117,13 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "Bilinear",
+    "ChannelShuffle",
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
     "Conv1d",
     "Conv2d",
     "ConvTranspose1d",
@@ -142,6 +171,8 @@ __all__ = [
     "PairwiseDistance",
     "ParameterDict",
     "ParameterList",
+    "PixelShuffle",
+    "PixelUnshuffle",
     "PoissonNLLLoss",
     "RMSNorm",
     "RNNBase",
@@ -150,6 +181,12 @@ __all__ = [
     "RReLU",
     "ReLU",
     "ReLU6",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
     "Sequential",
     "SiLU",
     "Sigmoid",
@@ -169,4 +206,7 @@ __all__ = [
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
 ]

@@ -7,10 +7,10 @@ from typing import Any
 
 from fastgrad.nn import functional as F
 from fastgrad.nn.modules.distance import PairwiseDistance
-from fastgrad.nn.modules.loss import _Loss, _WeightedLoss
+from fastgrad.nn.modules.loss import ReducedLoss, WeightedLoss
 
 
-class _MarginLoss(_Loss):
+class _MarginLoss(ReducedLoss):
     """A loss with a margin and a reduction."""
 
     def __init__(
@@ -54,14 +54,14 @@ class HingeEmbeddingLoss(_MarginLoss):
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
-class SoftMarginLoss(_Loss):
+class SoftMarginLoss(ReducedLoss):
     """``log(1 + exp(-y x))``. See `fastgrad.nn.functional.soft_margin_loss`."""
 
     def forward(self, input: Any, target: Any) -> Any:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
-class MultiMarginLoss(_WeightedLoss):
+class MultiMarginLoss(WeightedLoss):
     """How far scores of other classes are above that of the target. See `fastgrad.nn.functional.multi_margin_loss`.
 
     Raises
@@ -95,21 +95,21 @@ class MultiMarginLoss(_WeightedLoss):
         )
 
 
-class MultiLabelMarginLoss(_Loss):
+class MultiLabelMarginLoss(ReducedLoss):
     """The same for several targets. See `fastgrad.nn.functional.multilabel_margin_loss`."""
 
     def forward(self, input: Any, target: Any) -> Any:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
-class MultiLabelSoftMarginLoss(_WeightedLoss):
+class MultiLabelSoftMarginLoss(WeightedLoss):
     """Cross entropies of labels. See `fastgrad.nn.functional.multilabel_soft_margin_loss`."""
 
     def forward(self, input: Any, target: Any) -> Any:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
-class PoissonNLLLoss(_Loss):
+class PoissonNLLLoss(ReducedLoss):
     """The likelihood of counts. See `fastgrad.nn.functional.poisson_nll_loss`."""
 
     def __init__(
@@ -137,7 +137,7 @@ class PoissonNLLLoss(_Loss):
         )
 
 
-class GaussianNLLLoss(_Loss):
+class GaussianNLLLoss(ReducedLoss):
     """The likelihood of normally distributed numbers. See `fastgrad.nn.functional.gaussian_nll_loss`."""
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
@@ -155,7 +155,7 @@ def _need_margin(name: str, margin: float) -> float:
     return margin
 
 
-class TripletMarginLoss(_Loss):
+class TripletMarginLoss(ReducedLoss):
     """Distances of what belongs together, and does not. See `fastgrad.nn.functional.triplet_margin_loss`.
 
     Raises
@@ -187,7 +187,7 @@ class TripletMarginLoss(_Loss):
         )  # fmt: skip
 
 
-class TripletMarginWithDistanceLoss(_Loss):
+class TripletMarginWithDistanceLoss(ReducedLoss):
     """`TripletMarginLoss` with a distance of one's own, `PairwiseDistance` if none is given."""
 
     def __init__(
