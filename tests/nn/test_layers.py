@@ -105,6 +105,11 @@ CASES = [
     LayerCase("PixelShuffle", (r(2, 8, 2, 3),), (2,)),
     LayerCase("PixelUnshuffle", (r(2, 2, 4, 6),), (2,)),
     LayerCase("ChannelShuffle", (r(2, 6, 4),), (3,)),
+    LayerCase("Upsample", (r(2, 3, 4),), (), {"scale_factor": 2}),
+    LayerCase("Upsample", (r(2, 3, 4, 5),), (), {"size": (3, 7), "mode": "bicubic", "align_corners": True}),
+    LayerCase("Upsample", (r(1, 2, 2, 3, 4),), (), {"scale_factor": (2, 1.5, 1), "mode": "trilinear"}),
+    LayerCase("UpsamplingNearest2d", (r(2, 3, 4, 5),), (), {"scale_factor": 1.5}),
+    LayerCase("UpsamplingBilinear2d", (r(2, 3, 4, 5),), ((7, 6),)),
 ]  # fmt: skip
 
 

@@ -42,6 +42,12 @@ from fastgrad.nn.functional.attention import scaled_dot_product_attention
 from fastgrad.nn.functional.convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d
 from fastgrad.nn.functional.distance import cosine_similarity, pairwise_distance
 from fastgrad.nn.functional.dropout import dropout, dropout1d, dropout2d
+from fastgrad.nn.functional.interpolation import (
+    interpolate,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
 from fastgrad.nn.functional.linear import bilinear, linear
 from fastgrad.nn.functional.losses import cross_entropy, nll_loss
 from fastgrad.nn.functional.margin_losses import (
@@ -124,6 +130,7 @@ __all__ = [
     "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -177,4 +184,7 @@ __all__ = [
     "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]

@@ -98,6 +98,11 @@ from fastgrad.nn.modules.shuffling import (
 )
 from fastgrad.nn.modules.sparse import Embedding
 from fastgrad.nn.modules.transformer import TransformerEncoder, TransformerEncoderLayer
+from fastgrad.nn.modules.upsampling import (
+    Upsample,
+    UpsamplingBilinear2d,
+    UpsamplingNearest2d,
+)
 
 __all__ = [
     "CELU",
@@ -206,6 +211,9 @@ __all__ = [
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",
+    "Upsample",
+    "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",
