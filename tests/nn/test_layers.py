@@ -110,6 +110,14 @@ CASES = [
     LayerCase("Upsample", (r(1, 2, 2, 3, 4),), (), {"scale_factor": (2, 1.5, 1), "mode": "trilinear"}),
     LayerCase("UpsamplingNearest2d", (r(2, 3, 4, 5),), (), {"scale_factor": 1.5}),
     LayerCase("UpsamplingBilinear2d", (r(2, 3, 4, 5),), ((7, 6),)),
+    *(LayerCase("BatchNorm3d", (r(2, 3, 2, 3, 2),), (3,), {}, training) for training in (True, False)),
+    *(LayerCase(f"InstanceNorm{rank}d", (r(*batch, 3, *(4, 2, 3)[:rank]),), (3,), k, training, calls=2)
+      for rank in (1, 2, 3) for batch in ((2,), ()) for training in (True, False)
+      for k in ({}, {"affine": True, "eps": 0.1}, {"affine": True, "track_running_stats": True, "momentum": 0.3})),
+    *(LayerCase("LocalResponseNorm", (r(2, 5, *rest),), (size,), k) for size in (2, 3) for rest in ((4,), (3, 2))
+      for k in ({}, {"alpha": 0.5, "beta": 0.5, "k": 2.0})),
+    *(LayerCase(name, (r(2, 3, 2, 2, 2),), (p,), training=p != 0.5) for p in (0.0, 0.5, 1.0)
+      for name in ("Dropout3d", "AlphaDropout", "FeatureAlphaDropout")),
 ]  # fmt: skip
 
 
@@ -261,6 +269,8 @@ ERRORS = [
     (lambda nn: nn.PixelShuffle(2)(nn.Parameter(nn.Linear(2, 3).weight)), RuntimeError, "at least 3"),
     (lambda nn: nn.ChannelShuffle(4)(nn.Conv1d(2, 3, 1).weight), RuntimeError, "groups"),
     (lambda nn: nn.CircularPad1d(1)(nn.Linear(2, 3).bias), ValueError, "expected 2D or 3D"),
+    (lambda nn: nn.InstanceNorm1d(3)(nn.Linear(2, 3).bias), ValueError, "expected 2D or 3D input"),
+    (lambda nn: nn.LocalResponseNorm(2)(nn.Linear(2, 3).weight), ValueError, "3D or higher"),
     (lambda nn: nn.TripletMarginLoss(margin=0), ValueError, "margin to be greater"),
 ]
 

@@ -20,6 +20,7 @@ import pytest
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 
 FUNCTIONS = """
+instance_norm local_response_norm
 interpolate upsample_bilinear upsample_nearest
 channel_shuffle pixel_shuffle pixel_unshuffle
 celu elu glu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish prelu relu relu6 selu silu

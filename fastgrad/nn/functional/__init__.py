@@ -41,7 +41,18 @@ from fastgrad.nn.functional.activations import (
 from fastgrad.nn.functional.attention import scaled_dot_product_attention
 from fastgrad.nn.functional.convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d
 from fastgrad.nn.functional.distance import cosine_similarity, pairwise_distance
-from fastgrad.nn.functional.dropout import dropout, dropout1d, dropout2d
+from fastgrad.nn.functional.dropout import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+)
+from fastgrad.nn.functional.instances import (
+    instance_norm,
+    local_response_norm,
+)
 from fastgrad.nn.functional.interpolation import (
     interpolate,
     upsample,
@@ -96,6 +107,7 @@ from fastgrad.nn.functional.sparse import embedding, one_hot
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
+    "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
     "batch_norm",
@@ -115,9 +127,11 @@ __all__ = [
     "dropout",
     "dropout1d",
     "dropout2d",
+    "dropout3d",
     "elu",
     "elu_",
     "embedding",
+    "feature_alpha_dropout",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -130,6 +144,7 @@ __all__ = [
     "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
+    "instance_norm",
     "interpolate",
     "kl_div",
     "l1_loss",
@@ -137,6 +152,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
     "margin_ranking_loss",

@@ -218,7 +218,7 @@ def _neighbours(
     old: int, new: int, scale: float | None, corners: bool, cubic: bool, wide: bool
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """The neighbours of each place, with their weights: two of them, or four."""
-    kind = np.float64 if wide else np.float32
+    kind: Any = np.float64 if wide else np.float32
     step, at = _step(old, new, scale, corners, kind), np.arange(new, dtype=kind)
     where: Any = at * step if corners else (at + kind(0.5)) * step - kind(0.5)
     if not cubic:
@@ -259,7 +259,7 @@ def _antialiased(
     old: int, new: int, scale: float | None, corners: bool, cubic: bool, wide: bool
 ) -> np.ndarray:
     """The matrix of a filter that is as wide as an element of the result."""
-    kind = np.float64 if wide else np.float32
+    kind: Any = np.float64 if wide else np.float32
     step = _step(old, new, scale, corners, kind)
     reach = kind(2 if cubic else 1)
     support = reach * step if step >= 1 else reach

@@ -31,12 +31,29 @@ from fastgrad.nn.modules.activation import (
     Threshold,
 )
 from fastgrad.nn.modules.attention import MultiheadAttention
-from fastgrad.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d
+from fastgrad.nn.modules.batchnorm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+)
 from fastgrad.nn.modules.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from fastgrad.nn.modules.conv import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
 from fastgrad.nn.modules.distance import CosineSimilarity, PairwiseDistance
-from fastgrad.nn.modules.dropout import Dropout, Dropout1d, Dropout2d
+from fastgrad.nn.modules.dropout import (
+    AlphaDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
+)
 from fastgrad.nn.modules.flatten import Flatten, Unflatten
+from fastgrad.nn.modules.instances import (
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LocalResponseNorm,
+)
 from fastgrad.nn.modules.linear import Bilinear, Identity, Linear
 from fastgrad.nn.modules.loss import (
     BCELoss,
@@ -115,12 +132,14 @@ __all__ = [
     "SELU",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
+    "AlphaDropout",
     "AvgPool1d",
     "AvgPool2d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
+    "BatchNorm3d",
     "Bilinear",
     "ChannelShuffle",
     "CircularPad1d",
@@ -139,7 +158,9 @@ __all__ = [
     "Dropout",
     "Dropout1d",
     "Dropout2d",
+    "Dropout3d",
     "Embedding",
+    "FeatureAlphaDropout",
     "Flatten",
     "GRUCell",
     "GaussianNLLLoss",
@@ -151,12 +172,16 @@ __all__ = [
     "HingeEmbeddingLoss",
     "HuberLoss",
     "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
     "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
+    "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
