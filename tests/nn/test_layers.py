@@ -118,6 +118,26 @@ CASES = [
       for k in ({}, {"alpha": 0.5, "beta": 0.5, "k": 2.0})),
     *(LayerCase(name, (r(2, 3, 2, 2, 2),), (p,), training=p != 0.5) for p in (0.0, 0.5, 1.0)
       for name in ("Dropout3d", "AlphaDropout", "FeatureAlphaDropout")),
+    LayerCase("Unfold", (r(2, 3, 5, 6),), ((2, 3),), {"dilation": (2, 1), "padding": 1, "stride": (1, 2)}),
+    LayerCase("Unfold", (r(3, 5, 6),), (2,)),
+    LayerCase("Fold", (r(2, 12, 12),), ((4, 5), 2)),
+    LayerCase("Fold", (r(2, 12, 9),), ((4, 5), (2, 3)), {"padding": (1, 0), "stride": (2, 1), "dilation": (1, 1)}),
+    LayerCase("Fold", (r(12, 12),), ((4, 5), 2)),
+    *(LayerCase(name, (r(*batch, 2, 5, 6, 4),), args, k) for batch in ((2,), ())
+      for name, args, k in (
+          ("MaxPool3d", (2,), {}), ("MaxPool3d", ((2, 3, 2), 2, 1), {"ceil_mode": True, "dilation": (1, 1, 2)}),
+          ("AvgPool3d", (2,), {}), ("AvgPool3d", ((2, 3, 2), 2, 1), {"ceil_mode": True, "count_include_pad": False}),
+          ("AvgPool3d", (3, 2, 1), {"ceil_mode": True}), ("AvgPool3d", (2,), {"divisor_override": 3}),
+          ("AdaptiveAvgPool3d", ((2, None, 3),), {}), ("AdaptiveAvgPool3d", (2,), {}))),
+    LayerCase("AdaptiveMaxPool1d", (r(2, 3, 7),), (3,), second=False),
+    LayerCase("AdaptiveMaxPool2d", (r(2, 3, 7, 6),), ((3, None),), second=False),
+    LayerCase("AdaptiveMaxPool2d", (r(3, 6, 6),), (3,), second=False),
+    LayerCase("AdaptiveMaxPool3d", (r(1, 2, 3, 4, 5),), ((2, 4, 3),), second=False),
+    *(LayerCase(f"LPPool{rank}d", (np.abs(r(2, 3, *(5, 6, 4)[:rank])) + 0.1,), (p, 2), k)
+      for rank in (1, 2, 3) for p, k in ((2, {}), (3.0, {"stride": 1}), (float("inf"), {}))),
+    LayerCase("MaxUnpool1d", (r(1, 2, 3), np.array([[[0, 2, 5], [1, 3, 4]]])), (2,)),
+    LayerCase("MaxUnpool2d", (r(1, 1, 2, 2), np.array([[[[0, 3], [9, 14]]]])), (2,)),
+    LayerCase("MaxUnpool3d", (r(1, 1, 1, 2, 2), np.array([[[[[0, 3], [9, 14]]]]])), (2,)),
 ]  # fmt: skip
 
 
