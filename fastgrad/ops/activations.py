@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
 from fastgrad.native.contracts.ops import (
     GRADIENT_LAST,
     NOT_DIFFERENTIABLE,
@@ -20,6 +20,7 @@ SQRT_HALF = 0.7071067811865476
 INVERSE_SQRT_2PI = 0.3989422804014327
 SQRT_2_OVER_PI = 0.7978845608028654
 CUBIC = 0.044715  # of the approximation of gelu by tanh
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
 @elementwise("gelu", rule=PROMOTE_FLOAT)
@@ -209,3 +210,125 @@ def hardtanh_backward(g, x, low, high):
 
 
 flat(hardtanh_backward, "x")
+
+
+# --- from pieces of lines ---------------------------------------------------------------------------------------
+
+
+@elementwise("hardsigmoid", rule=PROMOTE_FLOAT)
+def hardsigmoid(x):
+    return m.minimum(m.maximum(x + c(3), c(0)), c(6)) / c(6)
+
+
+@hardsigmoid.elementwise_vjp("x", node="HardsigmoidBackwardBackward0", flags=GRADIENT_LAST)
+def hardsigmoid_backward(g, x):
+    return m.where((x > c(-3)) & (x < c(3)), g / c(6), c(0))
+
+
+flat(hardsigmoid_backward, "x")
+
+
+@elementwise("hardswish", rule=PROMOTE_FLOAT)
+def hardswish(x):
+    return x * m.minimum(m.maximum(x + c(3), c(0)), c(6)) / c(6)
+
+
+@hardswish.elementwise_vjp("x", node="HardswishBackwardBackward0")
+def hardswish_backward(g, x):
+    return m.where(x <= c(-3), c(0), m.where(x < c(3), g * (x / c(3) + c(0.5)), g))
+
+
+@hardswish_backward.elementwise_vjp("x")
+def _(g, v, x):
+    return m.where((x > c(-3)) & (x < c(3)), g * v / c(3), c(0))
+
+
+@elementwise("hardshrink", rule=PROMOTE_FLOAT, edges=1)
+def hardshrink(x, lambd):
+    return m.where((x >= -lambd) & (x <= lambd), c(0), x)
+
+
+@hardshrink.elementwise_vjp("x", node="HardshrinkBackwardBackward0", flags=GRADIENT_LAST)
+def hardshrink_backward(g, x, lambd):
+    return m.where((x >= -lambd) & (x <= lambd), c(0), g)
+
+
+flat(hardshrink_backward, "x")
+
+
+@elementwise("softshrink", rule=PROMOTE_FLOAT, edges=1)
+def softshrink(x, lambd):
+    return m.where(x > lambd, x - lambd, m.where(x < -lambd, x + lambd, x * c(0)))
+
+
+@softshrink.elementwise_vjp("x", node="SoftshrinkBackwardBackward0", flags=GRADIENT_LAST)
+def softshrink_backward(g, x, lambd):
+    return m.where((x >= -lambd) & (x <= lambd), c(0), g)
+
+
+flat(softshrink_backward, "x")
+
+
+@elementwise("threshold", dtypes=NUMBERS, edges=1)
+def threshold(x, bound, value):
+    return m.where(x <= bound, value, x)
+
+
+@threshold.elementwise_vjp("x", node="ThresholdBackwardBackward0", flags=GRADIENT_LAST)
+def threshold_above_backward(g, x, bound):
+    return m.where(x <= bound, c(0), g)
+
+
+flat(threshold_above_backward, "x")
+
+
+# --- exponentials below zero ------------------------------------------------------------------------------------
+
+
+@elementwise("celu", rule=PROMOTE_FLOAT, edges=1)
+def celu(x, alpha):
+    return m.where(x > c(0), x, alpha * m.expm1(x / alpha))
+
+
+@celu.elementwise_vjp("x", node="EluBackwardBackward0")
+def celu_backward(g, x, alpha):
+    return m.where(x <= c(0), g * m.exp(x / alpha), g)
+
+
+@celu_backward.elementwise_vjp("x")
+def _(g, v, x, alpha):
+    return m.where(x <= c(0), g * v * m.exp(x / alpha) / alpha, c(0))
+
+
+@elementwise("selu", rule=PROMOTE_FLOAT, node="EluBackward0")
+def selu(x):
+    return m.where(x > c(0), x * c(SELU_SCALE), m.expm1(x) * c(SELU_SCALE * SELU_ALPHA))
+
+
+@selu.elementwise_vjp("x", node="EluBackwardBackward0")
+def selu_backward(g, x):
+    return m.where(x <= c(0), g * c(SELU_SCALE * SELU_ALPHA) * m.exp(x), g * c(SELU_SCALE))
+
+
+@selu_backward.elementwise_vjp("x")
+def _(g, v, x):
+    return m.where(x <= c(0), g * v * c(SELU_SCALE * SELU_ALPHA) * m.exp(x), c(0))
+
+
+# --- gates ------------------------------------------------------------------------------------------------------
+
+
+@elementwise("glu", rule=PROMOTE_FLOAT)
+def glu(a, b):
+    return a * m.sigmoid(b)
+
+
+@glu.elementwise_vjp("a")
+def _(g, b):
+    return g * m.sigmoid(b)
+
+
+@glu.elementwise_vjp("b")
+def _(g, a, b):
+    s = m.sigmoid(b)
+    return (c(1) - s) * s * g * a

@@ -19,6 +19,7 @@ class LayerCase:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     training: bool = True
     calls: int = 1
+    second: bool = True  # whether PyTorch has second derivatives of it
 
     def __str__(self) -> str:
         options = [str(a) for a in self.args] + [
@@ -76,7 +77,7 @@ def results(lib: Any, case: LayerCase, state: Mapping[str, np.ndarray]) -> dict[
         found["first"] = [as_array(g) for g in first]
         squares = [(g * g).sum() for g in first if g is not None and g.requires_grad]
         found["second"] = [None] * len(leaves)
-        if squares:
+        if squares and case.second:
             total = squares[0]
             for s in squares[1:]:
                 total = total + s

@@ -92,3 +92,30 @@ def test_ranks(lib):
         lib.nn.functional.dropout1d(lib.ones(4))
     with pytest.warns(UserWarning, match="3D input"):
         lib.nn.functional.dropout2d(lib.ones(2, 3, 4))
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_alpha_dropout_keeps_mean_and_variance(lib, inplace: bool):
+    lib.manual_seed(0)
+    x = lib.randn(100000, dtype=lib.float64).requires_grad_()
+    y = lib.nn.functional.alpha_dropout(x * 1, 0.3, training=True, inplace=inplace)
+    assert abs(float(y.detach().mean())) < 0.02
+    assert abs(float(y.detach().std()) - 1) < 0.02
+    y.sum().backward()
+    assert abs(float((x.grad == 0).double().mean()) - 0.3) < 0.01
+
+
+def test_channels_drop_as_a_whole(lib):
+    lib.manual_seed(0)
+    F = lib.nn.functional  # noqa: N806
+    x = lib.ones(50, 4, 2, 3, 2)
+    for y in (
+        F.dropout3d(x, 0.5),
+        F.dropout3d(x[0], 0.5).unsqueeze(0),
+        F.feature_alpha_dropout(x, 0.5, training=True),
+    ):
+        flat = y.reshape(y.shape[0] * 4, -1)
+        assert lib.equal(flat, flat[:, :1].expand(flat.shape))
+    assert len(set(F.dropout3d(x, 0.5)[:, :, 0, 0, 0].reshape(-1).tolist())) == 2
+    with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+        F.feature_alpha_dropout(lib.ones(3), 0.5, training=True)

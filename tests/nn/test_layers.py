@@ -21,8 +21,13 @@ def r(*sizes: int) -> np.ndarray:
     return rng.standard_normal(sizes)
 
 
+def signs(*sizes: int) -> np.ndarray:
+    return np.asarray(rng.integers(0, 2, sizes) * 2 - 1)
+
+
 ELEMENTWISE = (
-    "Identity ReLU ReLU6 GELU SiLU Mish Tanh Sigmoid Softplus LeakyReLU ELU Hardtanh LogSigmoid PReLU Flatten"
+    "Identity ReLU ReLU6 GELU SiLU Mish Tanh Sigmoid Softplus LeakyReLU ELU Hardtanh LogSigmoid PReLU Flatten "
+    "CELU SELU GLU Hardshrink Hardswish Softshrink Softsign Tanhshrink"
 )
 CASES = [
     *(LayerCase("Linear", (r(*s),), (3, 5), {"bias": b}) for b in (True, False)
@@ -40,6 +45,16 @@ CASES = [
     LayerCase("ELU", (r(3, 4),), (0.2,)),
     LayerCase("Hardtanh", (r(3, 4),), (-0.5, 0.7)),
     LayerCase("PReLU", (r(2, 3, 4),), (3, 0.1)),
+    LayerCase("CELU", (r(3, 4),), (0.5,)),
+    LayerCase("GLU", (r(2, 6, 3),), (1,)),
+    LayerCase("Hardshrink", (r(3, 4),), (0.2,)),
+    LayerCase("Softshrink", (r(3, 4),), (0.2,)),
+    LayerCase("Threshold", (r(3, 4),), (0.1, 2.0)),
+    LayerCase("RReLU", (r(3, 4),), (0.1, 0.4), training=False),
+    LayerCase("RReLU", (r(3, 4),), (0.25, 0.25)),
+    LayerCase("Softmin", (r(3, 4),), (1,)),
+    LayerCase("Softmax2d", (r(2, 3, 2, 2),)),
+    LayerCase("Softmax2d", (r(3, 2, 2),)),
     LayerCase("Softmax", (r(3, 4),), (1,)),
     LayerCase("LogSoftmax", (r(3, 4),), (-1,)),
     *(LayerCase("LayerNorm", (r(5, 3, 4),), (shape,), k) for shape in (4, (3, 4))
@@ -64,6 +79,65 @@ CASES = [
     LayerCase("Dropout2d", (r(3, 4, 2, 2),), (0.3, True), training=False),
     LayerCase("Dropout", (r(3, 4),), (1.0,)),
     LayerCase("Dropout2d", (r(3, 4, 2, 2),), (0.0,)),
+    *(LayerCase(name, (r(4, 3), signs(4, 3)), (), k) for name in ("HingeEmbeddingLoss", "SoftMarginLoss")
+      for k in ({}, {"reduction": "sum"})),
+    LayerCase("MarginRankingLoss", (r(5), r(5), signs(5)), (0.3,)),
+    LayerCase("CosineEmbeddingLoss", (r(5, 3), r(5, 3), signs(5)), (-0.3,)),
+    LayerCase("CosineEmbeddingLoss", (r(3), r(3), signs()), (), {"reduction": "none"}),
+    *(LayerCase("MultiMarginLoss", (r(4, 3), np.array([0, 2, 1, 1])), (), k, second=False)
+      for k in ({}, {"p": 2, "margin": 0.5}, {"weight": np.array([0.5, 1.0, 2.0])}, {"reduction": "none"})),
+    LayerCase("MultiLabelMarginLoss", (r(2, 4), np.array([[3, 0, -1, 1], [-1, 0, 2, 1]])), second=False),
+    LayerCase("MultiLabelMarginLoss", (r(4), np.array([1, 2, -1, 0])), (), {"reduction": "none"}, second=False),
+    *(LayerCase("MultiLabelSoftMarginLoss", (r(2, 4), np.array([[1, 0, 1, 1], [0, 0, 0, 1]])), (), k)
+      for k in ({}, {"weight": np.array([0.5, 1.0, 2.0, 1.5])})),
+    *(LayerCase("PoissonNLLLoss", (np.abs(r(6)) + 0.5, np.array([0, 1, 2, 5, 9, 1])), (), k)
+      for k in ({}, {"full": True}, {"log_input": False, "eps": 0.1})),
+    *(LayerCase("GaussianNLLLoss", (r(4, 3), r(4, 3), np.square(r(*s)) + 0.1), (), k)
+      for s in ((4, 3), (4, 1), (4,)) for k in ({}, {"full": True, "eps": 0.5, "reduction": "sum"})),
+    *(LayerCase("TripletMarginLoss", (r(4, 3), r(4, 3), r(4, 3)), (), k)
+      for k in ({}, {"margin": 3.0, "p": 1.0, "swap": True}, {"reduction": "none"})),
+    LayerCase("TripletMarginWithDistanceLoss", (r(4, 3), r(4, 3), r(4, 3)), (), {"swap": True}),
+    *(LayerCase(f"{kind}Pad{rank}d", (r(2, 3, *(4, 5, 4)[:rank]),), (padding, *value))
+      for kind, value in (("Constant", (0.5,)), ("Zero", ()), ("Replication", ()), ("Circular", ()))
+      for rank in (1, 2, 3) for padding in (2, tuple(range(2 * rank))[:2] * rank)),
+    *(LayerCase(f"ReflectionPad{rank}d", (r(2, 3, *(4, 5, 4)[:rank]),), ((1, 2) * rank,), second=False)
+      for rank in (1, 2, 3)),
+    LayerCase("PixelShuffle", (r(2, 8, 2, 3),), (2,)),
+    LayerCase("PixelUnshuffle", (r(2, 2, 4, 6),), (2,)),
+    LayerCase("ChannelShuffle", (r(2, 6, 4),), (3,)),
+    LayerCase("Upsample", (r(2, 3, 4),), (), {"scale_factor": 2}),
+    LayerCase("Upsample", (r(2, 3, 4, 5),), (), {"size": (3, 7), "mode": "bicubic", "align_corners": True}),
+    LayerCase("Upsample", (r(1, 2, 2, 3, 4),), (), {"scale_factor": (2, 1.5, 1), "mode": "trilinear"}),
+    LayerCase("UpsamplingNearest2d", (r(2, 3, 4, 5),), (), {"scale_factor": 1.5}),
+    LayerCase("UpsamplingBilinear2d", (r(2, 3, 4, 5),), ((7, 6),)),
+    *(LayerCase("BatchNorm3d", (r(2, 3, 2, 3, 2),), (3,), {}, training) for training in (True, False)),
+    *(LayerCase(f"InstanceNorm{rank}d", (r(*batch, 3, *(4, 2, 3)[:rank]),), (3,), k, training, calls=2)
+      for rank in (1, 2, 3) for batch in ((2,), ()) for training in (True, False)
+      for k in ({}, {"affine": True, "eps": 0.1}, {"affine": True, "track_running_stats": True, "momentum": 0.3})),
+    *(LayerCase("LocalResponseNorm", (r(2, 5, *rest),), (size,), k) for size in (2, 3) for rest in ((4,), (3, 2))
+      for k in ({}, {"alpha": 0.5, "beta": 0.5, "k": 2.0})),
+    *(LayerCase(name, (r(2, 3, 2, 2, 2),), (p,), training=p != 0.5) for p in (0.0, 0.5, 1.0)
+      for name in ("Dropout3d", "AlphaDropout", "FeatureAlphaDropout")),
+    LayerCase("Unfold", (r(2, 3, 5, 6),), ((2, 3),), {"dilation": (2, 1), "padding": 1, "stride": (1, 2)}),
+    LayerCase("Unfold", (r(3, 5, 6),), (2,)),
+    LayerCase("Fold", (r(2, 12, 12),), ((4, 5), 2)),
+    LayerCase("Fold", (r(2, 12, 9),), ((4, 5), (2, 3)), {"padding": (1, 0), "stride": (2, 1), "dilation": (1, 1)}),
+    LayerCase("Fold", (r(12, 12),), ((4, 5), 2)),
+    *(LayerCase(name, (r(*batch, 2, 5, 6, 4),), args, k) for batch in ((2,), ())
+      for name, args, k in (
+          ("MaxPool3d", (2,), {}), ("MaxPool3d", ((2, 3, 2), 2, 1), {"ceil_mode": True, "dilation": (1, 1, 2)}),
+          ("AvgPool3d", (2,), {}), ("AvgPool3d", ((2, 3, 2), 2, 1), {"ceil_mode": True, "count_include_pad": False}),
+          ("AvgPool3d", (3, 2, 1), {"ceil_mode": True}), ("AvgPool3d", (2,), {"divisor_override": 3}),
+          ("AdaptiveAvgPool3d", ((2, None, 3),), {}), ("AdaptiveAvgPool3d", (2,), {}))),
+    LayerCase("AdaptiveMaxPool1d", (r(2, 3, 7),), (3,), second=False),
+    LayerCase("AdaptiveMaxPool2d", (r(2, 3, 7, 6),), ((3, None),), second=False),
+    LayerCase("AdaptiveMaxPool2d", (r(3, 6, 6),), (3,), second=False),
+    LayerCase("AdaptiveMaxPool3d", (r(1, 2, 3, 4, 5),), ((2, 4, 3),), second=False),
+    *(LayerCase(f"LPPool{rank}d", (np.abs(r(2, 3, *(5, 6, 4)[:rank])) + 0.1,), (p, 2), k)
+      for rank in (1, 2, 3) for p, k in ((2, {}), (3.0, {"stride": 1}), (float("inf"), {}))),
+    LayerCase("MaxUnpool1d", (r(1, 2, 3), np.array([[[0, 2, 5], [1, 3, 4]]])), (2,)),
+    LayerCase("MaxUnpool2d", (r(1, 1, 2, 2), np.array([[[[0, 3], [9, 14]]]])), (2,)),
+    LayerCase("MaxUnpool3d", (r(1, 1, 1, 2, 2), np.array([[[[[0, 3], [9, 14]]]]])), (2,)),
 ]  # fmt: skip
 
 
@@ -82,14 +156,17 @@ def test_layer(torch, case: LayerCase):
     assert_alike(results(fg, case, state), results(torch, case, state))
 
 
-@pytest.mark.parametrize("name", ["ReLU", "ReLU6", "SiLU", "Mish", "LeakyReLU", "ELU", "Hardtanh"])
+SHOWN = ["ReLU", "ReLU6", "SiLU", "Mish", "LeakyReLU", "ELU", "Hardtanh", "CELU", "SELU"]
+
+
+@pytest.mark.parametrize("name", [*SHOWN, "Hardsigmoid", "Hardswish"])
 def test_activation_in_place(lib, name: str):
     x = lib.tensor(r(3, 4), requires_grad=True)
     plain, y = getattr(lib.nn, name)()(x), x * 1
     out = getattr(lib.nn, name)(inplace=True)(y)
     assert out is y
     assert lib.equal(out, plain)
-    assert "inplace=True" in repr(getattr(lib.nn, name)(inplace=True))
+    assert ("inplace=True" in repr(getattr(lib.nn, name)(inplace=True))) is (name in SHOWN)
     ours, wanted = (lib.autograd.grad(t.sum(), x)[0] for t in (out, plain))
     assert lib.allclose(ours, wanted, rtol=1e-12)
 
@@ -208,6 +285,13 @@ ERRORS = [
     (lambda nn: nn.Unflatten(1, "ab"), TypeError, "unflattened_size"),
     (lambda nn: nn.Unflatten(1, (2, 1.5)), TypeError, "unflattened_size"),
     (lambda nn: nn.Embedding(3, 2, padding_idx=3), AssertionError, "[Pp]adding_idx"),
+    (lambda nn: nn.MultiMarginLoss(p=3), ValueError, "only p == 1"),
+    (lambda nn: nn.PixelShuffle(2)(nn.Parameter(nn.Linear(2, 3).weight)), RuntimeError, "at least 3"),
+    (lambda nn: nn.ChannelShuffle(4)(nn.Conv1d(2, 3, 1).weight), RuntimeError, "groups"),
+    (lambda nn: nn.CircularPad1d(1)(nn.Linear(2, 3).bias), ValueError, "expected 2D or 3D"),
+    (lambda nn: nn.InstanceNorm1d(3)(nn.Linear(2, 3).bias), ValueError, "expected 2D or 3D input"),
+    (lambda nn: nn.LocalResponseNorm(2)(nn.Linear(2, 3).weight), ValueError, "3D or higher"),
+    (lambda nn: nn.TripletMarginLoss(margin=0), ValueError, "margin to be greater"),
 ]
 
 

@@ -149,6 +149,16 @@ def prelu(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.where(x > 0, x, weight.reshape(sizes) * x)
 
 
+def piece(points: list[float], slopes: list[float]) -> GradPoint:
+    """Gradients of a function of one number where pieces meet."""
+    return GradPoint((f64(points),), (f64(slopes),))
+
+
+def gated(x: np.ndarray, dim: int = -1) -> np.ndarray:
+    a, b = np.split(x.astype(np.float64), 2, axis=dim)
+    return np.asarray(a * sigmoid(b)).astype(x.dtype)
+
+
 ACTIVATIONS = [
     # PyTorch's vector loop gives NaN at infinity, and fewer digits where 1 + erf cancels; on some processors it gives 0
     # for -0.
@@ -199,6 +209,95 @@ ACTIVATIONS = [
                 (ones(2),),
                 ("min_val", "max_val"),
             )
+        ],
+    ),
+    activation(
+        "hardsigmoid",
+        lambda x: np.clip(x + 3, 0, 6) / 6,
+        grad_points=[piece([-3, 0, 3], [0, 1 / 6, 0])],
+        torch_lacks=("gradients",),  # it multiplies by a sixth that is rounded to float32
+    ),
+    activation(
+        "hardswish", lambda x: x * np.clip(x + 3, 0, 6) / 6, grad_points=[piece([-3, 0, 3], [0, 0.5, 1])]
+    ),
+    activation(
+        "hardshrink",
+        lambda x, lambd=0.5: np.where(np.abs(x) <= lambd, 0, x),
+        ({}, {"lambd": 1.0}, {"lambd": -1.0}),
+        special_grads=False,  # PyTorch's own at NaN depends on the place of the element
+        grad_points=[piece([-0.5, 0, 0.5, 1], [0, 0, 0, 1])],
+    ),
+    activation(
+        "softshrink",
+        lambda x, lambd=0.5: np.sign(x) * np.maximum(np.abs(x) - lambd, 0),
+        ({}, {"lambd": 1.0}),
+        special_grads=False,  # PyTorch's own at NaN depends on the place of the element
+        zero_signs=False,
+        grad_points=[piece([-0.5, 0, 0.5, 1], [0, 0, 0, 1])],
+        errors=[
+            ErrorCase(
+                "lambda",
+                RuntimeError,
+                lambda lib, x: lib.nn.functional.softshrink(x, -1.0),
+                (ones(2),),
+                ("lambda",),
+            )
+        ],
+    ),
+    OpCase(
+        "threshold",
+        functional("threshold"),
+        lambda rng, d: [
+            Sample((normal(rng, s, d), *numbers))
+            for s in ((), (5,), (2, 3))
+            for numbers in ((0.25, 2.5), (1, 3))
+        ],
+        lambda x, bound, value: np.where(x <= x.dtype.type(bound), x.dtype.type(value), x),
+        NUMBERS,
+        differentiable=True,
+        special=lambda d: [Sample((special_values(d), 0.5, 2.0))],
+        empty=lambda d: [Sample((np.zeros((0, 3), d), 0.5, 2.0))],
+        grad_points=[GradPoint((f64([-1, 0.5, 2]), 0.5, 4.0), (f64([0, 0, 1]),))],
+        errors=[
+            ErrorCase(
+                "bool", NotImplementedError, functional("threshold"), (ones(2, dtype="bool"), 1, 2), ("Bool",)
+            )
+        ],
+    ),
+    activation(
+        "celu",
+        lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x / alpha)),
+        ({}, {"alpha": 0.5}),  # a power of two: PyTorch rounds 1 / alpha to float32
+        special_grads=False,  # PyTorch's own at NaN depends on the processor
+        grad_points=[piece([0, 2], [1, 1])],
+        errors=[
+            ErrorCase(
+                "alpha", RuntimeError, lambda lib, x: lib.nn.functional.celu(x, 0.0), (ones(2),), ("alpha",)
+            )
+        ],
+    ),
+    activation(
+        "selu",
+        lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x)),
+        special_grads=False,  # PyTorch's own at NaN depends on the processor
+        grad_points=[piece([2], [1.0507009873554805])],
+    ),
+    OpCase(
+        "glu",
+        functional("glu"),
+        lambda rng, d: [
+            Sample((normal(rng, shape, d),), kwargs)
+            for shape, kwargs in (((4,), {}), ((2, 6), {}), ((4, 3), {"dim": 0}), ((2, 4, 3), {"dim": -2}))
+        ],
+        quiet(gated),
+        differentiable=True,
+        special=lambda d: [Sample((np.stack([special_values(d)] * 2),), {"dim": 0})],
+        empty=lambda d: [Sample((np.zeros((0, 4), d),)), Sample((np.zeros((4, 0), d),))],
+        tolerances={"float32": (5e-6, 1e-6), "float64": (1e-12, 1e-13)},
+        errors=[
+            ErrorCase("odd", RuntimeError, functional("glu"), (ones(3),), ("even", number(3))),
+            ErrorCase("scalar", RuntimeError, functional("glu"), (ones(),), ("scalars",)),
+            ErrorCase("dim", IndexError, functional("glu"), (ones(2), 3), (number(3),)),
         ],
     ),
     OpCase(

@@ -84,6 +84,7 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "einsum": ("0 1", VIEWS),
     "einsum.sublists": ("0 1", VIEWS),
     "matrix_power": ("3", VIEWS),
+    "glu": ("all", "the halves are views, which are saved by themselves"),
 }
 
 # What is packed by derivatives, and their order, where the call itself packs the same.
@@ -107,6 +108,7 @@ COMPOSED: dict[str, tuple[str, str]] = {
         "4",
         "PyTorch selects the elements that a single value stands for before it adds them up",
     ),
+    "hardsigmoid": ("all", MORE),
     "group_norm": ("all", SEVERAL),
     "group_norm.half_affine": ("0", SEVERAL),
     "atan2": ("all", MASKED),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
 from fastgrad.functions.arguments import as_flag, as_float, need_tensor
 from fastgrad.functions.creation import ones
 from fastgrad.functions.plans import planned
+from fastgrad.functions.public import public
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
@@ -17,6 +19,7 @@ from fastgrad.ops.call import apply, float_bits
 _DROPOUT = BY_NAME["dropout"].id
 _NUMEL = TENSOR.fields["numel"][0]
 _field = rt.field
+_SATURATION = -1.7580993408473766  # what `selu` tends to
 _ALL = 1 << 32  # probabilities are counted in units of one over this
 
 
@@ -129,3 +132,75 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
             stacklevel=2,
         )
     return _channels(input, p, training, inplace, 2)
+
+
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """`dropout` of whole channels of an input of shape (N, C, D, H, W) or (C, D, H, W); see `dropout1d`."""
+    p = _probability("dropout3d", p)
+    rank = need_tensor("dropout3d", input).ndim
+    if rank not in (4, 5):
+        warnings.warn(
+            f"dropout3d: Received a {rank}-D input to dropout3d, which is deprecated and will result in an error in a "
+            "future release. To retain the behavior and silence this warning, please use dropout instead. Note that "
+            "dropout3d exists to provide channel-wise dropout on inputs with 3 spatial dimensions, a channel "
+            "dimension, and an optional batch dimension (i.e. 4D or 5D inputs).",
+            stacklevel=2,
+        )
+    return _channels(input, p, training, inplace, 2 if rank == 5 else 1)
+
+
+def _saturated(name: str, input: Any, p: Any, training: bool, inplace: bool, sizes: tuple[int, ...]) -> Any:
+    """Elements set to where `selu` saturates, so scaled and shifted that mean and variance stay."""
+    p = _probability(name, p)
+    if not as_flag(name, "training", training) or p == 0.0 or input.numel() == 0:
+        return input
+    if p == 1.0:
+        return input.mul_(0.0) if inplace else input * 0.0
+    keep = ones(sizes, dtype=input.dtype, device=input.device).bernoulli_(1.0 - p)
+    scale = 1.0 / math.sqrt((_SATURATION * _SATURATION * p + 1.0) * (1.0 - p))
+    shift = (keep - 1.0) * (_SATURATION * scale) + _SATURATION * scale * p
+    keep = keep * scale
+    return input.mul_(keep).add_(shift) if inplace else input * keep + shift
+
+
+@public(method=False)
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """Elements set to the negative limit of `selu` with probability `p`; mean and variance stay.
+
+    Parameters
+    ----------
+    input : Tensor
+    p : float
+    training : bool
+        Otherwise `input` is returned.
+    inplace : bool
+        Change `input` itself.
+
+    Raises
+    ------
+    ValueError
+        If `p` is no probability.
+    """
+    sizes = tuple(need_tensor("alpha_dropout", input).shape)
+    return _saturated("alpha_dropout", input, p, training, inplace, sizes)
+
+
+@public(method=False)
+def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """`alpha_dropout` of whole channels of an input of shape (N, C, ...).
+
+    Raises
+    ------
+    ValueError
+        If `p` is no probability.
+    RuntimeError
+        If there are less than 2 dimensions.
+    """
+    rank = need_tensor("feature_alpha_dropout", input).ndim
+    if rank < 2:
+        raise RuntimeError(
+            "feature_alpha_dropout(): Feature dropout requires at least 2 dimensions in the input, but got "
+            f"{rank}"
+        )
+    sizes = (*input.shape[:2], *[1] * (rank - 2))
+    return _saturated("feature_alpha_dropout", input, p, training, inplace, sizes)

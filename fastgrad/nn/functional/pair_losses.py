@@ -69,7 +69,8 @@ def _loss(name: str, input: Any, target: Any, kind: str, *numbers: float) -> Any
     return invoke(op, (input, target, *numbers), divided)
 
 
-def _reduced(each: Any, kind: str) -> Any:
+def reduced(each: Any, kind: str) -> Any:
+    """The losses of elements, their mean or their sum."""
     return each if kind == "none" else each.mean() if kind == "mean" else each.sum()
 
 
@@ -83,7 +84,7 @@ def _need_weight(name: str, weight: Any, input: Any, position: int) -> Any:
 def _weighted(each: Any, weight: Any, kind: str) -> Any:
     """Losses times weights; the mean is divided by the sum of the weights."""
     each = each * weight
-    return each.sum() / weight.sum() if kind == "mean" else _reduced(each, kind)
+    return each.sum() / weight.sum() if kind == "mean" else reduced(each, kind)
 
 
 @planned
@@ -131,7 +132,7 @@ def l1_loss(
     input, target = same_sizes("l1_loss", input, target)
     each = elementwise.absolute(input - target)
     if _need_weight("l1_loss", weight, input, 6) is None:
-        return _reduced(each, kind)
+        return reduced(each, kind)
     return _weighted(each, weight, kind)
 
 
@@ -159,7 +160,7 @@ def smooth_l1_loss(
         raise RuntimeError(f"smooth_l1_loss(): does not support negative values for beta, but got {beta}")
     if beta == 0:
         input, target = same_sizes("smooth_l1_loss", input, target)
-        return _reduced(elementwise.absolute(input - target), kind)
+        return reduced(elementwise.absolute(input - target), kind)
     return _loss("smooth_l1_loss", input, target, kind, beta)
 
 
@@ -182,7 +183,7 @@ def huber_loss(
         raise RuntimeError(f"huber_loss(): does not support non-positive values for delta, but got {delta}")
     if _need_weight("huber_loss", weight, input, 5) is None:
         return _loss("huber_loss", input, target, kind, delta)
-    return _reduced(_loss("huber_loss", input, target, "none", delta) * weight, kind)
+    return reduced(_loss("huber_loss", input, target, "none", delta) * weight, kind)
 
 
 @planned
@@ -225,7 +226,7 @@ def kl_div(
     if not records(input, target) and input.dtype is target.dtype and input.dtype.is_floating_point:
         out = _loss(name, input, target, kind)
     else:  # the formula on tensors, in steps
-        out = _reduced(BY_NAME[name].kernel.formula(input, target), kind)
+        out = reduced(BY_NAME[name].kernel.formula(input, target), kind)
     return out / input.shape[0] if by_batch and input.ndim else out
 
 
@@ -277,7 +278,7 @@ def binary_cross_entropy(
         probabilities(operand, f"binary_cross_entropy(): all elements of {called} should be between 0 and 1")
     if weight is None:
         return _loss("binary_cross_entropy", input, target, kind)
-    return _reduced(_loss("binary_cross_entropy", input, target, "none") * weight, kind)
+    return reduced(_loss("binary_cross_entropy", input, target, "none") * weight, kind)
 
 
 @planned
@@ -324,4 +325,4 @@ def binary_cross_entropy_with_logits(
         each = _loss(name, input, target, "none")
     else:
         each = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid(input)
-    return _reduced(each if weight is None else each * weight, kind)
+    return reduced(each if weight is None else each * weight, kind)

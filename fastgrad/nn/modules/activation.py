@@ -277,3 +277,188 @@ class LogSoftmax(Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
+
+
+class Hardsigmoid(_MayBeInPlace):
+    """``min(max(x + 3, 0), 6) / 6``. See `ReLU` for the parameter."""
+
+    def forward(self, input: Any) -> Any:
+        return F.hardsigmoid(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class Hardswish(_MayBeInPlace):
+    """``x min(max(x + 3, 0), 6) / 6``. See `ReLU` for the parameter."""
+
+    def forward(self, input: Any) -> Any:
+        return F.hardswish(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class SELU(_MayBeInPlace):
+    """`ELU` with the two numbers that keep mean and variance. See `ReLU` for the parameter."""
+
+    def forward(self, input: Any) -> Any:
+        return F.selu(input, self.inplace)
+
+
+class CELU(Module):
+    """x where it is positive, elsewhere ``alpha (exp(x / alpha) - 1)``.
+
+    Parameters
+    ----------
+    alpha : float
+    inplace : bool
+    """
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def forward(self, input: Any) -> Any:
+        return F.celu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+
+
+class _Shrink(Module):
+    """A layer with one bound.
+
+    Parameters
+    ----------
+    lambd : float
+    """
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+class Hardshrink(_Shrink):
+    """x where its absolute value is above `lambd`, elsewhere zero."""
+
+    def forward(self, input: Any) -> Any:
+        return F.hardshrink(input, self.lambd)
+
+
+class Softshrink(_Shrink):
+    """x moved towards zero by `lambd`, and zero where it is nearer."""
+
+    def forward(self, input: Any) -> Any:
+        return F.softshrink(input, self.lambd)
+
+
+class Softsign(Module):
+    """``x / (1 + |x|)``."""
+
+    def forward(self, input: Any) -> Any:
+        return F.softsign(input)
+
+
+class Tanhshrink(Module):
+    """``x - tanh(x)``."""
+
+    def forward(self, input: Any) -> Any:
+        return F.tanhshrink(input)
+
+
+class Threshold(Module):
+    """x where it is above `threshold`, elsewhere `value`.
+
+    Parameters
+    ----------
+    threshold, value : float
+    inplace : bool
+    """
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__()
+        self.threshold = threshold
+        self.value = value
+        self.inplace = inplace
+
+    def forward(self, input: Any) -> Any:
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"threshold={self.threshold}, value={self.value}" + (", inplace=True" if self.inplace else "")
+
+
+class RReLU(Module):
+    """x where it is positive, elsewhere x times a factor: random in training, otherwise the mean of the bounds.
+
+    Parameters
+    ----------
+    lower, upper : float
+    inplace : bool
+    """
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower = lower
+        self.upper = upper
+        self.inplace = inplace
+
+    def forward(self, input: Any) -> Any:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"lower={self.lower}, upper={self.upper}" + (", inplace=True" if self.inplace else "")
+
+
+class GLU(Module):
+    """The first half of a tensor times the sigmoid of the second one.
+
+    Parameters
+    ----------
+    dim : int
+        The dimension to halve.
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Any) -> Any:
+        return F.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Softmin(Module):
+    """`Softmax` of ``-x`` along a dimension."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Any) -> Any:
+        return F.softmin(input, self.dim, _stacklevel=5)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Softmax2d(Module):
+    """`Softmax` over the channels of images of shape (N, C, H, W) or (C, H, W).
+
+    Raises
+    ------
+    ValueError
+        From a call with another number of dimensions.
+    """
+
+    def forward(self, input: Any) -> Any:
+        if input.dim() not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
+        return F.softmax(input, -3, _stacklevel=5)

@@ -12,8 +12,8 @@ from fastgrad.nn.modules.module import Module
 from fastgrad.nn.modules.normalization import register_affine, reset_affine
 
 
-class _BatchNorm(Module):
-    """Batch normalisation of channels; subclasses say which inputs they take.
+class NormOfChannels(Module):
+    """Normalisation of channels with running statistics; subclasses say how, and which inputs they take.
 
     Parameters
     ----------
@@ -78,6 +78,27 @@ class _BatchNorm(Module):
     def _check_input_dim(self, input: Any) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _check_input_dim")
 
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *lists: Any
+    ) -> None:
+        # States of version 1 do not count batches.
+        version = local_metadata.get("version", None)
+        key = prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            count = self.num_batches_tracked
+            state_dict[key] = tensor(0, dtype=dtypes.int64) if count is None else count
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *lists)
+
+
+class _BatchNorm(NormOfChannels):
+    """Batch normalisation of channels; subclasses say which inputs they take."""
+
     def forward(self, input: Any) -> Any:
         self._check_input_dim(need_tensor("batch_norm", input))
         momentum = 0.0 if self.momentum is None else self.momentum
@@ -97,23 +118,6 @@ class _BatchNorm(Module):
             momentum,
             self.eps,
         )
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
-        )
-
-    def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *lists: Any
-    ) -> None:
-        # States of version 1 do not count batches.
-        version = local_metadata.get("version", None)
-        key = prefix + "num_batches_tracked"
-        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
-            count = self.num_batches_tracked
-            state_dict[key] = tensor(0, dtype=dtypes.int64) if count is None else count
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *lists)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -169,3 +173,17 @@ class BatchNorm2d(_BatchNorm):
     def _check_input_dim(self, input: Any) -> None:
         if input.dim() != 4:
             raise ValueError(f"expected 4D input (got {input.dim()}D input)")
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of inputs of shape (N, C, D, H, W). See `BatchNorm2d` for the parameters.
+
+    Raises
+    ------
+    ValueError
+        In calls, if the input has another number of dimensions.
+    """
+
+    def _check_input_dim(self, input: Any) -> None:
+        if input.dim() != 5:
+            raise ValueError(f"expected 5D input (got {input.dim()}D input)")

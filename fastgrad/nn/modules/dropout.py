@@ -50,3 +50,24 @@ class Dropout2d(_Dropout):
 
     def forward(self, input: Any) -> Any:
         return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(_Dropout):
+    """Dropout of whole channels of inputs of shape (N, C, D, H, W) or (C, D, H, W). See `Dropout`."""
+
+    def forward(self, input: Any) -> Any:
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(_Dropout):
+    """Elements set to the negative limit of `SELU`; mean and variance stay. See `Dropout`."""
+
+    def forward(self, input: Any) -> Any:
+        return F.alpha_dropout(input, self.p, self.training, self.inplace)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """`AlphaDropout` of whole channels of inputs of shape (N, C, ...)."""
+
+    def forward(self, input: Any) -> Any:
+        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)

@@ -9,7 +9,7 @@ from fastgrad.nn.functional.reduction import deprecated_reduction
 from fastgrad.nn.modules.module import Module
 
 
-class _Loss(Module):
+class ReducedLoss(Module):
     """A loss with a reduction."""
 
     def __init__(
@@ -19,7 +19,7 @@ class _Loss(Module):
         self.reduction = deprecated_reduction(reduction, size_average, reduce)
 
 
-class _WeightedLoss(_Loss):
+class WeightedLoss(ReducedLoss):
     """A loss with a buffer of weights."""
 
     def __init__(
@@ -33,7 +33,7 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
 
-class L1Loss(_Loss):
+class L1Loss(ReducedLoss):
     """The absolute difference.
 
     Parameters
@@ -47,14 +47,14 @@ class L1Loss(_Loss):
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
-class MSELoss(_Loss):
+class MSELoss(ReducedLoss):
     """The squared difference. See `L1Loss` for the parameters."""
 
     def forward(self, input: Any, target: Any) -> Any:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(ReducedLoss):
     """The absolute difference, squared near zero. See `L1Loss`, and `fastgrad.nn.functional.smooth_l1_loss`."""
 
     def __init__(
@@ -71,7 +71,7 @@ class SmoothL1Loss(_Loss):
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
-class HuberLoss(_Loss):
+class HuberLoss(ReducedLoss):
     """Half the squared difference, linear beyond `delta`. See `fastgrad.nn.functional.huber_loss`."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
@@ -82,7 +82,7 @@ class HuberLoss(_Loss):
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
-class KLDivLoss(_Loss):
+class KLDivLoss(ReducedLoss):
     """``target (log(target) - input)``. See `fastgrad.nn.functional.kl_div`."""
 
     def __init__(
@@ -99,14 +99,14 @@ class KLDivLoss(_Loss):
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
-class BCELoss(_WeightedLoss):
+class BCELoss(WeightedLoss):
     """The cross entropy of probabilities of two classes. See `fastgrad.nn.functional.binary_cross_entropy`."""
 
     def forward(self, input: Any, target: Any) -> Any:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
-class BCEWithLogitsLoss(_Loss):
+class BCEWithLogitsLoss(ReducedLoss):
     """The cross entropy of logits of two classes.
 
     See `fastgrad.nn.functional.binary_cross_entropy_with_logits`; `weight` and `pos_weight` are buffers.
@@ -130,7 +130,7 @@ class BCEWithLogitsLoss(_Loss):
         )
 
 
-class NLLLoss(_WeightedLoss):
+class NLLLoss(WeightedLoss):
     """The negative log likelihood of log-probabilities of classes. See `fastgrad.nn.functional.nll_loss`."""
 
     def __init__(
@@ -150,7 +150,7 @@ class NLLLoss(_WeightedLoss):
         )
 
 
-class CrossEntropyLoss(_WeightedLoss):
+class CrossEntropyLoss(WeightedLoss):
     """The cross entropy of logits of classes. See `fastgrad.nn.functional.cross_entropy`.
 
     Examples

@@ -10,7 +10,7 @@ from fastgrad.nn.modules.module import Module
 Size = int | tuple[int, ...]
 
 
-class _MaxPoolNd(Module):
+class WindowMaxima(Module):
     """What the layers for maxima have in common."""
 
     def __init__(
@@ -36,7 +36,7 @@ class _MaxPoolNd(Module):
         return self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
 
 
-class MaxPool1d(_MaxPoolNd):
+class MaxPool1d(WindowMaxima):
     """The maximum of each window of a signal; see `nn.functional.max_pool1d` for the settings.
 
     Examples
@@ -50,7 +50,7 @@ class MaxPool1d(_MaxPoolNd):
         return F.max_pool1d(input, *self._settings())
 
 
-class MaxPool2d(_MaxPoolNd):
+class MaxPool2d(WindowMaxima):
     """The maximum of each window of an image; see `nn.functional.max_pool2d` for the settings.
 
     Parameters

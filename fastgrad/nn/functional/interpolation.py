@@ -1,0 +1,319 @@
+"""Images of other sizes: `interpolate` in all modes, and its names of old.
+
+Each dimension is resized by itself. Nearest elements are selected; linear and cubic interpolation add up selections of
+neighbours, weighted; with antialiasing, where there are many of these, it is a product with a matrix.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fastgrad import dtypes
+from fastgrad.functions.arguments import as_float, as_index, need_tensor
+from fastgrad.functions.autocasting import full_precision_on_gpus
+from fastgrad.functions.creation import tensor
+from fastgrad.functions.index import index_select
+from fastgrad.functions.linalg import matmul
+from fastgrad.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d
+from fastgrad.nn.functional.windows import remembered
+
+_RANKS = {"linear": (1,), "bilinear": (2,), "bicubic": (2,), "trilinear": (3,)}
+_MODES = ("nearest", "nearest-exact", "area", *_RANKS)
+_CUBIC = -0.75  # the parameter of the kernel of Keys (1981)
+_CUBIC_ANTIALIASED = -0.5
+
+
+@full_precision_on_gpus
+def interpolate(
+    input: Any,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:
+    """Images, signals or volumes of another size.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+    size : int or sequence of int, optional
+        The size of the result in each dimension behind the channels.
+    scale_factor : float or sequence of float, optional
+        How many times as large it is. Exactly one of the two is given.
+    mode : "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear" or "area"
+        "linear" is for one dimension, "bilinear" and "bicubic" for two, "trilinear" for three.
+    align_corners : bool, optional
+        Whether the centres of the corners stay where they are, and not their outer edges; for the modes that
+        interpolate.
+    recompute_scale_factor : bool, optional
+        Whether the scale follows from the sizes, which are rounded, instead of being `scale_factor`.
+    antialias : bool
+        For "bilinear" and "bicubic": take all elements into account where an image shrinks.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError
+        If sizes are given twice or not at all, or options do not fit the mode.
+    NotImplementedError
+        If the mode does not fit the number of dimensions, or does not exist.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.tensor([[[1.0, 2.0]]])
+    >>> fg.nn.functional.interpolate(x, size=4, mode="linear")
+    tensor([[[1.0000, 1.2500, 1.7500, 2.0000]]])
+    """
+    x = need_tensor("interpolate", input)
+    _check_options(x, mode, align_corners, antialias)
+    sizes, scales = _target(tuple(x.shape[2:]), size, scale_factor, recompute_scale_factor, mode)
+    if any(n <= 0 for n in (*x.shape[1:], *sizes)):
+        raise RuntimeError(
+            f"interpolate(): Input and output sizes should be greater than 0, but got input {list(x.shape)} and output "
+            f"{list(sizes)}"
+        )
+    if mode == "area":
+        return _averaged(x, sizes)
+    if mode.startswith("nearest"):
+        return _nearest(x, sizes, scales, mode == "nearest-exact")
+    if not x.is_floating_point():
+        raise NotImplementedError(
+            f"interpolate(): not implemented for '{x.dtype.type_name}' in mode {mode!r}"
+        )
+    wide = x.dtype is dtypes.float64
+    for k, (n, scale) in enumerate(zip(sizes, scales, strict=True)):
+        dim = k + 2
+        if n == x.shape[dim] and (scale is None or scale == 1.0 or align_corners):
+            continue
+        plan = (x.shape[dim], n, scale, bool(align_corners), mode == "bicubic", wide)
+        x = _filtered(x, dim, plan) if antialias else _weighted(x, dim, plan)
+    return x if x is not input else input * 1
+
+
+def _check_options(x: Any, mode: str, align_corners: bool | None, antialias: bool) -> None:
+    if mode not in _MODES:
+        raise NotImplementedError(
+            f"interpolate(): mode {mode!r} is not supported; use one of {', '.join(_MODES)}"
+        )
+    if align_corners is not None and mode not in _RANKS:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor"
+        )
+    if x.ndim not in (3, 4, 5) or x.ndim - 2 not in _RANKS.get(mode, (1, 2, 3)):
+        raise NotImplementedError(
+            f"interpolate(): an input of {x.ndim} dimensions, {max(x.ndim - 2, 0)} of them behind the channels, is not "
+            f"supported in mode {mode!r}"
+        )
+
+
+def _each(argument: str, value: Any, rank: int) -> tuple[Any, ...]:
+    """A setting given once, or for each dimension behind the channels."""
+    if not isinstance(value, (tuple, list)):
+        return (value,) * rank
+    if len(value) != rank:
+        raise ValueError(
+            f"Input and output must have the same number of spatial dimensions, but got {argument}={list(value)} for "
+            f"{rank} of them"
+        )
+    return tuple(value)
+
+
+def _target(
+    sizes: tuple[int, ...], size: Any, scale_factor: Any, recompute: bool | None, mode: str
+) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+    """The sizes of the result, and for each dimension the scale if it is not to follow from them."""
+    if size is not None and scale_factor is not None:
+        raise ValueError("only one of size or scale_factor should be defined")
+    if size is None and scale_factor is None:
+        raise ValueError("either size or scale_factor should be defined")
+    rank = len(sizes)
+    if size is not None:
+        if recompute:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        found = tuple(as_index("interpolate", "size", n) for n in _each("size", size, rank))
+        return found, (None,) * rank
+    factors = tuple(
+        as_float("interpolate", "scale_factor", f) for f in _each("scale_factor", scale_factor, rank)
+    )
+    if not all(math.isfinite(f) and f > 0 for f in factors):
+        raise RuntimeError(f"interpolate(): scale factors must be positive, but got {list(factors)}")
+    found = tuple(math.floor(n * f) for n, f in zip(sizes, factors, strict=True))
+    return found, (None,) * rank if recompute else factors
+
+
+def _averaged(x: Any, sizes: tuple[int, ...]) -> Any:
+    """Means over windows: those of volumes are means of means."""
+    if len(sizes) == 1:
+        return adaptive_avg_pool1d(x, sizes[0])
+    if len(sizes) == 2:
+        return adaptive_avg_pool2d(x, sizes)
+    n, c, d, h, w = x.shape
+    planes = adaptive_avg_pool2d(x.reshape(n * c, d, h, w), sizes[1:])
+    lines = adaptive_avg_pool1d(
+        planes.reshape(n, c, d, sizes[1] * sizes[2]).transpose(2, 3).reshape(n, -1, d), sizes[0]
+    )
+    return lines.reshape(n, c, sizes[1] * sizes[2], sizes[0]).transpose(2, 3).reshape(n, c, *sizes)
+
+
+# --- nearest ----------------------------------------------------------------------------------------------------
+
+
+def _nearest(x: Any, sizes: tuple[int, ...], scales: tuple[float | None, ...], exact: bool) -> Any:
+    shape = x.shape[2:]
+    places = [_nearest_places(*plan, exact) for plan in zip(shape, sizes, scales, strict=True)]
+    if all(n % old == 0 and _repeats(p, n // old) for old, n, p in zip(shape, sizes, places, strict=True)):
+        apart, spread = list(x.shape[:2]), list(x.shape[:2])
+        for old, n in zip(shape, sizes, strict=True):
+            apart += [old, 1]
+            spread += [old, n // old]
+        return x.reshape(apart).expand(spread).reshape(*x.shape[:2], *sizes)
+    for k, p in enumerate(places):
+        x = index_select(x, k + 2, tensor(p, device=x.device))
+    return x
+
+
+@remembered
+def _nearest_places(old: int, new: int, scale: float | None, exact: bool) -> np.ndarray:
+    """Which element stands at each place; as in PyTorch, computed in float32."""
+    step = np.float32(old / new if scale is None else 1.0 / scale)
+    at = np.arange(new, dtype=np.float32)
+    found = np.floor((at + np.float32(0.5)) * step if exact else at * step)
+    return np.minimum(found.astype(np.int64), old - 1)
+
+
+def _repeats(places: np.ndarray, times: int) -> bool:
+    return bool((places == np.arange(len(places)) // times).all())
+
+
+# --- linear and cubic -------------------------------------------------------------------------------------------
+
+
+def _step(old: int, new: int, scale: float | None, corners: bool, kind: Any) -> Any:
+    if corners:
+        return kind((old - 1) / (new - 1)) if new > 1 else kind(0)
+    return kind(old) / kind(new) if scale is None else kind(1.0 / scale)
+
+
+Plan = tuple[int, int, float | None, bool, bool, bool]
+
+
+@remembered
+def _neighbours(
+    old: int, new: int, scale: float | None, corners: bool, cubic: bool, wide: bool
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """The neighbours of each place, with their weights: two of them, or four."""
+    kind: Any = np.float64 if wide else np.float32
+    step, at = _step(old, new, scale, corners, kind), np.arange(new, dtype=kind)
+    where: Any = at * step if corners else (at + kind(0.5)) * step - kind(0.5)
+    if not cubic:
+        where = np.maximum(where, kind(0))
+        first = np.minimum(np.floor(where).astype(np.int64), old - 1)
+        right = np.clip(where - first.astype(kind), 0, 1).astype(kind)
+        return (first, kind(1) - right), (np.minimum(first + 1, old - 1), right)
+    first = np.floor(where).astype(np.int64)
+    t = where - first.astype(kind)
+    distances = (t + kind(1), t, kind(1) - t, kind(2) - t)
+    return tuple(
+        (np.clip(first + k - 1, 0, old - 1), _keys(d, kind(_CUBIC)).astype(kind))
+        for k, d in enumerate(distances)
+    )
+
+
+def _keys(d: np.ndarray, a: Any) -> np.ndarray:
+    """The cubic kernel at distances from 0 to 2."""
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+
+
+def _weighted(x: Any, dim: int, plan: Plan) -> Any:
+    """The sum of neighbours along a dimension, times their weights."""
+    shape = [1] * x.ndim
+    shape[dim] = plan[1]
+    total = None
+    for places, weights in _neighbours(*plan):
+        part = index_select(x, dim, tensor(places, device=x.device))
+        part = part * tensor(weights.reshape(shape), dtype=x.dtype, device=x.device)
+        total = part if total is None else total + part
+    return total
+
+
+@remembered
+def _antialiased(
+    old: int, new: int, scale: float | None, corners: bool, cubic: bool, wide: bool
+) -> np.ndarray:
+    """The matrix of a filter that is as wide as an element of the result."""
+    kind: Any = np.float64 if wide else np.float32
+    step = _step(old, new, scale, corners, kind)
+    reach = kind(2 if cubic else 1)
+    support = reach * step if step >= 1 else reach
+    shrink = kind(1) / step if step >= 1 else kind(1)
+    rows = np.zeros((new, old), kind)
+    for i in range(new):
+        centre = step * kind(i + 0.5)
+        low = max(int(centre - support + kind(0.5)), 0)
+        high = min(int(centre + support + kind(0.5)), old)
+        d = np.abs((np.arange(low, high).astype(kind) - centre + kind(0.5)) * shrink)
+        weights = _keys(d, kind(_CUBIC_ANTIALIASED)) if cubic else np.maximum(1 - d, 0)
+        rows[i, low:high] = weights / weights.sum()
+    return rows
+
+
+def _filtered(x: Any, dim: int, plan: Plan) -> Any:
+    matrix = tensor(_antialiased(*plan), dtype=x.dtype, device=x.device)
+    return matmul(x.transpose(dim, -1), matrix.t()).transpose(dim, -1)
+
+
+# --- names of old -----------------------------------------------------------------------------------------------
+
+
+def upsample(
+    input: Any,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Any:
+    """`interpolate` under its name of old."""
+    warnings.warn(
+        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(
+    input: Any, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Any:
+    """`interpolate` in mode "nearest" under its name of old."""
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=2,
+    )
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(
+    input: Any, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Any:
+    """`interpolate` in mode "bilinear" with aligned corners under its name of old."""
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=2,
+    )
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
