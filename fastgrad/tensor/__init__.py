@@ -17,15 +17,19 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     elementwise,
     index,
     linalg,
+    placing,
     promotion,
     reduce,
     repetition,
     sampling,
+    scattering,
+    searching,
     shape,
     sorting,
     special,
     statistics,
     storage,
+    taking,
 )
 from fastgrad.functions.public import METHODS
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object

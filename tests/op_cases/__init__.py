@@ -18,6 +18,8 @@ from . import (
     pooling,
     recurrent,
     reduce,
+    scatter,
+    searching,
     shape,
     special,
 )
@@ -34,6 +36,8 @@ FAMILIES = (
     matmul,
     shape,
     index,
+    scatter,
+    searching,
     nn,
     attention,
     recurrent,
