@@ -17,6 +17,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     elementwise,
     index,
     linalg,
+    orders,
     placing,
     promotion,
     reduce,

@@ -65,6 +65,12 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "put": ("all", SEVERAL),
     "take": ("all", SEVERAL),
     "masked_scatter": ("all", SEVERAL),
+    "median": ("all", SEVERAL),
+    "median.all": ("all", SEVERAL),
+    "nanmedian.without": ("all", SEVERAL),
+    "kthvalue": ("all", SEVERAL),
+    "mode.gradient": ("all", SEVERAL),
+    "quantile": ("0 3 5 6 7", SEVERAL),
 }
 
 # What is packed by derivatives, and their order, where the call itself packs the same.
