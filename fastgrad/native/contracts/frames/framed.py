@@ -83,45 +83,6 @@ SEARCH = FRAMED.named(
     splits=(Split("values.numel", {"out": (), "values": ()}, where={"rows": 1}),),
 )  # fmt: skip
 
-# --- linear algebra --------------------------------------------------------------------------------------------
-
-# Batches of matrices, row by row. What LAPACK says of each of them is its `info`, zero where all went well.
-_SOLVED = partial(writes, "batch", element=INT64)
-FACTORED = FRAMED.named(
-    "factored", outputs={"out": writes("batch", "n", "n"), "info": _SOLVED()},
-    inputs={"x": _in("batch", "n", "n")}, integers="batch n upper",
-)  # fmt: skip
-# Right-hand sides and solutions lie by columns.
-SOLVED = FRAMED.named(
-    "solved", outputs={"out": writes("batch", "k", "n"), "info": _SOLVED()},
-    inputs={"a": _in("batch", "n", "n"), "b": _in("batch", "k", "n")}, integers="batch n k upper adjoint unit",
-)  # fmt: skip
-# The determinant and its sign, or the logarithm of its absolute value and the sign.
-DETERMINANT = FRAMED.named(
-    "determinant", outputs={"out": writes("batch"), "sign": writes("batch")},
-    inputs={"x": _in("batch", "n", "n")}, integers="batch n log",
-)  # fmt: skip
-# Eigenvectors are rows.
-EIGEN = FRAMED.named(
-    "eigen", outputs={"vectors": writes("batch", "n", "n"), "info": _SOLVED(), "values": writes("batch", "n")},
-    inputs={"x": _in("batch", "n", "n")}, integers="batch n upper",
-)  # fmt: skip
-# `k` singular values and behind them what LAPACK says of the matrix; `p` left and `q` right vectors.
-SINGULAR = FRAMED.named(
-    "singular", outputs={"u": writes("batch", "m", "p"), "s": writes("batch", "told"), "vh": writes("batch", "q", "n")},
-    inputs={"x": _in("batch", "m", "n")}, integers="batch m n p q told",
-)  # fmt: skip
-# By columns: the factors in one matrix, and `told - 1` pivots, behind them what LAPACK says of the matrix.
-PIVOTED = FRAMED.named(
-    "pivoted", outputs={"lu": writes("batch", "n", "m"), "pivots": writes("batch", "told", element=INT64)},
-    inputs={"x": _in("batch", "n", "m")}, integers="batch m n told",
-)  # fmt: skip
-# By columns: `p` orthonormal columns, and the triangle.
-ORTHOGONAL = FRAMED.named(
-    "orthogonal", outputs={"q": writes("batch", "p", "m"), "r": writes("batch", "n", "p")},
-    inputs={"x": _in("batch", "n", "m")}, integers="batch m n p",
-)  # fmt: skip
-
 # --- normalisation ---------------------------------------------------------------------------------------------
 
 # The operand is seen as four extents (n, g, c, s): see `kernels.cpu.normalization`. Each row or each channel has its
